@@ -27,6 +27,7 @@ mod invoke;
 mod kubevirt_plugins;
 mod metrics;
 mod migration_parameters;
+mod off_worker;
 mod pod_facts;
 pub mod policy;
 mod printable;

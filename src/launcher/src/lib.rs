@@ -37,6 +37,7 @@ mod unix_listener;
 mod vm_events;
 
 pub use agent::PollIntervals;
+pub use blocking::MAX_THREADS as MAX_BLOCKING_THREADS;
 pub use boot::boot_resources::BootResources;
 pub use config::{Config, ConfigError};
 pub use first_migration_error_in_libvirt_log::MigrationErrorLog;

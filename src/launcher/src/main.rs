@@ -4,15 +4,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use virt_launcher::{
-    Config, ConfigError, DIRECTORIES_IN_USE, EarlySignals, InstanceLockError, launcher, logging,
+    Config, ConfigError, DIRECTORIES_IN_USE, EarlySignals, InstanceLockError, MAX_BLOCKING_THREADS,
+    launcher, logging,
 };
 
 /// A launcher mostly waits.
 const WORKERS: usize = 2;
 /// A heap for the workers, one for the rest.
 const HEAPS: u8 = 2;
-/// libvirt calls that may be stuck at the same time; threads come on demand and leave soon.
-const BLOCKING: usize = 16;
 const BLOCKING_IDLE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
@@ -73,7 +72,7 @@ fn end(code: u8) -> ! {
 fn live(config: Config, early: EarlySignals) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
-        .max_blocking_threads(BLOCKING)
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
         .thread_keep_alive(BLOCKING_IDLE)
         .enable_all()
         .build()?;

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+/// Longer than any pod lives. A time after the clock's range, such as from a huge grace period, is this far away.
+const FAR_AWAY: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+
 /// The armed timers.
 #[derive(Debug)]
 pub(crate) struct Timers<T>(HashMap<T, Instant>);
@@ -19,7 +22,9 @@ impl<T> Default for Timers<T> {
 impl<T: Copy + Eq + Hash> Timers<T> {
     /// Arms a timer, replacing the one of the same name.
     pub(crate) fn arm(&mut self, timer: T, after: Duration) {
-        self.0.insert(timer, Instant::now() + after);
+        let now = Instant::now();
+        let at = now.checked_add(after).unwrap_or_else(|| now + FAR_AWAY);
+        self.0.insert(timer, at);
     }
 
     /// Stops a timer.
@@ -47,6 +52,17 @@ impl<T: Copy + Eq + Hash> Timers<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn timer_beyond_the_clocks_range_does_not_expire() {
+        let mut timers = Timers::default();
+        timers.arm("endless", Duration::MAX);
+        timers.arm("grace period", Duration::from_secs(i64::MAX as u64));
+        timers.arm("soon", Duration::from_millis(1));
+        assert_eq!(timers.expired().await, "soon");
+        let none = tokio::time::timeout(Duration::from_millis(10), timers.expired());
+        assert!(none.await.is_err());
+    }
 
     #[tokio::test]
     async fn timers_expire_in_order_and_are_replaced_by_name() {

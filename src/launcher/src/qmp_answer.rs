@@ -1,10 +1,13 @@
 //! Answers of QEMU's monitor. QEMU may have been taken over by its guest, so that an answer has a limit.
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use hook_host::printable;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 
 /// QEMU describes a disk in a few kilobytes.
 const LARGEST: usize = 16 << 20;
+/// The most bytes of QEMU's reason.
+const MAX_REFUSAL: usize = 768;
 
 /// An answer of no use.
 #[derive(Debug, thiserror::Error)]
@@ -20,12 +23,24 @@ pub enum QmpError {
     Json(#[from] serde_json::Error),
 }
 
+/// Other members, such as the id that libvirt gave the command, are skipped.
 #[derive(Deserialize)]
-enum Answer<T> {
-    #[serde(rename = "return")]
-    Return(T),
-    #[serde(rename = "error")]
-    Error { desc: String },
+#[serde(bound = "T: Deserialize<'de>")]
+struct Answer<T> {
+    #[serde(rename = "return", default, deserialize_with = "present")]
+    value: Option<T>,
+    #[serde(default)]
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    desc: String,
+}
+
+/// A member that is there has a value, also if that is `null`.
+fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 /// The `return` member of an answer.
@@ -33,12 +48,15 @@ pub(crate) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, QmpError> {
     if json.len() > LARGEST {
         return Err(QmpError::TooLarge(json.len()));
     }
-    let mut answer: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)?;
-    // QEMU repeats the id that libvirt gave the command.
-    answer.remove("id");
-    match serde_json::from_value(answer.into())? {
-        Answer::Return(value) => Ok(value),
-        Answer::Error { desc } => Err(QmpError::Refused(desc)),
+    match serde_json::from_str(json)? {
+        Answer {
+            error: Some(Refusal { desc }),
+            ..
+        } => Err(QmpError::Refused(printable(&desc, MAX_REFUSAL))),
+        Answer {
+            value: Some(value), ..
+        } => Ok(value),
+        Answer { .. } => Err(serde_json::Error::missing_field("return").into()),
     }
 }
 
@@ -58,6 +76,8 @@ mod tests {
             refused.unwrap_err().to_string(),
             "QEMU refuses: Device 'a' not found"
         );
+        let other = r#"{"more":[{"deep":[1]}],"return":null}"#;
+        assert_eq!(parse::<Option<u64>>(other).unwrap(), None);
         for nonsense in ["", "{}", "[]", r#"{"return":{}}"#, &"[".repeat(200)] {
             let error = parse::<Vec<String>>(nonsense).unwrap_err();
             assert!(matches!(error, QmpError::Json(_)), "{nonsense}: {error}");

@@ -27,6 +27,14 @@ pub enum CollectError {
         /// The others, and what each lacks.
         laggards: String,
     },
+    /// A file system does not answer.
+    #[error("reading {what} took longer than {deadline:?}: does the file system answer?")]
+    FilesDeadline {
+        /// What was read.
+        what: &'static str,
+        /// How long it may take.
+        deadline: Duration,
+    },
     /// There are more hooks than expected.
     #[error(
         "{hooks_dir} holds {} hooks and {expected} were expected: {}; remove what does not belong \

@@ -33,6 +33,7 @@ use tokio::time::{sleep_until, timeout_at};
 use crate::Chain;
 use crate::hook::Hook;
 use crate::invoke::ChainConfig;
+use crate::off_worker;
 use crate::pod_facts::{PodFacts, PodFiles};
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
@@ -51,7 +52,12 @@ const RESCAN: Duration = Duration::from_secs(1);
 /// Waits until all hooks are ready and returns them as a chain. If no hook is expected, the hooks
 /// directory is not read.
 pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
-    let operator = OperatorPolicy::read(&config.policy)?;
+    let end = tokio::time::Instant::now() + config.deadline;
+    let operator = within(&config, end, "the operator's policy", {
+        let policy = config.policy.clone();
+        move || OperatorPolicy::read(&policy)
+    });
+    let operator = operator.await??;
     let plugin_modules = PluginModules {
         config: config.clone(),
         operator: operator.clone(),
@@ -68,13 +74,16 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         plugin_modules: Some(Box::new(plugin_modules)),
         pod: PodFacts::Files(Arc::new(PodFiles::new(config.pod.clone()))),
     };
-    let standing = standing_hooks::Listing::read(&config.standing)?;
+    let standing = within(&config, end, "the directory of standing hooks", {
+        let standing = config.standing.clone();
+        move || standing_hooks::Listing::read(&standing)
+    });
+    let standing = standing.await??;
     if config.expected == 0 && standing.is_empty() {
         // A Sync may still bring plugins.
         return Ok(Chain::new(Vec::new(), chain_config, None));
     }
     let probe = Probe::new(&config, config.loader(operator.as_ref()), operator);
-    let end = tokio::time::Instant::now() + config.deadline;
     let (standing, counted) = tokio::try_join!(
         standing.load(&probe, end, config.deadline),
         counted(&config, &probe, end)
@@ -92,15 +101,28 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         }
         hooks.push(hook);
     }
-    let late = move || late.log_once();
+    let late = Arc::new(late);
+    let late = move || {
+        let late = Arc::clone(&late);
+        // Nothing waits for it.
+        tokio::task::spawn_blocking(move || late.log_once());
+    };
     Ok(Chain::new(hooks, chain_config, Some(Box::new(late))))
 }
 
 /// Asks the operator's policy, and each `hook.yaml`, whether the modules in the hooks directory may be compiled, and
 /// compiles none of them. The result loads them: it is for callers that compile modules before they collect them.
 pub async fn admit_modules(config: &CollectConfig) -> Result<Loader, CollectError> {
-    let operator = OperatorPolicy::read(&config.policy)?;
-    let listing = list_hooks_directory::scan(&config.hooks_dir).map_err(scan_error)?;
+    let end = tokio::time::Instant::now() + config.deadline;
+    let read = {
+        let (policy, hooks_dir) = (config.policy.clone(), config.hooks_dir.clone());
+        move || {
+            let operator = OperatorPolicy::read(&policy)?;
+            let listing = list_hooks_directory::scan(&hooks_dir).map_err(scan_error)?;
+            Ok::<_, CollectError>((operator, listing))
+        }
+    };
+    let (operator, listing) = within(config, end, "the hooks directory", read).await??;
     let loader = config.loader(operator.as_ref());
     let probe = Probe::new(config, loader.clone(), operator);
     let modules = listing.hooks.iter();
@@ -109,6 +131,23 @@ pub async fn admit_modules(config: &CollectConfig) -> Result<Loader, CollectErro
         admitted.map_err(CollectError::Unusable)?;
     }
     Ok(loader)
+}
+
+/// Reads files off the async workers, until `end`.
+async fn within<T: Send + 'static>(
+    config: &CollectConfig,
+    end: tokio::time::Instant,
+    what: &'static str,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CollectError> {
+    match timeout_at(end, off_worker::run(read)).await {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(error)) => Err(CollectError::Scan(format!("{what}: {error}"))),
+        Err(_) => Err(CollectError::FilesDeadline {
+            what,
+            deadline: config.deadline,
+        }),
+    }
 }
 
 /// The counted hooks, if there are any.
@@ -152,7 +191,7 @@ impl<'a> Collection<'a> {
 
     async fn run(&mut self) -> Result<(), CollectError> {
         loop {
-            self.rescan()?;
+            self.rescan().await?;
             match self.readiness.count_state(Instant::now()) {
                 CountState::Complete => return Ok(()),
                 CountState::Flawed(reason) => return Err(CollectError::Unusable(reason)),
@@ -171,9 +210,12 @@ impl<'a> Collection<'a> {
     }
 
     /// Scans the directory, and again after it started to watch a new sub-directory.
-    fn rescan(&mut self) -> Result<(), CollectError> {
+    async fn rescan(&mut self) -> Result<(), CollectError> {
         loop {
-            let listing = list_hooks_directory::scan(&self.config.hooks_dir).map_err(scan_error)?;
+            let hooks_dir = self.config.hooks_dir.clone();
+            let scanned = off_worker::run(move || list_hooks_directory::scan(&hooks_dir)).await;
+            let scanned = scanned.map_err(|error| CollectError::Scan(error.to_string()))?;
+            let listing = scanned.map_err(scan_error)?;
             let observed = self.readiness.observe(&listing, Instant::now());
             observed.map_err(|mixed| self.mixed(&mixed))?;
             if !self

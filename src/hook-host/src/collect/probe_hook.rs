@@ -16,6 +16,7 @@ use super::readiness::ProbeAttempt;
 use super::{CollectConfig, hook_path};
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::kubevirt_plugins::{LoadModule, ModuleFile};
+use crate::off_worker;
 use crate::policy::module_signature::ModuleSignature;
 use crate::policy::{
     HOOK_YAML, HookSettings, HookYaml, HostVersions, ModuleIdentity, OperatorPolicy, PolicyError,
@@ -89,11 +90,11 @@ impl Probe {
 
     async fn socket(&self, id: &HookId) -> ProbeResult {
         let path = hook_path(&self.hooks_dir, id);
-        let yaml = match self.directory(id) {
-            Ok(directory) => match self.yaml(id, &directory) {
-                Ok(yaml) => yaml,
-                Err(error) => return ProbeResult::Flawed(error.to_string()),
-            },
+        let (probe, wanted) = (self.clone(), id.clone());
+        let read = move || Ok(probe.yaml(&wanted, &probe.directory(&wanted)?));
+        let yaml = match off_worker::run(read).await.flatten() {
+            Ok(Ok(yaml)) => yaml,
+            Ok(Err(error)) => return ProbeResult::Flawed(error.to_string()),
             Err(error) => return ProbeResult::NotReady(error.to_string()),
         };
         if let Err(error) = self.require(id, yaml.as_ref()) {
@@ -110,7 +111,7 @@ impl Probe {
 
     async fn module(&self, id: &HookId) -> ProbeResult {
         let path = hook_path(&self.hooks_dir, id);
-        let (file, yaml) = match self.open(id) {
+        let (file, yaml) = match self.open(id).await {
             Ok((file, Ok(yaml))) => (file, yaml),
             Ok((_, Err(error))) => return ProbeResult::Flawed(error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -133,7 +134,7 @@ impl Probe {
     /// Asks `hook.yaml` and the operator's policy whether a module may be compiled. The error is the refusal.
     pub(super) async fn admit(&self, id: &HookId) -> Result<(), String> {
         let path = hook_path(&self.hooks_dir, id);
-        let opened = self.open(id);
+        let opened = self.open(id).await;
         let (file, yaml) = opened.map_err(|error| format!("{}: {error}", path.display()))?;
         let yaml = yaml.map_err(|error| error.to_string())?;
         let yaml = yaml.as_ref();
@@ -224,7 +225,7 @@ impl Probe {
     ) -> ModuleSignature {
         let (probe, id, path) = (self.clone(), id.clone(), path.to_owned());
         let snapshot = snapshot.clone();
-        let verifying = tokio::task::spawn_blocking(move || {
+        let verifying = off_worker::run(move || {
             let operator = probe.policy.operator.as_ref();
             let namespace = &probe.policy.namespace;
             let signers = operator.map(|operator| operator.signers(snapshot.digest(), namespace));
@@ -237,7 +238,7 @@ impl Probe {
                 &dir, &id.file, &path, &content, &signers,
             ))
         });
-        match verifying.await.map_err(io::Error::other) {
+        match verifying.await {
             Ok(Ok(signature)) => signature,
             Ok(Err(error)) | Err(error) => ModuleSignature::unverified(&error.to_string()),
         }
@@ -279,8 +280,16 @@ impl Probe {
         }
     }
 
+    async fn open(&self, id: &HookId) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
+        let (probe, id) = (self.clone(), id.clone());
+        off_worker::run(move || probe.open_blocking(&id)).await?
+    }
+
     /// Opens a module and reads its `hook.yaml`. Links are followed within the hook's directory only.
-    fn open(&self, id: &HookId) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
+    fn open_blocking(
+        &self,
+        id: &HookId,
+    ) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
         let directory = self.directory(id)?;
         // Do not block on a pipe without a writer; what is no regular file is refused when it is loaded.
         let mut options = OpenOptions::new();

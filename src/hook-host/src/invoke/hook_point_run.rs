@@ -26,6 +26,10 @@ use crate::{
 /// system, virt-handler would wait too long.
 const EXCLUDED_RECORDING: Duration = Duration::from_secs(3);
 
+/// The longest chain deadline when a domain arrives by a migration: libvirt waits 30 s for its hook, and the source's
+/// daemon waits meanwhile.
+const MAX_ARRIVAL: Duration = Duration::from_secs(15);
+
 /// One hook point for all its hooks.
 pub(super) struct HookPointRun<'a> {
     limits: &'a Limits,
@@ -48,7 +52,7 @@ pub(super) struct HookPointRun<'a> {
     /// Whether the unverified output of hooks is kept, for a record or a replay.
     keeps_payload: bool,
     /// The domain arrives by a migration: only changes are accepted that libvirt accepts then.
-    pub(super) arrives: bool,
+    arrives: bool,
 }
 
 /// The input of a hook, with the parsed domain that its output is compared with.
@@ -196,6 +200,14 @@ impl<'a> HookPointRun<'a> {
             keeps_payload: recorder.is_some(),
             arrives: false,
         }
+    }
+
+    /// The domain arrives by a migration: its hooks have less time, whatever the chain's deadline is, and records are
+    /// written within it.
+    pub(super) fn arrive(&mut self) {
+        self.arrives = true;
+        self.deadline = self.deadline.min(MAX_ARRIVAL);
+        self.recording = EXCLUDED_RECORDING;
     }
 
     /// Calls a hook in order and keeps its run. An error stops the chain.

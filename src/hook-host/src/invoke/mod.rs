@@ -293,7 +293,9 @@ impl Chain {
         };
         let mut domain = Arc::new(domain.map_err(|error| bad_input(first, point, error))?);
         let mut run = self.begin(point, invocation, vmi);
-        run.arrives = arrives;
+        if arrives {
+            run.arrive();
+        }
         for hook in hooks {
             let input = Input::Domain {
                 domain: &domain,

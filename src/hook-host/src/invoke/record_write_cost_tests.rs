@@ -83,6 +83,35 @@ async fn the_time_of_a_record_does_not_count_against_the_chains_deadline() {
     }
 }
 
+#[tokio::test]
+async fn hooks_of_an_arrival_and_their_records_have_15_seconds_together() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = Recorder::writing(dir.path(), Duration::from_secs(60), |_, _| {
+        sleep(SLOW);
+        Ok(())
+    });
+    let facts = PodFacts::None;
+    for (chain, arrival) in [(60, 15), (15, 15), (5, 5)] {
+        let limits = Limits {
+            chain_deadline: Duration::from_secs(chain),
+            ..Limits::default()
+        };
+        let mut run = HookPointRun::new(
+            &limits,
+            HookPoint::PreStart,
+            &invocation(),
+            "{}",
+            Some(&recorder),
+            &facts,
+            None,
+        );
+        run.arrive();
+        assert_eq!(run.deadline, Duration::from_secs(arrival));
+        assert!(run.call(&idle(), Input::PreStart).await.is_ok());
+        assert_eq!(run.excluded, Duration::ZERO);
+    }
+}
+
 static HANGS: AtomicBool = AtomicBool::new(true);
 static WRITES: AtomicUsize = AtomicUsize::new(0);
 

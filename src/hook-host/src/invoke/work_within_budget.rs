@@ -4,6 +4,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use domain_xml::{Budget, Exhausted};
+use tokio::time::timeout_at;
+
+use crate::off_worker;
 
 /// The steps of one call's checks. A step costs some ten nanoseconds; ordinary output takes
 /// thousands, 50,000 new elements under 256 wishes of 8 predicates about a million.
@@ -44,7 +47,11 @@ pub(super) async fn run<T: Send + 'static>(
         return Ok(done);
     }
     let budget = move || Budget::of_steps(MAX_STEPS).until(move || Instant::now() >= deadline);
-    let done = tokio::task::spawn_blocking(move || attempt(budget(), &work)).await;
+    let done = off_worker::run(move || attempt(budget(), &work));
+    // The budget ends the work in time, unless no thread is free to begin it.
+    let Ok(done) = timeout_at(deadline.into(), done).await else {
+        return Err(Unfinished::Time);
+    };
     match done {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(Exhausted::Steps)) => Err(Unfinished::Steps),
@@ -98,6 +105,13 @@ mod tests {
     async fn work_ends_at_its_deadline() {
         let spent = spend(INLINE_STEPS + 1, 10, Duration::ZERO).await;
         assert_eq!(spent, Err(Unfinished::Time));
+    }
+
+    #[test]
+    fn work_that_no_thread_begins_ends_at_its_deadline() {
+        let (runtime, _release) = off_worker::tests::busy_runtime();
+        let spent = spend(10, INLINE_BYTES + 1, Duration::from_millis(20));
+        assert_eq!(runtime.block_on(spent), Err(Unfinished::Time));
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::downward_api_files::NONE_GIVEN;
 use super::{PodConfig, PodFact, PodFiles, PodGrant, PodLayer, PodPattern};
+use crate::off_worker;
 
 /// How often a fact that is waited for is looked for.
 const POLL: Duration = Duration::from_millis(100);
@@ -300,7 +301,7 @@ impl PodQuestions {
 /// The fact as the files have it now.
 async fn look(files: &Arc<PodFiles>, fact: &PodFact) -> Result<Option<String>, FactError> {
     let (files, wanted) = (Arc::clone(files), fact.clone());
-    let read = tokio::task::spawn_blocking(move || files.read(&wanted)).await;
+    let read = off_worker::run(move || files.read(&wanted)).await;
     let read = read.unwrap_or_else(|error| Err(error.to_string()));
     read.map_err(|reason| FactError::Unreadable(format!("{fact}: {reason}")))
 }

@@ -12,6 +12,12 @@ const COMPONENT: [u8; 2] = [1, 0];
 /// The encoding of components that the engine reads.
 const ENCODING: u16 = 13;
 
+/// The most sections of a component. Large ones have some hundreds; a section takes two bytes, and millions of empty ones
+/// take the compiler long.
+const MAX_SECTIONS: usize = 100_000;
+/// How much of the file is read at once.
+const WINDOW: usize = 64 << 10;
+
 /// Why a file is not a complete component.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
@@ -61,6 +67,11 @@ pub enum Flaw {
         /// The least size of the file, as this section tells.
         needed: u64,
     },
+    /// No compiler makes so many sections.
+    #[error(
+        "it has more than {MAX_SECTIONS} sections, and a hook has some hundreds: build it again"
+    )]
+    Sections,
 }
 
 /// Walks the section headers of a file without reading the sections.
@@ -95,11 +106,14 @@ pub(super) fn inspect(file: &File, size: u64) -> io::Result<Option<Flaw>> {
 
 fn sections(file: &File, size: u64) -> io::Result<Option<Flaw>> {
     let mut at = 8;
-    while at < size {
+    let mut window = Window::default();
+    for _ in 0..MAX_SECTIONS {
+        if at >= size {
+            return Ok(None);
+        }
         // An id and a length of at most five bytes.
-        let mut head = [0; 6];
-        let read = read_at(file, &mut head, at)?;
-        let Some((length, bytes)) = leb128(&head[1..read.max(1)]) else {
+        let head = window.read(file, at, 6)?;
+        let Some((length, bytes)) = leb128(head.get(1..).unwrap_or_default()) else {
             let needed = at.saturating_add(6);
             return Ok(Some(Flaw::Truncated {
                 size,
@@ -117,7 +131,35 @@ fn sections(file: &File, size: u64) -> io::Result<Option<Flaw>> {
         }
         at = needed;
     }
-    Ok(None)
+    Ok((at < size).then_some(Flaw::Sections))
+}
+
+/// The part of the file that was read last.
+#[derive(Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// At most `length` bytes from `at` on; fewer at the end of the file.
+    fn read(&mut self, file: &File, at: u64, length: usize) -> io::Result<&[u8]> {
+        if self.after(at).len() < length {
+            self.bytes.resize(WINDOW, 0);
+            let read = read_at(file, &mut self.bytes, at)?;
+            self.bytes.truncate(read);
+            self.start = at;
+        }
+        let bytes = self.after(at);
+        Ok(&bytes[..bytes.len().min(length)])
+    }
+
+    fn after(&self, at: u64) -> &[u8] {
+        let skip = at.checked_sub(self.start);
+        let skip = skip.and_then(|skip| usize::try_from(skip).ok());
+        skip.and_then(|skip| self.bytes.get(skip..))
+            .unwrap_or_default()
+    }
 }
 
 /// A u32 and its encoded length; `None` if the encoding does not end.
@@ -159,6 +201,33 @@ mod tests {
     }
 
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    #[test]
+    fn too_many_sections_are_refused_by_their_number() {
+        let empty = |sections| [COMPONENT, &[0, 0].repeat(sections)].concat();
+        assert_eq!(flaw(&empty(MAX_SECTIONS)), None);
+        assert_eq!(flaw(&empty(MAX_SECTIONS + 1)), Some(Flaw::Sections));
+        assert_eq!(flaw(&empty(16 << 20)), Some(Flaw::Sections));
+    }
+
+    #[test]
+    fn sections_across_reads_are_found() {
+        // Long, so that heads of sections lie in, before and across the parts that are read.
+        for length in [0, 1, 1000, WINDOW - 20, WINDOW, 3 * WINDOW] {
+            let content = vec![0xff; length];
+            let encoded = [0x80, 0x80, 0x80, 0].iter().enumerate();
+            let head = encoded.map(|(at, more)| ((length >> (7 * at)) & 0x7f) as u8 | more);
+            let section: Vec<u8> = [0].into_iter().chain(head).chain(content).collect();
+            let mut bytes = [COMPONENT, &section.repeat(200)].concat();
+            assert_eq!(flaw(&bytes), None, "{length}");
+            let end = bytes.len() as u64;
+            bytes.push(0);
+            assert!(
+                matches!(flaw(&bytes), Some(Flaw::Truncated { section, .. }) if section == end),
+                "{length}"
+            );
+        }
+    }
 
     #[test]
     fn files_that_are_no_component_are_explained() {

@@ -52,9 +52,11 @@ pub(super) async fn call(
     let chain_end = context.time_left.map(|left| started + left);
     let clock = CallClock::new(Instant::now() + deadline, chain_end);
     let questions = PodQuestions::new(context.pod.clone(), clock.clone());
-    let state = match StoreState::new(facts, context, limits, questions.clone()) {
-        Ok(state) => state,
-        Err(reason) => return refused(CallError::Host(reason)),
+    let opened = StoreState::open(facts, context, limits, questions.clone());
+    let state = match within(&clock, opened).await {
+        Some(Ok(state)) => state,
+        Some(Err(reason)) => return refused(CallError::Host(reason)),
+        None => return refused(CallError::Deadline(deadline)),
     };
     let work = GuestFunction::Call(call);
     let ran = run(host, limits, hook, state, (deadline, clock), &work).await;

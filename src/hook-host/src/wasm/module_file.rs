@@ -11,6 +11,7 @@ use super::module_snapshot::ModuleSnapshot;
 use super::wit_versions::HookBinding;
 use crate::description::{Description, DescriptionError};
 use crate::digest_pin::DigestPin;
+use crate::off_worker;
 
 /// A module file that is being loaded.
 pub(super) struct ModuleFile<'a> {
@@ -24,18 +25,20 @@ pub(super) struct ModuleFile<'a> {
 
 impl<'a> ModuleFile<'a> {
     /// The file, if it is a regular one of a module's size. Its content is not looked at.
-    pub(super) fn sized(file: &'a File, path: &'a Path, limit: u64) -> Result<Self, LoadError> {
-        let metadata = file.metadata().map_err(|source| LoadError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        let source = Self {
+    pub(super) async fn sized(
+        file: &'a File,
+        path: &'a Path,
+        limit: u64,
+    ) -> Result<Self, LoadError> {
+        let mut source = Self {
             file,
             path,
-            size: metadata.len(),
+            size: 0,
             pin: None,
             sealed: None,
         };
+        let metadata = source.blocking(|file| file.metadata()).await?;
+        source.size = metadata.len();
         if !metadata.is_file() {
             return Err(source.flawed(Flaw::NoFile));
         }
@@ -50,19 +53,16 @@ impl<'a> ModuleFile<'a> {
     }
 
     /// The file, if it has a module's size and head.
-    pub(super) fn checked(
+    pub(super) async fn checked(
         file: &'a File,
         path: &'a Path,
         pin: Option<&'a DigestPin>,
         limit: u64,
     ) -> Result<Self, LoadError> {
-        let source = Self::sized(file, path, limit)?;
-        let inspected = checks_before_compile::inspect(file, source.size);
-        let flaw = inspected.map_err(|source| LoadError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        match flaw {
+        let source = Self::sized(file, path, limit).await?;
+        let size = source.size;
+        let inspect = move |file: File| checks_before_compile::inspect(&file, size);
+        match source.blocking(inspect).await? {
             Some(flaw) => Err(source.flawed(flaw)),
             None => Ok(Self { pin, ..source }),
         }
@@ -116,15 +116,14 @@ impl<'a> ModuleFile<'a> {
         }
     }
 
-    /// Reads the whole file on a thread for blocking work.
+    /// Reads the file on a thread for blocking work.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(File) -> io::Result<T> + Send + 'static,
     ) -> Result<T, LoadError> {
         let reading = async {
             let file = self.file.try_clone()?;
-            let done = tokio::task::spawn_blocking(move || work(file)).await;
-            done.map_err(io::Error::other)?
+            off_worker::run(move || work(file)).await?
         };
         reading.await.map_err(|source| LoadError::Read {
             path: self.path.to_owned(),

@@ -159,7 +159,7 @@ impl Loader {
         name: &str,
         pin: Option<&DigestPin>,
     ) -> Result<Module, LoadError> {
-        let source = ModuleFile::checked(file, path, pin, self.max_size())?;
+        let source = ModuleFile::checked(file, path, pin, self.max_size()).await?;
         self.load_module(&source, name).await
     }
 
@@ -169,7 +169,7 @@ impl Loader {
         file: &File,
         path: &Path,
     ) -> Result<ModuleSnapshot, LoadError> {
-        let source = ModuleFile::sized(file, path, self.max_size())?;
+        let source = ModuleFile::sized(file, path, self.max_size()).await?;
         source.snapshot(self.max_size()).await
     }
 
@@ -181,7 +181,7 @@ impl Loader {
         name: &str,
         pin: Option<&DigestPin>,
     ) -> Result<Module, LoadError> {
-        let mut source = ModuleFile::checked(snapshot.file(), path, pin, self.max_size())?;
+        let mut source = ModuleFile::checked(snapshot.file(), path, pin, self.max_size()).await?;
         source.sealed = Some(snapshot);
         self.load_module(&source, name).await
     }

@@ -12,6 +12,7 @@ use super::memory_limiter::StoreLimiter;
 use super::module_call::CallContext;
 use crate::Limits;
 use crate::fixed_clock_and_random::Determinism;
+use crate::off_worker;
 use crate::pod_facts::PodQuestions;
 
 /// The most random bytes that a guest gets at once: the host allocates them first.
@@ -37,6 +38,21 @@ pub(super) struct StoreState {
 }
 
 impl StoreState {
+    /// Like [`StoreState::new`]; directories are opened off the async workers.
+    pub(super) async fn open(
+        facts: InvocationFacts,
+        context: &CallContext,
+        limits: &Limits,
+        pod: PodQuestions,
+    ) -> Result<Self, String> {
+        if context.dirs.is_empty() {
+            return Self::new(facts, context, limits, pod);
+        }
+        let (context, limits) = (context.clone(), limits.clone());
+        let opened = off_worker::run(move || Self::new(facts, &context, &limits, pod)).await;
+        opened.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
     /// The error names a directory that cannot be opened for the hook.
     pub(super) fn new(
         facts: InvocationFacts,

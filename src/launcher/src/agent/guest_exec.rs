@@ -11,7 +11,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN, agent_timeout};
+use super::answer::{self, AnswerError};
+use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN, agent_timeout, command_agent};
 use crate::libvirt_client::{AGENT, CallError, Client, QUICK};
 
 const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -71,12 +72,12 @@ pub(crate) enum ExecError {
     #[error(transparent)]
     Agent(#[from] CallError),
     /// The agent's answer makes no sense.
-    #[error("the guest agent's answer to {command} cannot be read: {message}")]
+    #[error("{command}: {source}")]
     Answer {
         /// The agent's command.
         command: &'static str,
         /// What is wrong.
-        message: String,
+        source: AnswerError,
     },
     /// The command still runs; the agent has no command to end it.
     #[error("Timed out waiting for guest pid [{pid}] for command [{program}] to exit")]
@@ -86,12 +87,6 @@ pub(crate) enum ExecError {
         /// Its pid in the guest.
         pid: i64,
     },
-}
-
-#[derive(Deserialize)]
-struct AgentAnswer<T> {
-    #[serde(rename = "return")]
-    value: T,
 }
 
 #[derive(Deserialize)]
@@ -169,15 +164,10 @@ pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(
         domain,
         "asking the guest agent",
         AGENT.within(timeout + LIBVIRT_MARGIN),
-        move |domain| domain.agent_command(&json, timeout),
+        move |domain| command_agent(domain, &json, timeout),
     );
     let answer = asked.await?;
-    let answer: AgentAnswer<T> =
-        serde_json::from_str(&answer).map_err(|error| ExecError::Answer {
-            command,
-            message: error.to_string(),
-        })?;
-    Ok(answer.value)
+    answer::decode(&answer).map_err(|source| ExecError::Answer { command, source })
 }
 
 fn command_output(status: Status) -> Result<CommandOutput, ExecError> {
@@ -185,12 +175,12 @@ fn command_output(status: Status) -> Result<CommandOutput, ExecError> {
         .decode(&status.out_data)
         .map_err(|error| ExecError::Answer {
             command: "guest-exec-status",
-            message: format!("out-data is not base64: {error}"),
+            source: AnswerError::content(&format!("out-data is not base64: {error}")),
         })?;
     Ok(CommandOutput {
         exit_code: status
             .signal
-            .map_or(status.exit_code, |signal| 128 + signal),
+            .map_or(status.exit_code, |signal| signal.saturating_add(128)),
         stdout: String::from_utf8_lossy(&stdout).into_owned(),
     })
 }
@@ -212,6 +202,8 @@ mod tests {
             read(r#"{"exited":true,"signal":9}"#).unwrap().exit_code,
             137
         );
+        let most = read(r#"{"exited":true,"signal":2147483647}"#).unwrap();
+        assert_eq!(most.exit_code, i32::MAX);
         assert!(read(r#"{"exited":true,"out-data":"%%"}"#).is_err());
     }
 

@@ -8,7 +8,7 @@ use libvirt::{Domain, Error, code};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::AGENT_TIMEOUT;
+use super::{AGENT_TIMEOUT, shorten};
 use crate::libvirt_client::{AGENT, CallError, Client};
 
 /// Before each attempt: the agent resumes together with the guest.
@@ -44,7 +44,7 @@ async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
         let set = client.on(&domain, "setting the guest's time", AGENT, move |domain| {
             let _held = &held;
             domain.set_agent_timeout(AGENT_TIMEOUT)?;
-            domain.set_time(now())
+            domain.set_time(now()).map_err(shorten)
         });
         match set.await {
             Ok(()) => return tracing::info!("guest time set"),

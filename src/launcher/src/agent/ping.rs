@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use libvirt::{Domain, DomainState, Error, Reason, State, code};
 
-use super::{AGENT_TIMEOUT, GUEST_PING, LIBVIRT_MARGIN, agent_timeout};
+use super::{AGENT_TIMEOUT, GUEST_PING, LIBVIRT_MARGIN, agent_timeout, command_agent};
 use crate::libvirt_client::{AGENT, CallError, Client};
 
 /// Pings the agent of a domain. A VM that is paused for a good reason or migrates counts as healthy, and so does a
@@ -17,7 +17,8 @@ pub(crate) async fn ping(
     migrates: impl Fn() -> bool,
 ) -> Result<(), CallError> {
     let name = domain.to_owned();
-    let deadline = agent_timeout(seconds);
+    // A silent agent must not occupy the threads for agent calls for as long as a probe may wait.
+    let deadline = agent_timeout(seconds).min(AGENT_TIMEOUT);
     let asked = client.libvirt(
         "pinging the guest agent",
         AGENT.within(deadline + LIBVIRT_MARGIN),
@@ -25,7 +26,7 @@ pub(crate) async fn ping(
             let Some(domain) = hypervisor.lookup(&name)? else {
                 return Ok(None);
             };
-            let answer = domain.agent_command(GUEST_PING, deadline);
+            let answer = command_agent(&*domain, GUEST_PING, deadline);
             Ok(Some((answer, domain.state())))
         },
     );
@@ -54,7 +55,7 @@ pub(crate) async fn expect_answer(
     domain: &Arc<dyn Domain>,
 ) -> Result<(), CallError> {
     let class = AGENT.within(AGENT_TIMEOUT);
-    let ping = |domain: &dyn Domain| domain.agent_command(GUEST_PING, AGENT_TIMEOUT);
+    let ping = |domain: &dyn Domain| command_agent(domain, GUEST_PING, AGENT_TIMEOUT);
     let pinged = client.on(domain, "pinging the guest agent", class, ping);
     pinged.await.map(drop)
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use libvirt::{Domain, code};
 use serde::de::IgnoredAny;
 
-use super::LIBVIRT_MARGIN;
 use super::answer::{self, AnswerError};
+use super::{LIBVIRT_MARGIN, command_agent};
 use crate::blocking::NoAnswer;
 use crate::libvirt_client::{AGENT, CacheAge, CallError, Client, SingleFlightCache};
 
@@ -104,12 +104,12 @@ impl AgentData {
 
 async fn ask(client: &Client, command: &'static str) -> Result<Arc<str>, AgentDataError> {
     let json = format!(r#"{{"execute":"{command}"}}"#);
-    let send = move |domain: &dyn Domain| domain.agent_command(&json, TIMEOUT);
+    let send = move |domain: &dyn Domain| command_agent(domain, &json, TIMEOUT);
     let class = AGENT.within(TIMEOUT + LIBVIRT_MARGIN);
     let answer = client.query("asking the guest agent", class, send).await?;
     let answer = answer.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
     answer::check_size(&answer)?;
     serde_json::from_str::<IgnoredAny>(&answer)
-        .map_err(|error| AnswerError::Content(error.to_string()))?;
+        .map_err(|error| AnswerError::content(&error.to_string()))?;
     Ok(answer.into())
 }

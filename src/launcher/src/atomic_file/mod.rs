@@ -107,12 +107,20 @@ pub(crate) fn failed(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
     use std::io::Write;
     use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
+
+    /// Who owns files of this process after they were given to QEMU's user.
+    pub(crate) fn owner() -> u32 {
+        match rustix::process::geteuid() {
+            root if root.is_root() => QEMU_USER,
+            user => user.as_raw(),
+        }
+    }
 
     pub(super) const DURABLE: FileAttrs = FileAttrs {
         mode: 0o640,
@@ -141,9 +149,7 @@ mod tests {
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, 0o640);
-        if rustix::process::geteuid().is_root() {
-            assert_eq!(metadata.uid(), QEMU_USER);
-        }
+        assert_eq!(metadata.uid(), owner());
     }
 
     #[test]

@@ -185,14 +185,17 @@ impl BootResources {
         };
         let vmi = vmi.clone();
         let link = move || volumes.link(&vmi);
-        Ok(blocking::call("looking for images in image volumes", FILE_TIMEOUT, link).await??)
+        Ok(
+            blocking::file_call("looking for images in image volumes", FILE_TIMEOUT, link)
+                .await??,
+        )
     }
 
     /// cloud-init data as the VMI asks for it.
     pub async fn cloud_init(&self, vmi: &Vmi) -> Result<Option<CloudInitData>, BootResourceError> {
         let (vmi, secrets) = (vmi.clone(), self.secrets.clone());
         let read = move || data::read(&vmi, &secrets);
-        Ok(blocking::call("reading cloud-init data", FILE_TIMEOUT, read).await??)
+        Ok(blocking::file_call("reading cloud-init data", FILE_TIMEOUT, read).await??)
     }
 
     /// The credentials to set through the guest agent, after a check that their secrets are mounted.
@@ -202,7 +205,8 @@ impl BootResources {
     ) -> Result<Vec<Credential>, BootResourceError> {
         let (credentials, secrets) = (agent_credentials(vmi), self.secrets.clone());
         let check = move || credentials::require(&credentials, &secrets).map(|()| credentials);
-        let checked = blocking::call("looking for access credentials", FILE_TIMEOUT, check).await?;
+        let checked =
+            blocking::file_call("looking for access credentials", FILE_TIMEOUT, check).await?;
         checked.map_err(BootResourceError::AccessCredentials)
     }
 
@@ -258,7 +262,8 @@ impl BootResources {
         if !self.test_driver {
             let probe =
                 move || domain::driver_modes::set_driver_modes(&mut spec, &DirectIo).map(|()| spec);
-            spec = blocking::call("probing the disks' file systems", FILE_TIMEOUT, probe).await??;
+            spec = blocking::file_call("probing the disks' file systems", FILE_TIMEOUT, probe)
+                .await??;
             disks::expand(&image_expansions(vmi, &spec), &self.tools).await;
         }
         Ok(PreparedDisks { spec, cloud_init })

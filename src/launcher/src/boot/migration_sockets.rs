@@ -104,7 +104,7 @@ impl MigrationSockets {
             let in_place = known.into_iter().filter(|path| path.exists());
             Ok(in_place.collect::<Vec<_>>())
         };
-        let in_place = blocking::call(
+        let in_place = blocking::file_call(
             "making the directory of migration sockets",
             DIRECTORY_TIMEOUT,
             make,
@@ -149,7 +149,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
 async fn bind(path: PathBuf) -> Result<net::UnixListener, MigrationSocketError> {
     let socket = path.clone();
     let bind = move || unix_listener::bind(&socket);
-    blocking::call("making a migration's socket", DIRECTORY_TIMEOUT, bind)
+    blocking::file_call("making a migration's socket", DIRECTORY_TIMEOUT, bind)
         .await?
         .map_err(|source| MigrationSocketError::Listen { path, source })
 }

@@ -151,7 +151,7 @@ async fn sha256_of(path: PathBuf) -> Result<String, LaunchSecurityError> {
             .map_err(|source| LaunchSecurityError::Firmware { path, source })?;
         Ok(format!("{:x}", hash.finalize()))
     };
-    blocking::call("reading the firmware of SEV guests", READ, read).await?
+    blocking::file_call("reading the firmware of SEV guests", READ, read).await?
 }
 
 /// Gives the guest its secret.

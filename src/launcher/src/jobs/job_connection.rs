@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::{Domain, HypervisorConnection};
-use tokio::runtime::Handle;
 
 use super::JobError;
 use crate::blocking;
 use crate::libvirt_client::Connect;
 
-/// A connection and the domain on it; dropped, it is closed on a thread for blocking calls.
+/// A connection and the domain on it; dropped, it is closed on a thread for calls to libvirt.
 pub(super) struct JobConnection {
     pub(super) hypervisor: Arc<dyn HypervisorConnection>,
     pub(super) domain: Arc<dyn Domain>,
@@ -44,17 +43,13 @@ pub(super) async fn domain_call<T: Send + 'static>(
     Ok(blocking::call(what, deadline, move || call(&*domain)).await??)
 }
 
-/// Drops its value on a thread for blocking calls: closing a connection blocks when the daemon hangs, also after the job
-/// was aborted or has failed.
+/// Drops its value on another thread: closing a connection blocks when the daemon hangs, also after the job was aborted
+/// or has failed.
 struct DropOffWorker<T: Send + 'static>(Option<T>);
 
 impl<T: Send + 'static> Drop for DropOffWorker<T> {
     fn drop(&mut self) {
-        let value = self.0.take();
-        // Without a runtime there is no async worker to keep from blocking.
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn_blocking(move || drop(value));
-        }
+        blocking::drop_connection(self.0.take());
     }
 }
 

@@ -17,6 +17,8 @@ use crate::qemu_watch;
 /// The shutdown request is repeated when it fails: libvirt's daemon may be restarting.
 const SHUTDOWN_ATTEMPTS: u32 = 5;
 const SHUTDOWN_RETRY: Duration = Duration::from_secs(1);
+/// Longer than the hooks of any VM take at its end.
+const SHUTDOWN_HOOKS: Duration = Duration::from_secs(120);
 /// libvirt has this long to tell whether the guest is here.
 const STATE_ANSWER: Duration = Duration::from_secs(2);
 
@@ -167,9 +169,12 @@ impl LifetimeDriver {
 
 /// The hooks' host bounds every hook; a fault of its own must not keep the launcher.
 async fn finish(hooks: Option<JoinHandle<()>>) {
-    if let Some(hooks) = hooks
-        && let Err(error) = hooks.await
-    {
-        tracing::error!(reason = %error, "running the hooks of the end");
+    let Some(hooks) = hooks else {
+        return;
+    };
+    match tokio::time::timeout(SHUTDOWN_HOOKS, hooks).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(reason = %error, "running the hooks of the end"),
+        Err(_) => tracing::error!("the hooks of the end did not end within {SHUTDOWN_HOOKS:?}"),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lane_threads::Lane;
+use crate::blocking::Lane;
 
 /// Lookups, states, definitions.
 pub(crate) const QUICK: CallClass = CallClass::new(LaneName::Query, 4000);
@@ -85,6 +85,7 @@ pub(super) struct Lanes {
     command: Lane,
     agent: Lane,
     ending: Lane,
+    process: Lane,
 }
 
 impl Default for Lanes {
@@ -97,11 +98,17 @@ impl Default for Lanes {
             command: Lane::new("libvirt-command", 4),
             agent: Lane::new("libvirt-agent", 4),
             ending: Lane::new("libvirt-ending", 4),
+            process: Lane::new("qemu-process", 2),
         }
     }
 }
 
 impl Lanes {
+    /// For reading about QEMU's process, which is the way out when the daemon hangs.
+    pub(super) fn process(&self) -> &Lane {
+        &self.process
+    }
+
     pub(super) fn get(&self, name: LaneName) -> &Lane {
         match name {
             LaneName::Query => &self.query,

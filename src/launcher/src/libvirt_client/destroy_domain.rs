@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use libvirt::{DestroyMode, Domain, HypervisorConnection};
 use rustix::process::Signal;
+use tokio::runtime::Handle;
 
 use super::call_class::{CallClass, ENDING};
 use super::reconnecting_connection::{Connect, RECONNECT};
@@ -20,7 +21,9 @@ use crate::qemu_process::QemuProcess;
 
 /// A daemon that takes longer to return the domain's state counts as hung.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Then QEMU has this long to end by SIGTERM.
+/// Finding QEMU's process reads two small files.
+const PROCESS: Duration = Duration::from_secs(1);
+/// When the daemon hangs, QEMU has this long to end by SIGTERM.
 const TERMINATED: Duration = Duration::from_millis(1500);
 /// QEMU has this long to write back its caches and end by SIGTERM.
 const GRACEFUL: Duration = Duration::from_secs(5);
@@ -124,8 +127,7 @@ impl Client {
     /// Ends QEMU; success means that the process is gone. False when the domain does not exist or does not run. An
     /// error when neither libvirt nor the process tells: a start may be under way in a daemon that hangs.
     pub async fn destroy(&self) -> Result<bool, CallError> {
-        let process = QemuProcess::open(&self.0.pid_file).ok();
-        let process = process.filter(|process| process.runs(self.domain_name()));
+        let process = self.process().await;
         let is_down = |domain: &dyn Domain| Ok(domain.state()?.is_down());
         let class = ENDING.within(ANSWER);
         let is_down = self.end_within("asking whether the domain runs", class, is_down);
@@ -154,6 +156,25 @@ impl Client {
             return Ok(true);
         }
         self.kill(&process, asked).await.map(|()| true)
+    }
+
+    /// The domain's QEMU, if it runs. Reading about a process hangs when that waits for storage.
+    async fn process(&self) -> Option<QemuProcess> {
+        let (inner, runtime) = (Arc::clone(&self.0), Handle::current());
+        let open = move || {
+            // The process is registered with the runtime.
+            let _runtime = runtime.enter();
+            let process = QemuProcess::open(&inner.pid_file).ok();
+            process.filter(|process| process.runs(&inner.domain_name))
+        };
+        let lane = self.0.lanes.process();
+        match lane.call("looking for QEMU", PROCESS, open).await {
+            Ok(process) => process,
+            Err(error) => {
+                tracing::warn!(reason = %error, "only libvirt can end QEMU");
+                None
+            }
+        }
     }
 
     async fn destroy_by_libvirt(&self, forceful: Duration) -> Result<(), CallError> {

@@ -16,7 +16,6 @@ mod disk_errors;
 mod domain_handle;
 mod domain_snapshot;
 mod error;
-mod lane_threads;
 mod reconnecting_connection;
 mod screenshot;
 mod single_flight_cache;

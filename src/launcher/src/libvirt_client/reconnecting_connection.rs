@@ -166,7 +166,7 @@ async fn attempt(
     connect: &Connect,
 ) -> Result<Arc<dyn HypervisorConnection>, ConnectionError> {
     let connect = Arc::clone(connect);
-    match blocking::call("connecting to libvirt", ATTEMPT, move || connect()).await {
+    match blocking::connect("connecting to libvirt", ATTEMPT, move || connect()).await {
         Ok(Ok(hypervisor)) => Ok(hypervisor),
         Ok(Err(source)) => Err(ConnectionError::Refused {
             uri: uri.to_owned(),

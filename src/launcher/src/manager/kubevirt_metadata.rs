@@ -4,6 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
+use hook_host::printable;
 use kubevirt_api::domain_metadata::{
     AccessCredential, Backup, GracePeriod, KubeVirtMetadata, MemoryDump, Migration,
 };
@@ -12,6 +13,9 @@ use tokio::sync::{mpsc, watch};
 use crate::jobs::JobRecorder;
 pub(super) use crate::timestamp::now;
 use crate::vm_events::VmEvent;
+
+/// The most bytes of a message that may quote the guest: each notification has it.
+const MAX_MESSAGE: usize = 900;
 
 /// The metadata; every change is sent to the observer.
 pub struct Metadata {
@@ -95,7 +99,7 @@ impl Metadata {
         self.change(|metadata| {
             metadata.access_credential = Some(AccessCredential {
                 succeeded,
-                message: message.to_owned(),
+                message: printable(message, MAX_MESSAGE),
             });
         })
     }

@@ -73,7 +73,8 @@ impl AlertReporter {
 
     async fn report_panic(&self, notifier: &Notifier) {
         let path = self.qemu_log.clone();
-        let log = blocking::call("reading QEMU's log", READ_TIMEOUT, move || tail(&path)).await;
+        let log =
+            blocking::file_call("reading QEMU's log", READ_TIMEOUT, move || tail(&path)).await;
         let (warning, info) = notify::panic_warning(&log.unwrap_or_default());
         tracing::warn!("{}", warning.message);
         notifier.warning(&warning);

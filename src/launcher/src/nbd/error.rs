@@ -21,6 +21,9 @@ pub(crate) enum NbdError {
     /// QEMU gave no answer.
     #[error("QEMU gave no answer about the backup within {0:?}")]
     Late(Duration),
+    /// The client has stopped reading.
+    #[error("the client of the backup has read nothing for {0:?}")]
+    ClientStopped(Duration),
     /// QEMU's answer is none of the protocol.
     #[error("QEMU's answer about the backup is not understood: {0}")]
     Protocol(String),

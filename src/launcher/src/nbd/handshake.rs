@@ -87,6 +87,11 @@ async fn set_contexts(
         if kind == META_CONTEXT
             && let Some((number, name)) = data.split_first_chunk::<4>()
         {
+            if known.len() == contexts.len() {
+                return Err(NbdError::protocol(
+                    "it answers more contexts than were asked for",
+                ));
+            }
             let name = String::from_utf8_lossy(name).into_owned();
             known.push((name, u32::from_be_bytes(*number)));
         }

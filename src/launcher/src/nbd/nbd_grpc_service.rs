@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use proto::nbd::nbd_server::Nbd;
 use proto::nbd::{DataChunk, MapRequest, MapResponse, ReadRequest};
@@ -17,6 +18,8 @@ use super::qemu_nbd_client::NbdClient;
 
 const CHUNK: u64 = 256 << 10;
 const WAITING: usize = 2;
+/// A client that reads nothing for this long has no use for its connection to QEMU.
+const CLIENT_READS: Duration = Duration::from_secs(300);
 const ALLOCATION: &str = "base:allocation";
 
 type Sender<T> = mpsc::Sender<Result<T, Status>>;
@@ -76,11 +79,21 @@ where
             () = errors.closed() => {}
             served = serve(sender) => if let Err(error) = served {
                 tracing::warn!(reason = %error, "a client of a backup is refused");
+                // The connection to QEMU is closed by now; a client that does not read holds only its messages.
                 let _ = errors.send(Err(Status::unknown(error.to_string()))).await;
             }
         }
     });
     Response::new(ReceiverStream::new(received))
+}
+
+/// Waits until the client has read enough for one more message. What a client that is gone did not read does not matter:
+/// the call ends with it.
+async fn send<T>(sender: &Sender<T>, message: T) -> Result<(), NbdError> {
+    match tokio::time::timeout(CLIENT_READS, sender.send(Ok(message))).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(NbdError::ClientStopped(CLIENT_READS)),
+    }
 }
 
 async fn map(
@@ -108,9 +121,7 @@ async fn map(
     while batches.next() < end {
         let before = batches.next();
         for response in batches.observe(&client.map(before, end).await?) {
-            if sender.send(Ok(response)).await.is_err() {
-                return Ok(());
-            }
+            send(&sender, response).await?;
         }
         if batches.next() == before {
             let what = format!("the map ends at {before}");
@@ -118,9 +129,7 @@ async fn map(
         }
     }
     for response in batches.finish() {
-        if sender.send(Ok(response)).await.is_err() {
-            return Ok(());
-        }
+        send(&sender, response).await?;
     }
     Ok(())
 }
@@ -140,10 +149,7 @@ async fn read(
     while offset < end {
         let length = u32::try_from((end - offset).min(CHUNK)).unwrap_or(u32::MAX);
         let data = client.read(offset, length).await?;
-        let sent = sender.send(Ok(DataChunk { offset, data })).await;
-        if sent.is_err() {
-            return Ok(());
-        }
+        send(&sender, DataChunk { offset, data }).await?;
         offset += u64::from(length);
     }
     Ok(())

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
+use crate::scripted_agent::{ScriptedAgent, eventually};
 
 const KEY: &str = "ssh-rsa AAAA one@example";
 const FILE: &str = "/home/fedora/.ssh/authorized_keys";
@@ -174,6 +175,42 @@ async fn old_agent_gets_a_file_and_the_owner_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_hostile_agent_answers_is_told_in_short() {
+    let (rig, agent) = (Rig::new().await, ScriptedAgent::default());
+    put_secrets(&rig);
+    agent.answer("guest-ping", json!({}));
+    // Too large to be parsed.
+    let flood = "\u{1b}x".repeat(3 << 19);
+    agent.answer("guest-set-user-password", json!(flood));
+    // libvirt quotes the agent's reason.
+    let refusal = FakeDaemon::error(1, 10, &flood);
+    agent.fail("guest-ssh-add-authorized-keys", Some(refusal.clone()));
+    agent.fail("guest-exec", Some(refusal));
+    rig.manager
+        .run(Command::sync(sync_of(vmi())))
+        .await
+        .unwrap();
+    agent.connect(&rig);
+    put_secrets(&rig);
+    let notifications = rig.notifications_until("credentials=setting the SSH").await;
+    let told = notifications.last().unwrap();
+    assert!(told.len() < 1024, "{} bytes", told.len());
+    assert!(!told.contains('\u{1b}'), "{told}");
+    agent.answer("guest-ssh-add-authorized-keys", json!({}));
+    agent.fail("guest-ssh-add-authorized-keys", None);
+    put_secrets(&rig);
+    rig.notifications_until("credentials=setting the password of user fedora: guest-set")
+        .await;
+    agent.answer("guest-set-user-password", json!({}));
+    put_secrets(&rig);
+    let is_set = |line: &String| line.contains("credentials=set") && !line.contains("setting");
+    eventually("the credentials", async || {
+        rig.notifications(0).await.iter().any(is_set)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_secret_fails_the_start() {
     let rig = Rig::new().await;
     let error = rig
@@ -203,7 +240,7 @@ async fn repeated_synchronization_is_not_notified() {
         let already = set(&guest);
         // The kubelet writes the same secret again.
         put_secrets(&rig);
-        crate::scripted_agent::eventually("the credentials", async || set(&guest) > already).await;
+        eventually("the credentials", async || set(&guest) > already).await;
     }
     assert_eq!(rig.notifications(0).await, before);
 }

@@ -1,10 +1,14 @@
 //! Runs libvirt's tools with a deadline.
 
 use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// Libvirt queries QEMU's capabilities at the first call, which takes seconds.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -49,7 +53,9 @@ pub(super) fn run_tool(
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .stderr(Stdio::piped())
+        // Its own processes are ended with it.
+        .process_group(0);
     prepare(&mut command);
     let child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => ToolError::Missing(program),
@@ -58,15 +64,28 @@ pub(super) fn run_tool(
     wait(program, KillOnDrop(child))
 }
 
-/// Kills and reaps the child on drop.
+/// Kills the child's process group and reaps the child on drop.
 struct KillOnDrop(Child);
+
+impl KillOnDrop {
+    fn pid(&self) -> Option<Pid> {
+        i32::try_from(self.0.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// Whether the child has ended. It is not reaped: no other process group gets its number.
+    fn has_ended(&self) -> io::Result<bool> {
+        let pid = self.pid().ok_or(io::ErrorKind::NotFound)?;
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        Ok(waitid(WaitId::Pid(pid), options)?.is_some())
+    }
+}
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
+        if let Some(pid) = self.pid() {
+            let _ = kill_process_group(pid, Signal::KILL);
         }
+        let _ = self.0.wait();
     }
 }
 
@@ -75,34 +94,59 @@ fn wait(program: &'static str, mut child: KillOnDrop) -> Result<ToolOutput, Tool
     let stderr = collect(child.0.stderr.take());
     let end = Instant::now() + DEADLINE;
     loop {
-        match child.0.try_wait() {
-            Ok(Some(_)) => break,
-            Ok(None) if Instant::now() >= end => return Err(ToolError::Deadline(program)),
-            Ok(None) => thread::sleep(PAUSE),
+        match child.has_ended() {
+            Ok(true) => break,
+            Ok(false) if Instant::now() >= end => return Err(ToolError::Deadline(program)),
+            Ok(false) => thread::sleep(PAUSE),
             Err(error) => return Err(ToolError::Io(program, error)),
         }
     }
-    let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
+    // A process that the tool left behind holds its output open.
+    drop(child);
+    let text = |output: mpsc::Receiver<String>| {
+        let left = end.saturating_duration_since(Instant::now());
+        let text = output.recv_timeout(left);
+        text.map_err(|_| ToolError::Deadline(program))
+    };
     Ok(ToolOutput {
-        stdout: text(stdout),
-        stderr: text(stderr),
+        stdout: text(stdout)?,
+        stderr: text(stderr)?,
     })
 }
 
-fn collect(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+fn collect(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut output = Vec::new();
         if let Some(stream) = stream {
             // After a read error, the output so far counts.
             let _ = stream.take(MAX_OUTPUT).read_to_end(&mut output);
         }
-        String::from_utf8_lossy(&output).into_owned()
-    })
+        // Fails only when nobody waits for it any more.
+        let _ = sender.send(String::from_utf8_lossy(&output).into_owned());
+    });
+    receiver
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_that_the_tool_leaves_behind_does_not_hold_its_output() {
+        let begin = Instant::now();
+        let output = run_tool("sh", Path::new("/"), |command| {
+            command.args(["-c", "sleep 90 & echo done"]);
+        });
+        assert_eq!(
+            output.map(|output| output.stdout).ok().as_deref(),
+            Some("done\n")
+        );
+        assert!(
+            begin.elapsed() < Duration::from_secs(90),
+            "before the sleep"
+        );
+    }
 
     #[test]
     fn a_missing_tool_is_named() {

@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -23,21 +23,30 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
+    /// The error is `Unsupported` when this machine has no such cgroup to make groups in.
     pub fn new(memory: u64, cpu_percent: u64) -> io::Result<Self> {
         let quota = PERIOD / 100 * cpu_percent;
         Self::version_1(memory, quota).or_else(|first| {
             Self::version_2(memory, quota).map_err(|second| {
-                io::Error::other(format!("cgroup v1: {first}; cgroup v2: {second}"))
+                let kind = match is_of_machine(&first) && is_of_machine(&second) {
+                    true => io::ErrorKind::Unsupported,
+                    false => io::ErrorKind::Other,
+                };
+                let reason = format!("cgroup v1: {first}; cgroup v2: {second}");
+                io::Error::new(kind, reason)
             })
         })
     }
 
     fn version_1(memory: u64, quota: u64) -> io::Result<Self> {
-        let group = Self {
-            memory: make(&own("memory")?)?,
-            cpu: make(&own("cpu")?)?,
+        let memory_group = make(&own("memory")?)?;
+        // Complete from here on, so that an error removes what was made.
+        let mut group = Self {
+            cpu: memory_group.clone(),
+            memory: memory_group,
             version: 1,
         };
+        group.cpu = make(&own("cpu")?)?;
         write(&group.memory, "memory.limit_in_bytes", memory)?;
         write(&group.cpu, "cpu.cfs_period_us", PERIOD)?;
         write(&group.cpu, "cpu.cfs_quota_us", quota)?;
@@ -54,7 +63,7 @@ impl Cgroup {
             version: 2,
         };
         write(&group.memory, "memory.max", memory)?;
-        fs::write(group.cpu.join("cpu.max"), format!("{quota} {PERIOD}"))?;
+        write(&group.cpu, "cpu.max", format!("{quota} {PERIOD}"))?;
         Ok(group)
     }
 
@@ -103,6 +112,16 @@ impl Drop for Cgroup {
     }
 }
 
+/// A controller or a permission is missing.
+fn is_of_machine(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::NotFound
+            | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
 /// This process's own group in a hierarchy.
 fn own(controller: &str) -> io::Result<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup")?;
@@ -113,7 +132,12 @@ fn own(controller: &str) -> io::Result<PathBuf> {
         .filter(|parts| parts.len() == 3 && parts[1].split(',').any(|name| name == controller))
         .map(|parts| parts[2].trim_start_matches('/').to_owned())
         .next();
-    let path = path.ok_or_else(|| io::Error::other(format!("no {controller} hierarchy")))?;
+    let path = path.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("no {controller} hierarchy"),
+        )
+    })?;
     Ok(Path::new(CGROUPS).join(controller).join(path))
 }
 
@@ -127,8 +151,11 @@ fn make(parent: &Path) -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-fn write(directory: &Path, file: &str, value: u64) -> io::Result<()> {
+/// Writes a file of the group. It is never created: without its controller it is not there.
+fn write(directory: &Path, file: &str, value: impl ToString) -> io::Result<()> {
     let path = directory.join(file);
-    fs::write(&path, value.to_string())
+    let opened = fs::OpenOptions::new().write(true).open(&path);
+    opened
+        .and_then(|mut file| file.write_all(value.to_string().as_bytes()))
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }

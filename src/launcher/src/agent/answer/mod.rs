@@ -14,6 +14,8 @@ pub(crate) use polled_answers::{
 
 use serde::Deserialize;
 
+use super::quote;
+
 /// The largest answer that is parsed, in bytes. A list of 40 commands takes 2 KiB, of 100 file systems 30 KiB.
 pub(crate) const MOST_BYTES: usize = 512 * 1024;
 
@@ -31,6 +33,13 @@ pub enum AnswerError {
     Content(String),
 }
 
+impl AnswerError {
+    /// The parser's errors quote the answer.
+    pub(super) fn content(error: &str) -> AnswerError {
+        AnswerError::Content(quote(error))
+    }
+}
+
 #[derive(Deserialize)]
 struct Answer<T> {
     #[serde(rename = "return")]
@@ -38,10 +47,10 @@ struct Answer<T> {
 }
 
 /// The `return` value of an answer.
-fn decode<'a, T: Deserialize<'a>>(answer: &'a str) -> Result<T, AnswerError> {
+pub(super) fn decode<'a, T: Deserialize<'a>>(answer: &'a str) -> Result<T, AnswerError> {
     check_size(answer)?;
     let answer: Answer<T> =
-        serde_json::from_str(answer).map_err(|error| AnswerError::Content(error.to_string()))?;
+        serde_json::from_str(answer).map_err(|error| AnswerError::content(&error.to_string()))?;
     Ok(answer.value)
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn freeze_status(answer: &str) -> Result<FreezeStatus, AnswerError> {
     match status.0.as_str() {
         "thawed" => Ok(FreezeStatus::Thawed),
         "frozen" => Ok(FreezeStatus::Frozen),
-        other => Err(AnswerError::Content(format!(
+        other => Err(AnswerError::content(&format!(
             "freeze status {other:?} is neither thawed nor frozen"
         ))),
     }

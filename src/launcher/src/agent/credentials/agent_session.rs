@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::Domain;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::agent::guest_exec::{self, ExecError};
@@ -26,7 +27,7 @@ impl<'a> AgentSession<'a> {
         let domain = domain.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
         let session = AgentSession { client, domain };
         let ping = GUEST_PING.to_owned();
-        guest_exec::ask::<Value>(client, &session.domain, "guest-ping", ping, AGENT_TIMEOUT)
+        guest_exec::ask::<IgnoredAny>(client, &session.domain, "guest-ping", ping, AGENT_TIMEOUT)
             .await?;
         Ok(session)
     }

@@ -4,10 +4,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::json;
 
 use super::agent_session::{AgentSession, COMMAND_TIMEOUT};
+use crate::agent::answer::AnswerError;
 use crate::agent::guest_exec::{self, ExecError, GuestCommand};
+use crate::agent::quote;
 
 /// The most that is read of a file in the guest, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -71,7 +74,7 @@ pub(super) async fn write(
     let handle: i64 = agent.ask("guest-file-open", open).await?;
     let text = STANDARD.encode(&content);
     let put = json!({ "handle": handle, "buf-b64": text });
-    let written = agent.ask::<Value>("guest-file-write", put).await;
+    let written = agent.ask::<IgnoredAny>("guest-file-write", put).await;
     close(agent, handle).await?;
     written?;
     own(agent, &home, "600", &file).await
@@ -99,7 +102,7 @@ async fn read_open(agent: &AgentSession<'_>, handle: i64) -> Result<Vec<u8>, Key
             .decode(&chunk.buf_b64)
             .map_err(|error| ExecError::Answer {
                 command: "guest-file-read",
-                message: format!("buf-b64 is not base64: {error}"),
+                source: AnswerError::content(&format!("buf-b64 is not base64: {error}")),
             })?;
         if chunk.eof || bytes.is_empty() {
             content.extend(bytes);
@@ -112,7 +115,9 @@ async fn read_open(agent: &AgentSession<'_>, handle: i64) -> Result<Vec<u8>, Key
 
 async fn close(agent: &AgentSession<'_>, handle: i64) -> Result<(), KeysError> {
     let arguments = json!({ "handle": handle });
-    agent.ask::<Value>("guest-file-close", arguments).await?;
+    agent
+        .ask::<IgnoredAny>("guest-file-close", arguments)
+        .await?;
     Ok(())
 }
 
@@ -141,7 +146,8 @@ async fn run(
     let done = guest_exec::exec(agent.client, &command).await?;
     if done.exit_code != 0 {
         return Err(KeysError::Program {
-            program: format!("{program} {}", arguments.join(" ")),
+            // An argument may be a path from the guest's user database.
+            program: quote(&format!("{program} {}", arguments.join(" "))),
             exit_code: done.exit_code,
         });
     }

@@ -123,7 +123,7 @@ impl CredentialKeeper {
     async fn wanted(&self) -> Result<GuestCredentials, String> {
         let (credentials, secrets) = (self.credentials.clone(), self.sync.secrets.clone());
         let read = move || GuestCredentials::read(&credentials, &secrets);
-        let wanted = blocking::call("reading access credentials", READ, read).await;
+        let wanted = blocking::file_call("reading access credentials", READ, read).await;
         wanted.map_err(|error| error.to_string())
     }
 

@@ -3,7 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use domain::access_credentials::{GuestCredentials, Password};
-use serde_json::{Value, json};
+use serde::de::IgnoredAny;
+use serde_json::json;
 
 use super::agent_session::AgentSession;
 use super::authorized_keys;
@@ -61,7 +62,7 @@ pub(super) async fn apply(client: &Client, wanted: &GuestCredentials) -> ApplyRe
 /// Makes `keys` the user's only keys; true when they were written as a file, since the agent cannot set keys.
 async fn set_keys(agent: &AgentSession<'_>, user: &str, keys: &[String]) -> Result<bool, String> {
     let arguments = json!({ "username": user, "keys": keys, "reset": true });
-    let set = agent.ask::<Value>("guest-ssh-add-authorized-keys", arguments);
+    let set = agent.ask::<IgnoredAny>("guest-ssh-add-authorized-keys", arguments);
     let Err(error) = set.await else {
         return Ok(false);
     };
@@ -80,7 +81,7 @@ async fn set_password(
     let password = STANDARD.encode(password.reveal());
     let arguments = json!({ "username": user, "password": password, "crypted": false });
     agent
-        .ask::<Value>("guest-set-user-password", arguments)
+        .ask::<IgnoredAny>("guest-set-user-password", arguments)
         .await
         .map(drop)
 }

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::answer::{self, AnswerError};
 use super::guest_info::{Fact, FreezeStatus, GuestInfoCache};
-use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN};
+use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN, command_agent};
 use crate::libvirt_client::{AGENT, CallError, Client};
 use crate::policy_timers::Timers;
 use safety_thaw::{Input, SafetyThaw, Step};
@@ -285,7 +285,7 @@ impl Freezer {
     ) -> Result<String, CallError> {
         let json = format!(r#"{{"execute":"{command}"}}"#);
         let class = AGENT.within(timeout + LIBVIRT_MARGIN);
-        let send = move |domain: &dyn Domain| domain.agent_command(&json, timeout);
+        let send = move |domain: &dyn Domain| command_agent(domain, &json, timeout);
         self.0
             .client
             .on(domain, "asking the guest agent", class, send)

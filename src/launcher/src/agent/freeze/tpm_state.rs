@@ -30,7 +30,7 @@ pub enum TpmStateError {
 /// Writes all files below the directory to disk.
 pub(super) async fn sync(directory: PathBuf) -> Result<(), TpmStateError> {
     let sync = move || sync_tree(&directory, MOST_DEPTH);
-    blocking::call("writing the TPM's state to disk", DEADLINE, sync).await?
+    blocking::file_call("writing the TPM's state to disk", DEADLINE, sync).await?
 }
 
 fn sync_tree(path: &Path, depth: usize) -> Result<(), TpmStateError> {

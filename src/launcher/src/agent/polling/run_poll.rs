@@ -5,7 +5,7 @@ use libvirt::{Domain, code};
 use super::schedule::{Poll, PollOutcome};
 use crate::agent::answer::{self, AnswerError};
 use crate::agent::guest_info::{Fact, GuestInfoCache};
-use crate::agent::{AGENT_TIMEOUT, LIBVIRT_MARGIN};
+use crate::agent::{AGENT_TIMEOUT, LIBVIRT_MARGIN, command_agent};
 use crate::libvirt_client::{AGENT, CallError, Client};
 
 type Decode = fn(&str) -> Result<Fact, AnswerError>;
@@ -70,7 +70,7 @@ pub(super) async fn ask(client: &Client, cache: &GuestInfoCache, poll: Poll) -> 
 async fn send(client: &Client, command: &'static str) -> Result<String, CallError> {
     let json = format!(r#"{{"execute":"{command}"}}"#);
     let class = AGENT.within(AGENT_TIMEOUT + LIBVIRT_MARGIN);
-    let send = move |domain: &dyn Domain| domain.agent_command(&json, AGENT_TIMEOUT);
+    let send = move |domain: &dyn Domain| command_agent(domain, &json, AGENT_TIMEOUT);
     let answer = client.query("polling the guest agent", class, send).await?;
     answer.ok_or_else(|| CallError::no_domain(client.domain_name()))
 }

@@ -86,6 +86,7 @@ fn frozen_agent_is_asked_only_for_its_freeze_status() {
     run(&mut schedule, 0, 5, PollOutcome::Answered);
     schedule.observe_frozen(true);
     let asked = run(&mut schedule, 5, 400, PollOutcome::Answered);
+    assert!(!asked.is_empty());
     assert!(asked.iter().all(|(_, poll)| *poll == Poll::FreezeStatus));
     schedule.observe_frozen(false);
     let asked = run(&mut schedule, 400, 401, PollOutcome::Answered);

@@ -73,7 +73,7 @@ pub(crate) async fn write_iso(
 ) -> Result<(), IsoError> {
     let (data, target) = (data.clone(), path.to_owned());
     let write = move || write_blocking(&data, &target, min_bytes);
-    blocking::call("writing the cloud-init image", WRITE_TIMEOUT, write)
+    blocking::file_call("writing the cloud-init image", WRITE_TIMEOUT, write)
         .await
         .map_err(|unanswered| IsoError::NoAnswer {
             path: path.to_owned(),

@@ -37,9 +37,7 @@ async fn image_replaces_the_one_before() {
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     let metadata = fs::metadata(&path).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o777, IMAGE_ATTRS.mode);
-    if rustix::process::geteuid().is_root() {
-        assert_eq!(metadata.uid(), crate::paths::QEMU_USER);
-    }
+    assert_eq!(metadata.uid(), atomic_file::tests::owner());
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::file_checks::failed;
+use super::pending_image::PendingImage;
 use super::qcow2_image::{PendingQcow2Image, Qcow2Image};
 use super::{DiskError, DiskTools, qemu_img};
-use crate::atomic_file::PendingFile;
 use crate::blocking;
 
 /// KubeVirt's: large clusters keep the tables small.
@@ -37,12 +37,12 @@ pub(super) async fn create(
         ..tools.clone()
     };
     let size = size(volume, data).await?.to_string();
-    let stand_in = PendingFile::new(Path::new(&format!("{path}.data")));
+    let stand_in = PendingImage::begin(format!("{path}.data").into()).await?;
     let options = format!("{OPTIONS},data_file={}", escaped(stand_in.path()));
     let options = ["-o".into(), options.into()];
     image.make(&options, &[size.into()], tools).await?;
     point_to(data, &image, tools).await?;
-    drop(stand_in);
+    stand_in.discard().await?;
     image.commit().await
 }
 
@@ -63,7 +63,7 @@ async fn point_to(
 async fn size(volume: &str, data: &Path) -> Result<u64, DiskError> {
     let path = data.to_owned();
     let look = move || File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
-    let size = blocking::call("asking for an image's size", SIZE_TIMEOUT, look).await?;
+    let size = blocking::file_call("asking for an image's size", SIZE_TIMEOUT, look).await?;
     size.map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => DiskError::MissingImage {
             volume: volume.to_owned(),

@@ -44,7 +44,7 @@ async fn expand_one(expansion: &ImageExpansion, tools: &DiskTools) -> Result<(),
         Ok::<_, io::Error>((space, DirectIo.preallocated(&path)))
     };
     let (space, is_preallocated) =
-        match blocking::call("looking at a disk image", SIZE_TIMEOUT, look).await? {
+        match blocking::file_call("looking at a disk image", SIZE_TIMEOUT, look).await? {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(source) => {

@@ -110,7 +110,7 @@ async fn write(
     what: &'static str,
     work: impl FnOnce() -> Result<(), DiskError> + Send + 'static,
 ) -> Result<(), DiskError> {
-    blocking::call(what, WRITE_TIMEOUT, work).await?
+    blocking::file_call(what, WRITE_TIMEOUT, work).await?
 }
 
 async fn require_backing(volume: &str, path: &Path, tools: &DiskTools) -> Result<(), DiskError> {

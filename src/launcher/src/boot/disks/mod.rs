@@ -14,6 +14,7 @@ mod file_checks;
 mod host_disk;
 mod inspect_untrusted_image;
 mod make_disk_images;
+mod pending_image;
 mod qcow2_image;
 mod qemu_img;
 

@@ -2,15 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::file_checks::is_present;
+use super::pending_image::{NAMING, PendingImage};
 use super::{DiskError, DiskTools, qemu_img};
-use crate::atomic_file::{self, AtomicFileError, FileAttrs, PendingFile};
+use crate::atomic_file::{self, FileAttrs};
 use crate::blocking;
-
-/// Files are renamed and their owners set off the runtime's threads: an image may lie on a network file system.
-const NAMING: Duration = Duration::from_secs(10);
 
 /// A qcow2 image that a disk needs.
 pub(super) struct Qcow2Image {
@@ -21,7 +18,7 @@ pub(super) struct Qcow2Image {
 /// An image that is being made, under another name.
 pub(super) struct PendingQcow2Image {
     path: PathBuf,
-    file: PendingFile,
+    file: PendingImage,
     attrs: FileAttrs,
 }
 
@@ -58,15 +55,11 @@ impl Qcow2Image {
         let path = self.path.clone();
         if is_present(&path, tools).await? {
             let chown = move || atomic_file::chown_to_qemu(&path);
-            blocking::call("giving away an image", NAMING, chown).await??;
+            blocking::file_call("giving away an image", NAMING, chown).await??;
             return Ok(None);
         }
-        let begin = move || {
-            atomic_file::create_parent(&path)?;
-            Ok::<_, AtomicFileError>(PendingFile::new(&path))
-        };
         Ok(Some(PendingQcow2Image {
-            file: blocking::call("beginning an image", NAMING, begin).await??,
+            file: PendingImage::begin(path).await?,
             path: self.path.clone(),
             attrs: self.attrs,
         }))
@@ -96,7 +89,6 @@ impl PendingQcow2Image {
 
     /// Gives the complete image its name.
     pub(super) async fn commit(self) -> Result<(), DiskError> {
-        let commit = move || self.file.commit(self.attrs);
-        Ok(blocking::call("putting an image in place", NAMING, commit).await??)
+        self.file.commit(self.attrs).await
     }
 }

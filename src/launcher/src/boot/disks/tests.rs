@@ -74,17 +74,16 @@ async fn empty_disk_is_made_once_and_keeps_its_content() {
     make_files(&files, &tools()).await.unwrap();
     let info = inspect("empty", &image, &tools()).await.unwrap();
     assert_eq!((info.format.as_str(), info.virtual_size), ("qcow2", GIB));
-    if rustix::process::geteuid().is_root() {
-        assert_eq!(fs::metadata(&image).unwrap().uid(), QEMU_UID);
-    }
+    assert_eq!(
+        fs::metadata(&image).unwrap().uid(),
+        crate::atomic_file::tests::owner()
+    );
 
     fs::write(&image, "the guest's").unwrap();
     make_files(&files, &tools()).await.unwrap();
     assert_eq!(fs::read(&image).unwrap(), b"the guest's");
     assert_eq!(fs::read_dir(image.parent().unwrap()).unwrap().count(), 1);
 }
-
-const QEMU_UID: u32 = crate::paths::QEMU_USER;
 
 #[tokio::test]
 async fn overlay_is_backed_by_its_image() {

@@ -89,9 +89,10 @@ impl IommuFd {
             return Ok(None);
         }
         let socket = self.socket.clone();
-        let received = blocking::call("asking for the iommufd", PLUGIN_TIMEOUT * 2, move || {
-            receive(&socket)
-        });
+        let received =
+            blocking::file_call("asking for the iommufd", PLUGIN_TIMEOUT * 2, move || {
+                receive(&socket)
+            });
         let Some(device) = received.await?? else {
             return Ok(None);
         };

@@ -63,7 +63,7 @@ pub(crate) async fn wait_for_network_info(path: &Path) -> Result<(), NoAnswer> {
     loop {
         let path = path.to_owned();
         let read = move || pod_devices::has_network_info(&path);
-        let is_there = blocking::call(what, READ_TIMEOUT, read).await?;
+        let is_there = blocking::file_call(what, READ_TIMEOUT, read).await?;
         if is_there || begin.elapsed() >= NETWORK_INFO_TIMEOUT {
             return Ok(());
         }
@@ -80,7 +80,7 @@ pub(crate) async fn with_current_cpus(facts: HostFacts) -> Result<HostFacts, NoA
         cpuset: cpuset(),
         ..facts
     };
-    blocking::call("reading the pod's processors", READ_TIMEOUT, read).await
+    blocking::file_call("reading the pod's processors", READ_TIMEOUT, read).await
 }
 
 /// The facts with the volume modes that claims have in this pod.
@@ -106,7 +106,7 @@ pub(crate) async fn with_volume_modes(
         facts.block_volumes = devices.into_iter().map(|claim| claim.volume).collect();
         facts
     };
-    blocking::call("looking for volumes", READ_TIMEOUT, look_up).await
+    blocking::file_call("looking for volumes", READ_TIMEOUT, look_up).await
 }
 
 /// Facts that only some VMIs need or that change while the pod lives: the devices behind resource claims, block sizes of

@@ -67,5 +67,5 @@ async fn read(
             .read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    Ok(blocking::call(what, QUICK, read).await?)
+    Ok(blocking::file_call(what, QUICK, read).await?)
 }

@@ -59,7 +59,7 @@ impl Jobs {
 async fn must_exist(socket: &Path) -> Result<(), BackupError> {
     let path = socket.to_owned();
     let look = move || path.symlink_metadata();
-    let found = blocking::call("looking for the backup's socket", SOCKET, look).await?;
+    let found = blocking::file_call("looking for the backup's socket", SOCKET, look).await?;
     found.map(drop).map_err(|reason| BackupError::NoSocket {
         path: socket.to_owned(),
         reason: reason.to_string(),

@@ -201,7 +201,7 @@ async fn make(directory: PathBuf) -> Result<(), BackupError> {
             .mode(0o755)
             .create(path)
     };
-    let made = blocking::call("making the directory of a backup", DIRECTORY, make).await?;
+    let made = blocking::file_call("making the directory of a backup", DIRECTORY, make).await?;
     made.map_err(|reason| BackupError::Directory {
         path: directory,
         reason: reason.to_string(),
@@ -212,7 +212,7 @@ async fn make(directory: PathBuf) -> Result<(), BackupError> {
 pub(super) async fn remove(directory: PathBuf) {
     let path = directory.clone();
     let remove = move || remove_all(&path);
-    let removed = blocking::call("removing the directory of a backup", REMOVE, remove).await;
+    let removed = blocking::file_call("removing the directory of a backup", REMOVE, remove).await;
     let reason = match removed {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),
@@ -231,7 +231,7 @@ fn remove_all(directory: &Path) -> std::io::Result<()> {
 /// Removes QEMU's socket, which QEMU does itself unless it was killed.
 pub(super) async fn remove_socket(socket: PathBuf) {
     let remove = move || fs::remove_file(socket);
-    if let Ok(Ok(())) = blocking::call("removing a backup's socket", DIRECTORY, remove).await {
+    if let Ok(Ok(())) = blocking::file_call("removing a backup's socket", DIRECTORY, remove).await {
         tracing::debug!("removed the socket of a backup");
     }
 }

@@ -67,7 +67,7 @@ async fn prepare(
         tracing::debug!("virt-handler is not told of the memory dump yet");
     }
     let to = request.directory().to_owned();
-    blocking::call(
+    blocking::file_call(
         "preparing the directory of a memory dump",
         REMOVE,
         move || dump_directory::prepare(&to),
@@ -156,8 +156,10 @@ async fn progress(domain: &Arc<dyn Domain>) -> Option<JobStats> {
 async fn abort(domain: &Arc<dyn Domain>, request: &MemoryDumpRequest, mut dumped: Dumped) -> bool {
     let aborting = Arc::clone(domain);
     // In a task of its own: a hung daemon must not keep the I/O helper alive.
-    tokio::task::spawn_blocking(move || {
-        if let Err(error) = aborting.abort_job() {
+    tokio::spawn(async move {
+        let abort = |domain: &dyn Domain| domain.abort_job();
+        let aborted = domain_call(&aborting, "aborting the memory dump", ABORT, abort).await;
+        if let Err(error) = aborted {
             tracing::debug!(reason = %error, "libvirt does not abort the memory dump");
         }
     });
@@ -189,7 +191,7 @@ async fn discard(request: MemoryDumpRequest) {
         return;
     }
     let path = request.path().to_owned();
-    let removed = blocking::call("removing an incomplete memory dump", REMOVE, move || {
+    let removed = blocking::file_call("removing an incomplete memory dump", REMOVE, move || {
         std::fs::remove_file(path)
     });
     if matches!(removed.await, Ok(Ok(()))) {

@@ -82,8 +82,8 @@ impl<'a> ConvertedVm<'a> {
         if !query.is_empty() {
             let network_info = vm.boot_resources.network_info.clone();
             let answer = move || query.answer(facts, &network_info);
-            facts =
-                blocking::call("asking for devices and block sizes", FILE_TIMEOUT, answer).await?;
+            facts = blocking::file_call("asking for devices and block sizes", FILE_TIMEOUT, answer)
+                .await?;
         }
         let mut spec = domain::convert::convert_for(purpose, vmi, &options, &facts)?;
         if vm.boot_resources.test_driver {

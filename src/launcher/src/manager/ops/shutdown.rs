@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use libvirt::{Domain, DomainState, Reason, ShutdownMode, State};
 
-use crate::agent::AGENT_TIMEOUT;
+use crate::agent::{AGENT_TIMEOUT, shorten};
 use crate::jobs::AbortReason;
 use crate::libvirt_client::{AGENT, COMMAND, CallError, POWER_BUTTON};
 use crate::manager::CommandEffect;
@@ -64,7 +64,7 @@ async fn resume(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallErro
 async fn power_off(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
     const WHAT: &str = "asking the guest to power off";
     let class = AGENT.within(AGENT_TIMEOUT);
-    let through_agent = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Agent);
+    let through_agent = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Agent).map_err(shorten);
     let Err(error) = vm.client.on(domain, WHAT, class, through_agent).await else {
         return Ok(());
     };

@@ -66,7 +66,7 @@ async fn reboot(
     class: CallClass,
     mode: RebootMode,
 ) -> Result<(), CallError> {
-    let reboot = move |domain: &dyn Domain| domain.reboot(mode);
+    let reboot = move |domain: &dyn Domain| domain.reboot(mode).map_err(agent::shorten);
     let what = "asking the guest to reboot";
     vm.client.on(domain, what, class, reboot).await
 }

@@ -16,7 +16,7 @@ pub(super) async fn require(vmi: &Vmi, directory: &Path) -> Result<(), OpError> 
     let wanted = hotplugged(vmi);
     let directory = directory.to_owned();
     let check = move || check(wanted, &directory);
-    let checked = blocking::call("looking for hotplugged disks", FILE_TIMEOUT, check).await?;
+    let checked = blocking::file_call("looking for hotplugged disks", FILE_TIMEOUT, check).await?;
     checked.map_err(OpError::HotplugDisks)
 }
 

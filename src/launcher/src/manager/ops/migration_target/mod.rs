@@ -136,7 +136,8 @@ async fn serve_hook(
     };
     let to_bind = path.clone();
     let bind = move || unix_listener::bind(&to_bind);
-    let bound = blocking::call("making the socket of libvirt's hook", FILE_TIMEOUT, bind).await?;
+    let bound =
+        blocking::file_call("making the socket of libvirt's hook", FILE_TIMEOUT, bind).await?;
     let server = HookServer::start(bound.map_err(failed)?, path, edit).map_err(failed)?;
     vm.driver_state().hook_server = Some(server);
     Ok(())

@@ -52,7 +52,7 @@ async fn expand(
         vm.driver_state().disk_capacities.clone(),
     );
     let may_have_grown = move || disks.iter().any(|disk| may_have_grown(disk, &known));
-    if !blocking::call(SPACE, FILE_TIMEOUT, may_have_grown).await? {
+    if !blocking::file_call(SPACE, FILE_TIMEOUT, may_have_grown).await? {
         return Ok(());
     }
     let what = "asking for the sizes of disks";
@@ -62,7 +62,7 @@ async fn expand(
     let sizes = sizes.await?;
     vm.driver_state().disk_capacities.replace(&sizes);
     let grown = move || grown(&expansions, &sizes);
-    let grown = blocking::call(SPACE, FILE_TIMEOUT, grown).await?;
+    let grown = blocking::file_call(SPACE, FILE_TIMEOUT, grown).await?;
     if !grown.is_empty() {
         vm.driver_state().disk_capacities.forget();
     }

@@ -32,5 +32,5 @@ impl Reconciliation<'_> {
 
 async fn with_modes(mut disk: Disk) -> Result<Disk, BootResourceError> {
     let probe = move || set_disk_modes(&mut disk, &DirectIo).map(|()| disk);
-    Ok(blocking::call("probing a disk's file system", FILE_TIMEOUT, probe).await??)
+    Ok(blocking::file_call("probing a disk's file system", FILE_TIMEOUT, probe).await??)
 }

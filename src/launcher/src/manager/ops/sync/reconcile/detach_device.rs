@@ -52,7 +52,7 @@ pub(super) async fn finish(vm: &VmContext, live: &LiveDomain) {
 async fn remove(overlay: String) {
     let path = overlay.clone();
     let remove = move || std::fs::remove_file(Path::new(&path));
-    let removed = blocking::call("removing an overlay", FILE_TIMEOUT, remove).await;
+    let removed = blocking::file_call("removing an overlay", FILE_TIMEOUT, remove).await;
     let reason = match removed {
         Ok(Ok(())) => return,
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => return,

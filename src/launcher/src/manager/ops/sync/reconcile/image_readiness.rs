@@ -14,7 +14,7 @@ use crate::manager::error::OpError;
 pub(super) async fn is_ready(path: &str) -> Result<bool, OpError> {
     let owned = path.to_owned();
     let open = move || open(Path::new(&owned));
-    let opened = blocking::call(
+    let opened = blocking::file_call(
         "opening the image of a hotplugged volume",
         FILE_TIMEOUT,
         open,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::blocking::NoAnswer;
+use super::NoAnswer;
 
 /// An idle thread ends after this long.
 const IDLE: Duration = Duration::from_secs(30);
@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(30);
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A bounded number of threads with a queue. The threads are made on demand.
-pub(super) struct Lane(Arc<Threads>);
+pub(crate) struct Lane(Arc<Threads>);
 
 struct Threads {
     name: &'static str,
@@ -36,7 +36,7 @@ struct State {
 
 impl Lane {
     /// A lane of at most `limit` threads. Linux shows the first 15 bytes of the name.
-    pub(super) fn new(name: &'static str, limit: usize) -> Lane {
+    pub(crate) fn new(name: &'static str, limit: usize) -> Lane {
         Lane(Arc::new(Threads {
             name,
             limit,
@@ -47,7 +47,7 @@ impl Lane {
 
     /// Runs `work` and waits for it at most `deadline`, the time until a thread is free included.
     /// Work whose caller has given up before it began is skipped.
-    pub(super) async fn call<T, F>(
+    pub(crate) async fn call<T, F>(
         &self,
         what: &'static str,
         deadline: Duration,
@@ -72,7 +72,7 @@ impl Lane {
     }
 
     /// Runs `work` some time, without an answer.
-    pub(super) fn push(&self, job: Job) {
+    pub(crate) fn push(&self, job: Job) {
         let mut state = self.0.lock();
         state.waiting.push_back(job);
         if state.waiting.len() > state.idle && state.threads < self.0.limit {
