@@ -122,15 +122,17 @@ pub(crate) async fn collect(
     let hooks_dir = config.hooks_dir.clone();
     let failure = |error: CollectError| {
         // A directory of records that the caller named is the caller's too.
+        let is_refusal = matches!(error, CollectError::Refused(_));
         let is_of_machine = match &error {
             CollectError::Deadline { .. } | CollectError::StandingDeadline { .. } => true,
             CollectError::Record(_) => has_own_record,
             _ => false,
         };
         let error = anyhow!(with_caller_paths(&error.into(), found, &hooks_dir));
-        match is_of_machine {
-            true => Failure::Machine(error),
-            false => Failure::Usage(error),
+        match (is_of_machine, is_refusal) {
+            (true, _) => Failure::Machine(error),
+            (_, true) => Failure::Refused(error),
+            _ => Failure::Usage(error),
         }
     };
     for hook in found {

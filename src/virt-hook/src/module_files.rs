@@ -6,10 +6,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
+use hook_host::WRITE_GRACE;
 use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::LoadError;
 
@@ -86,24 +88,29 @@ impl HookModule {
         let module = self.path_in(hooks_dir);
         let directory = hooks_dir.join(&self.directory);
         fs::create_dir_all(&directory).map_err(|error| of_machine(&directory, error))?;
-        let mut from = File::open(&self.module)
+        let from = File::open(&self.module)
             .with_context(|| self.module.display().to_string())
             .map_err(Failure::Usage)?;
-        File::create(&module)
-            .and_then(|mut to| io::copy(&mut from, &mut to))
-            .map_err(|error| of_machine(&module, error))?;
+        copy(from, &module)?;
         if let Some(settings) = &self.settings
             && let Some(text) = HookYaml::text(settings).map_err(Failure::usage)?
         {
-            let path = directory.join(SETTINGS);
-            fs::write(&path, text).map_err(|error| of_machine(&path, error))?;
+            copy(text.as_bytes(), &directory.join(SETTINGS))?;
         }
         if let Some(text) = module_signature::text(&self.module).map_err(Failure::usage)? {
-            let path = module_signature::path_of(&module);
-            fs::write(&path, text).map_err(|error| of_machine(&path, error))?;
+            copy(text.as_bytes(), &module_signature::path_of(&module))?;
         }
         Ok(())
     }
+}
+
+/// Writes a file that counts as complete: a collection waits before it refuses one that may still be written.
+fn copy(mut from: impl Read, to: &Path) -> Result<(), Failure> {
+    let written = File::create(to).and_then(|mut file| {
+        io::copy(&mut from, &mut file)?;
+        file.set_modified(SystemTime::now() - 2 * WRITE_GRACE)
+    });
+    written.map_err(|error| of_machine(to, error))
 }
 
 /// A temporary file that cannot be written is not the fault of what the command line names.

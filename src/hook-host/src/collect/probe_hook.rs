@@ -49,7 +49,20 @@ pub(super) enum ProbeResult {
     Ready(Box<Hook>),
     NotReady(String),
     Flawed(String),
+    /// It may not run, or not with what it declares.
+    Refused(String),
     Fatal(String),
+}
+
+impl ProbeResult {
+    /// A module whose settings cannot be resolved.
+    fn unresolved(id: &HookId, error: &ResolveError) -> Self {
+        let reason = format!("hook {id}: {error}");
+        match error.is_refusal() {
+            true => Self::Refused(reason),
+            false => Self::Flawed(reason),
+        }
+    }
 }
 
 impl Probe {
@@ -131,18 +144,20 @@ impl Probe {
     }
 
     /// Asks `hook.yaml` and the operator's policy whether a module may be compiled. The error is the refusal.
-    pub(super) async fn admit(&self, id: &HookId) -> Result<(), String> {
+    pub(super) async fn admit(&self, id: &HookId) -> Result<(), ProbeResult> {
         let path = hook_path(&self.hooks_dir, id);
+        let flawed = |reason: String| ProbeResult::Flawed(reason);
         let opened = self.open(id);
-        let (file, yaml) = opened.map_err(|error| format!("{}: {error}", path.display()))?;
-        let yaml = yaml.map_err(|error| error.to_string())?;
+        let opened = opened.map_err(|error| flawed(format!("{}: {error}", path.display())));
+        let (file, yaml) = opened?;
+        let yaml = yaml.map_err(|error| flawed(error.to_string()))?;
         let yaml = yaml.as_ref();
-        self.unknown_versions(id, yaml)?;
+        self.unknown_versions(id, yaml).map_err(flawed)?;
         if self.policy.operator.is_none() && yaml.and_then(HookYaml::pin).is_none() {
             return Ok(());
         }
         let snapshot = self.loader.snapshot(&file, &path).await;
-        let snapshot = snapshot.map_err(|error| printable(&error.to_string(), MAX_MESSAGE))?;
+        let snapshot = snapshot.map_err(|error| load_failure(&error))?;
         let admitted = self.admit_snapshot(id, &path, &snapshot, yaml).await;
         admitted.map(drop)
     }
@@ -187,7 +202,7 @@ impl Probe {
         }
         let snapshot = self.loader.snapshot(file, path).await.map_err(failed)?;
         let admitted = self.admit_snapshot(id, path, &snapshot, yaml).await;
-        let signature = admitted.map_err(ProbeResult::Flawed)?;
+        let signature = admitted?;
         let loading = self
             .loader
             .load_snapshot(&snapshot, path, &id.directory, pin);
@@ -201,7 +216,7 @@ impl Probe {
         path: &Path,
         snapshot: &ModuleSnapshot,
         yaml: Option<&HookYaml>,
-    ) -> Result<ModuleSignature, String> {
+    ) -> Result<ModuleSignature, ProbeResult> {
         let signature = self.signature(id, path, snapshot).await;
         let identity = ModuleIdentity {
             digest: snapshot.digest(),
@@ -211,7 +226,7 @@ impl Probe {
         };
         match admit(identity, yaml, self.policy.operator.as_ref()) {
             Ok(()) => Ok(signature),
-            Err(error) => Err(format!("hook {id}: {error}")),
+            Err(error) => Err(ProbeResult::unresolved(id, &error)),
         }
     }
 
@@ -259,7 +274,7 @@ impl Probe {
         let (limits, operator) = (&self.policy.limits, self.policy.operator.as_ref());
         match resolve(identity, limits, yaml, operator) {
             Ok(settings) => ProbeResult::Ready(Box::new(from_module(id, module, settings))),
-            Err(error) => ProbeResult::Flawed(format!("hook {id}: {error}")),
+            Err(error) => ProbeResult::unresolved(id, &error),
         }
     }
 
@@ -328,6 +343,7 @@ impl LoadModule for PluginModules {
                 ProbeResult::Ready(hook) => Ok(*hook),
                 ProbeResult::NotReady(reason)
                 | ProbeResult::Flawed(reason)
+                | ProbeResult::Refused(reason)
                 | ProbeResult::Fatal(reason) => Err(reason),
             }
         })

@@ -7,7 +7,8 @@ use kubevirt_api::strict_json_or_yaml;
 use serde_json::{Map, Value, json};
 
 use crate::exit_codes::Failure;
-use crate::inputs::input_file;
+use crate::inputs::{input_file, notes_about_fields};
+use crate::output;
 
 /// KubeVirt's annotation of hook sidecars.
 pub(super) const SIDECARS: &str = "hooks.kubevirt.io/hookSidecars";
@@ -98,6 +99,9 @@ pub(super) fn on_vm(
             "--vm is the manifest of one VM, and the file has {count} documents"
         )));
     };
+    for note in notes_about_fields(vm) {
+        output::warn(&format!("{}: {note}", input_file::name(path)));
+    }
     let mut vm = vm.clone();
     remove_server_fields(&mut vm);
     let metadata = metadata(&mut vm).map_err(refuse)?;

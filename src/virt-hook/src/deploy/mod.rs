@@ -38,8 +38,8 @@ Examples:
 
 Exit codes:
   0  the manifests are on standard output
-  1  it is no hook, or does not fit its hook.yaml or a ConfigMap; standard error says why
-  2  the command line, or a file that it names, cannot be used
+  1  it does not fit its hook.yaml or a ConfigMap; standard error says why
+  2  the command line, or a file that it names, cannot be used: it is no hook
   3  this machine could not do it";
 
 /// The most bytes of all values of a ConfigMap.

@@ -29,8 +29,8 @@ Examples:
 
 Exit codes:
   0  the layout is written
-  1  a module is no hook, or does not fit its hook.yaml; standard error says why
-  2  the command line, or a file that it names, cannot be used
+  1  a module does not fit its hook.yaml; standard error says why
+  2  the command line, or a file that it names, cannot be used: a module is no hook
   3  the layout could not be written";
 
 /// What `image` is given.

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use domain::cloud_init::{self, NoSecrets};
 use domain::host_facts::HostFacts;
 use domain_xml::{Document, Element};
 use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, MigrationParameters, Reason};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
+use super::cloud_init_input::{self, CloudInitUnavailable};
 use super::vm_manifest::{self, Manifest};
 use super::{InputArgs, host_facts, input_file};
 use crate::exit_codes::Failure;
@@ -48,7 +48,7 @@ pub(crate) struct VmiInput {
     /// The parameters of a migration to another node, before any hook.
     pub(crate) migration: MigrationParameters,
     /// The cloud-init data before any hook, if the VMI has some; or why it is not available here.
-    pub(crate) cloud_init: Result<Option<CloudInitDocuments>, String>,
+    pub(crate) cloud_init: Result<Option<CloudInitDocuments>, CloudInitUnavailable>,
 }
 
 /// A VMI of several.
@@ -150,15 +150,16 @@ impl VmiSource {
         }
         let vmi = &manifest.vmi;
         let xml = match &self.domain {
-            Some(path) => input_file::text(path, domain_xml::Limits::default().bytes)?,
+            Some(path) => domain(path)?,
             None => self.convert(vmi).map_err(|failure| failure.about(&name))?,
         };
-        let device = self.device.as_deref();
-        let device = device.map(|path| input_file::text(path, domain_xml::Limits::default().bytes));
+        let device = self.device.as_deref().map(device);
+        let input = VmiInput::new(vmi, xml, self.reason);
         Ok(VmiInput {
             devices: device.transpose()?.into_iter().collect(),
             migration: self.migration.clone(),
-            ..VmiInput::new(vmi, xml, self.reason)
+            cloud_init: input.cloud_init.map_err(|error| error.in_file(&name)),
+            ..input
         })
     }
 
@@ -174,6 +175,36 @@ impl VmiSource {
             None => host_facts::probe(),
         };
         convert(vmi, &options, &facts, self.given.prepared)
+    }
+}
+
+/// The text of a file with a domain. The error names the file.
+fn domain(path: &Path) -> Result<String, Failure> {
+    let text = input_file::text(path, domain_xml::Limits::default().bytes)?;
+    let wrong = |why: String| {
+        let name = input_file::name(path);
+        Err(Failure::usage(anyhow!(
+            "{name}: it is no domain XML: {why}"
+        )))
+    };
+    match Document::parse(&text) {
+        Err(error) => wrong(error.to_string()),
+        Ok(document) if document.root().name() != "domain" => {
+            wrong(format!("the root element is <{}>", document.root().name()))
+        }
+        Ok(_) => Ok(text),
+    }
+}
+
+/// The same for the XML of a device.
+fn device(path: &Path) -> Result<String, Failure> {
+    let text = input_file::text(path, domain_xml::Limits::default().bytes)?;
+    match AttachedDevice::parse(&text) {
+        Ok(_) => Ok(text),
+        Err(why) => Err(Failure::usage(anyhow!(
+            "{}: it is no device: {why}",
+            input_file::name(path)
+        ))),
     }
 }
 
@@ -241,13 +272,6 @@ impl VmiInput {
     }
 
     fn new(vmi: &Vmi, xml: String, reason: Reason) -> Self {
-        let data = cloud_init::read(vmi, &NoSecrets).map_err(|error| error.to_string());
-        let cloud_init = data.map(|data| {
-            data.map(|data| CloudInitDocuments {
-                data_source: data.data_source.name().to_owned(),
-                cloud_init_data_json: data.to_json(),
-            })
-        });
         let invocation = Invocation {
             reason,
             namespace: vmi.namespace().to_owned(),
@@ -261,7 +285,7 @@ impl VmiInput {
             xml,
             devices: Vec::new(),
             migration: MigrationParameters::default(),
-            cloud_init,
+            cloud_init: cloud_init_input::read(vmi),
         }
     }
 }

@@ -59,6 +59,24 @@ fn settings_that_are_no_file_of_their_directory_are_refused() {
     assert!(root.path().join("laid/x/hook.yaml").is_file());
 }
 
+/// Otherwise each refusal takes that long.
+#[test]
+fn copies_count_as_completely_written() {
+    let root = layout(&["a/x.wasm"]);
+    fs::write(root.path().join("a/hook.yaml"), "priority: 1\n").unwrap();
+    fs::write(root.path().join("a/x.wasm.sigstore.json"), "{}").unwrap();
+    let laid = root.path().join("laid");
+    for hook in find(&[root.path().join("a")]).unwrap() {
+        hook.lay_out(&laid, LIMIT).unwrap();
+    }
+    let copies: Vec<_> = fs::read_dir(laid.join("a")).unwrap().flatten().collect();
+    assert_eq!(copies.len(), 3);
+    for copy in copies {
+        let modified = copy.metadata().unwrap().modified().unwrap();
+        assert!(modified.elapsed().unwrap() >= WRITE_GRACE, "{copy:?}");
+    }
+}
+
 #[test]
 fn a_module_keeps_its_file_name() {
     let root = layout(&["a/x-1.1.wasm", "a/x-1.2.wasm", ".hidden.wasm", "other.bin"]);

@@ -90,7 +90,11 @@ async fn until_told(
             return Ok(());
         }
     };
-    let chain = chain.map_err(|failure| failure.map(|error| cgroup.explain(error)))?;
+    let chain = chain.map_err(|failure| match failure.map(|error| cgroup.explain(error)) {
+        // Whoever runs the sidecar has to mend the policy or the module before it can start.
+        Failure::Refused(error) => Failure::Usage(error),
+        failure => failure,
+    })?;
     for unseen in chain.unseen_facts() {
         tracing::warn!("{unseen}");
     }

@@ -33,28 +33,36 @@ impl Case {
         if let Some(policy) = policy {
             File::open(policy).with_context(|| policy.display().to_string())?;
         }
-        let shared = |folder: &Path| {
-            let beside = folder.join(POLICY);
-            let beside = beside.is_file().then_some(beside);
-            policy.map(Path::to_owned).or(beside)
+        let shared = |folder: &Path| match policy {
+            Some(policy) => Ok(Some(policy.to_owned())),
+            None => case_files::regular_file(folder, POLICY),
         };
-        let is_one = VMI.iter().any(|vmi| dir.join(vmi).is_file());
+        let is_one = VMI
+            .iter()
+            .any(|vmi| dir.join(vmi).symlink_metadata().is_ok());
         if is_one && case_files::is_case(dir)? {
             // What else is in there may be anything, and not be for the tests.
             let folder = dir.join("..");
-            return Ok(vec![Self::at(dir, shared(&folder))?]);
+            return Ok(vec![Self::at(dir, shared(&folder)?)?]);
         }
         let named = || dir.display().to_string();
         case_files::check_folder(dir)?;
         let mut cases = Vec::new();
         for entry in fs::read_dir(dir).with_context(named)? {
             let path = entry.with_context(named)?.path();
-            if path.is_dir() && case_files::is_case(&path)? {
-                cases.push(Self::at(&path, shared(dir))?);
+            if !path.is_dir() {
+                case_files::refuse_dangling(&path)?;
+                continue;
+            }
+            if case_files::is_case(&path)? {
+                cases.push(Self::at(&path, shared(dir)?)?);
+            } else {
+                case_files::refuse_cases_below(&path)?;
             }
         }
         cases.sort_by(|a, b| a.name.cmp(&b.name));
-        if cases.is_empty() {
+        // A case whose VMI has another name says so.
+        if cases.is_empty() && !case_files::is_case(dir)? {
             return Err(no_cases(dir));
         }
         Ok(cases)
@@ -74,8 +82,9 @@ impl Case {
         })
     }
 
+    /// The path of a file, if it is there; what is no regular file was refused before.
     fn file(&self, name: &str) -> Option<PathBuf> {
-        Some(self.dir.join(name)).filter(|path| path.is_file())
+        Some(self.dir.join(name)).filter(|path| path.symlink_metadata().is_ok())
     }
 
     fn source(&self) -> VmiSource {

@@ -167,7 +167,7 @@ fn what_cannot_be_an_image_is_refused_by_name() {
     fs::copy(&module, &named).unwrap();
     for (code, part, arguments) in [
         (2, "under_score", &[text(&underscore)][..]),
-        (1, "garbage.wasm", &[text(&garbage)]),
+        (2, "garbage.wasm", &[text(&garbage)]),
         (
             1,
             "swapped.wasm.sigstore.json: it is the signature of a file",

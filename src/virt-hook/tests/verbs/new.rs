@@ -154,6 +154,17 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
         );
     }
     virt_hook(&["new", text(&hooks.join("third")), "--lang", "c"]).ok();
+    // The list of members may have been written by hand.
+    let manifest = hooks.join("Cargo.toml");
+    let text_now = fs::read_to_string(&manifest).unwrap();
+    let one_line = text_now.replace(
+        "members = [\n    \"second\",\n    \"first\",\n]",
+        "members = [\"first\"]",
+    );
+    assert_ne!(one_line, text_now);
+    fs::write(&manifest, one_line).unwrap();
+    fs::remove_dir_all(hooks.join("second")).unwrap();
+    virt_hook(&["new", text(&hooks.join("second"))]).ok();
     // Cargo takes it, with the versions of the lock file.
     let metadata = Command::new(env!("CARGO"))
         .args([

@@ -53,8 +53,34 @@ fn run_takes_a_domain_and_a_policy() {
         "allow:\n  paths: [/domain/title]\n",
     );
     let refused = virt_hook(&[&arguments[..], &["--policy", text(&policy)]].concat());
-    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert_eq!(refused.code, 1, "{}", refused.err);
     assert!(refused.err.contains("policy.yaml:2:10"), "{}", refused.err);
+}
+
+#[test]
+fn xml_that_is_none_is_named_before_the_hook_is_called() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    for (option, content, reason) in [
+        ("--domain", "no XML", "foo.xml: it is no domain XML: "),
+        ("--domain", "", "foo.xml: it is no domain XML: "),
+        ("--domain", "<disk/>", "the root element is <disk>"),
+        ("--device", "<disk", "foo.xml: it is no device: "),
+        ("--device", "<domain/>", "foo.xml: it is no device: "),
+    ] {
+        let xml = write(place.path(), "foo.xml", content);
+        let ran = virt_hook(&[
+            "run",
+            text(&module),
+            "--vmi",
+            text(&vmi),
+            option,
+            text(&xml),
+        ]);
+        assert_eq!(ran.code, 2, "{content}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(reason), "{content}: {}", ran.err);
+        assert!(!ran.out.contains("cloud-init"), "{}", ran.out);
+    }
 }
 
 /// What is no WebAssembly at all gets the policy's refusal.
@@ -74,7 +100,7 @@ fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
     ] {
         let rest = ["--vmi", text(&vmi), "--policy", text(&policy)];
         let refused = virt_hook(&[verb, &rest].concat());
-        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert_eq!(refused.code, 1, "{}", refused.err);
         let reason = "policy.yaml:1:10: modules run only";
         assert!(refused.err.contains(reason), "{}", refused.err);
     }

@@ -1,6 +1,8 @@
 //! `test`: a folder of cases.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -184,6 +186,31 @@ fn update_writes_no_error_and_no_idleness_unless_told_to() {
 }
 
 #[test]
+fn update_says_that_a_new_case_expects_no_change() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    write(
+        place.path(),
+        "idle/vmi.yaml",
+        &VMI.replace("baseBoard", "base"),
+    );
+    write(place.path(), "new/vmi.yaml", VMI);
+    let arguments = [
+        "test",
+        "--hook",
+        text(&module),
+        text(place.path()),
+        "--update",
+    ];
+    let updated = virt_hook(&arguments).ok();
+    assert!(
+        updated.contains("updated  idle\n  note: writes that nothing changes\n")
+            && updated.contains("updated  new\n\n"),
+        "{updated}"
+    );
+}
+
+#[test]
 fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
     let temp_dir = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
@@ -243,6 +270,17 @@ fn files_that_a_test_would_not_read_are_refused() {
         ("policy.yml", "a case has a policy.yaml"),
         ("other/vmi.yml", "a case has a vmi.yaml or vmi.json"),
         ("other/expected.diff", "no vmi.yaml or vmi.json"),
+        (
+            "other/vm.yaml",
+            "other/vm.yaml: it is not read: a case has a vmi.yaml",
+        ),
+        ("other/vm.yml", "a case has a vmi.yaml or vmi.json"),
+        ("other/vm.json", "a case has a vmi.yaml or vmi.json"),
+        ("group/one/vmi.yaml", "group/one: it is a case, and not run"),
+        (
+            "group/more/one/vmi.yaml",
+            "more/one: it is a case, and not run",
+        ),
     ] {
         let temp_dir = tempfile::tempdir().unwrap();
         write(temp_dir.path(), "set/vmi.yaml", VMI);
@@ -254,6 +292,46 @@ fn files_that_a_test_would_not_read_are_refused() {
         assert_eq!(tested.code, 2, "{file}: {}{}", tested.out, tested.err);
         assert!(tested.err.contains(part), "{file}: {}", tested.err);
     }
+}
+
+/// Under no policy, a case would pass that fails under the one that is meant.
+#[test]
+fn what_has_the_name_of_a_cases_file_is_a_file() {
+    let module = smbios();
+    let dangling = |path: &Path| std::os::unix::fs::symlink("nowhere", path).unwrap();
+    let directory = |path: &Path| fs::create_dir(path).unwrap();
+    let pipe = |path: &Path| {
+        let made = Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    let makers: [&dyn Fn(&Path); 3] = [&dangling, &directory, &pipe];
+    for name in [
+        "set/policy.yaml",
+        "set/hook.yaml",
+        "set/pod.yaml",
+        "set/host.json",
+        "set/expected.veto",
+        "policy.yaml",
+    ] {
+        for make in makers {
+            let place = tempfile::tempdir().unwrap();
+            write(place.path(), "set/vmi.yaml", VMI);
+            write(place.path(), "set/expected.diff", EXPECTED);
+            make(&place.path().join(name));
+            for folder in [place.path().to_owned(), place.path().join("set")] {
+                let tested = virt_hook(&["test", "--hook", text(&module), text(&folder)]);
+                assert_eq!(tested.code, 2, "{name}: {}{}", tested.out, tested.err);
+                assert!(tested.err.contains(name), "{name}: {}", tested.err);
+            }
+        }
+    }
+    let place = tempfile::tempdir().unwrap();
+    write(place.path(), "set/vmi.yaml", VMI);
+    write(place.path(), "set/expected.diff", EXPECTED);
+    dangling(&place.path().join("other"));
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
+    assert!(tested.err.contains("other: it is a link"), "{}", tested.err);
 }
 
 #[test]

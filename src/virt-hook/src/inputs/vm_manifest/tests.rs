@@ -25,7 +25,7 @@ fn a_vmi_is_used_as_it_is() {
     let found = one(VMI_TEXT);
     assert_eq!(found.notes, [""; 0]);
     assert_eq!(found.vmi.domain_name(), "ns_web");
-    let json = "{ \"metadata\": {\"name\": \"web\"}, \"spec\": {\"domain\": {\"memory\": {\"guest\": \"1Gi\"}}} }\n";
+    let json = "{ \"metadata\": {\"name\": \"web\", \"namespace\": \"ns\"}, \"spec\": {\"domain\": {\"memory\": {\"guest\": \"1Gi\"}}} }\n";
     assert_eq!(one(json).vmi.raw_json(), json);
 }
 
@@ -114,6 +114,78 @@ fn all_items_of_a_list_are_found() {
     assert_eq!(error("kind: List\nitems: []\n"), "the list has no items");
 }
 
+/// `kubectl get --raw` prints lists whose items have no kind.
+#[test]
+fn items_without_a_kind_have_that_of_their_list() {
+    let machine = VM_TEXT.replace("kind: VirtualMachine\n", "");
+    let item = format!("- {}", machine.trim_end().replace('\n', "\n  "));
+    for (list, name) in [
+        (
+            format!("kind: VirtualMachineList\nitems:\n{item}\n"),
+            "ns_web",
+        ),
+        (format!("kind: List\nitems:\n{item}\n"), "ns_web"),
+        (machine.clone(), "ns_web"),
+    ] {
+        let found = one(&list);
+        assert_eq!(found.vmi.domain_name(), name);
+        assert!(
+            found.notes[0].contains("the VirtualMachine web"),
+            "{:?}",
+            found.notes
+        );
+        assert!(found.vmi.spec.domain.memory.is_some());
+    }
+    let without = machine.replace("template", "tempalte");
+    let item = format!("- {}", without.trim_end().replace('\n', "\n  "));
+    let list = format!("kind: VirtualMachineList\nitems:\n{item}\n");
+    assert!(error(&list).contains("spec.template is missing"));
+    let vmi = VMI_TEXT.replace("kind: VirtualMachineInstance\n", "");
+    let item = format!("- {}", vmi.trim_end().replace('\n', "\n  "));
+    let list = format!("kind: VirtualMachineInstanceList\nitems:\n{item}\n");
+    assert_eq!(one(&list).notes, [""; 0]);
+}
+
+#[test]
+fn a_vmi_without_a_namespace_is_in_the_default_one() {
+    for text in [
+        VMI_TEXT.replace(", namespace: ns", ""),
+        VMI_TEXT.replace("namespace: ns", "namespace: ''"),
+        "{\"metadata\": {\"name\": \"web\"}, \"spec\": {\"domain\": {\"memory\": {\"guest\": \"1Gi\"}}}}".to_owned(),
+    ] {
+        let found = one(&text);
+        assert_eq!(found.vmi.domain_name(), "default_web", "{text}");
+        assert!(found.vmi.raw_json().contains("\"default\""));
+        let [note] = &found.notes[..] else {
+            panic!("{:?}", found.notes)
+        };
+        assert!(note.contains("metadata.namespace is missing"), "{note}");
+    }
+}
+
+#[test]
+fn misspelt_fields_of_a_virtual_machine_are_noted() {
+    let text = VM_TEXT.replace(
+        "spec:\n  template",
+        "spec:\n  runStrtegy: Always\n  dataVolumTemplates: []\n  template",
+    );
+    let text = text.replace("    metadata: {annotations", "    metadta: {annotations");
+    let notes = one(&text).notes.join("\n");
+    for part in [
+        "spec.runStrtegy is unknown to KubeVirt 1.9: is it runStrategy?",
+        "spec.dataVolumTemplates is unknown to KubeVirt 1.9: is it dataVolumeTemplates?",
+        "spec.template.metadta is unknown to KubeVirt 1.9: is it metadata?",
+    ] {
+        assert!(notes.contains(part), "{notes}");
+    }
+    let known = VM_TEXT.replace(
+        "spec:\n  template",
+        "status: {x: 1}\nspec:\n  running: true\n  instancetype: {name: a}\n  preference: {kind: b}\n  \
+         dataVolumeTemplates: [{metadata: {name: c}, spec: {any: d}}]\n  template",
+    );
+    assert_eq!(one(&known).notes.len(), 1, "{:?}", one(&known).notes);
+}
+
 #[test]
 fn what_is_no_vmi_is_told_what_it_is() {
     for (text, part) in [
@@ -128,6 +200,14 @@ fn what_is_no_vmi_is_told_what_it_is() {
         ("-1.5", "it holds the number -1.5 and"),
         ("true", "it holds the truth value true and"),
         ("~", "it is empty: give"),
+        (
+            "{}",
+            "it holds an object without kind, metadata and spec and",
+        ),
+        (
+            "a: b",
+            "it holds an object without kind, metadata and spec and",
+        ),
         ("<domain type='kvm'/>", "it is XML: give"),
         ("\n <a>\n  b: c</a>", "it is XML: give"),
         ("\0asm", "it is binary data: give"),
@@ -203,7 +283,7 @@ fn kubevirts_own_vmis_have_only_known_fields() {
             continue;
         }
         let value: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert_eq!(known_fields::unknown(&value), [], "{}", path.display());
+        assert_eq!(known_fields::unknown(&value, VMI), [], "{}", path.display());
         seen += 1;
     }
     assert!(seen > 100, "{seen}");
