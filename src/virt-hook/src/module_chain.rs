@@ -192,8 +192,14 @@ pub(crate) async fn collect_socket(
         }),
         ..CollectConfig::default()
     };
-    let chain = hook_host::collect(config).await.with_context(named);
-    chain.map_err(Failure::Usage)
+    let chain = hook_host::collect(config).await;
+    chain.map_err(|error| match error {
+        CollectError::Deadline { laggards, .. } => Failure::machine(anyhow!(
+            "{}: no hook sidecar answered there within {SIDECAR_DEADLINE:?}: {laggards}",
+            named()
+        )),
+        error => Failure::Usage(anyhow::Error::new(error).context(named())),
+    })
 }
 
 /// The text of an error with the caller's paths instead of those of the copies.

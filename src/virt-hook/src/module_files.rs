@@ -19,6 +19,8 @@ use crate::exit_codes::Failure;
 
 /// The settings beside a module.
 const SETTINGS: &str = "hook.yaml";
+/// What authors call them by mistake.
+const MISNAMED_SETTINGS: [&str; 2] = ["hook.yml", "hook.json"];
 /// The name of every module that `pull` and `image` write, into the hook's directory.
 const MODULE: &str = "hook.wasm";
 const SUFFIX: &str = ".wasm";
@@ -136,6 +138,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
     let mut names = BTreeMap::new();
     let mut parents = BTreeMap::new();
     for hook in &found {
+        refuse_misnamed_settings(&hook.module)?;
         if let Some(other) = names.insert((&hook.directory, hook.file_name()), &hook.module) {
             if *other == hook.module {
                 bail!("{} is named twice", other.display());
@@ -159,6 +162,17 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
         }
     }
     Ok(found)
+}
+
+/// Refuses settings of another name beside a module: the hook would run without them.
+fn refuse_misnamed_settings(module: &Path) -> Result<()> {
+    for name in MISNAMED_SETTINGS {
+        let path = module.with_file_name(name);
+        if path.symlink_metadata().is_ok() {
+            bail!("{}: it is not read: call it {SETTINGS}", path.display());
+        }
+    }
+    Ok(())
 }
 
 /// Modules in a directory, and any module called `hook.wasm`, are named after the directory; other modules after their file.

@@ -305,7 +305,7 @@ fn log_ready(hook: &Hook, standing: bool) {
         hook = info.hook,
         name = info.name,
         version = info.version,
-        kind = ?info.kind,
+        kind = %info.kind,
         standing,
         hook_points = points.join(","),
         failure_policy = ?hook.settings.failure_policy,

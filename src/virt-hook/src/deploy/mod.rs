@@ -233,7 +233,7 @@ fn fits_config_map(arguments: &Arguments, bytes: usize) -> Result<(), Failure> {
     };
     Err(Failure::refused(anyhow!(
         "{}: the module and its files have {bytes} bytes, and a ConfigMap holds {MAX_CONFIG_MAP}: {way_out}, or build \
-         the module smaller (the Makefile of `virt-hook new` uses the profile `hook`)",
+         the module smaller (in Rust with the profile `hook` of `virt-hook new`)",
         arguments.module.display()
     )))
 }

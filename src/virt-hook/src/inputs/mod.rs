@@ -4,6 +4,7 @@ mod cloud_init_input;
 mod host_facts;
 pub(crate) mod input_file;
 mod pod_facts_file;
+mod similar_name;
 mod vm_manifest;
 mod vmi_input;
 

@@ -32,6 +32,8 @@ pub(crate) struct VmiSource {
     pub(crate) migration: MigrationParameters,
     /// Without host facts, use fixed ones instead of probing this machine.
     pub(crate) any_node: bool,
+    /// The file is for one VMI: there is no option that chooses one of several.
+    pub(crate) is_one_vmi: bool,
     pub(crate) reason: Reason,
 }
 
@@ -79,19 +81,24 @@ impl VmiSource {
 
     /// Reads the VMI and converts it. Of a file with several VMIs, `--vmi-name` chooses one.
     pub(crate) fn read(&self) -> Result<VmiInput, Failure> {
-        let chosen = self.choose(self.manifests()?)?;
+        let manifests = self.manifests()?;
+        let is_of_list = manifests.len() > 1;
+        let chosen = self.choose(manifests)?;
+        self.warn(std::slice::from_ref(&chosen), is_of_list);
         self.input(&chosen)
     }
 
     /// Reads and converts all VMIs of the file.
     pub(crate) fn read_all(&self) -> Result<Vec<VmiInput>, Failure> {
         let manifests = self.manifests()?;
+        self.warn(&manifests, manifests.len() > 1);
         manifests.iter().map(|one| self.input(one)).collect()
     }
 
     /// Reads all VMIs of the file, and converts each by itself.
     pub(crate) fn read_each(&self) -> Result<Vec<NamedVmi>, Failure> {
         let manifests = self.manifests()?;
+        self.warn(&manifests, manifests.len() > 1);
         let each = manifests.iter().map(|one| NamedVmi {
             name: full_name(one),
             input: self.input(one),
@@ -130,7 +137,17 @@ impl VmiSource {
             more => format!(" and {more} more"),
         };
         let (file, shown) = (input_file::name(&self.given.vmi), shown.join(", "));
+        let same = found.first().map(|at| &names[*at]);
+        let same = same.filter(|same| found.iter().all(|at| names[*at] == **same));
         Err(Failure::usage(match wanted {
+            _ if same.is_some() => anyhow!(
+                "{file}: it has the VMI {} {} times: leave one of them",
+                same.map_or("", String::as_str),
+                found.len()
+            ),
+            None if self.is_one_vmi => anyhow!(
+                "{file}: it has several VMIs, {shown}{more}: leave one of them, and make a case of each other"
+            ),
             None => {
                 anyhow!("{file}: it has several VMIs, {shown}{more}: choose one with --vmi-name")
             }
@@ -143,11 +160,32 @@ impl VmiSource {
         }))
     }
 
+    /// Warns once of what several VMIs have in common. VMIs of a list are named.
+    fn warn(&self, manifests: &[Manifest], is_of_list: bool) {
+        let file = input_file::name(&self.given.vmi);
+        let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+        for manifest in manifests {
+            for note in &manifest.notes {
+                match notes.iter_mut().find(|(known, _)| known == note) {
+                    Some((_, vmis)) => vmis.push(full_name(manifest)),
+                    None => notes.push((note, vec![full_name(manifest)])),
+                }
+            }
+        }
+        for (note, vmis) in notes {
+            output::warn(&match (&vmis[..], is_of_list) {
+                (_, false) => format!("{file}: {note}"),
+                ([vmi], true) => format!("{file}: {vmi}: {note}"),
+                ([first, others @ ..], true) => {
+                    format!("{file}: {first} and {} more: {note}", others.len())
+                }
+                ([], true) => continue,
+            });
+        }
+    }
+
     fn input(&self, manifest: &Manifest) -> Result<VmiInput, Failure> {
         let name = input_file::name(&self.given.vmi);
-        for note in &manifest.notes {
-            output::warn(&format!("{name}: {note}"));
-        }
         let vmi = &manifest.vmi;
         let xml = match &self.domain {
             Some(path) => domain(path)?,
@@ -170,7 +208,7 @@ impl VmiSource {
             None => Options::default(),
         };
         let facts = match &self.given.host {
-            Some(path) => input_file::json(path)?,
+            Some(path) => host_facts::read(path)?,
             None if self.any_node => host_facts::on_any_node(),
             None => host_facts::probe(),
         };

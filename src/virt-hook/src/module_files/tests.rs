@@ -59,6 +59,18 @@ fn settings_that_are_no_file_of_their_directory_are_refused() {
     assert!(root.path().join("laid/x/hook.yaml").is_file());
 }
 
+#[test]
+fn settings_of_another_name_are_refused() {
+    for name in ["hook.yml", "hook.json"] {
+        let root = layout(&["a/x.wasm", &format!("a/{name}")]);
+        for path in ["a", "a/x.wasm"] {
+            let refused = refusal(root.path().join(path));
+            assert!(refused.contains("call it hook.yaml"), "{refused}");
+            assert!(refused.contains(name), "{refused}");
+        }
+    }
+}
+
 /// Otherwise each refusal takes that long.
 #[test]
 fn copies_count_as_completely_written() {

@@ -156,12 +156,12 @@ fn point(asked: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoi
     let names: Vec<&str> = known.iter().map(|point| point.name()).collect();
     match (asked, &known[..]) {
         (Some(asked), _) if known.contains(&asked) => Ok(asked),
+        (_, []) => Err(anyhow!("the hook asks for no hook point at all")),
         (Some(asked), _) => Err(anyhow!(
             "the hook is never called at {asked}, only at [{}]: give one of these with --point",
             names.join(", ")
         )),
         (None, [only]) => Ok(*only),
-        (None, []) => Err(anyhow!("the hook asks for no hook point at all")),
         (None, _) => Err(anyhow!(
             "the hook is called at {}: give one of these with --point",
             names.join(", ")

@@ -101,6 +101,7 @@ impl Case {
             domain: self.file(DOMAIN),
             device: self.file(DEVICE),
             any_node: true,
+            is_one_vmi: true,
             ..VmiSource::default()
         }
     }
@@ -109,9 +110,12 @@ impl Case {
     pub(super) fn run(&self, found: &[HookModule], compiled: &Path) -> Result<Actual, Failure> {
         let results = self.results(found, compiled);
         match results {
-            Ok((input, results)) => Ok(actual(&input, results)),
+            Ok((input, results)) => Ok(match actual(&input, results) {
+                Actual::Error(error) => Actual::Error(self.without_place(&error, found)),
+                actual => actual,
+            }),
             Err(Failure::Machine(error)) => Err(Failure::Machine(error)),
-            Err(refusal) => Ok(Actual::Error(self.without_place(&refusal.line()))),
+            Err(refusal) => Ok(Actual::Error(self.without_place(&refusal.line(), found))),
         }
     }
 
@@ -187,9 +191,24 @@ impl Case {
         settled.collect()
     }
 
-    /// Removes the case's directory from an error, so that the text is the same on any machine.
-    fn without_place(&self, text: &str) -> String {
-        text.replace(&format!("{}/", self.dir.display()), "")
+    /// Removes the directories of the case, of its policy and of the modules from an error, so that the text is the same on any
+    /// machine.
+    fn without_place(&self, text: &str, found: &[HookModule]) -> String {
+        let shared = self.shared_policy.as_deref();
+        let shared = shared
+            .and_then(Path::parent)
+            .filter(|_| self.file(POLICY).is_none());
+        let modules = found.iter().filter_map(|hook| hook.module.parent());
+        let directories = shared
+            .into_iter()
+            .chain([self.dir.as_path()])
+            .chain(modules);
+        directories.fold(text.to_owned(), |text, directory| {
+            match directory.file_name().is_some() || directory.ends_with("..") {
+                true => text.replace(&format!("{}/", directory.display()), ""),
+                false => text,
+            }
+        })
     }
 }
 

@@ -262,6 +262,21 @@ async fn a_port_is_compared_with_a_running_sidecar_and_with_a_module() {
     assert_eq!(pod.files().len(), 1, "nothing is left beside the socket");
 }
 
+/// Its sidecar has ended.
+#[test]
+fn a_socket_without_a_sidecar_is_named_as_such() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, vmi) = (smbios(), vmi(place.path()));
+    let socket = place.path().join("old.sock");
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let sides = ["--hook", text(&port), "--original", text(&socket)];
+    let shown = virt_hook(&[&["compare", "--vmi", text(&vmi)], &sides[..]].concat());
+    assert_eq!(shown.code, 3, "{}{}", shown.out, shown.err);
+    let named = format!("{}: no hook sidecar answered there", text(&socket));
+    assert!(shown.err.contains(&named), "{}", shown.err);
+    assert!(!shown.err.contains("--hook-sidecars"), "{}", shown.err);
+}
+
 #[test]
 fn the_rules_of_a_policy_hold_in_each_vmis_namespace() {
     let temp_dir = tempfile::tempdir().unwrap();
@@ -336,6 +351,20 @@ fn without_an_original_a_fleet_is_previewed() {
         "--json",
     ])
     .json();
+    // What all VMIs have in common is one warning.
+    let machine = VMI
+        .replace("metadata:", "kind: VirtualMachine\nmetadata:")
+        .replace(
+            "spec:\n  domain:\n    devices: {}\n    memory: {guest: 64Mi}\n",
+            "spec: {template: {spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}}\n",
+        );
+    let named = |name: &str| machine.replace("name: vm\n", &format!("name: {name}\n"));
+    let several = [named("a"), named("b"), named("c")].join("---\n");
+    let machines = write(temp_dir.path(), "machines.yaml", &several);
+    let shown = virt_hook(&["compare", "--hook", text(&module), "--vmi", text(&machines)]);
+    assert_eq!(shown.err.lines().count(), 1, "{}", shown.err);
+    let warning = "machines.yaml: ns/a and 2 more: this is a VirtualMachine";
+    assert!(shown.err.contains(warning), "{}", shown.err);
     assert_eq!(
         json["result"]["groups"][0]["vmis"]
             .as_array()

@@ -187,7 +187,9 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
     fs::create_dir(&several).unwrap();
     hook(&several, "one");
     hook(&several, "two");
-    let (module, vm, pod) = (text(&module), text(&vm), text(&pod));
+    let list = "kind: List\nitems: [{kind: VirtualMachine}, {kind: VirtualMachine}]\n";
+    let list = write(temp_dir.path(), "list.yaml", list);
+    let (module, vm, pod, list) = (text(&module), text(&vm), text(&pod), text(&list));
     let image = ["--image", "registry.example/hooks:1"];
     let cases: &[(i32, &[&str], &[&str], &str)] = &[
         (2, &[module, "--as", "image"], &[], "--image is missing"),
@@ -282,6 +284,12 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
             &[module, "--as", "configmap", "--vm", pod],
             &[],
             "this is a Pod",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--vm", list],
+            &[],
+            "this is a List of 2: --vm is the manifest of one VM",
         ),
         (
             2,

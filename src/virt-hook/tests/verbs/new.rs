@@ -135,6 +135,23 @@ fn an_sdk_that_is_named_is_used_where_it_is() {
 }
 
 #[test]
+fn an_sdk_is_for_rust_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let project = place.path().join("named");
+    let sdk = tests::binaries::workspace().join("hooks-sdk");
+    for lang in ["go", "c", "python"] {
+        let refused = virt_hook(&["new", text(&project), "--lang", lang, "--sdk", text(&sdk)]);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(
+            refused.err.contains("--sdk is for hooks in Rust"),
+            "{}",
+            refused.err
+        );
+        assert!(!project.exists());
+    }
+}
+
+#[test]
 fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hooks = temp_dir.path().join("hooks");

@@ -136,6 +136,39 @@ fn run_wants_to_know_where_and_tells_of_a_veto() {
 }
 
 #[test]
+fn a_run_says_what_the_failure_policy_makes_of_it() {
+    let place = tempfile::tempdir().unwrap();
+    let unlabelled = vmi(place.path());
+    for (hook, failure_policy, begin) in [
+        (
+            "smbios-hook",
+            "DryRun",
+            "hook at OnDefineDomain: ok (DryRun: discarded), 1 change, ",
+        ),
+        (
+            "required-label-hook",
+            "Ignore",
+            "hook at PreStart: veto (Ignore), ",
+        ),
+        (
+            "required-label-hook",
+            "DryRun",
+            "hook at PreStart: veto (DryRun: discarded), ",
+        ),
+    ] {
+        let module = place.path().join("hook/hook.wasm");
+        write(
+            place.path(),
+            "hook/hook.yaml",
+            &format!("failurePolicy: {failure_policy}\n"),
+        );
+        std::fs::copy(super::pod::example(hook), &module).unwrap();
+        let ran = virt_hook(&["run", text(&module), "--vmi", text(&unlabelled)]).ok();
+        assert!(ran.starts_with(begin), "{ran}");
+    }
+}
+
+#[test]
 fn run_refuses_inputs_of_another_hook_point() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = vmi(temp_dir.path());

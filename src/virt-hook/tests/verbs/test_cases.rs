@@ -121,6 +121,21 @@ fn cases_share_a_policy_and_may_have_their_own() {
     );
     let one = virt_hook(&["test", "--hook", text(&module), text(&cases.join("set"))]);
     assert_eq!(one.code, 1, "{}{}", one.out, one.err);
+    // An error is expected on other machines too, and from other directories.
+    file("cases/set/expected.error", "");
+    fs::remove_file(cases.join("set/expected.diff")).unwrap();
+    let update = ["test", "--hook", text(&module), text(&cases), "--update"];
+    virt_hook(&update).ok();
+    let written = fs::read_to_string(cases.join("set/expected.error")).unwrap();
+    assert!(!written.contains(text(temp_dir.path())), "{written}");
+    assert!(written.contains("policy.yaml:2:10"), "{written}");
+    virt_hook(&["test", "--hook", text(&module), text(&cases.join("set"))]).ok();
+    let mut relative = super::program();
+    relative.args(["test", "--hook", text(&module), "cases"]);
+    let output = relative.current_dir(temp_dir.path()).output().unwrap();
+    super::ProgramOutput::from(output).ok();
+    file("cases/set/expected.diff", EXPECTED);
+    fs::remove_file(cases.join("set/expected.error")).unwrap();
     virt_hook(&[
         "test",
         "--hook",
@@ -332,6 +347,63 @@ fn what_has_the_name_of_a_cases_file_is_a_file() {
     let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
     assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
     assert!(tested.err.contains("other: it is a link"), "{}", tested.err);
+}
+
+/// It would be the default's node that the case is about.
+#[test]
+fn a_misspelt_host_fact_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    write(place.path(), "set/vmi.yaml", VMI);
+    write(place.path(), "set/expected.diff", EXPECTED);
+    write(
+        place.path(),
+        "set/host.json",
+        "{\"archtecture\": \"arm64\"}",
+    );
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    let reason = "host.json: there is no host fact archtecture: is it architecture?";
+    assert!(tested.out.contains(reason), "{}", tested.out);
+    let (vmi, host) = (
+        place.path().join("set/vmi.yaml"),
+        place.path().join("set/host.json"),
+    );
+    let rendered = virt_hook(&["render", "--vmi", text(&vmi), "--host", text(&host)]);
+    assert_eq!(rendered.code, 2, "{}", rendered.err);
+    assert!(rendered.err.contains(reason), "{}", rendered.err);
+    write(
+        place.path(),
+        "set/host.json",
+        "{\"architecture\": \"amd64\"}",
+    );
+    virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+}
+
+#[test]
+fn a_case_has_one_vmi() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let item = |name: &str| {
+        let text = VMI.replace("name: vm\n", &format!("name: {name}\n"));
+        format!("- {}\n", text.trim_end().replace('\n', "\n  "))
+    };
+    let vmi = |second: &str| {
+        let list = format!("kind: List\nitems:\n{}{}", item("a"), item(second));
+        write(place.path(), "set/vmi.yaml", &list)
+    };
+    vmi("b");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    let said = &tested.out;
+    assert!(said.contains("make a case of each other"), "{said}");
+    assert!(!said.contains("--vmi-name"), "{said}");
+    let twice = vmi("a");
+    for name in [&[][..], &["--vmi-name", "a"], &["--vmi-name", "ns/a"]] {
+        let run = virt_hook(&[&["run", text(&module), "--vmi", text(&twice)], name].concat());
+        assert_eq!(run.code, 2, "{}", run.err);
+        assert!(run.err.contains("the VMI ns/a 2 times"), "{}", run.err);
+    }
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use crate::inputs::similar_name::similar;
+
 /// The table of types; its head describes the format.
 const TABLE: &str = include_str!("vmi_fields.txt");
-/// From this similarity on, of 1, a known field is suggested.
-const SIMILAR: f64 = 0.8;
 
 /// The fields of a type, and the type of those that have fields of their own.
 type Fields = HashMap<&'static str, Option<&'static str>>;
@@ -84,21 +84,10 @@ fn inspect_object(
             Some(None) => {}
             None => found.push(UnknownField {
                 path,
-                similar: similar(name, fields),
+                similar: similar(name, fields.keys().copied()),
             }),
         }
     }
-}
-
-fn similar(name: &str, fields: &Fields) -> Option<&'static str> {
-    let lower = name.to_lowercase();
-    let rated = fields.keys().map(|known| {
-        let rating = strsim::jaro_winkler(&lower, &known.to_lowercase());
-        (rating, *known)
-    });
-    let best = rated.max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)));
-    best.filter(|(rating, _)| *rating >= SIMILAR)
-        .map(|(_, known)| known)
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 
 const VMI: &str = "VirtualMachineInstance";
 const VM: &str = "VirtualMachine";
+/// What the API version of both begins with.
+const GROUP: &str = "kubevirt.io/";
 const LISTS: [&str; 3] = ["List", "VirtualMachineInstanceList", "VirtualMachineList"];
 /// The namespace of what names none, as for kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -122,7 +124,13 @@ fn vmis(
     }
     let has_template = object.pointer("/spec/template").is_some();
     // The API server names no kind in the items of its lists.
-    match kind(fields).or(kind_of_items) {
+    let kind = kind(fields).or(kind_of_items);
+    if let (Some(kind @ (VMI | VM)), Some(other)) = (kind, other_group(fields)) {
+        return Err(ManifestError::Kind {
+            kind: format!("{kind} of {other}"),
+        });
+    }
+    match kind {
         None if has_template => of_virtual_machine(object).map(|manifest| vec![manifest]),
         None | Some(VMI) => vmi(object, text).map(|manifest| vec![manifest]),
         Some(VM) => of_virtual_machine(object).map(|manifest| vec![manifest]),
@@ -197,8 +205,7 @@ fn of_virtual_machine(machine: &Value) -> Result<Manifest, ManifestError> {
         metadata("namespace").filter(|namespace| *namespace != "" && !namespace.is_null());
     let namespace = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.into());
     let mut notes = vec![format!(
-        "this is the VirtualMachine {}: its spec.template is used, without the cluster's defaults{}",
-        name.as_str().unwrap_or_default(),
+        "this is a VirtualMachine: its spec.template is used, without the cluster's defaults{}",
         match machine["spec"].get("instancetype") {
             Some(Value::Object(_)) => " and without its instance type",
             _ => "",
@@ -226,6 +233,12 @@ fn kind(fields: &Map<String, Value>) -> Option<&str> {
     (!kind.is_empty()).then_some(kind)
 }
 
+/// The API version of an object that is not KubeVirt's.
+fn other_group(fields: &Map<String, Value>) -> Option<&str> {
+    let version = fields.get("apiVersion")?.as_str()?;
+    (!version.is_empty() && !version.starts_with(GROUP)).then_some(version)
+}
+
 /// One note per unknown field: newer versions of KubeVirt have more fields, so none is an error.
 fn unknown_fields(object: &Value, kind: &str) -> Vec<String> {
     let unknown = known_fields::unknown(object, kind);
@@ -248,10 +261,20 @@ fn missing_memory(vmi: &Vmi) -> Option<String> {
         "resources/requests/memory",
         "resources/limits/memory",
     ];
-    (!told.into_iter().any(is_told)).then(|| {
-        "spec.domain.memory.guest is missing: the domain has no memory, and libvirt would refuse it"
-            .to_owned()
-    })
+    let no_memory = "the domain has no memory, and libvirt would refuse it";
+    if !told.into_iter().any(is_told) {
+        return Some(format!("spec.domain.memory.guest is missing: {no_memory}"));
+    }
+    let domain = &vmi.spec.domain;
+    let guest = domain.memory.as_ref().and_then(|memory| memory.guest);
+    let of_pod = || {
+        let (requests, limits) = (&domain.resources.requests, &domain.resources.limits);
+        let memory = requests.get("memory").or_else(|| limits.get("memory"));
+        memory.copied()
+    };
+    let amount = guest.or_else(of_pod)?;
+    (amount.memory_bytes() == Ok(0))
+        .then(|| format!("the memory of the guest is less than a byte: {no_memory}"))
 }
 
 /// What is there instead of an object.

@@ -52,7 +52,7 @@ fn the_template_of_a_virtual_machine_is_used_and_told() {
         panic!("{:?}", found.notes)
     };
     assert!(
-        note.contains("the VirtualMachine web") && note.contains("spec.template"),
+        note.contains("this is a VirtualMachine") && note.contains("spec.template"),
         "{note}"
     );
     assert!(!note.contains("instance type"), "{note}");
@@ -130,7 +130,7 @@ fn items_without_a_kind_have_that_of_their_list() {
         let found = one(&list);
         assert_eq!(found.vmi.domain_name(), name);
         assert!(
-            found.notes[0].contains("the VirtualMachine web"),
+            found.notes[0].contains("this is a VirtualMachine"),
             "{:?}",
             found.notes
         );
@@ -184,6 +184,25 @@ fn misspelt_fields_of_a_virtual_machine_are_noted() {
          dataVolumeTemplates: [{metadata: {name: c}, spec: {any: d}}]\n  template",
     );
     assert_eq!(one(&known).notes.len(), 1, "{:?}", one(&known).notes);
+}
+
+#[test]
+fn a_guest_without_a_byte_of_memory_is_noted() {
+    for amount in ["0", "0.5"] {
+        let notes = one(&VMI_TEXT.replace("1Gi", amount)).notes;
+        assert!(notes[0].contains("less than a byte"), "{notes:?}");
+    }
+}
+
+#[test]
+fn a_vmi_of_another_api_is_refused() {
+    let of = |version: &str| format!("apiVersion: {version}\n{VMI_TEXT}");
+    let refused = error(&of("example.com/v1"));
+    let reason = "this is a VirtualMachineInstance of example.com/v1, neither";
+    assert!(refused.starts_with(reason), "{refused}");
+    for version in ["kubevirt.io/v1", "kubevirt.io/v1alpha3"] {
+        assert_eq!(one(&of(version)).notes, [""; 0]);
+    }
 }
 
 #[test]
