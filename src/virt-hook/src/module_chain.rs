@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use hook_host::policy::{HostVersions, UnknownVersion, names_dangerous};
+use hook_host::policy::{HostVersions, OperatorPolicy, UnknownVersion, names_dangerous};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 use hook_host::{
@@ -151,7 +151,10 @@ pub(crate) async fn collect(
                 },
             };
             let copies = found.iter().map(|hook| (hook, hook.path_in(&hooks_dir)));
-            compilation.run(copies.collect()).await?
+            let compiled = compilation.run(copies.collect()).await;
+            compiled.map_err(|failure| {
+                failure.map(|error| with_place_of_limit(error, &config.policy, &config.limits))
+            })?
         }
     };
     let chain = hook_host::collect(config).await.map_err(failure)?;
@@ -200,6 +203,21 @@ pub(crate) async fn collect_socket(
         )),
         error => Failure::Usage(anyhow::Error::new(error).context(named())),
     })
+}
+
+/// Names the operator's limit that leaves a module too little memory.
+fn with_place_of_limit(
+    error: anyhow::Error,
+    policy: &PolicySource,
+    limits: &Limits,
+) -> anyhow::Error {
+    let load = error.downcast_ref::<LoadError>();
+    let operator = OperatorPolicy::read(policy).ok().flatten();
+    let place = operator.and_then(|operator| operator.lower_memory(limits.memory));
+    match place.filter(|_| load.is_some_and(LoadError::exceeds_memory)) {
+        Some(place) => anyhow!("{error}, as limits.memory of {place} says"),
+        None => error,
+    }
 }
 
 /// The text of an error with the caller's paths instead of those of the copies.

@@ -157,7 +157,7 @@ impl Probe {
             return Ok(());
         }
         let snapshot = self.loader.snapshot(&file, &path).await;
-        let snapshot = snapshot.map_err(|error| load_failure(&error))?;
+        let snapshot = snapshot.map_err(|error| self.load_failure(&error))?;
         let admitted = self.admit_snapshot(id, &path, &snapshot, yaml).await;
         admitted.map(drop)
     }
@@ -194,7 +194,7 @@ impl Probe {
     ) -> Result<(Module, ModuleSignature), ProbeResult> {
         let pin = yaml.and_then(HookYaml::pin);
         let pin = pin.as_ref();
-        let failed = |error: LoadError| load_failure(&error);
+        let failed = |error: LoadError| self.load_failure(&error);
         if self.policy.operator.is_none() {
             let loading = self.loader.load_pinned(file, path, &id.directory, pin);
             let module = loading.await.map_err(failed)?;
@@ -256,6 +256,20 @@ impl Probe {
             Ok(Ok(signature)) => signature,
             Ok(Err(error)) | Err(error) => ModuleSignature::unverified(&error.to_string()),
         }
+    }
+
+    /// A module that could not be loaded. A lower limit of the operator is named, since no other module will do.
+    fn load_failure(&self, error: &LoadError) -> ProbeResult {
+        let mut reason = printable(&error.to_string(), MAX_MESSAGE);
+        if !error.is_fault_of_module() {
+            return ProbeResult::Fatal(reason);
+        }
+        let operator = self.policy.operator.as_ref();
+        let lower = operator.and_then(|operator| operator.lower_memory(self.policy.limits.memory));
+        if let Some(place) = lower.filter(|_| error.exceeds_memory()) {
+            reason = format!("{reason}, as limits.memory of {place} says");
+        }
+        ProbeResult::Flawed(reason)
     }
 
     fn resolve_module(
@@ -347,14 +361,6 @@ impl LoadModule for PluginModules {
                 | ProbeResult::Fatal(reason) => Err(reason),
             }
         })
-    }
-}
-
-fn load_failure(error: &LoadError) -> ProbeResult {
-    if error.is_fault_of_module() {
-        ProbeResult::Flawed(printable(&error.to_string(), MAX_MESSAGE))
-    } else {
-        ProbeResult::Fatal(printable(&error.to_string(), MAX_MESSAGE))
     }
 }
 

@@ -83,6 +83,21 @@ fn xml_that_is_none_is_named_before_the_hook_is_called() {
     }
 }
 
+#[test]
+fn a_policys_limit_that_is_too_low_is_named_with_its_place() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let allowed = "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}\n";
+    let policy = format!("{allowed}limits: {{memory: 1Mi}}\n");
+    let policy = write(place.path(), "policy.yaml", &policy);
+    let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
+    let refused = virt_hook(&[&["run", text(&module)], &given[..]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    for part in ["may have 1048576", "limits.memory of", "policy.yaml:2:18"] {
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+}
+
 /// What is no WebAssembly at all gets the policy's refusal.
 #[test]
 fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
