@@ -46,7 +46,7 @@ pub(super) fn read(path: &Path) -> Result<HostFacts, Failure> {
     let wrong = |why: String| Failure::usage(anyhow!("{}: {why}", input_file::name(path)));
     let known = serde_json::to_value(HostFacts::default()).map_err(Failure::machine)?;
     let known = || known.as_object().into_iter().flat_map(Map::keys);
-    for name in given.keys().filter(|name| !known().any(|one| one == *name)) {
+    if let Some(name) = given.keys().find(|name| !known().any(|one| one == *name)) {
         let known = similar(name, known().map(String::as_str));
         let known = known.map_or(String::new(), |known| format!(": is it {known}?"));
         return Err(wrong(format!("there is no host fact {name}{known}")));
