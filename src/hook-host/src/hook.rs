@@ -1,5 +1,6 @@
 //! A hook that is ready to be called.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::description::priority_at;
@@ -27,6 +28,15 @@ pub enum HookKind {
         /// The protocol version (`v1alpha3`).
         version: String,
     },
+}
+
+impl fmt::Display for HookKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wasm { digest } => write!(f, "wasm sha256:{digest}"),
+            Self::Sidecar { version } => write!(f, "sidecar {version}"),
+        }
+    }
 }
 
 /// A collected hook.

@@ -38,7 +38,9 @@ mod sidecar;
 pub mod wasm;
 
 pub use change_provenance::{Overlap, Provenance};
-pub use collect::{CollectConfig, CollectError, StandingHooks, admit_modules, collect};
+pub use collect::{
+    CollectConfig, CollectError, StandingHooks, WRITE_GRACE, admit_modules, collect,
+};
 pub use description::{Description, DescriptionError, Subscription, Wishes};
 pub use error::HookError;
 pub use failure_policy::FailurePolicy;

@@ -52,6 +52,9 @@ pub enum WrapError {
     /// The file is a component already.
     #[error("it is a component already: use it as it is")]
     Component,
+    /// The file is a component, and not a whole one.
+    #[error("it is a damaged component ({0}): build it, or copy it, again")]
+    DamagedComponent(String),
     /// The file is not WebAssembly, or damaged.
     #[error("it is not a core WebAssembly module: {0}")]
     NotAModule(String),
@@ -83,6 +86,22 @@ pub enum WrapError {
     /// The exports or imports are not those of a hook.
     #[error("it does not fit the world `{WORLD}` of virt-hook:hooks@0.1: {0}")]
     DoesNotFit(String),
+}
+
+impl WrapError {
+    /// Whether the file is no core module, whatever is in it.
+    #[must_use]
+    pub fn is_about_the_file(&self) -> bool {
+        match self {
+            Self::Component
+            | Self::DamagedComponent(_)
+            | Self::NotAModule(_)
+            | Self::TooLarge { .. } => true,
+            Self::FormerPackage | Self::GoWithoutSdk | Self::GoMemory(_) | Self::DoesNotFit(_) => {
+                false
+            }
+        }
+    }
 }
 
 /// The properties of a core module that wrapping depends on.
@@ -166,7 +185,7 @@ fn inspect(core: &[u8]) -> Result<CoreModule, WrapError> {
             Payload::Version {
                 encoding: Encoding::Component,
                 ..
-            } => return Err(WrapError::Component),
+            } => return Err(component(core)),
             Payload::CustomSection(section) if section.name().starts_with(TYPE_SECTION) => {
                 found.has_world = true;
             }
@@ -216,6 +235,14 @@ fn check_package(name: &str) -> Result<(), WrapError> {
         return Err(WrapError::FormerPackage);
     }
     Ok(())
+}
+
+/// The error for a component, whole or not.
+fn component(bytes: &[u8]) -> WrapError {
+    let damage = Parser::new(0).parse_all(bytes).find_map(Result::err);
+    damage.map_or(WrapError::Component, |damage| {
+        WrapError::DamagedComponent(damage.to_string())
+    })
 }
 
 fn not_a_module(error: wasmparser::BinaryReaderError) -> WrapError {

@@ -49,9 +49,27 @@ fn yaml(text: &[u8]) -> Result<Vec<Value>, SyntaxError> {
     let read = serde_saphyr::from_slice_multiple_with_options::<Unique>(text, yaml_options());
     let read = read.map_err(|error| SyntaxError {
         format: "YAML",
-        message: error.to_string(),
+        message: plain_message(error.to_string()),
     });
     Ok(read?.into_iter().map(|unique| unique.0).collect())
+}
+
+/// A message of the parser without the words of its own source.
+fn plain_message(message: String) -> String {
+    let plain = [
+        (
+            "AnchorEvents",
+            "its aliases stand for more than is read here",
+        ),
+        ("budget breached", "it has more values than are read here"),
+        ("recursion limit exceeded", "it is nested too deeply"),
+    ];
+    let found = plain.iter().find(|(word, _)| message.contains(word));
+    match (found, message.find(" at line ")) {
+        (Some((_, ours)), Some(at)) => format!("{ours}{}", &message[at..]),
+        (Some((_, ours)), None) => (*ours).to_owned(),
+        (None, _) => message,
+    }
 }
 
 /// Words are read as kubectl does, by YAML 1.1: `yes` and `on` are true, `0644` is octal.

@@ -13,6 +13,7 @@ use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
 
 const NAME: &str = "virt-hook";
+const SYNOPSIS: &str = ".SH SYNOPSIS\n";
 
 pub(crate) const COMPLETIONS_HELP: &str = "\
 Examples:
@@ -71,19 +72,46 @@ pub(crate) fn man(arguments: &ManArguments, program: Command) -> Result<ManRepor
 fn write_pages(directory: &Path, mut whole: Command) -> anyhow::Result<ManReport> {
     fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     whole.build();
-    let verbs: Vec<Command> = whole.get_subcommands().cloned().collect();
-    let verbs = verbs.into_iter().filter(|verb| verb.get_name() != "help");
     let mut pages = Vec::new();
-    for command in std::iter::once(whole.clone()).chain(verbs) {
-        // `virt-hook-check`, as built.
+    for command in with_subcommands(&whole) {
+        // `virt-hook-policy-check`, as built.
         let name = command.get_display_name().unwrap_or(NAME);
         let path = directory.join(format!("{name}.1"));
-        let mut page = Vec::new();
-        Man::new(command).render(&mut page)?;
-        fs::write(&path, page).with_context(|| path.display().to_string())?;
+        fs::write(&path, page(command)?).with_context(|| path.display().to_string())?;
         pages.push(path);
     }
     Ok(ManReport { pages })
+}
+
+/// A command and all below it.
+fn with_subcommands(command: &Command) -> Vec<Command> {
+    let below = command.get_subcommands();
+    let below = below.filter(|verb| verb.get_name() != "help");
+    let below = below.flat_map(with_subcommands);
+    std::iter::once(command.clone()).chain(below).collect()
+}
+
+fn page(mut command: Command) -> anyhow::Result<String> {
+    let usage = command.render_usage().to_string();
+    let mut page = Vec::new();
+    Man::new(command).render(&mut page)?;
+    let page = String::from_utf8(page)?;
+    Ok(with_synopsis(&page, &usage))
+}
+
+/// The page with the usage as its synopsis: that of the library names options without their values.
+fn with_synopsis(page: &str, usage: &str) -> String {
+    let usage = usage.strip_prefix("Usage: ").unwrap_or(usage);
+    let usage = usage.split_whitespace().collect::<Vec<_>>().join(" ");
+    let usage = usage.replace('\\', "\\e").replace('-', "\\-");
+    let parts = page.split_once(SYNOPSIS).and_then(|(start, rest)| {
+        let end = rest.find("\n.SH ")?;
+        Some((start, &rest[end..]))
+    });
+    match parts {
+        Some((start, rest)) => format!("{start}{SYNOPSIS}{usage}{rest}"),
+        None => page.to_owned(),
+    }
 }
 
 impl Report for CompletionsReport {

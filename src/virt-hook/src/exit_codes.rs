@@ -8,7 +8,7 @@ pub(crate) const REFUSED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// This machine is at fault: no space, a missing program, no answer in time.
 pub(crate) const MACHINE: u8 = 3;
-/// Of `compare`: neither side ran, so that nothing was compared.
+/// Of `compare`: nothing was compared on some of the VMIs.
 pub(crate) const NOT_COMPARED: u8 = 4;
 
 /// An error with its exit code.

@@ -116,12 +116,9 @@ pub(crate) fn explain_any(error: Error) -> Error {
     }
 }
 
-/// The refusal of a module, unless this machine is at fault.
-pub(crate) fn refusal(error: LoadError) -> Failure {
-    match error.is_fault_of_module() {
-        true => Failure::Refused(explain(error)),
-        false => Failure::machine(error),
-    }
+/// The failure of a verb that cannot use a module, with a developer's remedy.
+pub(crate) fn unusable(error: LoadError) -> Failure {
+    Failure::of_load(error).map(explain_any)
 }
 
 /// The limit that a compilation exceeded, or the whole error if it is another one.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use hook_host::policy::{HostVersions, UnknownVersion, names_dangerous};
+use hook_host::policy::{HostVersions, OperatorPolicy, UnknownVersion, names_dangerous};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 use hook_host::{
@@ -122,15 +122,17 @@ pub(crate) async fn collect(
     let hooks_dir = config.hooks_dir.clone();
     let failure = |error: CollectError| {
         // A directory of records that the caller named is the caller's too.
+        let is_refusal = matches!(error, CollectError::Refused(_));
         let is_of_machine = match &error {
             CollectError::Deadline { .. } | CollectError::StandingDeadline { .. } => true,
             CollectError::Record(_) => has_own_record,
             _ => false,
         };
         let error = anyhow!(with_caller_paths(&error.into(), found, &hooks_dir));
-        match is_of_machine {
-            true => Failure::Machine(error),
-            false => Failure::Usage(error),
+        match (is_of_machine, is_refusal) {
+            (true, _) => Failure::Machine(error),
+            (_, true) => Failure::Refused(error),
+            _ => Failure::Usage(error),
         }
     };
     for hook in found {
@@ -149,7 +151,10 @@ pub(crate) async fn collect(
                 },
             };
             let copies = found.iter().map(|hook| (hook, hook.path_in(&hooks_dir)));
-            compilation.run(copies.collect()).await?
+            let compiled = compilation.run(copies.collect()).await;
+            compiled.map_err(|failure| {
+                failure.map(|error| with_place_of_limit(error, &config.policy, &config.limits))
+            })?
         }
     };
     let chain = hook_host::collect(config).await.map_err(failure)?;
@@ -190,8 +195,29 @@ pub(crate) async fn collect_socket(
         }),
         ..CollectConfig::default()
     };
-    let chain = hook_host::collect(config).await.with_context(named);
-    chain.map_err(Failure::Usage)
+    let chain = hook_host::collect(config).await;
+    chain.map_err(|error| match error {
+        CollectError::Deadline { laggards, .. } => Failure::machine(anyhow!(
+            "{}: no hook sidecar answered there within {SIDECAR_DEADLINE:?}: {laggards}",
+            named()
+        )),
+        error => Failure::Usage(anyhow::Error::new(error).context(named())),
+    })
+}
+
+/// Names the operator's limit that leaves a module too little memory.
+fn with_place_of_limit(
+    error: anyhow::Error,
+    policy: &PolicySource,
+    limits: &Limits,
+) -> anyhow::Error {
+    let load = error.downcast_ref::<LoadError>();
+    let operator = OperatorPolicy::read(policy).ok().flatten();
+    let place = operator.and_then(|operator| operator.lower_memory(limits.memory));
+    match place.filter(|_| load.is_some_and(LoadError::exceeds_memory)) {
+        Some(place) => anyhow!("{error}, as limits.memory of {place} says"),
+        None => error,
+    }
 }
 
 /// The text of an error with the caller's paths instead of those of the copies.

@@ -6,10 +6,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
+use hook_host::WRITE_GRACE;
 use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::LoadError;
 
@@ -17,6 +19,8 @@ use crate::exit_codes::Failure;
 
 /// The settings beside a module.
 const SETTINGS: &str = "hook.yaml";
+/// What authors call them by mistake.
+const MISNAMED_SETTINGS: [&str; 2] = ["hook.yml", "hook.json"];
 /// The name of every module that `pull` and `image` write, into the hook's directory.
 const MODULE: &str = "hook.wasm";
 const SUFFIX: &str = ".wasm";
@@ -86,24 +90,29 @@ impl HookModule {
         let module = self.path_in(hooks_dir);
         let directory = hooks_dir.join(&self.directory);
         fs::create_dir_all(&directory).map_err(|error| of_machine(&directory, error))?;
-        let mut from = File::open(&self.module)
+        let from = File::open(&self.module)
             .with_context(|| self.module.display().to_string())
             .map_err(Failure::Usage)?;
-        File::create(&module)
-            .and_then(|mut to| io::copy(&mut from, &mut to))
-            .map_err(|error| of_machine(&module, error))?;
+        copy(from, &module)?;
         if let Some(settings) = &self.settings
             && let Some(text) = HookYaml::text(settings).map_err(Failure::usage)?
         {
-            let path = directory.join(SETTINGS);
-            fs::write(&path, text).map_err(|error| of_machine(&path, error))?;
+            copy(text.as_bytes(), &directory.join(SETTINGS))?;
         }
         if let Some(text) = module_signature::text(&self.module).map_err(Failure::usage)? {
-            let path = module_signature::path_of(&module);
-            fs::write(&path, text).map_err(|error| of_machine(&path, error))?;
+            copy(text.as_bytes(), &module_signature::path_of(&module))?;
         }
         Ok(())
     }
+}
+
+/// Writes a file that counts as complete: a collection waits before it refuses one that may still be written.
+fn copy(mut from: impl Read, to: &Path) -> Result<(), Failure> {
+    let written = File::create(to).and_then(|mut file| {
+        io::copy(&mut from, &mut file)?;
+        file.set_modified(SystemTime::now() - 2 * WRITE_GRACE)
+    });
+    written.map_err(|error| of_machine(to, error))
 }
 
 /// A temporary file that cannot be written is not the fault of what the command line names.
@@ -129,6 +138,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
     let mut names = BTreeMap::new();
     let mut parents = BTreeMap::new();
     for hook in &found {
+        refuse_misnamed_settings(&hook.module)?;
         if let Some(other) = names.insert((&hook.directory, hook.file_name()), &hook.module) {
             if *other == hook.module {
                 bail!("{} is named twice", other.display());
@@ -152,6 +162,17 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
         }
     }
     Ok(found)
+}
+
+/// Refuses settings of another name beside a module: the hook would run without them.
+fn refuse_misnamed_settings(module: &Path) -> Result<()> {
+    for name in MISNAMED_SETTINGS {
+        let path = module.with_file_name(name);
+        if path.symlink_metadata().is_ok() {
+            bail!("{}: it is not read: call it {SETTINGS}", path.display());
+        }
+    }
+    Ok(())
 }
 
 /// Modules in a directory, and any module called `hook.wasm`, are named after the directory; other modules after their file.

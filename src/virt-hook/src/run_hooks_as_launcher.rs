@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::exit_codes::Failure;
-use crate::inputs::VmiInput;
+use crate::inputs::{PodFacts, VmiInput};
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions};
 use crate::module_files::HookModule;
@@ -27,6 +27,7 @@ pub(crate) struct Hooks {
     runtime: Runtime,
     chain: Chain,
     temp_dir: TempDir,
+    has_pod_facts: bool,
 }
 
 /// The results of hooks for a virtual machine.
@@ -42,6 +43,8 @@ pub(crate) struct HookResults {
     pub(crate) cloud_init: Option<CloudInitDocuments>,
     /// Every run in order, the one that stopped the chain included.
     pub(crate) runs: Vec<RunReport>,
+    /// Whether a hook asked for facts about the pod, and there are none here.
+    pub(crate) lacks_pod_facts: bool,
     /// Why the virtual machine would not start.
     pub(crate) error: Option<HookError>,
 }
@@ -58,11 +61,13 @@ impl Hooks {
             ..options
         };
         let runtime = runtime()?;
+        let has_pod_facts = !matches!(options.pod, PodFacts::None);
         let chain = runtime.block_on(module_chain::collect(found, temp_dir.path(), options));
         Ok(Self {
             chain: chain.map_err(|failure| failure.map(interactive_compile::explain_any))?,
             runtime,
             temp_dir,
+            has_pod_facts,
         })
     }
 
@@ -87,12 +92,20 @@ impl Hooks {
             chain: chain?,
             runtime,
             temp_dir,
+            // A sidecar has its own.
+            has_pod_facts: true,
         })
     }
 
     /// The collected hooks.
     pub(crate) fn hooks(&self) -> Vec<HookInfo> {
         self.chain.hooks()
+    }
+
+    /// Whether any of them is called at a hook point.
+    pub(crate) fn are_called_at(&self, point: HookPoint) -> bool {
+        let hooks = self.chain.hooks();
+        hooks.iter().any(|info| info.priority(point).is_some())
     }
 
     /// Calls hook points in order. The first veto or failure stops.
@@ -107,6 +120,7 @@ impl Hooks {
             migration: None,
             cloud_init: None,
             runs: Vec::new(),
+            lacks_pod_facts: false,
             error: None,
         };
         for point in points {
@@ -122,7 +136,10 @@ impl Hooks {
                 self.temp_dir.path().display()
             )));
         }
-        results.runs = self.take_records()?.iter().map(RunReport::from).collect();
+        let records = self.take_records()?;
+        let asked = records.iter().any(|record| !record.input.pod.is_empty());
+        results.lacks_pod_facts = asked && !self.has_pod_facts;
+        results.runs = records.iter().map(RunReport::from).collect();
         Ok(results)
     }
 
@@ -145,7 +162,7 @@ async fn call(
         HookPoint::PreStart => chain.pre_start(invocation, vmi).await.map(drop),
         HookPoint::PreCloudInitIso => {
             let data = input.cloud_init.clone();
-            let Some(data) = data.map_err(|error| Failure::refused(anyhow!(error)))? else {
+            let Some(data) = data.map_err(|error| Failure::refused(anyhow!(error.reason)))? else {
                 return Ok(Ok(()));
             };
             let hooked = chain.pre_cloud_init_iso(invocation, vmi, data).await;

@@ -23,7 +23,7 @@ Examples:
 Exit codes:
   0  the component is written
   1  it cannot be made a hook; standard error says why
-  2  the command line, or a file that it names, cannot be used
+  2  the command line, or a file that it names, cannot be used: it is no core module
   3  it could not be written";
 
 /// What `wrap` is given.
@@ -47,9 +47,14 @@ pub(crate) struct WrapReport {
 /// Wraps the module and writes the component.
 pub(crate) fn run(arguments: &Arguments) -> Result<WrapReport, Failure> {
     let core = read(&arguments.core).map_err(Failure::Usage)?;
-    let component = hook_wrap::wrap(&core)
-        .with_context(|| arguments.core.display().to_string())
-        .map_err(Failure::Refused)?;
+    let component = hook_wrap::wrap(&core).map_err(|error| {
+        let is_other_file = error.is_about_the_file();
+        let error = anyhow::Error::new(error).context(arguments.core.display().to_string());
+        match is_other_file {
+            true => Failure::Usage(error),
+            false => Failure::Refused(error),
+        }
+    })?;
     output_file::write(&arguments.out, &component).map_err(Failure::Machine)?;
     Ok(WrapReport {
         module: arguments.out.clone(),

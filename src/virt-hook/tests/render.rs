@@ -172,7 +172,7 @@ fn the_template_of_a_virtual_machine_is_rendered_and_told() {
     let said = warnings(&output);
     assert!(
         said.starts_with(
-            "virt-hook: warning: standard input: this is the VirtualMachine web: its spec.template"
+            "virt-hook: warning: standard input: this is a VirtualMachine: its spec.template"
         ) && said.lines().count() == 1,
         "{said}"
     );

@@ -1,8 +1,8 @@
 //! The answers of KubeVirt's launcher that were recorded in `tests/corpus/launcher-calls`, and their comparison with ours.
 //!
 //! A recording is read as virt-handler's client shows it: the result of a successful call, or the message of a refusal.
-//! [`comparison`] finds differences in names, types, presence and values; `allowed_differences` and [`outcomes`] list those
-//! that are intended, [`coverage`] what is not compared at all.
+//! [`comparison`] finds differences in names, types, presence and values; `allowed_differences` and [`allowed_outcomes`] list those
+//! that are intended, [`calls_not_replayed`] what is not compared at all.
 
 mod allowed_differences;
 pub mod allowed_outcomes;

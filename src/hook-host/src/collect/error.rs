@@ -86,6 +86,9 @@ pub enum CollectError {
         /// The directory of counted hooks.
         hooks_dir: PathBuf,
     },
+    /// A hook that may not run, or not with what it declares, by the operator's policy or its `hook.yaml`.
+    #[error("{0}")]
+    Refused(String),
     /// A hook that can never become ready.
     #[error("{0}")]
     Unusable(String),

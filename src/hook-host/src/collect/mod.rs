@@ -22,7 +22,7 @@ mod probe_hook;
 mod readiness;
 mod standing_hooks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +44,7 @@ pub use error::CollectError;
 use late_arrivals::LateArrivals;
 use list_hooks_directory::{HookFileKind, HookId, ScanError};
 use probe_hook::{PluginModules, Probe, ProbeResult};
+pub use readiness::WRITE_GRACE;
 use readiness::{CountState, ProbeAttempt, Readiness};
 
 /// The interval of the periodic scan, which finds what inotify missed.
@@ -127,8 +128,15 @@ pub async fn admit_modules(config: &CollectConfig) -> Result<Loader, CollectErro
     let probe = Probe::new(config, loader.clone(), operator);
     let modules = listing.hooks.iter();
     for module in modules.filter(|file| file.kind == HookFileKind::Module) {
-        let admitted = probe.admit(&module.id).await;
-        admitted.map_err(CollectError::Unusable)?;
+        match probe.admit(&module.id).await {
+            Ok(()) | Err(ProbeResult::Ready(_)) => {}
+            Err(ProbeResult::Refused(reason)) => return Err(CollectError::Refused(reason)),
+            Err(
+                ProbeResult::NotReady(reason)
+                | ProbeResult::Flawed(reason)
+                | ProbeResult::Fatal(reason),
+            ) => return Err(CollectError::Unusable(reason)),
+        }
     }
     Ok(loader)
 }
@@ -174,6 +182,8 @@ struct Collection<'a> {
     probe: Probe,
     probes: JoinSet<(ProbeAttempt, ProbeResult)>,
     ready: BTreeMap<HookId, Hook>,
+    /// The reasons of hooks that may not run, among those of flawed ones.
+    refusals: BTreeSet<String>,
     watch: DirectoryWatch,
 }
 
@@ -185,6 +195,7 @@ impl<'a> Collection<'a> {
             probe,
             probes: JoinSet::new(),
             ready: BTreeMap::new(),
+            refusals: BTreeSet::new(),
             watch: DirectoryWatch::new(),
         }
     }
@@ -194,6 +205,9 @@ impl<'a> Collection<'a> {
             self.rescan().await?;
             match self.readiness.count_state(Instant::now()) {
                 CountState::Complete => return Ok(()),
+                CountState::Flawed(reason) if self.refusals.contains(&reason) => {
+                    return Err(CollectError::Refused(reason));
+                }
                 CountState::Flawed(reason) => return Err(CollectError::Unusable(reason)),
                 CountState::Surplus(ids) => return Err(self.surplus(&ids)),
                 CountState::Pending => {}
@@ -256,6 +270,10 @@ impl<'a> Collection<'a> {
             ProbeResult::Ready(hook) => (readiness::ProbeOutcome::Ready, Some(*hook)),
             ProbeResult::NotReady(reason) => (readiness::ProbeOutcome::NotReady(reason), None),
             ProbeResult::Flawed(reason) => (readiness::ProbeOutcome::Flawed(reason), None),
+            ProbeResult::Refused(reason) => {
+                self.refusals.insert(reason.clone());
+                (readiness::ProbeOutcome::Flawed(reason), None)
+            }
             ProbeResult::Fatal(reason) => return Err(CollectError::Unusable(reason)),
         };
         if self
@@ -329,7 +347,7 @@ fn log_ready(hook: &Hook, standing: bool) {
         hook = info.hook,
         name = info.name,
         version = info.version,
-        kind = ?info.kind,
+        kind = %info.kind,
         standing,
         hook_points = points.join(","),
         failure_policy = ?hook.settings.failure_policy,

@@ -50,7 +50,20 @@ pub(super) enum ProbeResult {
     Ready(Box<Hook>),
     NotReady(String),
     Flawed(String),
+    /// It may not run, or not with what it declares.
+    Refused(String),
     Fatal(String),
+}
+
+impl ProbeResult {
+    /// A module whose settings cannot be resolved.
+    fn unresolved(id: &HookId, error: &ResolveError) -> Self {
+        let reason = format!("hook {id}: {error}");
+        match error.is_refusal() {
+            true => Self::Refused(reason),
+            false => Self::Flawed(reason),
+        }
+    }
 }
 
 impl Probe {
@@ -132,18 +145,20 @@ impl Probe {
     }
 
     /// Asks `hook.yaml` and the operator's policy whether a module may be compiled. The error is the refusal.
-    pub(super) async fn admit(&self, id: &HookId) -> Result<(), String> {
+    pub(super) async fn admit(&self, id: &HookId) -> Result<(), ProbeResult> {
         let path = hook_path(&self.hooks_dir, id);
+        let flawed = |reason: String| ProbeResult::Flawed(reason);
         let opened = self.open(id).await;
-        let (file, yaml) = opened.map_err(|error| format!("{}: {error}", path.display()))?;
-        let yaml = yaml.map_err(|error| error.to_string())?;
+        let opened = opened.map_err(|error| flawed(format!("{}: {error}", path.display())));
+        let (file, yaml) = opened?;
+        let yaml = yaml.map_err(|error| flawed(error.to_string()))?;
         let yaml = yaml.as_ref();
-        self.unknown_versions(id, yaml)?;
+        self.unknown_versions(id, yaml).map_err(flawed)?;
         if self.policy.operator.is_none() && yaml.and_then(HookYaml::pin).is_none() {
             return Ok(());
         }
         let snapshot = self.loader.snapshot(&file, &path).await;
-        let snapshot = snapshot.map_err(|error| printable(&error.to_string(), MAX_MESSAGE))?;
+        let snapshot = snapshot.map_err(|error| self.load_failure(&error))?;
         let admitted = self.admit_snapshot(id, &path, &snapshot, yaml).await;
         admitted.map(drop)
     }
@@ -180,7 +195,7 @@ impl Probe {
     ) -> Result<(Module, ModuleSignature), ProbeResult> {
         let pin = yaml.and_then(HookYaml::pin);
         let pin = pin.as_ref();
-        let failed = |error: LoadError| load_failure(&error);
+        let failed = |error: LoadError| self.load_failure(&error);
         if self.policy.operator.is_none() {
             let loading = self.loader.load_pinned(file, path, &id.directory, pin);
             let module = loading.await.map_err(failed)?;
@@ -188,7 +203,7 @@ impl Probe {
         }
         let snapshot = self.loader.snapshot(file, path).await.map_err(failed)?;
         let admitted = self.admit_snapshot(id, path, &snapshot, yaml).await;
-        let signature = admitted.map_err(ProbeResult::Flawed)?;
+        let signature = admitted?;
         let loading = self
             .loader
             .load_snapshot(&snapshot, path, &id.directory, pin);
@@ -202,7 +217,7 @@ impl Probe {
         path: &Path,
         snapshot: &ModuleSnapshot,
         yaml: Option<&HookYaml>,
-    ) -> Result<ModuleSignature, String> {
+    ) -> Result<ModuleSignature, ProbeResult> {
         let signature = self.signature(id, path, snapshot).await;
         let identity = ModuleIdentity {
             digest: snapshot.digest(),
@@ -212,7 +227,7 @@ impl Probe {
         };
         match admit(identity, yaml, self.policy.operator.as_ref()) {
             Ok(()) => Ok(signature),
-            Err(error) => Err(format!("hook {id}: {error}")),
+            Err(error) => Err(ProbeResult::unresolved(id, &error)),
         }
     }
 
@@ -244,6 +259,20 @@ impl Probe {
         }
     }
 
+    /// A module that could not be loaded. A lower limit of the operator is named, since no other module will do.
+    fn load_failure(&self, error: &LoadError) -> ProbeResult {
+        let mut reason = printable(&error.to_string(), MAX_MESSAGE);
+        if !error.is_fault_of_module() {
+            return ProbeResult::Fatal(reason);
+        }
+        let operator = self.policy.operator.as_ref();
+        let lower = operator.and_then(|operator| operator.lower_memory(self.policy.limits.memory));
+        if let Some(place) = lower.filter(|_| error.exceeds_memory()) {
+            reason = format!("{reason}, as limits.memory of {place} says");
+        }
+        ProbeResult::Flawed(reason)
+    }
+
     fn resolve_module(
         &self,
         id: &HookId,
@@ -260,7 +289,7 @@ impl Probe {
         let (limits, operator) = (&self.policy.limits, self.policy.operator.as_ref());
         match resolve(identity, limits, yaml, operator) {
             Ok(settings) => ProbeResult::Ready(Box::new(from_module(id, module, settings))),
-            Err(error) => ProbeResult::Flawed(format!("hook {id}: {error}")),
+            Err(error) => ProbeResult::unresolved(id, &error),
         }
     }
 
@@ -337,17 +366,10 @@ impl LoadModule for PluginModules {
                 ProbeResult::Ready(hook) => Ok(*hook),
                 ProbeResult::NotReady(reason)
                 | ProbeResult::Flawed(reason)
+                | ProbeResult::Refused(reason)
                 | ProbeResult::Fatal(reason) => Err(reason),
             }
         })
-    }
-}
-
-fn load_failure(error: &LoadError) -> ProbeResult {
-    if error.is_fault_of_module() {
-        ProbeResult::Flawed(printable(&error.to_string(), MAX_MESSAGE))
-    } else {
-        ProbeResult::Fatal(printable(&error.to_string(), MAX_MESSAGE))
     }
 }
 

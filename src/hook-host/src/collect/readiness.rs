@@ -20,7 +20,7 @@ const FIRST_RETRY: Duration = Duration::from_millis(5);
 /// ... up to this.
 const LAST_RETRY: Duration = Duration::from_millis(100);
 /// A flawed file that has not changed for this long is not being written any more.
-const WRITE_GRACE: Duration = Duration::from_secs(2);
+pub const WRITE_GRACE: Duration = Duration::from_secs(2);
 
 /// Everything known about the hooks that are being collected.
 #[derive(Debug)]

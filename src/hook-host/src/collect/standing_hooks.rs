@@ -80,6 +80,7 @@ impl Listing {
             }
             ProbeResult::NotReady(reason)
             | ProbeResult::Flawed(reason)
+            | ProbeResult::Refused(reason)
             | ProbeResult::Fatal(reason) => Err(CollectError::Unusable(format!(
                 "standing hook {}/{}: {reason}",
                 self.directory.display(),

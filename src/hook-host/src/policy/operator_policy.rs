@@ -211,6 +211,14 @@ impl OperatorPolicy {
         }
     }
 
+    /// The place of the limit of memory, if it is lower than `own`.
+    #[must_use]
+    pub fn lower_memory(&self, own: usize) -> Option<String> {
+        let cap = self.content.limits.memory.as_ref();
+        let cap = cap.filter(|cap| cap.get().0 < own)?;
+        Some(self.at(cap.position()))
+    }
+
     /// Whether a module's settings may depend on the namespace.
     #[must_use]
     pub fn names_namespaces(&self) -> bool {

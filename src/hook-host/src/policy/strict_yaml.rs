@@ -1,5 +1,6 @@
 //! Reads and parses policy files strictly.
 
+mod plain_reason;
 mod refuse_missing_values;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -15,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
 use crate::printable::{MAX_MESSAGE, printable, utf8};
+use plain_reason::plain_reason;
 use refuse_missing_values::CompleteDocument;
 
 /// The largest policy file in bytes.
@@ -103,7 +105,7 @@ pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, P
         let position = error
             .location()
             .map_or(YamlPosition::START, YamlPosition::from);
-        PolicyError::at(path, position, reason(&error))
+        PolicyError::at(path, position, reason(&error, text))
     };
     let is_nothing = |line: &str| matches!(line.trim(), "" | "---") || line.trim().starts_with('#');
     if text.lines().all(is_nothing) {
@@ -113,15 +115,6 @@ pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, P
     serde_saphyr::from_str_with_options::<CompleteDocument>(text, options()).map_err(wrong)?;
     serde_saphyr::from_str_with_options(text, options()).map_err(wrong)
 }
-
-/// The parser's words for its limits, and ours.
-const LIMITS: &[(&str, &str)] = &[
-    ("breached: Anchors", "anchors and aliases are not accepted"),
-    ("breached: Aliases", "anchors and aliases are not accepted"),
-    ("breached: Depth", "it is nested deeper than 16 levels"),
-    ("breached: Nodes", "it has more than 20000 values"),
-    ("breached: Documents", "it has a second document"),
-];
 
 fn options() -> Options {
     let budget = serde_saphyr::budget! {
@@ -140,22 +133,22 @@ fn options() -> Options {
     }
 }
 
-/// The parser's message without the position, which the error prints first.
-fn reason(error: &serde_saphyr::Error) -> String {
+/// The parser's message in plain words, without the position, which the error prints first.
+fn reason(error: &serde_saphyr::Error, file: &str) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first);
-    if let Some(limit) = LIMITS.iter().find(|(word, _)| first.contains(word)) {
-        return limit.1.to_owned();
-    }
-    match error.location() {
-        Some(at) => {
-            let (line, column) = (at.line(), at.column());
-            let first = first.replace(&format!(" at line {line}, column {column}"), "");
-            first.replace(&format!("line {line} column {column}: "), "")
-        }
-        None => first.to_owned(),
-    }
+    let Some(at) = error.location() else {
+        return plain_reason(first, "");
+    };
+    let (line, column) = (at.line(), at.column());
+    let first = first.replace(&format!(" at line {line}, column {column}"), "");
+    let first = first.replace(&format!("line {line} column {column}: "), "");
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let whole = file.lines().nth(size(line).saturating_sub(1));
+    let before = whole.unwrap_or_default().chars();
+    let before: String = before.take(size(column).saturating_sub(1)).collect();
+    plain_reason(&first, &before)
 }
 
 /// The text of a file in an open directory. Links are followed within the directory only; `None`

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use landlock::{ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetStatus, Scope};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus,
+    Scope,
+};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, TargetArch, apply_filter,
@@ -13,6 +16,41 @@ use seccompiler::{
 
 /// The parts of the confinement that this kernel does not have.
 pub(super) type Missing = Vec<String>;
+
+/// What a kernel has that confines compile children, and what is missing of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelFeature {
+    /// `Landlock` or `seccomp`.
+    pub name: &'static str,
+    /// Why it cannot be used here; none if it can.
+    pub missing: Option<String>,
+}
+
+/// Asks the kernel for its features, and confines nothing that this process goes on to do.
+#[must_use]
+pub fn kernel_features() -> [KernelFeature; 2] {
+    let landlock = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V1))
+        .and_then(Ruleset::create);
+    // A filter holds for the thread that asks for it.
+    let filter = || {
+        let program = no_clone3().map_err(|error| error.to_string())?;
+        apply_filter(&program).map_err(|error| error.to_string())
+    };
+    let seccomp = std::thread::spawn(filter).join();
+    let seccomp = seccomp.unwrap_or_else(|_| Err("it was not tried".to_owned()));
+    [
+        KernelFeature {
+            name: "Landlock",
+            missing: landlock.err().map(|error| error.to_string()),
+        },
+        KernelFeature {
+            name: "seccomp",
+            missing: seccomp.err(),
+        },
+    ]
+}
 
 /// Confines the calling thread and the threads that it will start: they can open nothing, connect to nothing, and
 /// start and signal no other process. Returns what the kernel does not have.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::artifact_cache::ArtifactError;
 use super::checks_before_compile::Flaw;
 use super::compile_module::CompileError;
+use super::memory_limiter::OUT_OF_MEMORY;
 use super::module_call::CallError;
 use super::wit_versions::LinkError;
 use crate::description::DescriptionError;
@@ -136,6 +137,12 @@ impl LoadError {
             }
             _ => true,
         }
+    }
+
+    /// Whether the module needs more memory than it may have only to describe itself.
+    #[must_use]
+    pub fn exceeds_memory(&self) -> bool {
+        matches!(self, Self::Describe { source, .. } if source.to_string().contains(OUT_OF_MEMORY))
     }
 
     /// Whether higher compile limits could succeed.

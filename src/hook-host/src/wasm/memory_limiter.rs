@@ -11,6 +11,9 @@ pub(super) struct StoreLimiter {
     tables: usize,
 }
 
+/// How the message about memory reads.
+pub(super) const OUT_OF_MEMORY: &str = "bytes of memory and may have";
+
 /// The guest requested more memory than its limit.
 #[derive(Debug, thiserror::Error)]
 #[error("it wanted {wanted} bytes of memory and may have {limit}")]

@@ -41,6 +41,7 @@ use std::path::PathBuf;
 pub use crate::digest_pin::DigestPin;
 pub use crate::fixed_clock_and_random::Determinism;
 pub use compile_child::compile_child;
+pub use compile_child_confinement::{KernelFeature, kernel_features};
 pub use compile_module::CompileError;
 pub use component_interfaces::{ComponentInterfaces, Interface};
 pub use error::LoadError;

@@ -51,3 +51,33 @@ fn remedy(kind: &str) -> &'static str {
         _ => "give what kubectl get vmi NAME -o yaml prints",
     }
 }
+
+/// A message of serde without the names of this crate's types.
+pub(super) fn plain_message(message: &str) -> String {
+    let plain = message.replace("unit value", "null");
+    match plain.split_once("expected struct ") {
+        Some((start, _)) => format!("{start}expected an object"),
+        None => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_message_names_a_type_of_this_crate() {
+        for (message, plain) in [
+            (
+                "invalid type: integer `12`, expected struct Memory",
+                "invalid type: integer `12`, expected an object",
+            ),
+            (
+                "invalid type: unit value, expected a string",
+                "invalid type: null, expected a string",
+            ),
+        ] {
+            assert_eq!(plain_message(message), plain);
+        }
+    }
+}

@@ -110,7 +110,7 @@ impl Vmi {
             serde_path_to_error::deserialize(go_struct_deserializer::Strict(&value)).map_err(
                 |error| VmiError::Field {
                     path: error.path().to_string(),
-                    message: error.inner().to_string(),
+                    message: error::plain_message(&error.inner().to_string()),
                 },
             )
         });

@@ -38,7 +38,7 @@ pub(super) fn findings(ran: &BehaviourCheck) -> Result<Vec<Finding>, Failure> {
                     .map(|name| Finding::new(name, Verdict::NotChecked, &*why))
                     .into());
             }
-            RedefineResult::NotTaken(why) => seen.not_taken = Some(why),
+            RedefineResult::NotTaken(why) => seen.not_taken.push(why),
         }
     }
     Ok(seen.findings())
@@ -53,23 +53,33 @@ struct Redefined {
     refused: Vec<String>,
     /// Lines about what the hook changed of libvirt's own XML.
     changed_again: Vec<String>,
-    /// Why the last domain says nothing about the hook.
-    not_taken: Option<String>,
+    /// Why domains say nothing about the hook.
+    not_taken: Vec<String>,
 }
 
 impl Redefined {
     fn findings(self) -> Vec<Finding> {
         let defined = self.defined;
-        let why = self
-            .not_taken
-            .unwrap_or_else(|| "no hook run gave a domain".to_owned());
+        let (why, all) = match &self.not_taken[..] {
+            [] => (
+                "no hook run gave a domain".to_owned(),
+                format!("{defined} domains are defined"),
+            ),
+            [first, ..] => (
+                first.clone(),
+                format!(
+                    "{defined} of {} domains are defined; {first}",
+                    defined + self.not_taken.len()
+                ),
+            ),
+        };
         let taken = match (defined, self.refused.is_empty()) {
             (0, true) => Finding::new(TAKEN, Verdict::NotChecked, &*why),
             _ => Finding::unless_of_vmis(
                 TAKEN,
                 self.refused,
                 Verdict::Failed,
-                format!("{defined} domains are defined"),
+                all,
                 "libvirt does not take what the hook made of the domain",
             ),
         };

@@ -19,6 +19,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use hook_host::PolicySource;
 use hook_host::policy::OperatorPolicy;
+use hook_host::wasm::LoadError;
 use serde::Serialize;
 
 use crate::compiled_module_cache::SmallestSidecar;
@@ -96,6 +97,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let (loaded, mut compile_cost) = match module_chain::load_once(path, &kept)? {
         Ok(loaded) => loaded,
         Err(error) if !error.is_fault_of_module() => return Err(Failure::machine(error)),
+        // What is no module at all has no properties to check.
+        Err(error @ LoadError::Flawed { .. }) => return Err(Failure::usage(error)),
         Err(error) => {
             let why = interactive_compile::explain(error).to_string();
             findings.push(Finding::new("world", Verdict::Failed, why));
@@ -134,6 +137,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     };
     let ran =
         sample_vmi_runs::BehaviourCheck::of(path, loaded.description(), policy, options, samples)?;
+    let ran = match ran {
+        Ok(ran) => ran,
+        Err(refused) => {
+            findings.push(refused);
+            return Ok(CheckReport { findings });
+        }
+    };
     findings.extend(ran.findings());
     findings.push(migration_check::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {

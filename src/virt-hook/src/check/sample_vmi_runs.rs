@@ -44,14 +44,14 @@ pub(super) struct SampleRun {
 }
 
 impl BehaviourCheck {
-    /// Collects the hook and runs it on every sample VMI.
+    /// Collects the hook and runs it on every sample VMI. The finding is that it may not run.
     pub(super) fn of(
         module: &Path,
         description: &Description,
         policy: Option<&Path>,
         options: HookOptions,
         samples: Vec<SampleVmi>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Result<Self, Finding>, Failure> {
         let found = module_files::find(&[module.to_owned()]).map_err(Failure::Usage)?;
         let temp_dir = tempfile::tempdir()
             .context("making a temporary directory")
@@ -68,18 +68,24 @@ impl BehaviourCheck {
             policy: PolicySource::File(policy),
             ..options
         };
-        let hooks = Hooks::collect(&found, options)?;
+        let hooks = match Hooks::collect(&found, options) {
+            Ok(hooks) => hooks,
+            Err(refusal @ Failure::Refused(_)) => {
+                return Ok(Err(Finding::new("policy", Verdict::Failed, refusal.line())));
+            }
+            Err(failure) => return Err(failure),
+        };
         let wishes = description.wishes.iter();
         let wishes = wishes.flat_map(|wishes| wishes.paths.clone()).collect();
         let samples: Result<Vec<SampleRun>, Failure> = samples
             .into_iter()
             .map(|named| SampleRun::of(&hooks, named))
             .collect();
-        Ok(Self {
+        Ok(Ok(Self {
             samples: samples?,
             hooks,
             wishes,
-        })
+        }))
     }
 
     /// Runs OnDefineDomain on `xml`. Returns the domain, or `None` if the hook vetoes or fails.
@@ -110,6 +116,40 @@ impl BehaviourCheck {
             self.is_idempotent(),
             self.stays_within_limits(),
         ]
+        .into_iter()
+        .chain(self.lacks_cloud_init())
+        .collect()
+    }
+
+    /// VMIs whose cloud-init data the hook did not get here, though it would in the cluster.
+    fn lacks_cloud_init(&self) -> Option<Finding> {
+        let name = "cloud-init";
+        let errors = self.samples.iter().filter_map(|one| {
+            let error = one.input.cloud_init.as_ref().err()?;
+            Some((error.is_in_secret, error.reason.clone()))
+        });
+        let (in_secrets, wrong): (Vec<_>, Vec<_>) = errors.partition(|(is_secret, _)| *is_secret);
+        if !self.hooks.are_called_at(HookPoint::PreCloudInitIso)
+            || in_secrets.len() + wrong.len() == 0
+        {
+            return None;
+        }
+        let verdict = match wrong.is_empty() {
+            true => Verdict::NotChecked,
+            false => Verdict::Failed,
+        };
+        let details = wrong
+            .into_iter()
+            .chain(in_secrets)
+            .map(|(_, reason)| reason);
+        let message = "the hook was not called with the cloud-init data of a VMI";
+        Some(Finding::unless(
+            name,
+            details.collect(),
+            verdict,
+            "",
+            message,
+        ))
     }
 
     fn does_its_work(&self) -> Finding {
@@ -242,12 +282,17 @@ impl SampleRun {
     fn of(hooks: &Hooks, named: SampleVmi) -> Result<Self, Failure> {
         let SampleVmi { name, input, .. } = named;
         let input = input.with_attached_devices();
-        let once = hooks.run(&input, &HookPoint::ALL)?;
+        let has_data = input.cloud_init.is_ok();
+        let points: Vec<HookPoint> = HookPoint::ALL
+            .into_iter()
+            .filter(|point| has_data || *point != HookPoint::PreCloudInitIso)
+            .collect();
+        let once = hooks.run(&input, &points)?;
         let again = match &once.error {
             Some(_) => None,
             None => Some(hooks.run(
                 &input.after(&once.xml, &once.devices, once.cloud_init.clone()),
-                &HookPoint::ALL,
+                &points,
             )?),
         };
         Ok(Self {

@@ -11,7 +11,7 @@ use hook_host::{HookPoint, PolicySource};
 use super::sidecar_shim_script::Script;
 use super::vmi_comparison::Outcome;
 use crate::exit_codes::Failure;
-use crate::inputs::VmiInput;
+use crate::inputs::{PodFacts, VmiInput};
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
 use crate::run_hooks_as_launcher::Hooks;
@@ -23,19 +23,30 @@ const POINTS: [HookPoint; 3] = [
     HookPoint::PreCloudInitIso,
     HookPoint::OnDefineDomain,
 ];
+/// Where a module can do what a script does: a script that ends with an error vetoes, for which modules have PreStart.
+const POINTS_OF_SCRIPT: [HookPoint; 2] = [HookPoint::PreStart, HookPoint::OnDefineDomain];
+
+/// What modules may do, and what they know of the pod.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Options<'a> {
+    pub(super) policy: Option<&'a Path>,
+    pub(super) pod: Option<&'a Path>,
+}
 
 /// One side of a comparison.
 pub(super) enum ComparedHook {
     Hooks(Box<Hooks>),
     Namespaced(Box<NamespacedHooks>),
     Script(Script),
+    /// Modules that may not run, and why.
+    Refused(String),
     /// The domain as KubeVirt has it.
     Nothing,
 }
 
 impl ComparedHook {
     /// A module, a socket or a script, which the file itself tells.
-    pub(super) fn of(path: &Path, policy: Option<&Path>, work_dir: &Path) -> Result<Self, Failure> {
+    pub(super) fn of(path: &Path, options: Options<'_>, work_dir: &Path) -> Result<Self, Failure> {
         let metadata = fs::metadata(path)
             .with_context(|| path.display().to_string())
             .map_err(Failure::Usage)?;
@@ -46,7 +57,7 @@ impl ComparedHook {
             .extension()
             .is_some_and(|extension| extension == "wasm");
         if metadata.is_dir() || is_module {
-            return Self::of_modules(&[path.to_owned()], policy, work_dir);
+            return Self::of_modules(&[path.to_owned()], options, work_dir);
         }
         Script::of(path).map(Self::Script)
     }
@@ -54,13 +65,13 @@ impl ComparedHook {
     /// Modules that are granted what they declare, unless there is a policy.
     pub(super) fn of_modules(
         paths: &[PathBuf],
-        policy: Option<&Path>,
+        options: Options<'_>,
         work_dir: &Path,
     ) -> Result<Self, Failure> {
         let found = module_files::find(paths).map_err(Failure::Usage)?;
         let compiled = work_dir.join("compiled");
         module_chain::compile_once(&found, &compiled)?;
-        let policy = match policy {
+        let policy = match options.policy {
             Some(policy) => policy.to_owned(),
             None => {
                 let mut descriptions = Vec::new();
@@ -81,20 +92,40 @@ impl ComparedHook {
             found,
             policy,
             compiled,
+            pod: PodFacts::of_file(options.pod),
             collected: None,
         };
         if operator.is_some_and(|operator| operator.names_namespaces()) {
             return Ok(Self::Namespaced(hooks.into()));
         }
-        hooks.collect("").map(|hooks| Self::Hooks(hooks.into()))
+        match hooks.collect("") {
+            Ok(hooks) => Ok(Self::Hooks(hooks.into())),
+            Err(refusal @ Failure::Refused(_)) => Ok(Self::Refused(refusal.to_string())),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// The hook points at which both can act.
     pub(super) fn points(&self, other: &Self) -> Vec<HookPoint> {
         match (self, other) {
-            (Self::Script(_), _) | (_, Self::Script(_)) => vec![HookPoint::OnDefineDomain],
+            (Self::Script(_), _) | (_, Self::Script(_)) => POINTS_OF_SCRIPT.to_vec(),
             _ => POINTS.to_vec(),
         }
+    }
+
+    /// Whether it is called for a VM of this namespace at one of the hook points. What may not run there counts as called.
+    pub(super) fn is_called_at(
+        &mut self,
+        points: &[HookPoint],
+        namespace: &str,
+    ) -> Result<bool, Failure> {
+        let is_called = |hooks: &Hooks| points.iter().any(|point| hooks.are_called_at(*point));
+        Ok(match self {
+            Self::Hooks(hooks) => is_called(hooks),
+            Self::Namespaced(hooks) => hooks.of(namespace)?.as_ref().map_or(true, is_called),
+            Self::Script(_) | Self::Refused(_) => true,
+            Self::Nothing => false,
+        })
     }
 
     pub(super) fn run(
@@ -109,13 +140,14 @@ impl ComparedHook {
                 Err(refusal) => Ok(Outcome::NotRun(refusal.clone())),
             },
             Self::Script(script) => script.run(input),
+            Self::Refused(refusal) => Ok(Outcome::NotRun(refusal.clone())),
             Self::Nothing => Ok(Outcome::unchanged(input)),
         }
     }
 }
 
 fn run(hooks: &Hooks, input: &VmiInput, points: &[HookPoint]) -> Result<Outcome, Failure> {
-    // Data from secrets is nowhere but in the cluster.
+    // Data in Secrets is only in the cluster; `compare` tells for how many VMIs.
     let has_data = input.cloud_init.is_ok();
     let points: Vec<HookPoint> = points
         .iter()
@@ -130,6 +162,7 @@ pub(super) struct NamespacedHooks {
     found: Vec<HookModule>,
     policy: PolicySource,
     compiled: PathBuf,
+    pod: PodFacts,
     /// The hooks of the namespace that was asked for last, or why they may not run there. `kubectl get -A` lists by namespace.
     collected: Option<(String, Result<Hooks, String>)>,
 }
@@ -153,6 +186,7 @@ impl NamespacedHooks {
             policy: self.policy.clone(),
             namespace: namespace.to_owned(),
             code: ModuleCode::Compiled(self.compiled.clone()),
+            pod: self.pod.clone(),
             ..HookOptions::default()
         };
         Hooks::collect(&self.found, options)

@@ -1,5 +1,6 @@
 //! `virt-hook compare`: a port against its original, or hooks against none, over many VMIs.
 
+mod compare_report;
 mod compared_hook;
 mod sidecar_shim_script;
 mod vmi_comparison;
@@ -9,22 +10,21 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use serde::Serialize;
+use hook_host::HookPoint;
 
-use crate::exit_codes::{Failure, NOT_COMPARED, REFUSED};
-use crate::inputs::NamedVmi;
-use crate::output::{Plain, Report, Style, changes};
-use compared_hook::ComparedHook;
-use vmi_comparison::{Verdict, VmiComparison};
-
-/// The most VMIs that a line names.
-const MAX_NAMES: usize = 4;
+use crate::exit_codes::{Failure, error_text};
+use crate::inputs::{CloudInitUnavailable, NamedVmi, VmiInput};
+pub(crate) use compare_report::CompareReport;
+use compare_report::Group;
+use compared_hook::{ComparedHook, Options};
+use vmi_comparison::{Outcome, VmiComparison};
 
 pub(crate) const HELP: &str = "\
 With --original: whether a port does what its original does. The original is a module, a script as
 KubeVirt's sidecar-shim runs it (`SCRIPT --vmi JSON --domain XML`), or the socket of a running hook
 sidecar. Compared is the content of the XML, not its notation, and the cloud-init documents (a script
-has none). Two refusals are the same, whatever their words; but not if neither side ran: a script
+has none); with a script, whether the port lets the VM start at PreStart, and what it does at
+OnDefineDomain. Two refusals are the same, whatever their words; but not if neither side ran: a script
 that prints nothing and ends with 2, 126 or 127, and a module that the policy does not let run.
 
 Without --original: what the hooks change, VMI by VMI, before they are rolled out.
@@ -41,7 +41,8 @@ Exit codes:
   1  another effect; standard output shows the difference
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it
-  4  neither side ran on some of the VMIs, and on the others the effect is the same";
+  4  on some of the VMIs nothing was compared (neither side ran, or a hook needs facts about the pod, which --pod
+     gives), and on the others the effect is the same";
 
 /// What `compare` is given.
 #[derive(Debug, Args)]
@@ -61,29 +62,9 @@ pub(crate) struct Arguments {
     /// The operator's policy, whose rules hold in each VMI's namespace; without one, modules are granted what they declare
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-}
-
-/// The effects on all VMIs.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CompareReport {
-    vmis: usize,
-    same: usize,
-    different: usize,
-    /// VMIs on which neither side ran.
-    not_run: usize,
-    /// VMIs with the same difference; what differs least often comes last.
-    groups: Vec<Group>,
-    #[serde(skip)]
-    is_preview: bool,
-}
-
-/// VMIs with the same effect.
-#[derive(Debug, Serialize)]
-struct Group {
-    #[serde(flatten)]
-    effect: VmiComparison,
-    vmis: Vec<String>,
+    /// Facts about the pod of every VMI, as for run
+    #[arg(long, value_name = "FILE")]
+    pod: Option<PathBuf>,
 }
 
 /// Runs both on every VMI.
@@ -92,21 +73,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
-    let policy = arguments.policy.as_deref();
+    let options = Options {
+        policy: arguments.policy.as_deref(),
+        pod: arguments.pod.as_deref(),
+    };
     let mut port =
-        ComparedHook::of_modules(&arguments.hooks, policy, &temp_dir.path().join("port"))?;
+        ComparedHook::of_modules(&arguments.hooks, options, &temp_dir.path().join("port"))?;
     let mut original = match &arguments.original {
-        Some(path) => ComparedHook::of(path, policy, &temp_dir.path().join("original"))?,
+        Some(path) => ComparedHook::of(path, options, &temp_dir.path().join("original"))?,
         None => ComparedHook::Nothing,
     };
-    let points = port.points(&original);
     let mut groups: Vec<Group> = Vec::new();
+    let mut cloud_init_not_compared = 0;
     for NamedVmi { name, input } in vmis {
         let effect = match input {
             Ok(input) => {
-                VmiComparison::between(&original.run(&input, &points)?, &port.run(&input, &points)?)
+                let is_left_out = lacks_cloud_init(&input, &mut original, &mut port)?;
+                cloud_init_not_compared += usize::from(is_left_out);
+                compare(&input, &mut original, &mut port)?
             }
-            Err(Failure::Refused(refusal)) => VmiComparison::of_refused_vmi(&refusal),
+            Err(Failure::Refused(refusal)) => VmiComparison::of_refused_vmi(&error_text(&refusal)),
             Err(failure) => return Err(failure),
         };
         match groups.iter_mut().find(|group| group.effect == effect) {
@@ -118,98 +104,53 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
         }
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.vmis.len()));
-    Ok(CompareReport::of(groups, arguments.original.is_none()))
+    let is_preview = arguments.original.is_none();
+    Ok(CompareReport::of(
+        groups,
+        cloud_init_not_compared,
+        is_preview,
+    ))
 }
 
-impl CompareReport {
-    fn of(groups: Vec<Group>, is_preview: bool) -> Self {
-        let count = |is_wanted: &dyn Fn(&VmiComparison) -> bool| {
-            let wanted = groups.iter().filter(|group| is_wanted(&group.effect));
-            wanted.map(|group| group.vmis.len()).sum()
-        };
-        Self {
-            vmis: count(&|_| true),
-            same: count(&|effect| effect.verdict == Verdict::Same),
-            different: count(&|effect| effect.verdict == Verdict::Different),
-            not_run: count(&|effect| effect.verdict == Verdict::NotRun),
-            groups,
-            is_preview,
+fn compare(
+    input: &VmiInput,
+    original: &mut ComparedHook,
+    port: &mut ComparedHook,
+) -> Result<VmiComparison, Failure> {
+    if let Err(CloudInitUnavailable {
+        is_in_secret: false,
+        reason,
+    }) = &input.cloud_init
+    {
+        return Ok(VmiComparison::of_refused_vmi(reason));
+    }
+    let points = port.points(original);
+    let namespace = &input.invocation.namespace;
+    let port_result = match original {
+        // A port that a script cannot be compared with is not the same as one that does nothing.
+        ComparedHook::Script(_) if !port.is_called_at(&points, namespace)? => {
+            Outcome::Unknown(format!(
+                "it is called at neither {} nor {}, and a script acts nowhere else",
+                HookPoint::PreStart,
+                HookPoint::OnDefineDomain
+            ))
         }
-    }
-
-    /// VMIs that only one side refuses, or that no hook is called for.
-    fn refused(&self) -> usize {
-        self.vmis - self.same - self.different - self.not_run
-    }
-
-    fn word(&self, verdict: Verdict, style: Style) -> String {
-        match (verdict, self.is_preview) {
-            (Verdict::Same, false) => style.good("same"),
-            (Verdict::Same, true) => style.good("unchanged"),
-            (Verdict::Different, false) => style.bad("DIFFERENT"),
-            (Verdict::Different, true) => style.doubtful("changed"),
-            (Verdict::Refused, _) => style.bad("REFUSED"),
-            (Verdict::NotRun, _) => style.bad("NOT RUN"),
-        }
-    }
+        _ => port.run(input, &points)?,
+    };
+    let original_result = original.run(input, &points)?;
+    Ok(VmiComparison::between(&original_result, &port_result))
 }
 
-impl Report for CompareReport {
-    fn text(&self, style: Style) -> String {
-        let mut text = String::new();
-        for Group { effect, vmis } in &self.groups {
-            let word = self.word(effect.verdict, style);
-            let (shown, more) = vmis.split_at(vmis.len().min(MAX_NAMES));
-            let more = match more.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            text += &format!("{word}  {}{more}\n", Plain(&shown.join(", ")));
-            if let Some(reason) = &effect.reason {
-                text += &format!("  {}\n", Plain(reason));
-            }
-            changes(&mut text, style, &effect.changes);
-            for (name, diff) in &effect.documents {
-                text += &format!("  {name}\n");
-                text.extend(diff.lines().map(|line| format!("    {line}\n")));
-            }
-        }
-        let (same, different) = match self.is_preview {
-            false => ("same", "different"),
-            true => ("unchanged", "changed"),
-        };
-        let not_run = match self.not_run {
-            0 => String::new(),
-            count => format!(", {count} not run"),
-        };
-        text + &format!(
-            "\n{} VMIs: {} {same}, {} {different}, {} refused{not_run}\n",
-            self.vmis,
-            self.same,
-            self.different,
-            self.refused()
-        )
+/// Whether a hook would be called with cloud-init data that is only in the cluster.
+fn lacks_cloud_init(
+    input: &VmiInput,
+    original: &mut ComparedHook,
+    port: &mut ComparedHook,
+) -> Result<bool, Failure> {
+    let (point, namespace) = (HookPoint::PreCloudInitIso, &input.invocation.namespace);
+    let is_in_secret = matches!(&input.cloud_init, Err(error) if error.is_in_secret);
+    if !is_in_secret || !port.points(original).contains(&point) {
+        return Ok(false);
     }
-
-    fn complaint(&self) -> Option<String> {
-        let (vmis, refused, not_run) = (self.vmis, self.refused(), self.not_run);
-        match (self.is_preview, refused + self.different) {
-            (false, 0) if not_run > 0 => Some(format!(
-                "neither the original nor the hook ran on {not_run} of {vmis} VMIs: nothing was compared there"
-            )),
-            (false, 0) => None,
-            (false, unequal) => Some(format!(
-                "the effect is not the same on {unequal} of {vmis} VMIs"
-            )),
-            (true, _) if refused > 0 => Some(format!("{refused} of {vmis} VMIs would not start")),
-            (true, _) => None,
-        }
-    }
-
-    fn negative_code(&self) -> u8 {
-        match self.refused() + self.different {
-            0 => NOT_COMPARED,
-            _ => REFUSED,
-        }
-    }
+    Ok(port.is_called_at(&[point], namespace)? || original.is_called_at(&[point], namespace)?)
 }

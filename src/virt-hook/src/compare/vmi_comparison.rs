@@ -6,10 +6,11 @@ use domain_xml::{Document, diff};
 use serde::Serialize;
 
 use crate::cloud_init_documents;
-use crate::exit_codes::error_text;
 use crate::inputs::VmiInput;
 use crate::output::{ChangeReport, Style, lines};
 use crate::run_hooks_as_launcher::HookResults;
+
+const NO_POD: &str = "no facts about the pod here; give some with --pod";
 
 /// What one side made of a VMI.
 pub(super) enum Outcome {
@@ -21,6 +22,8 @@ pub(super) enum Outcome {
     Refused(String),
     /// It failed before it looked at the domain, which tells nothing of its effect: the VM would not start either.
     NotRun(String),
+    /// It needs what only a cluster has: neither its effect nor whether the VM would start is known.
+    Unknown(String),
 }
 
 /// Whether both sides had the same effect.
@@ -31,7 +34,7 @@ pub(super) enum Verdict {
     Different,
     /// Only one side refuses the VMI, or conversion does.
     Refused,
-    /// Neither side looked at the domain.
+    /// Neither side looked at the domain, or the effect of one is not known here.
     NotRun,
 }
 
@@ -64,6 +67,9 @@ impl Outcome {
     }
 
     pub(super) fn of_hooks(input: &VmiInput, results: HookResults) -> Self {
+        if results.lacks_pod_facts {
+            return Self::Unknown(NO_POD.to_owned());
+        }
         if let Some(error) = results.error {
             return Self::Refused(error.to_string());
         }
@@ -78,6 +84,14 @@ impl Outcome {
 impl VmiComparison {
     pub(super) fn between(original: &Outcome, port: &Outcome) -> Self {
         match (original, port) {
+            (Outcome::Unknown(why), _) => {
+                let reason = format!("the original was not compared: {why}");
+                Self::new(Verdict::NotRun, Some(reason))
+            }
+            (_, Outcome::Unknown(why)) => {
+                let reason = format!("the hook was not compared: {why}");
+                Self::new(Verdict::NotRun, Some(reason))
+            }
             (Outcome::Refused(_), Outcome::Refused(why)) => {
                 Self::new(Verdict::Same, Some(format!("both refuse it: {why}")))
             }
@@ -122,9 +136,9 @@ impl VmiComparison {
         }
     }
 
-    /// Conversion refuses the VMI, so that no hook is called.
-    pub(super) fn of_refused_vmi(refusal: &anyhow::Error) -> Self {
-        let reason = format!("the VMI is refused: {}", error_text(refusal));
+    /// The VMI is refused before a hook is called.
+    pub(super) fn of_refused_vmi(refusal: &str) -> Self {
+        let reason = format!("the VMI is refused: {refusal}");
         Self::new(Verdict::Refused, Some(reason))
     }
 
@@ -240,6 +254,22 @@ mod tests {
             assert_eq!(effect.verdict, verdict, "{reason}");
             let found = effect.reason.unwrap_or_default();
             assert!(found.ends_with(reason), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_side_whose_effect_is_not_known_is_not_compared() {
+        let unknown = Outcome::Unknown("no facts".to_owned());
+        for (original, port) in [
+            (&unknown, &refused("no")),
+            (&refused("no"), &unknown),
+            (&made("<domain/>"), &unknown),
+            (&unknown, &unknown),
+        ] {
+            let effect = VmiComparison::between(original, port);
+            assert_eq!(effect.verdict, Verdict::NotRun);
+            let reason = effect.reason.unwrap_or_default();
+            assert!(reason.ends_with("was not compared: no facts"), "{reason}");
         }
     }
 

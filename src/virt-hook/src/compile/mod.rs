@@ -25,8 +25,7 @@ Examples:
 
 Exit codes:
   0  all are compiled
-  1  a module is no hook, or takes more than compiling may; standard error says why
-  2  the command line, or a file that it names, cannot be used
+  2  the command line, or a file that it names, cannot be used: a module is no hook, or takes more than compiling may
   3  the artifacts could not be written";
 
 /// What `compile` is given.
@@ -72,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
         let precompiled =
             runtime.block_on(interactive_compile::with_progress(&hook.module, baking));
         let precompiled = precompiled.map_err(|error| match error {
-            PrecompileError::Load(error) => interactive_compile::refusal(error),
+            PrecompileError::Load(error) => interactive_compile::unusable(error),
             PrecompileError::Write { .. } => Failure::machine(error),
         })?;
         let peak_memory = match precompiled.module.code_origin() {

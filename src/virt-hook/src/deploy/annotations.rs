@@ -7,7 +7,8 @@ use kubevirt_api::strict_json_or_yaml;
 use serde_json::{Map, Value, json};
 
 use crate::exit_codes::Failure;
-use crate::inputs::input_file;
+use crate::inputs::{input_file, notes_about_fields};
+use crate::output;
 
 /// KubeVirt's annotation of hook sidecars.
 pub(super) const SIDECARS: &str = "hooks.kubevirt.io/hookSidecars";
@@ -98,9 +99,13 @@ pub(super) fn on_vm(
             "--vm is the manifest of one VM, and the file has {count} documents"
         )));
     };
+    let notes = notes_about_fields(vm);
     let mut vm = vm.clone();
     remove_server_fields(&mut vm);
     let metadata = metadata(&mut vm).map_err(refuse)?;
+    for note in notes {
+        output::warn(&format!("{}: {note}", input_file::name(path)));
+    }
     add(
         annotations,
         members(metadata, "annotations").map_err(refuse)?,
@@ -156,6 +161,12 @@ fn metadata(vm: &mut Value) -> Result<&mut Map<String, Value>, String> {
     let object = vm
         .as_object_mut()
         .ok_or_else(|| "it has no object".to_owned())?;
+    if let Some(items) = object.get("items").and_then(Value::as_array) {
+        return Err(format!(
+            "this is a {kind} of {}: --vm is the manifest of one VM, as `kubectl get vm NAME -o yaml` prints it",
+            items.len()
+        ));
+    }
     if !object.get("metadata").is_some_and(Value::is_object) {
         return Err("its metadata is missing".to_owned());
     }

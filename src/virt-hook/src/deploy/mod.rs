@@ -38,8 +38,8 @@ Examples:
 
 Exit codes:
   0  the manifests are on standard output
-  1  it is no hook, or does not fit its hook.yaml or a ConfigMap; standard error says why
-  2  the command line, or a file that it names, cannot be used
+  1  it does not fit its hook.yaml or a ConfigMap; standard error says why
+  2  the command line, or a file that it names, cannot be used: it is no hook
   3  this machine could not do it";
 
 /// The most bytes of all values of a ConfigMap.
@@ -233,7 +233,7 @@ fn fits_config_map(arguments: &Arguments, bytes: usize) -> Result<(), Failure> {
     };
     Err(Failure::refused(anyhow!(
         "{}: the module and its files have {bytes} bytes, and a ConfigMap holds {MAX_CONFIG_MAP}: {way_out}, or build \
-         the module smaller (the Makefile of `virt-hook new` uses the profile `hook`)",
+         the module smaller (in Rust with the profile `hook` of `virt-hook new`)",
         arguments.module.display()
     )))
 }

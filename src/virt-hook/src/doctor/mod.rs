@@ -11,7 +11,8 @@ use crate::output::{Plain, Report, Style};
 use program_version::Prober;
 
 pub(crate) const HELP: &str = "\
-Looks for what writing hooks takes in each language, and for what `check` asks. Nothing is installed.
+Looks for what writing hooks takes in each language, for what `check` asks, and for what the kernel has to
+isolate the process that compiles modules. Nothing is installed.
 
 Examples:
   virt-hook doctor

@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use hook_host::wasm::{KernelFeature, kernel_features};
+
 use super::Tool;
 use super::program_version::Prober;
 
 /// The languages of `virt-hook new`.
 pub(super) const LANGUAGES: [&str; 4] = ["Rust", "Go", "Python", "C"];
 const CHECK: &str = "check";
+const ISOLATION: &str = "isolation of the compiler";
 
 /// The oldest Rust that the SDK supports, as its manifest says.
 const RUST: (u32, u32) = (1, 88);
@@ -24,7 +27,24 @@ pub(super) fn probe(prober: &Prober) -> Vec<Tool> {
     tools.extend(python(prober));
     tools.extend(c(prober));
     tools.extend(checks(prober));
+    tools.extend(kernel_features().map(isolation));
     tools
+}
+
+/// What confines the process that compiles modules; a kernel without it compiles them too.
+fn isolation(feature: KernelFeature) -> Tool {
+    Tool {
+        name: feature.name,
+        purpose: ISOLATION,
+        found: feature
+            .missing
+            .is_none()
+            .then(|| "the kernel has it".to_owned()),
+        remedy: match feature.name {
+            "Landlock" => "Linux 5.13 or later, with landlock among its security modules (lsm=)",
+            _ => "a kernel with CONFIG_SECCOMP_FILTER, and a container that may use seccomp",
+        },
+    }
 }
 
 fn rust(prober: &Prober) -> Vec<Tool> {

@@ -29,9 +29,12 @@ Examples:
 
 Exit codes:
   0  the layout is written
-  1  a module is no hook, or does not fit its hook.yaml; standard error says why
-  2  the command line, or a file that it names, cannot be used
+  1  a module does not fit its hook.yaml; standard error says why
+  2  the command line, or a file that it names, cannot be used: a module is no hook
   3  the layout could not be written";
+
+/// Those that KubeVirt runs on.
+const ARCHITECTURES: [&str; 3] = ["amd64", "arm64", "s390x"];
 
 /// What `image` is given.
 #[derive(Debug, Args)]
@@ -50,7 +53,7 @@ pub(crate) struct Arguments {
     name: String,
     /// An architecture whose nodes use the image; modules are the same on all
     #[arg(long = "architecture", value_name = "ARCHITECTURE",
-          default_values = ["amd64", "arm64", "s390x"], conflicts_with = "artifact")]
+          default_values = ARCHITECTURES, value_parser = ARCHITECTURES, conflicts_with = "artifact")]
     architectures: Vec<String>,
     /// Write a CNCF wasm artifact: one module, for tools that run components; nothing mounts it
     #[arg(long)]

@@ -65,7 +65,7 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
         .map_err(Failure::Machine)?;
     let loaded = runtime()?.block_on(module_chain::load(path, &temp_dir.path().join("compiled")));
     let loaded = loaded.map_err(Failure::Machine)?;
-    let module = loaded.map_err(interactive_compile::refusal)?;
+    let module = loaded.map_err(interactive_compile::unusable)?;
     let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();
     let interfaces = module.interfaces();
     let sha256 = module.digest().to_owned();

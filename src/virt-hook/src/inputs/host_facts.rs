@@ -3,8 +3,14 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use anyhow::anyhow;
 use domain::driver_modes::{DirectIoProbe, ProbeError};
 use domain::host_facts::HostFacts;
+use serde_json::{Map, Value};
+
+use super::input_file;
+use super::similar_name::similar;
+use crate::exit_codes::Failure;
 
 /// Where distributions keep UEFI firmware; KubeVirt's path comes first.
 const FIRMWARE: [&str; 4] = [
@@ -32,6 +38,20 @@ pub(super) fn probe() -> HostFacts {
         ovmf_path: firmware.map_or(defaults.ovmf_path, str::to_owned),
         ..HostFacts::default()
     }
+}
+
+/// The facts of a file, of which every one is known: a misspelt one would leave KubeVirt's default in force.
+pub(super) fn read(path: &Path) -> Result<HostFacts, Failure> {
+    let given: Map<String, Value> = input_file::json(path)?;
+    let wrong = |why: String| Failure::usage(anyhow!("{}: {why}", input_file::name(path)));
+    let known = serde_json::to_value(HostFacts::default()).map_err(Failure::machine)?;
+    let known = || known.as_object().into_iter().flat_map(Map::keys);
+    if let Some(name) = given.keys().find(|name| !known().any(|one| one == *name)) {
+        let known = similar(name, known().map(String::as_str));
+        let known = known.map_or(String::new(), |known| format!(": is it {known}?"));
+        return Err(wrong(format!("there is no host fact {name}{known}")));
+    }
+    serde_json::from_value(given.into()).map_err(|error| wrong(format!("a host fact: {error}")))
 }
 
 /// The same facts on any machine: KubeVirt's defaults, two processors, emulation.

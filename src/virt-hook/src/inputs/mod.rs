@@ -1,8 +1,10 @@
 //! The inputs of hooks: one set of command-line options for all verbs that run hooks.
 
+mod cloud_init_input;
 mod host_facts;
 pub(crate) mod input_file;
 mod pod_facts_file;
+mod similar_name;
 mod vm_manifest;
 mod vmi_input;
 
@@ -11,7 +13,9 @@ use std::path::PathBuf;
 use clap::Args;
 use hook_host::PolicySource;
 
+pub(crate) use cloud_init_input::CloudInitUnavailable;
 pub(crate) use pod_facts_file::PodFacts;
+pub(crate) use vm_manifest::notes_about_fields;
 pub(crate) use vmi_input::{NamedVmi, VmiInput, VmiSource};
 
 /// A virtual machine, where it would run, and what its hooks may do.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use hook_host::{PodConfig, render_downward_api};
+use kubevirt_api::strict_json_or_yaml;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -97,8 +98,17 @@ fn write(facts: &PodFile, directory: &Path) -> Result<()> {
 }
 
 fn parse(bytes: &[u8]) -> Result<PodFile> {
-    let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
-    let value: Value = serde_saphyr::from_str(text).context("it is no YAML")?;
+    std::str::from_utf8(bytes).context("it is not UTF-8")?;
+    let documents = strict_json_or_yaml::documents(bytes);
+    let documents =
+        documents.map_err(|error| anyhow!("it is no {}: {}", error.format, error.message))?;
+    let [value] = &documents[..] else {
+        return Err(anyhow!(
+            "it has {} documents, and one is wanted",
+            documents.len()
+        ));
+    };
+    let value = value.clone();
     let of_pod = value.get("kind").and_then(Value::as_str) == Some("Pod");
     let mut facts = if of_pod {
         let pod: Pod = serde_json::from_value(value).context("it is no Pod")?;
@@ -146,6 +156,19 @@ mod tests {
         let expected = r#"[{"name":"ns/a","ips":["192.0.2.1"]}]"#;
         assert_eq!(parsed.annotations[NETWORK_STATUS], expected);
         assert_eq!(parsed.annotations[NETWORK_INFO], "{}");
+    }
+
+    #[test]
+    fn errors_are_in_one_line_of_plain_words() {
+        let error = format!(
+            "{:#}",
+            parse(b"annotations: {a: b}\nannotations: {a: c}\n").unwrap_err()
+        );
+        assert!(
+            error.contains("the key \"annotations\" is repeated"),
+            "{error}"
+        );
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
 
     #[test]

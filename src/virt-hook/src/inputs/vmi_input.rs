@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use domain::cloud_init::{self, NoSecrets};
 use domain::host_facts::HostFacts;
 use domain_xml::{Document, Element};
 use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, MigrationParameters, Reason};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
+use super::cloud_init_input::{self, CloudInitUnavailable};
 use super::vm_manifest::{self, Manifest};
 use super::{InputArgs, host_facts, input_file};
 use crate::exit_codes::Failure;
@@ -32,6 +32,8 @@ pub(crate) struct VmiSource {
     pub(crate) migration: MigrationParameters,
     /// Without host facts, use fixed ones instead of probing this machine.
     pub(crate) any_node: bool,
+    /// The file is for one VMI: there is no option that chooses one of several.
+    pub(crate) is_one_vmi: bool,
     pub(crate) reason: Reason,
 }
 
@@ -48,7 +50,7 @@ pub(crate) struct VmiInput {
     /// The parameters of a migration to another node, before any hook.
     pub(crate) migration: MigrationParameters,
     /// The cloud-init data before any hook, if the VMI has some; or why it is not available here.
-    pub(crate) cloud_init: Result<Option<CloudInitDocuments>, String>,
+    pub(crate) cloud_init: Result<Option<CloudInitDocuments>, CloudInitUnavailable>,
 }
 
 /// A VMI of several.
@@ -79,19 +81,24 @@ impl VmiSource {
 
     /// Reads the VMI and converts it. Of a file with several VMIs, `--vmi-name` chooses one.
     pub(crate) fn read(&self) -> Result<VmiInput, Failure> {
-        let chosen = self.choose(self.manifests()?)?;
+        let manifests = self.manifests()?;
+        let is_of_list = manifests.len() > 1;
+        let chosen = self.choose(manifests)?;
+        self.warn(std::slice::from_ref(&chosen), is_of_list);
         self.input(&chosen)
     }
 
     /// Reads and converts all VMIs of the file.
     pub(crate) fn read_all(&self) -> Result<Vec<VmiInput>, Failure> {
         let manifests = self.manifests()?;
+        self.warn(&manifests, manifests.len() > 1);
         manifests.iter().map(|one| self.input(one)).collect()
     }
 
     /// Reads all VMIs of the file, and converts each by itself.
     pub(crate) fn read_each(&self) -> Result<Vec<NamedVmi>, Failure> {
         let manifests = self.manifests()?;
+        self.warn(&manifests, manifests.len() > 1);
         let each = manifests.iter().map(|one| NamedVmi {
             name: full_name(one),
             input: self.input(one),
@@ -130,7 +137,17 @@ impl VmiSource {
             more => format!(" and {more} more"),
         };
         let (file, shown) = (input_file::name(&self.given.vmi), shown.join(", "));
+        let same = found.first().map(|at| &names[*at]);
+        let same = same.filter(|same| found.iter().all(|at| names[*at] == **same));
         Err(Failure::usage(match wanted {
+            _ if same.is_some() => anyhow!(
+                "{file}: it has the VMI {} {} times: leave one of them",
+                same.map_or("", String::as_str),
+                found.len()
+            ),
+            None if self.is_one_vmi => anyhow!(
+                "{file}: it has several VMIs, {shown}{more}: leave one of them, and make a case of each other"
+            ),
             None => {
                 anyhow!("{file}: it has several VMIs, {shown}{more}: choose one with --vmi-name")
             }
@@ -143,22 +160,44 @@ impl VmiSource {
         }))
     }
 
+    /// Warns once of what several VMIs have in common. VMIs of a list are named.
+    fn warn(&self, manifests: &[Manifest], is_of_list: bool) {
+        let file = input_file::name(&self.given.vmi);
+        let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+        for manifest in manifests {
+            for note in &manifest.notes {
+                match notes.iter_mut().find(|(known, _)| known == note) {
+                    Some((_, vmis)) => vmis.push(full_name(manifest)),
+                    None => notes.push((note, vec![full_name(manifest)])),
+                }
+            }
+        }
+        for (note, vmis) in notes {
+            output::warn(&match (&vmis[..], is_of_list) {
+                (_, false) => format!("{file}: {note}"),
+                ([vmi], true) => format!("{file}: {vmi}: {note}"),
+                ([first, others @ ..], true) => {
+                    format!("{file}: {first} and {} more: {note}", others.len())
+                }
+                ([], true) => continue,
+            });
+        }
+    }
+
     fn input(&self, manifest: &Manifest) -> Result<VmiInput, Failure> {
         let name = input_file::name(&self.given.vmi);
-        for note in &manifest.notes {
-            output::warn(&format!("{name}: {note}"));
-        }
         let vmi = &manifest.vmi;
         let xml = match &self.domain {
-            Some(path) => input_file::text(path, domain_xml::Limits::default().bytes)?,
+            Some(path) => domain(path)?,
             None => self.convert(vmi).map_err(|failure| failure.about(&name))?,
         };
-        let device = self.device.as_deref();
-        let device = device.map(|path| input_file::text(path, domain_xml::Limits::default().bytes));
+        let device = self.device.as_deref().map(device);
+        let input = VmiInput::new(vmi, xml, self.reason);
         Ok(VmiInput {
             devices: device.transpose()?.into_iter().collect(),
             migration: self.migration.clone(),
-            ..VmiInput::new(vmi, xml, self.reason)
+            cloud_init: input.cloud_init.map_err(|error| error.in_file(&name)),
+            ..input
         })
     }
 
@@ -169,11 +208,41 @@ impl VmiSource {
             None => Options::default(),
         };
         let facts = match &self.given.host {
-            Some(path) => input_file::json(path)?,
+            Some(path) => host_facts::read(path)?,
             None if self.any_node => host_facts::on_any_node(),
             None => host_facts::probe(),
         };
         convert(vmi, &options, &facts, self.given.prepared)
+    }
+}
+
+/// The text of a file with a domain. The error names the file.
+fn domain(path: &Path) -> Result<String, Failure> {
+    let text = input_file::text(path, domain_xml::Limits::default().bytes)?;
+    let wrong = |why: String| {
+        let name = input_file::name(path);
+        Err(Failure::usage(anyhow!(
+            "{name}: it is no domain XML: {why}"
+        )))
+    };
+    match Document::parse(&text) {
+        Err(error) => wrong(error.to_string()),
+        Ok(document) if document.root().name() != "domain" => {
+            wrong(format!("the root element is <{}>", document.root().name()))
+        }
+        Ok(_) => Ok(text),
+    }
+}
+
+/// The same for the XML of a device.
+fn device(path: &Path) -> Result<String, Failure> {
+    let text = input_file::text(path, domain_xml::Limits::default().bytes)?;
+    match AttachedDevice::parse(&text) {
+        Ok(_) => Ok(text),
+        Err(why) => Err(Failure::usage(anyhow!(
+            "{}: it is no device: {why}",
+            input_file::name(path)
+        ))),
     }
 }
 
@@ -241,13 +310,6 @@ impl VmiInput {
     }
 
     fn new(vmi: &Vmi, xml: String, reason: Reason) -> Self {
-        let data = cloud_init::read(vmi, &NoSecrets).map_err(|error| error.to_string());
-        let cloud_init = data.map(|data| {
-            data.map(|data| CloudInitDocuments {
-                data_source: data.data_source.name().to_owned(),
-                cloud_init_data_json: data.to_json(),
-            })
-        });
         let invocation = Invocation {
             reason,
             namespace: vmi.namespace().to_owned(),
@@ -261,7 +323,7 @@ impl VmiInput {
             xml,
             devices: Vec::new(),
             migration: MigrationParameters::default(),
-            cloud_init,
+            cloud_init: cloud_init_input::read(vmi),
         }
     }
 }

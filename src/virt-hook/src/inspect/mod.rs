@@ -25,8 +25,7 @@ Examples:
 
 Exit codes:
   0  it is a hook; standard output says which
-  1  it is no hook that the host takes; standard error says why
-  2  the command line, or the file that it names, cannot be used
+  2  the command line cannot be used, or the file is no hook that the host takes; standard error says why
   3  this machine could not do it";
 
 /// What `inspect` is given.
@@ -110,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let loaded = module_chain::load_once(path, &temp_dir.path().join("compiled"))?;
-    let (module, record) = loaded.map_err(interactive_compile::refusal)?;
+    let (module, record) = loaded.map_err(interactive_compile::unusable)?;
     Ok(ModuleReport {
         is_policy_only: arguments.policy_only,
         ..ModuleReport::of(&module, size, record.cost.as_ref())

@@ -60,6 +60,36 @@ fn settings_that_are_no_file_of_their_directory_are_refused() {
 }
 
 #[test]
+fn settings_of_another_name_are_refused() {
+    for name in ["hook.yml", "hook.json"] {
+        let root = layout(&["a/x.wasm", &format!("a/{name}")]);
+        for path in ["a", "a/x.wasm"] {
+            let refused = refusal(root.path().join(path));
+            assert!(refused.contains("call it hook.yaml"), "{refused}");
+            assert!(refused.contains(name), "{refused}");
+        }
+    }
+}
+
+/// Otherwise each refusal takes that long.
+#[test]
+fn copies_count_as_completely_written() {
+    let root = layout(&["a/x.wasm"]);
+    fs::write(root.path().join("a/hook.yaml"), "priority: 1\n").unwrap();
+    fs::write(root.path().join("a/x.wasm.sigstore.json"), "{}").unwrap();
+    let laid = root.path().join("laid");
+    for hook in find(&[root.path().join("a")]).unwrap() {
+        hook.lay_out(&laid, LIMIT).unwrap();
+    }
+    let copies: Vec<_> = fs::read_dir(laid.join("a")).unwrap().flatten().collect();
+    assert_eq!(copies.len(), 3);
+    for copy in copies {
+        let modified = copy.metadata().unwrap().modified().unwrap();
+        assert!(modified.elapsed().unwrap() >= WRITE_GRACE, "{copy:?}");
+    }
+}
+
+#[test]
 fn a_module_keeps_its_file_name() {
     let root = layout(&["a/x-1.1.wasm", "a/x-1.2.wasm", ".hidden.wasm", "other.bin"]);
     let laid = root.path().join("laid");

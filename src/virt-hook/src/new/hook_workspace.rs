@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 
 const MANIFEST: &str = "Cargo.toml";
-/// The line of a workspace's manifest below which members are added.
-const MEMBERS: &str = "members = [";
+/// The table and the list in it that members are added to.
+const TABLE: &str = "[workspace]";
+const MEMBERS: &str = "members";
 /// The line by which a workspace of hooks is told from any other.
 const SDK: &str = "hooks-sdk = ";
 
@@ -52,14 +53,11 @@ impl Workspace {
             text.lines()
                 .any(|line| line.trim_start().starts_with(start))
         };
-        if !has("[workspace]") || !has("[workspace.dependencies]") || !has(SDK) {
+        if !has(TABLE) || !has("[workspace.dependencies]") || !has(SDK) {
             return Ok(None);
         }
-        if !has(MEMBERS) {
-            let (path, name) = (path.display(), project.display());
-            return Err(anyhow!(
-                "{path} has no line `{MEMBERS}`, below which {name} could be added: write the list with a member a line"
-            ));
+        if with_member(&text, "").is_none() {
+            return Err(no_members(&path));
         }
         Ok(Some(Self(above.to_owned())))
     }
@@ -69,12 +67,12 @@ impl Workspace {
         let path = self.0.join(MANIFEST);
         let named = || path.display().to_string();
         let text = fs::read_to_string(&path).with_context(named)?;
+        let text = with_member(&text, name).ok_or_else(|| no_members(&path))?;
         let mut part = tempfile::Builder::new()
             .prefix(".new-")
             .tempfile_in(&self.0)
             .with_context(named)?;
-        part.write_all(with_member(&text, name).as_bytes())
-            .with_context(named)?;
+        part.write_all(text.as_bytes()).with_context(named)?;
         let permissions = fs::metadata(&path).with_context(named)?.permissions();
         fs::set_permissions(part.path(), permissions).with_context(named)?;
         part.persist(&path).map(drop).with_context(named)
@@ -100,17 +98,40 @@ pub(super) fn own_values() -> [(&'static str, String); 1] {
     [("profile", PROFILE.to_owned())]
 }
 
-fn with_member(text: &str, name: &str) -> String {
-    let mut added = false;
-    let mut lines = String::new();
+fn no_members(manifest: &Path) -> anyhow::Error {
+    anyhow!(
+        "{}: its table {TABLE} has no line `{MEMBERS} = [`, to which the project could be added: write one",
+        manifest.display()
+    )
+}
+
+/// The manifest with one more member; `None` if it has no list of members in the form that is edited here.
+fn with_member(text: &str, name: &str) -> Option<String> {
+    let (mut lines, mut table, mut is_added) = (String::new(), "", false);
     for line in text.split_inclusive('\n') {
-        lines += line;
-        if !added && line.trim() == MEMBERS {
-            lines += &format!("    {name:?},\n");
-            added = true;
+        if line.trim_start().starts_with('[') {
+            table = line.trim();
+        }
+        match line.split_once('[').filter(|(key, _)| is_members(key)) {
+            Some((key, rest)) if !is_added && table.starts_with(TABLE) => {
+                let is_open = rest.trim().is_empty() || rest.trim_start().starts_with('#');
+                lines += &match (is_open, rest.trim_start().starts_with(']')) {
+                    (true, _) => format!("{}\n    {name:?},\n", line.trim_end()),
+                    (false, true) => format!("{key}[{name:?}{rest}"),
+                    (false, false) => format!("{key}[{name:?}, {}", rest.trim_start()),
+                };
+                is_added = true;
+            }
+            _ => lines += line,
         }
     }
-    lines
+    is_added.then_some(lines)
+}
+
+/// Whether this is `members =`, in front of a list.
+fn is_members(key: &str) -> bool {
+    let name = key.trim_end().strip_suffix('=');
+    name.is_some_and(|name| name.trim() == MEMBERS)
 }
 
 #[cfg(test)]
@@ -151,8 +172,32 @@ mod tests {
             write(other);
             assert_eq!(around().unwrap(), None, "{other}");
         }
-        write(&MANIFEST_TEXT.replace("members = [\n    \"a\",\n]", "members=['a']"));
-        let error = around().unwrap_err().to_string();
-        assert!(error.contains("no line `members = [`"), "{error}");
+        for without in [
+            "",
+            "default-members = ['a']",
+            "[workspace.x]\nmembers = ['a']",
+        ] {
+            write(&MANIFEST_TEXT.replace("members = [\n    \"a\",\n]", without));
+            let error = around().unwrap_err().to_string();
+            assert!(error.contains("no line `members = [`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_members_has_any_notation() {
+        let list = "[\n    \"a\",\n]";
+        for (before, after) in [
+            ("['a']", "[\"b\", 'a']"),
+            ("[ \"a\", \"c\" ] # two", "[\"b\", \"a\", \"c\" ] # two"),
+            ("[]", "[\"b\"]"),
+            ("[ # ours\n    'a'\n]", "[ # ours\n    \"b\",\n    'a'\n]"),
+            ("['a',\n    'c']", "[\"b\", 'a',\n    'c']"),
+        ] {
+            let text = |list_now: &str| MANIFEST_TEXT.replace(list, list_now);
+            let added = with_member(&text(before), "b").unwrap();
+            assert_eq!(added, text(after));
+        }
+        let tight = with_member("[workspace]\nmembers=['a']\n", "b").unwrap();
+        assert_eq!(tight, "[workspace]\nmembers=[\"b\", 'a']\n");
     }
 }

@@ -10,6 +10,7 @@ mod sdk_source;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
@@ -66,6 +67,7 @@ enum Lang {
 
 /// A project that was created.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct NewProject {
     name: String,
     lang: Lang,
@@ -84,6 +86,11 @@ pub(crate) struct NewProject {
 /// Creates the project atomically.
 pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
     let names = Names::of(&arguments.project).map_err(Failure::Usage)?;
+    if arguments.sdk.is_some() && arguments.lang != Lang::Rust {
+        return Err(Failure::usage(anyhow!(
+            "--sdk is for hooks in Rust: projects in other languages bring the SDK of this program"
+        )));
+    }
     let joined = match arguments.lang {
         Lang::Rust if !arguments.workspace => Workspace::around(&arguments.project),
         _ => Ok(None),

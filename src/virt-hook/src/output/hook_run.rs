@@ -64,7 +64,13 @@ impl RunReport {
             self.peak_memory,
         );
         let name = style.strong(&Plain(&self.hook).to_string());
-        let mut text = format!("{name} at {}: {outcome}, {cost}\n", self.hook_point);
+        // What becomes of the result, if that is not what the outcome says.
+        let effect = match (self.failure_policy.as_str(), self.is_ok()) {
+            ("DryRun", _) => " (DryRun: discarded)",
+            ("Ignore", false) => " (Ignore)",
+            _ => "",
+        };
+        let mut text = format!("{name} at {}: {outcome}{effect}, {cost}\n", self.hook_point);
         if let Some(reason) = &self.reason {
             text += &format!("  {}\n", Plain(reason));
         }

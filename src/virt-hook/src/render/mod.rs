@@ -29,7 +29,7 @@ Without --host this machine is looked at, and emulation is allowed.
 
 Exit codes:
   0  the XML, or the difference, is on standard output
-  1  the VMI was refused, or a hook refused or failed; standard error says why
+  1  the VMI, or a hook by the policy, was refused, or a hook refused or failed; standard error says why
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it";
 

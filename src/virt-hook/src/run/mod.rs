@@ -13,7 +13,7 @@ use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
-use crate::output::{Report, RunReport, Style, lines};
+use crate::output::{Plain, Report, RunReport, Style, lines};
 use crate::run_hooks_as_launcher::{HookResults, Hooks};
 
 pub(crate) const HELP: &str = "\
@@ -29,7 +29,7 @@ The hook's own hook.yaml, beside the module, counts as it does in a pod.
 
 Exit codes:
   0  the hook did its work; standard output shows it
-  1  the VMI was refused, or the hook refused or failed; standard output shows the run
+  1  the VMI, or the hook by the policy, was refused, or the hook refused or failed; standard output shows the run
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it";
 
@@ -156,12 +156,12 @@ fn point(asked: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoi
     let names: Vec<&str> = known.iter().map(|point| point.name()).collect();
     match (asked, &known[..]) {
         (Some(asked), _) if known.contains(&asked) => Ok(asked),
+        (_, []) => Err(anyhow!("the hook asks for no hook point at all")),
         (Some(asked), _) => Err(anyhow!(
             "the hook is never called at {asked}, only at [{}]: give one of these with --point",
             names.join(", ")
         )),
         (None, [only]) => Ok(*only),
-        (None, []) => Err(anyhow!("the hook asks for no hook point at all")),
         (None, _) => Err(anyhow!(
             "the hook is called at {}: give one of these with --point",
             names.join(", ")
@@ -195,8 +195,12 @@ impl RunResult {
 
 impl Report for RunResult {
     fn text(&self, style: Style) -> String {
-        if self.runs.is_empty() {
-            return "not called: the VMI has no cloud-init data".to_owned();
+        match &self.error {
+            Some(error) if self.runs.is_empty() => return format!("not called: {}", Plain(error)),
+            None if self.runs.is_empty() => {
+                return "not called: the VMI has no cloud-init data".to_owned();
+            }
+            _ => {}
         }
         let mut text: String = self.runs.iter().map(|run| run.text(style)).collect();
         for (name, after) in self.documents.iter().flatten() {

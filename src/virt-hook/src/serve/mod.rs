@@ -19,7 +19,7 @@ use hook_host::{Chain, PodConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cgroup_limits::CgroupLimits;
-use crate::exit_codes::Failure;
+use crate::exit_codes::{Failure, error_text};
 use crate::inputs::PodFacts;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
@@ -65,7 +65,8 @@ async fn until_told(
     let started = Instant::now();
     let cgroup = CgroupLimits::read();
     let limits = cgroup.limits();
-    let policy = policy_option::source(arguments.policy.as_deref(), staging.private());
+    let private = staging.private().to_owned();
+    let policy = policy_option::source(arguments.policy.as_deref(), &private);
     let options = HookOptions {
         limits: limits.clone(),
         policy: policy.map_err(Failure::Machine)?,
@@ -90,7 +91,15 @@ async fn until_told(
             return Ok(());
         }
     };
-    let chain = chain.map_err(|failure| failure.map(|error| cgroup.explain(error)))?;
+    let told = |error| {
+        let text = error_text(&cgroup.explain(error));
+        anyhow!(policy_option::with_place(&text, &private))
+    };
+    let chain = chain.map_err(|failure| match failure.map(told) {
+        // Whoever runs the sidecar has to mend the policy or the module before it can start.
+        Failure::Refused(error) => Failure::Usage(error),
+        failure => failure,
+    })?;
     for unseen in chain.unseen_facts() {
         tracing::warn!("{unseen}");
     }

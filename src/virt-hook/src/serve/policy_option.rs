@@ -11,6 +11,11 @@ const DEFAULT: &str = "/etc/virt-hook/policy.yaml";
 /// The file name of a policy from the command line, as errors show it.
 const INLINE: &str = "--policy";
 
+/// The text of an error with the place of a policy from the command line as the author knows it.
+pub(super) fn with_place(text: &str, directory: &Path) -> String {
+    text.replace(&directory.join(INLINE).display().to_string(), INLINE)
+}
+
 /// The policy's source. A policy from the command line is written into `directory`.
 pub(super) fn source(argument: Option<&str>, directory: &Path) -> Result<PolicySource> {
     let Some(argument) = argument else {
@@ -47,5 +52,10 @@ mod tests {
             assert_eq!(source(Some(text)), PolicySource::File(inline.clone()));
             assert_eq!(fs::read_to_string(&inline).unwrap(), text);
         }
+        let error = format!("{}:1:3: unknown key", inline.display());
+        assert_eq!(
+            with_place(&error, directory.path()),
+            "--policy:1:3: unknown key"
+        );
     }
 }

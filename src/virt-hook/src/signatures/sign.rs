@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use clap::Args;
 use hook_host::policy::module_signature;
 use serde::Serialize;
@@ -25,6 +26,9 @@ Exit codes:
   0  the signatures are written
   2  the command line, or a file that it names, cannot be used
   3  a signature could not be written";
+
+/// How WebAssembly begins.
+const MAGIC: &[u8] = b"\0asm";
 
 /// What `sign` is given.
 #[derive(Debug, Args)]
@@ -63,7 +67,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<SignReport, Failure> {
 }
 
 fn sign_one(path: &Path, key: &SigningKey) -> Result<SignatureReport, Failure> {
-    let bundle = Bundle::sign(&module(path)?, key).map_err(Failure::machine)?;
+    let content = module(path)?;
+    if !content.starts_with(MAGIC) {
+        return Err(Failure::usage(anyhow!(
+            "{}: it is not WebAssembly, and policies ask for signatures of nothing else",
+            path.display()
+        )));
+    }
+    let bundle = Bundle::sign(&content, key).map_err(Failure::machine)?;
     let signature = module_signature::path_of(path);
     output_file::write(&signature, bundle.render().as_bytes()).map_err(Failure::Machine)?;
     Ok(SignatureReport {

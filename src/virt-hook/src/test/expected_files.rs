@@ -99,7 +99,7 @@ impl Expected {
         let mut files = BTreeMap::new();
         for name in NAMES {
             let path = dir.join(format!("{PREFIX}{name}"));
-            if path.is_file() {
+            if path.symlink_metadata().is_ok() {
                 files.insert(name.to_owned(), input_file::text(&path, LARGEST)?);
             }
         }
@@ -130,21 +130,36 @@ impl Expected {
                 before,
                 xml,
                 documents,
-            } if documents.is_empty() && changed(before, xml).is_empty() => self
-                .expects_action(before)
-                .then_some("the hook does nothing here, and was expected to act"),
+            } if documents.is_empty() && changed(before, xml).is_empty() => {
+                let is_idle = |(name, text): (&String, &String)| match name.as_str() {
+                    DIFF => text.trim().is_empty(),
+                    XML => changed(before, text).is_empty(),
+                    _ => false,
+                };
+                (!self.0.iter().all(is_idle))
+                    .then_some("the hook does nothing here, and was expected to act")
+            }
+            Actual::Veto(_) if self.expects_change() => {
+                Some("the hook refuses the VM here, and was expected to change it")
+            }
             _ => None,
         }
     }
 
-    /// Whether the expected files need a hook that acts on the domain `before`.
-    fn expects_action(&self, before: &str) -> bool {
+    /// Whether the expected files have a VM that starts with something changed. A whole domain may be unchanged.
+    fn expects_change(&self) -> bool {
         self.0.iter().any(|(name, text)| match name.as_str() {
             DIFF => !text.trim().is_empty(),
-            XML => !changed(before, text).is_empty(),
-            ERROR => false,
+            XML | VETO | ERROR => false,
             _ => true,
         })
+    }
+
+    /// Whether a case that expects nothing so far gets an expectation that nothing changes.
+    pub(super) fn begins_idle(&self, actual: &Actual) -> bool {
+        let files = self.files(actual);
+        let is_idle = |(name, text): (&String, &String)| name == DIFF && text.is_empty();
+        self.0.is_empty() && files.iter().all(is_idle)
     }
 
     /// Writes the expected files for a result and removes the others.

@@ -48,8 +48,8 @@ Examples:
   virt-hook test --hook smbios.wasm cases --update   # write down what is so, and review it
 
 --update leaves a case alone, and it fails, if the case ends in an error that was not expected, or if
-the hook does nothing where it was expected to act: more likely a mistake than what is wanted.
---accept-errors writes that too.
+the hook does nothing, or refuses the VM, where it was expected to act: more likely a mistake than
+what is wanted. --accept-errors writes that too.
 
 Exit codes:
   0  every case is as expected, or was brought up to date
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     /// Write what is so into the cases, instead of comparing
     #[arg(long)]
     update: bool,
-    /// With --update: also write errors, and that a hook does nothing where it was expected to act
+    /// With --update: also write errors, and that a hook does nothing, or refuses, where it was expected to act
     #[arg(long, requires = "update")]
     accept_errors: bool,
 }
@@ -101,6 +101,9 @@ struct CaseResult {
     /// Why `--update` did not write the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_written: Option<&'static str>,
+    /// What to look at in what `--update` wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -151,8 +154,10 @@ fn run_case(
             Outcome::Updated
         }
     };
+    let begins_idle = outcome == Outcome::Updated && expected.begins_idle(&actual);
     Ok(CaseResult {
         name: case.name.clone(),
+        note: begins_idle.then_some("writes that nothing changes"),
         not_written: not_written.filter(|_| outcome == Outcome::Failed),
         outcome,
         differences,
@@ -185,6 +190,9 @@ impl Report for TestReport {
             if let Some(why) = case.not_written {
                 text += &format!("  {}: {why}\n", style.bad("not written"));
             }
+            if let Some(note) = case.note {
+                text += &format!("  {}: {note}\n", style.doubtful("note"));
+            }
             if case.outcome == Outcome::Failed {
                 let differences = case.differences.iter();
                 text.extend(differences.map(|difference| difference.text(style)));
@@ -213,8 +221,8 @@ impl Report for TestReport {
                  --update and review what it wrote"
             )),
             (_, Some(_)) => Some(format!(
-                "{failed} of {all} cases were NOT written: the hook fails there, or does nothing where it \
-                 was expected to act; mend it, or give --accept-errors if this is what is wanted"
+                "{failed} of {all} cases were NOT written: the hook fails there, or does nothing or refuses \
+                 where it was expected to act; mend it, or give --accept-errors if this is what is wanted"
             )),
         }
     }

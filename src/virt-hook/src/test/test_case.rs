@@ -33,28 +33,36 @@ impl Case {
         if let Some(policy) = policy {
             File::open(policy).with_context(|| policy.display().to_string())?;
         }
-        let shared = |folder: &Path| {
-            let beside = folder.join(POLICY);
-            let beside = beside.is_file().then_some(beside);
-            policy.map(Path::to_owned).or(beside)
+        let shared = |folder: &Path| match policy {
+            Some(policy) => Ok(Some(policy.to_owned())),
+            None => case_files::regular_file(folder, POLICY),
         };
-        let is_one = VMI.iter().any(|vmi| dir.join(vmi).is_file());
+        let is_one = VMI
+            .iter()
+            .any(|vmi| dir.join(vmi).symlink_metadata().is_ok());
         if is_one && case_files::is_case(dir)? {
             // What else is in there may be anything, and not be for the tests.
             let folder = dir.join("..");
-            return Ok(vec![Self::at(dir, shared(&folder))?]);
+            return Ok(vec![Self::at(dir, shared(&folder)?)?]);
         }
         let named = || dir.display().to_string();
         case_files::check_folder(dir)?;
         let mut cases = Vec::new();
         for entry in fs::read_dir(dir).with_context(named)? {
             let path = entry.with_context(named)?.path();
-            if path.is_dir() && case_files::is_case(&path)? {
-                cases.push(Self::at(&path, shared(dir))?);
+            if !path.is_dir() {
+                case_files::refuse_dangling(&path)?;
+                continue;
+            }
+            if case_files::is_case(&path)? {
+                cases.push(Self::at(&path, shared(dir)?)?);
+            } else {
+                case_files::refuse_cases_below(&path)?;
             }
         }
         cases.sort_by(|a, b| a.name.cmp(&b.name));
-        if cases.is_empty() {
+        // A case whose VMI has another name says so.
+        if cases.is_empty() && !case_files::is_case(dir)? {
             return Err(no_cases(dir));
         }
         Ok(cases)
@@ -74,8 +82,9 @@ impl Case {
         })
     }
 
+    /// The path of a file, if it is there; what is no regular file was refused before.
     fn file(&self, name: &str) -> Option<PathBuf> {
-        Some(self.dir.join(name)).filter(|path| path.is_file())
+        Some(self.dir.join(name)).filter(|path| path.symlink_metadata().is_ok())
     }
 
     fn source(&self) -> VmiSource {
@@ -92,6 +101,7 @@ impl Case {
             domain: self.file(DOMAIN),
             device: self.file(DEVICE),
             any_node: true,
+            is_one_vmi: true,
             ..VmiSource::default()
         }
     }
@@ -100,9 +110,12 @@ impl Case {
     pub(super) fn run(&self, found: &[HookModule], compiled: &Path) -> Result<Actual, Failure> {
         let results = self.results(found, compiled);
         match results {
-            Ok((input, results)) => Ok(actual(&input, results)),
+            Ok((input, results)) => Ok(match actual(&input, results) {
+                Actual::Error(error) => Actual::Error(self.without_place(&error, found)),
+                actual => actual,
+            }),
             Err(Failure::Machine(error)) => Err(Failure::Machine(error)),
-            Err(refusal) => Ok(Actual::Error(self.without_place(&refusal.line()))),
+            Err(refusal) => Ok(Actual::Error(self.without_place(&refusal.line(), found))),
         }
     }
 
@@ -178,9 +191,24 @@ impl Case {
         settled.collect()
     }
 
-    /// Removes the case's directory from an error, so that the text is the same on any machine.
-    fn without_place(&self, text: &str) -> String {
-        text.replace(&format!("{}/", self.dir.display()), "")
+    /// Removes the directories of the case, of its policy and of the modules from an error, so that the text is the same on any
+    /// machine.
+    fn without_place(&self, text: &str, found: &[HookModule]) -> String {
+        let shared = self.shared_policy.as_deref();
+        let shared = shared
+            .and_then(Path::parent)
+            .filter(|_| self.file(POLICY).is_none());
+        let modules = found.iter().filter_map(|hook| hook.module.parent());
+        let directories = shared
+            .into_iter()
+            .chain([self.dir.as_path()])
+            .chain(modules);
+        directories.fold(text.to_owned(), |text, directory| {
+            match directory.file_name().is_some() || directory.ends_with("..") {
+                true => text.replace(&format!("{}/", directory.display()), ""),
+                false => text,
+            }
+        })
     }
 }
 

@@ -10,7 +10,7 @@ fn every_verb_tells_the_packages_new_name() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = vmi(temp_dir.path());
     for (code, arguments) in [
-        (1, &["inspect", text(&module)][..]),
+        (2, &["inspect", text(&module)][..]),
         (1, &["check", text(&module), "--without-libvirt"]),
         (2, &["render", "--vmi", text(&vmi), "--hook", text(&module)]),
     ] {
@@ -166,4 +166,54 @@ fn what_cannot_be_used_has_exit_code_2_with_every_verb() {
         assert_eq!(said.code, 2, "{arguments:?}: {}{}", said.out, said.err);
         assert_eq!(said.err.lines().count(), 1, "{arguments:?}: {}", said.err);
     }
+}
+
+#[test]
+fn what_is_no_module_has_exit_code_2_with_every_verb() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = vmi(place.path());
+    write(place.path(), "cases/one/vmi.yaml", super::VMI);
+    let cases = place.path().join("cases");
+    let out = place.path().join("out");
+    let whole = std::fs::read(smbios()).unwrap();
+    let policy = write(place.path(), "policy.yaml", "allow: {paths: []}\n");
+    for (name, content) in [
+        ("empty.wasm", &b""[..]),
+        ("text.wasm", b"no WebAssembly"),
+        ("core.wasm", b"\0asm\x01\0\0\0"),
+        ("truncated.wasm", &whole[..whole.len() / 2]),
+    ] {
+        let module = place.path().join(name);
+        std::fs::write(&module, content).unwrap();
+        let module = text(&module);
+        for arguments in [
+            &["inspect", module][..],
+            &["check", module],
+            &["run", module, "--vmi", text(&vmi)],
+            &["render", "--vmi", text(&vmi), "--hook", module],
+            &["test", "--hook", module, text(&cases)],
+            &["compare", "--hook", module, "--vmi", text(&vmi)],
+            &["bench", module],
+            &["compile", module, "--into", text(&out)],
+            &["image", module, "--out", text(&out)],
+            &["deploy", module, "--as", "configmap"],
+            &["policy", "check", text(&policy), "--module", module],
+            &["wrap", module, "--out", text(&out)],
+        ] {
+            // A core module can be wrapped, if it is a hook.
+            if name == "core.wasm" && arguments[0] == "wrap" {
+                continue;
+            }
+            let said = virt_hook(arguments);
+            assert_eq!(said.code, 2, "{arguments:?}: {}{}", said.out, said.err);
+            assert_eq!(said.out, "", "{arguments:?}");
+            assert!(!said.err.contains("use it as it is"), "{}", said.err);
+        }
+    }
+    let component = smbios();
+    let wrapped = virt_hook(&["wrap", text(&component), "--out", text(&out)]);
+    assert_eq!(wrapped.code, 2, "{}", wrapped.err);
+    assert!(wrapped.err.contains("use it as it is"), "{}", wrapped.err);
+    let nothing = write(place.path(), "vmi.json", "{}");
+    assert_eq!(virt_hook(&["render", "--vmi", text(&nothing)]).code, 2);
 }

@@ -75,8 +75,10 @@ fn the_rules_of_a_policy_hold_in_the_namespace() {
     check(&["--namespace", "ns"]).ok();
     for elsewhere in [&[][..], &["--vmi", text(&vmi), "--namespace", "b"]] {
         let checked = check(elsewhere);
-        assert_eq!(checked.code, 2, "{}{}", checked.out, checked.err);
-        assert!(checked.err.contains("it wants the path"), "{}", checked.err);
+        assert_eq!(checked.code, 1, "{}{}", checked.out, checked.err);
+        let finding = "FAILED       policy: ";
+        assert!(checked.out.contains(finding), "{}", checked.out);
+        assert!(checked.out.contains("it wants the path"), "{}", checked.out);
     }
     let other = fs::read_to_string(&vmi).unwrap();
     let other = write(
@@ -172,13 +174,41 @@ fn without_libvirts_tools_it_says_what_it_did_not_check() {
 }
 
 #[test]
-fn file_that_is_no_component_fails_the_world_check() {
+fn a_component_that_is_no_hook_fails_the_world_check() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let garbage = write(temp_dir.path(), "x.wasm", "garbage");
-    let checked = virt_hook(&["check", text(&garbage), "--json"]);
-    assert_eq!(checked.code, 1);
+    let empty_component = "\0asm\r\0\u{1}\0";
+    let component = write(temp_dir.path(), "x.wasm", empty_component);
+    let checked = virt_hook(&["check", text(&component), "--json"]);
+    assert_eq!(checked.code, 1, "{}", checked.out);
     assert_eq!(verdict(&checked.json(), "world")["verdict"], "failed");
-    assert_eq!(virt_hook(&["check", "/nonexistent.wasm"]).code, 2);
+}
+
+/// One VMI whose data is in a Secret does not end the checks of the others.
+#[test]
+fn cloud_init_data_that_is_not_here_is_a_finding() {
+    let place = tempfile::tempdir().unwrap();
+    let volume = "    devices: {disks: [{name: seed, disk: {bus: virtio}}]}\n";
+    let vmi = super::VMI.replace("    devices: {}\n", volume)
+        + "  volumes:\n  - name: seed\n    cloudInitNoCloud: {secretRef: {name: web-data}}\n";
+    let vmi = write(place.path(), "vmi.yaml", &vmi);
+    let check = |module: &Path| {
+        let arguments = ["check", text(module), "--vmi", text(&vmi)];
+        virt_hook(&[&arguments[..], &["--without-libvirt", "--json"]].concat()).json()
+    };
+    let json = check(&super::pod::example("cloud-init-hook"));
+    let finding = verdict(&json, "cloud-init");
+    assert_eq!(finding["verdict"], "not-checked", "{json:#}");
+    let details = finding["details"].to_string();
+    assert!(details.contains("the Secret web-data"), "{details}");
+    assert_eq!(verdict(&json, "idempotent")["verdict"], "passed");
+    // A hook that does not read it.
+    let json = check(&smbios());
+    let findings = json["result"]["findings"].as_array().unwrap();
+    assert!(
+        findings
+            .iter()
+            .all(|finding| finding["check"] != "cloud-init")
+    );
 }
 
 fn odd() -> std::path::PathBuf {

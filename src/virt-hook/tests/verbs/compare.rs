@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::pod::Pod;
+use super::pod::{Pod, example};
 use super::{VMI, smbios, text, virt_hook, vmi, write};
 
 fn script(temp_dir: &Path, name: &str, body: &str) -> PathBuf {
@@ -102,6 +102,92 @@ fn a_script_that_does_not_start_cannot_be_compared() {
     }
 }
 
+/// A script refuses with its exit code, a module at PreStart.
+#[test]
+fn a_port_that_refuses_a_vm_is_not_the_same_as_a_script_that_does_not() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = vmi(place.path());
+    let compare = |port: &str, body: &str| {
+        let (port, original) = (example(port), script(place.path(), "original", body));
+        let (port, original) = (text(&port), text(&original));
+        let sides = ["--hook", port, "--original", original];
+        virt_hook(&[&["compare", "--vmi", text(&vmi)], &sides[..]].concat())
+    };
+    let identity = "printf '%s' \"$4\"";
+    let refused = compare("required-label-hook", identity);
+    assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+    for part in ["REFUSED  ns/vm\n", "the hook refuses it: "] {
+        assert!(refused.out.contains(part), "{}", refused.out);
+    }
+    let both = compare("required-label-hook", "exit 1").ok();
+    assert!(both.contains("1 VMIs: 1 same"), "{both}");
+    // A port that acts where no script does.
+    let elsewhere = compare("cloud-init-hook", identity);
+    assert_eq!(elsewhere.code, 4, "{}{}", elsewhere.out, elsewhere.err);
+    for part in ["NOT RUN  ns/vm\n", "at neither PreStart nor OnDefineDomain"] {
+        assert!(elsewhere.out.contains(part), "{}", elsewhere.out);
+    }
+}
+
+#[test]
+fn cloud_init_data_in_secrets_is_counted_as_not_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let with_volume = |source: &str| {
+        let disks = "devices: {disks: [{name: seed, disk: {bus: virtio}}]}";
+        let vmi = VMI.replace("devices: {}", disks);
+        let vmi = format!("{vmi}  volumes:\n  - name: seed\n    cloudInitNoCloud: {source}\n");
+        write(place.path(), "vmi.yaml", &vmi)
+    };
+    let compare = |hook: &str, vmi: &Path, more: &[&str]| {
+        let hook = example(hook);
+        let arguments = ["compare", "--hook", text(&hook), "--vmi", text(vmi)];
+        virt_hook(&[&arguments[..], more].concat())
+    };
+    let secret = with_volume("{secretRef: {name: web-data}}");
+    let shown = compare("cloud-init-hook", &secret, &[]).ok();
+    let line = "cloud-init not compared on 1 VMIs (their data is in Secrets)";
+    assert!(shown.contains(line), "{shown}");
+    let json = compare("cloud-init-hook", &secret, &["--json"]).result();
+    assert_eq!(json["cloudInitNotCompared"], 1, "{json}");
+    // A hook that is not called with the data.
+    let shown = compare("smbios-hook", &secret, &[]).ok();
+    assert!(!shown.contains("cloud-init not compared"), "{shown}");
+    // A volume that is wrong in itself.
+    let wrong = compare("cloud-init-hook", &with_volume("{}"), &[]);
+    assert_eq!(wrong.code, 1, "{}{}", wrong.out, wrong.err);
+    assert!(
+        wrong.out.contains("REFUSED  ns/vm\n") && wrong.out.contains("volume seed"),
+        "{}",
+        wrong.out
+    );
+}
+
+#[test]
+fn a_hook_that_reads_facts_about_the_pod_is_compared_only_with_some() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = write(place.path(), "vmi.yaml", super::pod_facts::VMI);
+    let pod = write(place.path(), "pod.yaml", super::pod_facts::POD);
+    let module = example("static-addresses-hook");
+    let compare = |more: &[&str]| {
+        let arguments = ["compare", "--hook", text(&module), "--vmi", text(&vmi)];
+        virt_hook(&[&arguments[..], more].concat())
+    };
+    let without = compare(&[]);
+    assert_eq!(without.code, 4, "{}{}", without.out, without.err);
+    for part in [
+        "NOT RUN  infra/vm\n",
+        "no facts about the pod here",
+        "--pod",
+    ] {
+        assert!(without.out.contains(part), "{}", without.out);
+    }
+    let with = compare(&["--pod", text(&pod)]).ok();
+    assert!(
+        with.contains("changed  infra/vm\n") && with.contains("192.0.2.10"),
+        "{with}"
+    );
+}
+
 /// A policy does not let the port run, and the original ends as for a wrong use.
 #[test]
 fn two_sides_that_do_not_run_are_not_the_same() {
@@ -134,7 +220,7 @@ fn two_sides_that_do_not_run_are_not_the_same() {
         ] {
             assert!(shown.out.contains(part), "{body}: {}", shown.out);
         }
-        let complaint = "neither the original nor the hook ran on 1 of 1 VMIs";
+        let complaint = "nothing was compared on 1 of 1 VMIs";
         assert!(shown.err.contains(complaint), "{body}: {}", shown.err);
     }
     // The same module under the same policy.
@@ -176,6 +262,21 @@ async fn a_port_is_compared_with_a_running_sidecar_and_with_a_module() {
     assert_eq!(pod.files().len(), 1, "nothing is left beside the socket");
 }
 
+/// Its sidecar has ended.
+#[test]
+fn a_socket_without_a_sidecar_is_named_as_such() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, vmi) = (smbios(), vmi(place.path()));
+    let socket = place.path().join("old.sock");
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let sides = ["--hook", text(&port), "--original", text(&socket)];
+    let shown = virt_hook(&[&["compare", "--vmi", text(&vmi)], &sides[..]].concat());
+    assert_eq!(shown.code, 3, "{}{}", shown.out, shown.err);
+    let named = format!("{}: no hook sidecar answered there", text(&socket));
+    assert!(shown.err.contains(&named), "{}", shown.err);
+    assert!(!shown.err.contains("--hook-sidecars"), "{}", shown.err);
+}
+
 #[test]
 fn the_rules_of_a_policy_hold_in_each_vmis_namespace() {
     let temp_dir = tempfile::tempdir().unwrap();
@@ -210,6 +311,13 @@ fn the_rules_of_a_policy_hold_in_each_vmis_namespace() {
     ] {
         assert!(shown.out.contains(part), "{part}: {}", shown.out);
     }
+    // One without rules refuses it everywhere.
+    let nowhere = write(temp_dir.path(), "nowhere.yaml", "allow: {paths: []}\n");
+    let policy = ["--policy", text(&nowhere)];
+    let arguments = ["compare", "--hook", text(&module), "--vmi", text(&vmis)];
+    let shown = virt_hook(&[&arguments[..], &policy].concat());
+    assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
+    assert!(shown.out.contains("REFUSED  a/vm, b/vm\n"), "{}", shown.out);
 }
 
 #[test]
@@ -243,6 +351,20 @@ fn without_an_original_a_fleet_is_previewed() {
         "--json",
     ])
     .json();
+    // What all VMIs have in common is one warning.
+    let machine = VMI
+        .replace("metadata:", "kind: VirtualMachine\nmetadata:")
+        .replace(
+            "spec:\n  domain:\n    devices: {}\n    memory: {guest: 64Mi}\n",
+            "spec: {template: {spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}}\n",
+        );
+    let named = |name: &str| machine.replace("name: vm\n", &format!("name: {name}\n"));
+    let several = [named("a"), named("b"), named("c")].join("---\n");
+    let machines = write(temp_dir.path(), "machines.yaml", &several);
+    let shown = virt_hook(&["compare", "--hook", text(&module), "--vmi", text(&machines)]);
+    assert_eq!(shown.err.lines().count(), 1, "{}", shown.err);
+    let warning = "machines.yaml: ns/a and 2 more: this is a VirtualMachine";
+    assert!(shown.err.contains(warning), "{}", shown.err);
     assert_eq!(
         json["result"]["groups"][0]["vmis"]
             .as_array()

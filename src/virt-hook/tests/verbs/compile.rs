@@ -31,7 +31,7 @@ fn what_is_no_hook_is_not_compiled() {
     let garbage = write(temp_dir.path(), "x.wasm", "garbage");
     let into = temp_dir.path().join("artifacts");
     let refused = virt_hook(&["compile", text(&garbage), "--into", text(&into)]);
-    assert_eq!(refused.code, 1);
+    assert_eq!(refused.code, 2);
     assert!(refused.err.contains("x.wasm"), "{}", refused.err);
     assert!(!into.exists() || fs::read_dir(&into).unwrap().count() == 0);
 }

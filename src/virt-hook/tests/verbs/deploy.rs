@@ -97,6 +97,29 @@ fn a_vm_that_the_api_server_printed_becomes_a_manifest() {
 }
 
 #[test]
+fn a_misspelt_field_of_the_vm_is_warned_about() {
+    let place = tempfile::tempdir().unwrap();
+    let hook = hook(place.path(), "smbios");
+    let vm = write(
+        place.path(),
+        "vm.yaml",
+        &VM.replace("runStrategy", "runStrtegy"),
+    );
+    let arguments = [
+        "--as",
+        "configmap",
+        "--namespace",
+        "shop",
+        "--vm",
+        text(&vm),
+    ];
+    let deployed = virt_hook(&[&["deploy", text(&hook)], &arguments[..]].concat());
+    let warning = "the field spec.runStrtegy is unknown to KubeVirt 1.9: is it runStrategy?";
+    assert!(deployed.err.contains(warning), "{}", deployed.err);
+    deployed.ok();
+}
+
+#[test]
 fn a_config_map_has_hook_yaml_and_signature() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hook = hook(temp_dir.path(), "smbios");
@@ -164,7 +187,9 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
     fs::create_dir(&several).unwrap();
     hook(&several, "one");
     hook(&several, "two");
-    let (module, vm, pod) = (text(&module), text(&vm), text(&pod));
+    let list = "kind: List\nitems: [{kind: VirtualMachine}, {kind: VirtualMachine}]\n";
+    let list = write(temp_dir.path(), "list.yaml", list);
+    let (module, vm, pod, list) = (text(&module), text(&vm), text(&pod), text(&list));
     let image = ["--image", "registry.example/hooks:1"];
     let cases: &[(i32, &[&str], &[&str], &str)] = &[
         (2, &[module, "--as", "image"], &[], "--image is missing"),
@@ -235,7 +260,7 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
             &image,
             "without this hook.yaml",
         ),
-        (1, &[text(&not_wasm), "--as", "configmap"], &[], "text.wasm"),
+        (2, &[text(&not_wasm), "--as", "configmap"], &[], "text.wasm"),
         (
             1,
             &[text(&large), "--as", "configmap"],
@@ -259,6 +284,12 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
             &[module, "--as", "configmap", "--vm", pod],
             &[],
             "this is a Pod",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--vm", list],
+            &[],
+            "this is a List of 2: --vm is the manifest of one VM",
         ),
         (
             2,

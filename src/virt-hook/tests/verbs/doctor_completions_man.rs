@@ -5,6 +5,10 @@ use super::{ProgramOutput, program, text, virt_hook};
 #[test]
 fn doctor_names_what_is_there_and_how_to_get_the_rest() {
     let here = virt_hook(&["doctor", "--json"]).json();
+    let tools = here["result"]["tools"].as_array().unwrap();
+    for feature in ["Landlock", "seccomp"] {
+        assert!(tools.iter().any(|tool| tool["name"] == feature), "{here:#}");
+    }
     let languages = here["result"]["languages"].to_string();
     assert!(languages.contains("Rust"), "{here:#}");
     let mut without_tools = program();
@@ -38,6 +42,12 @@ fn every_verb_has_a_man_page() {
     for (page, part) in [
         ("virt-hook.1", "Exit codes"),
         ("virt-hook-check.1", "without"),
+        (
+            "virt-hook-check.1",
+            "\nvirt\\-hook check [OPTIONS] <WASM>\n",
+        ),
+        ("virt-hook-compare.1", "\\-\\-hook <DIR_OR_WASM>"),
+        ("virt-hook-policy-check.1", "\nvirt\\-hook policy check "),
     ] {
         let text = std::fs::read_to_string(temp_dir.path().join(page)).unwrap();
         assert!(

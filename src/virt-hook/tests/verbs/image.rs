@@ -156,7 +156,7 @@ fn what_cannot_be_an_image_is_refused_by_name() {
     let underscore = temp_dir.path().join("under_score.wasm");
     fs::copy(&module, &underscore).unwrap();
     let garbage = write(temp_dir.path(), "garbage.wasm", "garbage");
-    let swapped = copy(&garbage, "swapped.wasm");
+    let swapped = write(temp_dir.path(), "swapped.wasm", "\0asm of before");
     let key = super::virt_hook_program::signing_key(temp_dir.path(), "key");
     virt_hook(&["sign", text(&swapped), "--key", text(&key)]).ok();
     fs::copy(&module, &swapped).unwrap();
@@ -167,7 +167,7 @@ fn what_cannot_be_an_image_is_refused_by_name() {
     fs::copy(&module, &named).unwrap();
     for (code, part, arguments) in [
         (2, "under_score", &[text(&underscore)][..]),
-        (1, "garbage.wasm", &[text(&garbage)]),
+        (2, "garbage.wasm", &[text(&garbage)]),
         (
             1,
             "swapped.wasm.sigstore.json: it is the signature of a file",
@@ -189,6 +189,11 @@ fn what_cannot_be_an_image_is_refused_by_name() {
             &[text(&named), "--hook-yaml", "/nonexistent"],
         ),
         (2, "is named twice", &[text(&named), text(&named)]),
+        (
+            2,
+            "possible values: amd64, arm64, s390x",
+            &[text(&named), "--architecture", "mips"],
+        ),
         (2, "/nonexistent.wasm", &["/nonexistent.wasm"]),
         (
             2,
@@ -199,7 +204,8 @@ fn what_cannot_be_an_image_is_refused_by_name() {
         let printed = virt_hook(&[&["image", "--out", text(&layout)], arguments].concat());
         assert_eq!(printed.code, code, "{arguments:?}: {}", printed.err);
         assert!(printed.err.contains(part), "{part}: {}", printed.err);
-        assert_eq!(printed.err.lines().count(), 1, "{}", printed.err);
+        let lines = printed.err.lines().count();
+        assert!(lines == 1 || arguments.contains(&"mips"), "{}", printed.err);
         assert!(!layout.exists());
     }
     fs::create_dir(&layout).unwrap();

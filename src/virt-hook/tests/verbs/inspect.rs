@@ -54,8 +54,8 @@ fn what_is_no_hook_is_refused_and_what_is_no_file_is_not_sensible() {
     let temp_dir = tempfile::tempdir().unwrap();
     let garbage = write(temp_dir.path(), "garbage.wasm", "garbage");
     let refused = virt_hook(&["inspect", text(&garbage), "--json"]);
-    assert_eq!(refused.code, 1);
-    assert_eq!(refused.json()["error"]["kind"], "refused");
+    assert_eq!(refused.code, 2);
+    assert_eq!(refused.json()["error"]["kind"], "usage");
     assert!(refused.err.contains("garbage.wasm") && refused.err.lines().count() == 1);
     let missing = virt_hook(&["inspect", "/nonexistent.wasm", "--json"]);
     assert_eq!(missing.code, 2);
@@ -101,7 +101,7 @@ fn a_component_of_another_encoding_is_told_from_other_files() {
     let newer = temp_dir.path().join("newer.wasm");
     std::fs::write(&newer, bytes).unwrap();
     let said = virt_hook(&["inspect", text(&newer)]);
-    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
+    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
     assert!(
         said.err.contains("version 14") && said.err.contains("version 13"),
         "{}",

@@ -135,6 +135,23 @@ fn an_sdk_that_is_named_is_used_where_it_is() {
 }
 
 #[test]
+fn an_sdk_is_for_rust_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let project = place.path().join("named");
+    let sdk = tests::binaries::workspace().join("hooks-sdk");
+    for lang in ["go", "c", "python"] {
+        let refused = virt_hook(&["new", text(&project), "--lang", lang, "--sdk", text(&sdk)]);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(
+            refused.err.contains("--sdk is for hooks in Rust"),
+            "{}",
+            refused.err
+        );
+        assert!(!project.exists());
+    }
+}
+
+#[test]
 fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hooks = temp_dir.path().join("hooks");
@@ -154,6 +171,17 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
         );
     }
     virt_hook(&["new", text(&hooks.join("third")), "--lang", "c"]).ok();
+    // The list of members may have been written by hand.
+    let manifest = hooks.join("Cargo.toml");
+    let text_now = fs::read_to_string(&manifest).unwrap();
+    let one_line = text_now.replace(
+        "members = [\n    \"second\",\n    \"first\",\n]",
+        "members = [\"first\"]",
+    );
+    assert_ne!(one_line, text_now);
+    fs::write(&manifest, one_line).unwrap();
+    fs::remove_dir_all(hooks.join("second")).unwrap();
+    virt_hook(&["new", text(&hooks.join("second"))]).ok();
     // Cargo takes it, with the versions of the lock file.
     let metadata = Command::new(env!("CARGO"))
         .args([

@@ -5,11 +5,11 @@ use std::fs;
 use super::pod::example;
 use super::{text, virt_hook, write};
 
-const VMI: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n\
+pub(super) const VMI: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n\
     metadata: {name: vm, namespace: infra}\nspec:\n  domain:\n    memory: {guest: 64Mi}\n    devices:\n      \
     disks: [{name: init, disk: {bus: virtio}}]\n  networks: [{name: lab, multus: {networkName: lab}}]\n  volumes:\n  \
     - name: init\n    cloudInitNoCloud:\n      userData: '#cloud-config'\n      networkData: 'version: 2'\n";
-const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  annotations:\n    k8s.v1.cni.cncf.io/network-status: |\n      \
+pub(super) const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  annotations:\n    k8s.v1.cni.cncf.io/network-status: |\n      \
     [{\"name\": \"infra/lab\", \"ips\": [\"192.0.2.10\"], \"mac\": \"02:00:00:00:00:01\"}]\n";
 const ALLOWED: &str = "allow:\n  pod: [network-status/*]\n";
 

@@ -53,8 +53,49 @@ fn run_takes_a_domain_and_a_policy() {
         "allow:\n  paths: [/domain/title]\n",
     );
     let refused = virt_hook(&[&arguments[..], &["--policy", text(&policy)]].concat());
-    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert_eq!(refused.code, 1, "{}", refused.err);
     assert!(refused.err.contains("policy.yaml:2:10"), "{}", refused.err);
+}
+
+#[test]
+fn xml_that_is_none_is_named_before_the_hook_is_called() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    for (option, content, reason) in [
+        ("--domain", "no XML", "foo.xml: it is no domain XML: "),
+        ("--domain", "", "foo.xml: it is no domain XML: "),
+        ("--domain", "<disk/>", "the root element is <disk>"),
+        ("--device", "<disk", "foo.xml: it is no device: "),
+        ("--device", "<domain/>", "foo.xml: it is no device: "),
+    ] {
+        let xml = write(place.path(), "foo.xml", content);
+        let ran = virt_hook(&[
+            "run",
+            text(&module),
+            "--vmi",
+            text(&vmi),
+            option,
+            text(&xml),
+        ]);
+        assert_eq!(ran.code, 2, "{content}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(reason), "{content}: {}", ran.err);
+        assert!(!ran.out.contains("cloud-init"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_policys_limit_that_is_too_low_is_named_with_its_place() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let allowed = "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}\n";
+    let policy = format!("{allowed}limits: {{memory: 1Mi}}\n");
+    let policy = write(place.path(), "policy.yaml", &policy);
+    let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
+    let refused = virt_hook(&[&["run", text(&module)], &given[..]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    for part in ["may have 1048576", "limits.memory of", "policy.yaml:2:18"] {
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
 }
 
 /// What is no WebAssembly at all gets the policy's refusal.
@@ -74,7 +115,7 @@ fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
     ] {
         let rest = ["--vmi", text(&vmi), "--policy", text(&policy)];
         let refused = virt_hook(&[verb, &rest].concat());
-        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert_eq!(refused.code, 1, "{}", refused.err);
         let reason = "policy.yaml:1:10: modules run only";
         assert!(refused.err.contains(reason), "{}", refused.err);
     }
@@ -107,6 +148,39 @@ fn run_wants_to_know_where_and_tells_of_a_veto() {
     let run = &veto.json()["result"]["runs"][0];
     assert_eq!(run["outcome"], "veto");
     assert!(veto.err.contains("licence expired"), "{}", veto.err);
+}
+
+#[test]
+fn a_run_says_what_the_failure_policy_makes_of_it() {
+    let place = tempfile::tempdir().unwrap();
+    let unlabelled = vmi(place.path());
+    for (hook, failure_policy, begin) in [
+        (
+            "smbios-hook",
+            "DryRun",
+            "hook at OnDefineDomain: ok (DryRun: discarded), 1 change, ",
+        ),
+        (
+            "required-label-hook",
+            "Ignore",
+            "hook at PreStart: veto (Ignore), ",
+        ),
+        (
+            "required-label-hook",
+            "DryRun",
+            "hook at PreStart: veto (DryRun: discarded), ",
+        ),
+    ] {
+        let module = place.path().join("hook/hook.wasm");
+        write(
+            place.path(),
+            "hook/hook.yaml",
+            &format!("failurePolicy: {failure_policy}\n"),
+        );
+        std::fs::copy(super::pod::example(hook), &module).unwrap();
+        let ran = virt_hook(&["run", text(&module), "--vmi", text(&unlabelled)]).ok();
+        assert!(ran.starts_with(begin), "{ran}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn a_signature_is_verified_by_its_key_only() {
         signing_key(temp_dir.path(), "other"),
     );
     let (one_public, other_public) = (one.with_extension("pub"), other.with_extension("pub"));
-    let module = write(temp_dir.path(), "m.wasm", "any bytes");
+    let module = write(temp_dir.path(), "m.wasm", "\0asm any bytes");
     let unsigned = virt_hook(&["verify", text(&module), "--key", text(&one_public)]);
     assert_eq!(unsigned.code, 1, "{}", unsigned.err);
     assert!(
@@ -38,7 +38,7 @@ fn a_signature_is_verified_by_its_key_only() {
     let wrong = verify(&[text(&other_public)]);
     assert_eq!(wrong.code, 1, "{}", wrong.err);
     assert!(wrong.err.contains("did not make it"), "{}", wrong.err);
-    write(temp_dir.path(), "m.wasm", "other bytes");
+    write(temp_dir.path(), "m.wasm", "\0asm other bytes");
     let changed = verify(&both);
     assert_eq!(changed.code, 1, "{}", changed.err);
     assert!(changed.err.contains("this one has"), "{}", changed.err);
@@ -56,7 +56,7 @@ fn a_signature_is_verified_by_its_key_only() {
 #[test]
 fn keys_that_cannot_sign_are_refused_by_name() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = write(temp_dir.path(), "m.wasm", "any bytes");
+    let module = write(temp_dir.path(), "m.wasm", "\0asm any bytes");
     let public = signing_key(temp_dir.path(), "key").with_extension("pub");
     let garbage = write(temp_dir.path(), "garbage", "\u{1b}[2J");
     for (path, part) in [
@@ -69,4 +69,19 @@ fn keys_that_cannot_sign_are_refused_by_name() {
         assert!(refused.err.contains(text(path)), "{}", refused.err);
         assert!(!temp_dir.path().join("m.wasm.sigstore.json").exists());
     }
+}
+
+#[test]
+fn what_is_no_module_is_not_signed() {
+    let place = tempfile::tempdir().unwrap();
+    let key = signing_key(place.path(), "key");
+    let text_file = write(place.path(), "notes.txt", "no module");
+    let refused = virt_hook(&["sign", text(&text_file), "--key", text(&key)]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(
+        refused.err.contains("notes.txt: it is not WebAssembly"),
+        "{}",
+        refused.err
+    );
+    assert!(!place.path().join("notes.txt.sigstore.json").exists());
 }

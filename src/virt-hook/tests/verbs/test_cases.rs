@@ -1,6 +1,8 @@
 //! `test`: a folder of cases.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -119,6 +121,21 @@ fn cases_share_a_policy_and_may_have_their_own() {
     );
     let one = virt_hook(&["test", "--hook", text(&module), text(&cases.join("set"))]);
     assert_eq!(one.code, 1, "{}{}", one.out, one.err);
+    // An error is expected on other machines too, and from other directories.
+    file("cases/set/expected.error", "");
+    fs::remove_file(cases.join("set/expected.diff")).unwrap();
+    let update = ["test", "--hook", text(&module), text(&cases), "--update"];
+    virt_hook(&update).ok();
+    let written = fs::read_to_string(cases.join("set/expected.error")).unwrap();
+    assert!(!written.contains(text(temp_dir.path())), "{written}");
+    assert!(written.contains("policy.yaml:2:10"), "{written}");
+    virt_hook(&["test", "--hook", text(&module), text(&cases.join("set"))]).ok();
+    let mut relative = super::program();
+    relative.args(["test", "--hook", text(&module), "cases"]);
+    let output = relative.current_dir(temp_dir.path()).output().unwrap();
+    super::ProgramOutput::from(output).ok();
+    file("cases/set/expected.diff", EXPECTED);
+    fs::remove_file(cases.join("set/expected.error")).unwrap();
     virt_hook(&[
         "test",
         "--hook",
@@ -184,6 +201,31 @@ fn update_writes_no_error_and_no_idleness_unless_told_to() {
 }
 
 #[test]
+fn update_says_that_a_new_case_expects_no_change() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    write(
+        place.path(),
+        "idle/vmi.yaml",
+        &VMI.replace("baseBoard", "base"),
+    );
+    write(place.path(), "new/vmi.yaml", VMI);
+    let arguments = [
+        "test",
+        "--hook",
+        text(&module),
+        text(place.path()),
+        "--update",
+    ];
+    let updated = virt_hook(&arguments).ok();
+    assert!(
+        updated.contains("updated  idle\n  note: writes that nothing changes\n")
+            && updated.contains("updated  new\n\n"),
+        "{updated}"
+    );
+}
+
+#[test]
 fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
     let temp_dir = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
@@ -243,6 +285,17 @@ fn files_that_a_test_would_not_read_are_refused() {
         ("policy.yml", "a case has a policy.yaml"),
         ("other/vmi.yml", "a case has a vmi.yaml or vmi.json"),
         ("other/expected.diff", "no vmi.yaml or vmi.json"),
+        (
+            "other/vm.yaml",
+            "other/vm.yaml: it is not read: a case has a vmi.yaml",
+        ),
+        ("other/vm.yml", "a case has a vmi.yaml or vmi.json"),
+        ("other/vm.json", "a case has a vmi.yaml or vmi.json"),
+        ("group/one/vmi.yaml", "group/one: it is a case, and not run"),
+        (
+            "group/more/one/vmi.yaml",
+            "more/one: it is a case, and not run",
+        ),
     ] {
         let temp_dir = tempfile::tempdir().unwrap();
         write(temp_dir.path(), "set/vmi.yaml", VMI);
@@ -253,6 +306,103 @@ fn files_that_a_test_would_not_read_are_refused() {
         let tested = test();
         assert_eq!(tested.code, 2, "{file}: {}{}", tested.out, tested.err);
         assert!(tested.err.contains(part), "{file}: {}", tested.err);
+    }
+}
+
+/// Under no policy, a case would pass that fails under the one that is meant.
+#[test]
+fn what_has_the_name_of_a_cases_file_is_a_file() {
+    let module = smbios();
+    let dangling = |path: &Path| std::os::unix::fs::symlink("nowhere", path).unwrap();
+    let directory = |path: &Path| fs::create_dir(path).unwrap();
+    let pipe = |path: &Path| {
+        let made = Command::new("mkfifo").arg(path).status().unwrap();
+        assert!(made.success());
+    };
+    let makers: [&dyn Fn(&Path); 3] = [&dangling, &directory, &pipe];
+    for name in [
+        "set/policy.yaml",
+        "set/hook.yaml",
+        "set/pod.yaml",
+        "set/host.json",
+        "set/expected.veto",
+        "policy.yaml",
+    ] {
+        for make in makers {
+            let place = tempfile::tempdir().unwrap();
+            write(place.path(), "set/vmi.yaml", VMI);
+            write(place.path(), "set/expected.diff", EXPECTED);
+            make(&place.path().join(name));
+            for folder in [place.path().to_owned(), place.path().join("set")] {
+                let tested = virt_hook(&["test", "--hook", text(&module), text(&folder)]);
+                assert_eq!(tested.code, 2, "{name}: {}{}", tested.out, tested.err);
+                assert!(tested.err.contains(name), "{name}: {}", tested.err);
+            }
+        }
+    }
+    let place = tempfile::tempdir().unwrap();
+    write(place.path(), "set/vmi.yaml", VMI);
+    write(place.path(), "set/expected.diff", EXPECTED);
+    dangling(&place.path().join("other"));
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
+    assert!(tested.err.contains("other: it is a link"), "{}", tested.err);
+}
+
+/// It would be the default's node that the case is about.
+#[test]
+fn a_misspelt_host_fact_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    write(place.path(), "set/vmi.yaml", VMI);
+    write(place.path(), "set/expected.diff", EXPECTED);
+    write(
+        place.path(),
+        "set/host.json",
+        "{\"archtecture\": \"arm64\"}",
+    );
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    let reason = "host.json: there is no host fact archtecture: is it architecture?";
+    assert!(tested.out.contains(reason), "{}", tested.out);
+    let (vmi, host) = (
+        place.path().join("set/vmi.yaml"),
+        place.path().join("set/host.json"),
+    );
+    let rendered = virt_hook(&["render", "--vmi", text(&vmi), "--host", text(&host)]);
+    assert_eq!(rendered.code, 2, "{}", rendered.err);
+    assert!(rendered.err.contains(reason), "{}", rendered.err);
+    write(
+        place.path(),
+        "set/host.json",
+        "{\"architecture\": \"amd64\"}",
+    );
+    virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+}
+
+#[test]
+fn a_case_has_one_vmi() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let item = |name: &str| {
+        let text = VMI.replace("name: vm\n", &format!("name: {name}\n"));
+        format!("- {}\n", text.trim_end().replace('\n', "\n  "))
+    };
+    let vmi = |second: &str| {
+        let list = format!("kind: List\nitems:\n{}{}", item("a"), item(second));
+        write(place.path(), "set/vmi.yaml", &list)
+    };
+    vmi("b");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    let said = &tested.out;
+    assert!(said.contains("make a case of each other"), "{said}");
+    assert!(!said.contains("--vmi-name"), "{said}");
+    let twice = vmi("a");
+    for name in [&[][..], &["--vmi-name", "a"], &["--vmi-name", "ns/a"]] {
+        let run = virt_hook(&[&["run", text(&module), "--vmi", text(&twice)], name].concat());
+        assert_eq!(run.code, 2, "{}", run.err);
+        assert!(run.err.contains("the VMI ns/a 2 times"), "{}", run.err);
     }
 }
 

@@ -19,10 +19,12 @@ impl Resolver<'_> {
             if let Some(wishes) = &self.identity.description.wishes
                 && !wishes.config.contains(key)
             {
-                let reason = format!(
-                    "the module does not read the configuration key {key:?}, only [{}]",
-                    wishes.config.join(", ")
-                );
+                let known = match &wishes.config[..] {
+                    [] => "and no other".to_owned(),
+                    known => format!("only [{}]", known.join(", ")),
+                };
+                let reason =
+                    format!("the module does not read the configuration key {key:?}, {known}");
                 return Err(yaml.wrong(value.position(), reason).into());
             }
             if let Some(cap) = &cap

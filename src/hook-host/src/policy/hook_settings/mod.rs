@@ -118,6 +118,19 @@ pub enum ResolveError {
     },
 }
 
+impl ResolveError {
+    /// Whether the module may not run, or not with what it declares; otherwise a file is wrong.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::UnknownDigest { .. }
+            | Self::NotSigned { .. }
+            | Self::Sidecar { .. }
+            | Self::NotGranted { .. } => true,
+            Self::Line(_) | Self::Digest { .. } => false,
+        }
+    }
+}
+
 /// Resolves the settings of a module.
 pub(crate) fn resolve(
     identity: ModuleIdentity<'_>,

@@ -59,7 +59,11 @@ fn mistakes_are_refused_with_their_position() {
             "h/hook.yaml:2:1: ",
             "prioritty",
         ),
-        ("priority: high\n", "h/hook.yaml:1:11: ", "i32"),
+        (
+            "priority: high\n",
+            "h/hook.yaml:1:11: ",
+            "priority: a whole number",
+        ),
         (
             "priority: 1\npriority: 2\n",
             "h/hook.yaml:2:1: ",

@@ -53,6 +53,32 @@ fn nesting_and_aliases_are_limited() {
     assert_eq!(parse("- x\n").unwrap(), ["x"]);
 }
 
+/// Not those of the parser, which are for programmers.
+#[test]
+fn errors_are_in_plain_words() {
+    type Numbers = std::collections::BTreeMap<String, i32>;
+    for (text, reason) in [
+        ("a: x\n", "p.yaml:1:4: a: a whole number is wanted"),
+        (
+            "a: 1\nb: 99999999999\n",
+            "p.yaml:2:4: b: a whole number is wanted",
+        ),
+        ("a: 1\na: 2\n", "p.yaml:2:1: the key a is repeated"),
+        ("<<: {a: 1}\n", "merge keys are not accepted"),
+        ("7\n", "keys with values are wanted"),
+        ("a:\n", "a value is missing: [] is an empty list"),
+    ] {
+        let error = parse::<Numbers>(Path::new("p.yaml"), text)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(reason), "{text}: {error}");
+        assert!(
+            !error.contains("i32") && !error.contains("Policy"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn large_and_non_utf8_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();

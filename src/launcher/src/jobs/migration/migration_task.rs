@@ -200,7 +200,7 @@ impl<'a> SourceMigration<'a> {
         if vmi.status.migration_method == "BlockMigration" {
             let directory = self.context.migration.ephemeral_disks.clone();
             let read = move || local_disk_size::of_files(&directory);
-            disks = blocking::call("reading the sizes of local disks", QUICK, read)
+            disks = blocking::file_call("reading the sizes of local disks", QUICK, read)
                 .await
                 .unwrap_or_default();
         }

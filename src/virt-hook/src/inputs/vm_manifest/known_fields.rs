@@ -1,15 +1,14 @@
-//! The fields of a VMI that KubeVirt's API has.
+//! The fields of a VMI and of a VirtualMachine that KubeVirt's API has.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use crate::inputs::similar_name::similar;
+
 /// The table of types; its head describes the format.
 const TABLE: &str = include_str!("vmi_fields.txt");
-const ROOT: &str = "VirtualMachineInstance";
-/// From this similarity on, of 1, a known field is suggested.
-const SIMILAR: f64 = 0.8;
 
 /// The fields of a type, and the type of those that have fields of their own.
 type Fields = HashMap<&'static str, Option<&'static str>>;
@@ -22,7 +21,7 @@ static TYPES: LazyLock<HashMap<&'static str, Fields>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A field of a VMI that KubeVirt's API does not have.
+/// A field that KubeVirt's API does not have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownField {
     /// Its path, as `spec.domain.cpu.core`.
@@ -32,22 +31,22 @@ pub(super) struct UnknownField {
 }
 
 impl UnknownField {
-    /// One line; `place` is where the VMI stands in the manifest.
-    pub(super) fn note(&self, place: &str) -> String {
+    /// One line.
+    pub(super) fn note(&self) -> String {
         let path = &self.path;
         match self.similar {
             Some(similar) => {
-                format!("the field {place}{path} is unknown to KubeVirt 1.9: is it {similar}?")
+                format!("the field {path} is unknown to KubeVirt 1.9: is it {similar}?")
             }
-            None => format!("the field {place}{path} is unknown to KubeVirt 1.9"),
+            None => format!("the field {path} is unknown to KubeVirt 1.9"),
         }
     }
 }
 
-/// The unknown fields of a VMI, in the order in which they are written.
-pub(super) fn unknown(vmi: &Value) -> Vec<UnknownField> {
+/// The unknown fields of an object of this kind, in the order in which they are written.
+pub(super) fn unknown(object: &Value, kind: &str) -> Vec<UnknownField> {
     let mut found = Vec::new();
-    inspect(vmi, ROOT, "", &mut found);
+    inspect(object, kind, "", &mut found);
     found
 }
 
@@ -85,31 +84,21 @@ fn inspect_object(
             Some(None) => {}
             None => found.push(UnknownField {
                 path,
-                similar: similar(name, fields),
+                similar: similar(name, fields.keys().copied()),
             }),
         }
     }
-}
-
-fn similar(name: &str, fields: &Fields) -> Option<&'static str> {
-    let lower = name.to_lowercase();
-    let rated = fields.keys().map(|known| {
-        let rating = strsim::jaro_winkler(&lower, &known.to_lowercase());
-        (rating, *known)
-    });
-    let best = rated.max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)));
-    best.filter(|(rating, _)| *rating >= SIMILAR)
-        .map(|(_, known)| known)
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::{VM, VMI};
     use super::*;
 
     fn told(vmi: &Value) -> Vec<(String, Option<&'static str>)> {
-        let found = unknown(vmi).into_iter();
+        let found = unknown(vmi, VMI).into_iter();
         found.map(|field| (field.path, field.similar)).collect()
     }
 
@@ -145,6 +134,6 @@ mod tests {
                 assert!(TYPES.contains_key(of), "{of}");
             }
         }
-        assert!(TYPES.contains_key(ROOT));
+        assert!(TYPES.contains_key(VMI) && TYPES.contains_key(VM));
     }
 }

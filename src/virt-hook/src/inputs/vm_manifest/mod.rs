@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 
 const VMI: &str = "VirtualMachineInstance";
 const VM: &str = "VirtualMachine";
+/// What the API version of both begins with.
+const GROUP: &str = "kubevirt.io/";
 const LISTS: [&str; 3] = ["List", "VirtualMachineInstanceList", "VirtualMachineList"];
 /// The namespace of what names none, as for kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -78,8 +80,16 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
     let documents = strict_json_or_yaml::documents(bytes)?;
     match &documents[..] {
         [] => Err(ManifestError::Empty),
-        [only] => vmis(only, Some(bytes)),
-        several => items(several),
+        [only] => vmis(only, None, Some(bytes)),
+        several => items(several, None),
+    }
+}
+
+/// Notes about fields of a VirtualMachineInstance or a VirtualMachine that KubeVirt's API does not have.
+pub(crate) fn notes_about_fields(object: &Value) -> Vec<String> {
+    match object.get("kind").and_then(Value::as_str) {
+        Some(VM) => unknown_fields(object, VM),
+        _ => unknown_fields(object, VMI),
     }
 }
 
@@ -96,16 +106,39 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     (start.starts_with(b"<") && !start.starts_with(b"<<")).then_some("XML")
 }
 
-/// The VMIs of one object. `text` is the object's own text, if it is not part of another.
-fn vmis(object: &Value, text: Option<&[u8]>) -> Result<Vec<Manifest>, ManifestError> {
+/// The VMIs of one object. `kind_of_items` is the kind of what has none in a list; `text` is the object's own text, if it is not
+/// part of another.
+fn vmis(
+    object: &Value,
+    kind_of_items: Option<&str>,
+    text: Option<&[u8]>,
+) -> Result<Vec<Manifest>, ManifestError> {
     let Value::Object(fields) = object else {
         return Err(ManifestError::NotAnObject(description(object)));
     };
-    match kind(fields) {
+    if ["kind", "metadata", "spec"]
+        .iter()
+        .all(|name| !fields.contains_key(*name))
+    {
+        return Err(ManifestError::NotAnObject(description(object)));
+    }
+    let has_template = object.pointer("/spec/template").is_some();
+    // The API server names no kind in the items of its lists.
+    let kind = kind(fields).or(kind_of_items);
+    if let (Some(kind @ (VMI | VM)), Some(other)) = (kind, other_group(fields)) {
+        return Err(ManifestError::Kind {
+            kind: format!("{kind} of {other}"),
+        });
+    }
+    match kind {
+        None if has_template => of_virtual_machine(object).map(|manifest| vec![manifest]),
         None | Some(VMI) => vmi(object, text).map(|manifest| vec![manifest]),
-        Some(VM) => of_virtual_machine(fields).map(|manifest| vec![manifest]),
+        Some(VM) => of_virtual_machine(object).map(|manifest| vec![manifest]),
         Some(list) if LISTS.contains(&list) => match fields.get("items") {
-            Some(Value::Array(list)) if !list.is_empty() => items(list),
+            Some(Value::Array(found)) if !found.is_empty() => items(
+                found,
+                list.strip_suffix("List").filter(|kind| !kind.is_empty()),
+            ),
             _ => Err(ManifestError::NoItems),
         },
         Some(kind) => Err(ManifestError::Kind {
@@ -114,11 +147,11 @@ fn vmis(object: &Value, text: Option<&[u8]>) -> Result<Vec<Manifest>, ManifestEr
     }
 }
 
-fn items(list: &[Value]) -> Result<Vec<Manifest>, ManifestError> {
+fn items(list: &[Value], kind: Option<&str>) -> Result<Vec<Manifest>, ManifestError> {
     let mut found = Vec::new();
     for (index, item) in list.iter().enumerate() {
         let number = index + 1;
-        let vmis = vmis(item, None).map_err(|error| ManifestError::Item {
+        let vmis = vmis(item, kind, None).map_err(|error| ManifestError::Item {
             number,
             error: Box::new(error),
         });
@@ -127,20 +160,36 @@ fn items(list: &[Value]) -> Result<Vec<Manifest>, ManifestError> {
     Ok(found)
 }
 
-/// A VMI as it stands. Its own JSON text is kept as it came.
+/// A VMI as it stands, in a namespace. Its own JSON text is kept as it came, if it names one.
 fn vmi(object: &Value, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
     let json = text.filter(|text| text.trim_ascii_start().starts_with(b"{"));
-    let vmi = match json {
-        Some(json) => Vmi::from_json(json)?,
-        None => Vmi::from_json(object.to_string().as_bytes())?,
+    let namespaced = in_default_namespace(object);
+    let vmi = match (json, &namespaced) {
+        (Some(json), None) => Vmi::from_json(json)?,
+        (_, namespaced) => {
+            let object = namespaced.as_ref().unwrap_or(object);
+            Vmi::from_json(object.to_string().as_bytes())?
+        }
     };
-    let mut notes = unknown_fields(object, "");
+    let mut notes = unknown_fields(object, VMI);
+    notes.extend(namespaced.map(|_| {
+        format!("metadata.namespace is missing: it is {DEFAULT_NAMESPACE} here, as for kubectl")
+    }));
     notes.extend(missing_memory(&vmi));
     Ok(Manifest { vmi, notes })
 }
 
+/// The VMI in the default namespace, if it names none: in the cluster it always has one, and libvirt's name contains it.
+fn in_default_namespace(object: &Value) -> Option<Value> {
+    let namespace = object.get("metadata")?.as_object()?.get("namespace");
+    let is_missing = namespace.is_none_or(|namespace| namespace.is_null() || namespace == "");
+    let mut object = is_missing.then(|| object.clone())?;
+    object["metadata"]["namespace"] = DEFAULT_NAMESPACE.into();
+    Some(object)
+}
+
 /// The VMI that virt-controller makes of a VirtualMachine, without the cluster's defaults.
-fn of_virtual_machine(machine: &Map<String, Value>) -> Result<Manifest, ManifestError> {
+fn of_virtual_machine(machine: &Value) -> Result<Manifest, ManifestError> {
     let metadata = |field: &str| machine.get("metadata")?.get(field).cloned();
     let name = metadata("name").filter(|name| *name != "");
     let name = name.ok_or(ManifestError::Missing("metadata.name"))?;
@@ -152,10 +201,11 @@ fn of_virtual_machine(machine: &Map<String, Value>) -> Result<Manifest, Manifest
         Some(Value::Object(own)) => own.clone(),
         _ => Map::new(),
     };
-    let namespace = metadata("namespace").unwrap_or_else(|| DEFAULT_NAMESPACE.into());
+    let namespace =
+        metadata("namespace").filter(|namespace| *namespace != "" && !namespace.is_null());
+    let namespace = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.into());
     let mut notes = vec![format!(
-        "this is the VirtualMachine {}: its spec.template is used, without the cluster's defaults{}",
-        name.as_str().unwrap_or_default(),
+        "this is a VirtualMachine: its spec.template is used, without the cluster's defaults{}",
         match machine["spec"].get("instancetype") {
             Some(Value::Object(_)) => " and without its instance type",
             _ => "",
@@ -173,7 +223,7 @@ fn of_virtual_machine(machine: &Map<String, Value>) -> Result<Manifest, Manifest
     );
     let object = Value::Object(object);
     let vmi = Vmi::from_json(object.to_string().as_bytes())?;
-    notes.extend(unknown_fields(&object, "spec.template."));
+    notes.extend(unknown_fields(machine, VM));
     notes.extend(missing_memory(&vmi));
     Ok(Manifest { vmi, notes })
 }
@@ -183,12 +233,18 @@ fn kind(fields: &Map<String, Value>) -> Option<&str> {
     (!kind.is_empty()).then_some(kind)
 }
 
+/// The API version of an object that is not KubeVirt's.
+fn other_group(fields: &Map<String, Value>) -> Option<&str> {
+    let version = fields.get("apiVersion")?.as_str()?;
+    (!version.is_empty() && !version.starts_with(GROUP)).then_some(version)
+}
+
 /// One note per unknown field: newer versions of KubeVirt have more fields, so none is an error.
-fn unknown_fields(vmi: &Value, place: &str) -> Vec<String> {
-    let unknown = known_fields::unknown(vmi);
+fn unknown_fields(object: &Value, kind: &str) -> Vec<String> {
+    let unknown = known_fields::unknown(object, kind);
     let more = unknown.len().saturating_sub(MAX_FIELDS);
     let shown = unknown.iter().take(MAX_FIELDS);
-    let mut notes: Vec<String> = shown.map(|field| field.note(place)).collect();
+    let mut notes: Vec<String> = shown.map(known_fields::UnknownField::note).collect();
     if more > 0 {
         notes.push(format!("{more} more fields are unknown to KubeVirt 1.9"));
     }
@@ -205,10 +261,20 @@ fn missing_memory(vmi: &Vmi) -> Option<String> {
         "resources/requests/memory",
         "resources/limits/memory",
     ];
-    (!told.into_iter().any(is_told)).then(|| {
-        "spec.domain.memory.guest is missing: the domain has no memory, and libvirt would refuse it"
-            .to_owned()
-    })
+    let no_memory = "the domain has no memory, and libvirt would refuse it";
+    if !told.into_iter().any(is_told) {
+        return Some(format!("spec.domain.memory.guest is missing: {no_memory}"));
+    }
+    let domain = &vmi.spec.domain;
+    let guest = domain.memory.as_ref().and_then(|memory| memory.guest);
+    let of_pod = || {
+        let (requests, limits) = (&domain.resources.requests, &domain.resources.limits);
+        let memory = requests.get("memory").or_else(|| limits.get("memory"));
+        memory.copied()
+    };
+    let amount = guest.or_else(of_pod)?;
+    (amount.memory_bytes() == Ok(0))
+        .then(|| format!("the memory of the guest is less than a byte: {no_memory}"))
 }
 
 /// What is there instead of an object.
@@ -223,7 +289,7 @@ fn description(value: &Value) -> String {
             1 => "a list of one value".to_owned(),
             count => format!("a list of {count} values"),
         },
-        Value::Object(_) => "an object".to_owned(),
+        Value::Object(_) => "an object without kind, metadata and spec".to_owned(),
     }
 }
 

@@ -25,7 +25,7 @@ fn a_vmi_is_used_as_it_is() {
     let found = one(VMI_TEXT);
     assert_eq!(found.notes, [""; 0]);
     assert_eq!(found.vmi.domain_name(), "ns_web");
-    let json = "{ \"metadata\": {\"name\": \"web\"}, \"spec\": {\"domain\": {\"memory\": {\"guest\": \"1Gi\"}}} }\n";
+    let json = "{ \"metadata\": {\"name\": \"web\", \"namespace\": \"ns\"}, \"spec\": {\"domain\": {\"memory\": {\"guest\": \"1Gi\"}}} }\n";
     assert_eq!(one(json).vmi.raw_json(), json);
 }
 
@@ -52,7 +52,7 @@ fn the_template_of_a_virtual_machine_is_used_and_told() {
         panic!("{:?}", found.notes)
     };
     assert!(
-        note.contains("the VirtualMachine web") && note.contains("spec.template"),
+        note.contains("this is a VirtualMachine") && note.contains("spec.template"),
         "{note}"
     );
     assert!(!note.contains("instance type"), "{note}");
@@ -114,6 +114,97 @@ fn all_items_of_a_list_are_found() {
     assert_eq!(error("kind: List\nitems: []\n"), "the list has no items");
 }
 
+/// `kubectl get --raw` prints lists whose items have no kind.
+#[test]
+fn items_without_a_kind_have_that_of_their_list() {
+    let machine = VM_TEXT.replace("kind: VirtualMachine\n", "");
+    let item = format!("- {}", machine.trim_end().replace('\n', "\n  "));
+    for (list, name) in [
+        (
+            format!("kind: VirtualMachineList\nitems:\n{item}\n"),
+            "ns_web",
+        ),
+        (format!("kind: List\nitems:\n{item}\n"), "ns_web"),
+        (machine.clone(), "ns_web"),
+    ] {
+        let found = one(&list);
+        assert_eq!(found.vmi.domain_name(), name);
+        assert!(
+            found.notes[0].contains("this is a VirtualMachine"),
+            "{:?}",
+            found.notes
+        );
+        assert!(found.vmi.spec.domain.memory.is_some());
+    }
+    let without = machine.replace("template", "tempalte");
+    let item = format!("- {}", without.trim_end().replace('\n', "\n  "));
+    let list = format!("kind: VirtualMachineList\nitems:\n{item}\n");
+    assert!(error(&list).contains("spec.template is missing"));
+    let vmi = VMI_TEXT.replace("kind: VirtualMachineInstance\n", "");
+    let item = format!("- {}", vmi.trim_end().replace('\n', "\n  "));
+    let list = format!("kind: VirtualMachineInstanceList\nitems:\n{item}\n");
+    assert_eq!(one(&list).notes, [""; 0]);
+}
+
+#[test]
+fn a_vmi_without_a_namespace_is_in_the_default_one() {
+    for text in [
+        VMI_TEXT.replace(", namespace: ns", ""),
+        VMI_TEXT.replace("namespace: ns", "namespace: ''"),
+        "{\"metadata\": {\"name\": \"web\"}, \"spec\": {\"domain\": {\"memory\": {\"guest\": \"1Gi\"}}}}".to_owned(),
+    ] {
+        let found = one(&text);
+        assert_eq!(found.vmi.domain_name(), "default_web", "{text}");
+        assert!(found.vmi.raw_json().contains("\"default\""));
+        let [note] = &found.notes[..] else {
+            panic!("{:?}", found.notes)
+        };
+        assert!(note.contains("metadata.namespace is missing"), "{note}");
+    }
+}
+
+#[test]
+fn misspelt_fields_of_a_virtual_machine_are_noted() {
+    let text = VM_TEXT.replace(
+        "spec:\n  template",
+        "spec:\n  runStrtegy: Always\n  dataVolumTemplates: []\n  template",
+    );
+    let text = text.replace("    metadata: {annotations", "    metadta: {annotations");
+    let notes = one(&text).notes.join("\n");
+    for part in [
+        "spec.runStrtegy is unknown to KubeVirt 1.9: is it runStrategy?",
+        "spec.dataVolumTemplates is unknown to KubeVirt 1.9: is it dataVolumeTemplates?",
+        "spec.template.metadta is unknown to KubeVirt 1.9: is it metadata?",
+    ] {
+        assert!(notes.contains(part), "{notes}");
+    }
+    let known = VM_TEXT.replace(
+        "spec:\n  template",
+        "status: {x: 1}\nspec:\n  running: true\n  instancetype: {name: a}\n  preference: {kind: b}\n  \
+         dataVolumeTemplates: [{metadata: {name: c}, spec: {any: d}}]\n  template",
+    );
+    assert_eq!(one(&known).notes.len(), 1, "{:?}", one(&known).notes);
+}
+
+#[test]
+fn a_guest_without_a_byte_of_memory_is_noted() {
+    for amount in ["0", "0.5"] {
+        let notes = one(&VMI_TEXT.replace("1Gi", amount)).notes;
+        assert!(notes[0].contains("less than a byte"), "{notes:?}");
+    }
+}
+
+#[test]
+fn a_vmi_of_another_api_is_refused() {
+    let of = |version: &str| format!("apiVersion: {version}\n{VMI_TEXT}");
+    let refused = error(&of("example.com/v1"));
+    let reason = "this is a VirtualMachineInstance of example.com/v1, neither";
+    assert!(refused.starts_with(reason), "{refused}");
+    for version in ["kubevirt.io/v1", "kubevirt.io/v1alpha3"] {
+        assert_eq!(one(&of(version)).notes, [""; 0]);
+    }
+}
+
 #[test]
 fn what_is_no_vmi_is_told_what_it_is() {
     for (text, part) in [
@@ -128,6 +219,14 @@ fn what_is_no_vmi_is_told_what_it_is() {
         ("-1.5", "it holds the number -1.5 and"),
         ("true", "it holds the truth value true and"),
         ("~", "it is empty: give"),
+        (
+            "{}",
+            "it holds an object without kind, metadata and spec and",
+        ),
+        (
+            "a: b",
+            "it holds an object without kind, metadata and spec and",
+        ),
         ("<domain type='kvm'/>", "it is XML: give"),
         ("\n <a>\n  b: c</a>", "it is XML: give"),
         ("\0asm", "it is binary data: give"),
@@ -203,7 +302,7 @@ fn kubevirts_own_vmis_have_only_known_fields() {
             continue;
         }
         let value: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        assert_eq!(known_fields::unknown(&value), [], "{}", path.display());
+        assert_eq!(known_fields::unknown(&value, VMI), [], "{}", path.display());
         seen += 1;
     }
     assert!(seen > 100, "{seen}");

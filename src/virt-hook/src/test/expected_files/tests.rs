@@ -65,6 +65,7 @@ fn an_unexpected_error_and_a_hook_that_stops_acting_are_doubted() {
         (DIFF, "  /domain/title"),
         (XML, &*other),
         (VETO, "no"),
+        (ERROR, "trap"),
         (DOCUMENTS[0], ""),
     ] {
         assert!(expected(&[acting]).doubt(&idle).is_some(), "{acting:?}");
@@ -73,10 +74,22 @@ fn an_unexpected_error_and_a_hook_that_stops_acting_are_doubted() {
         assert_eq!(expected(open).doubt(&idle), None, "{open:?}");
     }
     assert_eq!(expected(&[(DIFF, "x")]).doubt(&made(&other)), None);
-    assert_eq!(
-        expected(&[(DIFF, "x")]).doubt(&Actual::Veto("no".into())),
-        None
-    );
+    let veto = Actual::Veto("no".into());
+    for acting in [(DIFF, "x"), (DOCUMENTS[0], "")] {
+        assert!(expected(&[acting]).doubt(&veto).is_some(), "{acting:?}");
+    }
+    for open in [&[][..], &[(DIFF, "\n")], &[(VETO, "other")]] {
+        assert_eq!(expected(open).doubt(&veto), None, "{open:?}");
+    }
+}
+
+#[test]
+fn a_new_case_without_changes_is_told_from_others() {
+    let changed = made(&BEFORE.replace(">a<", ">b<"));
+    assert!(expected(&[]).begins_idle(&made(BEFORE)));
+    assert!(!expected(&[]).begins_idle(&changed));
+    assert!(!expected(&[]).begins_idle(&Actual::Veto("no".into())));
+    assert!(!expected(&[(DIFF, "x")]).begins_idle(&made(BEFORE)));
 }
 
 #[test]

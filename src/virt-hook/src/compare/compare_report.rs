@@ -1,0 +1,141 @@
+//! The effects on all VMIs, as text and as JSON.
+
+use serde::Serialize;
+
+use super::vmi_comparison::{Verdict, VmiComparison};
+use crate::exit_codes::{NOT_COMPARED, REFUSED};
+use crate::output::{Plain, Report, Style, changes};
+
+/// The most VMIs that a line names.
+const MAX_NAMES: usize = 4;
+
+/// The effects on all VMIs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CompareReport {
+    vmis: usize,
+    same: usize,
+    different: usize,
+    /// VMIs on which neither side ran, or a hook lacks facts about the pod.
+    not_run: usize,
+    /// VMIs on which hooks were not called with the cloud-init data, because it is in Secrets.
+    cloud_init_not_compared: usize,
+    /// VMIs with the same difference; what differs least often comes last.
+    groups: Vec<Group>,
+    #[serde(skip)]
+    is_preview: bool,
+}
+
+/// VMIs with the same effect.
+#[derive(Debug, Serialize)]
+pub(super) struct Group {
+    #[serde(flatten)]
+    pub(super) effect: VmiComparison,
+    pub(super) vmis: Vec<String>,
+}
+
+impl CompareReport {
+    pub(super) fn of(groups: Vec<Group>, cloud_init_not_compared: usize, is_preview: bool) -> Self {
+        let count = |is_wanted: &dyn Fn(&VmiComparison) -> bool| {
+            let wanted = groups.iter().filter(|group| is_wanted(&group.effect));
+            wanted.map(|group| group.vmis.len()).sum()
+        };
+        Self {
+            vmis: count(&|_| true),
+            same: count(&|effect| effect.verdict == Verdict::Same),
+            different: count(&|effect| effect.verdict == Verdict::Different),
+            not_run: count(&|effect| effect.verdict == Verdict::NotRun),
+            cloud_init_not_compared,
+            groups,
+            is_preview,
+        }
+    }
+
+    /// VMIs that only one side refuses, or that no hook is called for.
+    fn refused(&self) -> usize {
+        self.vmis - self.same - self.different - self.not_run
+    }
+
+    fn word(&self, verdict: Verdict, style: Style) -> String {
+        match (verdict, self.is_preview) {
+            (Verdict::Same, false) => style.good("same"),
+            (Verdict::Same, true) => style.good("unchanged"),
+            (Verdict::Different, false) => style.bad("DIFFERENT"),
+            (Verdict::Different, true) => style.doubtful("changed"),
+            (Verdict::Refused, _) => style.bad("REFUSED"),
+            (Verdict::NotRun, _) => style.bad("NOT RUN"),
+        }
+    }
+}
+
+impl Report for CompareReport {
+    fn text(&self, style: Style) -> String {
+        let mut text = String::new();
+        for Group { effect, vmis } in &self.groups {
+            let word = self.word(effect.verdict, style);
+            let (shown, more) = vmis.split_at(vmis.len().min(MAX_NAMES));
+            let more = match more.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            text += &format!("{word}  {}{more}\n", Plain(&shown.join(", ")));
+            if let Some(reason) = &effect.reason {
+                text += &format!("  {}\n", Plain(reason));
+            }
+            changes(&mut text, style, &effect.changes);
+            for (name, diff) in &effect.documents {
+                text += &format!("  {name}\n");
+                text.extend(diff.lines().map(|line| format!("    {line}\n")));
+            }
+        }
+        let (same, different) = match self.is_preview {
+            false => ("same", "different"),
+            true => ("unchanged", "changed"),
+        };
+        let not_run = match self.not_run {
+            0 => String::new(),
+            count => format!(", {count} not run"),
+        };
+        text += &format!(
+            "\n{} VMIs: {} {same}, {} {different}, {} refused{not_run}\n",
+            self.vmis,
+            self.same,
+            self.different,
+            self.refused()
+        );
+        if self.cloud_init_not_compared > 0 {
+            text += &format!(
+                "cloud-init not compared on {} VMIs (their data is in Secrets)\n",
+                self.cloud_init_not_compared
+            );
+        }
+        text
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let (vmis, refused, not_run) = (self.vmis, self.refused(), self.not_run);
+        match (self.is_preview, refused + self.different) {
+            (false, 0) if not_run > 0 => {
+                Some(format!("nothing was compared on {not_run} of {vmis} VMIs"))
+            }
+            (false, 0) => None,
+            (false, unequal) => Some(format!(
+                "the effect is not the same on {unequal} of {vmis} VMIs"
+            )),
+            (true, _) if refused > 0 => Some(format!("{refused} of {vmis} VMIs would not start")),
+            (true, _) if not_run > 0 => Some(format!(
+                "what the hooks do to {not_run} of {vmis} VMIs is not known"
+            )),
+            (true, _) => None,
+        }
+    }
+
+    fn negative_code(&self) -> u8 {
+        // Without an original, a difference is no negative result.
+        let different = if self.is_preview { 0 } else { self.different };
+        match self.refused() + different {
+            0 => NOT_COMPARED,
+            _ => REFUSED,
+        }
+    }
+}
