@@ -24,6 +24,19 @@ impl io::Write for Log {
 }
 
 impl Log {
+    /// Waits for a line with all of these in it, which another thread writes.
+    async fn written(&self, parts: &[&str]) -> String {
+        for _ in 0..1000 {
+            let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+            let is_written = |line: &str| parts.iter().all(|part| line.contains(part));
+            if text.lines().any(is_written) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        self.line(parts)
+    }
+
     /// The only line with all of these in it.
     fn line(&self, parts: &[&str]) -> String {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
@@ -118,5 +131,6 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
     log.line(&["ERROR", "PreCloudInitIso", "last words", "withheld"]);
     // What a hook logs that read cloud-init data is withheld: the line above is the only one of its kind.
     log.line(&["log lines are withheld", "PreCloudInitIso", "lines=3"]);
-    log.line(&["WARN", "too-late/odd.wasm", "it is not used"]);
+    log.written(&["WARN", "too-late/odd.wasm", "it is not used"])
+        .await;
 }

@@ -142,7 +142,7 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     put_image(&fixture.pod, "one")?;
     fixture.commands.sync(&first).await?.ok()?;
     let with_one = ["sda one SerialOne", "vda empty "];
-    ensure!(wait_for_disks(&fixture, events, &with_one).await? == 2);
+    ensure!(wait_for_disks(&fixture, events, &with_one).await? == 1);
     wait_for_disk(&fixture, &first, "sda", true).await?;
     expect_recorded_shape(&fixture, "08-hotplug-slots4", 5, &[]).await?;
     let head = fixture
@@ -156,13 +156,17 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     let events = fixture.handler.events().len();
     fixture.commands.sync(&both).await?.ok()?;
     let all = ["sda one SerialOne", "vda empty ", "vdb two SerialTwo"];
-    ensure!(wait_for_disks(&fixture, events, &all).await? == 2);
+    ensure!(wait_for_disks(&fixture, events, &all).await? == 1);
     wait_for_disk(&fixture, &both, "vdb", true).await?;
 
     let events = fixture.handler.events().len();
     fixture.commands.sync(&both).await?.ok()?;
     fixture.commands.sync(&plain).await?.ok()?;
-    ensure!(wait_for_disks(&fixture, events, &["vda empty "]).await? == 4);
+    // One after the other, or both at once.
+    ensure!(matches!(
+        wait_for_disks(&fixture, events, &["vda empty "]).await?,
+        1 | 2
+    ));
     wait_for_disk(&fixture, &plain, "sda", false).await?;
     wait_for_disk(&fixture, &plain, "vdb", false).await?;
     let events = fixture.handler.events().len();

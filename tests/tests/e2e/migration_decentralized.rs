@@ -84,7 +84,7 @@ async fn vm_becomes_another_vmi() -> Result<()> {
     let record = migration_of(&left);
     ensure!(record["Failed"] != true, "{record}");
     ensure!(left.state() == "Shutoff/Migrated", "{left}");
-    let arrived = pods.wait_for_target_end(SOURCE_UID).await?;
+    let arrived = pods.wait_for_target_end(TARGET_UID).await?;
     let identity = &arrived.domain()["ObjectMeta"];
     ensure!(
         identity["name"] == "arrives" && identity["namespace"] == "elsewhere",

@@ -190,8 +190,8 @@ fn recorded_addresses() -> Result<BTreeMap<String, String>> {
 /// Boots the guest, and waits for all notifications of a start.
 async fn start(fixture: &LauncherFixture, vmi: &tests::vmi_builder::Vmi) -> Result<()> {
     fixture.boot(vmi).await?;
-    let all = async || (fixture.handler.states().len() >= 5).then_some(());
-    tests::until("the five notifications of a start", EVENT, all).await?;
+    let all = async || (fixture.handler.states().len() >= 4).then_some(());
+    tests::until("the four notifications of a start", EVENT, all).await?;
     assert_started(fixture);
     Ok(())
 }

@@ -105,8 +105,11 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
     let late = Arc::new(late);
     let late = move || {
         let late = Arc::clone(&late);
+        let log = tracing::dispatcher::get_default(Clone::clone);
         // Nothing waits for it.
-        tokio::task::spawn_blocking(move || late.log_once());
+        tokio::task::spawn_blocking(move || {
+            tracing::dispatcher::with_default(&log, || late.log_once());
+        });
     };
     Ok(Chain::new(hooks, chain_config, Some(Box::new(late))))
 }
