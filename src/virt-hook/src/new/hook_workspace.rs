@@ -5,13 +5,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use toml_edit::{Array, DocumentMut, Value};
 
 const MANIFEST: &str = "Cargo.toml";
 /// The table and the list in it that members are added to.
-const TABLE: &str = "[workspace]";
+const TABLE: &str = "workspace";
 const MEMBERS: &str = "members";
-/// The line by which a workspace of hooks is told from any other.
-const SDK: &str = "hooks-sdk = ";
+/// The dependency by which a workspace of hooks is told from any other.
+const SDK: &str = "hooks-sdk";
 
 /// The largest manifest that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -49,14 +50,13 @@ impl Workspace {
             return Ok(None);
         }
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-        let has = |start: &str| {
-            text.lines()
-                .any(|line| line.trim_start().starts_with(start))
-        };
-        if !has(TABLE) || !has("[workspace.dependencies]") || !has(SDK) {
+        let parsed = text.parse::<DocumentMut>();
+        let mut manifest = parsed.with_context(|| path.display().to_string())?;
+        let dependencies = manifest.get(TABLE).and_then(|one| one.get("dependencies"));
+        if dependencies.and_then(|all| all.get(SDK)).is_none() {
             return Ok(None);
         }
-        if with_member(&text, "").is_none() {
+        if members(&mut manifest).is_none() {
             return Err(no_members(&path));
         }
         Ok(Some(Self(above.to_owned())))
@@ -100,38 +100,34 @@ pub(super) fn own_values() -> [(&'static str, String); 1] {
 
 fn no_members(manifest: &Path) -> anyhow::Error {
     anyhow!(
-        "{}: its table {TABLE} has no line `{MEMBERS} = [`, to which the project could be added: write one",
+        "{}: its table [{TABLE}] has no line `{MEMBERS} = [`, to which the project could be added: write one",
         manifest.display()
     )
 }
 
-/// The manifest with one more member; `None` if it has no list of members in the form that is edited here.
+/// The manifest with one more member; `None` if it has no list of members.
 fn with_member(text: &str, name: &str) -> Option<String> {
-    let (mut lines, mut table, mut is_added) = (String::new(), "", false);
-    for line in text.split_inclusive('\n') {
-        if line.trim_start().starts_with('[') {
-            table = line.trim();
-        }
-        match line.split_once('[').filter(|(key, _)| is_members(key)) {
-            Some((key, rest)) if !is_added && table.starts_with(TABLE) => {
-                let is_open = rest.trim().is_empty() || rest.trim_start().starts_with('#');
-                lines += &match (is_open, rest.trim_start().starts_with(']')) {
-                    (true, _) => format!("{}\n    {name:?},\n", line.trim_end()),
-                    (false, true) => format!("{key}[{name:?}{rest}"),
-                    (false, false) => format!("{key}[{name:?}, {}", rest.trim_start()),
-                };
-                is_added = true;
-            }
-            _ => lines += line,
-        }
+    let mut manifest = text.parse::<DocumentMut>().ok()?;
+    let members = members(&mut manifest)?;
+    let prefix = members
+        .get(0)
+        .and_then(|first| first.decor().prefix()?.as_str());
+    // A list of a line each keeps that form.
+    let indentation = prefix.and_then(|prefix| prefix.rsplit_once('\n'));
+    let (prefix, between) = match (prefix, indentation) {
+        (Some(prefix), Some((_, indentation))) => (prefix.to_owned(), format!("\n{indentation}")),
+        _ => (String::new(), " ".to_owned()),
+    };
+    if let Some(first) = members.get_mut(0) {
+        first.decor_mut().set_prefix(between);
     }
-    is_added.then_some(lines)
+    members.insert_formatted(0, Value::from(name).decorated(prefix, ""));
+    Some(manifest.to_string())
 }
 
-/// Whether this is `members =`, in front of a list.
-fn is_members(key: &str) -> bool {
-    let name = key.trim_end().strip_suffix('=');
-    name.is_some_and(|name| name.trim() == MEMBERS)
+fn members(manifest: &mut DocumentMut) -> Option<&mut Array> {
+    let workspace = manifest.get_mut(TABLE)?.as_table_like_mut()?;
+    workspace.get_mut(MEMBERS)?.as_array_mut()
 }
 
 #[cfg(test)]
