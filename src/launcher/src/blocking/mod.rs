@@ -26,8 +26,8 @@ const MAX_FILE_CALLS: usize = 12;
 static FILE_CALLS: Semaphore = Semaphore::const_new(MAX_FILE_CALLS);
 /// A hung call keeps its thread; a job polls libvirt, and wants to be aborted nevertheless.
 static CALLS: LazyLock<Lane> = LazyLock::new(|| Lane::new("libvirt-job", 8));
-/// A hung attempt keeps its thread until the daemon ends.
-static CONNECTING: LazyLock<Lane> = LazyLock::new(|| Lane::new("libvirt-connect", 4));
+/// For opening connections to libvirt. A hung attempt keeps its thread until the daemon ends.
+pub(crate) static CONNECTING: LazyLock<Lane> = LazyLock::new(|| Lane::new("libvirt-connect", 4));
 
 /// A blocking call gave no answer in time, or panicked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -60,20 +60,6 @@ where
 {
     let work = in_current_span(work);
     CALLS.call(what, deadline, work).await
-}
-
-/// Opens a connection to libvirt.
-pub(crate) async fn connect<T, F>(
-    what: &'static str,
-    deadline: Duration,
-    work: F,
-) -> Result<T, NoAnswer>
-where
-    T: Send + 'static,
-    F: FnOnce() -> T + Send + 'static,
-{
-    let work = in_current_span(work);
-    CONNECTING.call(what, deadline, work).await
 }
 
 /// Works on files, which may lie on a file system that hangs.

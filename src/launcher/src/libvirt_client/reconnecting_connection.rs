@@ -166,7 +166,8 @@ async fn attempt(
     connect: &Connect,
 ) -> Result<Arc<dyn HypervisorConnection>, ConnectionError> {
     let connect = Arc::clone(connect);
-    match blocking::connect("connecting to libvirt", ATTEMPT, move || connect()).await {
+    let connected = blocking::CONNECTING.call("connecting to libvirt", ATTEMPT, move || connect());
+    match connected.await {
         Ok(Ok(hypervisor)) => Ok(hypervisor),
         Ok(Err(source)) => Err(ConnectionError::Refused {
             uri: uri.to_owned(),
