@@ -230,4 +230,24 @@ mod tests {
         let record = metadata.current().migration;
         assert!(record.is_some_and(|record| record.failed && record.uid == "a"));
     }
+
+    #[test]
+    fn arrival_replaces_the_start_of_a_migration_that_has_not_ended() {
+        let (events, mut received) = mpsc::unbounded_channel();
+        let metadata = Metadata::new(events);
+        metadata.set_arrival_start();
+        assert_eq!(metadata.current().migration, None);
+        metadata.set_migration(Migration::begin("a", "prepared".into()));
+        assert_eq!(received.try_recv().ok(), Some(VmEvent::Metadata));
+        metadata.set_arrival_start();
+        let start = |metadata: &Metadata| metadata.current().migration?.start_timestamp;
+        assert_ne!(start(&metadata).as_deref(), Some("prepared"));
+        assert!(received.try_recv().is_err(), "the arrival is published");
+        metadata.set_migration(Migration {
+            end_timestamp: Some("ended".into()),
+            ..Migration::begin("b", "prepared".into())
+        });
+        metadata.set_arrival_start();
+        assert_eq!(start(&metadata).as_deref(), Some("prepared"));
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use domain::libvirt_spec::DomainSpec;
+use domain::libvirt_spec::{DomainJson, DomainSpec};
 use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{Detail, Event, LifecycleEvent};
@@ -23,7 +23,7 @@ use super::vm_state::Phase;
 use crate::agent::{AgentLink, GuestInfoCache};
 use crate::jobs::JobEvents;
 use crate::libvirt_client::{CallError, Client, DomainSnapshot, Presence};
-use crate::notify::{Notifier, Publication, Publications};
+use crate::notify::{EventType, Notifier, Publication, Publications};
 use crate::vm_events::VmEvent;
 
 /// For three quick calls to libvirt. virt-handler must be notified of a shutdown in time, even if the daemon hangs.
@@ -430,7 +430,7 @@ impl Observer {
         }
     }
 
-    /// Hands the notification to the notifier, unless it would repeat the last one.
+    /// Notifies virt-handler, unless that would repeat the last notification.
     fn notify(
         &self,
         snapshot: DomainSnapshot,
@@ -438,9 +438,8 @@ impl Observer {
         publication: &Publication,
         history: &mut ObserverHistory,
     ) {
-        let is_last = snapshot.is_gone();
+        let is_gone = snapshot.is_gone();
         let alive = snapshot.presence() == Presence::On;
-        let (status, reason) = (snapshot.status, snapshot.reason);
         let Identity {
             namespace,
             name,
@@ -458,40 +457,47 @@ impl Observer {
             event_type: publication.event_type,
             json,
         };
-        let receipt = match history.last_notification.receipt_of_equal(&notification) {
+        let repeated = history.last_notification.receipt_of_equal(&notification);
+        let receipt = match repeated {
             Some(receipt) => receipt,
             None => {
-                let json = match is_last {
-                    true => {
-                        domain.metadata.deletion_timestamp = Some(now());
-                        domain.to_json()
-                    }
+                self.log_notification(&domain, publication.event_type);
+                let json = match is_gone {
+                    true => with_deletion_timestamp(domain),
                     false => Ok(notification.json.clone()),
                 };
                 let json = match json {
                     Ok(json) => json,
                     Err(error) => return report_encoding(&error),
                 };
-                tracing::info!(
-                    event = publication.event_type.as_str(),
-                    status = %status,
-                    reason,
-                    request = self.last_request.load(Ordering::Relaxed),
-                    "domain {}",
-                    self.identity.domain
-                );
-                let receipt = self
+                let sent = self
                     .notifier
                     .domain_event(publication.event_type, alive, json);
-                let last = LastNotification::new(notification, receipt.clone());
-                history.last_notification = last;
-                receipt
+                history.last_notification = LastNotification::new(notification, sent.clone());
+                sent
             }
         };
         if alive && self.start_report.is_unreported() {
             self.start_report.observe(receipt);
         }
     }
+
+    fn log_notification(&self, domain: &DomainJson, event_type: EventType) {
+        tracing::info!(
+            event = event_type.as_str(),
+            status = %domain.status.status,
+            reason = domain.status.reason,
+            request = self.last_request.load(Ordering::Relaxed),
+            "domain {}",
+            self.identity.domain
+        );
+    }
+}
+
+/// virt-handler forgets a domain that has one.
+fn with_deletion_timestamp(mut domain: DomainJson) -> serde_json::Result<Vec<u8>> {
+    domain.metadata.deletion_timestamp = Some(now());
+    domain.to_json()
 }
 
 /// The answer of quick calls to libvirt, which notifications wait for.

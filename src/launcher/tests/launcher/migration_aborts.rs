@@ -7,7 +7,7 @@ use libvirt::{CloseReason, DomainState};
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::fake_libvirt_rig::DOMAIN;
+use crate::fake_libvirt_rig::{DOMAIN, Rig};
 use crate::migration_source_rig::{
     NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
@@ -62,9 +62,8 @@ async fn abort_that_libvirt_refuses_is_recorded_and_success_wins() {
     assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
 }
 
-/// QEMU deadlocks: libvirt accepts the abort, and its call does not return while the target waits for the guest.
-#[tokio::test(flavor = "multi_thread")]
-async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
+/// A migration under way, whose abort has no effect, and the target's domain that waits for its guest.
+async fn migrating_whose_abort_hangs() -> Rig {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         abort_hangs: true,
@@ -73,6 +72,13 @@ async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
     rig.target.begin_incoming(INCOMING).unwrap();
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
+    rig
+}
+
+/// QEMU deadlocks: libvirt accepts the abort, and its call does not return while the target waits for the guest.
+#[tokio::test(flavor = "multi_thread")]
+async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
+    let rig = migrating_whose_abort_hangs().await;
     cancel(&rig).await;
     // An abort that goes on for less is none that hangs.
     tokio::time::sleep(Duration::from_secs(8)).await;
@@ -97,14 +103,7 @@ async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
 /// Nobody knows whether the target runs the guest: nothing is ended, and virt-handler may ask again.
 #[tokio::test(flavor = "multi_thread")]
 async fn abort_that_hangs_at_the_switch_is_told_as_failed_and_may_be_repeated() {
-    let rig = running().await;
-    rig.fake.set_migration(MigrationPlan {
-        abort_hangs: true,
-        ..NEVER_ENDING
-    });
-    rig.target.begin_incoming(INCOMING).unwrap();
-    assert!(migrate(&rig, "m1").await.success);
-    until_migrating(&rig).await;
+    let rig = migrating_whose_abort_hangs().await;
     rig.fake.stop_for_switch(DOMAIN);
     cancel(&rig).await;
     tokio::time::sleep(Duration::from_secs(8)).await;
@@ -125,14 +124,7 @@ async fn abort_that_hangs_at_the_switch_is_told_as_failed_and_may_be_repeated() 
 /// libvirt does not answer the abort either.
 #[tokio::test(flavor = "multi_thread")]
 async fn abort_without_an_answer_is_watched_as_one_that_hangs() {
-    let rig = running().await;
-    rig.fake.set_migration(MigrationPlan {
-        abort_hangs: true,
-        ..NEVER_ENDING
-    });
-    rig.target.begin_incoming(INCOMING).unwrap();
-    assert!(migrate(&rig, "m1").await.success);
-    until_migrating(&rig).await;
+    let rig = migrating_whose_abort_hangs().await;
     rig.fake.delay(Call::AbortJob, Duration::from_secs(35));
     cancel(&rig).await;
     tokio::time::sleep(Duration::from_secs(25)).await;
