@@ -109,6 +109,13 @@ fn no_members(manifest: &Path) -> anyhow::Error {
 fn with_member(text: &str, name: &str) -> Option<String> {
     let mut manifest = text.parse::<DocumentMut>().ok()?;
     let members = members(&mut manifest)?;
+    if members.is_empty() && trailing_text(members).contains('\n') {
+        let before = format!("{}    ", trailing_text(members));
+        members.push_formatted(Value::from(name).decorated(before, ""));
+        members.set_trailing_comma(true);
+        members.set_trailing("\n");
+        return Some(manifest.to_string());
+    }
     let prefix = members
         .get(0)
         .and_then(|first| first.decor().prefix()?.as_str());
@@ -123,6 +130,11 @@ fn with_member(text: &str, name: &str) -> Option<String> {
     }
     members.insert_formatted(0, Value::from(name).decorated(prefix, ""));
     Some(manifest.to_string())
+}
+
+/// What stands before the closing bracket.
+fn trailing_text(members: &Array) -> &str {
+    members.trailing().as_str().unwrap_or_default()
 }
 
 fn members(manifest: &mut DocumentMut) -> Option<&mut Array> {
@@ -186,6 +198,8 @@ mod tests {
             ("['a']", "[\"b\", 'a']"),
             ("[ \"a\", \"c\" ] # two", "[\"b\", \"a\", \"c\" ] # two"),
             ("[]", "[\"b\"]"),
+            ("[\n]", "[\n    \"b\",\n]"),
+            ("[\n    # none yet\n]", "[\n    # none yet\n    \"b\",\n]"),
             ("[ # ours\n    'a'\n]", "[ # ours\n    \"b\",\n    'a'\n]"),
             ("['a',\n    'c']", "[\"b\", 'a',\n    'c']"),
         ] {
