@@ -46,6 +46,8 @@ pub struct Pod {
     child: Option<Child>,
     init: Option<Pid>,
     is_log_suppressed: bool,
+    /// Where KubeVirt's own launcher and monitor are, if the pod runs those.
+    stock_launcher: Option<PathBuf>,
     /// Who makes the namespaces, if not the user of this process.
     creator: Option<u32>,
     _permit: PodPermit,
@@ -78,6 +80,7 @@ impl Pod {
             child: None,
             init: None,
             is_log_suppressed: false,
+            stock_launcher: None,
             creator: None,
             _permit: permit,
         };
@@ -223,6 +226,14 @@ impl Pod {
         Ok(fs::write(self.directory.path().join("no-userfaultfd"), "")?)
     }
 
+    /// The pod runs KubeVirt's own `virt-launcher` and `virt-launcher-monitor`, which are in `directory`. Before the launcher
+    /// starts.
+    pub fn use_stock_launcher(&mut self, directory: &Path) -> Result<()> {
+        self.stock_launcher = Some(directory.to_owned());
+        let script = self.directory.path().join("stock_image.sh");
+        Ok(fs::write(script, include_str!("stock_image.sh"))?)
+    }
+
     /// Does not print the pod's log when it is dropped.
     pub fn suppress_log(&mut self) {
         self.is_log_suppressed = true;
@@ -305,7 +316,11 @@ impl Pod {
     pub fn start_with(&mut self, arguments: &[&str]) -> Result<()> {
         let bin = self.directory.path().join("bin");
         for name in ["virt-launcher", "virt-launcher-monitor"] {
-            install_program(&binary(name)?, &bin.join(name))?;
+            let program = match &self.stock_launcher {
+                Some(directory) => directory.join(name),
+                None => binary(name)?,
+            };
+            install_program(&program, &bin.join(name))?;
         }
         self.run(&bin.join("virt-launcher-monitor"), arguments)
     }

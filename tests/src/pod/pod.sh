@@ -39,6 +39,7 @@ over var-log-libvirt /var/log/libvirt
 over var-cache-libvirt /var/cache/libvirt
 over run /run
 ip link set lo up
+[ ! -e "$pod/stock_image.sh" ] || sh -eu "$pod/stock_image.sh" "$pod"
 # What virt-handler does to a pod's network.
 [ ! -e "$pod/network.sh" ] || sh -eu "$pod/network.sh" "$pod"
 

@@ -11,21 +11,21 @@ use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
+use crate::launcher_program::LauncherProgram;
 use crate::median;
 
 const ROUNDS: usize = 9;
 const QEMU: u32 = 107;
 
 /// The median in milliseconds, of a disk on the SCSI bus that is plugged and unplugged, in a VM of its own.
-pub(crate) async fn measure() -> Result<f64> {
+pub(crate) async fn measure(program: &LauncherProgram) -> Result<f64> {
     let plain = Vmi::new("attach", LauncherUser::Nonroot)
         .empty_disk("empty", "16Mi")
         .edit(|vmi| {
             vmi["status"]["volumeStatus"] = json!([{ "name": "empty", "target": "vda" }]);
         });
     let with_disk = with_disk(&plain);
-    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &plain).await?;
-    fixture.pod.suppress_log();
+    let fixture = program.pod()?.start(&plain, &[]).await?;
     fixture.boot_without_controller(&plain).await?;
     fixture.wait_for_agent(&plain).await?;
     let image = fixture.pod.path("/var/run/kubevirt/hotplug-disks/hot.img");

@@ -2,12 +2,14 @@
 //! `make measure` (`scripts/measure serve`: only the latter).
 //!
 //! Prints a table beside the reference's figures and asserts nothing, since absolute figures depend on the machine.
-//! Everything is measured in one run, so that the ratio to an idle `virsh` is comparable between machines.
+//! Everything is measured in one run, so that the ratio to an idle `virsh` is comparable between machines. With
+//! `STOCK_LAUNCHER=DIRECTORY`, the calls of a running VM are made to KubeVirt's own launcher in that directory, too.
 #![allow(clippy::print_stdout)]
 
 mod disk_attach;
 mod idle_cost;
 mod launcher_cycle;
+mod launcher_program;
 mod migrations;
 mod process_memory;
 mod raw_client;
@@ -17,6 +19,7 @@ mod served_hook;
 use anyhow::Result;
 
 use crate::launcher_cycle::LauncherCycle;
+use crate::launcher_program::LauncherProgram;
 
 /// How often a launcher is started.
 const ROUNDS: usize = 7;
@@ -26,7 +29,7 @@ struct Row {
     what: &'static str,
     ours: String,
     goal: &'static str,
-    reference: &'static str,
+    reference: String,
 }
 
 // One thread, so that waking this program's own threads is not part of the measured calls.
@@ -74,17 +77,35 @@ async fn print_migrations() -> Result<()> {
 }
 
 async fn print_commands() -> Result<()> {
+    let stock = LauncherProgram::stock()?;
     let virsh = process_memory::idle_virsh()?;
-    let running = running_vm_calls::measure().await?;
-    let attach = disk_attach::measure().await?;
-    print_table(
-        &format!(
-            "a launcher whose VM runs with an agent, bare HTTP/2 client, p50 (load {})",
-            load()?
-        ),
-        &running_rows(&running, attach, &virsh),
-    );
+    let ours = RunningVm::measure(&LauncherProgram::Ours).await?;
+    let title = "a launcher whose VM runs with an agent, bare HTTP/2 client, p50";
+    let mut rows = running_rows(&ours, &virsh);
+    if let Some(stock) = stock {
+        let stock = RunningVm::measure(&stock).await?;
+        for (row, stock) in rows.iter_mut().zip(running_rows(&stock, &virsh)) {
+            row.reference = format!("{}, measured here", stock.ours);
+        }
+    }
+    print_table(&format!("{title} (load {})", load()?), &rows);
     Ok(())
+}
+
+/// What is measured while a VM runs.
+struct RunningVm {
+    calls: running_vm_calls::CallTimes,
+    /// Milliseconds from the request to the notification of the disk.
+    attach: f64,
+}
+
+impl RunningVm {
+    async fn measure(program: &LauncherProgram) -> Result<RunningVm> {
+        Ok(RunningVm {
+            calls: running_vm_calls::measure(program).await?,
+            attach: disk_attach::measure(program).await?,
+        })
+    }
 }
 
 /// The machine's load averages, which explain a slow run.
@@ -101,58 +122,60 @@ fn rows(rounds: &[LauncherCycle], virsh: &process_memory::Memory) -> Vec<Row> {
             what: "exec -> ready socket, one hook, nothing cached",
             ours: format!("{:.0} ms", of(|round| round.ready)),
             goal: "<= 400 ms",
-            reference: "857 ms (sidecar already running)",
+            reference: "857 ms (sidecar already running)".to_owned(),
         },
         Row {
             what: "launcher idle, one hook: RSS",
             ours: format!("{rss:.1} MB = {:.2} x idle virsh", rss / virsh.rss),
             goal: "<= 1.6 x",
-            reference: "60 MB + 18 MB a sidecar",
+            reference: "60 MB + 18 MB a sidecar".to_owned(),
         },
         Row {
             what: "launcher idle, one hook: anonymous memory",
             ours: format!("{:.1} MB", of(|round| round.launcher.anonymous)),
             goal: "<= 8 MB",
-            reference: "10 MB",
+            reference: "10 MB".to_owned(),
         },
         Row {
             what: "monitor: RSS",
             ours: format!("{:.1} MB", of(|round| round.monitor.rss)),
             goal: "<= 3 MB",
-            reference: "8 MB",
+            reference: "8 MB".to_owned(),
         },
         Row {
             what: "Ping p50",
             ours: format!("{:.0} us", of(|round| round.ping)),
             goal: "<= 124 us",
-            reference: "124 us",
+            reference: "124 us".to_owned(),
         },
         Row {
             what: "launcher's exit -> monitor's exit",
             ours: format!("{:.1} ms", of(|round| round.monitor_exit)),
             goal: "<= 100 ms",
-            reference: "7800 ms",
+            reference: "7800 ms".to_owned(),
         },
     ]
 }
 
 fn running_rows(
-    running: &running_vm_calls::CallTimes,
-    attach: f64,
+    RunningVm {
+        calls: running,
+        attach,
+    }: &RunningVm,
     virsh: &process_memory::Memory,
 ) -> Vec<Row> {
     let rss = running.idle.memory.rss;
-    let milliseconds = |what, milliseconds: f64, goal, reference| Row {
+    let milliseconds = |what, milliseconds: f64, goal, reference: &str| Row {
         what,
         ours: format!("{milliseconds:.1} ms"),
         goal,
-        reference,
+        reference: reference.to_owned(),
     };
-    let row = |what, microseconds: f64, goal, reference| Row {
+    let row = |what, microseconds: f64, goal, reference: &str| Row {
         what,
         ours: format!("{microseconds:.0} us"),
         goal,
-        reference,
+        reference: reference.to_owned(),
     };
     vec![
         row("Ping", running.ping, "<= 90 us", "92 us"),
@@ -174,7 +197,7 @@ fn running_rows(
         ),
         milliseconds(
             "attach of a disk: request -> notification",
-            attach,
+            *attach,
             "<= 32 ms",
             "32 ms, and again at 36 ms",
         ),
@@ -182,7 +205,7 @@ fn running_rows(
             what: "launcher, VM running, agent polled: RSS",
             ours: format!("{rss:.1} MB = {:.2} x idle virsh", rss / virsh.rss),
             goal: "<= 1.7 x",
-            reference: "68 MB",
+            reference: "68 MB".to_owned(),
         },
         milliseconds(
             "launcher, nobody asks: processor time in a minute",
@@ -194,11 +217,11 @@ fn running_rows(
 }
 
 fn migration_rows(measured: &migrations::Measured) -> Vec<Row> {
-    let row = |what, milliseconds: f64, goal, reference| Row {
+    let row = |what, milliseconds: f64, goal, reference: &str| Row {
         what,
         ours: format!("{milliseconds:.1} ms"),
         goal,
-        reference,
+        reference: reference.to_owned(),
     };
     let (idle, dirtying) = (measured.idle, measured.dirtying);
     vec![
@@ -243,11 +266,11 @@ fn migration_rows(measured: &migrations::Measured) -> Vec<Row> {
 }
 
 fn serve_rows(served: &served_hook::ServedHook) -> Vec<Row> {
-    let row = |what, ours, goal, reference| Row {
+    let row = |what, ours, goal, reference: &str| Row {
         what,
         ours,
         goal,
-        reference,
+        reference: reference.to_owned(),
     };
     vec![
         row(

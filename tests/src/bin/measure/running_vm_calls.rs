@@ -7,11 +7,11 @@ use std::os::unix::fs::chown;
 use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use serde_json::json;
-use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::idle_cost::{self, IdleCost};
+use crate::launcher_program::LauncherProgram;
 use crate::raw_client::RawClient;
 
 /// The number of calls per median.
@@ -35,10 +35,9 @@ pub(crate) struct CallTimes {
 }
 
 /// Boots a VM with a guest agent, measures, and ends it.
-pub(crate) async fn measure() -> Result<CallTimes> {
+pub(crate) async fn measure(program: &LauncherProgram) -> Result<CallTimes> {
     let vmi = Vmi::new("measured", LauncherUser::Nonroot);
-    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
-    fixture.pod.suppress_log();
+    let fixture = program.pod()?.start(&vmi, &[]).await?;
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     let mut client =
@@ -62,7 +61,7 @@ pub(crate) async fn measure() -> Result<CallTimes> {
     fixture.commands.kill(&vmi).await?.ok()?;
     drop(fixture);
     Ok(CallTimes {
-        large_sync: measure_large_sync().await?,
+        large_sync: measure_large_sync(program).await?,
         ..running
     })
 }
@@ -74,9 +73,9 @@ const INTERFACES: usize = 4;
 const QEMU: u32 = 107;
 
 /// A sync that changes nothing, of a running VM with many disks and interfaces.
-async fn measure_large_sync() -> Result<f64> {
+async fn measure_large_sync(program: &LauncherProgram) -> Result<f64> {
     let (vmi, links) = large_vmi();
-    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
+    let prepared = program.pod()?;
     prepared.pod.set_up_network(&links, "")?;
     for index in 0..CLAIMS {
         let directory = format!("/run/kubevirt-private/vmi-disks/claim{index}");
@@ -86,8 +85,7 @@ async fn measure_large_sync() -> Result<f64> {
         fs::File::create(&image)?.set_len(8 << 20)?;
         chown(&image, Some(QEMU), Some(QEMU))?;
     }
-    let mut fixture = prepared.start(&vmi, &[]).await?;
-    fixture.pod.suppress_log();
+    let fixture = prepared.start(&vmi, &[]).await?;
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     let socket = fixture.pod.share_dir().join("sockets/launcher-sock");

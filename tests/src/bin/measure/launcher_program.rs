@@ -1,0 +1,48 @@
+//! Whose launcher is measured.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+use tests::launcher_fixture::PreparedPod;
+use tests::pod::LauncherUser;
+
+/// The variable with the directory of KubeVirt's own `virt-launcher` and `virt-launcher-monitor`.
+const STOCK_LAUNCHER: &str = "STOCK_LAUNCHER";
+
+/// A launcher and its monitor.
+pub(crate) enum LauncherProgram {
+    /// Of this workspace.
+    Ours,
+    /// KubeVirt's own, in this directory.
+    Stock(PathBuf),
+}
+
+impl LauncherProgram {
+    /// KubeVirt's own, where somebody has it.
+    pub(crate) fn stock() -> Result<Option<LauncherProgram>> {
+        let Some(directory) = std::env::var_os(STOCK_LAUNCHER).filter(|text| !text.is_empty())
+        else {
+            return Ok(None);
+        };
+        let directory = PathBuf::from(directory);
+        for name in ["virt-launcher", "virt-launcher-monitor"] {
+            let path = directory.join(name);
+            ensure!(
+                path.is_file(),
+                "{STOCK_LAUNCHER}: {} is not there; it takes the directory of KubeVirt's own launcher",
+                path.display()
+            );
+        }
+        Ok(Some(LauncherProgram::Stock(directory)))
+    }
+
+    /// A pod for it, which does not print its log.
+    pub(crate) fn pod(&self) -> Result<PreparedPod> {
+        let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
+        prepared.pod.suppress_log();
+        if let LauncherProgram::Stock(directory) = self {
+            prepared.pod.use_stock_launcher(directory)?;
+        }
+        Ok(prepared)
+    }
+}
