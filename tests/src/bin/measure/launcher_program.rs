@@ -1,5 +1,6 @@
 //! Whose launcher is measured.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
@@ -44,5 +45,16 @@ impl LauncherProgram {
             prepared.pod.use_stock_launcher(directory)?;
         }
         Ok(prepared)
+    }
+}
+
+impl fmt::Display for LauncherProgram {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LauncherProgram::Ours => formatter.write_str("virt-launcher of this tree"),
+            LauncherProgram::Stock(directory) => {
+                write!(formatter, "virt-launcher in {}", directory.display())
+            }
+        }
     }
 }
