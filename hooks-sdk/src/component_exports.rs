@@ -9,7 +9,7 @@ use crate::{Description, Error, Hook, dispatch, host};
 pub use crate::bindings::{self as types, export_component};
 
 /// A hook with the name and version of its crate.
-pub trait Exported {
+pub trait ExportedHook {
     /// The hook.
     type Hook: Hook;
     /// The crate's name.
@@ -21,7 +21,7 @@ pub trait Exported {
 /// The component of a hook.
 pub struct Component<T>(PhantomData<T>);
 
-impl<T: Exported> Guest for Component<T> {
+impl<T: ExportedHook> Guest for Component<T> {
     fn describe() -> String {
         host::log_panics();
         let description = Description::new(T::NAME, T::VERSION, T::Hook::HOOK_POINTS);
@@ -49,13 +49,13 @@ impl<T: Exported> Guest for Component<T> {
     }
 }
 
-impl<T: Exported> attach_device::Guest for Component<T> {
+impl<T: ExportedHook> attach_device::Guest for Component<T> {
     fn on_attach_device(vmi: String, device_xml: String) -> Result<String, handler::Error> {
         told(|| dispatch::on_attach_device::<T::Hook>(vmi, device_xml))
     }
 }
 
-impl<T: Exported> migration_source::Guest for Component<T> {
+impl<T: ExportedHook> migration_source::Guest for Component<T> {
     fn pre_migration_source(
         vmi: String,
         parameters: Vec<(String, String)>,

@@ -64,7 +64,7 @@ macro_rules! export {
         const _: () = {
             struct Exported;
 
-            impl $crate::component_exports::Exported for Exported {
+            impl $crate::component_exports::ExportedHook for Exported {
                 type Hook = $hook;
                 const NAME: &'static str = env!("CARGO_PKG_NAME");
                 const VERSION: &'static str = env!("CARGO_PKG_VERSION");

@@ -182,7 +182,7 @@ fn tls_config(authority: &Authority) -> Result<ServerConfig> {
 struct Authority(TempDir);
 
 /// A key with its certificate, PEM.
-struct Issued {
+struct IssuedCertificate {
     key: String,
     certificate: String,
 }
@@ -206,7 +206,7 @@ impl Authority {
         Ok(fs::read_to_string(self.0.path().join("ca.crt"))?)
     }
 
-    fn issue(&self, name: &str) -> Result<Issued> {
+    fn issue(&self, name: &str) -> Result<IssuedCertificate> {
         let names = format!("subjectAltName=DNS:{name}");
         self.openssl(&[
             "-x509",
@@ -226,7 +226,7 @@ impl Authority {
             "basicConstraints=critical,CA:FALSE",
         ])?;
         let read = |file: &str| fs::read_to_string(self.0.path().join(file));
-        Ok(Issued {
+        Ok(IssuedCertificate {
             key: read("one.key")?,
             certificate: read("one.crt")?,
         })

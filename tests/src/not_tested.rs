@@ -9,7 +9,7 @@ use crate::binaries::prebuilt;
 /// What a test needs and this machine lacks.
 #[derive(Clone, Copy, Debug)]
 pub enum Missing {
-    /// Something that `scripts/setup` installs.
+    /// A program that `scripts/setup` installs.
     Installable(&'static str),
     /// A device of the machine, or a feature of its kernel.
     OfMachine(&'static str),

@@ -25,7 +25,7 @@ fn annotated(name: &str, value: &str) -> String {
 }
 
 #[hooks_sdk_testing::test(Identity)]
-fn the_guest_is_told_who_it_is_and_keeps_its_own_data(hook: Hook) {
+fn identity_is_added_and_user_data_is_kept(hook: Hook) {
     let documents = [
         ("user-data", BEFORE),
         ("network-data", "version: 2\n"),

@@ -58,7 +58,7 @@ fn without_annotations_nothing_changes(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(DiskTuning)]
-fn what_makes_no_sense_is_refused_in_words_for_the_owner(hook: Hook) {
+fn invalid_annotations_are_vetoed_with_the_accepted_values(hook: Hook) {
     let run = |name, value| hook.on_define_domain(&vmi(&[(name, value)]), DOMAIN);
     assert_eq!(
         run("queues", "0").veto(),

@@ -15,7 +15,7 @@ fn a_vm_with_a_team_may_start(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(RequiredLabel)]
-fn one_without_may_not_and_its_owner_is_told_what_to_do(hook: Hook) {
+fn vm_without_the_label_is_vetoed_with_the_way_out(hook: Hook) {
     for without in [vmi("other", "x"), vmi("team", "")] {
         assert_eq!(
             hook.pre_start(&without).veto(),

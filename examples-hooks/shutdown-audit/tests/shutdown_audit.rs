@@ -22,7 +22,7 @@ fn the_end_is_logged_with_the_name(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(ShutdownAudit)]
-fn where_nothing_is_known_it_says_that_much(hook: Hook) {
+fn unknown_facts_are_logged_as_empty(hook: Hook) {
     let ran = hook.shutdown();
     assert!(ran.logged("audit: vm=/ uid= event=ended"), "{:?}", ran.log);
     ran.ok();

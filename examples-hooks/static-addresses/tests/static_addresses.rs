@@ -63,7 +63,7 @@ fn a_network_without_addresses_is_left_alone(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(StaticAddresses)]
-fn what_is_missing_fails_the_start_by_name(hook: Hook) {
+fn missing_network_facts_fail_the_hook_by_name(hook: Hook) {
     let hook = hook.with_network_status(&status(r#"{"name": "infra/lab", "ips": ["192.0.2.10"]}"#));
     let failure = |vmi: &str, before: &str| {
         let documents = [("network-data", before)];

@@ -13,15 +13,15 @@ use crate::parse_dotted_path::Step;
 
 /// Why and where a text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed {
+pub(super) struct JsonSyntaxError {
     expected: &'static str,
     line: usize,
     column: usize,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for JsonSyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Malformed {
+        let JsonSyntaxError {
             expected,
             line,
             column,
@@ -31,7 +31,10 @@ impl fmt::Display for Malformed {
 }
 
 /// The JSON text of the value that the steps lead to. No step may be a [`Step::Where`].
-pub(super) fn find<'j>(json: &'j str, steps: &[Step<'_>]) -> Result<Option<&'j str>, Malformed> {
+pub(super) fn find<'j>(
+    json: &'j str,
+    steps: &[Step<'_>],
+) -> Result<Option<&'j str>, JsonSyntaxError> {
     let mut scan = Scan::new(json);
     for step in steps {
         if !scan.enter(step)? {
@@ -45,7 +48,7 @@ pub(super) fn find<'j>(json: &'j str, steps: &[Step<'_>]) -> Result<Option<&'j s
 pub(super) type Member<'j> = (Cow<'j, str>, &'j str);
 
 /// The members of an object, or the items of a list without names; nothing for other values.
-pub(super) fn inside(json: &str) -> Result<Vec<Member<'_>>, Malformed> {
+pub(super) fn inside(json: &str) -> Result<Vec<Member<'_>>, JsonSyntaxError> {
     let mut scan = Scan::new(json);
     let mut found = Vec::new();
     let Some(open @ (b'{' | b'[')) = scan.peek() else {
@@ -59,13 +62,13 @@ pub(super) fn inside(json: &str) -> Result<Vec<Member<'_>>, Malformed> {
             _ => Cow::Borrowed(""),
         };
         found.push((name, scan.value()?));
-        more = scan.goes_on(close)?;
+        more = scan.has_next(close)?;
     }
     Ok(found)
 }
 
 /// The text of a JSON string, unescaped.
-pub(super) fn text(json: &str) -> Result<Cow<'_, str>, Malformed> {
+pub(super) fn text(json: &str) -> Result<Cow<'_, str>, JsonSyntaxError> {
     Scan::new(json).string()
 }
 
@@ -90,7 +93,7 @@ impl<'j> Scan<'j> {
     }
 
     /// Moves from the start of a value to the start of the one that the step leads to.
-    fn enter(&mut self, step: &Step<'_>) -> Result<bool, Malformed> {
+    fn enter(&mut self, step: &Step<'_>) -> Result<bool, JsonSyntaxError> {
         match (self.peek(), step) {
             (Some(b'{'), Step::Member(wanted)) => {
                 let mut more = self.open(b'}');
@@ -99,7 +102,7 @@ impl<'j> Scan<'j> {
                         return Ok(true);
                     }
                     self.value()?;
-                    more = self.goes_on(b'}')?;
+                    more = self.has_next(b'}')?;
                 }
             }
             (Some(b'['), Step::Item(wanted)) => {
@@ -109,7 +112,7 @@ impl<'j> Scan<'j> {
                         return Ok(more);
                     }
                     self.value()?;
-                    more = self.goes_on(b']')?;
+                    more = self.has_next(b']')?;
                 }
             }
             // Another kind of value, or the end.
@@ -127,7 +130,7 @@ impl<'j> Scan<'j> {
     }
 
     /// Skips a comma, or stops at the closing bracket.
-    fn goes_on(&mut self, close: u8) -> Result<bool, Malformed> {
+    fn has_next(&mut self, close: u8) -> Result<bool, JsonSyntaxError> {
         match self.peek() {
             Some(b',') => {
                 self.at += 1;
@@ -139,7 +142,7 @@ impl<'j> Scan<'j> {
     }
 
     /// A member's name and the colon after it.
-    fn name(&mut self) -> Result<Cow<'j, str>, Malformed> {
+    fn name(&mut self) -> Result<Cow<'j, str>, JsonSyntaxError> {
         self.peek();
         let name = self.string()?;
         if self.peek() != Some(b':') {
@@ -150,7 +153,7 @@ impl<'j> Scan<'j> {
     }
 
     /// Returns the text of the value and skips it.
-    fn value(&mut self) -> Result<&'j str, Malformed> {
+    fn value(&mut self) -> Result<&'j str, JsonSyntaxError> {
         let first = self.peek();
         let start = self.at;
         match first {
@@ -163,7 +166,7 @@ impl<'j> Scan<'j> {
         Ok(&self.json[start..self.at])
     }
 
-    fn word(&mut self) -> Result<(), Malformed> {
+    fn word(&mut self) -> Result<(), JsonSyntaxError> {
         let rest = &self.json.as_bytes()[self.at..];
         let is_part =
             |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
@@ -176,7 +179,7 @@ impl<'j> Scan<'j> {
     }
 
     /// Skips brackets with their content.
-    fn bracketed(&mut self) -> Result<(), Malformed> {
+    fn bracketed(&mut self) -> Result<(), JsonSyntaxError> {
         let mut depth = 0_usize;
         while let Some(byte) = self.json.as_bytes().get(self.at) {
             match byte {
@@ -197,7 +200,7 @@ impl<'j> Scan<'j> {
     }
 
     /// Skips a string and returns the text between its quotes.
-    fn quoted(&mut self) -> Result<&'j str, Malformed> {
+    fn quoted(&mut self) -> Result<&'j str, JsonSyntaxError> {
         if self.json.as_bytes().get(self.at) != Some(&b'"') {
             return Err(self.expected("a text"));
         }
@@ -217,7 +220,7 @@ impl<'j> Scan<'j> {
         Err(self.expected("a closing quote"))
     }
 
-    fn string(&mut self) -> Result<Cow<'j, str>, Malformed> {
+    fn string(&mut self) -> Result<Cow<'j, str>, JsonSyntaxError> {
         let start = self.at;
         let inside = self.quoted()?;
         if !inside.contains('\\') {
@@ -232,10 +235,10 @@ impl<'j> Scan<'j> {
         }
     }
 
-    fn expected(&self, expected: &'static str) -> Malformed {
+    fn expected(&self, expected: &'static str) -> JsonSyntaxError {
         let before = &self.json[..self.at.min(self.json.len())];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        Malformed {
+        JsonSyntaxError {
             expected,
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,

@@ -93,7 +93,7 @@ impl Vmi {
         let _ = self.parse_error.set(VmiError(what));
     }
 
-    fn readable<T>(&self, read: Result<T, json_scan::Malformed>) -> Option<T> {
+    fn readable<T>(&self, read: Result<T, json_scan::JsonSyntaxError>) -> Option<T> {
         read.map_err(|error| self.note(error.to_string())).ok()
     }
 

@@ -83,7 +83,7 @@ impl<T: fmt::Debug> CallResult<T> {
     pub fn ok(self) -> T {
         match self.result {
             Ok(value) => value,
-            Err(refusal) => panic!("the hook gave nothing: {refusal}{}", told(&self.log)),
+            Err(refusal) => panic!("the hook gave nothing: {refusal}{}", log_as_text(&self.log)),
         }
     }
 
@@ -120,13 +120,13 @@ impl<T: fmt::Debug> CallResult<T> {
 
 fn instead<T: fmt::Debug>(result: &Result<T, Refusal>, log: &[LogLine]) -> String {
     match result {
-        Ok(value) => format!(", it gave {value:?}{}", told(log)),
-        Err(refusal) => format!(": {refusal}{}", told(log)),
+        Ok(value) => format!(", it gave {value:?}{}", log_as_text(log)),
+        Err(refusal) => format!(": {refusal}{}", log_as_text(log)),
     }
 }
 
 /// The log, for the end of a message.
-fn told(log: &[LogLine]) -> String {
+fn log_as_text(log: &[LogLine]) -> String {
     if log.is_empty() {
         return String::new();
     }

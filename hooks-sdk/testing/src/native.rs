@@ -55,7 +55,7 @@ pub(crate) fn call(
     call: &Call<'_>,
 ) -> CallResult<Answer> {
     host::reset();
-    tell(name, context, call);
+    print_call(name, context, call);
     for (key, value) in &pod.annotations {
         host::set_pod_annotation(key, value);
     }
@@ -81,7 +81,7 @@ pub(crate) fn call(
     }
 }
 
-fn tell(name: &str, context: &CallContext, call: &Call<'_>) {
+fn print_call(name: &str, context: &CallContext, call: &Call<'_>) {
     let invocation = &context.invocation;
     for (key, value) in [
         ("reason", invocation.reason.name()),

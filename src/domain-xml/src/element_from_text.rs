@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_literal_says_is_kept() {
+    fn parsed_literal_keeps_its_content() {
         for xml in [
             "<a/>",
             "<a b='1' c='&lt;&amp;'/>",

@@ -8,10 +8,10 @@ use crate::{Element, name};
 
 /// The namespaces in scope at a place; empty outside of a document.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct NamespaceScope(Option<Arc<Declared>>);
+pub(crate) struct NamespaceScope(Option<Arc<ScopeLevel>>);
 
 #[derive(Debug)]
-struct Declared {
+struct ScopeLevel {
     around: NamespaceScope,
     /// The canonical prefix of each declared prefix's namespace; `None` for an unknown namespace.
     bound: Vec<(Box<str>, Option<&'static str>)>,
@@ -53,7 +53,7 @@ impl NamespaceScope {
             return self;
         }
         let around = self;
-        NamespaceScope(Some(Arc::new(Declared { around, bound })))
+        NamespaceScope(Some(Arc::new(ScopeLevel { around, bound })))
     }
 
     fn is_empty(&self) -> bool {
@@ -81,7 +81,7 @@ impl NamespaceScope {
 }
 
 /// Drops deep scopes without recursion.
-impl Drop for Declared {
+impl Drop for ScopeLevel {
     fn drop(&mut self) {
         let mut around = self.around.0.take();
         while let Some(mut declared) = around.and_then(Arc::into_inner) {
@@ -134,7 +134,7 @@ fn rename(element: &mut Element, scope: &NamespaceScope) -> Option<&'static str>
         "" => local.to_owned(),
         prefix => format!("{prefix}:{local}"),
     };
-    // Where no prefix means it and its own means something else, it says itself what it means.
+    // If no prefix is bound to the namespace and its canonical prefix is bound to another one, the element declares it.
     let declares = own.is_none() && (namespace.is_empty() || scope.binding(namespace).is_some());
     element.rename(&name);
     if declares {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 /// Steps between two looks at the clock.
 const STEPS_PER_CHECK: u64 = 4096;
 
-/// As many bytes of text are read in a step.
+/// The bytes of text that one step pays for.
 const BYTES_PER_STEP: u64 = 16;
 
 /// The work that an operation on hostile documents may do, in steps and in time. One step is about one element,
@@ -30,7 +30,7 @@ pub enum Exhausted {
 }
 
 impl<'a> Budget<'a> {
-    /// As many steps as it takes, for trusted documents.
+    /// An unlimited number of steps, for trusted documents.
     #[must_use]
     pub fn unlimited() -> Self {
         Self::of_steps(u64::MAX)

@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_added_has_its_names_at_once(xml in document(), element in made(), more in name(), depth in 0_usize..5) {
+    fn added_elements_resolve_their_names_at_once(xml in document(), element in made(), more in name(), depth in 0_usize..5) {
         let mut document = Document::parse(&xml).unwrap();
         let added = nth(document.root_mut(), depth).append(element);
         added.append(Element::new(more));
@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_moved_to_another_document_stays_what_it_is(from in document(), to in document(), name in name()) {
+    fn moved_elements_keep_their_namespace(from in document(), to in document(), name in name()) {
         let mut from = Document::parse(&from).unwrap();
         let added = from.root_mut().append(Element::new(name));
         let known = (added.name() != added.canonical_name()).then(|| added.canonical_name().to_owned());

@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_ensured_is_found(steps in prop::collection::vec(step(), 1..5), root in tree()) {
+    fn ensured_paths_are_found(steps in prop::collection::vec(step(), 1..5), root in tree()) {
         let path = written(&steps);
         let mut document = Document::new(root);
         if document.ensure(&path).is_ok() {
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_removed_is_gone(steps in prop::collection::vec(step(), 1..5), root in tree()) {
+    fn removed_paths_are_not_found(steps in prop::collection::vec(step(), 1..5), root in tree()) {
         let path = written(&steps);
         let mut document = Document::new(root);
         let count = document.find_all("**").unwrap().len();

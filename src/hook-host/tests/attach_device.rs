@@ -123,7 +123,7 @@ async fn the_identity_of_the_device_is_not_a_hooks_to_change() {
 }
 
 #[tokio::test]
-async fn a_veto_is_told_and_an_ignored_one_leaves_the_device_as_it_is() {
+async fn veto_is_reported_and_ignored_veto_keeps_the_device_unchanged() {
     let module = guest(DESCRIPTION, VETO);
     let (_place, strict) = chain(&module, "{}").await;
     let error = attach(&strict, DISK).await.unwrap_err().to_string();

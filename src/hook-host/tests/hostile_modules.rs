@@ -173,7 +173,7 @@ async fn gives_back_a_gigabyte() {
         harm(&misbehaving_hook().await, "huge").await,
         "more than 2 times 4194304 bytes at once",
     );
-    // What it has not, it can only claim.
+    // The module claims memory that it does not have.
     let claims = HandwrittenGuest {
         define: "(local.set $length (i32.const 0x40000000))",
         ..HandwrittenGuest::default()

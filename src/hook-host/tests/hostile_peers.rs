@@ -1,4 +1,4 @@
-//! Sockets behind which nobody speaks gRPC as it should be: peers that never answer, drip, flood or lie.
+//! Peers that violate gRPC: they never answer, send byte by byte, flood, or send invalid frames.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;

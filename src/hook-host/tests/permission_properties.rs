@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_hint_offers_gets_past_the_refusal((before, after) in hooked()) {
+    fn hinted_pattern_permits_the_refused_change((before, after) in hooked()) {
         for change in diff(&before, &after) {
             let mut patterns = Vec::new();
             let mut places = Vec::new();

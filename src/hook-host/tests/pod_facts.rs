@@ -177,7 +177,7 @@ async fn a_hook_that_loops_after_a_wait_still_ends() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_seen_is_said_by_name() {
+async fn unreadable_pod_facts_are_listed_by_name() {
     let setup = PodSetup::new(ASK_AND_FAIL);
     let chain = setup.chain(GRANTED).await;
     let unseen = chain.unseen_facts();

@@ -129,7 +129,7 @@ async fn the_policy_refuses_a_module_that_declares_more() {
 }
 
 #[tokio::test]
-async fn unknown_parameters_and_vetoes_are_told() {
+async fn unknown_parameters_and_vetoes_are_reported() {
     let (_place, unknown) = chain(&guest(DESCRIPTION, "speed", false), "{digests: Any}\n").await;
     let error = migrate(&unknown).await.unwrap_err();
     assert!(

@@ -14,17 +14,17 @@ use hook_host::wasm::LoadOptions;
 use hook_host::{Chain, CloudInitDocuments, CollectConfig, collect};
 use serde_json::json;
 
-struct Recorded {
+struct RecordedChain {
     dirs: HookDirs,
     chain: Chain,
 }
 
-async fn recorded(yaml: &str, secrets: bool) -> Recorded {
+async fn recorded(yaml: &str, secrets: bool) -> RecordedChain {
     let dirs = HookDirs::new();
     dirs.put("odd", "hook.yaml", yaml.as_bytes());
     dirs.put_hook("odd");
     let chain = recording(&dirs, secrets).await;
-    Recorded { dirs, chain }
+    RecordedChain { dirs, chain }
 }
 
 async fn recording(dirs: &HookDirs, secrets: bool) -> Chain {
@@ -60,7 +60,7 @@ async fn again(record: &Record) -> ReplayResult {
 
 #[tokio::test]
 async fn a_replay_sees_the_recorded_random_numbers_and_time() {
-    let Recorded { dirs, chain } = recorded("config: {manufacturer: ACME}\n", false).await;
+    let RecordedChain { dirs, chain } = recorded("config: {manufacturer: ACME}\n", false).await;
     for word in ["random", "config", "facts", "title", "log", "keep"] {
         chain
             .on_define_domain(&invocation(), word, XML.into())
@@ -87,7 +87,7 @@ async fn a_replay_sees_the_recorded_random_numbers_and_time() {
 #[tokio::test]
 async fn recorded_failures_are_reproduced() {
     let yaml = "allow: {paths: [/domain/description]}\ndeadline: 150ms\n";
-    let Recorded { dirs, chain } = recorded(yaml, false).await;
+    let RecordedChain { dirs, chain } = recorded(yaml, false).await;
     for (word, outcome) in [
         ("veto", "veto"),
         ("panic", "trap"),
@@ -117,7 +117,7 @@ async fn recorded_failures_are_reproduced() {
 
 #[tokio::test]
 async fn another_modules_differences_are_reported() {
-    let Recorded { dirs, chain } = recorded("{}", false).await;
+    let RecordedChain { dirs, chain } = recorded("{}", false).await;
     chain
         .on_define_domain(&invocation(), "title", XML.into())
         .await
@@ -199,7 +199,7 @@ async fn secrets_are_recorded_only_on_request() {
                 .into(),
     };
     for secrets in [false, true] {
-        let Recorded { dirs, chain } = recorded("{}", secrets).await;
+        let RecordedChain { dirs, chain } = recorded("{}", secrets).await;
         chain.pre_start(&invocation(), VMI).await.unwrap();
         chain
             .pre_cloud_init_iso(&invocation(), VMI, documents())
@@ -234,7 +234,7 @@ fn genuine_layer() -> serde_json::Value {
 /// Whoever wrote the record: it cannot take more of the machine than a hook.yaml could.
 #[tokio::test]
 async fn hostile_records_are_refused() {
-    let Recorded { dirs, chain } = recorded("{}", false).await;
+    let RecordedChain { dirs, chain } = recorded("{}", false).await;
     chain.pre_start(&invocation(), "{}").await.unwrap();
     let text = std::fs::read_to_string(&files(&dirs)[0]).unwrap();
     // The module is compiled once.
@@ -308,7 +308,7 @@ async fn invalid_records_are_refused() {
             "{text}"
         );
     }
-    let Recorded { dirs, chain } = recorded("{}", false).await;
+    let RecordedChain { dirs, chain } = recorded("{}", false).await;
     chain.pre_start(&invocation(), "{}").await.unwrap();
     let mut record = last(&dirs);
     record.hook_point = "Never".into();

@@ -48,7 +48,7 @@ fn what_is_no_module_is_refused() {
 }
 
 #[test]
-fn a_text_is_told_by_its_start() {
+fn refused_text_is_quoted_by_its_first_bytes() {
     let told = |bytes: &[u8]| wrap(bytes).unwrap_err().to_string();
     assert!(told(b"#!/bin/sh\n").ends_with(": it starts with \"#!/bin/s\""));
     assert!(told(b"").ends_with(": it is empty"));

@@ -17,7 +17,7 @@ fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
 }
 
 /// A digest that a layout's JSON names.
-fn named(layout: &Path, digest: &str) -> Result<Digest, ImageError> {
+fn parse_digest(layout: &Path, digest: &str) -> Result<Digest, ImageError> {
     digest.parse().map_err(|reason| ImageError::BaseImage {
         path: layout.to_owned(),
         reason,
@@ -53,7 +53,7 @@ pub(crate) fn write_json(
 
 /// Copies a blob and checks its digest.
 pub(crate) fn copy(from: &Path, to: &Path, digest: &str) -> Result<(), ImageError> {
-    let digest = named(from, digest)?;
+    let digest = parse_digest(from, digest)?;
     let (source, target) = (blob_path(from, &digest), blob_path(to, &digest));
     let mut reader = fs::File::open(&source).map_err(ImageError::io(&source))?;
     let mut writer = fs::File::create(&target).map_err(ImageError::io(&target))?;
@@ -79,7 +79,7 @@ pub(crate) fn read_json(layout: &Path, digest: &str) -> Result<serde_json::Value
 
 /// Reads a blob of at most `limit` bytes and checks its digest.
 pub(crate) fn read(layout: &Path, digest: &str, limit: u64) -> Result<Vec<u8>, ImageError> {
-    let digest = named(layout, digest)?;
+    let digest = parse_digest(layout, digest)?;
     let content = read_limited(&blob_path(layout, &digest), limit)?;
     has_digest(layout, digest, sha256(&content))?;
     Ok(content)

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// libvirt's functions that carry migrations out have names that begin so.
+/// Prefix of the functions of libvirt that run migrations.
 const FUNCTIONS: &str = "qemuMigration";
 /// The log arrives through a pipe, independently of the call's answer.
 const LATE: Duration = Duration::from_millis(500);
@@ -37,7 +37,7 @@ impl MigrationErrorLog {
         self.0.send_replace(None);
     }
 
-    /// The first error of the migration, also one that is still on its way.
+    /// The first error of the migration. Waits for one that has not arrived from the log yet.
     pub(crate) async fn first_error(&self) -> Option<String> {
         let mut first = self.0.subscribe();
         let logged = tokio::time::timeout(LATE, first.wait_for(Option::is_some));

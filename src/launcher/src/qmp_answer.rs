@@ -1,4 +1,4 @@
-//! Answers of QEMU's monitor. QEMU may have been taken over by its guest, so that an answer has a limit.
+//! Answers of QEMU's monitor. They have a size limit, because a guest may control QEMU.
 
 use hook_host::printable;
 use serde::de::{DeserializeOwned, Error as _};
@@ -9,7 +9,7 @@ const LARGEST: usize = 16 << 20;
 /// The most bytes of QEMU's reason.
 const MAX_REFUSAL: usize = 768;
 
-/// An answer of no use.
+/// Why an answer has no value.
 #[derive(Debug, thiserror::Error)]
 pub enum QmpError {
     /// QEMU refuses the command.
@@ -38,7 +38,7 @@ struct Refusal {
     desc: String,
 }
 
-/// A member that is there has a value, also if that is `null`.
+/// Distinguishes a member that is `null` from a missing one.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn value_refusal_and_nonsense_are_told_apart() {
+    fn answer_refusal_and_invalid_json_are_distinguished() {
         let names: Vec<String> = parse(r#"{"return":["a"],"id":"libvirt-40"}"#).unwrap();
         assert_eq!(names, ["a"]);
         let refused = parse::<Vec<String>>(

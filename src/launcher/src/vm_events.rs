@@ -13,7 +13,7 @@ pub enum VmEvent {
     BackupEnded,
     /// The guest agent reported something new that notifications contain.
     GuestInfo,
-    /// virt-handler is to be told how the domain is now: the connection to libvirt is back and what happened meanwhile
+    /// The present state of the domain must be notified: the connection to libvirt is back and what happened meanwhile
     /// is not known, or the notification of the start was given up.
     Republish,
     /// The launcher is about to define the VM that has arrived by a migration anew: libvirt's event of it says nothing new.
@@ -33,6 +33,6 @@ pub enum VmEvent {
     GuestAsked,
     /// The launcher is about to end QEMU.
     Destroying,
-    /// The same, because the guest has migrated, which libvirt does not know.
+    /// The launcher is about to end QEMU because the guest has migrated, which libvirt does not know.
     Departing,
 }

@@ -18,11 +18,11 @@ pub struct Limits {
 pub struct Options {
     /// Deadline and size.
     pub limits: Limits,
-    /// Who asks; nobody in particular without.
+    /// Credentials; without them requests are anonymous.
     pub credentials: Option<Credentials>,
     /// Certificates (PEM) that sign the registry's.
     pub roots: Vec<u8>,
-    /// Without TLS: whoever is on the way can read and change everything.
+    /// Plain HTTP: everyone on the network path can read and change the traffic.
     pub plain_http: bool,
     /// Hosts of token services that are given the credentials, besides the registry's own host.
     pub token_hosts: Vec<String>,

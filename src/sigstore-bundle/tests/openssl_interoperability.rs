@@ -89,7 +89,7 @@ fn a_signature_of_openssl_is_verified() {
 }
 
 #[test]
-fn what_was_changed_is_refused() {
+fn changed_files_fail_verification() {
     let directory = p256();
     let key = SigningKey::from_pem(&text(directory.path(), "key")).unwrap();
     let bundle = Bundle::sign(MESSAGE, &key).unwrap();

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use embedded_files::Embedded;
+use embedded_files::EmbeddedFiles;
 
 /// The boundary between hooks and their hosts, from the workspace's root.
 const WIT: &str = "hooks-sdk/wit/v0.1/hooks.wit";
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let tree = own.ancestors().nth(2).ok_or("no tree around this crate")?;
 
-    let mut templates = Embedded::default();
+    let mut templates = EmbeddedFiles::default();
     templates.add_below(&own.join("templates"), Path::new(""))?;
     // In C and Go it is for reading: the bindings are made of it already, and `wrap` has it in the program.
     templates.add(&tree.join(WIT), "c/sdk/hooks.wit".into());

@@ -12,13 +12,13 @@ const LEFT_BEHIND: [&str; 2] = ["__pycache__", "target"];
 
 /// Files, with their paths in the project.
 #[derive(Debug, Default)]
-pub(crate) struct Embedded {
+pub(crate) struct EmbeddedFiles {
     files: Vec<(PathBuf, PathBuf)>,
     /// What this depends on.
     pub(crate) watched: Vec<PathBuf>,
 }
 
-impl Embedded {
+impl EmbeddedFiles {
     /// One file.
     pub(crate) fn add(&mut self, source: &Path, embedded_path: PathBuf) {
         self.files.push((embedded_path, source.to_owned()));

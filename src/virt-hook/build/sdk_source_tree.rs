@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
 
-use crate::embedded_files::Embedded;
+use crate::embedded_files::EmbeddedFiles;
 
 /// Of a crate, what is needed to build it.
 const PARTS: [&str; 5] = ["src", "wit", "proto", "build.rs", "README.md"];
@@ -23,9 +23,9 @@ pub(crate) const ROOTS: [&str; 2] = ["hooks-sdk", "hooks-sdk-testing"];
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// All of it; manifests are written below `out` first.
-pub(crate) fn embedded(tree: &Path, out: &Path) -> Result<Embedded> {
+pub(crate) fn embedded(tree: &Path, out: &Path) -> Result<EmbeddedFiles> {
     let mut root = manifest(&tree.join("Cargo.toml"))?;
-    let mut embedded = Embedded::default();
+    let mut embedded = EmbeddedFiles::default();
     let mut needed: BTreeSet<String> = ROOTS.map(str::to_owned).into();
     let mut members = Vec::new();
     let mut open = ROOTS.map(str::to_owned).to_vec();
@@ -62,7 +62,7 @@ fn path_of(root: &DocumentMut, name: &str) -> Option<PathBuf> {
     dependency.get("path")?.as_str().map(PathBuf::from)
 }
 
-fn add_crate(embedded: &mut Embedded, directory: &Path, crate_path: &Path) -> Result<()> {
+fn add_crate(embedded: &mut EmbeddedFiles, directory: &Path, crate_path: &Path) -> Result<()> {
     for part in PARTS {
         let source = directory.join(part);
         if source.is_dir() {
@@ -128,7 +128,7 @@ fn reduce(root: &mut DocumentMut, needed: &BTreeSet<String>, members: &[PathBuf]
 }
 
 fn write(
-    embedded: &mut Embedded,
+    embedded: &mut EmbeddedFiles,
     out: &Path,
     embedded_path: &Path,
     manifest: &DocumentMut,

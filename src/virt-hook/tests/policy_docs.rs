@@ -75,7 +75,7 @@ fn every_key_has_its_row() {
 }
 
 #[test]
-fn the_ceilings_are_the_ones_told() {
+fn documented_limits_are_the_enforced_ones() {
     for (most, more) in [
         ("deadline: 15s", "deadline: 15001ms"),
         ("memory: 512Mi", "memory: 536870913"),

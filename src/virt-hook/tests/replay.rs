@@ -14,7 +14,7 @@ use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use serde_json::Value;
 
-/// Collects what is in the pod, with every run written down.
+/// A chain of the hooks in the pod that records every run.
 async fn recording(pod: &Pod) -> Chain {
     let config = CollectConfig {
         hooks_dir: pod.hooks(),
@@ -63,7 +63,7 @@ async fn smbios(pod: &Pod) -> PathBuf {
     record(&pod.root().join("records"))
 }
 
-/// The example, but that another text stands in it.
+/// The example module with one text replaced.
 fn changed(pod: &Pod, from: &str, to: &str) -> PathBuf {
     assert_eq!(from.len(), to.len());
     let mut bytes = fs::read(example("smbios-hook")).unwrap();
@@ -99,7 +99,7 @@ fn path(path: &Path) -> &str {
 }
 
 #[tokio::test]
-async fn the_recorded_module_does_the_same() {
+async fn replay_with_the_recorded_module_shows_no_difference() {
     let pod = Pod::new();
     let record = smbios(&pod).await;
     let module = example("smbios-hook");
@@ -140,7 +140,7 @@ async fn another_module_shows_its_difference_and_must_be_asked_for() {
 }
 
 #[tokio::test]
-async fn a_sidecars_record_proves_its_port() {
+async fn sidecars_record_is_replayed_with_a_ported_module() {
     let pod = Pod::new();
     let module = example("smbios-hook");
     let mut served = pod.serve(&[&module], &[]);

@@ -11,7 +11,7 @@ use tests::binaries::binary;
 use tests::install_hooks::example;
 
 use crate::emulated_api_server::{ApiServer, Request};
-use crate::pod_corpus::{Added, added, pods, starts_a_vm};
+use crate::pod_corpus::{PodAdditions, added, pods, starts_a_vm};
 use crate::policy_files::Policies;
 use crate::shipped_policies::{image_volume, shipped, words};
 
@@ -44,7 +44,7 @@ fn template_annotations(vm: &Json) -> Json {
 }
 
 /// Checks what every pod of the corpus gets with these annotations.
-fn pods_get(server: &ApiServer, annotations: &Json, promised: &Added) {
+fn pods_get(server: &ApiServer, annotations: &Json, promised: &PodAdditions) {
     for (name, mut pod) in pods() {
         for (key, value) in annotations.as_object().unwrap() {
             pod["metadata"]["annotations"][key] = value.clone();
@@ -72,7 +72,7 @@ fn a_config_map_becomes_a_standing_hook() {
 
     let name = config_map["metadata"]["name"].as_str().unwrap();
     let volume = json!({"name": format!("wasm-config-map-{name}"), "configMap": {"name": name, "defaultMode": 292}});
-    let promised = Added {
+    let promised = PodAdditions {
         volumes: vec![volume],
         mounts: words(&["wasm-config-map-smbios /etc/virt-launcher/hooks/smbios -"]),
         counted: 0,
@@ -100,7 +100,7 @@ fn an_image_becomes_a_standing_hook_or_a_counted_one() {
     ];
     for (arguments, volume, mount, counted) in cases {
         let objects = deploy(arguments);
-        let promised = Added {
+        let promised = PodAdditions {
             volumes: vec![image_volume(volume, IMAGE)],
             mounts: vec![format!("{volume} {mount} smbios")],
             counted,
@@ -126,7 +126,7 @@ fn a_plugin_finds_its_module_beside_its_socket() {
         );
         let mut policies = Policies::default();
         policies.add(version, "virt-hook deploy", objects);
-        let promised = Added {
+        let promised = PodAdditions {
             volumes: vec![image_volume("wasm-plugin-smbios", IMAGE)],
             mounts: words(&["wasm-plugin-smbios /var/run/kubevirt-plugin/smbios smbios"]),
             counted: 0,

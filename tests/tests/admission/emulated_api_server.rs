@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value as Json, json};
 
 use crate::cel_expression::{Scope, evaluate};
-use crate::policy_files::{Named, Policies, Policy};
+use crate::policy_files::{NamedExpression, Policies, Policy};
 use crate::real_api_server;
 
 /// An API server with policies.
@@ -116,7 +116,7 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
     if !rule || !labels.all(|(key, value)| object["metadata"]["labels"][key] == **value) {
         return Ok(false);
     }
-    for Named { name, expression } in &policy.match_conditions {
+    for NamedExpression { name, expression } in &policy.match_conditions {
         match evaluate(expression, &request.scope()) {
             Ok(Json::Bool(true)) => {}
             Ok(Json::Bool(false)) => return Ok(false),
@@ -137,7 +137,7 @@ fn evaluate_in(policy: &Policy, request: &Request, expression: &str) -> Result<J
     scope.insert("namespaceObject", request.namespace.clone());
     scope.insert("variables", json!({}));
     let mut failed = Vec::new();
-    for Named { name, expression } in &policy.variables {
+    for NamedExpression { name, expression } in &policy.variables {
         match evaluate(expression, &scope) {
             Ok(value) => scope.get_mut("variables").unwrap()[name] = value,
             Err(error) => failed.push((name, error)),

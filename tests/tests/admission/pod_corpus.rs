@@ -81,13 +81,13 @@ pub(crate) fn compute(pod: &Json) -> &Json {
 /// What a policy added to a pod: volumes, mounts of `compute` as `NAME PATH SUBPATH`, and the count's increase.
 /// Panics if anything else has changed.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Added {
+pub(crate) struct PodAdditions {
     pub(crate) volumes: Vec<Json>,
     pub(crate) mounts: Vec<String>,
     pub(crate) counted: u64,
 }
 
-pub(crate) fn added(before: &Json, after: &Json) -> Added {
+pub(crate) fn added(before: &Json, after: &Json) -> PodAdditions {
     let mut rest = after.clone();
     let volumes = split_off(&mut rest["spec"]["volumes"], &before["spec"]["volumes"]);
     let at = before["spec"]["containers"].as_array().unwrap().iter();
@@ -113,7 +113,7 @@ pub(crate) fn added(before: &Json, after: &Json) -> Added {
             .map(|key| text(&mount[key]))
             .join(" ")
     });
-    Added {
+    PodAdditions {
         volumes,
         mounts: mounts.collect(),
         counted: count(after) - count(before),

@@ -26,8 +26,8 @@ pub(crate) struct Policy {
     #[serde(default)]
     pub(crate) reinvocation_policy: String,
     pub(crate) match_constraints: MatchConstraints,
-    pub(crate) match_conditions: Vec<Named>,
-    pub(crate) variables: Vec<Named>,
+    pub(crate) match_conditions: Vec<NamedExpression>,
+    pub(crate) variables: Vec<NamedExpression>,
     #[serde(default)]
     pub(crate) mutations: Vec<Mutation>,
     #[serde(default)]
@@ -60,7 +60,7 @@ pub(crate) struct ResourceRule {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Named {
+pub(crate) struct NamedExpression {
     pub(crate) name: String,
     pub(crate) expression: String,
 }

@@ -6,7 +6,9 @@ use serde_json::{Value as Json, json};
 use tests::binaries::workspace;
 
 use crate::emulated_api_server::{ApiServer, Request};
-use crate::pod_corpus::{Added, Annotations, added, annotated, compute, pod, pods, starts_a_vm};
+use crate::pod_corpus::{
+    Annotations, PodAdditions, added, annotated, compute, pod, pods, starts_a_vm,
+};
 use crate::policy_files::{documents, policies};
 
 pub(crate) const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
@@ -38,14 +40,14 @@ pub(crate) fn words(all: &[&str]) -> Vec<String> {
 }
 
 /// The policies that VM owners use by annotations: names, annotations, and what they add.
-fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
+fn by_annotation() -> Vec<(&'static str, Annotations, PodAdditions)> {
     let config_map = |name: &str| json!({"name": format!("wasm-config-map-{name}"), "configMap": {"name": name, "defaultMode": 292}});
     let claim = json!({"name": "wasm-claim-hooks", "persistentVolumeClaim": {"claimName": "hooks", "readOnly": true}});
     vec![
         (
             "counted-hooks-from-image",
             &[IMAGE, ("hooks", "banner, serial")],
-            Added {
+            PodAdditions {
                 volumes: vec![image_volume("wasm-hooks", IMAGE.1)],
                 mounts: words(&[
                     "wasm-hooks /var/run/kubevirt-hooks/wasm-banner banner",
@@ -57,7 +59,7 @@ fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
         (
             "standing-hooks-from-image",
             &[IMAGE, ("standing", "banner,serial")],
-            Added {
+            PodAdditions {
                 volumes: vec![image_volume("wasm-standing-hooks", IMAGE.1)],
                 mounts: words(&[
                     "wasm-standing-hooks /etc/virt-launcher/hooks/banner banner",
@@ -69,7 +71,7 @@ fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
         (
             "standing-hooks-from-config-map",
             &[("config-maps", "banner,serial")],
-            Added {
+            PodAdditions {
                 volumes: vec![config_map("banner"), config_map("serial")],
                 mounts: words(&[
                     "wasm-config-map-banner /etc/virt-launcher/hooks/banner -",
@@ -81,7 +83,7 @@ fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
         (
             "standing-hooks-from-pvc",
             &[("claim", "hooks"), ("claim-hooks", "banner")],
-            Added {
+            PodAdditions {
                 volumes: vec![claim],
                 mounts: words(&["wasm-claim-hooks /etc/virt-launcher/hooks/banner banner"]),
                 counted: 0,
@@ -203,7 +205,7 @@ fn a_namespace_chooses_for_all_of_its_vms() {
         request.namespace = annotated(request.namespace, &[IMAGE, ("standing", "audit")]);
         let stored = server.admit(request).unwrap();
         if starts_a_vm(&name) {
-            let promised = Added {
+            let promised = PodAdditions {
                 volumes: vec![image_volume("wasm-namespace-hooks", IMAGE.1)],
                 mounts: words(&[
                     "wasm-namespace-hooks /etc/virt-launcher/hooks/namespace-audit audit",
@@ -261,7 +263,7 @@ fn launchers_and_hook_sidecars_see_the_facts_of_their_pod() {
             file("annotations", "metadata.annotations"),
             file("labels", "metadata.labels"),
         ];
-        let promised = Added {
+        let promised = PodAdditions {
             volumes: vec![
                 json!({"name": "wasm-pod-info", "downwardAPI": {"defaultMode": 292, "items": items}}),
             ],

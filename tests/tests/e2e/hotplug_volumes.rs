@@ -162,7 +162,7 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     let events = fixture.handler.events().len();
     fixture.commands.sync(&both).await?.ok()?;
     fixture.commands.sync(&plain).await?.ok()?;
-    // One after the other, or both at once.
+    // The two detaches are notified together or one after the other.
     ensure!(matches!(
         wait_for_disks(&fixture, events, &["vda empty "]).await?,
         1 | 2

@@ -8,7 +8,7 @@ use tests::virt_handler::Commands;
 use tests::vmi_builder::Vmi;
 use tonic::Streaming;
 
-/// Its connection stays open until this is dropped.
+/// The client; its connection stays open until this is dropped.
 pub(crate) struct StalledClient {
     _server: ExportServer,
     _answer: Streaming<DataChunk>,

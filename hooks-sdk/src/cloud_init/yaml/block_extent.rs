@@ -24,7 +24,7 @@ pub(super) fn depth(line: &str) -> usize {
 }
 
 /// Whether the item of a list at `indent` goes on in the lines after its first.
-pub(super) fn goes_on(after: &[String], indent: usize) -> bool {
+pub(super) fn continues_list(after: &[String], indent: usize) -> bool {
     let next = after.iter().find(|line| !is_idle(line));
     next.is_some_and(|line| depth(line) > indent)
 }

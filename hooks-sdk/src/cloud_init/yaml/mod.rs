@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::CloudInitError;
 use crate::parse_dotted_path::{self, Step};
-use block_extent::{Below, Scope, below, depth, end_of_value, goes_on, is_idle, split_key};
+use block_extent::{Below, Scope, below, continues_list, depth, end_of_value, is_idle, split_key};
 
 /// A YAML document whose top level is a mapping. Comments and everything that is not edited are kept.
 ///
@@ -33,7 +33,7 @@ pub struct Yaml {
 }
 
 /// A key and where its value begins on its line.
-struct Found {
+struct KeyPosition {
     line: usize,
     value: usize,
 }
@@ -61,18 +61,18 @@ impl Yaml {
 
     /// Whether the key exists.
     pub fn contains(&self, path: &str) -> Result<bool, CloudInitError> {
-        Ok(self.look(path)?.is_some())
+        Ok(self.find_path(path)?.is_some())
     }
 
     /// The text or number of the key; `None` if it is missing or has another kind of value.
     pub fn text(&self, path: &str) -> Result<Option<String>, CloudInitError> {
-        let found = self.look(path)?;
+        let found = self.find_path(path)?;
         Ok(found.and_then(|(found, _)| inline_value::text(&self.lines[found.line][found.value..])))
     }
 
     /// The keys of the mapping at the path, or of the document if the path is empty.
     pub fn keys(&self, path: &str) -> Result<Vec<String>, CloudInitError> {
-        let scope = match self.look(path) {
+        let scope = match self.find_path(path) {
             _ if path.is_empty() => Some(self.top()),
             Ok(Some((found, scope))) => match below(&self.lines, found.line, scope.indent) {
                 Below::Mapping(scope) => Some(scope),
@@ -181,7 +181,7 @@ impl Yaml {
             let written = line.get(list.indent..).and_then(|at| at.strip_prefix("- "));
             depth(line) == list.indent
                 && written.is_some_and(|at| inline_value::is_item(at, item))
-                && !goes_on(&there[at + 1..], list.indent)
+                && !continues_list(&there[at + 1..], list.indent)
         };
         let is_there = there.iter().enumerate().any(is_item)
             || there.windows(added.len()).any(|lines| lines == added);
@@ -192,7 +192,7 @@ impl Yaml {
     }
 
     /// `key: [a, b]` on one line.
-    fn add_to_flow(&mut self, found: &Found, item: &Value, flow: &str) -> Option<()> {
+    fn add_to_flow(&mut self, found: &KeyPosition, item: &Value, flow: &str) -> Option<()> {
         let line = &mut self.lines[found.line];
         let written = &line[found.value..];
         let list = &written[..inline_value::end(written)?];
@@ -217,7 +217,7 @@ impl Yaml {
 
     /// Removes the key and its value. Returns whether it existed.
     pub fn remove(&mut self, path: &str) -> Result<bool, CloudInitError> {
-        let Some((found, scope)) = self.look(path)? else {
+        let Some((found, scope)) = self.find_path(path)? else {
             return Ok(false);
         };
         self.is_free(&found, path)?;
@@ -235,7 +235,7 @@ impl Yaml {
     }
 
     /// The key at a path and the mapping that it is in.
-    fn look(&self, path: &str) -> Result<Option<(Found, Scope)>, CloudInitError> {
+    fn find_path(&self, path: &str) -> Result<Option<(KeyPosition, Scope)>, CloudInitError> {
         let mut scope = self.top();
         let mut found = None;
         for name in names(path)? {
@@ -287,7 +287,7 @@ impl Yaml {
     }
 
     /// Makes `key:` of `key: {}`.
-    fn open(&mut self, found: &mut Found) {
+    fn open(&mut self, found: &mut KeyPosition) {
         let line = &mut self.lines[found.line];
         let end = inline_value::end(&line[found.value..]).map(|end| found.value + end);
         if let Some(end) = end.filter(|end| &line[found.value..*end] == "{}") {
@@ -303,7 +303,7 @@ impl Yaml {
     /// The mapping of a key; `None` if it has no value.
     fn mapping(
         &self,
-        found: &Found,
+        found: &KeyPosition,
         scope: Scope,
         key: &str,
     ) -> Result<Option<Scope>, CloudInitError> {
@@ -319,7 +319,7 @@ impl Yaml {
         }
     }
 
-    fn find(&self, scope: Scope, name: &str) -> Result<Option<Found>, CloudInitError> {
+    fn find(&self, scope: Scope, name: &str) -> Result<Option<KeyPosition>, CloudInitError> {
         let mut found = self.entries(scope).filter(|(_, key, _)| *key == name);
         let first = found.next();
         if found.next().is_some() {
@@ -327,7 +327,7 @@ impl Yaml {
                 key: name.to_owned(),
             });
         }
-        Ok(first.map(|(line, _, value)| Found { line, value }))
+        Ok(first.map(|(line, _, value)| KeyPosition { line, value }))
     }
 
     /// Line, key and value's place of each entry.
@@ -343,7 +343,7 @@ impl Yaml {
     }
 
     /// Anchors, aliases and tags tie a value to others.
-    fn is_free(&self, found: &Found, key: &str) -> Result<(), CloudInitError> {
+    fn is_free(&self, found: &KeyPosition, key: &str) -> Result<(), CloudInitError> {
         if self.lines[found.line][found.value..].starts_with(['&', '*', '!']) {
             return Err(CloudInitError::Entangled {
                 key: key.to_owned(),

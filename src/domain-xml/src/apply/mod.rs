@@ -21,18 +21,18 @@ use change_tree::ChangeTree;
 #[non_exhaustive]
 pub enum ApplyError {
     /// The change was not made by a diff.
-    #[error("{path}: no diff of documents told this change, so nobody knows its place")]
+    #[error("{path}: the change does not come from a diff, so its place is unknown")]
     NoPlace {
         /// The change's path.
         path: String,
     },
-    /// The document has no such place: it is not the document before of the diff.
+    /// The document has no such place: it is not the document that the diff was made from.
     #[error("{path}: the document does not have this place")]
     Missing {
         /// The change's path.
         path: String,
     },
-    /// The place has another value than in the document before of the diff.
+    /// The place has another value than in the document that the diff was made from.
     #[error("{path}: the document has {found:?} there, not {expected:?}")]
     Conflict {
         /// The change's path.
@@ -57,7 +57,7 @@ pub enum ApplyError {
         prefix: String,
     },
     /// The inserted text is not well-formed.
-    #[error("{path}: what was inserted cannot be read: {error}")]
+    #[error("{path}: the inserted text cannot be parsed: {error}")]
     Fragment {
         /// The change's path.
         path: String,
@@ -65,11 +65,11 @@ pub enum ApplyError {
         error: ParseError,
     },
     /// The changed document could not be parsed again.
-    #[error("the changed document cannot be read: {0}")]
+    #[error("the changed document cannot be parsed: {0}")]
     Unreadable(ParseError),
 }
 
-/// Applies all changes of one diff to the document before of that diff.
+/// Applies all changes of one diff to the document that the diff was made from.
 ///
 /// # Errors
 /// [`ApplyError`] if a change does not fit the document.

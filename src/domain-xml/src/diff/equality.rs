@@ -52,13 +52,13 @@ fn written(element: &Element) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// An element, and the namespaces inside it.
-pub(super) type Scoped<'a> = (&'a Element, Option<Rc<Scope>>);
+pub(super) type ElementInScope<'a> = (&'a Element, Option<Rc<Scope>>);
 
 /// Whether a diff of the subtrees would be empty. False if the subtrees have more than this number of elements, or the
 /// budget is used up.
 pub(super) fn is_equivalent(
-    a: Scoped<'_>,
-    b: Scoped<'_>,
+    a: ElementInScope<'_>,
+    b: ElementInScope<'_>,
     mut elements: usize,
     budget: &Budget<'_>,
 ) -> bool {
@@ -91,7 +91,10 @@ pub(super) fn is_equivalent(
 
 /// The children in the order of their names, and in their own order among those of one name. `None` if there are more
 /// than `room`.
-fn by_name<'a>(around: &Scoped<'a>, room: usize) -> Option<Vec<(Name<'a>, Scoped<'a>)>> {
+fn by_name<'a>(
+    around: &ElementInScope<'a>,
+    room: usize,
+) -> Option<Vec<(Name<'a>, ElementInScope<'a>)>> {
     let mut named = Vec::new();
     for child in around.0.children() {
         if named.len() == room {
@@ -104,7 +107,7 @@ fn by_name<'a>(around: &Scoped<'a>, room: usize) -> Option<Vec<(Name<'a>, Scoped
     Some(named)
 }
 
-fn same_values(a: &Scoped<'_>, b: &Scoped<'_>) -> bool {
+fn same_values(a: &ElementInScope<'_>, b: &ElementInScope<'_>) -> bool {
     let ours = Attributes::of(a.0, a.1.as_ref());
     let theirs = Attributes::of(b.0, b.1.as_ref());
     let mut numbered = ours.list.iter().enumerate();

@@ -5,7 +5,7 @@ mod elements_without_keys;
 
 use super::*;
 
-fn told(before: &str, after: &str) -> Vec<String> {
+fn changes_as_text(before: &str, after: &str) -> Vec<String> {
     let (before, after) = (
         Document::parse(before).unwrap(),
         Document::parse(after).unwrap(),
@@ -24,10 +24,10 @@ fn told(before: &str, after: &str) -> Vec<String> {
             change.path
         );
     }
-    changes.iter().map(tell).collect()
+    changes.iter().map(change_as_text).collect()
 }
 
-fn tell(change: &Change) -> String {
+fn change_as_text(change: &Change) -> String {
     let sign = match change.kind {
         ChangeKind::Inserted => "+",
         ChangeKind::Removed => "-",
@@ -46,17 +46,17 @@ fn tell(change: &Change) -> String {
 fn equivalent_documents_have_no_changes() {
     let before = "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><name>a&amp;b</name><os><smbios mode='sysinfo'/></os><devices></devices><qemu:commandline><qemu:arg value='-S'/></qemu:commandline><metadata><kubevirt xmlns='http://kubevirt.io'><uid>1</uid></kubevirt></metadata></domain>";
     let after = "<?xml version=\"1.0\"?>\n<domain  xmlns:q=\"http://libvirt.org/schemas/domain/qemu/1.0\" type=\"kvm\" >\n  <!-- by hand -->\n  <name><![CDATA[a&b]]></name>\n  <os>\n    <smbios mode = 'sysinf&#111;'></smbios>\n  </os>\n  <devices>\n  </devices>\n  <q:commandline><q:arg value='-S'/></q:commandline>\n<metadata><k:kubevirt xmlns:k='http://kubevirt.io'><k:uid>1</k:uid></k:kubevirt></metadata></domain>\n";
-    assert_eq!(told(before, after), [""; 0]);
-    assert_eq!(told(after, before), [""; 0]);
+    assert_eq!(changes_as_text(before, after), [""; 0]);
+    assert_eq!(changes_as_text(after, before), [""; 0]);
 }
 
 #[test]
 fn prefixes_with_another_namespace_are_changes() {
     let evil = "<domain xmlns:qemu='http://example.com'><qemu:commandline/></domain>";
     let good = "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:commandline/></domain>";
-    assert_eq!(told(evil, good).len(), 2);
+    assert_eq!(changes_as_text(evil, good).len(), 2);
     assert_eq!(
-        told("<a xmlns:x='u'><x:b/></a>", "<a xmlns:y='u'><y:b/></a>"),
+        changes_as_text("<a xmlns:x='u'><x:b/></a>", "<a xmlns:y='u'><y:b/></a>"),
         [""; 0]
     );
 }
@@ -78,7 +78,7 @@ fn changes_of_disks_are_reported_by_target() {
         disk("vdb", "<driver name='qemu' queues='4'/>"),
     );
     assert_eq!(
-        told(&before, &after),
+        changes_as_text(&before, &after),
         [
             "+ /domain/devices/disk[target/@dev='vdc'] <disk type='file'><target dev='vdc' bus='virtio'/></disk>",
             "+ /domain/devices/disk[target/@dev='vda']/driver <driver queues='2'/>",
@@ -93,7 +93,7 @@ fn disks_with_changed_targets_pair_by_alias() {
         format!("<domain><disk><target dev='{dev}'/><alias name='ua-root'/></disk></domain>")
     };
     assert_eq!(
-        told(&disk("vda"), &disk("sda")),
+        changes_as_text(&disk("vda"), &disk("sda")),
         ["~ /domain/disk[target/@dev='vda']/target/@dev vda => sda"]
     );
 }
@@ -108,7 +108,7 @@ fn entries_pair_by_name() {
     let before = board("<entry name='serial'>1</entry><entry name='manufacturer'>KubeVirt</entry>");
     let after = board("<entry name='manufacturer'>Acme</entry>");
     assert_eq!(
-        told(&before, &after),
+        changes_as_text(&before, &after),
         [
             "- /domain/sysinfo[@type='smbios']/baseBoard/entry[@name='serial'] <entry name='serial'>1</entry>",
             "~ /domain/sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer'] KubeVirt => Acme",
@@ -132,13 +132,13 @@ fn order_counts_among_siblings_of_one_name_only() {
         "<memballoon/><video/><emulator/>{}{}",
         disks[0], disks[1]
     ));
-    assert_eq!(told(&before, &after), [""; 0]);
+    assert_eq!(changes_as_text(&before, &after), [""; 0]);
     let swapped = devices(&format!(
         "<memballoon/><video/><emulator/>{}{}",
         disks[1], disks[0]
     ));
     assert_eq!(
-        told(&before, &swapped),
+        changes_as_text(&before, &swapped),
         ["> /domain/devices/disk[target/@dev='vda'] 1 => 2"]
     );
 }
@@ -147,13 +147,16 @@ fn order_counts_among_siblings_of_one_name_only() {
 fn reordering_is_one_move() {
     let before = "<os><boot dev='hd'/><boot dev='cdrom'/><boot dev='network'/></os>";
     let after = "<os><boot dev='network'/><boot dev='hd'/><boot dev='cdrom'/></os>";
-    assert_eq!(told(before, after), ["> /os/boot[@dev='network'] 3 => 1"]);
+    assert_eq!(
+        changes_as_text(before, after),
+        ["> /os/boot[@dev='network'] 3 => 1"]
+    );
 }
 
 #[test]
 fn changed_root_names_replace_the_document() {
     assert_eq!(
-        told("<domain/>", "<network/>"),
+        changes_as_text("<domain/>", "<network/>"),
         ["- /domain <domain/>", "+ /network <network/>"]
     );
 }

@@ -9,7 +9,7 @@ use crate::diff::namespaces::{self, Scope};
 use crate::diff::sibling_keys::Siblings;
 use crate::path::NameTest;
 
-/// So many nodes are counted faster than a list of the children is looked up.
+/// Up to this many nodes are counted one by one, which is faster than a look-up in the list of children.
 const FEW: usize = 16;
 
 /// An element and its position in a document.

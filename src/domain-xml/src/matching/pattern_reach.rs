@@ -1,4 +1,4 @@
-//! How far each pattern of a set has come at an element.
+//! Which steps of each pattern have matched on the way from the root to an element.
 
 use super::document_index::Ambiguity;
 use super::predicates::Holding;
@@ -6,7 +6,7 @@ use super::{DocumentIndex, ElementAt, PatternSet, State, StateKind, Tests};
 use crate::path::{NameTest, Step, Target};
 use crate::{Budget, PathPattern};
 
-/// As many states are visited in a step of the budget.
+/// The states that one step of the budget pays for.
 const STATES_PER_STEP: u64 = 16;
 
 /// The states of the patterns that lead to an element, ascending.
@@ -125,7 +125,7 @@ enum Advance {
     Stay,
     /// The step leads there.
     Next,
-    /// The step's predicates hold, and leave open which element this is.
+    /// The step's predicates hold, but also for another element: the match is ambiguous.
     Ambiguous,
 }
 
@@ -189,7 +189,7 @@ impl Entry<'_, '_> {
         tests.conditions.is_empty() || self.holding().has_all(&tests.conditions)
     }
 
-    /// Whether predicates that ask for these parts leave open which element this is.
+    /// Whether predicates over these parts hold for more than one element.
     fn is_ambiguous(&mut self, asked: &[usize]) -> bool {
         let (always, keys) = self.ambiguity.get_or_insert_with(|| {
             let Ambiguity { always, keys } = self.side.ambiguity(self.at);

@@ -13,9 +13,9 @@ use super::*;
 use crate::libvirt_spec::DomainSpec;
 
 /// Directory to file to content.
-struct Mounted(BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>);
+struct SecretFiles(BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>);
 
-impl SecretSource for Mounted {
+impl SecretSource for SecretFiles {
     fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, SecretError> {
         Ok(self
             .0
@@ -33,7 +33,7 @@ impl SecretSource for Mounted {
     }
 }
 
-fn mounted(files: &[(&'static str, &'static str, &'static str)]) -> Mounted {
+fn mounted(files: &[(&'static str, &'static str, &'static str)]) -> SecretFiles {
     let mut directories: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for (directory, name, content) in files {
         directories
@@ -41,7 +41,7 @@ fn mounted(files: &[(&'static str, &'static str, &'static str)]) -> Mounted {
             .or_default()
             .insert(*name, *content);
     }
-    Mounted(directories)
+    SecretFiles(directories)
 }
 
 /// A VMI with one cloud-init volume; `more` is merged into its spec.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use kubevirt_api::virtual_machine_options::{ClusterConfig, Options};
 use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
 
-use crate::convert::arch::launch_security_kind::Protection;
+use crate::convert::arch::guest_protection::Protection;
 use crate::convert::arch::{self, Architecture};
 use crate::convert::conversion_purpose::Purpose;
 use crate::convert::cpu_topology;

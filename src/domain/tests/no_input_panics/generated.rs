@@ -71,13 +71,13 @@ const NUMBERS: [u64; 10] = [
 ];
 
 /// Changes one field in `rarity`; every third of these is left out, the others become extreme.
-fn shake(value: &mut Value, dice: &mut Dice, rarity: u64) {
+fn mutate(value: &mut Value, dice: &mut Dice, rarity: u64) {
     match value {
         Value::Object(fields) => {
             fields.retain(|_, _| !dice.one_in(rarity * 3));
             fields
                 .values_mut()
-                .for_each(|field| shake(field, dice, rarity));
+                .for_each(|field| mutate(field, dice, rarity));
         }
         Value::Array(elements) => {
             if dice.one_in(rarity * 2) {
@@ -87,7 +87,7 @@ fn shake(value: &mut Value, dice: &mut Dice, rarity: u64) {
             elements.retain(|_| !dice.one_in(rarity * 3));
             elements
                 .iter_mut()
-                .for_each(|element| shake(element, dice, rarity));
+                .for_each(|element| mutate(element, dice, rarity));
         }
         leaf if dice.one_in(rarity) => *leaf = extreme(leaf, dice),
         _ => {}
@@ -104,9 +104,9 @@ fn extreme(leaf: &Value, dice: &mut Dice) -> Value {
     }
 }
 
-fn shaken(text: &str, dice: &mut Dice, rarity: u64) -> Value {
+fn parse_mutated(text: &str, dice: &mut Dice, rarity: u64) -> Value {
     let mut value: Value = serde_json::from_str(text).unwrap();
-    shake(&mut value, dice, rarity);
+    mutate(&mut value, dice, rarity);
     value
 }
 
@@ -159,11 +159,11 @@ fn the_vmi_with_every_field_converts() {
 fn some_generated_vmis_convert() {
     let converted = (1..500_u64).filter(|seed| {
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        let vmi = shaken(VMI, &mut dice, 200);
+        let vmi = parse_mutated(VMI, &mut dice, 200);
         run(
             &vmi,
-            shaken(OPTIONS, &mut dice, 200),
-            shaken(HOST, &mut dice, 400),
+            parse_mutated(OPTIONS, &mut dice, 200),
+            parse_mutated(HOST, &mut dice, 400),
         )
         .is_ok()
     });
@@ -176,8 +176,8 @@ proptest! {
     #[test]
     fn fields_left_out_kept_and_extreme(seed in 1_u64.., rarity in prop::sample::select(vec![3_u64, 10, 40, 160])) {
         let mut dice = Dice(seed);
-        let vmi = shaken(VMI, &mut dice, rarity);
-        let _ = run(&vmi, shaken(OPTIONS, &mut dice, rarity * 2), shaken(HOST, &mut dice, rarity * 2));
+        let vmi = parse_mutated(VMI, &mut dice, rarity);
+        let _ = run(&vmi, parse_mutated(OPTIONS, &mut dice, rarity * 2), parse_mutated(HOST, &mut dice, rarity * 2));
     }
 }
 

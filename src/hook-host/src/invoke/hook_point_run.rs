@@ -476,9 +476,9 @@ impl<'a> HookPointRun<'a> {
     fn accepted<T>(
         &self,
         hook: &Hook,
-        verified: Result<Result<T, Rejection>, work_within_budget::Unfinished>,
+        verified: Result<Result<T, Rejection>, work_within_budget::BudgetError>,
     ) -> Result<T, HookError> {
-        let unchecked = |unfinished: work_within_budget::Unfinished| {
+        let unchecked = |unfinished: work_within_budget::BudgetError| {
             self.bad_output(hook, unfinished.to_string())
         };
         match verified.map_err(unchecked)? {
@@ -488,7 +488,7 @@ impl<'a> HookPointRun<'a> {
                 Err(self.denied(hook, refused))
             }
             Err(Rejection::NotGranted(NotGranted::Unchecked)) => {
-                Err(unchecked(work_within_budget::Unfinished::Steps))
+                Err(unchecked(work_within_budget::BudgetError::Steps))
             }
         }
     }

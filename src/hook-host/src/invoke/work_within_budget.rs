@@ -19,7 +19,7 @@ const INLINE_STEPS: u64 = 20_000;
 
 /// Why work was not completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unfinished {
+pub(super) enum BudgetError {
     /// Out of steps.
     #[error(
         "checking it takes more than {MAX_STEPS} steps: too many elements or changes for this many \
@@ -40,7 +40,7 @@ pub(super) async fn run<T: Send + 'static>(
     deadline: Instant,
     bytes: usize,
     work: impl Fn(&Rc<Budget<'static>>) -> T + Send + 'static,
-) -> Result<T, Unfinished> {
+) -> Result<T, BudgetError> {
     if bytes <= INLINE_BYTES
         && let Ok(done) = attempt(Budget::of_steps(INLINE_STEPS), &work)
     {
@@ -50,15 +50,15 @@ pub(super) async fn run<T: Send + 'static>(
     let done = off_worker::run(move || attempt(budget(), &work));
     // The budget ends the work in time, unless no thread is free to begin it.
     let Ok(done) = timeout_at(deadline.into(), done).await else {
-        return Err(Unfinished::Time);
+        return Err(BudgetError::Time);
     };
     match done {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(Exhausted::Steps)) => Err(Unfinished::Steps),
-        Ok(Err(Exhausted::Time)) => Err(Unfinished::Time),
+        Ok(Err(Exhausted::Steps)) => Err(BudgetError::Steps),
+        Ok(Err(Exhausted::Time)) => Err(BudgetError::Time),
         Err(error) => {
             tracing::error!(%error, "the check of a hook's input or output failed");
-            Err(Unfinished::Defect)
+            Err(BudgetError::Defect)
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    async fn spend(steps: u64, bytes: usize, time: Duration) -> Result<ThreadId, Unfinished> {
+    async fn spend(steps: u64, bytes: usize, time: Duration) -> Result<ThreadId, BudgetError> {
         run(Instant::now() + time, bytes, move |budget| {
             for _ in 0..steps {
                 if !budget.spend(1) {
@@ -98,26 +98,29 @@ mod tests {
         assert_eq!(spend(10, 10, hour).await, Ok(here));
         assert_ne!(spend(10, INLINE_BYTES + 1, hour).await.unwrap(), here);
         assert_ne!(spend(INLINE_STEPS + 1, 10, hour).await.unwrap(), here);
-        assert_eq!(spend(MAX_STEPS + 1, 10, hour).await, Err(Unfinished::Steps));
+        assert_eq!(
+            spend(MAX_STEPS + 1, 10, hour).await,
+            Err(BudgetError::Steps)
+        );
     }
 
     #[tokio::test]
     async fn work_ends_at_its_deadline() {
         let spent = spend(INLINE_STEPS + 1, 10, Duration::ZERO).await;
-        assert_eq!(spent, Err(Unfinished::Time));
+        assert_eq!(spent, Err(BudgetError::Time));
     }
 
     #[test]
     fn work_that_no_thread_begins_ends_at_its_deadline() {
         let (runtime, _release) = off_worker::tests::busy_runtime();
         let spent = spend(10, INLINE_BYTES + 1, Duration::from_millis(20));
-        assert_eq!(runtime.block_on(spent), Err(Unfinished::Time));
+        assert_eq!(runtime.block_on(spent), Err(BudgetError::Time));
     }
 
     #[tokio::test]
     async fn a_defect_of_the_host_is_an_error() {
         let soon = Instant::now() + Duration::from_secs(60);
         let done: Result<(), _> = run(soon, INLINE_BYTES + 1, |_| panic!("a defect")).await;
-        assert_eq!(done, Err(Unfinished::Defect));
+        assert_eq!(done, Err(BudgetError::Defect));
     }
 }

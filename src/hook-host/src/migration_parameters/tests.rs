@@ -23,7 +23,7 @@ fn texts_are_read_and_what_is_left_out_stays() {
 }
 
 #[test]
-fn what_was_recorded_is_read_whatever_its_range() {
+fn recorded_parameters_are_read_outside_the_range_too() {
     let sent = MigrationParameters {
         max_downtime: 0,
         parallel_connections: 1000,

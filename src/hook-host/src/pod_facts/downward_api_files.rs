@@ -104,7 +104,8 @@ impl PodFiles {
 
     fn map(&self, file: &str) -> Result<BTreeMap<String, String>, String> {
         let text = self.text(file)?.ok_or_else(|| self.missing(file))?;
-        downward_api_format::parse(&text).map_err(|error| format!("{}: {error}", self.named(file)))
+        downward_api_format::parse(&text)
+            .map_err(|error| format!("{}: {error}", self.path_text(file)))
     }
 
     /// The text of a file, if it is there.
@@ -121,11 +122,11 @@ impl PodFiles {
                     let text = read(opened);
                     return text
                         .map(Some)
-                        .map_err(|error| format!("{}: {error}", self.named(file)));
+                        .map_err(|error| format!("{}: {error}", self.path_text(file)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    let file = self.named(file);
+                    let file = self.path_text(file);
                     return Err(format!(
                         "{file}: {error} (links are followed within the directory only)"
                     ));
@@ -139,13 +140,13 @@ impl PodFiles {
         match self.dir {
             Some(_) => format!(
                 "{} is not there: mount the pod's {file} with a downward API volume (deploy/admission has a policy)",
-                self.named(file)
+                self.path_text(file)
             ),
             None => NONE_GIVEN.to_owned(),
         }
     }
 
-    fn named(&self, file: &str) -> String {
+    fn path_text(&self, file: &str) -> String {
         let dir = self.dir.clone().unwrap_or_default();
         dir.join(file).display().to_string()
     }

@@ -11,7 +11,7 @@ mod downward_api_format;
 mod fact_grant;
 mod fact_name;
 pub(crate) mod network_status;
-mod questions_of_a_call;
+mod pod_fact_reader;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -25,8 +25,8 @@ pub(crate) use fact_grant::{PodGrant, PodLayer};
 pub(crate) use fact_name::PodFact;
 pub use fact_name::PodPattern;
 pub(crate) use network_status::Network;
-pub(crate) use questions_of_a_call::{CallClock, PodFacts, PodQuestions};
-pub use questions_of_a_call::{FactError, FactRead, PodAccess};
+pub(crate) use pod_fact_reader::{CallClock, PodFactReader, PodFacts};
+pub use pod_fact_reader::{FactError, FactRead, PodAccess};
 
 /// How long a call waits for facts that are not there yet, unless it is configured.
 const WAIT: Duration = Duration::from_secs(5);

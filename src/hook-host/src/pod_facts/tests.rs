@@ -64,13 +64,13 @@ impl Volume {
         self.files(Duration::ZERO).read(&fact)
     }
 
-    fn questions(&self, wait: Duration, clock: CallClock) -> PodQuestions {
+    fn questions(&self, wait: Duration, clock: CallClock) -> PodFactReader {
         let all = ["annotations/*", "labels/*", "network-status/*"];
         let access = PodAccess {
             facts: PodFacts::Files(Arc::new(self.files(wait))),
             grant: Arc::new(granting(&all)),
         };
-        PodQuestions::new(access, clock)
+        PodFactReader::new(access, clock)
     }
 }
 
@@ -158,7 +158,7 @@ fn network_info_is_an_annotation_or_kubevirts_own_file() {
 }
 
 #[test]
-fn what_is_no_file_of_the_volume_is_refused_by_name() {
+fn files_outside_the_volume_are_refused_by_name() {
     type Make = fn(&Path);
     let cases: [(Make, &str); 9] = [
         (|path| fs::create_dir(path).unwrap(), "no regular file"),

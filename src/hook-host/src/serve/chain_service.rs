@@ -19,9 +19,9 @@ const WRAPPING: usize = 64;
 
 /// A chain that is called by one request at a time: two at once would need twice the memory.
 #[derive(Clone)]
-pub(super) struct ChainService(Arc<Shared>);
+pub(super) struct ChainService(Arc<ServedChain>);
 
-struct Shared {
+struct ServedChain {
     chain: Chain,
     limit: usize,
     turn: Mutex<()>,
@@ -34,7 +34,7 @@ struct Shared {
 
 impl ChainService {
     pub(super) fn new(chain: Chain, output: usize) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(ServedChain {
             chain,
             limit: output.min(MAX_ANSWER),
             turn: Mutex::new(()),

@@ -39,7 +39,7 @@ pub(crate) enum SidecarError {
     NoSuchCall(&'static str),
 }
 
-/// The limits of a call.
+/// Deadline and answer size of one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallLimits {
     /// Deadline, connecting included.

@@ -68,7 +68,7 @@ pub enum CompileError {
 }
 
 /// The result of a compilation.
-pub(super) struct Compiled {
+pub(super) struct CompileOutcome {
     /// Peak memory of the child in bytes; unknown for this process.
     pub(super) peak_memory: Option<u64>,
 }
@@ -88,7 +88,7 @@ pub(super) async fn compile(
     compiler: &Compiler,
     job: CompileJob<'_>,
     limits: &Limits,
-) -> Result<Compiled, CompileError> {
+) -> Result<CompileOutcome, CompileError> {
     match compiler {
         Compiler::Child { program } => {
             let failed = |source| CompileError::Child {
@@ -120,7 +120,7 @@ fn in_process(
     module: &mut File,
     artifact: &mut File,
     machine: TargetMachine,
-) -> Result<Compiled, CompileError> {
+) -> Result<CompileOutcome, CompileError> {
     let mut bytes = Vec::new();
     module
         .rewind()
@@ -130,7 +130,7 @@ fn in_process(
     artifact
         .write_all(&code)
         .map_err(|error| CompileError::NotWritten(error.to_string()))?;
-    Ok(Compiled { peak_memory: None })
+    Ok(CompileOutcome { peak_memory: None })
 }
 
 /// Kills and reaps the child on drop, so that it does not outlive this process.
@@ -176,7 +176,7 @@ async fn finish(
     program: &Path,
     mut child: ChildGuard,
     limits: &Limits,
-) -> Result<Compiled, CompileError> {
+) -> Result<CompileOutcome, CompileError> {
     let deadline = limits.compile_deadline;
     let failed = |source| CompileError::Child {
         program: program.to_owned(),
@@ -194,7 +194,7 @@ async fn finish(
             unconfined,
         }) if status.success() => {
             report_unconfined(&unconfined);
-            Ok(Compiled { peak_memory })
+            Ok(CompileOutcome { peak_memory })
         }
         Ok(ChildReport::Refused(text)) => Err(CompileError::Refused(text)),
         Ok(ChildReport::NotWritten(text)) => Err(CompileError::NotWritten(text)),

@@ -16,10 +16,10 @@ const LINGER: u32 = 100;
 /// one second after. A tokio task is not enough: a guest in a loop may block the only worker thread.
 #[derive(Clone)]
 pub(super) struct EpochTicker {
-    shared: Arc<Shared>,
+    shared: Arc<EpochState>,
 }
 
-struct Shared {
+struct EpochState {
     engine: Engine,
     state: Mutex<TickerState>,
 }
@@ -31,11 +31,11 @@ struct TickerState {
 }
 
 /// A call in flight.
-pub(super) struct CallGuard(Arc<Shared>);
+pub(super) struct CallGuard(Arc<EpochState>);
 
 impl EpochTicker {
     pub(super) fn new(engine: Engine) -> Self {
-        let shared = Shared {
+        let shared = EpochState {
             engine,
             state: Mutex::default(),
         };
@@ -59,7 +59,7 @@ impl EpochTicker {
     }
 }
 
-impl Shared {
+impl EpochState {
     fn state(&self) -> MutexGuard<'_, TickerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,7 @@ use super::shared_engine::EngineHost;
 use super::store_state::{InvocationFacts, StoreState};
 use super::trap_explanation::{TRANSFER_FACTOR, shorten_message, trap_error};
 use super::wit_versions::HookBinding;
-use crate::pod_facts::{CallClock, PodQuestions};
+use crate::pod_facts::{CallClock, PodFactReader};
 use crate::{HookPoint, Invocation, Limits, LogLine};
 
 /// The guest function to run on the fresh store.
@@ -51,7 +51,7 @@ pub(super) async fn call(
         .map_or(limits.call_deadline, |left| left.min(limits.call_deadline));
     let chain_end = context.time_left.map(|left| started + left);
     let clock = CallClock::new(Instant::now() + deadline, chain_end);
-    let questions = PodQuestions::new(context.pod.clone(), clock.clone());
+    let questions = PodFactReader::new(context.pod.clone(), clock.clone());
     let opened = StoreState::open(facts, context, limits, questions.clone());
     let state = match within(&clock, opened).await {
         Some(Ok(state)) => state,
@@ -83,7 +83,7 @@ pub(super) async fn describe(
     let deadline = host.limits.call_deadline;
     let clock = CallClock::new(Instant::now() + deadline, None);
     let (facts, context) = (InvocationFacts::new(), CallContext::default());
-    let questions = PodQuestions::new(context.pod.clone(), clock.clone());
+    let questions = PodFactReader::new(context.pod.clone(), clock.clone());
     let state = match StoreState::new(facts, &context, &host.limits, questions) {
         Ok(state) => state,
         Err(reason) => return (Err(CallError::Host(reason)), Vec::new()),

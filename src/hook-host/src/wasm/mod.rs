@@ -50,7 +50,7 @@ pub use loaded_module::{CodeOrigin, Module};
 pub use module_call::{Answer, Call, CallContext, CallError, CallReport};
 pub use module_loader::{LoadOptions, Loader};
 pub(crate) use module_snapshot::ModuleSnapshot;
-pub use precompile_for_image::{PrecompileError, Precompiled, precompile};
+pub use precompile_for_image::{PrecompileError, PrecompiledModule, precompile};
 pub use precompiled_dirs::precompiled_dirs;
 pub use wit_versions::LinkError;
 pub use wit_versions::package_version;

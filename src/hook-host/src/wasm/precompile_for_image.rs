@@ -13,7 +13,7 @@ use super::module_loader::{LoadOptions, Loader};
 
 /// A module compiled for an image.
 #[derive(Clone)]
-pub struct Precompiled {
+pub struct PrecompiledModule {
     /// The file that was written. Loading depends on its name.
     pub artifact: PathBuf,
     /// Size of the artifact in bytes.
@@ -46,7 +46,7 @@ pub async fn precompile(
     module: &Path,
     into: &Path,
     options: &LoadOptions,
-) -> Result<Precompiled, PrecompileError> {
+) -> Result<PrecompiledModule, PrecompileError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| PrecompileError::Write { path, source }
@@ -62,7 +62,7 @@ pub async fn precompile(
     let compiled = loader.artifact(&loaded).await?;
     let size = fs::metadata(&compiled).map_err(failed(&compiled))?.len();
     let artifact = write(&compiled, into, &loaded).map_err(failed(into))?;
-    Ok(Precompiled {
+    Ok(PrecompiledModule {
         artifact,
         size,
         module: loaded,

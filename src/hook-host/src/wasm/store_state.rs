@@ -13,7 +13,7 @@ use super::module_call::CallContext;
 use crate::Limits;
 use crate::fixed_clock_and_random::Determinism;
 use crate::off_worker;
-use crate::pod_facts::PodQuestions;
+use crate::pod_facts::PodFactReader;
 
 /// The most random bytes that a guest gets at once: the host allocates them first.
 const RANDOM_AT_ONCE: u64 = 1 << 20;
@@ -32,7 +32,7 @@ pub(super) struct StoreState {
     pub(super) log: HookLog,
     pub(super) facts: InvocationFacts,
     pub(super) config: BTreeMap<String, String>,
-    pub(super) pod: PodQuestions,
+    pub(super) pod: PodFactReader,
     interfaces: BTreeSet<String>,
     has_dirs: bool,
 }
@@ -43,7 +43,7 @@ impl StoreState {
         facts: InvocationFacts,
         context: &CallContext,
         limits: &Limits,
-        pod: PodQuestions,
+        pod: PodFactReader,
     ) -> Result<Self, String> {
         if context.dirs.is_empty() {
             return Self::new(facts, context, limits, pod);
@@ -58,7 +58,7 @@ impl StoreState {
         facts: InvocationFacts,
         context: &CallContext,
         limits: &Limits,
-        pod: PodQuestions,
+        pod: PodFactReader,
     ) -> Result<Self, String> {
         let log = HookLog::new(limits.log);
         let mut wasi = WasiCtx::builder();

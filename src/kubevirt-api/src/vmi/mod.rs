@@ -61,7 +61,7 @@ pub struct Vmi {
 
 #[derive(Deserialize)]
 #[serde(expecting = "a VirtualMachineInstance")]
-struct Typed {
+struct VmiFields {
     #[serde(default)]
     metadata: Metadata,
     #[serde(default, deserialize_with = "null_as_default")]
@@ -106,7 +106,7 @@ impl Vmi {
 
     fn from_value(raw: Arc<str>, value: Value) -> Result<Self, VmiError> {
         // Tracking the path costs as much as reading, so the path is only tracked after an error.
-        let typed = Typed::deserialize(go_struct_deserializer::Strict(&value)).or_else(|_| {
+        let typed = VmiFields::deserialize(go_struct_deserializer::Strict(&value)).or_else(|_| {
             serde_path_to_error::deserialize(go_struct_deserializer::Strict(&value)).map_err(
                 |error| VmiError::Field {
                     path: error.path().to_string(),
@@ -114,7 +114,7 @@ impl Vmi {
                 },
             )
         });
-        let Typed {
+        let VmiFields {
             metadata,
             spec,
             status,

@@ -90,7 +90,7 @@ pub(crate) enum ExecError {
 }
 
 #[derive(Deserialize)]
-struct Started {
+struct ExecAnswer {
     pid: i64,
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn exec(
         "arguments": {"path": command.program, "arg": command.arguments, "capture-output": true},
     });
     let timeout = command.agent_timeout();
-    let Started { pid } = ask(client, &domain, "guest-exec", start.to_string(), timeout).await?;
+    let ExecAnswer { pid } = ask(client, &domain, "guest-exec", start.to_string(), timeout).await?;
     let status = json!({"execute": "guest-exec-status", "arguments": {"pid": pid}}).to_string();
     let mut pause = FIRST_POLL;
     loop {

@@ -55,7 +55,7 @@ impl AuthorityFilter {
                 input = rest;
                 continue;
             }
-            let missing = self.wanted().saturating_sub(self.pending.len());
+            let missing = self.bytes_needed().saturating_sub(self.pending.len());
             let (consumed, rest) = input.split_at(missing.min(input.len()));
             self.pending.extend_from_slice(consumed);
             input = rest;
@@ -64,7 +64,7 @@ impl AuthorityFilter {
     }
 
     /// The number of bytes of a frame that are needed next.
-    fn wanted(&self) -> usize {
+    fn bytes_needed(&self) -> usize {
         match FrameHeader::parse(&self.pending) {
             Some(header) if header.is_block() => FRAME_HEADER + header.length,
             _ => FRAME_HEADER,

@@ -33,7 +33,7 @@ impl JobEvents {
         self.changed.notify_one();
     }
 
-    /// A migration begins: what libvirt told of an earlier one does not count.
+    /// A migration begins: events of an earlier one are forgotten.
     pub(super) fn begin_migration(&self) {
         self.handed_over.store(false, Ordering::Relaxed);
     }

@@ -199,10 +199,10 @@ impl JobContext {
 }
 
 /// Why the job is to end, once it is.
-type Aborted = watch::Receiver<Option<AbortReason>>;
+type AbortSignal = watch::Receiver<Option<AbortReason>>;
 
 /// Resolves when the job is to end.
-async fn abort_reason(aborted: &mut Aborted) -> AbortReason {
+async fn abort_reason(aborted: &mut AbortSignal) -> AbortReason {
     match aborted
         .wait_for(Option::is_some)
         .await
@@ -342,7 +342,7 @@ impl Jobs {
     }
 
     /// The job runs from now on.
-    fn begin(&self, state: &mut State, kind: JobKind) -> Aborted {
+    fn begin(&self, state: &mut State, kind: JobKind) -> AbortSignal {
         let (abort, aborted) = watch::channel(None);
         state.abort = Some(abort);
         self.running.send_replace(Some(kind));
@@ -391,7 +391,7 @@ impl Jobs {
         self.running.send_replace(None);
     }
 
-    async fn run_memory_dump(self, request: MemoryDumpRequest, aborted: Aborted) {
+    async fn run_memory_dump(self, request: MemoryDumpRequest, aborted: AbortSignal) {
         let job = memory_dump::run(Arc::clone(&self.context), request, aborted);
         // A separate task, so that a panic in the job ends only the job.
         let result = tokio::spawn(job).await.unwrap_or(Err(JobError::Fault));

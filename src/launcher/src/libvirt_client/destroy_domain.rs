@@ -1,4 +1,4 @@
-//! Ends the domain, whichever other calls hang.
+//! Ends the domain even while other calls to libvirt hang.
 //!
 //! ```text
 //!   SIGTERM by libvirt ──5 s──▶ SIGKILL by libvirt ──1 s──▶ SIGKILL by pidfd ──▶ QEMU is gone

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// virtlogd's defaults: a file that grows beyond this becomes NAME.0, that one NAME.1, and so on.
+/// virtlogd's defaults: NAME becomes NAME.0 when it grows beyond this size, NAME.0 becomes NAME.1, and so on.
 const LARGEST: u64 = 2 << 20;
 const BACKUPS: u32 = 3;
 const MODE: u32 = 0o600;

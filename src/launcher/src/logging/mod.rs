@@ -110,9 +110,9 @@ mod tests {
 
     /// The same layer, writing where the test can read.
     #[derive(Clone, Default)]
-    struct Captured(Arc<Mutex<Vec<u8>>>);
+    struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-    struct Capture(JsonLines, Captured);
+    struct Capture(JsonLines, CapturedLog);
 
     impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
         fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn lines(verbosity: u8, about: About, act: impl FnOnce()) -> Vec<Value> {
-        let captured = Captured::default();
+        let captured = CapturedLog::default();
         let layer = Capture(JsonLines { verbosity, about }, captured.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), act);
         let bytes = captured.0.lock().unwrap().clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use libvirt::BlockInfo;
 
-/// The capacities of the running VM's disks by their sources' paths, as libvirt told them last. Pure.
+/// The capacities of the running VM's disks by their sources' paths, as libvirt last reported them. Pure.
 ///
 /// To ask for them takes QEMU many milliseconds. A capacity changes when the launcher attaches, detaches or expands a disk,
 /// and then all are forgotten. One that another client of libvirt has changed is noticed before a disk is expanded, because

@@ -19,13 +19,13 @@ const MAX_MESSAGE: usize = 900;
 
 /// The metadata; every change is sent to the observer.
 pub struct Metadata {
-    current: Mutex<Versioned>,
+    current: Mutex<VersionedMetadata>,
     events: mpsc::UnboundedSender<VmEvent>,
     published: watch::Sender<u64>,
 }
 
 #[derive(Clone, Default)]
-struct Versioned {
+struct VersionedMetadata {
     metadata: KubeVirtMetadata,
     version: u64,
 }
@@ -47,7 +47,7 @@ impl Metadata {
 
     /// The metadata and their version, which goes to `mark_published` once they were sent.
     pub(super) fn to_publish(&self) -> (KubeVirtMetadata, u64) {
-        let Versioned { metadata, version } = self.lock().clone();
+        let VersionedMetadata { metadata, version } = self.lock().clone();
         (metadata, version)
     }
 
@@ -162,7 +162,7 @@ impl Metadata {
         changed
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Versioned> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VersionedMetadata> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

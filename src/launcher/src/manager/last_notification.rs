@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use crate::notify::{Delivery, EventType, Receipt};
 
-/// What virt-handler was told last, and whether it has accepted it.
+/// The last notification to virt-handler, and whether virt-handler has accepted it.
 #[derive(Default)]
 pub(super) struct LastNotification(Option<(Notification, Receipt)>);
 

@@ -20,11 +20,11 @@ const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// Warns of trouble, and remembers the last panic.
 pub(super) struct AlertReporter {
     qemu_log: PathBuf,
-    reported: Mutex<Reported>,
+    reported: Mutex<ReportedProblems>,
 }
 
 #[derive(Default)]
-struct Reported {
+struct ReportedProblems {
     alerts: AlertPolicy,
     panic: Option<GuestPanicInfo>,
     panics: i64,
@@ -83,7 +83,7 @@ impl AlertReporter {
         reported.panics += 1;
     }
 
-    fn reported(&self) -> std::sync::MutexGuard<'_, Reported> {
+    fn reported(&self) -> std::sync::MutexGuard<'_, ReportedProblems> {
         self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

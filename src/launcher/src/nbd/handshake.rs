@@ -76,10 +76,10 @@ async fn set_contexts(
     export: &str,
     contexts: &[String],
 ) -> Result<Vec<u32>, NbdError> {
-    let mut data = named(export);
+    let mut data = encode_name(export);
     data.extend(length(contexts.len()));
     for context in contexts {
-        data.extend(named(context));
+        data.extend(encode_name(context));
     }
     option(stream, SET_META_CONTEXT, &data).await?;
     let mut known: Vec<(String, u32)> = Vec::new();
@@ -108,7 +108,7 @@ async fn set_contexts(
 }
 
 async fn go(stream: &mut UnixStream, export: &str) -> Result<u64, NbdError> {
-    let mut data = named(export);
+    let mut data = encode_name(export);
     data.extend(0u16.to_be_bytes());
     option(stream, GO, &data).await?;
     let mut size = None;
@@ -171,7 +171,7 @@ async fn until_ack(
     }
 }
 
-fn named(name: &str) -> Vec<u8> {
+fn encode_name(name: &str) -> Vec<u8> {
     let mut data = length(name.len()).to_vec();
     data.extend(name.as_bytes());
     data

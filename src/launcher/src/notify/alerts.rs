@@ -31,7 +31,7 @@ pub(crate) struct AlertPolicy {
     /// Errors for which QEMU stops the guest: libvirt's name of the error, by the disk's alias.
     failing: BTreeMap<String, String>,
     panicked: bool,
-    /// The VM is paused by disk errors, and that was told.
+    /// The VM is paused by disk errors, and the alert was sent.
     paused: bool,
     /// Aliases of devices whose refusal was reported.
     refused: BTreeSet<String>,

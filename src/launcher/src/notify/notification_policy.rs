@@ -206,7 +206,7 @@ impl Publications {
         if self.is_start(event) {
             return self.observe_start().into_iter().collect();
         }
-        // Of a domain that nobody knows yet, or whose guest does not run here yet.
+        // The domain is not announced yet, or its guest does not run here yet.
         let says_little = match event {
             Event::Lifecycle { event, .. } => *event == LifecycleEvent::Shutdown,
             _ => true,

@@ -175,7 +175,7 @@ async fn old_agent_gets_a_file_and_the_owner_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_hostile_agent_answers_is_told_in_short() {
+async fn answers_of_a_hostile_agent_are_truncated_in_events() {
     let (rig, agent) = (Rig::new().await, ScriptedAgent::default());
     put_secrets(&rig);
     agent.answer("guest-ping", json!({}));

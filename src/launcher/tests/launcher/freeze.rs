@@ -130,7 +130,7 @@ async fn unfreeze_and_an_unlimited_freeze_end_the_safety_thaw() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_unfreeze_is_told_and_tried_again() {
+async fn failed_unfreeze_is_reported_and_retried() {
     let (rig, agent) = running().await;
     assert!(freeze(&rig, 0).await.success);
     let refusal = FakeDaemon::error(

@@ -46,7 +46,7 @@ async fn notifications_of_a_whole_life() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_state_is_told_once() {
+async fn each_state_is_notified_once() {
     let rig = Rig::new().await;
     rig.manager.run(Command::sync(sync())).await.unwrap();
     rig.notifications_until("Running").await;

@@ -15,7 +15,7 @@ use crate::migration_target::INCOMING;
 use crate::scripted_agent::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelled_migration_is_told_once_it_has_stopped() {
+async fn cancelled_migration_is_reported_after_it_stopped() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         prepare: Duration::from_millis(400),
@@ -102,7 +102,7 @@ async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
 
 /// Nobody knows whether the target runs the guest: nothing is ended, and virt-handler may ask again.
 #[tokio::test(flavor = "multi_thread")]
-async fn abort_that_hangs_at_the_switch_is_told_as_failed_and_may_be_repeated() {
+async fn abort_that_hangs_at_switchover_is_reported_as_failed_and_can_be_repeated() {
     let rig = migrating_whose_abort_hangs().await;
     rig.fake.stop_for_switch(DOMAIN);
     cancel(&rig).await;

@@ -128,7 +128,7 @@ async fn guest_that_may_run_on_the_target_is_ended_only_with_its_launcher() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn abort_before_the_daemons_end_is_told_as_failed_if_the_guest_may_be_elsewhere() {
+async fn abort_before_the_daemons_end_is_reported_as_failed_if_the_guest_may_be_elsewhere() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         handed_over: true,

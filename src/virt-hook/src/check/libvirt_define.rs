@@ -24,7 +24,7 @@ const NOBODY: u32 = 65534;
 /// Two findings: define takes f(x) where it takes x; and f(define(f(x))) = define(f(x)).
 pub(super) fn findings(ran: &BehaviourCheck) -> Result<Vec<Finding>, Failure> {
     let libvirt = Libvirt::new().map_err(Failure::Machine)?;
-    let mut seen = Redefined::default();
+    let mut seen = DefineResults::default();
     for one in ran.samples.iter().filter(|one| one.once.error.is_none()) {
         match libvirt.redefine(ran, one)? {
             RedefineResult::Defined { changed_again } => {
@@ -46,7 +46,7 @@ pub(super) fn findings(ran: &BehaviourCheck) -> Result<Vec<Finding>, Failure> {
 
 /// What libvirt and the hook made of all samples.
 #[derive(Default)]
-struct Redefined {
+struct DefineResults {
     /// How many domains libvirt took.
     defined: usize,
     /// Lines about domains that libvirt refuses because of the hook.
@@ -57,7 +57,7 @@ struct Redefined {
     not_taken: Vec<String>,
 }
 
-impl Redefined {
+impl DefineResults {
     fn findings(self) -> Vec<Finding> {
         let defined = self.defined;
         let (why, all) = match &self.not_taken[..] {

@@ -1,4 +1,4 @@
-//! What is compared: modules, a script, a sidecar, or nothing.
+//! One side of a comparison: modules, a script, a sidecar, or no hook.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -45,7 +45,7 @@ pub(super) enum ComparedHook {
 }
 
 impl ComparedHook {
-    /// A module, a socket or a script, which the file itself tells.
+    /// A module, a socket or a script; the kind follows from the file.
     pub(super) fn of(path: &Path, options: Options<'_>, work_dir: &Path) -> Result<Self, Failure> {
         let metadata = fs::metadata(path)
             .with_context(|| path.display().to_string())
@@ -105,7 +105,7 @@ impl ComparedHook {
         }
     }
 
-    /// The hook points at which both can act.
+    /// The hook points that both sides have.
     pub(super) fn points(&self, other: &Self) -> Vec<HookPoint> {
         match (self, other) {
             (Self::Script(_), _) | (_, Self::Script(_)) => POINTS_OF_SCRIPT.to_vec(),

@@ -41,7 +41,7 @@ impl Desk {
 }
 
 #[test]
-fn what_was_compiled_is_found_by_the_modules_digest() {
+fn compiled_code_is_found_by_module_digest() {
     let desk = Desk::new(MAX_BYTES);
     desk.keep("a", "code");
     desk.keep("a", "code");
@@ -182,7 +182,7 @@ fn a_directory_that_others_may_change_is_no_cache() {
 }
 
 #[test]
-fn what_killed_runs_and_other_versions_left_is_removed() {
+fn leftovers_of_killed_runs_and_other_versions_are_removed() {
     let temp_dir = tempfile::tempdir().unwrap();
     let base = temp_dir.path().join("cache");
     let dir = |name: &str| {

@@ -200,13 +200,13 @@ impl Report for ModuleReport {
             });
             text += &format!("compiled in  {millis} ms{peak}\n");
         }
-        rows(&mut text, "exports", named(&self.exports));
+        rows(&mut text, "exports", interface_lines(&self.exports));
         let (ours, wasi): (Vec<_>, Vec<_>) = self
             .imports
             .iter()
             .cloned()
             .partition(|import| !import.name.starts_with("wasi:"));
-        rows(&mut text, "imports", named(&ours));
+        rows(&mut text, "imports", interface_lines(&ours));
         if !wasi.is_empty() {
             let count = wasi.len();
             text += &format!("             {count} of WASI, behind which there is nothing\n");
@@ -218,7 +218,7 @@ impl Report for ModuleReport {
     }
 }
 
-fn named(interfaces: &[InterfaceReport]) -> impl Iterator<Item = String> {
+fn interface_lines(interfaces: &[InterfaceReport]) -> impl Iterator<Item = String> {
     interfaces.iter().map(|interface| {
         let functions = interface.functions.join(", ");
         let line = format!("{} ({functions})", interface.name).replace(" ()", "");

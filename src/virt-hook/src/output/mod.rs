@@ -76,7 +76,7 @@ impl Screen {
         let Some(complaint) = complaint else {
             return Ok(ExitCode::SUCCESS);
         };
-        say(&complaint);
+        print_error_line(&complaint);
         Ok(ExitCode::from(report.negative_code()))
     }
 
@@ -88,7 +88,7 @@ impl Screen {
             // The message also goes to standard error, so a write error does not matter.
             let _ = print_json(json!({"verb": self.verb, "ok": false, "error": error}));
         }
-        say(&message);
+        print_error_line(&message);
         ExitCode::from(failure.code())
     }
 }
@@ -98,13 +98,13 @@ pub(crate) fn warn(text: &str) {
     let line = text.replace('\n', " ");
     let mut warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
     if !warnings.contains(&line) {
-        say(&format!("warning: {line}"));
+        print_error_line(&format!("warning: {line}"));
         warnings.push(line);
     }
 }
 
 /// One line on standard error.
-fn say(line: &str) {
+fn print_error_line(line: &str) {
     // Parts of it may come from a module, a record or a VMI.
     let _ = writeln!(io::stderr(), "virt-hook: {}", printable(line, MAX_LINE));
 }

@@ -28,7 +28,7 @@ Exit codes:
   2  the policy, or the command line, cannot be used; standard error has the line and column
   3  this machine could not do it";
 
-/// What `policy` is given.
+/// Arguments of `virt-hook policy`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

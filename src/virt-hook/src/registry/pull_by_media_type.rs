@@ -23,7 +23,7 @@ const IMAGE_CONFIGS: [&str; 2] = [
 const WASM_MAGIC: &[u8] = b"\0asm";
 
 /// What was pulled.
-pub(super) struct Pulled {
+pub(super) struct PulledHooks {
     /// Of what the reference names.
     pub(super) digest: Digest,
     pub(super) kind: &'static str,
@@ -31,7 +31,10 @@ pub(super) struct Pulled {
 }
 
 /// Pulls the hooks of an image. Modules are the same for all platforms, so the first of an index is taken.
-pub(super) fn pull_hooks(client: &mut Client, reference: &Reference) -> Result<Pulled, Failure> {
+pub(super) fn pull_hooks(
+    client: &mut Client,
+    reference: &Reference,
+) -> Result<PulledHooks, Failure> {
     let named = client.manifest(reference).map_err(failure)?;
     let digest = named.digest.clone();
     let manifest = match is_index(&named.json) {
@@ -64,7 +67,7 @@ pub(super) fn pull_hooks(client: &mut Client, reference: &Reference) -> Result<P
     for hook in &hooks {
         check(reference, hook)?;
     }
-    Ok(Pulled {
+    Ok(PulledHooks {
         digest,
         kind,
         hooks,

@@ -75,7 +75,7 @@ pub(crate) struct Comparison {
 /// Runs the recorded run again.
 pub(crate) fn run(arguments: &Arguments) -> Result<Comparison, Failure> {
     let record = Record::read(&arguments.record)
-        .map_err(|error| Failure::Usage(named(&arguments.record, error)))?;
+        .map_err(|error| Failure::Usage(with_record_path(&arguments.record, error)))?;
     let (module, port) = module(arguments, &record)?;
     let replayed = again(&record, module, port)?;
     Ok(Comparison::of(arguments.record.clone(), record, replayed))
@@ -123,12 +123,12 @@ fn module<'a>(arguments: &'a Arguments, record: &Record) -> Result<(&'a Path, bo
         (None, None) => Err(Failure::Usage(anyhow!(
             "{}: {}",
             arguments.record.display(),
-            wanted(record)
+            module_hint(record)
         ))),
     }
 }
 
-fn wanted(record: &Record) -> String {
+fn module_hint(record: &Record) -> String {
     match &record.hook.digest {
         Some(digest) => format!(
             "a record holds no module: give the recorded one ({} with the sha256 {digest}) with \
@@ -148,7 +148,7 @@ fn again(record: &Record, module: &Path, port: bool) -> Result<ReplayResult, Fai
 }
 
 /// An error about the record, with the file that it is in.
-fn named(path: &Path, error: ReadError) -> Error {
+fn with_record_path(path: &Path, error: ReadError) -> Error {
     match error {
         ReadError::Io { .. } => error.into(),
         ReadError::NoRecord(_) => Error::new(error).context(path.display().to_string()),

@@ -42,7 +42,7 @@ fn socket_path_in(arguments: &Arguments, container: Option<&str>) -> Result<Sock
         (None, None) => PathBuf::from(HOOKS),
     };
     let file = match (&arguments.socket, &arguments.plugin) {
-        (Some(file), _) => named(file)?,
+        (Some(file), _) => check_socket_name(file)?,
         (None, Some(_)) => PLUGIN_SOCKET.to_owned(),
         (None, None) => format!("virt-hook-{}.sock", unique(container)),
     };
@@ -63,7 +63,7 @@ fn unique(container: Option<&str>) -> String {
 }
 
 /// KubeVirt's rule for a plugin's socket, and hidden files are no sockets to launchers.
-fn named(file: &str) -> Result<String> {
+fn check_socket_name(file: &str) -> Result<String> {
     if file.ends_with(".sock") && !file.starts_with('.') && !file.contains('/') {
         return Ok(file.to_owned());
     }

@@ -55,7 +55,7 @@ pub(super) enum Actual {
 
 /// The files of a case that begin with `expected.`, by the rest of their names.
 #[derive(Debug)]
-pub(super) struct Expected(BTreeMap<String, String>);
+pub(super) struct ExpectedFiles(BTreeMap<String, String>);
 
 /// A difference from the expected result.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -94,7 +94,7 @@ impl Difference {
     }
 }
 
-impl Expected {
+impl ExpectedFiles {
     pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
         let mut files = BTreeMap::new();
         for name in NAMES {

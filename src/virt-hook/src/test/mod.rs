@@ -18,7 +18,7 @@ use crate::exit_codes::Failure;
 use crate::module_chain;
 use crate::module_files::{self, HookModule};
 use crate::output::{Report, Style};
-use expected_files::{Difference, Expected};
+use expected_files::{Difference, ExpectedFiles};
 use test_case::Case;
 
 pub(crate) const HELP: &str = "\
@@ -140,7 +140,7 @@ fn run_case(
     arguments: &Arguments,
 ) -> Result<CaseResult, Failure> {
     let actual = case.run(found, compiled)?;
-    let expected = Expected::read(&case.dir)?;
+    let expected = ExpectedFiles::read(&case.dir)?;
     let differences = expected.against(&actual);
     let doubt = expected.doubt(&actual);
     let not_written = doubt.filter(|_| arguments.update && !arguments.accept_errors);

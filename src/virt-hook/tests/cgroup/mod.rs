@@ -84,7 +84,7 @@ impl Cgroup {
         peak.unwrap_or_else(|_| "unknown".into()).trim().to_owned()
     }
 
-    /// How often a process was killed for the want of memory.
+    /// How many processes the kernel killed for lack of memory.
     pub fn killed(&self) -> u64 {
         let read = |file| fs::read_to_string(self.memory.join(file));
         let events = read("memory.oom_control").or_else(|_| read("memory.events"));
@@ -99,7 +99,7 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         for directory in [&self.memory, &self.cpu] {
-            // What has just ended takes a moment to be gone from it.
+            // A process that has just ended stays in the cgroup for a moment.
             for _ in 0..100 {
                 match fs::remove_dir(directory) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {

@@ -115,7 +115,7 @@ impl Pod {
             .collect()
     }
 
-    pub fn serve(&self, modules: &[&PathBuf], arguments: &[&str]) -> Served {
+    pub fn serve(&self, modules: &[&PathBuf], arguments: &[&str]) -> RunningServe {
         let command = Command::new(env!("CARGO_BIN_EXE_virt-hook"));
         self.serve_as(command, modules, arguments)
     }
@@ -126,7 +126,7 @@ impl Pod {
         mut command: Command,
         modules: &[&PathBuf],
         arguments: &[&str],
-    ) -> Served {
+    ) -> RunningServe {
         command
             .arg("serve")
             .arg("--hooks-dir")
@@ -141,7 +141,7 @@ impl Pod {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn();
-        Served {
+        RunningServe {
             child: child.unwrap(),
             directory: self.directory(),
         }
@@ -149,12 +149,12 @@ impl Pod {
 }
 
 /// The program.
-pub struct Served {
+pub struct RunningServe {
     pub child: Child,
     directory: PathBuf,
 }
 
-impl Served {
+impl RunningServe {
     /// Until a launcher could dial it.
     pub async fn ready(&mut self) {
         let answers = |path: &Path| {

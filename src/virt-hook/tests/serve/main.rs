@@ -212,7 +212,7 @@ async fn a_plugins_launcher_mutates_a_domain() {
 
     let mutate =
         async |vmi: String, context: &str| stock_launcher::mutate(&socket, vmi, context).await;
-    // PreStart of the second says what it is told; then it finds no colour.
+    // PreStart of the second module logs its invocation; OnDefineDomain then lacks its configuration key `colour`.
     let status = mutate(vmi(), "MigrationTarget").await.unwrap_err();
     assert_eq!(status.code(), Code::Internal);
     assert!(
@@ -323,7 +323,7 @@ async fn a_veto_is_the_launchers_to_read() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_said() {
+async fn too_large_answers_are_reported() {
     let pod = Pod::new();
     // To check four megabytes takes a loaded machine longer than a call usually may.
     let hook = tempfile::tempdir().unwrap();
@@ -462,7 +462,7 @@ async fn a_hooks_own_settings_go_with_it() {
 }
 
 #[tokio::test]
-async fn told_to_end_before_it_is_ready_it_leaves_nothing() {
+async fn sigterm_before_ready_leaves_no_files() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &[]);
     served.hidden().await;
@@ -472,7 +472,7 @@ async fn told_to_end_before_it_is_ready_it_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_served_is_said_and_no_socket_appears() {
+async fn unusable_modules_are_named_and_no_socket_appears() {
     let pod = Pod::new();
     let bad = pod.root().join("bad.wasm");
     fs::write(&bad, "no component").unwrap();

@@ -6,13 +6,13 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::pod::{
-    PATIENCE, Pod, Served, XML, every_point, example, stock_launcher, vmi, vmi_that_does,
+    PATIENCE, Pod, RunningServe, XML, every_point, example, stock_launcher, vmi, vmi_that_does,
 };
 use crate::prometheus_text::Exposition;
 use proto::hooks::v1alpha3;
 
 /// The address in the log line; the rest of the log is read and dropped, so that the pipe never fills.
-async fn address(served: &mut Served) -> SocketAddr {
+async fn address(served: &mut RunningServe) -> SocketAddr {
     let mut lines = BufReader::new(served.child.stderr.take().unwrap()).lines();
     let address = async {
         loop {

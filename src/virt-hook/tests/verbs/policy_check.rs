@@ -3,7 +3,7 @@
 use super::{smbios, text, virt_hook, write};
 
 #[test]
-fn a_policy_is_told_with_what_it_leaves_open() {
+fn policy_check_prints_the_policy_and_its_gaps() {
     let temp_dir = tempfile::tempdir().unwrap();
     let policy = write(
         temp_dir.path(),

@@ -158,7 +158,7 @@ fn cases_share_a_policy_and_may_have_their_own() {
 
 /// An error, and a hook that no longer does anything, are not what an author wants to write down.
 #[test]
-fn update_writes_no_error_and_no_idleness_unless_told_to() {
+fn update_records_errors_and_empty_diffs_only_on_request() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
     let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
@@ -311,7 +311,7 @@ fn files_that_a_test_would_not_read_are_refused() {
 
 /// Under no policy, a case would pass that fails under the one that is meant.
 #[test]
-fn what_has_the_name_of_a_cases_file_is_a_file() {
+fn case_file_that_is_no_regular_file_is_refused() {
     let module = smbios();
     let dangling = |path: &Path| std::os::unix::fs::symlink("nowhere", path).unwrap();
     let directory = |path: &Path| fs::create_dir(path).unwrap();

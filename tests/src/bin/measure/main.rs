@@ -220,7 +220,7 @@ fn running_rows(
     ]
 }
 
-fn migration_rows(measured: &migrations::Measured) -> Vec<Row> {
+fn migration_rows(measured: &migrations::MigrationMedians) -> Vec<Row> {
     let row = |what, milliseconds: f64, goal, reference: &str| Row {
         what,
         ours: format!("{milliseconds:.1} ms"),

@@ -34,7 +34,7 @@ pub(crate) struct MigrationTimes {
 
 /// Medians in milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measured {
+pub(crate) struct MigrationMedians {
     pub(crate) idle: MigrationTimes,
     pub(crate) dirtying: MigrationTimes,
     pub(crate) cancel: f64,
@@ -45,7 +45,7 @@ pub(crate) struct Measured {
 }
 
 /// Measures everything, with a guest of 256 MiB.
-pub(crate) async fn measure() -> Result<Measured> {
+pub(crate) async fn measure() -> Result<MigrationMedians> {
     let shuttle = boot("measured").await?;
     let (shuttle, idle) = migrate(shuttle, "idle").await?;
     guest_load::dirty_memory(shuttle.launcher(), shuttle.vmi()).await?;
@@ -54,7 +54,7 @@ pub(crate) async fn measure() -> Result<Measured> {
     shuttle.end().await?;
     let no_hook = incoming(0).await?;
     let hooks = incoming(MODULES).await?;
-    Ok(Measured {
+    Ok(MigrationMedians {
         idle,
         dirtying,
         cancel,

@@ -17,7 +17,7 @@ use crate::raw_client::RawClient;
 /// The number of calls per median.
 const CALLS: usize = 2000;
 
-/// They take longer.
+/// Fewer than other calls, because each takes longer.
 const SCREENSHOTS: usize = 200;
 
 /// Medians in microseconds.

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::grace_period::{GraceLeft, grace_left};
+use super::grace_period::{RemainingGrace, remaining_grace};
 use super::notified_domain::NotifiedDomain;
 
 /// A VMI's phase, as far as virt-handler sets it.
@@ -132,13 +132,14 @@ fn end(vmi: Option<&VmiFacts>, domain: Option<&NotifiedDomain>, now: i64) -> Dec
     if domain_grace.is_none_or(|grace| grace.seconds == 0) {
         return Decision::Kill;
     }
-    let again_after = match grace_left(vmi.and_then(|vmi| vmi.grace_period), domain_grace, now) {
-        GraceLeft::None => return Decision::Kill,
-        GraceLeft::NotStarted => {
+    let again_after = match remaining_grace(vmi.and_then(|vmi| vmi.grace_period), domain_grace, now)
+    {
+        RemainingGrace::None => return Decision::Kill,
+        RemainingGrace::NotStarted => {
             let own = vmi.and_then(|vmi| vmi.grace_period).unwrap_or(i64::MAX);
             own.min(5)
         }
-        GraceLeft::Seconds(seconds) => seconds.min(5),
+        RemainingGrace::Seconds(seconds) => seconds.min(5),
     };
     if domain.is_some_and(|domain| domain.status == "ShuttingDown") {
         return Decision::AwaitShutdown;

@@ -2,9 +2,9 @@
 
 use super::notified_domain::DomainGrace;
 
-/// What is left of a grace period.
+/// The remaining part of a grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GraceLeft {
+pub(super) enum RemainingGrace {
     /// Nothing: the period is over, or there is none.
     None,
     /// All of it: the guest was not asked to shut down yet.
@@ -14,19 +14,23 @@ pub(super) enum GraceLeft {
 }
 
 /// The VMI's own period, or else the domain's. It begins with the timestamp that the launcher sets in the metadata.
-pub(super) fn grace_left(own: Option<i64>, domain: Option<&DomainGrace>, now: i64) -> GraceLeft {
+pub(super) fn remaining_grace(
+    own: Option<i64>,
+    domain: Option<&DomainGrace>,
+    now: i64,
+) -> RemainingGrace {
     let period = own.or(domain.map(|grace| grace.seconds)).unwrap_or(0);
     if period == 0 {
-        return GraceLeft::None;
+        return RemainingGrace::None;
     }
     let Some(begin) = domain.and_then(|grace| grace.begin) else {
-        return GraceLeft::NotStarted;
+        return RemainingGrace::NotStarted;
     };
     let passed = now - begin;
     if passed >= period {
-        GraceLeft::None
+        RemainingGrace::None
     } else {
-        GraceLeft::Seconds((period - passed).max(1))
+        RemainingGrace::Seconds((period - passed).max(1))
     }
 }
 
@@ -42,32 +46,42 @@ mod tests {
             marked: false,
         };
         for (own, grace, now, left) in [
-            (None, None, 0, GraceLeft::None),
-            (Some(0), Some(domain(30, Some(1))), 2, GraceLeft::None),
-            (Some(10), Some(domain(30, None)), 2, GraceLeft::NotStarted),
-            (None, Some(domain(30, None)), 2, GraceLeft::NotStarted),
+            (None, None, 0, RemainingGrace::None),
+            (Some(0), Some(domain(30, Some(1))), 2, RemainingGrace::None),
+            (
+                Some(10),
+                Some(domain(30, None)),
+                2,
+                RemainingGrace::NotStarted,
+            ),
+            (None, Some(domain(30, None)), 2, RemainingGrace::NotStarted),
             (
                 Some(10),
                 Some(domain(30, Some(100))),
                 100,
-                GraceLeft::Seconds(10),
+                RemainingGrace::Seconds(10),
             ),
             (
                 Some(10),
                 Some(domain(30, Some(100))),
                 109,
-                GraceLeft::Seconds(1),
+                RemainingGrace::Seconds(1),
             ),
-            (Some(10), Some(domain(30, Some(100))), 110, GraceLeft::None),
+            (
+                Some(10),
+                Some(domain(30, Some(100))),
+                110,
+                RemainingGrace::None,
+            ),
             (
                 None,
                 Some(domain(30, Some(100))),
                 110,
-                GraceLeft::Seconds(20),
+                RemainingGrace::Seconds(20),
             ),
         ] {
             assert_eq!(
-                grace_left(own, grace.as_ref(), now),
+                remaining_grace(own, grace.as_ref(), now),
                 left,
                 "{own:?} {grace:?} {now}"
             );

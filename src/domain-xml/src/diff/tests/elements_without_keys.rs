@@ -14,7 +14,7 @@ fn duplicate_keys_fall_back_to_position() {
         )
     };
     assert_eq!(
-        told(
+        changes_as_text(
             &args(&["-device", "a"]),
             &args(&["-device", "a", "-device", "b"])
         ),
@@ -28,15 +28,15 @@ fn duplicate_keys_fall_back_to_position() {
 #[test]
 fn elements_without_a_key_pair_by_position() {
     assert_eq!(
-        told("<a><b x='1'/><b x='2'/></a>", "<a><b x='1'/><b x='3'/></a>"),
+        changes_as_text("<a><b x='1'/><b x='2'/></a>", "<a><b x='1'/><b x='3'/></a>"),
         ["~ /a/b[2]/@x 2 => 3"]
     );
     assert_eq!(
-        told("<a><vendor id='1'/></a>", "<a><vendor id='2'/></a>"),
+        changes_as_text("<a><vendor id='1'/></a>", "<a><vendor id='2'/></a>"),
         ["~ /a/vendor/@id 1 => 2"]
     );
     assert_eq!(
-        told("<a><video/></a>", "<a><video><alias name='v'/></video></a>"),
+        changes_as_text("<a><video/></a>", "<a><video><alias name='v'/></video></a>"),
         ["+ /a/video/alias <alias name='v'/>"]
     );
 }
@@ -50,24 +50,24 @@ fn elements_without_a_key_pair_by_equal_content() {
         format!("<devices>{}</devices>", list.collect::<String>())
     };
     assert_eq!(
-        told(&hostdevs(&[1, 2]), &hostdevs(&[9, 1, 2])),
+        changes_as_text(&hostdevs(&[1, 2]), &hostdevs(&[9, 1, 2])),
         ["+ /devices/hostdev[1] <hostdev><address bus='9'/></hostdev>"]
     );
     assert_eq!(
-        told(&hostdevs(&[1, 2, 3]), &hostdevs(&[1, 3])),
+        changes_as_text(&hostdevs(&[1, 2, 3]), &hostdevs(&[1, 3])),
         ["- /devices/hostdev[2] <hostdev><address bus='2'/></hostdev>"]
     );
     assert_eq!(
-        told(&hostdevs(&[1, 2]), &hostdevs(&[2, 1])),
+        changes_as_text(&hostdevs(&[1, 2]), &hostdevs(&[2, 1])),
         ["> /devices/hostdev[1] 1 => 2"]
     );
     assert_eq!(
-        told(&hostdevs(&[1, 2]), &hostdevs(&[1, 3])),
+        changes_as_text(&hostdevs(&[1, 2]), &hostdevs(&[1, 3])),
         ["~ /devices/hostdev[2]/address/@bus 2 => 3"]
     );
     // However it is written.
     assert_eq!(
-        told(
+        changes_as_text(
             "<a><rng>x&amp;</rng><rng><![CDATA[x&]]></rng></a>",
             "<a><rng><![CDATA[x&]]></rng><rng>x&#38;</rng></a>"
         ),
@@ -79,16 +79,16 @@ fn elements_without_a_key_pair_by_equal_content() {
 fn unquotable_keys_fall_back_to_position() {
     let both = "<a><b name='&apos;&quot;' x='1'/></a>";
     assert_eq!(
-        told(both, &both.replace("'1'", "'2'")),
+        changes_as_text(both, &both.replace("'1'", "'2'")),
         ["~ /a/b/@x 1 => 2"]
     );
     let long = format!("<a><b name='{}' x='1'/><b x='1'/></a>", "n".repeat(1000));
     assert_eq!(
-        told(&long, &long.replace("x='1'", "x='2'")),
+        changes_as_text(&long, &long.replace("x='1'", "x='2'")),
         ["~ /a/b[1]/@x 1 => 2", "~ /a/b[2]/@x 1 => 2"]
     );
     assert_eq!(
-        told(
+        changes_as_text(
             "<a><timer name=\"it's\" x='1'/></a>",
             "<a><timer name=\"it's\"/></a>"
         ),

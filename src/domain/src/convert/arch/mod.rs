@@ -1,10 +1,10 @@
 //! What differs between the architectures of guests. Only the modules below know one of them.
 
 pub(crate) mod amd64;
-pub(crate) mod launch_security_kind;
+pub(crate) mod guest_protection;
 
+use guest_protection::Protection;
 use kubevirt_api::vmi::{self, Vmi};
-use launch_security_kind::Protection;
 
 use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;

@@ -41,12 +41,12 @@ fn timers(timers: &vmi::Timers) -> Vec<Timer> {
         ("hypervclock", &timers.hyperv),
     ]
     .into_iter()
-    .filter_map(|(name, timer)| timer.as_ref().map(|timer| named(name, timer)))
+    .filter_map(|(name, timer)| timer.as_ref().map(|timer| convert_timer(name, timer)))
     .collect()
 }
 
 /// Sets the attributes that this timer has.
-fn named(name: &str, timer: &vmi::Timer) -> Timer {
+fn convert_timer(name: &str, timer: &vmi::Timer) -> Timer {
     let only = |kinds: &[&str], value: &str| match kinds.contains(&name) {
         true => value.to_owned(),
         false => String::new(),

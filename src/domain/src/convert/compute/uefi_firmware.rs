@@ -3,7 +3,7 @@
 use kubevirt_api::vmi::Efi;
 
 use crate::convert::arch::FirmwareImage;
-use crate::convert::arch::launch_security_kind::Protection;
+use crate::convert::arch::guest_protection::Protection;
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::storage::volume_paths::libvirt_directory;

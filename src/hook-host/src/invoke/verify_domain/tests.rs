@@ -126,7 +126,7 @@ fn a_second_element_of_those_that_libvirt_reads_once_is_refused() {
     ] {
         assert!(verify(&real, &twin).is_err(), "{twin}");
     }
-    // Another disk is none of this one's business.
+    // A change of another disk does not concern this disk.
     let more = real.replace("</disk>", "</disk><disk><driver name='qemu'/></disk>");
     assert_eq!(verify(&real, &more).unwrap(), 1);
     // What was so before is not this hook's fault.

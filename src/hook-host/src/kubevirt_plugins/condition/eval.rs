@@ -5,10 +5,10 @@ use serde_json::{Map, Value as Json};
 use super::NoValue;
 use super::type_check::{Comparison, Expr, TextTest, Type, Value};
 
-type Evaluated<T> = Result<T, NoValue>;
+type EvalResult<T> = Result<T, NoValue>;
 
 /// Whether the condition holds.
-pub(super) fn truth(expr: &Expr, vmi: &Json) -> Evaluated<bool> {
+pub(super) fn truth(expr: &Expr, vmi: &Json) -> EvalResult<bool> {
     match value(expr, vmi)? {
         Value::Bool(truth) => Ok(truth),
         other => Err(type_error(&other)),
@@ -20,7 +20,7 @@ fn type_error(found: &Value) -> NoValue {
     NoValue(format!("{found:?} is of another type than it should be"))
 }
 
-fn value(expr: &Expr, vmi: &Json) -> Evaluated<Value> {
+fn value(expr: &Expr, vmi: &Json) -> EvalResult<Value> {
     Ok(match expr {
         Expr::Literal(value) => value.clone(),
         Expr::Read(path, found) => read(at(vmi, path), *found, path)?,
@@ -39,7 +39,7 @@ fn value(expr: &Expr, vmi: &Json) -> Evaluated<Value> {
         Expr::Length(of) => length(text(of, vmi)?.chars().count()),
         Expr::Among(what, list) => {
             let what = value(what, vmi)?;
-            let list: Evaluated<Vec<Value>> = list.iter().map(|one| value(one, vmi)).collect();
+            let list: EvalResult<Vec<Value>> = list.iter().map(|one| value(one, vmi)).collect();
             Value::Bool(list?.contains(&what))
         }
         Expr::Not(of) => Value::Bool(!truth(of, vmi)?),
@@ -60,10 +60,10 @@ fn value(expr: &Expr, vmi: &Json) -> Evaluated<Value> {
 
 /// Evaluates `&&` and `||`: if either side is `decides`, so is the result, even if the other side has no value.
 fn short_circuit(
-    a: Evaluated<bool>,
-    b: impl FnOnce() -> Evaluated<bool>,
+    a: EvalResult<bool>,
+    b: impl FnOnce() -> EvalResult<bool>,
     decides: bool,
-) -> Evaluated<bool> {
+) -> EvalResult<bool> {
     if a == Ok(decides) {
         return Ok(decides);
     }
@@ -84,7 +84,7 @@ fn compare(how: Comparison, a: &Value, b: &Value) -> bool {
     }
 }
 
-fn text(expr: &Expr, vmi: &Json) -> Evaluated<String> {
+fn text(expr: &Expr, vmi: &Json) -> EvalResult<String> {
     match value(expr, vmi)? {
         Value::String(text) => Ok(text),
         other => Err(type_error(&other)),
@@ -101,7 +101,7 @@ fn at<'a>(vmi: &'a Json, path: &[&str]) -> Option<&'a Json> {
     (!found.is_null()).then_some(found)
 }
 
-fn map<'a>(vmi: &'a Json, path: &[&str]) -> Evaluated<Option<&'a Map<String, Json>>> {
+fn map<'a>(vmi: &'a Json, path: &[&str]) -> EvalResult<Option<&'a Map<String, Json>>> {
     match at(vmi, path) {
         None => Ok(None),
         Some(Json::Object(map)) => Ok(Some(map)),
@@ -117,7 +117,7 @@ fn mistyped(path: &[&str]) -> NoValue {
 }
 
 /// Reads a value; an absent one is zero, as in Go.
-fn read(found: Option<&Json>, wanted: Type, path: &[&str]) -> Evaluated<Value> {
+fn read(found: Option<&Json>, wanted: Type, path: &[&str]) -> EvalResult<Value> {
     let read = match (wanted, found) {
         (Type::String, None) => Some(Value::String(String::new())),
         (Type::String, Some(found)) => found.as_str().map(|text| Value::String(text.to_owned())),
@@ -132,7 +132,7 @@ fn read(found: Option<&Json>, wanted: Type, path: &[&str]) -> Evaluated<Value> {
     read.ok_or_else(|| mistyped(path))
 }
 
-fn is_set(found: Option<&Json>, wanted: Type, path: &[&str]) -> Evaluated<bool> {
+fn is_set(found: Option<&Json>, wanted: Type, path: &[&str]) -> EvalResult<bool> {
     if matches!(wanted, Type::Map | Type::Pointer) {
         return Ok(found.is_some());
     }

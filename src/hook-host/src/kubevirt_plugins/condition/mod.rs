@@ -4,7 +4,7 @@
 //! domain. No Rust crate has the latter, and none type-checks before it evaluates. So the `cel`
 //! crate only parses. An expression is accepted if it uses members of the VMI that [`vmi_schema`] lists
 //! with their Go names and types, and operators with exactly KubeVirt's meaning. Everything else is
-//! [`Unsupported`] and refused.
+//! [`InvalidCondition`] and refused.
 //!
 //! Accepted expressions have no loops, so the cost of evaluation is linear in the text's length.
 
@@ -32,7 +32,7 @@ pub(super) struct Condition(type_check::Expr);
 /// Why a condition is not valid CEL or uses an unsupported feature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Unsupported(String);
+pub(super) struct InvalidCondition(String);
 
 /// Why a condition has no value for this VMI, such as a missing label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ pub(super) struct Unsupported(String);
 pub(super) struct NoValue(String);
 
 /// The value of a condition for a VMI.
-pub(super) type ConditionResult = Result<Result<bool, NoValue>, Unsupported>;
+pub(super) type ConditionResult = Result<Result<bool, NoValue>, InvalidCondition>;
 
 /// Evaluates conditions for one VMI, each distinct text once.
 pub(super) struct ConditionCache<'a> {
@@ -71,17 +71,17 @@ impl<'a> ConditionCache<'a> {
 }
 
 impl Condition {
-    pub(super) fn parse(text: &str) -> Result<Self, Unsupported> {
+    pub(super) fn parse(text: &str) -> Result<Self, InvalidCondition> {
         if text.len() > MAX_BYTES {
             let size = text.len();
-            return Err(Unsupported(format!(
+            return Err(InvalidCondition(format!(
                 "its {size} bytes are more than the {MAX_BYTES} that are read"
             )));
         }
         let parsed = Parser::new().max_recursion_depth(MAX_DEPTH).parse(text);
         let parsed = parsed.map_err(|errors| {
             let first = errors.errors.first();
-            Unsupported(first.map_or("it is no CEL".to_owned(), |error| {
+            InvalidCondition(first.map_or("it is no CEL".to_owned(), |error| {
                 format!("it is no CEL: {}", error.msg)
             }))
         })?;

@@ -5,7 +5,7 @@ use cel::common::ast::{
     CallExpr, Expr as Ast, IdedExpr, LiteralValue, SelectExpr, operators as op,
 };
 
-use super::Unsupported;
+use super::InvalidCondition;
 use super::vmi_schema::{Kind, Member, VMI};
 
 /// Deeper than the parser's own limit, for chains of operators, which do not nest.
@@ -81,25 +81,25 @@ enum Part {
     Struct(JsonPath, &'static [Member]),
 }
 
-type Checked<T> = Result<T, Unsupported>;
+type TypeCheck<T> = Result<T, InvalidCondition>;
 
 /// Checks a whole condition.
-pub(super) fn condition(parsed: &IdedExpr) -> Checked<Expr> {
+pub(super) fn condition(parsed: &IdedExpr) -> TypeCheck<Expr> {
     value_of(parsed, Type::Bool, 0)
 }
 
-fn no<T>(reason: impl Into<String>) -> Checked<T> {
-    Err(Unsupported(reason.into()))
+fn no<T>(reason: impl Into<String>) -> TypeCheck<T> {
+    Err(InvalidCondition(reason.into()))
 }
 
-fn value_of(parsed: &IdedExpr, wanted: Type, depth: usize) -> Checked<Expr> {
+fn value_of(parsed: &IdedExpr, wanted: Type, depth: usize) -> TypeCheck<Expr> {
     match value(parsed, depth)? {
         (expr, found) if found == wanted => Ok(expr),
         (_, found) => no(format!("a {found:?} stands where a {wanted:?} belongs")),
     }
 }
 
-fn value(parsed: &IdedExpr, depth: usize) -> Checked<(Expr, Type)> {
+fn value(parsed: &IdedExpr, depth: usize) -> TypeCheck<(Expr, Type)> {
     match part(parsed, depth)? {
         Part::Value(expr, found) => Ok((expr, found)),
         Part::Map(path) | Part::Struct(path, _) => {
@@ -108,7 +108,7 @@ fn value(parsed: &IdedExpr, depth: usize) -> Checked<(Expr, Type)> {
     }
 }
 
-fn part(parsed: &IdedExpr, depth: usize) -> Checked<Part> {
+fn part(parsed: &IdedExpr, depth: usize) -> TypeCheck<Part> {
     if depth > MAX_DEPTH {
         return no(format!("it is deeper than {MAX_DEPTH} operators"));
     }
@@ -129,7 +129,7 @@ fn part(parsed: &IdedExpr, depth: usize) -> Checked<Part> {
     }
 }
 
-fn literal(literal: &LiteralValue) -> Checked<Part> {
+fn literal(literal: &LiteralValue) -> TypeCheck<Part> {
     let (value, found) = match literal {
         LiteralValue::Boolean(value) => (Value::Bool(*value.inner()), Type::Bool),
         LiteralValue::Int(value) => (Value::Int(*value.inner()), Type::Int),
@@ -142,7 +142,7 @@ fn literal(literal: &LiteralValue) -> Checked<Part> {
     Ok(Part::Value(Expr::Literal(value), found))
 }
 
-fn select(select: &SelectExpr, depth: usize) -> Checked<Part> {
+fn select(select: &SelectExpr, depth: usize) -> TypeCheck<Part> {
     let SelectExpr {
         operand,
         field,
@@ -168,7 +168,7 @@ fn member(
     members: &'static [Member],
     field: &str,
     test: bool,
-) -> Checked<Part> {
+) -> TypeCheck<Part> {
     let Some(member) = members.iter().find(|member| member.name == field) else {
         let inside = if path.is_empty() {
             "vmi".to_owned()
@@ -198,7 +198,7 @@ fn member(
     })
 }
 
-fn call(call: &CallExpr, depth: usize) -> Checked<Part> {
+fn call(call: &CallExpr, depth: usize) -> TypeCheck<Part> {
     let arguments: Vec<&IdedExpr> = call
         .target
         .as_deref()
@@ -252,7 +252,7 @@ fn comparison(name: &str) -> Option<Comparison> {
 }
 
 /// Compares values of one type: KubeVirt's environment has no comparison across types.
-fn compare(how: Option<Comparison>, a: &IdedExpr, b: &IdedExpr, depth: usize) -> Checked<Expr> {
+fn compare(how: Option<Comparison>, a: &IdedExpr, b: &IdedExpr, depth: usize) -> TypeCheck<Expr> {
     let (a, found) = value(a, depth)?;
     let b = value_of(b, found, depth)?;
     match how {
@@ -270,7 +270,7 @@ fn text_test(name: &str) -> Option<TextTest> {
     })
 }
 
-fn test(how: Option<TextTest>, text: &IdedExpr, other: &IdedExpr, depth: usize) -> Checked<Expr> {
+fn test(how: Option<TextTest>, text: &IdedExpr, other: &IdedExpr, depth: usize) -> TypeCheck<Expr> {
     let text = Box::new(value_of(text, Type::String, depth)?);
     let other = Box::new(value_of(other, Type::String, depth)?);
     match how {
@@ -279,7 +279,7 @@ fn test(how: Option<TextTest>, text: &IdedExpr, other: &IdedExpr, depth: usize) 
     }
 }
 
-fn among(what: &IdedExpr, whole: &IdedExpr, depth: usize) -> Checked<Expr> {
+fn among(what: &IdedExpr, whole: &IdedExpr, depth: usize) -> TypeCheck<Expr> {
     let (what, found) = value(what, depth)?;
     let Ast::List(list) = &whole.expr else {
         return match (part(whole, depth)?, found) {
@@ -291,11 +291,11 @@ fn among(what: &IdedExpr, whole: &IdedExpr, depth: usize) -> Checked<Expr> {
         return no("a list with optional members");
     }
     let list = list.elements.iter();
-    let list: Checked<Vec<Expr>> = list.map(|one| value_of(one, found, depth)).collect();
+    let list: TypeCheck<Vec<Expr>> = list.map(|one| value_of(one, found, depth)).collect();
     Ok(Expr::Among(Box::new(what), list?))
 }
 
-fn size(of: Part) -> Checked<Expr> {
+fn size(of: Part) -> TypeCheck<Expr> {
     match of {
         Part::Map(path) => Ok(Expr::Keys(path)),
         Part::Value(expr, Type::String) => Ok(Expr::Length(Box::new(expr))),

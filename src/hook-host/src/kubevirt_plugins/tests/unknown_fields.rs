@@ -48,7 +48,7 @@ fn malformed_plugins_are_refused() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_by_name_and_ignored_only_on_request() {
+fn unknown_fields_are_refused_by_name_unless_ignoring_is_requested() {
     let cel = |point: &str| json!({"cel": {"hookPoint": point, "expression": "x"}});
     let with = |mut hook: Value, member: &str| {
         hook[member] = json!(1);

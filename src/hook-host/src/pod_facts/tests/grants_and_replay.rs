@@ -8,7 +8,7 @@ async fn a_fact_that_is_not_granted_is_denied_unread() {
         facts: PodFacts::None,
         grant: Arc::new(granting(&["labels/*"])),
     };
-    let questions = PodQuestions::new(none, hour());
+    let questions = PodFactReader::new(none, hour());
     let error = questions.ask(annotation("a"), true).await.unwrap_err();
     let expected = "annotations/a is not granted to this hook: p.yaml:1:1 would have to contain \"annotations/a\"";
     assert_eq!(error, FactError::Denied(expected.to_owned()));
@@ -44,7 +44,7 @@ fn questions_of_megabytes_are_denied_and_not_kept() {
         facts: PodFacts::None,
         grant: Arc::default(),
     };
-    let questions = PodQuestions::new(none, hour());
+    let questions = PodFactReader::new(none, hour());
     let memory = allocation_counter::measure(|| {
         for _ in 0..256 {
             let fact = annotation(&"a".repeat(8_000_000));
@@ -80,7 +80,7 @@ async fn the_answers_of_a_call_are_limited_and_replay_to_the_same() {
         facts: PodFacts::Recorded(Arc::new(reads)),
         grant: Arc::default(),
     };
-    let replayed = PodQuestions::new(access, hour());
+    let replayed = PodFactReader::new(access, hour());
     for answer in answers {
         assert_eq!(replayed.ask(annotation("a"), false).await, answer);
     }
@@ -105,7 +105,7 @@ async fn a_record_answers_in_the_order_of_its_questions() {
         facts: PodFacts::Recorded(Arc::new(reads)),
         grant: Arc::default(),
     };
-    let questions = PodQuestions::new(access, hour());
+    let questions = PodFactReader::new(access, hour());
     let mut answers = Vec::new();
     for wait in [true, false, false, false] {
         answers.push(questions.ask(annotation("a"), wait).await.unwrap());

@@ -72,7 +72,7 @@ pub(super) struct Content {
     pub(super) output: Option<Located<SizeValue>>,
     pub(super) log: Option<Located<SizeValue>>,
     pub(super) config: BTreeMap<String, Located<String>>,
-    pub(super) allow: Allowed,
+    pub(super) allow: AllowSection,
     pub(super) requires: Option<Requires>,
 }
 
@@ -96,7 +96,7 @@ pub(super) enum Point {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Allowed {
+pub(super) struct AllowSection {
     pub(super) paths: Option<Located<Vec<Located<Pattern>>>>,
     pub(super) dirs: Option<Located<Vec<Located<Directory>>>>,
     pub(super) pod: Option<Located<Vec<PodPattern>>>,

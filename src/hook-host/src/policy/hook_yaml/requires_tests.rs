@@ -59,7 +59,7 @@ fn unmet_requirements_are_refused_with_their_position_and_both_versions() {
 }
 
 #[test]
-fn an_unknown_version_is_refused_or_told() {
+fn unknown_host_version_is_refused_or_noted() {
     let text = "requires: {libvirt: '>=11', hooks: '0.1'}\n";
     let unknown = refused(text, &HostVersions::default());
     assert!(

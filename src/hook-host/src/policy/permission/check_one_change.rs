@@ -9,9 +9,9 @@ use super::dangerous_set::{self, DangerKind, Presence};
 use super::pattern_hint;
 use super::read_once_elements::is_read_once;
 use super::refusal::{Reason, Refusal, refusal};
-use super::reserved_nodes::{self, Reserved};
+use super::reserved_nodes::{self, ReservedNode};
 
-type Checked = Result<(), Box<Refusal>>;
+type CheckResult = Result<(), Box<Refusal>>;
 
 /// The check of one change.
 pub(super) struct Check<'s, 'a> {
@@ -40,13 +40,13 @@ pub(super) struct Spot<'a> {
     inside: Option<DangerKind>,
     /// The element's own danger, if a pattern must name the element.
     explicit: Option<DangerKind>,
-    reserved: Option<Reserved>,
+    reserved: Option<ReservedNode>,
     /// The first pattern that an ambiguous predicate stopped on the way from the root.
     ambiguous: Option<usize>,
 }
 
 impl<'a> Check<'_, 'a> {
-    pub(super) fn run(&mut self, change: &Change, place: &Place) -> Checked {
+    pub(super) fn run(&mut self, change: &Change, place: &Place) -> CheckResult {
         let mut way = std::mem::take(&mut self.way);
         let walked = self.walk(&mut way, change, place);
         let checked = walked.and_then(|()| self.last_of(&way, change, place));
@@ -58,7 +58,7 @@ impl<'a> Check<'_, 'a> {
     }
 
     /// Checks the change, to whose element `way` leads.
-    fn last_of(&mut self, way: &[Spot<'a>], change: &Change, place: &Place) -> Checked {
+    fn last_of(&mut self, way: &[Spot<'a>], change: &Change, place: &Place) -> CheckResult {
         let lost = || refusal(change.path.clone(), Reason::NoPlace);
         let (last, around) = way.split_last().ok_or_else(lost)?;
         if let Some(reserved) = way.iter().find_map(|spot| spot.reserved) {
@@ -93,7 +93,7 @@ impl<'a> Check<'_, 'a> {
     }
 
     /// Makes `way` lead from the root to the changed element.
-    fn walk(&mut self, way: &mut Vec<Spot<'a>>, change: &Change, place: &Place) -> Checked {
+    fn walk(&mut self, way: &mut Vec<Spot<'a>>, change: &Change, place: &Place) -> CheckResult {
         let lost = || refusal(change.path.clone(), Reason::NoPlace);
         let depth = place.before.len().max(place.after.len());
         let indices = |depth: usize| {
@@ -171,12 +171,12 @@ impl<'a> Check<'_, 'a> {
         }
     }
 
-    fn element(&mut self, spot: &Spot<'a>, path: impl Fn() -> String) -> Checked {
+    fn element(&mut self, spot: &Spot<'a>, path: impl Fn() -> String) -> CheckResult {
         let permitting = spot.reach.element(self.set);
         self.grant(permitting, spot, spot.explicit, path)
     }
 
-    fn attribute(&mut self, spot: &Spot<'a>, name: &str, path: impl Fn() -> String) -> Checked {
+    fn attribute(&mut self, spot: &Spot<'a>, name: &str, path: impl Fn() -> String) -> CheckResult {
         // Whether it is dangerous depends on its value, which is searched in the start tag.
         for at in [&spot.before, &spot.after].into_iter().flatten() {
             self.budget.spend_text(at.element.tag_bytes());
@@ -196,7 +196,7 @@ impl<'a> Check<'_, 'a> {
         spot: &Spot<'a>,
         danger: Option<DangerKind>,
         path: impl Fn() -> String,
-    ) -> Checked {
+    ) -> CheckResult {
         if let Some(pattern) = permitting {
             self.granted.insert(pattern);
             return Ok(());
@@ -215,7 +215,7 @@ impl<'a> Check<'_, 'a> {
 
     /// A move changes the parent. For a dangerous child a pattern must also name the child, since
     /// libvirt often uses the first of several.
-    fn order(&mut self, parent: &Spot<'a>, moved: &Spot<'a>, change: &Change) -> Checked {
+    fn order(&mut self, parent: &Spot<'a>, moved: &Spot<'a>, change: &Change) -> CheckResult {
         let path = || pattern_hint::parent(&change.path).to_owned();
         let around = self.element(parent, path);
         around.map_err(|mut refusal| {
@@ -236,7 +236,7 @@ impl<'a> Check<'_, 'a> {
         parent: &Spot<'a>,
         changed: &Spot<'a>,
         path: &impl Fn() -> String,
-    ) -> Checked {
+    ) -> CheckResult {
         let name = dangerous_set::local(changed.name());
         if !is_read_once(dangerous_set::local(parent.name()), name) {
             return Ok(());
@@ -271,7 +271,7 @@ impl<'a> Check<'_, 'a> {
     }
 
     /// Checks everything that is inserted or removed with an element, depth first.
-    fn subtree(&mut self, top: Spot<'a>, path: impl Fn() -> String) -> Checked {
+    fn subtree(&mut self, top: Spot<'a>, path: impl Fn() -> String) -> CheckResult {
         self.member(&top, &path)?;
         let mut open = vec![(top, 0)];
         while let Some((spot, next)) = open.last_mut() {
@@ -299,7 +299,7 @@ impl<'a> Check<'_, 'a> {
     }
 
     /// Checks an inserted or removed element and its attributes.
-    fn member(&mut self, spot: &Spot<'a>, path: impl Fn() -> String) -> Checked {
+    fn member(&mut self, spot: &Spot<'a>, path: impl Fn() -> String) -> CheckResult {
         if let Some(reserved) = spot.reserved {
             return Err(refusal(path(), Reason::Reserved(reserved)));
         }

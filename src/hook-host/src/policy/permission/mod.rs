@@ -14,7 +14,7 @@
 //!
 //! The *dangerous set* ([`DangerKind`]) is matched by no wildcard: the last step to a dangerous
 //! element or attribute must be its very name. Below a dangerous element wildcards count again,
-//! except for security labels. What is [`Reserved`] is permitted by nothing.
+//! except for security labels. No pattern permits a [`ReservedNode`].
 
 mod check_one_change;
 mod dangerous_set;
@@ -39,7 +39,7 @@ pub use dangers_of_one_change::Danger;
 pub(crate) use read_once_elements::first_twin;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};
-pub use reserved_nodes::Reserved;
+pub use reserved_nodes::ReservedNode;
 
 /// Whether patterns permit a change.
 #[derive(Debug, Clone, PartialEq, Eq)]

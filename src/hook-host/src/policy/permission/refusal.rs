@@ -1,7 +1,7 @@
 //! Why a change is not permitted.
 
 use super::dangerous_set::DangerKind;
-use super::reserved_nodes::Reserved;
+use super::reserved_nodes::ReservedNode;
 
 /// A node whose change is not permitted, and the pattern that would permit it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Refusal {
 #[non_exhaustive]
 pub enum Reason {
     /// No hook may change it.
-    Reserved(Reserved),
+    Reserved(ReservedNode),
     /// It is in the dangerous set, and no pattern names it.
     Dangerous(DangerKind),
     /// A pattern would select it, but its predicate fits several siblings or the element is only

@@ -8,7 +8,7 @@ use super::dangerous_set::{local, parent_name};
 
 /// Nodes that no hook may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reserved {
+pub enum ReservedNode {
     /// `/domain/name`
     Name,
     /// `/domain/uuid`
@@ -17,12 +17,12 @@ pub enum Reserved {
     Metadata,
 }
 
-impl fmt::Display for Reserved {
+impl fmt::Display for ReservedNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Reserved::Name => "the domain's name",
-            Reserved::Uuid => "the domain's UUID",
-            Reserved::Metadata => "KubeVirt's metadata",
+            ReservedNode::Name => "the domain's name",
+            ReservedNode::Uuid => "the domain's UUID",
+            ReservedNode::Metadata => "KubeVirt's metadata",
         })
     }
 }
@@ -32,11 +32,11 @@ pub(super) fn reserved(
     depth: usize,
     element: &Element,
     parent: Option<&Element>,
-) -> Option<Reserved> {
+) -> Option<ReservedNode> {
     match (depth, parent_name(parent), local(element.name())) {
-        (1, _, "name") => Some(Reserved::Name),
-        (1, _, "uuid") => Some(Reserved::Uuid),
-        (2, "metadata", "kubevirt") => Some(Reserved::Metadata),
+        (1, _, "name") => Some(ReservedNode::Name),
+        (1, _, "uuid") => Some(ReservedNode::Uuid),
+        (2, "metadata", "kubevirt") => Some(ReservedNode::Metadata),
         _ => None,
     }
 }

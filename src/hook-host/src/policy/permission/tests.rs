@@ -93,7 +93,7 @@ fn a_reorder_is_a_move_of_the_parents() {
 }
 
 #[test]
-fn what_is_reserved_is_permitted_by_nothing() {
+fn no_pattern_permits_reserved_nodes() {
     let all = [
         "/domain/**",
         "/domain/name",
@@ -132,14 +132,14 @@ fn what_is_reserved_is_permitted_by_nothing() {
     let told = refusal(&all, "ns_vm", "other");
     assert_eq!(
         (told.reason, told.hint),
-        (Reason::Reserved(Reserved::Name), None)
+        (Reason::Reserved(ReservedNode::Name), None)
     );
     let gone = refusal(
         &all,
         "<metadata><kubevirt xmlns='http://kubevirt.io'><uid>7</uid></kubevirt><other/></metadata>",
         "",
     );
-    assert_eq!(gone.reason, Reason::Reserved(Reserved::Metadata));
+    assert_eq!(gone.reason, Reason::Reserved(ReservedNode::Metadata));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn removing_one_of_two_that_libvirt_reads_once_changes_both() {
 }
 
 #[test]
-fn what_no_diff_told_is_refused() {
+fn changes_without_a_diff_are_refused() {
     let document = Document::parse(DOMAIN).unwrap();
     let by_hand = Change::new(
         "/domain/os/@x",

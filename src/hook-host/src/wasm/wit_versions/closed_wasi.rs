@@ -167,7 +167,7 @@ mod tests {
         let (context, limits) = (CallContext::default(), Limits::default());
         let state = {
             let clock = crate::pod_facts::CallClock::new(std::time::Instant::now(), None);
-            let questions = crate::pod_facts::PodQuestions::new(context.pod.clone(), clock);
+            let questions = crate::pod_facts::PodFactReader::new(context.pod.clone(), clock);
             StoreState::new(Default::default(), &context, &limits, questions).unwrap()
         };
         let mut store = Store::new(&engine, state);

@@ -1,4 +1,4 @@
-//! The rule for optional interfaces, with one that only tests have.
+//! The rules for optional interfaces, shown on `node`, an interface that exists only in these tests.
 
 use std::collections::BTreeSet;
 

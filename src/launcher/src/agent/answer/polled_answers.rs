@@ -226,7 +226,7 @@ fn milliseconds(seconds: f64) -> f64 {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Mounted {
+struct FilesystemAnswer {
     name: Name,
     #[serde(default)]
     mountpoint: Path,
@@ -251,12 +251,12 @@ struct Disk {
 
 /// Of `guest-get-fsinfo`.
 pub(crate) fn filesystems(answer: &str) -> Result<Vec<Filesystem>, AnswerError> {
-    let list: List<Mounted, MOST_FILESYSTEMS> = decode(answer)?;
+    let list: List<FilesystemAnswer, MOST_FILESYSTEMS> = decode(answer)?;
     let disk = |disk: Disk| FilesystemDisk {
         serial: disk.serial.0,
         bus: disk.bus_type.0,
     };
-    let filesystem = |mounted: Mounted| Filesystem {
+    let filesystem = |mounted: FilesystemAnswer| Filesystem {
         disk_name: mounted.name.0,
         mount_point: mounted.mountpoint.0,
         kind: mounted.kind.0,

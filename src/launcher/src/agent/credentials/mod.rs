@@ -112,7 +112,7 @@ struct CredentialKeeper {
 impl CredentialKeeper {
     /// Whether everything is in the guest.
     async fn synchronize(&mut self) -> bool {
-        let applied = match self.wanted().await {
+        let applied = match self.read_credentials().await {
             Ok(wanted) => apply(&self.sync.client, &wanted).await,
             Err(problem) => ApplyResult::failed(problem),
         };
@@ -120,7 +120,7 @@ impl CredentialKeeper {
         applied.problems.is_empty()
     }
 
-    async fn wanted(&self) -> Result<GuestCredentials, String> {
+    async fn read_credentials(&self) -> Result<GuestCredentials, String> {
         let (credentials, secrets) = (self.credentials.clone(), self.sync.secrets.clone());
         let read = move || GuestCredentials::read(&credentials, &secrets);
         let wanted = blocking::file_call("reading access credentials", READ, read).await;

@@ -1,4 +1,4 @@
-//! Freezing and thawing the guest's file systems through the agent, and the thaw that nobody asked for.
+//! Freezing and thawing the guest's file systems through the agent, and the safety thaw.
 //!
 //! Freeze, thaw and the safety thaw run one at a time. The safety thaw is bound to one freeze: an attempt that waited while
 //! the guest was thawed and frozen again leaves the new freeze alone.
@@ -138,7 +138,7 @@ impl Freezer {
             Err(error) => {
                 // An agent that was there for the status and then does not respond may have got the freeze.
                 if !is_refusal(&error) || is_unresponsive(&error) {
-                    // The agent may still freeze, or have frozen, what nobody would thaw.
+                    // The agent may have frozen the file systems, or still do so: the safety thaw stays armed.
                     self.0.may_be_frozen.store(true, Ordering::Relaxed);
                     self.inform_safety_thaw(number, Input::MayBeFrozen);
                 }

@@ -34,7 +34,7 @@ pub(crate) use redefine_checkpoint::{Checkpoint, CheckpointError};
 
 pub(super) use pull_mode_export::Export;
 
-use super::{AbortReason, Aborted, JobKind, JobStart, Jobs, State};
+use super::{AbortReason, AbortSignal, JobKind, JobStart, Jobs, State};
 use crate::timestamp;
 use backup_metadata::{BackupEnd, Decision};
 
@@ -86,7 +86,7 @@ impl Jobs {
     async fn run_backup(
         self,
         request: BackupRequest,
-        aborted: Aborted,
+        aborted: AbortSignal,
         tell: oneshot::Sender<Result<(), BackupError>>,
     ) {
         // Separate tasks, so that a panic ends only the job.
@@ -140,7 +140,7 @@ impl Jobs {
         &self,
         request: &BackupRequest,
         domain: Arc<dyn Domain>,
-        aborted: Aborted,
+        aborted: AbortSignal,
     ) -> BackupEnd {
         let watch = watch_backup::watch(Arc::clone(&self.context), domain, request.mode(), aborted);
         let fault = |_| BackupEnd::Fault(BackupError::Fault.to_string());

@@ -12,7 +12,7 @@ use libvirt::Domain;
 use super::{BackupError, BackupRequest, Mode};
 use crate::agent::{Change, FreezeRequest};
 use crate::blocking;
-use crate::jobs::{Aborted, JobContext, Jobs};
+use crate::jobs::{AbortSignal, JobContext, Jobs};
 use crate::libvirt_client::{START, SnapshotError};
 
 const SNAPSHOT: Duration = Duration::from_secs(4);
@@ -33,7 +33,7 @@ const THAWED_EARLY: &str = "the guest was thawed before the backup had begun";
 pub(super) async fn start(
     jobs: Jobs,
     request: BackupRequest,
-    aborted: Aborted,
+    aborted: AbortSignal,
 ) -> Result<Arc<dyn Domain>, BackupError> {
     tracing::info!(
         backup = request.name(),
@@ -93,7 +93,7 @@ async fn quiesce_and_begin(
     request: &BackupRequest,
     domain: &Arc<dyn Domain>,
     plan: &BackupPlan,
-    aborted: &Aborted,
+    aborted: &AbortSignal,
 ) -> Result<(), BackupError> {
     let volumes = serde_json::to_string(&plan.volumes).unwrap_or_default();
     jobs.change_backup(|record| {
@@ -186,7 +186,7 @@ async fn begin(
     Ok(begun?)
 }
 
-fn must_go_on(aborted: &Aborted) -> Result<(), BackupError> {
+fn must_go_on(aborted: &AbortSignal) -> Result<(), BackupError> {
     match *aborted.borrow() {
         Some(reason) => Err(BackupError::Aborted(reason)),
         None => Ok(()),

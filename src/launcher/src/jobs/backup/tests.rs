@@ -196,7 +196,7 @@ async fn end_of_the_vm_completes_the_record() {
 }
 
 #[tokio::test]
-async fn daemon_that_was_started_again_still_tells_the_end() {
+async fn backup_end_is_reported_after_a_daemon_restart() {
     let rig = Rig::new().await;
     rig.start("bk1", Mode::Pull).await.unwrap();
     rig.fake.stop_daemon(libvirt::CloseReason::Eof);

@@ -10,7 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::Mode;
 use super::backup_metadata::BackupEnd;
-use crate::jobs::{Aborted, JobContext, JobError, abort_reason};
+use crate::jobs::{AbortSignal, JobContext, JobError, abort_reason};
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 
 /// How often libvirt is asked whether the backup goes on.
@@ -30,7 +30,7 @@ pub(super) async fn watch(
     context: Arc<JobContext>,
     domain: Arc<dyn Domain>,
     mode: Mode,
-    mut aborted: Aborted,
+    mut aborted: AbortSignal,
 ) -> BackupEnd {
     let mut ticks = interval(POLL.min(context.progress.report));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use super::{MemoryDumpRequest, dump_directory, io_helper, is_dump};
 use crate::blocking;
 use crate::jobs::{
-    Aborted, JobConnection, JobContext, JobError, ProgressTimes, abort_reason, domain_call,
+    AbortSignal, JobConnection, JobContext, JobError, ProgressTimes, abort_reason, domain_call,
 };
 
 /// Connecting, looking up, asking for progress.
@@ -25,13 +25,13 @@ const ABORT: Duration = Duration::from_secs(5);
 /// The I/O helper may only just be starting.
 const KILL_HELPER: Duration = Duration::from_millis(100);
 
-type Dumped = oneshot::Receiver<libvirt::Result<()>>;
+type DumpResult = oneshot::Receiver<libvirt::Result<()>>;
 
 /// Makes the dump, without a deadline.
 pub(in crate::jobs) async fn run(
     context: Arc<JobContext>,
     request: MemoryDumpRequest,
-    mut aborted: Aborted,
+    mut aborted: AbortSignal,
 ) -> Result<(), JobError> {
     let started = Instant::now();
     tracing::info!(path = request.path(), "starting a memory dump");
@@ -80,7 +80,7 @@ async fn dump(
     domain: &Arc<dyn Domain>,
     request: &MemoryDumpRequest,
     times: ProgressTimes,
-    mut aborted: Aborted,
+    mut aborted: AbortSignal,
 ) -> Result<(), JobError> {
     let mut dumped = spawn_dump(domain, request.path())?;
     let why = tokio::select! {
@@ -108,7 +108,7 @@ async fn dump(
 }
 
 /// Dumps on a thread of its own: the call may take hours, and the pool's threads are for short calls.
-fn spawn_dump(domain: &Arc<dyn Domain>, path: &str) -> Result<Dumped, JobError> {
+fn spawn_dump(domain: &Arc<dyn Domain>, path: &str) -> Result<DumpResult, JobError> {
     let (done, dumped) = oneshot::channel();
     let (domain, path) = (Arc::clone(domain), path.to_owned());
     thread::Builder::new()
@@ -153,7 +153,11 @@ async fn progress(domain: &Arc<dyn Domain>) -> Option<JobStats> {
 }
 
 /// Aborts the dump; true when the dump was complete already.
-async fn abort(domain: &Arc<dyn Domain>, request: &MemoryDumpRequest, mut dumped: Dumped) -> bool {
+async fn abort(
+    domain: &Arc<dyn Domain>,
+    request: &MemoryDumpRequest,
+    mut dumped: DumpResult,
+) -> bool {
     let aborting = Arc::clone(domain);
     // In a task of its own: a hung daemon must not keep the I/O helper alive.
     tokio::spawn(async move {

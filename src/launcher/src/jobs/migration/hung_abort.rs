@@ -19,8 +19,8 @@ use std::time::Duration;
 use libvirt::{DestroyMode, Domain};
 use tokio::time::Instant;
 
-use super::blocking_question::Question;
-use super::guest_location_inquiry::Target;
+use super::blocking_query::BlockingQuery;
+use super::guest_location_query::Target;
 use super::libvirt_call;
 use crate::libvirt_client::ConnectTarget;
 
@@ -33,7 +33,7 @@ const DESTROY: Duration = Duration::from_secs(20);
 #[derive(Default)]
 pub(super) struct AbortWatch {
     next: Option<Instant>,
-    target: Question<libvirt::Result<TargetDomain>>,
+    target: BlockingQuery<libvirt::Result<TargetDomain>>,
 }
 
 /// What an attempt to end the migration has come to.

@@ -1,4 +1,4 @@
-//! libvirt's call: what it is given, the thread that waits for it, and what is asked of libvirt meanwhile.
+//! The migrate call of libvirt: its parameters, the thread that waits for it, and requests to libvirt while it runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::libvirt_parameters;
 use super::migration_request::MigrationJob;
 use super::monitor::Action;
-use super::sriov_interfaces::{self, Detached};
+use super::sriov_interfaces::{self, DetachedDevices};
 use crate::jobs::{JobContext, JobError, domain_call};
 
 /// Queries, and requests that QEMU answers at once.
@@ -27,7 +27,7 @@ const ABORT: Duration = Duration::from_secs(30);
 const ABORT_RETRY: Duration = Duration::from_millis(20);
 
 /// The end of libvirt's call.
-pub(super) type Migrated = oneshot::Receiver<libvirt::Result<()>>;
+pub(super) type MigrateResult = oneshot::Receiver<libvirt::Result<()>>;
 
 /// A call that is ready to be made.
 pub(super) struct PreparedCall {
@@ -42,7 +42,7 @@ pub(super) async fn prepare(
     context: &JobContext,
     job: &MigrationJob,
     domain: &Arc<dyn Domain>,
-    detached: &mut Detached,
+    detached: &mut DetachedDevices,
 ) -> Result<PreparedCall, JobError> {
     let environment = &context.migration;
     let processors = match environment.names_for_target {
@@ -88,7 +88,10 @@ async fn disk_sizes(
 }
 
 /// Makes the call on a thread of its own: it may take hours, and the pool's threads are for short calls.
-pub(super) fn send(domain: &Arc<dyn Domain>, call: PreparedCall) -> Result<Migrated, JobError> {
+pub(super) fn send(
+    domain: &Arc<dyn Domain>,
+    call: PreparedCall,
+) -> Result<MigrateResult, JobError> {
     let (done, migrated) = oneshot::channel();
     let domain = Arc::clone(domain);
     let PreparedCall {
@@ -132,9 +135,9 @@ pub(super) async fn stats(domain: &Arc<dyn Domain>) -> Option<JobStats> {
     }
 }
 
-/// What became of an action.
+/// The result of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Carried {
+pub(super) enum ActionResult {
     /// libvirt has done it; an abort is accepted.
     Out,
     /// libvirt refused.
@@ -144,7 +147,7 @@ pub(super) enum Carried {
 }
 
 /// Carries an action out.
-pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> Carried {
+pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> ActionResult {
     match action {
         Action::Abort(cause) => {
             tracing::warn!(reason = %cause, "aborting the migration");
@@ -171,27 +174,27 @@ async fn request(
     domain: &Arc<dyn Domain>,
     what: &'static str,
     call: impl FnOnce(&dyn Domain) -> libvirt::Result<()> + Send + 'static,
-) -> Carried {
+) -> ActionResult {
     match domain_call(domain, what, QUICK, call).await {
         Ok(()) => {
             tracing::info!("{what}: done");
-            Carried::Out
+            ActionResult::Out
         }
         Err(error) => {
             tracing::warn!(reason = %error, "{what}: failed");
-            not_carried(&error)
+            failed_action(&error)
         }
     }
 }
 
-fn not_carried(error: &JobError) -> Carried {
+fn failed_action(error: &JobError) -> ActionResult {
     match error {
-        JobError::NoAnswer(_) => Carried::Unanswered,
-        _ => Carried::Refused,
+        JobError::NoAnswer(_) => ActionResult::Unanswered,
+        _ => ActionResult::Refused,
     }
 }
 
-async fn abort(domain: &Arc<dyn Domain>) -> Carried {
+async fn abort(domain: &Arc<dyn Domain>) -> ActionResult {
     let give_up = Instant::now() + ABORT;
     loop {
         let left = give_up.saturating_duration_since(Instant::now());
@@ -199,13 +202,13 @@ async fn abort(domain: &Arc<dyn Domain>) -> Carried {
             domain.abort_job()
         });
         match call.await {
-            Ok(()) => return Carried::Out,
+            Ok(()) => return ActionResult::Out,
             Err(JobError::Libvirt(error)) if is_too_early(&error) && Instant::now() < give_up => {
                 tokio::time::sleep(ABORT_RETRY).await;
             }
             Err(error) => {
                 tracing::error!(reason = %error, "the migration is not aborted");
-                return not_carried(&error);
+                return failed_action(&error);
             }
         }
     }

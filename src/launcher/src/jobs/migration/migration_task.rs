@@ -9,16 +9,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::guest_location::Outcome;
-use super::guest_location_inquiry::{Inquiry, Target};
+use super::guest_location_query::{GuestLocationQuery, Target};
 use super::hung_abort::{AbortWatch, Attempt};
 use super::iteration_events::Iterations;
-use super::libvirt_call::{self, Carried, Migrated};
+use super::libvirt_call::{self, ActionResult, MigrateResult};
 use super::libvirt_parameters;
 use super::local_disk_size;
 use super::migration_metadata::MigrationRecord;
 use super::migration_request::MigrationJob;
 use super::monitor::{Action, Cause, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
-use super::sriov_interfaces::{self, Detached};
+use super::sriov_interfaces::{self, DetachedDevices};
 use crate::blocking;
 use crate::jobs::{AbortReason, JobConnection, JobContext, JobError, abort_reason};
 
@@ -118,7 +118,7 @@ struct SourceMigration<'a> {
     record: &'a MigrationRecord,
     connection: JobConnection,
     begun: Instant,
-    detached: Detached,
+    detached: DetachedDevices,
     was_paused: bool,
     /// The monitor has suspended the guest, or has tried to.
     was_suspended: bool,
@@ -142,7 +142,7 @@ impl<'a> SourceMigration<'a> {
             record,
             connection,
             begun,
-            detached: Detached::new(),
+            detached: DetachedDevices::new(),
             was_paused: false,
             was_suspended: false,
             abort: AbortWatch::default(),
@@ -212,7 +212,7 @@ impl<'a> SourceMigration<'a> {
     async fn watch(
         &mut self,
         mut monitor: Monitor,
-        mut migrated: Migrated,
+        mut migrated: MigrateResult,
         mut iterations: Iterations,
         control: &mut MigrationControl,
     ) -> Result<(), JobError> {
@@ -280,17 +280,17 @@ impl<'a> SourceMigration<'a> {
                     carried = libvirt_call::carry_out(&self.connection.domain, action) => carried,
                 };
                 if matches!(action, Action::Abort(_)) {
-                    if carried != Carried::Refused {
+                    if carried != ActionResult::Refused {
                         self.abort.begin();
                     }
-                    if carried != Carried::Out && self.ending.is_none() {
+                    if carried != ActionResult::Out && self.ending.is_none() {
                         self.record.fail_abort();
                     }
                 }
                 monitor.observe(Input::Outcome {
                     action,
                     elapsed: self.begun.elapsed(),
-                    succeeded: carried == Carried::Out,
+                    succeeded: carried == ActionResult::Out,
                 });
             }
             self.record.set_mode(monitor.mode());
@@ -362,7 +362,8 @@ impl<'a> SourceMigration<'a> {
         }
         self.record.lose_abort();
         let target = self.target();
-        let mut inquiry = Inquiry::new(self.context, target, self.was_paused, self.was_suspended);
+        let mut inquiry =
+            GuestLocationQuery::new(self.context, target, self.was_paused, self.was_suspended);
         let outcome = {
             let inquiring = inquiry.run();
             tokio::pin!(inquiring);

@@ -5,15 +5,15 @@
 //!                            │                          │  ▲ samples, actions
 //!                            └──── cancel ──▶ aborted   └──┴─ monitor
 //! ```
-//! When the call breaks off because libvirt's daemon died, [`guest_location`] has the rules, and [`guest_location_inquiry`] asks both
+//! When the call breaks off because libvirt's daemon died, [`guest_location`] has the rules, and [`guest_location_query`] asks both
 //! daemons.
 //!
 //! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
 //! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
 
-mod blocking_question;
+mod blocking_query;
 mod guest_location;
-mod guest_location_inquiry;
+mod guest_location_query;
 mod hung_abort;
 mod iteration_events;
 mod libvirt_call;

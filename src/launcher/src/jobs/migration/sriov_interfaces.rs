@@ -19,13 +19,13 @@ const LATE_RELEASE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(50);
 
 /// The devices that were detached, or asked for.
-pub(super) type Detached = Vec<LiveDevice>;
+pub(super) type DetachedDevices = Vec<LiveDevice>;
 
 /// Detaches the SR-IOV interfaces, and waits until the guest has released them. The devices are added to `detached` as
 /// they are asked for.
 pub(super) async fn detach(
     domain: &Arc<dyn Domain>,
-    detached: &mut Detached,
+    detached: &mut DetachedDevices,
 ) -> Result<(), JobError> {
     request(domain, detached).await?;
     let give_up = Instant::now() + RELEASE;
@@ -42,7 +42,7 @@ pub(super) async fn detach(
 }
 
 /// Asks the guest for the devices.
-async fn request(domain: &Arc<dyn Domain>, detached: &mut Detached) -> Result<(), JobError> {
+async fn request(domain: &Arc<dyn Domain>, detached: &mut DetachedDevices) -> Result<(), JobError> {
     for device in read_sriov_interfaces(domain, XmlKind::Active).await? {
         tracing::info!(
             device = device.alias,
@@ -58,11 +58,11 @@ async fn request(domain: &Arc<dyn Domain>, detached: &mut Detached) -> Result<()
 
 /// Attaches the devices again. A device that the guest has not released stays, and returns to the definition, which lost
 /// it with the request; if the guest releases it within [`LATE_RELEASE`], it is attached once more.
-pub(super) async fn attach(domain: &Arc<dyn Domain>, detached: &Detached) {
+pub(super) async fn attach(domain: &Arc<dyn Domain>, detached: &DetachedDevices) {
     attach_until(domain, detached, Instant::now() + LATE_RELEASE).await;
 }
 
-async fn attach_until(domain: &Arc<dyn Domain>, detached: &Detached, give_up: Instant) {
+async fn attach_until(domain: &Arc<dyn Domain>, detached: &DetachedDevices, give_up: Instant) {
     for device in detached {
         if let Err(error) = attach_again(domain, device, give_up).await {
             tracing::error!(
@@ -153,7 +153,7 @@ mod tests {
         let (fake, domain) = running();
         fake.keep_devices(DOMAIN, true);
         for _ in 0..2 {
-            let mut detached = Detached::new();
+            let mut detached = DetachedDevices::new();
             // Also of a device that the definition has lost.
             for _ in 0..2 {
                 request(&domain, &mut detached).await.unwrap();
@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn released_interface_is_attached_again() {
         let (_fake, domain) = running();
-        let mut detached = Detached::new();
+        let mut detached = DetachedDevices::new();
         detach(&domain, &mut detached).await.unwrap();
         assert_eq!(counts(&domain), (0, 0));
         attach(&domain, &detached).await;

@@ -24,9 +24,9 @@ pub(super) struct Attachment {
     xml: String,
 }
 
-/// What became of it.
+/// The result of an attach.
 #[derive(Debug)]
-pub(super) enum Attached {
+pub(super) enum AttachResult {
     /// libvirt has attached the device.
     Yes,
     /// A hook keeps the device away; this was reported.
@@ -63,7 +63,7 @@ impl Attachment {
         vmi: &Vmi,
         domain: &Arc<dyn Domain>,
         time: &AttachTime,
-    ) -> Result<Attached, OpError> {
+    ) -> Result<AttachResult, OpError> {
         let kind = self.key.kind;
         let name = self.key.name.clone();
         if vm
@@ -72,7 +72,7 @@ impl Attachment {
             .contains(&self.key, &self.xml)
         {
             tracing::debug!(%kind, device = name, "a hook has refused this device before");
-            return Ok(Attached::RefusedByHook);
+            return Ok(AttachResult::RefusedByHook);
         }
         let invocation = vm.identity.invocation(Reason::Hotplug);
         let hooked = vm
@@ -80,19 +80,19 @@ impl Attachment {
             .on_attach_device(&invocation, vmi.raw_json(), self.xml.clone(), time);
         let (xml, provenance) = match hooked.await {
             Ok(hooked) => hooked,
-            Err(error) if error.is_late() => return Ok(Attached::Late(Box::new(error))),
+            Err(error) if error.is_late() => return Ok(AttachResult::Late(Box::new(error))),
             Err(error) => {
                 self.refuse(vm, error.event_reason(), &error.to_string());
-                return Ok(Attached::RefusedByHook);
+                return Ok(AttachResult::RefusedByHook);
             }
         };
         tracing::debug!(%kind, device = name, xml, "attaching a device");
         let attached = call_libvirt(vm, domain, kind, xml).await;
         match attached.map_err(|error| naming_hook(error.into(), &provenance)) {
-            Ok(()) => Ok(Attached::Yes),
+            Ok(()) => Ok(AttachResult::Yes),
             Err(error @ OpError::RefusedHookChange(_)) => {
                 self.refuse(vm, "HookFailed", &error.message());
-                Ok(Attached::RefusedByHook)
+                Ok(AttachResult::RefusedByHook)
             }
             Err(error) => Err(error),
         }

@@ -5,7 +5,7 @@ use hook_host::AttachTime;
 use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
 
-use super::attach_device::{Attached, Attachment, forget_unwanted};
+use super::attach_device::{AttachResult, Attachment, forget_unwanted};
 use super::read_live_domain::read_live_domain;
 use super::remove_failed_attaches::remove_failed_attaches;
 use super::sync::convert;
@@ -65,12 +65,12 @@ async fn attach(
         error
     })?;
     match attached {
-        Attached::Yes => {
+        AttachResult::Yes => {
             tracing::info!(device = interface, "{}: done", change());
             Ok(true)
         }
-        Attached::RefusedByHook => Ok(false),
-        Attached::Late(reason) => {
+        AttachResult::RefusedByHook => Ok(false),
+        AttachResult::Late(reason) => {
             let change = change();
             let request = "HotplugHostDevices";
             Err(DeviceChangeError::HooksLate {

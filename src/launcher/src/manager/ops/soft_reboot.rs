@@ -9,9 +9,9 @@ use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
-/// The ways to ask a guest for a reboot.
+/// How a guest is asked to reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ways {
+enum RebootMethod {
     Agent,
     AgentOrPowerButton,
     PowerButton,
@@ -23,19 +23,19 @@ pub(in crate::manager) async fn soft_reboot(
     vm: &VmContext,
     vmi: &Vmi,
 ) -> Result<CommandEffect, OpError> {
-    let ways = ways_to_reboot(vmi)?;
+    let ways = reboot_method(vmi)?;
     let domain = vm
         .client
         .lookup()
         .await?
         .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
-    if ways == Ways::PowerButton {
+    if ways == RebootMethod::PowerButton {
         press_power_button(vm, &domain).await?;
         return Ok(CommandEffect::Changed);
     }
     match agent::expect_answer(&vm.client, &domain).await {
         Ok(()) => ask_agent(vm, &domain).await?,
-        Err(error) if ways == Ways::AgentOrPowerButton => {
+        Err(error) if ways == RebootMethod::AgentOrPowerButton => {
             tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
             press_power_button(vm, &domain).await?;
         }
@@ -49,7 +49,7 @@ async fn ask_agent(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallE
         // The agent goes away while the guest reboots.
         Err(CallError::Libvirt(error)) if error.is_agent_unresponsive() => Ok(()),
         Err(CallError::NoAnswer(error)) => {
-            tracing::info!(reason = %error, "the guest was asked to reboot and takes its time");
+            tracing::info!(reason = %error, "the guest accepted the reboot, and has not rebooted yet");
             Ok(())
         }
         other => other,
@@ -71,13 +71,13 @@ async fn reboot(
     vm.client.on(domain, what, class, reboot).await
 }
 
-fn ways_to_reboot(vmi: &Vmi) -> Result<Ways, OpError> {
+fn reboot_method(vmi: &Vmi) -> Result<RebootMethod, OpError> {
     let acpi = vmi.value().pointer("/spec/domain/features/acpi/enabled");
     let acpi = acpi.and_then(|enabled| enabled.as_bool()).unwrap_or(true);
     match (agent_connected(vmi), acpi) {
-        (true, true) => Ok(Ways::AgentOrPowerButton),
-        (true, false) => Ok(Ways::Agent),
-        (false, true) => Ok(Ways::PowerButton),
+        (true, true) => Ok(RebootMethod::AgentOrPowerButton),
+        (true, false) => Ok(RebootMethod::Agent),
+        (false, true) => Ok(RebootMethod::PowerButton),
         (false, false) => Err(OpError::NoWayToReboot),
     }
 }
@@ -98,9 +98,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn ways_of(rest: &str) -> Result<Ways, OpError> {
+    fn method_of(rest: &str) -> Result<RebootMethod, OpError> {
         let vmi = format!(r#"{{"metadata":{{"name":"vm1"}}{rest}}}"#);
-        ways_to_reboot(&Vmi::from_json(vmi.as_bytes()).unwrap())
+        reboot_method(&Vmi::from_json(vmi.as_bytes()).unwrap())
     }
 
     #[test]
@@ -108,10 +108,13 @@ mod tests {
         let agent = r#","status":{"conditions":[{"type":"AgentConnected","status":"True"}]}"#;
         let gone = r#","status":{"conditions":[{"type":"AgentConnected","status":"False"}]}"#;
         let no_acpi = r#","spec":{"domain":{"features":{"acpi":{"enabled":false}}}}"#;
-        assert_eq!(ways_of("").unwrap(), Ways::PowerButton);
-        assert_eq!(ways_of(agent).unwrap(), Ways::AgentOrPowerButton);
-        assert_eq!(ways_of(gone).unwrap(), Ways::PowerButton);
-        assert!(matches!(ways_of(no_acpi), Err(OpError::NoWayToReboot)));
-        assert_eq!(ways_of(&format!("{agent}{no_acpi}")).unwrap(), Ways::Agent);
+        assert_eq!(method_of("").unwrap(), RebootMethod::PowerButton);
+        assert_eq!(method_of(agent).unwrap(), RebootMethod::AgentOrPowerButton);
+        assert_eq!(method_of(gone).unwrap(), RebootMethod::PowerButton);
+        assert!(matches!(method_of(no_acpi), Err(OpError::NoWayToReboot)));
+        assert_eq!(
+            method_of(&format!("{agent}{no_acpi}")).unwrap(),
+            RebootMethod::Agent
+        );
     }
 }

@@ -15,14 +15,14 @@ const MIB: usize = 1 << 20;
 const SOON: Duration = Duration::from_secs(30);
 
 /// `qemu-nbd` with an image of 8 MiB: data, a hole of 4 MiB, data.
-struct Exported {
+struct ExportedImage {
     child: Child,
     directory: TempDir,
     content: Vec<u8>,
 }
 
-impl Exported {
-    async fn new() -> Exported {
+impl ExportedImage {
+    async fn new() -> ExportedImage {
         let directory = tempfile::tempdir().unwrap();
         let image = directory.path().join("disk.img");
         let mut content: Vec<u8> = (0..8 * MIB)
@@ -49,7 +49,7 @@ impl Exported {
             }
         };
         tokio::time::timeout(SOON, up).await.unwrap();
-        Exported {
+        ExportedImage {
             child,
             directory,
             content,
@@ -103,7 +103,7 @@ impl Exported {
     }
 }
 
-impl Drop for Exported {
+impl Drop for ExportedImage {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -112,7 +112,7 @@ impl Drop for Exported {
 
 #[tokio::test]
 async fn data_are_served_byte_for_byte() {
-    let exported = Exported::new().await;
+    let exported = ExportedImage::new().await;
     assert!(exported.read(0, 0).await.unwrap() == exported.content);
     let part = exported.read(MIB as u64 + 3, 3 * MIB as u64).await.unwrap();
     assert!(part == exported.content[MIB + 3..4 * MIB + 3]);
@@ -126,8 +126,8 @@ async fn data_are_served_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn map_tells_data_from_holes() {
-    let exported = Exported::new().await;
+async fn map_distinguishes_data_and_holes() {
+    let exported = ExportedImage::new().await;
     let map = exported.map("data", "").await.unwrap();
     assert_eq!(
         map,
@@ -141,7 +141,7 @@ async fn map_tells_data_from_holes() {
 
 #[tokio::test]
 async fn unknown_export_bitmap_and_socket_are_named() {
-    let exported = Exported::new().await;
+    let exported = ExportedImage::new().await;
     let export = exported.map("none", "").await.unwrap_err();
     assert!(export.message().contains("\"none\""), "{export}");
     let bitmap = exported.map("data", "c1").await.unwrap_err();
@@ -155,7 +155,7 @@ async fn unknown_export_bitmap_and_socket_are_named() {
 
 #[tokio::test]
 async fn client_that_does_not_read_holds_two_messages() {
-    let exported = Exported::new().await;
+    let exported = ExportedImage::new().await;
     let request = ReadRequest {
         export_name: "data".into(),
         ..ReadRequest::default()

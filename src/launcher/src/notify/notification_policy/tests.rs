@@ -104,7 +104,7 @@ fn arriving_vm_is_added_once_and_its_definition_is_not_published() {
 }
 
 #[test]
-fn end_of_a_qemu_in_which_the_guest_never_ran_is_told_when_the_domain_is_gone() {
+fn end_of_qemu_without_a_running_guest_is_notified_after_the_domain_is_gone() {
     let ending = lifecycle(LifecycleEvent::Shutdown, Detail::Finished);
     assert_eq!(kinds(&[VmEvent::Metadata, ending.clone()]), []);
     let incoming = lifecycle(LifecycleEvent::Started, Detail::Migrated);

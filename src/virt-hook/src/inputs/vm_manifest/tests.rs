@@ -30,7 +30,7 @@ fn a_vmi_is_used_as_it_is() {
 }
 
 #[test]
-fn the_template_of_a_virtual_machine_is_used_and_told() {
+fn template_of_a_virtual_machine_is_used_with_a_note() {
     let found = one(VM_TEXT);
     assert_eq!(found.vmi.domain_name(), "ns_web");
     assert_eq!(
@@ -206,7 +206,7 @@ fn a_vmi_of_another_api_is_refused() {
 }
 
 #[test]
-fn what_is_no_vmi_is_told_what_it_is() {
+fn other_kinds_of_manifests_are_refused_by_kind() {
     for (text, part) in [
         ("", "it is empty"),
         ("---\n", "it is empty"),
@@ -281,7 +281,7 @@ fn repeated_keys_are_refused() {
 }
 
 #[test]
-fn a_vmi_without_memory_is_told_so() {
+fn vmi_without_memory_is_refused() {
     let without = VMI_TEXT.replace(", memory: {guest: 1Gi}", "");
     assert!(one(&without).notes[0].contains("spec.domain.memory.guest is missing"));
     for place in ["requests", "limits"] {

@@ -3,9 +3,9 @@ use super::*;
 
 const BEFORE: &str = "<domain>\n  <title>a</title>\n</domain>\n";
 
-fn expected(files: &[(&str, &str)]) -> Expected {
+fn expected(files: &[(&str, &str)]) -> ExpectedFiles {
     let files = files.iter();
-    Expected(
+    ExpectedFiles(
         files
             .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
             .collect(),
@@ -109,11 +109,11 @@ fn updated_expected_files_match_the_result() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("expected.veto"), "no").unwrap();
     let actual = made(&BEFORE.replace(">a<", ">b<"));
-    Expected::read(dir.path())
+    ExpectedFiles::read(dir.path())
         .unwrap()
         .update(dir.path(), &actual)
         .unwrap();
-    let now = Expected::read(dir.path()).unwrap();
+    let now = ExpectedFiles::read(dir.path()).unwrap();
     assert_eq!(now.0.keys().collect::<Vec<_>>(), [DIFF]);
     assert_eq!(now.against(&actual), []);
 }

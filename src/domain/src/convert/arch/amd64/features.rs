@@ -2,7 +2,7 @@
 
 use kubevirt_api::vmi;
 
-use crate::convert::arch::launch_security_kind::Protection;
+use crate::convert::arch::guest_protection::Protection;
 use crate::libvirt_spec::{
     FeatureEnabled, FeatureHyperv, FeatureKvm, FeaturePvSpinlock, FeatureSpinlocks, FeatureState,
     FeatureVendorId, Features, SynicTimer, TlbFlush, on_off,

@@ -7,7 +7,7 @@ mod tsc;
 
 use kubevirt_api::vmi::{self, Vmi};
 
-use crate::convert::arch::launch_security_kind::Protection;
+use crate::convert::arch::guest_protection::Protection;
 use crate::convert::arch::{Architecture, FirmwareImage};
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{Features, LaunchSecurity, Timer, VideoModel, pci_virtio_model};

@@ -1,7 +1,7 @@
 //! OVMF images: UEFI firmware for amd64.
 
 use crate::convert::arch::FirmwareImage;
-use crate::convert::arch::launch_security_kind::Protection;
+use crate::convert::arch::guest_protection::Protection;
 use crate::convert::error::ConvertError;
 
 /// Chooses among the installed files, or takes the plain names if the files are unknown.

@@ -61,7 +61,7 @@ fn every_key_has_a_line() {
 }
 
 #[test]
-fn what_is_left_open_is_pointed_out() {
+fn policy_gaps_are_warned_about() {
     let warned = |text: &str| -> Vec<(String, String)> {
         let warnings = summary(text).warnings.into_iter();
         warnings

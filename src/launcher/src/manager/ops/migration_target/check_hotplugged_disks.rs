@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_disk_is_told() {
+    fn missing_disk_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(check(0, directory.path()), Ok(()));
         assert_eq!(check(1, &directory.path().join("none")), Ok(()));

@@ -45,7 +45,7 @@ pub(in crate::manager) async fn sync(
 ) -> Result<CommandEffect, OpError> {
     require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
-        // The VM runs as it is until it runs in its next pod, and is never started here again.
+        // While the VM migrates away it is not changed, and it is never started here again.
         return Ok(CommandEffect::AlreadySo);
     }
     let is_first = !vm.driver_state().defined;
@@ -116,7 +116,7 @@ fn pauses_probes(vmi: &Vmi) -> bool {
     matches!(value, Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
-/// A point at which nothing is half done.
+/// A point at which a sync can end without leaving a partial change.
 fn safe_point(interrupted: &CancellationToken) -> Result<(), OpError> {
     if interrupted.is_cancelled() {
         return Err(Refusal::Ending.into());

@@ -4,7 +4,7 @@ use domain::driver_modes::set_disk_modes;
 use domain::libvirt_spec::Disk;
 use domain::reconcile::{DeviceChange, data_path, device_xml};
 
-use super::{Applied, Reconciliation, image_readiness};
+use super::{ChangeResult, Reconciliation, image_readiness};
 use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, FILE_TIMEOUT};
 use crate::boot::disks::DirectIo;
@@ -16,9 +16,9 @@ impl Reconciliation<'_> {
         &self,
         change: &DeviceChange,
         disk: &Disk,
-    ) -> Result<Applied, OpError> {
+    ) -> Result<ChangeResult, OpError> {
         if !image_readiness::is_ready(&data_path(disk)).await? {
-            return Ok(Applied::NotReady);
+            return Ok(ChangeResult::NotReady);
         }
         self.vm
             .boot_resources

@@ -3,7 +3,7 @@
 use domain::libvirt_spec::Interface;
 use domain::reconcile::{DeviceChange, LiveDevice, device_xml};
 
-use super::{Applied, Reconciliation};
+use super::{ChangeResult, Reconciliation};
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::Attachment;
 
@@ -12,7 +12,7 @@ impl Reconciliation<'_> {
         &self,
         change: &DeviceChange,
         interface: &Interface,
-    ) -> Result<Applied, OpError> {
+    ) -> Result<ChangeResult, OpError> {
         let resources = &self.vm.boot_resources;
         let connected =
             resources.hotplug_network(&self.request.vmi, &self.request.options, interface.clone());
@@ -21,7 +21,7 @@ impl Reconciliation<'_> {
         self.attach(change, device).await
     }
 
-    pub(super) async fn set_link(&self, device: &LiveDevice) -> Result<Applied, OpError> {
+    pub(super) async fn set_link(&self, device: &LiveDevice) -> Result<ChangeResult, OpError> {
         self.update("setting an interface's link", device.xml.clone())
             .await
     }

@@ -3,16 +3,19 @@
 use domain::reconcile::MediumChange;
 use libvirt::{Affect, Domain};
 
-use super::{Applied, Reconciliation, image_readiness};
+use super::{ChangeResult, Reconciliation, image_readiness};
 use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
 
 impl Reconciliation<'_> {
-    pub(super) async fn change_medium(&self, change: &MediumChange) -> Result<Applied, OpError> {
+    pub(super) async fn change_medium(
+        &self,
+        change: &MediumChange,
+    ) -> Result<ChangeResult, OpError> {
         if let Some(medium) = &change.medium
             && !image_readiness::is_ready(medium).await?
         {
-            return Ok(Applied::NotReady);
+            return Ok(ChangeResult::NotReady);
         }
         self.update("changing the medium of a drive", change.xml.clone())
             .await
@@ -20,7 +23,11 @@ impl Reconciliation<'_> {
 
     /// Updates a device of the running domain and of its definition, or of the running domain alone if the definition does
     /// not have it.
-    pub(super) async fn update(&self, what: &'static str, xml: String) -> Result<Applied, OpError> {
+    pub(super) async fn update(
+        &self,
+        what: &'static str,
+        xml: String,
+    ) -> Result<ChangeResult, OpError> {
         let update =
             move |domain: &dyn Domain| match domain.update_device(&xml, Affect::LiveAndConfig) {
                 Err(error) if error.is_device_missing() => domain.update_device(&xml, Affect::Live),
@@ -30,6 +37,6 @@ impl Reconciliation<'_> {
             .client
             .on(self.domain, what, COMMAND, update)
             .await?;
-        Ok(Applied::Yes)
+        Ok(ChangeResult::Yes)
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use domain::reconcile::{LiveDevice, LiveDomain};
 use libvirt::Domain;
 
-use super::{Applied, Reconciliation};
+use super::{ChangeResult, Reconciliation};
 use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::libvirt_client::{COMMAND, detach_device};
@@ -15,7 +15,7 @@ use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 
 impl Reconciliation<'_> {
-    pub(super) async fn detach(&self, device: &LiveDevice) -> Result<Applied, OpError> {
+    pub(super) async fn detach(&self, device: &LiveDevice) -> Result<ChangeResult, OpError> {
         self.vm.driver_state().detaching.request(device);
         let xml = device.xml.clone();
         let detach = move |domain: &dyn Domain| detach_device(domain, &xml);
@@ -23,7 +23,7 @@ impl Reconciliation<'_> {
             .client
             .on(self.domain, "detaching a device", COMMAND, detach)
             .await?;
-        Ok(Applied::Yes)
+        Ok(ChangeResult::Yes)
     }
 }
 

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{expand_disks, safe_point};
 use crate::manager::error::OpError;
-use crate::manager::ops::attach_device::{Attached, Attachment, forget_unwanted};
+use crate::manager::ops::attach_device::{AttachResult, Attachment, forget_unwanted};
 use crate::manager::ops::read_live_domain::read_live_domain;
 use crate::manager::ops::remove_failed_attaches::remove_failed_attaches;
 use crate::manager::refused_devices::DeviceKind;
@@ -46,9 +46,9 @@ struct Reconciliation<'a> {
     late: OnceLock<DeviceChangeError>,
 }
 
-/// What became of one change.
+/// The result of one change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Applied {
+enum ChangeResult {
     /// libvirt has made it.
     Yes,
     /// Its image is not ready; a later sync makes it.
@@ -112,8 +112,10 @@ impl Reconciliation<'_> {
         let mut detached = Vec::new();
         for change in &disks {
             match self.apply(change).await? {
-                Applied::Yes => done += 1,
-                Applied::NotReady | Applied::HeldByHook => absent.push(change.name().to_owned()),
+                ChangeResult::Yes => done += 1,
+                ChangeResult::NotReady | ChangeResult::HeldByHook => {
+                    absent.push(change.name().to_owned())
+                }
             }
             if let DeviceChange::DetachDisk(device) = change {
                 detached.push(device);
@@ -134,7 +136,7 @@ impl Reconciliation<'_> {
         )
         .await;
         for change in &interfaces {
-            if self.apply(change).await? == Applied::Yes {
+            if self.apply(change).await? == ChangeResult::Yes {
                 done += 1;
             }
         }
@@ -150,7 +152,7 @@ impl Reconciliation<'_> {
         })
     }
 
-    async fn apply(&self, change: &DeviceChange) -> Result<Applied, OpError> {
+    async fn apply(&self, change: &DeviceChange) -> Result<ChangeResult, OpError> {
         safe_point(self.interrupted)?;
         if !self.time.may_begin() {
             return Err(DeviceChangeError::TooLate {
@@ -171,29 +173,35 @@ impl Reconciliation<'_> {
         };
         let applied = applied.map_err(|error| failed(change, error))?;
         match applied {
-            Applied::Yes => tracing::info!(device = change.name(), "{change}: done"),
-            Applied::NotReady => tracing::info!(device = change.name(), "{change}: not ready yet"),
+            ChangeResult::Yes => tracing::info!(device = change.name(), "{change}: done"),
+            ChangeResult::NotReady => {
+                tracing::info!(device = change.name(), "{change}: not ready yet")
+            }
             // This is logged where it happens.
-            Applied::HeldByHook => {}
+            ChangeResult::HeldByHook => {}
         }
         Ok(applied)
     }
 
     /// Attaches a device, after its hooks.
-    async fn attach(&self, change: &DeviceChange, device: Attachment) -> Result<Applied, OpError> {
+    async fn attach(
+        &self,
+        change: &DeviceChange,
+        device: Attachment,
+    ) -> Result<ChangeResult, OpError> {
         let (vm, vmi) = (self.vm, &self.request.vmi);
         let attached = device.attach(vm, vmi, self.domain, &self.hook_time).await?;
         Ok(match attached {
-            Attached::Yes => Applied::Yes,
-            Attached::RefusedByHook => Applied::HeldByHook,
-            Attached::Late(reason) => {
+            AttachResult::Yes => ChangeResult::Yes,
+            AttachResult::RefusedByHook => ChangeResult::HeldByHook,
+            AttachResult::Late(reason) => {
                 tracing::warn!(%reason, "{change}: put off");
                 self.late.get_or_init(|| DeviceChangeError::HooksLate {
                     change: change.to_string(),
                     request: "sync",
                     reason,
                 });
-                Applied::HeldByHook
+                ChangeResult::HeldByHook
             }
         })
     }

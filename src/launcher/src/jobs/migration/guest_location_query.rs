@@ -6,7 +6,7 @@ use std::time::Duration;
 use libvirt::{DestroyMode, Domain, DomainState, JobType, Reason, State};
 use tokio::time::Instant;
 
-use super::blocking_question::Question;
+use super::blocking_query::BlockingQuery;
 use super::guest_location::{
     History, Outcome, SourceView, TargetView, Verdict, judge, target_view,
 };
@@ -30,39 +30,39 @@ pub(super) struct Target {
 }
 
 /// One inquiry.
-pub(super) struct Inquiry<'a> {
+pub(super) struct GuestLocationQuery<'a> {
     context: &'a JobContext,
     target: Target,
     /// The guest was paused before the migration.
     was_paused: bool,
     /// The monitor had suspended the guest, of which libvirt tells in the words of the switch.
     was_suspended: bool,
-    source: Question<libvirt::Result<Observed>>,
-    target_state: Question<libvirt::Result<Option<State>>>,
+    source: BlockingQuery<libvirt::Result<SourceReply>>,
+    target_state: BlockingQuery<libvirt::Result<Option<State>>>,
     /// The next daemon's connection, once there is one.
     pub(super) connection: Option<JobConnection>,
 }
 
 /// The source's answer, and the connection that it came by.
-struct Observed {
+struct SourceReply {
     connection: Option<JobConnection>,
     view: SourceView,
 }
 
-impl<'a> Inquiry<'a> {
+impl<'a> GuestLocationQuery<'a> {
     pub(super) fn new(
         context: &'a JobContext,
         target: Target,
         was_paused: bool,
         was_suspended: bool,
     ) -> Self {
-        Inquiry {
+        GuestLocationQuery {
             context,
             target,
             was_paused,
             was_suspended,
-            source: Question::default(),
-            target_state: Question::default(),
+            source: BlockingQuery::default(),
+            target_state: BlockingQuery::default(),
             connection: None,
         }
     }
@@ -166,7 +166,7 @@ impl<'a> Inquiry<'a> {
         tracing::warn!("libvirt's daemon died when the guest was on the target: it ends here");
         self.context.report_departure();
         let domain = Arc::clone(&connection.domain);
-        let mut ending = Question::default();
+        let mut ending = BlockingQuery::default();
         let ended = ending.ask(ANSWER, || move || end_paused(&*domain)).await;
         if !matches!(ended, Some(Ok(true))) {
             tracing::error!(?ended, "the guest that has left stays paused");
@@ -189,14 +189,14 @@ fn observe(
     connect: &Connect,
     name: &str,
     held: Option<JobConnection>,
-) -> libvirt::Result<Observed> {
+) -> libvirt::Result<SourceReply> {
     let held = held.filter(|connection| connection.domain.is_connected());
     let opened = match held {
         Some(connection) => Some(connection),
         None => JobConnection::open(connect, name)?,
     };
     let Some(connection) = opened else {
-        return Ok(Observed {
+        return Ok(SourceReply {
             connection: None,
             view: SourceView {
                 state: State::new(DomainState::Shutoff, Reason::Unknown),
@@ -216,7 +216,7 @@ fn observe(
         Err(error) => return Err(error),
     };
     let state = connection.domain.state()?;
-    Ok(Observed {
+    Ok(SourceReply {
         connection: Some(connection),
         view: SourceView { state, has_job },
     })

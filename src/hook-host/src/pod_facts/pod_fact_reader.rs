@@ -93,7 +93,7 @@ struct Ends {
 
 /// The questions of one call.
 #[derive(Clone)]
-pub(crate) struct PodQuestions {
+pub(crate) struct PodFactReader {
     access: PodAccess,
     clock: CallClock,
     state: Arc<Mutex<State>>,
@@ -170,7 +170,7 @@ impl CallClock {
     }
 }
 
-impl PodQuestions {
+impl PodFactReader {
     pub(crate) fn new(access: PodAccess, clock: CallClock) -> Self {
         Self {
             access,
@@ -251,7 +251,7 @@ impl PodQuestions {
             let text = format!("{fact}: {NONE_GIVEN}");
             return Err(FactError::Unreadable(text));
         };
-        let found = look(files, &fact).await?;
+        let found = read_fact(files, &fact).await?;
         if found.is_some() || !wait {
             return Ok(found);
         }
@@ -299,7 +299,7 @@ impl PodQuestions {
 }
 
 /// The fact as the files have it now.
-async fn look(files: &Arc<PodFiles>, fact: &PodFact) -> Result<Option<String>, FactError> {
+async fn read_fact(files: &Arc<PodFiles>, fact: &PodFact) -> Result<Option<String>, FactError> {
     let (files, wanted) = (Arc::clone(files), fact.clone());
     let read = off_worker::run(move || files.read(&wanted)).await;
     let read = read.unwrap_or_else(|error| Err(error.to_string()));
@@ -314,10 +314,10 @@ async fn await_fact(
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return look(files, fact).await;
+            return read_fact(files, fact).await;
         }
         tokio::time::sleep(left.min(POLL)).await;
-        if let Some(found) = look(files, fact).await? {
+        if let Some(found) = read_fact(files, fact).await? {
             return Ok(Some(found));
         }
     }

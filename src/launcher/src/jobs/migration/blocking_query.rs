@@ -1,19 +1,19 @@
-//! A blocking question that holds at most one thread.
+//! A blocking call to libvirt that holds at most one thread.
 
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// It is asked again only after an answer, so that a daemon that never answers holds one thread.
-pub(super) struct Question<T>(Option<JoinHandle<T>>);
+/// The call is repeated only after its answer, so that a daemon that never answers holds one thread.
+pub(super) struct BlockingQuery<T>(Option<JoinHandle<T>>);
 
-impl<T> Default for Question<T> {
+impl<T> Default for BlockingQuery<T> {
     fn default() -> Self {
-        Question(None)
+        BlockingQuery(None)
     }
 }
 
-impl<T: Send + 'static> Question<T> {
+impl<T: Send + 'static> BlockingQuery<T> {
     /// The answer, maybe to a question that was asked before; `None` if there is none in time.
     pub(super) async fn ask<W>(
         &mut self,
