@@ -37,6 +37,11 @@ impl Detaching {
         self.0.entry(device.alias.clone()).or_insert_with(requested);
     }
 
+    /// Whether the guest kept the device when it was asked for it.
+    pub(super) fn is_kept(&self, alias: &str) -> bool {
+        self.0.get(alias).is_some_and(|device| device.is_reported)
+    }
+
     /// Forgets the devices that are no longer in the domain.
     pub(super) fn observe(&mut self, is_live: impl Fn(&str) -> bool) -> DetachProgress {
         let mut progress = DetachProgress::default();
@@ -67,7 +72,9 @@ mod tests {
             overlay: Some("/cbt/data.qcow2".into()),
         };
         detaching.request(&device);
+        assert!(!detaching.is_kept("ua-data"));
         assert_eq!(detaching.observe(|alias| alias == "ua-data").kept, ["data"]);
+        assert!(detaching.is_kept("ua-data"));
         detaching.request(&device);
         assert_eq!(detaching.observe(|_| true), DetachProgress::default());
         assert_eq!(detaching.observe(|_| false).overlays, ["/cbt/data.qcow2"]);

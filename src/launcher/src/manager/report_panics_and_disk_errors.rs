@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// Warns of trouble, and remembers the last panic.
 pub(super) struct AlertReporter {
     qemu_log: PathBuf,
+    /// The bytes of the log that are about earlier panics.
+    reported_bytes: AtomicU64,
     reported: Mutex<ReportedProblems>,
 }
 
@@ -35,6 +38,7 @@ impl AlertReporter {
     pub(super) fn new(qemu_log: PathBuf) -> AlertReporter {
         AlertReporter {
             qemu_log,
+            reported_bytes: AtomicU64::new(0),
             reported: Mutex::default(),
         }
     }
@@ -73,9 +77,12 @@ impl AlertReporter {
 
     async fn report_panic(&self, notifier: &Notifier) {
         let path = self.qemu_log.clone();
-        let log =
-            blocking::file_call("reading QEMU's log", READ_TIMEOUT, move || tail(&path)).await;
-        let (warning, info) = notify::panic_warning(&log.unwrap_or_default());
+        let from = self.reported_bytes.load(Ordering::Relaxed);
+        let read = move || tail(&path, from);
+        let log = blocking::file_call("reading QEMU's log", READ_TIMEOUT, read).await;
+        let (log, size) = log.unwrap_or_default();
+        self.reported_bytes.store(size, Ordering::Relaxed);
+        let (warning, info) = notify::panic_warning(&log);
         tracing::warn!("{}", warning.message);
         notifier.warning(&warning);
         let mut reported = self.reported();
@@ -93,15 +100,18 @@ fn warn(warning: &Warning, notifier: &Notifier) {
     notifier.warning(warning);
 }
 
-/// The end of a file; empty when it cannot be read: the alert then has no details.
-fn tail(path: &Path) -> String {
+/// The end of a file, from byte `from` on, and the file's size. Empty when it cannot be read: the alert then has no details.
+fn tail(path: &Path, from: u64) -> (String, u64) {
     let mut bytes = Vec::new();
+    let mut size = 0;
     if let Ok(mut file) = File::open(path) {
-        let size = file.metadata().map_or(0, |about| about.len());
-        let _ = file.seek(SeekFrom::Start(size.saturating_sub(TAIL)));
+        size = file.metadata().map_or(0, |about| about.len());
+        // virtlogd begins a new file when one is full.
+        let from = if from > size { 0 } else { from };
+        let _ = file.seek(SeekFrom::Start(size.saturating_sub(TAIL).max(from)));
         let _ = file.take(TAIL).read_to_end(&mut bytes);
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    (String::from_utf8_lossy(&bytes).into_owned(), size)
 }
 
 #[cfg(test)]
@@ -113,8 +123,21 @@ mod tests {
     fn tail_reads_the_end_of_a_long_log() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{}end", "x".repeat(100_000))).unwrap();
-        let text = tail(file.path());
+        let (text, size) = tail(file.path(), 0);
         assert!(text.ends_with("end") && text.len() as u64 == TAIL);
-        assert_eq!(tail(Path::new("/nowhere")), "");
+        assert_eq!(size, 100_003);
+        assert_eq!(tail(Path::new("/nowhere"), 0), (String::new(), 0));
+    }
+
+    #[test]
+    fn lines_about_an_earlier_panic_are_not_read_again() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "panic hyper-v: arg1='0x5a'\n").unwrap();
+        let (first, size) = tail(file.path(), 0);
+        assert!(first.contains("hyper-v"));
+        std::fs::write(file.path(), format!("{first}boot\n")).unwrap();
+        assert_eq!(tail(file.path(), size).0, "boot\n");
+        std::fs::write(file.path(), "new\n").unwrap();
+        assert_eq!(tail(file.path(), size).0, "new\n");
     }
 }

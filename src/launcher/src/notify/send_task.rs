@@ -61,6 +61,11 @@ impl Sender {
     }
 
     async fn next(&mut self) -> Option<Message> {
+        self.receive_waiting();
+        // virt-handler answers, but more slowly than the domain changes.
+        if self.waiting.is_long() {
+            self.tidy_waiting();
+        }
         match self.waiting.next() {
             Some(message) => Some(message),
             None => self.received.recv().await,
@@ -88,10 +93,14 @@ impl Sender {
         self.tidy_waiting();
     }
 
-    fn tidy_waiting(&mut self) {
+    fn receive_waiting(&mut self) {
         while let Ok(message) = self.received.try_recv() {
             self.waiting.push(message);
         }
+    }
+
+    fn tidy_waiting(&mut self) {
+        self.receive_waiting();
         self.waiting.drop_superseded();
         for dropped in self.waiting.take_excess() {
             tracing::error!(

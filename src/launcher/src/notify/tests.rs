@@ -19,6 +19,8 @@ use super::*;
 struct Handler {
     /// It takes a notification and never answers.
     is_stalled: bool,
+    /// How long it takes for a domain event.
+    pause: Duration,
     notifications: Arc<Mutex<Vec<String>>>,
     failures: Arc<Mutex<Vec<Status>>>,
 }
@@ -69,6 +71,7 @@ impl Notify for Handler {
         let request = request.into_inner();
         let json = String::from_utf8(request.domain_json).unwrap();
         let answer = self.record(format!("{} {json}", request.event_type));
+        tokio::time::sleep(self.pause).await;
         if self.is_stalled {
             std::future::pending::<()>().await;
         }
@@ -239,4 +242,24 @@ async fn a_request_ends_the_pause_before_the_next_attempt() {
     notifier.retry_now();
     assert!(notifier.flush(SOON).await);
     assert_eq!(handler.notifications(), ["MODIFIED 1"]);
+}
+
+#[tokio::test]
+async fn slow_virt_handler_is_sent_the_newest_state_and_not_all_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let handler = Handler {
+        pause: Duration::from_millis(20),
+        ..Handler::default()
+    };
+    handler.serve(&socket);
+    let notifier = notifier(&socket);
+    for event in 0..300 {
+        let json = format!("{event}").into_bytes();
+        drop(notifier.domain_event(EventType::Modified, true, json));
+    }
+    assert!(notifier.flush(SOON).await);
+    let sent = handler.notifications();
+    assert!(sent.len() < 50, "{sent:?}");
+    assert_eq!(sent.last().unwrap(), "MODIFIED 299");
 }

@@ -13,6 +13,9 @@ use super::notification_client::Call;
 /// domain event carries the whole state.
 const MAX_WAITING: usize = 128;
 
+/// More notifications than one change of the VM gives.
+const LONG: usize = 16;
+
 /// What the sending task receives.
 pub(super) enum Message {
     Send(Outgoing),
@@ -80,6 +83,11 @@ impl Waiting {
 
     pub(super) fn push(&mut self, message: Message) {
         self.0.push_back(message);
+    }
+
+    /// Whether virt-handler is behind the state of the VM.
+    pub(super) fn is_long(&self) -> bool {
+        self.0.len() > LONG
     }
 
     /// The notification was not delivered, and is tried again before all others.

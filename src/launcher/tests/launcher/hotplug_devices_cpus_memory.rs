@@ -110,6 +110,46 @@ async fn guest_that_keeps_a_disk_is_reported_once_and_asked_again() {
     );
 }
 
+/// libvirt waits 5 s for each such device; all other changes come first.
+#[tokio::test(flavor = "multi_thread")]
+async fn device_that_the_guest_keeps_is_asked_for_last() {
+    let with_medium = |phase: &str| {
+        let mut vmi = with_volume(phase);
+        let drive = json!({"name": "Cd", "cdrom": {"bus": "sata"}});
+        let claim = json!({"name": "Cd", "persistentVolumeClaim": {"claimName": "y", "hotpluggable": true}});
+        let status = json!({"name": "Cd", "target": "sdb", "phase": "Ready", "hotplugVolume": {"attachPodName": "hp"}});
+        for (list, entry) in [
+            ("/spec/domain/devices/disks", drive),
+            ("/spec/volumes", claim),
+            ("/status/volumeStatus", status),
+        ] {
+            let list = vmi.pointer_mut(list).unwrap().as_array_mut();
+            list.unwrap().push(entry);
+        }
+        vmi
+    };
+    let rig = Rig::new().await;
+    sync(&rig, &with_medium("Ready")).await.unwrap();
+    rig.fake.keep_devices(DOMAIN, true);
+    sync(&rig, &with_medium("Detaching")).await.unwrap();
+    let before = rig.fake.calls().len();
+    let mut ejected = with_medium("Detaching");
+    for list in ["/spec/volumes", "/status/volumeStatus"] {
+        let list = ejected.pointer_mut(list).unwrap().as_array_mut();
+        list.unwrap().retain(|entry| entry["name"] != "Cd");
+    }
+    sync(&rig, &ejected).await.unwrap();
+    let changes: Vec<_> = rig.fake.calls()[before..]
+        .iter()
+        .filter(|call| matches!(call, Call::UpdateDevice | Call::DetachDevice))
+        .copied()
+        .collect();
+    assert_eq!(
+        changes,
+        [Call::UpdateDevice, Call::DetachDevice, Call::DetachDevice]
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_detach_fails_the_sync_and_is_reported() {
     let rig = Rig::new().await;

@@ -1,5 +1,7 @@
 //! GetVMStats.
 
+use std::time::Duration;
+
 use libvirt::fake::Call;
 use proto::cmd::v1::*;
 use serde_json::json;
@@ -68,5 +70,27 @@ async fn silent_agent_is_asked_once_for_all_statistics() {
         answer.guest_get_time,
     ] {
         assert!(field.unwrap().message.contains("Code=86"));
+    }
+}
+
+/// virt-handler gives the request up after 5 s, and would lose the domain's statistics, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_that_hangs_costs_only_its_own_statistics() {
+    let rig = running_with_stats().await;
+    let agent = ScriptedAgent::recorded();
+    agent.connect(&rig);
+    let mut client = client(&rig).await;
+    rig.fake.delay(Call::Agent, Duration::from_secs(8));
+    let request = VmStatsRequest {
+        domain_stats: Some(DomainStatsRequest {}),
+        guest_get_users: Some(AgentUsersRequest {}),
+        guest_get_disks: Some(AgentDisksRequest {}),
+        ..VmStatsRequest::default()
+    };
+    let answer = client.get_vm_stats(request).await.unwrap().into_inner();
+    assert!(answer.domain_stats.unwrap().response.unwrap().success);
+    for field in [answer.guest_get_users, answer.guest_get_disks] {
+        let message = field.unwrap().message;
+        assert!(message.ends_with("no answer within 4.3s"), "{message}");
     }
 }

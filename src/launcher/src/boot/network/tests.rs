@@ -202,6 +202,14 @@ const BRIDGE: &str = "
     ip link add eth0-nic type veth peer name other
     ip link set eth0-nic mtu 1400";
 
+const NEW_BRIDGE: &str = "
+    ip link del k6t-eth0
+    ip link add k6t-eth0 type bridge
+    ip link set k6t-eth0 address 02:00:00:00:00:00
+    ip link set k6t-eth0 up
+    ip addr add 169.254.75.10/32 dev k6t-eth0
+    ip link set tap0 master k6t-eth0";
+
 #[test]
 fn only_a_bridged_guest_gets_the_pods_address() {
     match side("boot::network::tests::only_a_bridged_guest_gets_the_pods_address") {
@@ -211,6 +219,9 @@ fn only_a_bridged_guest_gets_the_pods_address() {
             pod.leave(cache().to_string());
             let interface =
                 json!({"name": "default", "bridge": {}, "dhcpOptions": {"bootFileName": "b"}});
+            pod.connect(interface.clone()).await.unwrap();
+            // virt-handler makes the bridge of an interface anew that is unplugged and plugged in again.
+            rerun_in_namespaces::shell(NEW_BRIDGE);
             pod.connect(interface).await.unwrap();
             guest.plug("guest0").await;
         }),

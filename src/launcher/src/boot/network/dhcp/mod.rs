@@ -74,6 +74,8 @@ pub(super) struct DhcpServers(Mutex<BTreeMap<String, DhcpServer>>);
 
 struct DhcpServer {
     offer: Offer,
+    /// The bridge's index in the kernel, to which the sockets are bound: a bridge that is made anew has another.
+    bridge_index: u32,
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
@@ -89,7 +91,7 @@ impl DhcpServers {
         let name = &bridge.link.name;
         if servers
             .get(name)
-            .is_some_and(|server| server.offer == offer)
+            .is_some_and(|server| server.offer == offer && server.bridge_index == bridge.index)
         {
             return Ok(());
         }
@@ -112,6 +114,7 @@ impl DhcpServers {
         );
         let server = DhcpServer {
             offer,
+            bridge_index: bridge.index,
             _tasks: tasks,
         };
         servers.insert(name.clone(), server);

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 
 /// virt-handler waits 20 s for a sync, and a change may take 11 s.
 const LAST_BEGIN: Duration = Duration::from_secs(7);
-/// Hooks end earlier: when they run out of time, the other changes are begun all the same.
-const HOOKS_END: Duration = Duration::from_secs(5);
+/// What hooks have for all devices. They end before the last change may begin: when they run out of time, the other
+/// changes are begun all the same.
+const HOOKS: Duration = Duration::from_secs(5);
 
 /// The time of the changes of a sync. What comes before them (a conversion, a resume, the removal of failed attaches) does
 /// not count: a VM for which that always takes long would never be changed.
@@ -28,9 +29,10 @@ impl ChangesDeadline {
         Instant::now() <= self.begin + LAST_BEGIN
     }
 
-    /// When the hooks of all devices have ended.
+    /// When the hooks of all devices have ended, the first of which is attached now.
     pub(super) fn hooks_end(&self) -> std::time::Instant {
-        (self.begin + HOOKS_END).into_std()
+        let end = (Instant::now() + HOOKS).min(self.begin + LAST_BEGIN);
+        end.into_std()
     }
 }
 
@@ -49,6 +51,10 @@ mod tests {
         let time = ChangesDeadline::start();
         let last_begin = (time.begin + LAST_BEGIN).into_std();
         assert!(time.hooks_end() + Duration::from_secs(1) < last_begin);
+        let late = ChangesDeadline {
+            begin: time.begin.checked_sub(HOOKS).unwrap_or(time.begin),
+        };
+        assert!(late.hooks_end() > Instant::now().into_std());
         let long_ago = Instant::now().checked_sub(LAST_BEGIN * 2);
         let late = long_ago.map(|begin| ChangesDeadline { begin }.may_begin());
         assert!(time.may_begin() && late != Some(true));

@@ -1,9 +1,9 @@
 //! Changes the running domain as its VMI says: [`domain::reconcile`] plans, this module applies, one change after the
 //! other. The first error ends the sync; what was done stays, and the next sync continues. A device that a hook refuses is
-//! left out.
+//! left out. Devices that the guest has kept before are asked for last: each costs the time that libvirt waits for it.
 //!
 //! ```text
-//! live XML ─ plan ─▶ detach disks, attach disks, change media ─ expand disks ─ interfaces
+//! live XML ─ plan ─▶ detach disks, attach disks, change media ─ expand disks ─ interfaces ─ kept devices
 //! ```
 
 mod attach_disk;
@@ -40,8 +40,8 @@ struct Reconciliation<'a> {
     domain: &'a Arc<dyn Domain>,
     interrupted: &'a CancellationToken,
     time: ChangesDeadline,
-    /// What hooks have for all devices that are attached.
-    hook_time: AttachTime,
+    /// What hooks have for all devices that are attached, from the first of them on.
+    hook_time: OnceLock<AttachTime>,
     /// The first device whose hooks ran out of time. The other changes are made all the same.
     late: OnceLock<DeviceChangeError>,
 }
@@ -81,7 +81,7 @@ pub(super) async fn reconcile(
         wanted,
         domain,
         interrupted,
-        hook_time: vm.hooks.attach_time().until(time.hooks_end()),
+        hook_time: OnceLock::new(),
         time,
         late: OnceLock::new(),
     };
@@ -105,6 +105,8 @@ pub(super) async fn reconcile(
 
 impl Reconciliation<'_> {
     async fn apply_all(&self, changes: Vec<DeviceChange>) -> Result<CommandEffect, OpError> {
+        let (kept, changes): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|change| self.is_kept(change));
         let (disks, interfaces): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(DeviceChange::is_of_disk);
         let mut done = 0;
@@ -146,10 +148,38 @@ impl Reconciliation<'_> {
         {
             self.finish_detaches().await?;
         }
+        done += self.ask_again(&kept).await?;
         Ok(match done {
             0 => CommandEffect::AlreadySo,
             _ => CommandEffect::Changed,
         })
+    }
+
+    /// Whether the change detaches a device that the guest kept when it was asked before.
+    fn is_kept(&self, change: &DeviceChange) -> bool {
+        match change {
+            DeviceChange::DetachDisk(device) | DeviceChange::DetachInterface(device) => {
+                self.vm.driver_state().detaching.is_kept(&device.alias)
+            }
+            _ => false,
+        }
+    }
+
+    /// Asks for devices that the guest has kept, as far as there is time. Returns how often libvirt did not fail.
+    async fn ask_again(&self, kept: &[DeviceChange]) -> Result<usize, OpError> {
+        let mut done = 0;
+        for change in kept {
+            if !self.time.may_begin() {
+                tracing::debug!("{change}: the guest keeps it; the next sync asks again");
+            } else if self.apply(change).await? == ChangeResult::Yes {
+                done += 1;
+            }
+        }
+        if done > 0 {
+            self.finish_detaches().await?;
+            self.vm.driver_state().disk_capacities.forget();
+        }
+        Ok(done)
     }
 
     async fn apply(&self, change: &DeviceChange) -> Result<ChangeResult, OpError> {
@@ -190,7 +220,9 @@ impl Reconciliation<'_> {
         device: Attachment,
     ) -> Result<ChangeResult, OpError> {
         let (vm, vmi) = (self.vm, &self.request.vmi);
-        let attached = device.attach(vm, vmi, self.domain, &self.hook_time).await?;
+        let all = || vm.hooks.attach_time().until(self.time.hooks_end());
+        let time = self.hook_time.get_or_init(all);
+        let attached = device.attach(vm, vmi, self.domain, time).await?;
         Ok(match attached {
             AttachResult::Yes => ChangeResult::Yes,
             AttachResult::RefusedByHook => ChangeResult::HeldByHook,
