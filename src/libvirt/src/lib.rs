@@ -49,7 +49,7 @@ pub use domain::Domain;
 pub use domain_definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
 pub use domain_state::{DomainState, Reason, State};
 pub use error::{Error, Result, code};
-pub use event::{CloseReason, Detail, Event, LifecycleEvent};
+pub use event::{CloseReason, Detail, Event, LifecycleEvent, WatchdogAction};
 pub use guest_agent::Agent;
 pub use hypervisor_connection::{HypervisorConnection, KEEPALIVE, Version};
 pub use jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};

@@ -29,6 +29,24 @@ pub(super) fn changes(wanted: &[Disk], live: &[Live<'_, Disk>]) -> Vec<DeviceCha
         .collect()
 }
 
+/// The hotplugged volumes whose target a disk of a hook has, with that target: they are not attached, since disks match by
+/// their targets.
+pub(super) fn occupied_targets(wanted: &[Disk], live: &[Live<'_, Disk>]) -> Vec<(String, String)> {
+    let name = |disk: &Disk| disk.alias.as_ref().map(|alias| alias.name.clone());
+    let is_occupied = |disk: &&Disk| {
+        live.iter().any(|other| {
+            other.spec.target.device == disk.target.device
+                && !is_hotplugged(&other.spec)
+                && name(&other.spec) != name(disk)
+        })
+    };
+    let wanted = wanted.iter().filter(|disk| is_hotpluggable(disk));
+    wanted
+        .filter(is_occupied)
+        .map(|disk| (name(disk).unwrap_or_default(), disk.target.device.clone()))
+        .collect()
+}
+
 /// The file or device with the disk's data; empty for a drive without a medium.
 pub fn data_path(disk: &Disk) -> String {
     DiskBackend::of(disk).map_or_else(String::new, |backend| backend.path)

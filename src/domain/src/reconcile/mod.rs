@@ -48,5 +48,11 @@ pub fn plan(vmi: &Vmi, wanted: &DomainSpec, live: &LiveDomain) -> Vec<DeviceChan
     changes
 }
 
+/// The hotplugged volumes that [`plan`] does not attach because a disk that a hook has added has their target (such as
+/// `vdb`), with that target.
+pub fn occupied_targets(wanted: &DomainSpec, live: &LiveDomain) -> Vec<(String, String)> {
+    disk_changes::occupied_targets(&wanted.devices.disks, &live.disks())
+}
+
 #[cfg(test)]
 mod tests;

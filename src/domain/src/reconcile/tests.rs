@@ -94,6 +94,22 @@ fn overlay_of_a_tracked_disk_is_known() {
     assert_eq!(disk_changes(tracked, ""), disk_changes(tracked, ROOT));
 }
 
+#[test]
+fn volume_whose_target_a_hook_has_taken_is_named() {
+    let disk = |file: &str, alias: &str| {
+        format!(
+            "<disk type='file' device='disk'><source file='{file}'/><target dev='sdb' bus='scsi'/>\
+             <alias name='{alias}'/></disk>"
+        )
+    };
+    let data = disk("/var/run/kubevirt/hotplug-disks/data.img", "ua-data");
+    let occupied = |other: &str| occupied_targets(&wanted(&data), &live(other));
+    let of_hook = disk("/srv/cache.img", "scsi0-0-0-1");
+    assert_eq!(occupied(&of_hook), [("data".into(), "sdb".into())]);
+    assert_eq!(occupied(&data), []);
+    assert_eq!(occupied(""), []);
+}
+
 fn drive(source: &str) -> String {
     let kind = if source.is_empty() { "block" } else { "file" };
     format!(

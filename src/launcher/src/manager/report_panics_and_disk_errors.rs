@@ -63,7 +63,7 @@ impl AlertReporter {
         match alert {
             Some(Alert::Panic) => self.report_panic(notifier).await,
             Some(Alert::Disks(warnings)) => warnings.iter().for_each(|one| warn(one, notifier)),
-            Some(Alert::Device(warning)) => warn(&warning, notifier),
+            Some(Alert::Device(warning) | Alert::Watchdog(warning)) => warn(&warning, notifier),
             None => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Which alerts the VM's owner gets: a guest that panicked, a disk error that paused the VM. Pure.
+//! Which alerts the VM's owner gets: a guest that panicked or hangs, a disk error that paused the VM. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::libvirt_spec::Alias;
 use kubevirt_api::domain_json::GuestPanicInfo;
-use libvirt::{Detail, DiskFault, Event, LifecycleEvent};
+use libvirt::{Detail, DiskFault, Event, LifecycleEvent, WatchdogAction};
 
 use super::Warning;
 
@@ -23,6 +23,8 @@ pub(crate) enum Alert {
     Disks(Vec<Warning>),
     /// The guest refused to release a device.
     Device(Warning),
+    /// The guest's watchdog expired.
+    Watchdog(Warning),
 }
 
 /// Decides about alerts; remembers disk errors and a panic between events.
@@ -56,6 +58,7 @@ impl AlertPolicy {
                 self.refused.remove(alias);
                 None
             }
+            Event::Watchdog { action, .. } => Some(Alert::Watchdog(expired_watchdog(*action))),
             Event::Lifecycle { event, detail, .. } => self.observe_lifecycle(*event, *detail),
             _ => None,
         }
@@ -102,6 +105,21 @@ impl AlertPolicy {
             }
             _ => None,
         }
+    }
+}
+
+fn expired_watchdog(action: WatchdogAction) -> Warning {
+    let follows = match action {
+        WatchdogAction::Pause => "the VM is paused",
+        WatchdogAction::Reset => "the VM is reset",
+        WatchdogAction::PowerOff => "the VM is powered off",
+        WatchdogAction::Shutdown => "the guest is asked to shut down",
+        WatchdogAction::InjectNmi => "the guest gets a non-maskable interrupt",
+        _ => "nothing follows",
+    };
+    Warning {
+        reason: "GuestWatchdog",
+        message: format!("The guest has not reset its watchdog in time: {follows}"),
     }
 }
 

@@ -81,6 +81,13 @@ pub enum Event {
         /// libvirt's word for it, e.g. `enospc`.
         reason: String,
     },
+    /// The guest did not reset its watchdog in time.
+    Watchdog {
+        /// The domain's name.
+        domain: String,
+        /// What QEMU does.
+        action: WatchdogAction,
+    },
     /// A memory device was resized by the guest.
     MemoryDeviceSize {
         /// The domain's name.
@@ -110,9 +117,51 @@ impl Event {
             | Event::JobCompleted { domain, .. }
             | Event::MigrationIteration { domain, .. }
             | Event::IoError { domain, .. }
+            | Event::Watchdog { domain, .. }
             | Event::MemoryDeviceSize { domain, .. } => Some(domain),
             Event::ConnectionClosed { .. } => None,
         }
+    }
+}
+
+/// What QEMU does when the guest's watchdog expires (`virDomainEventWatchdogAction`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WatchdogAction {
+    /// Nothing.
+    None,
+    /// It pauses the guest.
+    Pause,
+    /// It resets the guest.
+    Reset,
+    /// It ends, without asking the guest.
+    PowerOff,
+    /// It asks the guest to shut down.
+    Shutdown,
+    /// It prints a message.
+    Debug,
+    /// It sends the guest a non-maskable interrupt.
+    InjectNmi,
+    /// An action that this version does not know.
+    Other(i32),
+}
+
+impl WatchdogAction {
+    /// libvirt's number.
+    pub(crate) fn decode(raw: i32) -> WatchdogAction {
+        const ACTIONS: [WatchdogAction; 7] = [
+            WatchdogAction::None,
+            WatchdogAction::Pause,
+            WatchdogAction::Reset,
+            WatchdogAction::PowerOff,
+            WatchdogAction::Shutdown,
+            WatchdogAction::Debug,
+            WatchdogAction::InjectNmi,
+        ];
+        let known = usize::try_from(raw)
+            .ok()
+            .and_then(|index| ACTIONS.get(index));
+        known.copied().unwrap_or(WatchdogAction::Other(raw))
     }
 }
 

@@ -13,7 +13,7 @@ use super::call_libvirt::{self, copy_string};
 use super::callback_registry::CallbackKey;
 use super::typed_params;
 use crate::error::Result;
-use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
+use crate::event::{CloseReason, Detail, Event, LifecycleEvent, WatchdogAction};
 use crate::subscribers::{Subscribers, catch_panic};
 
 type Generic = sys::virConnectDomainEventGenericCallback;
@@ -120,7 +120,7 @@ pub(super) unsafe fn unregister_close(connection: sys::virConnectPtr) {
 }
 
 /// Every event that is listened to, with its callback in the form that registration takes.
-fn table() -> [(sys::virDomainEventID, Generic); 10] {
+fn table() -> [(sys::virDomainEventID, Generic); 11] {
     macro_rules! generic {
         ($callback:ident: $kind:ty) => {{
             let typed: $kind = Some($callback);
@@ -162,6 +162,10 @@ fn table() -> [(sys::virDomainEventID, Generic); 10] {
         (
             sys::VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON,
             generic!(io_error: sys::virConnectDomainEventIOErrorReasonCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_WATCHDOG,
+            generic!(watchdog: sys::virConnectDomainEventWatchdogCallback),
         ),
         (
             sys::VIR_DOMAIN_EVENT_ID_MEMORY_DEVICE_SIZE_CHANGE,
@@ -342,6 +346,21 @@ unsafe extern "C" fn io_error(
             alias: copy_string(alias),
             path: copy_string(path),
             reason: copy_string(reason),
+        });
+    }
+}
+
+unsafe extern "C" fn watchdog(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    action: c_int,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::Watchdog {
+            domain: name(domain),
+            action: WatchdogAction::decode(action),
         });
     }
 }

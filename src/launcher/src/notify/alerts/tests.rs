@@ -143,3 +143,21 @@ fn panic_details_are_read_from_the_log() {
     assert_eq!(warning.message, "GuestPanicked (details unavailable)");
     assert_eq!(info.kind, "unknown");
 }
+
+#[test]
+fn expired_watchdog_is_reported_each_time_with_what_follows() {
+    let mut alerts = AlertPolicy::default();
+    for (action, follows) in [
+        (WatchdogAction::Reset, "the VM is reset"),
+        (WatchdogAction::Reset, "the VM is reset"),
+        (WatchdogAction::Pause, "the VM is paused"),
+        (WatchdogAction::Other(9), "nothing follows"),
+    ] {
+        let domain = "default_vm1".into();
+        let alert = alerts.observe(&Event::Watchdog { domain, action });
+        let Some(Alert::Watchdog(warning)) = alert else {
+            panic!("{action:?}: {alert:?}");
+        };
+        assert!(warning.message.ends_with(follows), "{}", warning.message);
+    }
+}

@@ -22,7 +22,7 @@ use hook_host::AttachTime;
 use libvirt::Domain;
 use tokio_util::sync::CancellationToken;
 
-use super::{expand_disks, safe_point};
+use super::{expand_disks, safe_point, unapplied_changes};
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::{AttachResult, Attachment, forget_unwanted};
 use crate::manager::ops::read_live_domain::read_live_domain;
@@ -86,6 +86,7 @@ pub(super) async fn reconcile(
         late: OnceLock::new(),
     };
     let changes = plan(&request.vmi, wanted, &live);
+    unapplied_changes::report_occupied_targets(vm, wanted, &live);
     let (mut volumes, mut interfaces) = (Vec::new(), Vec::new());
     for change in &changes {
         match change {
