@@ -48,12 +48,10 @@ macro_rules! recipes {
 recipes! {
     devices::usb_device {
         "/domain/devices/hostdev[@type='usb']/**",
-        "/domain/devices/hostdev[@type='usb']",
         "/domain/devices/controller[@type='usb']/@model"
     } => "devices/hostdev[@type='usb']/source/product/@id" = "0x0825";
     devices::pci_device {
-        "/domain/devices/hostdev[@type='pci']/**",
-        "/domain/devices/hostdev[@type='pci']"
+        "/domain/devices/hostdev[@type='pci']/**"
     } => "devices/hostdev[@type='pci']/source/address/@bus" = "0x3b";
     devices::vgpu_display {
         "/domain/devices/hostdev[@type='mdev']/@display",
@@ -161,7 +159,7 @@ fn domain() -> String {
 
 #[test]
 fn each_recipe_does_what_it_says_with_the_wishes_of_the_page() {
-    let mut refused = Vec::new();
+    let (mut refused, mut unused) = (Vec::new(), Vec::new());
     for recipe in DOMAIN_RECIPES {
         let (before, after) = (
             Document::parse(&domain()).unwrap(),
@@ -177,14 +175,27 @@ fn each_recipe_does_what_it_says_with_the_wishes_of_the_page() {
             .filter(|wish| wish.starts_with('/'))
             .map(|wish| wish.parse().unwrap())
             .collect();
-        let mut checker = Checker::new(&wishes, &before, &after);
-        for change in diff(&before, &after) {
-            if let Permission::Refused(refusal) = checker.permits(&change) {
-                refused.push(format!("{}: {refusal:?}", recipe.name));
+        let refusal = |wishes: &[PathPattern]| {
+            let mut checker = Checker::new(wishes, &before, &after);
+            let changes = diff(&before, &after);
+            changes
+                .iter()
+                .find_map(|change| match checker.permits(change) {
+                    Permission::Refused(refusal) => Some(format!("{}: {refusal:?}", recipe.name)),
+                    Permission::Granted { .. } => None,
+                })
+        };
+        refused.extend(refusal(&wishes));
+        for index in 0..wishes.len() {
+            let mut fewer = wishes.clone();
+            let left_out = fewer.remove(index);
+            if refusal(&fewer).is_none() {
+                unused.push(format!("{}: {left_out:?}", recipe.name));
             }
         }
     }
     assert!(refused.is_empty(), "{refused:#?}");
+    assert!(unused.is_empty(), "{unused:#?}");
 }
 
 #[test]
