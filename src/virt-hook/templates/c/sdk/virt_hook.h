@@ -1,7 +1,7 @@
 /* What a hook in C is written with.
  *
- * A hook defines hook_describe() and those of the hook points that it wants; the others are
- * there already and do nothing. Every call gets a fresh sandbox, with memory that nobody has used:
+ * A hook defines hook_describe() and those of the hook points that it wants, which hook_describe()
+ * lists. Every call gets a fresh sandbox, with memory that nobody has used:
  * nothing has to be freed, and nothing that is kept lives on.
  */
 #ifndef VIRT_HOOK_H
