@@ -58,3 +58,36 @@ impl DerefMut for Device {
         self.document.root_mut()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Each task of docs/sdk.md for "the domain, or a device".
+    #[test]
+    fn a_device_is_edited_as_a_domain_is() {
+        let mut device =
+            Device::parse("<hostdev><source><product id='1'/></source></hostdev>").unwrap();
+        assert!(device.find("source/product").unwrap().is_some());
+        assert_eq!(device.find_all("source/*").unwrap().len(), 1);
+        assert_eq!(
+            device.value("source/product/@id").unwrap().as_deref(),
+            Some("1")
+        );
+        device.set("@managed", "no").unwrap();
+        assert!(!device.set_if_absent("@managed", "yes").unwrap());
+        device.ensure("alias").unwrap().set_attr("name", "ua-a");
+        device
+            .insert("source", Element::parse("<vendor id='2'/>").unwrap())
+            .unwrap();
+        let address = || Element::new("address");
+        assert!(device.insert_if_absent("source/address", address).unwrap());
+        assert!(!device.insert_if_absent("source/address", address).unwrap());
+        assert_eq!(device.remove("source/product").unwrap(), 1);
+        assert_eq!(
+            device.render(),
+            "<hostdev managed='no'><source><vendor id='2'/><address/></source><alias name='ua-a'/></hostdev>"
+        );
+    }
+}

@@ -7,7 +7,25 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 /// A veto or failure of a hook.
 ///
 /// `?` converts any error, with its text, its causes and the line of the `?`.
+///
+/// It stops nothing until it is returned: a hook that drops a veto starts the VM, so the compiler warns about it.
+///
+/// ```
+/// # #![deny(unused_must_use)]
+/// # fn refuse() -> hooks_sdk::Result {
+/// return Err(hooks_sdk::veto("not here"));
+/// # }
+/// ```
+///
+/// ```compile_fail
+/// # #![deny(unused_must_use)]
+/// # fn refuse() -> hooks_sdk::Result {
+/// hooks_sdk::veto("not here");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
+#[must_use = "a veto or a failure has no effect unless the hook returns it: `return Err(...)`"]
 pub struct Error {
     text: String,
     veto: bool,

@@ -58,10 +58,20 @@ pub fn default_network() -> Result<Network, FactError> {
     there(imports::default_network(true)?, "default-network")
 }
 
+/// The pod's default network, if it is there now.
+pub fn default_network_if_set() -> Result<Option<Network>, FactError> {
+    imports::default_network(false)
+}
+
 /// KubeVirt's annotation `kubevirt.io/network-info`: devices, MAC addresses and MTU of the networks with a binding that
 /// asks for it, by the names of the VMI; JSON.
 pub fn network_info() -> Result<String, FactError> {
     there(imports::network_info(true)?, "network-info")
+}
+
+/// The annotation of [`network_info`], if it is there now.
+pub fn network_info_if_set() -> Result<Option<String>, FactError> {
+    imports::network_info(false)
 }
 
 /// A host that waits always answers with the fact or with an error.
@@ -155,6 +165,8 @@ mod tests {
     #[test]
     fn network_info_is_an_annotation() {
         assert!(matches!(network_info(), Err(FactError::Absent(_))));
+        assert_eq!(network_info_if_set().unwrap(), None);
+        assert_eq!(default_network_if_set().unwrap(), None);
         native::set_pod_annotation("kubevirt.io/network-info", "{}");
         assert_eq!(network_info().unwrap(), "{}");
     }

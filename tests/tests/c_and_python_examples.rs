@@ -161,6 +161,55 @@ fn hooks_in_c_and_python_read_facts_about_the_pod() {
     }
 }
 
+/// A hook in C below `tests/hooks`, built.
+fn built_c(directory: &str, name: &str) -> PathBuf {
+    install_hooks::build_with_make(&format!("tests/hooks/{directory}"), "sdk/hook.mk", name)
+        .unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+#[test]
+fn a_c_hook_replaces_documents_and_sees_the_end() {
+    let hook = loaded(&built_c("c-every-hook-point", "points"));
+    let run = |hook: &Hook, documents: &[(&str, &str)]| {
+        hook.pre_cloud_init_iso("{}", "noCloud", documents)
+    };
+    let (user_data, meta_data) = (("user-data", "#cloud-config\n"), ("meta-data", ""));
+    let refused = run(&hook, &[user_data, meta_data]);
+    assert_eq!(refused.veto(), "hook.yaml configures no network");
+    let hook = hook.with_config("network", "version: 2\n");
+    let expected = [user_data, meta_data, ("network-data", "version: 2\n")];
+    let expected = expected.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    for before in ["", "version: 1\n"] {
+        let changed = run(&hook, &[user_data, meta_data, ("network-data", before)]);
+        assert_eq!(changed.ok(), expected.clone().into(), "{before:?}");
+    }
+    assert_eq!(run(&hook, &[user_data, meta_data]).ok(), expected.into());
+    let farewell = hook.shutdown();
+    assert!(farewell.logged("farewell from C"));
+    farewell.ok();
+}
+
+/// It was a veto without words.
+#[test]
+fn a_c_hook_that_returns_false_without_a_reason_fails() {
+    let hook = loaded(&built_c("c-every-hook-point", "points"));
+    let failure = hook.pre_start("{}").failure();
+    assert!(
+        failure.contains("returned false without hook_veto() or hook_fail()"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn a_c_hook_that_defines_an_unlisted_hook_point_is_refused() {
+    let module = built_c("c-unlisted-hook-point", "unlisted");
+    let refused = Hook::load(module).map(drop).unwrap_err().to_string();
+    assert!(
+        refused.contains("OnAttachDevice has a function, and hook_describe() does not list it"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn a_c_hook_sees_attached_devices() {
     let hook = attach();

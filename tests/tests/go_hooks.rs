@@ -84,6 +84,25 @@ fn corpus() -> Vec<(serde_json::Value, String)> {
     all
 }
 
+/// The same list as the tests of the SDKs in Go and Python.
+#[test]
+fn paths_into_a_vmi_are_the_same_in_all_sdks() {
+    let list = workspace().join(SDK).join("testdata/vmi_paths.json");
+    let list: serde_json::Value = serde_json::from_str(&fs::read_to_string(list).unwrap()).unwrap();
+    let vmi = hooks_sdk::Vmi::new(list["vmi"].to_string());
+    let values = list["values"].as_array().unwrap();
+    assert!(!values.is_empty());
+    for entry in values {
+        let path = entry[0].as_str().unwrap();
+        let found = vmi.get(path).map(|json| json.read().unwrap());
+        assert_eq!(found.unwrap_or(json!(null)), entry[1], "{path}");
+    }
+    // Rust has no value where Go and Python have an error.
+    for path in list["invalid"].as_array().unwrap() {
+        assert!(vmi.get(path.as_str().unwrap()).is_none(), "{path}");
+    }
+}
+
 /// The SDKs in Go and in Rust write the same bytes.
 #[test]
 fn go_edits_a_domain_as_rust_does() {

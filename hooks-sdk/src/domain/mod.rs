@@ -1,7 +1,6 @@
 //! The domain XML, edited in place.
 
 mod devices;
-mod insert;
 mod qemu_commandline;
 
 use std::ops::{Deref, DerefMut};

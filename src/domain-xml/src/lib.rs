@@ -43,5 +43,5 @@ pub use document::Document;
 pub use element::Element;
 pub use limits::{Limits, MAX_DEPTH};
 pub use parse::{ParseError, ParseErrorKind};
-pub use path::{PathError, PathErrorKind, PathPattern};
+pub use path::{InsertError, PathError, PathErrorKind, PathPattern};
 pub use work_budget::{Budget, Exhausted};

@@ -32,7 +32,8 @@ Exit codes:
   1  not as it should be: the VMI was refused, a hook refused or failed, a check or a test failed,
      or something is different; standard error says why
   2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it: a program is missing, the disk is full, no answer in time";
+  3  this machine could not do it: a program is missing, the disk is full, no answer in time
+  4  of compare only: nothing was compared on some of the VMIs";
 
 /// The verbs; all except `serve` and `dev` end with one [report](crate::output::Report).
 #[derive(Debug, Subcommand)]

@@ -76,18 +76,29 @@ pub(crate) struct CompiledModuleCache {
 impl CompiledModuleCache {
     /// The user's cache below `$XDG_CACHE_HOME` or `~/.cache`; `None`, with a log line, if there can be none.
     pub(crate) fn of_user() -> Option<Self> {
-        let given = |name| std::env::var_os(name).map(PathBuf::from);
-        let absolute = |path: &PathBuf| path.is_absolute();
-        let base = given("XDG_CACHE_HOME").filter(absolute);
-        let base = base.or_else(|| Some(given("HOME").filter(absolute)?.join(".cache")))?;
-        let dir = base.join(DIRECTORY);
-        match Self::open(&dir, MAX_BYTES) {
+        match Self::open_of_user() {
             Ok(cache) => Some(cache),
             Err(reason) => {
-                tracing::info!(dir = %dir.display(), %reason, "compiled modules are not kept between runs");
+                tracing::info!(%reason, "compiled modules are not kept between runs");
                 None
             }
         }
+    }
+
+    /// The same with the reason why there is none.
+    pub(crate) fn open_of_user() -> Result<Self, String> {
+        let given = |name| std::env::var_os(name).map(PathBuf::from);
+        let absolute = |path: &PathBuf| path.is_absolute();
+        let base = given("XDG_CACHE_HOME").filter(absolute);
+        let base = base.or_else(|| Some(given("HOME").filter(absolute)?.join(".cache")));
+        let base = base.ok_or("neither XDG_CACHE_HOME nor HOME is an absolute path")?;
+        let dir = base.join(DIRECTORY);
+        Self::open(&dir, MAX_BYTES).map_err(|error| format!("{}: {error}", dir.display()))
+    }
+
+    /// Where the entries are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     fn open(dir: &Path, max_bytes: u64) -> io::Result<Self> {

@@ -10,7 +10,9 @@ use hook_host::wasm::{CompileError, LoadError, LoadOptions};
 use hook_host::{Compiler, Limits};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::compiled_module_cache::CompiledModuleCache;
 use crate::exit_codes::Failure;
+use crate::output;
 
 /// Name and version of the host for hooks that query it.
 pub(crate) const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
@@ -19,6 +21,8 @@ const DEADLINE: Duration = Duration::from_secs(600);
 const PROCESSOR_TIME: Duration = Duration::from_secs(120);
 /// Shorter compilations show no progress.
 const QUIET: Duration = Duration::from_secs(1);
+/// Nobody misses what shorter compilations would save.
+const LONG: Duration = Duration::from_secs(5);
 
 /// A launcher's limits, with more time to compile.
 pub(crate) fn limits() -> Limits {
@@ -41,8 +45,22 @@ pub(crate) fn options(kept: Option<PathBuf>) -> Result<LoadOptions> {
     })
 }
 
-/// Runs `work`, which compiles a module, and shows progress on a terminal.
+/// Runs `work`, which compiles a module, and shows progress on a terminal. Warns after a long one if the next run has to do
+/// the same again.
 pub(crate) async fn with_progress<T>(module: &Path, work: impl Future<Output = T>) -> T {
+    let started = Instant::now();
+    let done = shown(module, work).await;
+    if started.elapsed() > LONG
+        && let Err(reason) = CompiledModuleCache::open_of_user()
+    {
+        output::warn(&format!(
+            "compiled modules are not kept, so that each run compiles them again: {reason}"
+        ));
+    }
+    done
+}
+
+async fn shown<T>(module: &Path, work: impl Future<Output = T>) -> T {
     if !io::stderr().is_terminal() {
         return work.await;
     }

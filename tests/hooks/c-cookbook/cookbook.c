@@ -6,8 +6,8 @@ const char *hook_describe(void) {
     return "{\"name\": \"cookbook\", \"version\": \"0.1.0\","
            " \"hookPoints\": [{\"name\": \"OnDefineDomain\"}, {\"name\": \"PreMigrationSource\"}],"
            " \"wishes\": {\"paths\": [\"/domain/**\", \"/domain/qemu:commandline/**\", \"/domain/devices/shmem/@name\","
-           " \"/domain/devices/hostdev[@type='usb']/**\", \"/domain/devices/hostdev[@type='usb']\","
-           " \"/domain/devices/hostdev[@type='pci']/**\", \"/domain/devices/hostdev[@type='pci']\","
+           " \"/domain/devices/hostdev[@type='usb']/**\","
+           " \"/domain/devices/hostdev[@type='pci']/**\","
            " \"/domain/devices/hostdev[@type='mdev']/@display\", \"/domain/devices/hostdev[@type='mdev']/@ramfb\"],"
            " \"migration\": [\"bandwidth\"], \"pod\": [\"annotations/example.com/disk-iops\"]}}";
 }

@@ -16,8 +16,8 @@ func init() {
 		// Everything, and by name what no wildcard covers.
 		Paths: []string{
 			"/domain/**", "/domain/qemu:commandline/**", "/domain/devices/shmem/@name",
-			"/domain/devices/hostdev[@type='usb']/**", "/domain/devices/hostdev[@type='usb']",
-			"/domain/devices/hostdev[@type='pci']/**", "/domain/devices/hostdev[@type='pci']",
+			"/domain/devices/hostdev[@type='usb']/**",
+			"/domain/devices/hostdev[@type='pci']/**",
 			"/domain/devices/hostdev[@type='mdev']/@display", "/domain/devices/hostdev[@type='mdev']/@ramfb",
 		},
 		Migration:  []string{"bandwidth"},

@@ -105,6 +105,15 @@ func podFacts() error {
 	if _, err := hooks.PodNetworkInfo(); !errors.As(err, &absent) || absent.Kind != hooks.FactAbsent {
 		return fmt.Errorf("a fact that is not there: %v", err)
 	}
+	if network, ok, err := hooks.PodDefaultNetworkIfSet(); !ok || err != nil || network.Name != cluster.Name {
+		return fmt.Errorf("the default network now: %v %v %v", network, ok, err)
+	}
+	if none, err := hooks.PodNetworksIfSet("infra/none"); len(none) != 0 || err != nil {
+		return fmt.Errorf("a network that is not there now: %v %v", none, err)
+	}
+	if info, ok, err := hooks.PodNetworkInfoIfSet(); ok || err != nil {
+		return fmt.Errorf("network-info that is not there now: %v %v", info, err)
+	}
 	last := lab[len(lab)-1]
 	return hooks.Veto(strings.Join([]string{annotation, lab[0].MAC, last.MAC, lab[0].IPs[len(lab[0].IPs)-1], cluster.Name}, " "))
 }

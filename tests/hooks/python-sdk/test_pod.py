@@ -1,6 +1,10 @@
 """`virt_hook.pod` (pod facts) in tests that run the hook as plain Python, without WASM."""
 
+import importlib
+import sys
+import types
 import unittest
+from unittest import mock
 
 from virt_hook import Hook, pod
 from virt_hook.testing import call
@@ -10,6 +14,24 @@ STATUS = [
     {"name": "infra/lab", "ips": ["192.0.2.10"], "mac": "02:00:00:00:00:01"},
     {"name": "infra/lab", "mac": "02:00:00:00:00:02"},
 ]
+
+
+class WorldTest(unittest.TestCase):
+    def test_a_component_whose_world_has_no_pod_is_refused(self):
+        imports = types.ModuleType("wit_world.imports")
+        world = types.ModuleType("wit_world")
+        world.imports = imports
+        errors = types.ModuleType("componentize_py_types")
+        errors.Err = Exception
+        fake = {"wit_world": world, "wit_world.imports": imports, "componentize_py_types": errors}
+        try:
+            with mock.patch.dict(sys.modules, fake), self.assertRaisesRegex(ImportError, "OPTIONAL in sdk/hook.mk"):
+                importlib.reload(pod)
+            imports.pod = types.SimpleNamespace(label=lambda key, wait: f"{key} of the host")
+            with mock.patch.dict(sys.modules, fake):
+                self.assertEqual(importlib.reload(pod).label("a"), "a of the host")
+        finally:
+            importlib.reload(pod)
 
 
 class PodTest(unittest.TestCase):

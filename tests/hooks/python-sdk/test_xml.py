@@ -164,6 +164,24 @@ class XmlTest(unittest.TestCase):
             self.assertIsNone(missing)
         self.assertEqual(Device.parse("<disk><alias name='ua-a'/></disk>\n").vmi_name, "a")
 
+    def test_a_device_is_edited_as_a_domain_is(self):
+        """Each task of docs/sdk.md for "the domain, or a device"."""
+        device = Device.parse("<hostdev><source><product id='1'/></source></hostdev>")
+        self.assertIsNotNone(device.find("source/product"))
+        self.assertEqual(len(device.find_all("source/*")), 1)
+        self.assertEqual(device.value("source/product/@id"), "1")
+        device.set("@managed", "no")
+        self.assertFalse(device.set_if_absent("@managed", "yes"))
+        device.ensure("alias").set_attr("name", "ua-a")
+        device.insert("source", Element.parse("<vendor id='2'/>"))
+        self.assertTrue(device.insert_if_absent("source/address", "<address/>"))
+        self.assertFalse(device.insert_if_absent("source/address", "<address/>"))
+        self.assertEqual(device.remove("source/product"), 1)
+        self.assertEqual(
+            str(device),
+            "<hostdev managed='no'><source><vendor id='2'/><address/></source><alias name='ua-a'/></hostdev>",
+        )
+
     def test_what_is_no_xml_is_refused_with_its_place(self):
         for xml, place in [
             ("", "line 1, column 1"),

@@ -12,8 +12,11 @@
 //! Prefixes are canonical (`qemu`), whatever prefix the document uses for that namespace.
 
 mod edit_by_path;
+mod insert_by_path;
 mod parse_pattern;
 mod select_elements;
+
+pub use insert_by_path::InsertError;
 
 use std::fmt;
 use std::str::FromStr;

@@ -33,7 +33,7 @@ use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
 use check_finding::{Finding, Verdict};
-use sample_vmis::SampleVmi;
+use sample_vmis::{SampleVmi, SampleVmis};
 
 pub(crate) const HELP: &str = "\
 Checked are: the world and its version, hook points, wishes against imports and against what the
@@ -127,7 +127,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
             return Ok(CheckReport { findings });
         }
     }
-    let samples = sample_vmis::sample_vmis(&arguments.vmi)?;
+    let vmis = SampleVmis::read(&arguments.vmi)?;
+    findings.extend(vmis.finding());
+    let samples = vmis.samples;
     let policy = arguments.policy.as_deref();
     let options = HookOptions {
         namespace: namespace(arguments, &samples)?,

@@ -13,6 +13,7 @@ const CONFIG_MAP: u64 = 1 << 20;
 const ANNOTATIONS: u64 = 256 << 10;
 const HOOK_YAML: &str = "hook.yaml";
 const HOST_INTERFACE_PREFIX: &str = "virt-hook:hooks/host@0.1.";
+const POD_INTERFACE_PREFIX: &str = "virt-hook:hooks/pod@0.1.";
 const PREOPENS_PREFIX: &str = "wasi:filesystem/preopens@";
 
 /// Checks that a ConfigMap can hold the module and its hook.yaml.
@@ -135,6 +136,8 @@ fn imports(module: &ModuleReport) -> Finding {
             details.push("it declares directories and has no way to open one".into());
         }
     }
+    let pod = module.wishes.as_ref().map_or(&[][..], |wishes| &wishes.pod);
+    details.extend(pod_mismatch(pod, &module.imports));
     Finding::unless(
         "wishes and imports",
         details,
@@ -142,6 +145,23 @@ fn imports(module: &ModuleReport) -> Finding {
         "they fit together",
         "one of them is not what was meant",
     )
+}
+
+/// How the facts about the pod that a module declares do not fit its imports.
+fn pod_mismatch(declared: &[String], imports: &[InterfaceReport]) -> Option<String> {
+    let imports_pod = imports
+        .iter()
+        .any(|import| import.name.starts_with(POD_INTERFACE_PREFIX));
+    match (declared.is_empty(), imports_pod) {
+        (false, false) => Some(format!(
+            "it declares facts about the pod [{}] and cannot ask for any: it does not import virt-hook:hooks/pod",
+            declared.join(", ")
+        )),
+        (true, true) => Some(
+            "it asks for facts about the pod and declares none, so that none is given".to_owned(),
+        ),
+        (false, true) | (true, false) => None,
+    }
 }
 
 #[cfg(test)]
@@ -166,6 +186,27 @@ mod tests {
                 && refused.contains("it takes more than 37 MiB of memory"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn declared_pod_facts_need_the_import_and_the_import_needs_them() {
+        let imports = |name: &str| {
+            vec![InterfaceReport {
+                name: name.to_owned(),
+                functions: Vec::new(),
+            }]
+        };
+        let (host, pod) = (
+            imports("virt-hook:hooks/host@0.1.0"),
+            imports("virt-hook:hooks/pod@0.1.1"),
+        );
+        let declared = ["network-info".to_owned()];
+        assert_eq!(pod_mismatch(&declared, &pod), None);
+        assert_eq!(pod_mismatch(&[], &host), None);
+        let lacks_import = pod_mismatch(&declared, &host).unwrap_or_default();
+        assert!(lacks_import.contains("[network-info]"), "{lacks_import}");
+        let lacks_wish = pod_mismatch(&[], &pod).unwrap_or_default();
+        assert!(lacks_wish.contains("declares none"), "{lacks_wish}");
     }
 
     #[test]

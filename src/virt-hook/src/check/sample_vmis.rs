@@ -1,12 +1,15 @@
 //! The sample VMIs on which every hook is checked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use hook_host::Invocation;
 
-use crate::exit_codes::Failure;
-use crate::inputs::{VmiInput, VmiSource, input_file};
+use super::check_finding::{Finding, Verdict};
+use crate::exit_codes::{Failure, error_text};
+use crate::inputs::{NamedVmi, VmiInput, VmiSource, input_file};
+
+/// What a case has whose VMI may be refused.
+const EXPECTED_ERROR: &str = "expected.error";
 
 /// From the smallest VMI to those with the most devices.
 const BUILT_IN: [(&str, &str); 6] = [
@@ -25,36 +28,82 @@ pub(super) struct SampleVmi {
     pub(super) is_built_in: bool,
 }
 
-/// The built-in VMIs, then those of the command line.
-pub(super) fn sample_vmis(given: &[PathBuf]) -> Result<Vec<SampleVmi>, Failure> {
-    let mut samples = Vec::new();
-    for (name, yaml) in BUILT_IN {
-        let input = VmiInput::on_any_node(yaml).map_err(|failure| built_in(name, &failure))?;
-        samples.push(SampleVmi {
-            name: name.to_owned(),
-            input,
-            is_built_in: true,
-        });
-    }
-    for path in given {
-        let inputs = VmiSource::on_any_node(path).read_all()?;
-        let several = inputs.len() > 1;
-        samples.extend(inputs.into_iter().map(|input| {
-            let Invocation {
-                namespace, name, ..
-            } = &input.invocation;
-            let name = match several {
-                true => format!("{namespace}/{name}"),
-                false => input_file::name(path),
-            };
-            SampleVmi {
-                name,
+/// The VMIs that hooks are checked on.
+pub(super) struct SampleVmis {
+    pub(super) samples: Vec<SampleVmi>,
+    /// The VMIs that conversion refuses, each with the reason, without those of cases that expect an error.
+    refused: Vec<String>,
+}
+
+impl SampleVmis {
+    /// The built-in VMIs, then those of the command line.
+    pub(super) fn read(given: &[PathBuf]) -> Result<Self, Failure> {
+        let mut samples = Vec::new();
+        for (name, yaml) in BUILT_IN {
+            let input = VmiInput::on_any_node(yaml).map_err(|failure| built_in(name, &failure))?;
+            samples.push(SampleVmi {
+                name: name.to_owned(),
                 input,
-                is_built_in: false,
-            }
-        }));
+                is_built_in: true,
+            });
+        }
+        let mut all = Self {
+            samples,
+            refused: Vec::new(),
+        };
+        for path in given {
+            all.add(path)?;
+        }
+        Ok(all)
     }
-    Ok(samples)
+
+    /// Adds the VMIs of a file.
+    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        let file = input_file::name(path);
+        let vmis = match VmiSource::on_any_node(path).read_each() {
+            Ok(vmis) => vmis,
+            Err(Failure::Refused(refusal)) => {
+                self.refuse(path, error_text(&refusal));
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
+        let several = vmis.len() > 1;
+        for NamedVmi { name, input } in vmis {
+            match input {
+                Ok(input) => self.samples.push(SampleVmi {
+                    name: if several { name } else { file.clone() },
+                    input,
+                    is_built_in: false,
+                }),
+                // The text begins with the file's name.
+                Err(Failure::Refused(refusal)) if several => {
+                    self.refuse(path, format!("{name}: {}", error_text(&refusal)));
+                }
+                Err(Failure::Refused(refusal)) => self.refuse(path, error_text(&refusal)),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, path: &Path, reason: String) {
+        if !path.with_file_name(EXPECTED_ERROR).is_file() {
+            self.refused.push(reason);
+        }
+    }
+
+    /// That VMIs are refused, if some are.
+    pub(super) fn finding(&self) -> Option<Finding> {
+        let finding = Finding::unless(
+            "VMIs",
+            self.refused.clone(),
+            Verdict::Failed,
+            "all are converted",
+            "these are refused before a hook is called, and the hook was not checked on them",
+        );
+        (!self.refused.is_empty()).then_some(finding)
+    }
 }
 
 /// An error in a built-in VMI, which is this program's own fault.
@@ -68,7 +117,7 @@ mod tests {
 
     #[test]
     fn built_in_vmis_have_the_listed_names() -> Result<(), Failure> {
-        let samples = sample_vmis(&[])?;
+        let samples = SampleVmis::read(&[])?.samples;
         assert_eq!(samples.len(), BUILT_IN.len());
         for SampleVmi { name, input, .. } in samples {
             assert_eq!(input.invocation.name, name);

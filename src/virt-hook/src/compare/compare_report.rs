@@ -18,6 +18,8 @@ pub(crate) struct CompareReport {
     different: usize,
     /// VMIs on which neither side ran, or a hook lacks facts about the pod.
     not_run: usize,
+    /// VMIs on which a hook failed, and its failure policy ignores that.
+    failed_and_ignored: usize,
     /// VMIs on which hooks were not called with the cloud-init data, because it is in Secrets.
     cloud_init_not_compared: usize,
     /// VMIs with the same difference; what differs least often comes last.
@@ -45,6 +47,7 @@ impl CompareReport {
             same: count(&|effect| effect.verdict == Verdict::Same),
             different: count(&|effect| effect.verdict == Verdict::Different),
             not_run: count(&|effect| effect.verdict == Verdict::NotRun),
+            failed_and_ignored: count(&|effect| !effect.ignored_failures.is_empty()),
             cloud_init_not_compared,
             groups,
             is_preview,
@@ -82,6 +85,9 @@ impl Report for CompareReport {
             if let Some(reason) = &effect.reason {
                 text += &format!("  {}\n", Plain(reason));
             }
+            for failure in &effect.ignored_failures {
+                text += &format!("  {}\n", style.doubtful(&Plain(failure).to_string()));
+            }
             changes(&mut text, style, &effect.changes);
             for (name, diff) in &effect.documents {
                 text += &format!("  {name}\n");
@@ -96,8 +102,12 @@ impl Report for CompareReport {
             0 => String::new(),
             count => format!(", {count} not run"),
         };
+        let failed = match self.failed_and_ignored {
+            0 => String::new(),
+            count => format!(", {count} with a failure that is ignored"),
+        };
         text += &format!(
-            "\n{} VMIs: {} {same}, {} {different}, {} refused{not_run}\n",
+            "\n{} VMIs: {} {same}, {} {different}, {} refused{not_run}{failed}\n",
             self.vmis,
             self.same,
             self.different,
@@ -123,6 +133,10 @@ impl Report for CompareReport {
                 "the effect is not the same on {unequal} of {vmis} VMIs"
             )),
             (true, _) if refused > 0 => Some(format!("{refused} of {vmis} VMIs would not start")),
+            (true, _) if self.failed_and_ignored > 0 => Some(format!(
+                "a hook failed on {} of {vmis} VMIs, which start without its changes (failurePolicy: Ignore)",
+                self.failed_and_ignored
+            )),
             (true, _) if not_run > 0 => Some(format!(
                 "what the hooks do to {not_run} of {vmis} VMIs is not known"
             )),
@@ -133,7 +147,7 @@ impl Report for CompareReport {
     fn negative_code(&self) -> u8 {
         // Without an original, a difference is no negative result.
         let different = if self.is_preview { 0 } else { self.different };
-        match self.refused() + different {
+        match self.refused() + different + self.failed_and_ignored {
             0 => NOT_COMPARED,
             _ => REFUSED,
         }

@@ -38,7 +38,7 @@ Examples:
 
 Exit codes:
   0  the same effect on every VMI; without --original, no hook refused or failed
-  1  another effect; standard output shows the difference
+  1  another effect, or a failure that hook.yaml ignores; standard output shows it
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it
   4  on some of the VMIs nothing was compared (neither side ran, or a hook needs facts about the pod, which --pod
@@ -138,7 +138,11 @@ fn compare(
         _ => port.run(input, &points)?,
     };
     let original_result = original.run(input, &points)?;
-    Ok(VmiComparison::between(&original_result, &port_result))
+    let effect = VmiComparison::between(&original_result, &port_result);
+    Ok(match original {
+        ComparedHook::Nothing => effect,
+        _ => effect.as_of_port(),
+    })
 }
 
 /// Whether a hook would be called with cloud-init data that is only in the cluster.

@@ -116,6 +116,7 @@ impl Script {
             Ok(_) => Outcome::Made {
                 xml: stdout,
                 documents: super::vmi_comparison::documents(input),
+                ignored_failures: Vec::new(),
             },
             Err(error) => Outcome::Refused(format!("its output is no domain: {error}")),
         })

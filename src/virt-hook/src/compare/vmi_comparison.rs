@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::cloud_init_documents;
 use crate::inputs::VmiInput;
-use crate::output::{ChangeReport, Style, lines};
+use crate::output::{ChangeReport, RunReport, Style, lines};
 use crate::run_hooks_as_launcher::HookResults;
 
 const NO_POD: &str = "no facts about the pod here; give some with --pod";
@@ -17,6 +17,8 @@ pub(super) enum Outcome {
     Made {
         xml: String,
         documents: BTreeMap<String, String>,
+        /// The failures that its failure policy ignores.
+        ignored_failures: Vec<String>,
     },
     /// It vetoes or fails: the VM would not start.
     Refused(String),
@@ -40,6 +42,7 @@ pub(super) enum Verdict {
 
 /// The difference between two outcomes.
 #[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct VmiComparison {
     pub(super) verdict: Verdict,
     /// Who refuses, and why.
@@ -49,6 +52,9 @@ pub(super) struct VmiComparison {
     pub(super) changes: Vec<ChangeReport>,
     /// Lines that differ, by cloud-init document.
     pub(super) documents: BTreeMap<String, String>,
+    /// The failures that failure policies ignore: nothing is known of what a hook would do that works.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) ignored_failures: Vec<String>,
 }
 
 /// The cloud-init documents before any hook.
@@ -63,6 +69,7 @@ impl Outcome {
         Self::Made {
             xml: input.xml.clone(),
             documents: documents(input),
+            ignored_failures: Vec::new(),
         }
     }
 
@@ -74,7 +81,9 @@ impl Outcome {
             return Self::Refused(error.to_string());
         }
         let hooked = results.cloud_init.as_ref();
+        let failures = results.runs.iter().filter_map(RunReport::ignored_failure);
         Self::Made {
+            ignored_failures: failures.collect(),
             xml: results.xml,
             documents: hooked.map_or_else(|| documents(input), cloud_init_documents::from_data),
         }
@@ -124,16 +133,40 @@ impl VmiComparison {
                 Self::new(Verdict::Refused, Some(reason))
             }
             (
-                Outcome::Made { xml, documents },
+                Outcome::Made {
+                    xml,
+                    documents,
+                    ignored_failures: of_original,
+                },
                 Outcome::Made {
                     xml: other_xml,
                     documents: others,
+                    ignored_failures: of_hook,
                 },
-            ) => match domains(xml, other_xml) {
-                Ok(changes) => Self::of(changes, between_documents(documents, others)),
-                Err(reason) => Self::new(Verdict::Different, Some(reason)),
-            },
+            ) => {
+                let effect = match domains(xml, other_xml) {
+                    Ok(changes) => Self::of(changes, between_documents(documents, others)),
+                    Err(reason) => Self::new(Verdict::Different, Some(reason)),
+                };
+                let failed = |side: &str, failure: &String| {
+                    format!("the {side} failed there (Ignore): {failure}")
+                };
+                let of_original = of_original.iter().map(|one| failed("original", one));
+                let of_hook = of_hook.iter().map(|one| failed("hook", one));
+                Self {
+                    ignored_failures: of_original.chain(of_hook).collect(),
+                    ..effect
+                }
+            }
         }
+    }
+
+    /// As the comparison of a port with its original: a side that failed shows no effect that could be the same.
+    pub(super) fn as_of_port(mut self) -> Self {
+        if self.verdict == Verdict::Same && !self.ignored_failures.is_empty() {
+            self.verdict = Verdict::Different;
+        }
+        self
     }
 
     /// The VMI is refused before a hook is called.
@@ -160,6 +193,7 @@ impl VmiComparison {
             reason,
             changes: Vec::new(),
             documents: BTreeMap::new(),
+            ignored_failures: Vec::new(),
         }
     }
 }
@@ -194,6 +228,7 @@ mod tests {
         Outcome::Made {
             xml: xml.to_owned(),
             documents: BTreeMap::new(),
+            ignored_failures: Vec::new(),
         }
     }
 

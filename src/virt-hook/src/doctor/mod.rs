@@ -6,6 +6,7 @@ mod required_tools;
 use clap::Args;
 use serde::Serialize;
 
+use crate::compiled_module_cache::CompiledModuleCache;
 use crate::exit_codes::Failure;
 use crate::output::{Plain, Report, Style};
 use program_version::Prober;
@@ -33,6 +34,32 @@ pub(crate) struct DoctorReport {
     /// Languages for which nothing is missing.
     languages: Vec<&'static str>,
     tools: Vec<Tool>,
+    cache: CacheReport,
+}
+
+/// The cache of compiled modules, without which each run compiles them again.
+#[derive(Debug, Default, Serialize)]
+struct CacheReport {
+    /// Where it is; none if there can be none.
+    directory: Option<String>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+impl CacheReport {
+    fn of_user() -> Self {
+        match CompiledModuleCache::open_of_user() {
+            Ok(cache) => Self {
+                directory: Some(cache.dir().display().to_string()),
+                problem: None,
+            },
+            Err(problem) => Self {
+                directory: None,
+                problem: Some(problem),
+            },
+        }
+    }
 }
 
 /// A tool, or what is missing of it.
@@ -49,11 +76,12 @@ pub(crate) struct Tool {
 
 /// Probes all tools.
 pub(crate) fn run(_: &Arguments) -> Result<DoctorReport, Failure> {
-    Ok(DoctorReport::of(required_tools::probe(&Prober::new()?)))
+    let tools = required_tools::probe(&Prober::new()?);
+    Ok(DoctorReport::of(tools, CacheReport::of_user()))
 }
 
 impl DoctorReport {
-    fn of(tools: Vec<Tool>) -> Self {
+    fn of(tools: Vec<Tool>, cache: CacheReport) -> Self {
         let has_all = |language: &&str| {
             let mut needed = tools.iter().filter(|tool| tool.purpose == *language);
             needed.all(|tool| tool.found.is_some())
@@ -62,7 +90,11 @@ impl DoctorReport {
             .into_iter()
             .filter(has_all)
             .collect();
-        Self { languages, tools }
+        Self {
+            languages,
+            tools,
+            cache,
+        }
     }
 }
 
@@ -81,6 +113,21 @@ impl Report for DoctorReport {
                 None => format!("  {}  {name}: {}\n", style.doubtful("missing"), tool.remedy),
             };
         }
+        text += &format!("{}\n", style.strong("compiled modules"));
+        text += &match (&self.cache.directory, &self.cache.problem) {
+            (Some(directory), _) => {
+                format!(
+                    "  {}  they are kept in {}\n",
+                    style.good("ok     "),
+                    Plain(directory)
+                )
+            }
+            (None, problem) => format!(
+                "  {}  they are not kept, so that each run compiles them again: {}\n",
+                style.doubtful("off    "),
+                Plain(problem.as_deref().unwrap_or_default())
+            ),
+        };
         let languages = match self.languages.is_empty() {
             true => "no language".to_owned(),
             false => self.languages.join(", "),
@@ -109,13 +156,16 @@ mod tests {
 
     #[test]
     fn a_language_needs_all_its_tools() {
-        let report = DoctorReport::of(vec![
-            tool("Rust", Some("1.95")),
-            tool("Rust", None),
-            tool("Python", Some("3.11")),
-            tool("C", None),
-            tool("Go", None),
-        ]);
+        let report = DoctorReport::of(
+            vec![
+                tool("Rust", Some("1.95")),
+                tool("Rust", None),
+                tool("Python", Some("3.11")),
+                tool("C", None),
+                tool("Go", None),
+            ],
+            CacheReport::default(),
+        );
         assert_eq!(report.languages, ["Python"]);
         assert_eq!(report.complaint(), None);
         let text = report.text(Style::default());
@@ -124,6 +174,7 @@ mod tests {
             required_tools::LANGUAGES
                 .map(|language| tool(language, None))
                 .into(),
+            CacheReport::default(),
         );
         assert!(none.complaint().is_some());
     }

@@ -1,6 +1,7 @@
 //! The inputs of hooks: one set of command-line options for all verbs that run hooks.
 
 mod cloud_init_input;
+mod domain_reason;
 mod host_facts;
 pub(crate) mod input_file;
 mod pod_facts_file;
@@ -14,6 +15,7 @@ use clap::Args;
 use hook_host::PolicySource;
 
 pub(crate) use cloud_init_input::CloudInitUnavailable;
+pub(crate) use domain_reason::DomainReason;
 pub(crate) use pod_facts_file::PodFacts;
 pub(crate) use vm_manifest::notes_about_fields;
 pub(crate) use vmi_input::{NamedVmi, VmiInput, VmiSource};
@@ -35,7 +37,7 @@ pub(crate) struct InputArgs {
     /// What the launcher would find on the node, JSON; this machine when left out
     #[arg(long, value_name = "FILE")]
     pub(crate) host: Option<PathBuf>,
-    /// Settle the disks' cache and IO modes too, as just before a start (before the hooks run)
+    /// Set the disks' cache and IO modes too, as just before a start; hooks always see them
     #[arg(long)]
     pub(crate) prepared: bool,
     /// The operator's policy, YAML; without one, hooks may do what they declare, short of the dangerous set, directories
@@ -49,6 +51,14 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
+    /// The same inputs with the domain that hooks see: the launcher sets the disks' modes before it calls them.
+    pub(crate) fn for_hooks(&self) -> Self {
+        Self {
+            prepared: true,
+            ..self.clone()
+        }
+    }
+
     /// The facts about the pod.
     pub(crate) fn pod(&self) -> PodFacts {
         PodFacts::of_file(self.pod.as_deref())

@@ -88,13 +88,6 @@ impl VmiSource {
         self.input(&chosen)
     }
 
-    /// Reads and converts all VMIs of the file.
-    pub(crate) fn read_all(&self) -> Result<Vec<VmiInput>, Failure> {
-        let manifests = self.manifests()?;
-        self.warn(&manifests, manifests.len() > 1);
-        manifests.iter().map(|one| self.input(one)).collect()
-    }
-
     /// Reads all VMIs of the file, and converts each by itself.
     pub(crate) fn read_each(&self) -> Result<Vec<NamedVmi>, Failure> {
         let manifests = self.manifests()?;

@@ -7,6 +7,55 @@ use anyhow::{Result, bail};
 /// The longest name: it may become part of a Kubernetes label.
 const LONGEST: usize = 53;
 
+/// What a type of the template cannot be called: names of the SDK, of which the template imports some, and those that are in
+/// scope in every file.
+const TAKEN_TYPES: [&str; 44] = [
+    "AsMut",
+    "AsRef",
+    "Box",
+    "Clone",
+    "CloudConfig",
+    "CloudInit",
+    "CloudInitError",
+    "Context",
+    "Copy",
+    "Debug",
+    "Default",
+    "Description",
+    "Device",
+    "Disk",
+    "Domain",
+    "Drop",
+    "Element",
+    "Eq",
+    "Err",
+    "Error",
+    "Fn",
+    "From",
+    "Hook",
+    "HookPoint",
+    "HostDevice",
+    "Interface",
+    "Into",
+    "Iterator",
+    "Json",
+    "Migration",
+    "Network",
+    "None",
+    "Ok",
+    "Option",
+    "Ord",
+    "Result",
+    "Self",
+    "Some",
+    "String",
+    "Value",
+    "Vec",
+    "Vmi",
+    "Volume",
+    "Yaml",
+];
+
 /// A valid name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names(String);
@@ -39,9 +88,18 @@ impl Names {
         vec![
             ("name", self.0.clone()),
             ("crate", self.0.replace('-', "_")),
-            ("type", self.0.split('-').map(capital).collect()),
+            ("type", self.type_name()),
             ("sdk", dependency.to_owned()),
         ]
+    }
+
+    /// The name as a type's; `vmi` becomes `VmiHook`, since there is a type `Vmi`.
+    fn type_name(&self) -> String {
+        let name: String = self.0.split('-').map(capital).collect();
+        match TAKEN_TYPES.contains(&name.as_str()) {
+            true => format!("{name}Hook"),
+            false => name,
+        }
     }
 }
 
@@ -61,6 +119,36 @@ mod tests {
         let values = Names::of(Path::new("a/team-label2")).unwrap().values("x");
         let texts: Vec<&str> = values.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(texts, ["team-label2", "team_label2", "TeamLabel2", "x"]);
+    }
+
+    /// `Vmi` or `HookPoint` as the name of a hook: `vmi`, `hook-point`.
+    fn hook_named_as(type_name: &str) -> String {
+        let mut name = String::new();
+        for letter in type_name.chars() {
+            if letter.is_ascii_uppercase() && !name.is_empty() {
+                name.push('-');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+
+    #[test]
+    fn types_of_the_template_are_no_names_that_it_uses() {
+        let template = include_str!("../../templates/rust/src/lib.rs");
+        let (_, imports) = template.split_once("use hooks_sdk::{").unwrap();
+        let (imports, _) = imports.split_once("};").unwrap();
+        let imports = imports.split(',').map(str::trim);
+        let types = imports.filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase()));
+        let types: Vec<&str> = types.collect();
+        assert!(types.contains(&"HookPoint"), "{types:?}");
+        for taken in types
+            .into_iter()
+            .chain(["Ok", "Err", "Self", "String", "Value"])
+        {
+            let names = Names::of(Path::new(&hook_named_as(taken))).unwrap();
+            assert_eq!(names.type_name(), format!("{taken}Hook"));
+        }
     }
 
     #[test]

@@ -50,6 +50,15 @@ impl RunReport {
         self.outcome == "ok"
     }
 
+    /// A failure or veto that changes nothing, because `hook.yaml` has the failure policy Ignore.
+    pub(crate) fn ignored_failure(&self) -> Option<String> {
+        let is_ignored = !self.is_ok() && self.failure_policy == "Ignore";
+        is_ignored.then(|| {
+            let reason = self.reason.as_deref().unwrap_or(&self.outcome);
+            format!("{} at {}: {reason}", self.hook, self.hook_point)
+        })
+    }
+
     /// `smbios at OnDefineDomain: ok, 1 change, 800 us, 1216 KiB`, and below it the details.
     pub(crate) fn text(&self, style: Style) -> String {
         let outcome = Plain(&self.outcome).to_string();

@@ -12,7 +12,7 @@ use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
-use crate::output::{Report, RunReport, Style, lines};
+use crate::output::{self, Report, RunReport, Style, lines};
 use crate::run_hooks_as_launcher::Hooks;
 
 pub(crate) const HELP: &str = "\
@@ -84,7 +84,10 @@ struct RoomReport {
 /// Converts, and runs the hooks.
 pub(crate) fn run(arguments: &Arguments) -> Result<RenderReport, Failure> {
     let source = VmiSource {
-        given: arguments.given.clone(),
+        given: match arguments.hooks.is_empty() {
+            true => arguments.given.clone(),
+            false => arguments.given.for_hooks(),
+        },
         ..VmiSource::default()
     };
     let input = source.read()?;
@@ -122,6 +125,11 @@ fn hook(
     let results = Hooks::collect(&found, options)?.run(input, &points)?;
     if let Some(error) = results.error {
         return Err(Failure::refused(error));
+    }
+    for failure in results.runs.iter().filter_map(RunReport::ignored_failure) {
+        output::warn(&format!(
+            "{failure}; the domain is without its changes (failurePolicy: Ignore)"
+        ));
     }
     rendered.xml = results.xml;
     rendered.runs = results.runs;

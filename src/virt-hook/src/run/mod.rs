@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use clap::{Args, ValueEnum};
-use hook_host::{HookInfo, HookPoint, MigrationParameters, Reason};
+use clap::Args;
+use hook_host::{HookInfo, HookPoint, MigrationParameters};
 use serde::Serialize;
 
 use crate::cloud_init_documents;
 use crate::exit_codes::Failure;
-use crate::inputs::{InputArgs, VmiInput, VmiSource};
+use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
 use crate::output::{Plain, Report, RunReport, Style, lines};
@@ -55,17 +55,7 @@ pub(crate) struct Arguments {
     point: Option<HookPoint>,
     /// Why the VM's domain is made; other hook points than those of a boot have a reason of their own
     #[arg(long, value_enum, default_value_t, value_name = "REASON")]
-    reason: ReasonArg,
-}
-
-/// [`Reason`] on the command line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum ReasonArg {
-    /// The virtual machine starts here
-    #[default]
-    Boot,
-    /// It arrives from another node
-    MigrationTarget,
+    reason: DomainReason,
 }
 
 /// The result of a hook point.
@@ -95,7 +85,7 @@ pub(crate) struct RunResult {
 /// Runs the hook.
 pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
     let source = VmiSource {
-        given: arguments.given.clone(),
+        given: arguments.given.for_hooks(),
         domain: arguments.domain.clone(),
         device: arguments.device.clone(),
         migration: migration(&arguments.parameters).map_err(Failure::Usage)?,
@@ -237,13 +227,4 @@ fn migration(given: &[String]) -> anyhow::Result<MigrationParameters> {
 
 fn point_from(name: &str) -> Result<HookPoint, String> {
     HookPoint::from_name(name).ok_or_else(|| format!("there are {}", HookPoint::names()))
-}
-
-impl From<ReasonArg> for Reason {
-    fn from(why: ReasonArg) -> Self {
-        match why {
-            ReasonArg::Boot => Self::Boot,
-            ReasonArg::MigrationTarget => Self::MigrationTarget,
-        }
-    }
 }

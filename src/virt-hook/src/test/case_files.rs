@@ -18,8 +18,9 @@ pub(super) const HOOK: &str = "hook.yaml";
 pub(super) const POLICY: &str = "policy.yaml";
 pub(super) const POD: &str = "pod.yaml";
 pub(super) const MIGRATION: &str = "migration.json";
-const INPUTS: [&str; 10] = [
-    VMI[0], VMI[1], OPTIONS, HOST, DOMAIN, DEVICE, HOOK, POLICY, POD, MIGRATION,
+pub(super) const INVOCATION: &str = "invocation.json";
+const INPUTS: [&str; 11] = [
+    VMI[0], VMI[1], OPTIONS, HOST, DOMAIN, DEVICE, HOOK, POLICY, POD, MIGRATION, INVOCATION,
 ];
 /// How authors call the file of a VirtualMachine.
 const VM: &str = "vm";
@@ -213,6 +214,7 @@ mod tests {
             "hook.yml",
             "host.yaml",
             "pod.json",
+            "invocation.yaml",
         ] {
             assert!(misnamed(name).is_some(), "{name}");
         }

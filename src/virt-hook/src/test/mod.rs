@@ -32,6 +32,7 @@ A case is a directory:
                            for those without one
   pod.yaml                 facts about the pod: a Pod, or annotations, labels, networkStatus, networkInfo; the
                            policy has to allow them
+  invocation.json          {\"reason\": \"migration-target\"}: the VM arrives from another node; without it, it boots
   migration.json           parameters of a migration, NAME to VALUE: PreMigrationSource alone is run
 and one or more of what is expected:
   expected.diff            what hooks changed of the domain; empty for nothing

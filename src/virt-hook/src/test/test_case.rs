@@ -6,15 +6,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use hook_host::{HookError, HookPoint, MigrationParameters};
+use serde::Deserialize;
 
-use super::case_files::{self, DEVICE, DOMAIN, HOOK, HOST, MIGRATION, OPTIONS, POD, POLICY, VMI};
+use super::case_files::{
+    self, DEVICE, DOMAIN, HOOK, HOST, INVOCATION, MIGRATION, OPTIONS, POD, POLICY, VMI,
+};
 use super::expected_files::Actual;
 use crate::cloud_init_documents;
 use crate::exit_codes::Failure;
-use crate::inputs::{InputArgs, VmiInput, VmiSource, input_file};
+use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_files::HookModule;
 use crate::run_hooks_as_launcher::{HookResults, Hooks};
+
+/// What a case says of the call.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseInvocation {
+    #[serde(default)]
+    reason: DomainReason,
+}
 
 /// A case directory.
 #[derive(Debug)]
@@ -94,7 +105,7 @@ impl Case {
                 vmi_name: None,
                 options: self.file(OPTIONS),
                 host: self.file(HOST),
-                prepared: false,
+                prepared: true,
                 policy: self.file(POLICY).or_else(|| self.shared_policy.clone()),
                 pod: self.file(POD),
             },
@@ -127,6 +138,7 @@ impl Case {
         let migration = self.migration()?;
         let source = VmiSource {
             migration: migration.clone().unwrap_or_default(),
+            reason: self.invocation()?.reason.into(),
             ..self.source()
         };
         let input = source.read()?;
@@ -167,6 +179,22 @@ impl Case {
         }
         let results = hooks.run(&input, &points)?;
         Ok((input, results))
+    }
+
+    fn invocation(&self) -> Result<CaseInvocation, Failure> {
+        let Some(path) = self.file(INVOCATION) else {
+            return Ok(CaseInvocation::default());
+        };
+        let other = [DEVICE, MIGRATION]
+            .into_iter()
+            .find(|name| self.file(name).is_some());
+        match other {
+            None => input_file::json(&path),
+            Some(other) => Err(Failure::usage(anyhow!(
+                "{}: the reason of a case with a {other} is always the same: leave this file out",
+                path.display()
+            ))),
+        }
     }
 
     /// The parameters of the case's migration, if it is one.

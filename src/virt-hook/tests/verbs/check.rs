@@ -44,6 +44,50 @@ fn a_sound_hook_passes_everything() {
 }
 
 #[test]
+fn a_refused_vmi_is_a_finding_and_the_others_are_checked() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
+    // No disk has this volume.
+    let refused = super::VMI.replace("spec:\n", "spec:\n  architecture: vax\n");
+    let refused = write(temp_dir.path(), "refused/vmi.yaml", &refused);
+    let check = || {
+        let arguments = ["check", text(&module), "--without-libvirt", "--json"];
+        virt_hook(
+            &[
+                &arguments[..],
+                &["--vmi", text(&refused), "--vmi", text(&vmi)],
+            ]
+            .concat(),
+        )
+    };
+    let checked = check();
+    assert_eq!(checked.code, 1, "{}{}", checked.out, checked.err);
+    let json = checked.json();
+    assert!(
+        verdict(&json, "VMIs")["details"]
+            .to_string()
+            .contains("vax"),
+        "{json:#}"
+    );
+    let runs = verdict(&json, "runs");
+    assert!(
+        runs["message"].as_str().unwrap().starts_with("7 VMIs"),
+        "{runs}"
+    );
+    // A case that is about the refusal.
+    write(
+        temp_dir.path(),
+        "refused/expected.error",
+        "the architecture vax\n",
+    );
+    let json = check().json();
+    assert!(
+        json.to_string().contains("\"runs\"") && !json.to_string().contains("\"VMIs\""),
+        "{json:#}"
+    );
+}
+
+#[test]
 fn wishes_that_nothing_needs_are_pointed_out() {
     let json = virt_hook(&["check", text(&smbios()), "--json", "--without-libvirt"]).json();
     let wishes = verdict(&json, "wishes");
@@ -211,7 +255,7 @@ fn cloud_init_data_that_is_not_here_is_a_finding() {
     );
 }
 
-fn odd() -> std::path::PathBuf {
+pub(super) fn odd() -> std::path::PathBuf {
     let target = tests::binaries::target_dir().join("hooks");
     let built = std::process::Command::new(env!("CARGO"))
         .args([

@@ -380,3 +380,46 @@ fn without_an_original_a_fleet_is_previewed() {
     let refused = virt_hook(&["compare", "--hook", text(&module), "--vmi-dir", text(&dump)]);
     assert_ne!(refused.code, 0, "{}{}", refused.out, refused.err);
 }
+
+/// A failing hook that the VM's owner has made unimportant is no hook that changes nothing.
+#[test]
+fn an_ignored_failure_is_neither_the_same_nor_unchanged() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = vmi(temp_dir.path());
+    let label = |directory: &str| {
+        let directory = temp_dir.path().join(directory);
+        write(&directory, "hook.yaml", "failurePolicy: Ignore\n");
+        let module = directory.join("label.wasm");
+        fs::copy(example("required-label-hook"), &module).unwrap();
+        module
+    };
+    let (hook, other) = (label("hook"), label("original"));
+    let compare = ["compare", "--hook", text(&hook), "--vmi", text(&vmi)];
+    let preview = virt_hook(&compare);
+    let said = "the hook failed there (Ignore): ";
+    assert_eq!(preview.code, 1, "{}{}", preview.out, preview.err);
+    assert!(
+        preview.out.contains(said) && preview.out.contains("has no label"),
+        "{}",
+        preview.out
+    );
+    assert!(
+        preview.out.contains("1 with a failure that is ignored"),
+        "{}",
+        preview.out
+    );
+    let ported = virt_hook(&[&compare[..], &["--original", text(&other)]].concat());
+    assert_eq!(ported.code, 1, "{}{}", ported.out, ported.err);
+    assert!(
+        ported.out.contains("DIFFERENT") && ported.out.contains("0 same"),
+        "{}",
+        ported.out
+    );
+    let rendered = virt_hook(&["render", "--vmi", text(&vmi), "--hook", text(&hook)]);
+    assert_eq!(rendered.code, 0, "{}", rendered.err);
+    assert!(
+        rendered.err.contains("warning: ") && rendered.err.contains("has no label"),
+        "{}",
+        rendered.err
+    );
+}

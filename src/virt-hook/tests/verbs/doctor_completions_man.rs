@@ -1,5 +1,8 @@
 //! `doctor`, `completions` and `man`.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use super::{ProgramOutput, program, text, virt_hook};
 
 #[test]
@@ -22,6 +25,30 @@ fn doctor_names_what_is_there_and_how_to_get_the_rest() {
             && nothing.out.contains("Hooks can be written in no language."),
         "{}",
         nothing.out
+    );
+}
+
+#[test]
+fn doctor_says_why_compiled_modules_are_not_kept() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let doctor = |home: &std::path::Path| {
+        let mut program = program();
+        program.arg("doctor").env("XDG_CACHE_HOME", home);
+        ProgramOutput::from(program.output().unwrap()).out
+    };
+    let kept = doctor(temp_dir.path());
+    assert!(kept.contains("they are kept in "), "{kept}");
+    let shared = temp_dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o775)).unwrap();
+    let off = doctor(&shared);
+    let reason = format!(
+        "others may write to {}",
+        text(&shared.canonicalize().unwrap())
+    );
+    assert!(
+        off.contains("they are not kept") && off.contains(&reason),
+        "{off}"
     );
 }
 

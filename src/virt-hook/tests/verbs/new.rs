@@ -122,6 +122,87 @@ fn make_finds_the_module_and_the_cases_after_a_rename() {
     );
 }
 
+/// A new project with a file in a subdirectory, for which `make` takes everything as built.
+fn built_project(temp_dir: &Path, lang: &str, file: &str, content: &str) -> std::path::PathBuf {
+    let project = temp_dir.join(lang);
+    virt_hook(&["new", text(&project), "--lang", lang]).ok();
+    let file = project.join(file);
+    for directory in [
+        file.parent().unwrap(),
+        &project.join("build/sdk"),
+        &project.join(".venv/bin"),
+    ] {
+        fs::create_dir_all(directory).unwrap();
+    }
+    fs::write(file, content).unwrap();
+    shell(&format!("make -C {lang} --touch"), temp_dir).ok();
+    project
+}
+
+#[test]
+fn an_edit_anywhere_in_the_project_makes_the_module_again() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let temp_dir = temp_dir.path();
+    for (lang, file, others) in [
+        ("go", "internal/x/page.txt", "internal/x/x_test.go"),
+        ("python", "pkg/x.py", "test_hook.py"),
+        ("c", "include/x.h", "test_c.c"),
+    ] {
+        built_project(temp_dir, lang, file, "");
+        // As if the file had just been written.
+        let is_current = |edited: &str| {
+            let make = shell(
+                &format!("make -C {lang} --question --what-if={edited}"),
+                temp_dir,
+            );
+            assert!(make.code < 2, "{lang}: {}", make.err);
+            make.code == 0
+        };
+        assert!(is_current(others), "{lang}");
+        assert!(!is_current(file), "{lang}: {file}");
+    }
+    let tests = shell("make -C go -n native", temp_dir).ok();
+    assert!(tests.contains("test ./..."), "{tests}");
+}
+
+#[test]
+fn a_python_package_that_asks_for_facts_about_the_pod_gets_the_import() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let import = "import virt-hook:hooks/pod@0.1.1";
+    let temp_dir = temp_dir.path();
+    built_project(temp_dir, "python", "pkg/x.py", "VALUE = 1\n");
+    let world = || shell("make -C python --dry-run --always-make", temp_dir).ok();
+    assert!(!world().contains(import), "{}", world());
+    fs::write(
+        temp_dir.join("python/pkg/x.py"),
+        "from virt_hook import Hook, pod as facts\n",
+    )
+    .unwrap();
+    assert!(world().contains(import), "{}", world());
+}
+
+#[test]
+fn native_tests_in_python_import_from_packages() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let project = built_project(temp_dir.path(), "python", "vendor/helper.py", "VALUE = 1\n");
+    let hook = project.join("hook.py");
+    let source = fs::read_to_string(&hook).unwrap();
+    fs::write(&hook, format!("import helper\n{source}")).unwrap();
+    let native = |packages| {
+        shell(
+            &format!("PYTHONDONTWRITEBYTECODE=1 make -C python native {packages}"),
+            temp_dir.path(),
+        )
+    };
+    let without = native("");
+    assert!(
+        without.err.contains("No module named 'helper'"),
+        "{}",
+        without.err
+    );
+    native("PACKAGES=vendor").ok();
+}
+
 #[test]
 fn an_sdk_that_is_named_is_used_where_it_is() {
     let temp_dir = tempfile::tempdir().unwrap();

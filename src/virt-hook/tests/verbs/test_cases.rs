@@ -19,6 +19,71 @@ fn outcomes(json: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The launcher sets the modes of disks before it calls hooks.
+#[test]
+fn hooks_see_the_modes_of_disks_in_every_verb() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = super::pod::example("disk-tuning-hook");
+    let vmi = "metadata:\n  name: vm\n  namespace: ns\n  \
+        annotations: {disk-tuning.example.com/cache: writeback}\nspec:\n  domain:\n    \
+        memory: {guest: 64Mi}\n    devices: {disks: [{name: d, disk: {bus: virtio}}]}\n  \
+        volumes: [{name: d, emptyDisk: {capacity: 1Gi}}]\n";
+    let change = "  /domain/devices/disk[target/@dev='vda']/driver/@cache: edited\n    - none\n    + writeback\n";
+    let vmi = write(temp_dir.path(), "case/vmi.yaml", vmi);
+    write(temp_dir.path(), "case/expected.diff", change);
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    let point = ["--point", "OnDefineDomain"];
+    let run = ["run", text(&module), "--vmi", text(&vmi)];
+    let ran = virt_hook(&[&run[..], &point].concat()).ok();
+    let render = ["render", "--vmi", text(&vmi), "--hook", text(&module)];
+    let rendered = virt_hook(&[&render[..], &["--diff"]].concat()).ok();
+    for shown in [ran, rendered] {
+        assert!(
+            shown.contains("- none") && shown.contains("+ writeback"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_case_can_be_about_the_arrival_of_a_migration() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = super::check::odd();
+    let vmi = VMI.replace("do: nothing", "odd.example.com/writes-reason: ''");
+    write(temp_dir.path(), "boots/vmi.yaml", &vmi);
+    write(temp_dir.path(), "arrives/vmi.yaml", &vmi);
+    let reason = r#"{"reason": "migration-target"}"#;
+    let file = write(temp_dir.path(), "arrives/invocation.json", reason);
+    for case in ["boots", "arrives"] {
+        // At Shutdown, this module always fails.
+        write(
+            &temp_dir.path().join(case),
+            "hook.yaml",
+            "hookPoints: [{name: OnDefineDomain}]\n",
+        );
+    }
+    let test = [
+        "test",
+        "--hook",
+        text(&module),
+        text(temp_dir.path()),
+        "--update",
+    ];
+    virt_hook(&test).ok();
+    for (case, reason) in [
+        ("boots", "<description>boot<"),
+        ("arrives", "<description>migration-target<"),
+    ] {
+        let expected = temp_dir.path().join(case).join("expected.diff");
+        let expected = fs::read_to_string(expected).unwrap();
+        assert!(expected.contains(reason), "{expected}");
+    }
+    fs::write(&file, r#"{"reason": "shutdown"}"#).unwrap();
+    let tested = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
+    assert_eq!(tested.code, 1, "{}", tested.out);
+    assert!(tested.out.contains("invocation.json"), "{}", tested.out);
+}
+
 #[test]
 fn cases_say_what_they_expect_and_what_differs() {
     let temp_dir = tempfile::tempdir().unwrap();

@@ -42,6 +42,9 @@ const ON_ARRIVAL: &str = "\"odd.example.com/on-arrival\":\"";
 /// The annotation of a VMI in JSON whose domain gets the name of its node.
 const WRITES_NODE: &str = "\"odd.example.com/writes-node\"";
 
+/// The annotation of a VMI in JSON whose domain is described by the reason of the call.
+const WRITES_REASON: &str = "\"odd.example.com/writes-reason\"";
+
 /// Calls that this instance has answered.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
@@ -103,6 +106,9 @@ impl Guest for Odd {
             // `virt-hook` takes no VMI that is not JSON.
             _ if vmi.contains(WRITES_NODE) => with_node(&vmi, &xml),
             _ if vmi.contains("\"crowd\"") => crowd(&xml),
+            _ if vmi.contains(WRITES_REASON) => {
+                described(&xml, &invocation("reason").unwrap_or_default())
+            }
             _ => xml.replace("</domain>", "<title>odd</title></domain>"),
         })
     }

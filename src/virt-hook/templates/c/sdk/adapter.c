@@ -3,9 +3,13 @@
 
 #include <stdlib.h>
 
-#define WEAK __attribute__((weak))
+/* What a hook failed with that returned false and nothing else. */
+#define NO_REASON "it returned false without hook_veto() or hook_fail()"
 
-static exports_virt_hook_hooks_handler_error_t error;
+static exports_virt_hook_hooks_handler_error_t error = {
+    .tag = VIRT_HOOK_HOOKS_TYPES_ERROR_FAILED,
+    .val.failed = {(uint8_t *)NO_REASON, sizeof NO_REASON - 1},
+};
 
 static hook_string_t given(text from) {
     return (hook_string_t){(uint8_t *)from.bytes, from.length};
@@ -15,35 +19,35 @@ static text taken(const hook_string_t *from) {
     return (text){(const char *)from->ptr, from->len};
 }
 
-/* ---- what a hook may leave out ----------------------------------------------------------------- */
+/* ---- what a hook may leave out: the address of what it does not define is NULL ------------------ */
 
-WEAK bool hook_pre_start(text vmi) {
-    (void)vmi;
-    return true;
+#pragma weak hook_pre_start
+#pragma weak hook_pre_cloud_init_iso
+#pragma weak hook_on_define_domain
+#pragma weak hook_on_attach_device
+#pragma weak hook_pre_migration_source
+#pragma weak hook_shutdown
+
+/* Whether the description names what is defined. A function of the hook that the host never calls would be a mistake that
+ * nobody notices. */
+static const char *defined_and_not_listed(const char *description) {
+    const struct {
+        bool is_defined;
+        const char *point;
+    } points[] = {
+        {hook_pre_start, "\"PreStart\""},
+        {hook_pre_cloud_init_iso, "\"PreCloudInitIso\""},
+        {hook_on_define_domain, "\"OnDefineDomain\""},
+        {hook_on_attach_device, "\"OnAttachDevice\""},
+        {hook_pre_migration_source, "\"PreMigrationSource\""},
+        {hook_shutdown, "\"Shutdown\""},
+    };
+    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+        text before, behind;
+        if (points[i].is_defined && !text_cut(text_of(description), points[i].point, &before, &behind)) return points[i].point;
+    }
+    return NULL;
 }
-
-WEAK bool hook_pre_cloud_init_iso(text vmi, text data_source,
-                                  exports_virt_hook_hooks_handler_list_document_t *documents) {
-    (void)vmi, (void)data_source, (void)documents;
-    return true;
-}
-
-WEAK bool hook_on_define_domain(text vmi, text *domain) {
-    (void)vmi, (void)domain;
-    return true;
-}
-
-WEAK bool hook_on_attach_device(text vmi, text *device) {
-    (void)vmi, (void)device;
-    return true;
-}
-
-WEAK bool hook_pre_migration_source(text vmi, migration_parameters *migration) {
-    (void)vmi, (void)migration;
-    return true;
-}
-
-WEAK bool hook_shutdown(void) { return true; }
 
 /* ---- what the host calls ----------------------------------------------------------------------- */
 
@@ -51,17 +55,26 @@ WEAK bool hook_shutdown(void) { return true; }
 static void give(text from, hook_string_t *to) { hook_string_dup_n(to, from.bytes, from.length); }
 
 static bool done(bool well, exports_virt_hook_hooks_handler_error_t *err) {
-    if (!well) *err = error;
-    return well;
+    if (well) return true;
+    *err = error;
+    give(taken(&error.val.failed), &err->val.failed);
+    return false;
 }
 
 void exports_virt_hook_hooks_handler_describe(hook_string_t *ret) {
-    give(text_of(hook_describe()), ret);
+    const char *description = hook_describe(), *missing = defined_and_not_listed(description);
+    if (!missing) {
+        give(text_of(description), ret);
+        return;
+    }
+    /* The host shows a member that is no list. */
+    give(text_join(text_of("{\"hookPoints\": "), text_part(text_of(missing), 0, text_of(missing).length - 1),
+                   text_of(" has a function, and hook_describe() does not list it\"}")), ret);
 }
 
 bool exports_virt_hook_hooks_handler_pre_start(hook_string_t *vmi,
                                                exports_virt_hook_hooks_handler_error_t *err) {
-    return done(hook_pre_start(taken(vmi)), err);
+    return done(!hook_pre_start || hook_pre_start(taken(vmi)), err);
 }
 
 bool exports_virt_hook_hooks_handler_pre_cloud_init_iso(
@@ -69,7 +82,7 @@ bool exports_virt_hook_hooks_handler_pre_cloud_init_iso(
     exports_virt_hook_hooks_handler_list_document_t *documents,
     exports_virt_hook_hooks_handler_list_document_t *ret,
     exports_virt_hook_hooks_handler_error_t *err) {
-    bool well = hook_pre_cloud_init_iso(taken(vmi), taken(data_source), documents);
+    bool well = !hook_pre_cloud_init_iso || hook_pre_cloud_init_iso(taken(vmi), taken(data_source), documents);
     if (well) {
         *ret = *documents;
         for (size_t i = 0; i < ret->len; i++) {
@@ -84,7 +97,7 @@ bool exports_virt_hook_hooks_handler_on_define_domain(hook_string_t *vmi, hook_s
                                                       hook_string_t *ret,
                                                       exports_virt_hook_hooks_handler_error_t *err) {
     text domain = taken(domain_xml);
-    bool well = hook_on_define_domain(taken(vmi), &domain);
+    bool well = !hook_on_define_domain || hook_on_define_domain(taken(vmi), &domain);
     if (well) give(domain, ret);
     return done(well, err);
 }
@@ -116,31 +129,31 @@ __attribute__((export_name("virt-hook:hooks/attach-device@0.1.1#on-attach-device
 exports_virt_hook_hooks_attach_device_on_attach_device(const char *vmi, size_t vmi_length,
                                                        const char *xml, size_t xml_length) {
     optional.value.device = (text){xml, xml_length};
-    return optional_result(hook_on_attach_device((text){vmi, vmi_length}, &optional.value.device));
+    return optional_result(!hook_on_attach_device || hook_on_attach_device((text){vmi, vmi_length}, &optional.value.device));
 }
 
 __attribute__((export_name("virt-hook:hooks/migration-source@0.1.1#pre-migration-source"))) const void *
 exports_virt_hook_hooks_migration_source_pre_migration_source(const char *vmi, size_t vmi_length,
                                                               migration_parameter *parameters, size_t count) {
     optional.value.migration = (migration_parameters){parameters, count};
-    return optional_result(hook_pre_migration_source((text){vmi, vmi_length}, &optional.value.migration));
+    return optional_result(!hook_pre_migration_source || hook_pre_migration_source((text){vmi, vmi_length}, &optional.value.migration));
 }
 
 bool exports_virt_hook_hooks_handler_shutdown(exports_virt_hook_hooks_handler_error_t *err) {
-    return done(hook_shutdown(), err);
+    return done(!hook_shutdown || hook_shutdown(), err);
 }
 
 /* ---- what a hook calls ------------------------------------------------------------------------- */
 
 bool hook_veto(text words) {
     error.tag = VIRT_HOOK_HOOKS_TYPES_ERROR_VETO;
-    give(words, &error.val.veto);
+    error.val.veto = given(words);
     return false;
 }
 
 bool hook_fail(text words) {
     error.tag = VIRT_HOOK_HOOKS_TYPES_ERROR_FAILED;
-    give(words, &error.val.failed);
+    error.val.failed = given(words);
     return false;
 }
 

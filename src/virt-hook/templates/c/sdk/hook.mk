@@ -17,7 +17,8 @@ build/$(NAME).wasm: build/$(NAME).core.wasm
 build/$(NAME).core.wasm: $(OBJECTS)
 	$(CC) $(LDFLAGS) -o $@ $(OBJECTS)
 
-HEADERS = $(wildcard *.h sdk/*.h sdk/libc/*.h sdk/native/*.h)
+# In subdirectories too.
+HEADERS := $(shell find -L . -name build -prune -o -name '*.h' -print)
 
 build/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)

@@ -2,7 +2,7 @@
  *
  * Every call gets memory that nobody has used, and all of it goes when the call ends. So malloc only
  * moves a mark forward, and free does nothing. A hook that wants a whole library is built with
- * wasi-libc instead of this file: see README.md. */
+ * wasi-libc instead of this file: docs/c.md of virt-launcher says how. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* What a hook in C is written with.
  *
- * A hook defines hook_describe() and those of the hook points that it wants; the others are
- * there already and do nothing. Every call gets a fresh sandbox, with memory that nobody has used:
+ * A hook defines hook_describe() and those of the hook points that it wants, which hook_describe()
+ * lists. Every call gets a fresh sandbox, with memory that nobody has used:
  * nothing has to be freed, and nothing that is kept lives on.
  */
 #ifndef VIRT_HOOK_H
@@ -20,16 +20,23 @@ typedef struct {
 
 /* ---- what a hook defines --------------------------------------------------------------------- */
 
-/* What the hook says of itself, as JSON: see README.md. The same each time. */
+/* What the hook says of itself, as JSON: docs/hook-description.md of virt-launcher has its members. The same each time. */
 const char *hook_describe(void);
 
 /* Before anything is prepared. `vmi` is the VirtualMachineInstance as JSON, here and below. */
 bool hook_pre_start(text vmi);
 
-/* Before the cloud-init image is written; `data_source` is noCloud or configDrive. Documents are changed in
- * place: f0 is the name (user-data, network-data, meta-data), f1 the text. */
-bool hook_pre_cloud_init_iso(text vmi, text data_source,
-                             exports_virt_hook_hooks_handler_list_document_t *documents);
+/* Documents of cloud-init by name: user-data, network-data, meta-data. */
+typedef exports_virt_hook_hooks_handler_list_document_t cloud_init_documents;
+
+/* Before the cloud-init image is written; `data_source` is noCloud or configDrive. Documents are changed in place. */
+bool hook_pre_cloud_init_iso(text vmi, text data_source, cloud_init_documents *documents);
+
+/* A document; false without one of this name. */
+bool cloud_init_document(const cloud_init_documents *documents, const char *name, text *content);
+
+/* Replaces a document, or adds it. */
+void cloud_init_set_document(cloud_init_documents *documents, const char *name, text content);
 
 /* Before the domain is defined. `*domain` is the XML, to be replaced by the changed one. */
 bool hook_on_define_domain(text vmi, text *domain);
@@ -59,11 +66,12 @@ bool hook_shutdown(void);
 
 /* ---- how a hook ends without having done its work: `return hook_veto(...)` --------------------- */
 
-/* The virtual machine must not go on; its owner reads the words. Gives false. */
-bool hook_veto(text words);
+/* The virtual machine must not go on; its owner reads the words. Gives false, which the hook returns. */
+__attribute__((warn_unused_result)) bool hook_veto(text words);
 
-/* The hook could not do what it should. Gives false. */
-bool hook_fail(text words);
+/* The hook could not do what it should. Gives false, which the hook returns. A hook that returns false without either of
+ * these has failed, too. */
+__attribute__((warn_unused_result)) bool hook_fail(text words);
 
 /* ---- what the host tells ----------------------------------------------------------------------- */
 

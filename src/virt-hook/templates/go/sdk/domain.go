@@ -115,69 +115,6 @@ func isAt(address *Element, wanted string) bool {
 	return true
 }
 
-// orders are the few elements whose children have an order in libvirt's schema.
-var orders = []struct {
-	parent   string
-	children []string
-}{
-	{"resource", []string{"partition", "fibrechannel"}},
-	{"model", []string{"acceleration", "resolution"}},
-	{"source", []string{"vendor", "product", "address"}},
-	{"source", []string{"slices", "dataStore"}},
-	{"source", []string{"reconnect", "clipboard", "mouse", "seclabel"}},
-	{"launchSecurity", []string{"cbitpos", "reducedPhysBits"}},
-}
-
-// Insert adds a child to the element at parent, which is made if it is missing: where libvirt's schema has an order
-// there, else as the last one. It returns the child.
-func (d *Domain) Insert(parent string, child *Element) *Element {
-	place := d.Element
-	if parent != "" {
-		place = d.Ensure(parent)
-	}
-	for _, order := range orders {
-		if place.Name() == order.parent && slices.Contains(order.children, child.name) {
-			return place.insertOrdered(child, order.children)
-		}
-	}
-	return place.Append(child)
-}
-
-// InsertIfAbsent adds an element unless the path selects one, and reports whether it was added. The path must select
-// what is added, so that a second run of the hook adds nothing.
-func (d *Domain) InsertIfAbsent(path string, element *Element) bool {
-	if d.Find(path) != nil {
-		return false
-	}
-	made := d.Insert(parentPath(path), element)
-	if d.Find(path) == nil {
-		panic("path `" + path + "` does not select " + made.String() + ", which was added for it")
-	}
-	return true
-}
-
-// parentPath is a path without its last step. Slashes in predicates separate nothing.
-func parentPath(path string) string {
-	depth, quote, last := 0, rune(0), 0
-	for at, c := range path {
-		switch {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '\'' || c == '"':
-			quote = c
-		case c == '[':
-			depth++
-		case c == ']':
-			depth--
-		case c == '/' && depth == 0:
-			last = at
-		}
-	}
-	return path[:last]
-}
-
 // AddQEMUArgs adds arguments to QEMU's command line, unless the same ones are there in this order. The operator must
 // grant it.
 func (d *Domain) AddQEMUArgs(arguments ...string) {

@@ -17,7 +17,7 @@ func Log(level Level, message string) { host.log(level, message) }
 // Config returns what hook.yaml configures for a key that the hook declares.
 func Config(key string) (value string, ok bool) { return host.config(key) }
 
-// Invocation returns a fact about this call: reason (boot, migration-target, shutdown), hook-point, hook, namespace,
+// Invocation returns a fact about this call: reason (boot, migration-target, hotplug, migration-source, shutdown), hook-point, hook, namespace,
 // name, uid, domain or host.
 func Invocation(key string) (value string, ok bool) { return host.invocation(key) }
 

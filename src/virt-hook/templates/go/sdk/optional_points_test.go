@@ -6,6 +6,32 @@ import (
 	"testing"
 )
 
+// Each task of docs/sdk.md for "the domain, or a device".
+func TestADeviceIsEditedAsADomainIs(t *testing.T) {
+	device := MustParseDevice("<hostdev><source><product id='1'/></source></hostdev>")
+	if id, _ := device.Value("source/product/@id"); id != "1" || device.Find("source/product") == nil || len(device.FindAll("source/*")) != 1 {
+		t.Error(id)
+	}
+	device.Set("@managed", "no")
+	if device.SetIfAbsent("@managed", "yes") {
+		t.Error("it was set")
+	}
+	device.Ensure("alias").SetAttr("name", "ua-a")
+	device.Insert("source", MustParseElement("<vendor id='2'/>"))
+	for _, wanted := range []bool{true, false} {
+		if device.InsertIfAbsent("source/address", NewElement("address")) != wanted {
+			t.Error("it is not", wanted)
+		}
+	}
+	if device.Remove("source/product") != 1 {
+		t.Error("nothing was removed")
+	}
+	want := "<hostdev managed='no'><source><vendor id='2'/><address/></source><alias name='ua-a'/></hostdev>"
+	if got := device.String(); got != want {
+		t.Error(got)
+	}
+}
+
 func TestADeviceIsEditedInPlace(t *testing.T) {
 	hook := Hook{OnAttachDevice: func(_ *VMI, device *Device) error {
 		if device.Name() != "disk" || device.VMIName() != "data" {

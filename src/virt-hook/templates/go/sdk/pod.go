@@ -1,5 +1,7 @@
 package hooks
 
+import "strings"
+
 // PodNetwork is a network of the pod: an entry of Multus' annotation k8s.v1.cni.cncf.io/network-status.
 type PodNetwork struct {
 	// Name is NAMESPACE/NAME of the NetworkAttachmentDefinition; a name of the cluster's for the default network.
@@ -67,19 +69,35 @@ func PodNetworkInfo() (string, error) {
 	return value, err
 }
 
+// PodNetworkInfoIfSet returns it if it is there now.
+func PodNetworkInfoIfSet() (value string, ok bool, err error) {
+	return pod.text("network-info", "", false)
+}
+
 // PodNetworks returns the networks with this name: NAMESPACE/NAME of a NetworkAttachmentDefinition, without NAMESPACE
 // that of the virtual machine. There is at least one.
-func PodNetworks(name string) ([]PodNetwork, error) { return pod.networks(name) }
+func PodNetworks(name string) ([]PodNetwork, error) { return pod.networks(name, true) }
+
+// PodNetworksIfSet returns those that are there now; there may be none.
+func PodNetworksIfSet(name string) ([]PodNetwork, error) { return pod.networks(name, false) }
 
 // PodDefaultNetwork returns the pod's default network.
-func PodDefaultNetwork() (PodNetwork, error) { return pod.defaultNetwork() }
+func PodDefaultNetwork() (PodNetwork, error) {
+	network, _, err := pod.defaultNetwork(true)
+	return network, err
+}
+
+// PodDefaultNetworkIfSet returns it if it is there now.
+func PodDefaultNetworkIfSet() (network PodNetwork, ok bool, err error) {
+	return pod.defaultNetwork(false)
+}
 
 // podFunctions are what the interface pod offers; apart from those of the host, so that a hook that does not use them
 // does not import it.
 type podFunctions struct {
 	text           func(kind, key string, wait bool) (string, bool, error)
-	networks       func(name string) ([]PodNetwork, error)
-	defaultNetwork func() (PodNetwork, error)
+	networks       func(name string, wait bool) ([]PodNetwork, error)
+	defaultNetwork func(wait bool) (PodNetwork, bool, error)
 }
 
 // FakePod is what the functions about the pod answer in tests.
@@ -112,24 +130,30 @@ func (f *FakePod) text(kind, key string, wait bool) (string, bool, error) {
 	return value, ok, nil
 }
 
-func (f *FakePod) networks(name string) ([]PodNetwork, error) {
+func (f *FakePod) networks(name string, wait bool) ([]PodNetwork, error) {
+	if namespace, ok := host.invocation("namespace"); ok && !strings.Contains(name, "/") {
+		name = namespace + "/" + name
+	}
 	var found []PodNetwork
 	for _, network := range f.Networks {
 		if network.Name == name {
 			found = append(found, network)
 		}
 	}
-	if found == nil {
+	if found == nil && wait {
 		return nil, &FactError{FactAbsent, "the network " + name + " is not there"}
 	}
 	return found, nil
 }
 
-func (f *FakePod) defaultNetwork() (PodNetwork, error) {
+func (f *FakePod) defaultNetwork(wait bool) (PodNetwork, bool, error) {
 	for _, network := range f.Networks {
 		if network.IsDefault {
-			return network, nil
+			return network, true, nil
 		}
 	}
-	return PodNetwork{}, &FactError{FactAbsent, "the default network is not there"}
+	if wait {
+		return PodNetwork{}, false, &FactError{FactAbsent, "the default network is not there"}
+	}
+	return PodNetwork{}, false, nil
 }

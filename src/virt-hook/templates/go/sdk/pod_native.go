@@ -7,6 +7,6 @@ var pod = podFunctions{
 	text: func(kind, key string, wait bool) (string, bool, error) {
 		return (&FakePod{}).text(kind, key, wait)
 	},
-	networks:       func(name string) ([]PodNetwork, error) { return (&FakePod{}).networks(name) },
-	defaultNetwork: func() (PodNetwork, error) { return (&FakePod{}).defaultNetwork() },
+	networks:       func(name string, wait bool) ([]PodNetwork, error) { return (&FakePod{}).networks(name, wait) },
+	defaultNetwork: func(wait bool) (PodNetwork, bool, error) { return (&FakePod{}).defaultNetwork(wait) },
 }

@@ -52,12 +52,17 @@ func failure(tag uint32, words text) error {
 	return &FactError{FactErrorKind(tag & 0xff), words.String()}
 }
 
+// asFlag is a bool of the canonical ABI.
+func asFlag(value bool) int32 {
+	if value {
+		return 1
+	}
+	return 0
+}
+
 func podText(kind, key string, wait bool) (string, bool, error) {
 	area := new([4]uint32)
-	waits := int32(0)
-	if wait {
-		waits = 1
-	}
+	waits := asFlag(wait)
 	address, size := unsafe.Pointer(unsafe.StringData(key)), uint32(len(key))
 	switch kind {
 	case "annotation":
@@ -78,9 +83,9 @@ func podText(kind, key string, wait bool) (string, bool, error) {
 	return words.String(), true, nil
 }
 
-func podNetworks(name string) ([]PodNetwork, error) {
+func podNetworks(name string, wait bool) ([]PodNetwork, error) {
 	area := new([4]uint32)
-	importNetworkStatus(unsafe.Pointer(unsafe.StringData(name)), uint32(len(name)), 1, unsafe.Pointer(area))
+	importNetworkStatus(unsafe.Pointer(unsafe.StringData(name)), uint32(len(name)), asFlag(wait), unsafe.Pointer(area))
 	runtime.KeepAlive(name)
 	if area[0]&0xff != 0 {
 		return nil, failure(area[1], text{area[2], area[3]})
@@ -95,14 +100,22 @@ func podNetworks(name string) ([]PodNetwork, error) {
 	return found, nil
 }
 
-func podDefaultNetwork() (PodNetwork, error) {
-	area := new(struct {
-		failed, tag uint32
-		network     network
-	})
-	importDefaultNetwork(1, unsafe.Pointer(area))
+// defaultNetworkAnswer is result<option<network>, error>.
+type defaultNetworkAnswer struct {
+	failed uint32
+	// isThere tells whether there is a network; of an error it is the tag, and words follow.
+	isThere uint32
+	network network
+}
+
+func podDefaultNetwork(wait bool) (PodNetwork, bool, error) {
+	area := new(defaultNetworkAnswer)
+	importDefaultNetwork(asFlag(wait), unsafe.Pointer(area))
 	if area.failed&0xff != 0 {
-		return PodNetwork{}, failure(area.tag, area.network.name)
+		return PodNetwork{}, false, failure(area.isThere, area.network.name)
 	}
-	return area.network.read(), nil
+	if area.isThere&0xff == 0 {
+		return PodNetwork{}, false, nil
+	}
+	return area.network.read(), true, nil
 }

@@ -1,18 +1,21 @@
-# How a hook in Python is built and tested. NAME is the hook's; PACKAGES are more directories to import from.
+# How a hook in Python is built and tested. NAME is the hook's; PACKAGES, set before this file is included, are more
+# directories to import from.
 
 PYTHON ?= .venv
 VIRT_HOOK ?= virt-hook
 
 TESTS = $(wildcard test_*.py)
-SOURCES = $(filter-out $(TESTS),$(wildcard *.py sdk/virt_hook/*.py sdk/wit*/*))
+# All that an import may read, in subdirectories too.
+SOURCES := $(shell find -L . $(PACKAGES) \( -name '.?*' ! -name '..' -o -name __pycache__ -o -path './$(PYTHON)' -o -path ./build \
+    -o -path ./cases \) -prune -o -type f ! -path './test_*.py' ! -name '* *' -print)
 
 # Only what the hook uses of 0.1.1 is in its world, so that a host without the rest can load it.
 WORLD = build/wit/module.wit
-OWN = $(filter-out $(TESTS),$(wildcard *.py))
-uses = $(shell grep -lE '$(1)' $(OWN))
+OWN = $(filter-out ./sdk/%,$(filter %.py,$(SOURCES)))
+uses = $(shell grep -lE '$(1)' $(OWN) /dev/null)
 OPTIONAL = $(if $(call uses,def on_attach_device),export virt-hook:hooks/attach-device@0.1.1;) \
     $(if $(call uses,def pre_migration_source),export virt-hook:hooks/migration-source@0.1.1;) \
-    $(if $(call uses,virt_hook[.]pod|\bpod[.](annotation|label|networks|default_network|network_info)\b),import virt-hook:hooks/pod@0.1.1;)
+    $(if $(call uses,virt_hook[.]pod|from virt_hook import.*\bpod\b|\bpod[.](annotation|label|networks|default_network|network_info)\b),import virt-hook:hooks/pod@0.1.1;)
 
 build/$(NAME).wasm: $(SOURCES) $(PYTHON)/bin/componentize-py
 	@mkdir -p $(dir $(WORLD))
@@ -27,8 +30,9 @@ $(PYTHON)/bin/componentize-py: | sdk/requirements.txt
 
 # The tests in test_*.py, with this machine's Python.
 .PHONY: native test check clean
+EMPTY =
 native:
-	$(if $(TESTS),PYTHONPATH=sdk python3 -m unittest --quiet $(TESTS))
+	$(if $(TESTS),PYTHONPATH=$(subst $(EMPTY) $(EMPTY),:,$(strip sdk $(PACKAGES))) python3 -m unittest --quiet $(TESTS))
 
 test: native build/$(NAME).wasm
 	$(VIRT_HOOK) test --hook build/$(NAME).wasm cases

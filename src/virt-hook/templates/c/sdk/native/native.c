@@ -10,7 +10,9 @@ static struct {
     const char *key, *value;
 } facts[64];
 static size_t count;
-static text words;
+/* As under the host. */
+#define NO_REASON "it returned false without hook_veto() or hook_fail()"
+static text words = {NO_REASON, sizeof NO_REASON - 1};
 static bool vetoed;
 
 void native_check(bool holds, const char *condition, const char *file, int line) {

@@ -21,7 +21,7 @@ void native_pod_annotation(const char *key, const char *value);
 void native_pod_label(const char *key, const char *value);
 void native_pod_network(const char *name, const char *ip, const char *mac, bool is_default);
 
-/* The words of the last hook_veto() or hook_fail(). */
+/* The words of the last hook_veto() or hook_fail(), or those of a hook that returned false without them. */
 text native_error(void);
 /* Whether the last one was a veto. */
 bool native_vetoed(void);

@@ -5,16 +5,6 @@ from .element import Element
 # KubeVirt's prefixes between `ua-` and the VMI's name in the alias of a host device.
 _HOST_DEVICES = ("", "gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-")
 
-# The few elements whose children have an order in libvirt's schema.
-_ORDERS = (
-    ("resource", ("partition", "fibrechannel")),
-    ("model", ("acceleration", "resolution")),
-    ("source", ("vendor", "product", "address")),
-    ("source", ("slices", "dataStore")),
-    ("source", ("reconnect", "clipboard", "mouse", "seclabel")),
-    ("launchSecurity", ("cbitpos", "reducedPhysBits")),
-)
-
 
 class Domain(Element):
     """The domain's XML: `<domain>`, edited in place. What a hook does not touch keeps its bytes."""
@@ -57,27 +47,6 @@ class Domain(Element):
             or one.value("source/address/@uuid") == name_or_address
             or _is_at(one.find("source/address"), name_or_address),
         )
-
-    def insert(self, parent, element):
-        """Adds an element to the one at a path, which is made if it is missing: where libvirt's schema wants it, else as
-        the last child. Returns the element."""
-        place = self.ensure(parent) if parent else self
-        for name, order in _ORDERS:
-            if place.name == name and element.name in order:
-                return place._insert_ordered(element, order)
-        return place.append(element)
-
-    def insert_if_absent(self, path, element):
-        """Adds an element (or XML) unless the path selects one, and returns whether it was added. The path must select
-        what is added, so that a second run of the hook adds nothing."""
-        if self.find(path) is not None:
-            return False
-        if isinstance(element, str):
-            element = Element.parse(element)
-        self.insert(_parent(path), element)
-        if self.find(path) is None:
-            raise ValueError(f"`{path}` does not select {element}, which was added for it")
-        return True
 
     def add_qemu_args(self, *arguments):
         """Adds arguments to QEMU's command line, unless the same ones are there in this order. The operator must
@@ -138,18 +107,3 @@ def _is_at(address, wanted):
         return own == [int(part, 16) for part in parts]
     except ValueError:
         return False
-
-
-def _parent(path):
-    """A path without its last step. Slashes in predicates separate nothing."""
-    depth, quote, last = 0, None, 0
-    for at, c in enumerate(path):
-        if quote:
-            quote = None if c == quote else quote
-        elif c in "'\"":
-            quote = c
-        elif c in "[]":
-            depth += 1 if c == "[" else -1
-        elif c == "/" and depth == 0:
-            last = at
-    return path[:last]

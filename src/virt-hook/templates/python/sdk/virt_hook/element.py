@@ -2,6 +2,7 @@
 
 from . import path as paths
 from . import xml_render
+from .insert import order_of, parent_path
 from .xml_names import (
     NAMESPACES,
     URIS,
@@ -194,6 +195,24 @@ class Element:
         if absent:
             self.set(path, value)
         return absent
+
+    def insert(self, parent, element):
+        """Adds an element (or XML) to the one at a path, which is made if it is missing: where libvirt's schema wants
+        it, else as the last child. Returns the element."""
+        element = Element.parse(element) if isinstance(element, str) else element
+        place = self.ensure(parent) if parent else self
+        order = order_of(place.name, element.name)
+        return place.append(element) if order is None else place._insert_ordered(element, order)
+
+    def insert_if_absent(self, path, element):
+        """Adds an element (or XML) unless the path selects one, and returns whether it was added. The path must select
+        what is added, so that a second run of the hook adds nothing."""
+        if self.find(path) is not None:
+            return False
+        made = self.insert(parent_path(path), element)
+        if self.find(path) is None:
+            raise ValueError(f"`{path}` does not select {made}, which was added for it")
+        return True
 
     def remove(self, path):
         """Removes everything that a path selects, with its lines, and returns how much that was."""

@@ -12,11 +12,21 @@ from types import SimpleNamespace
 from .host import Native
 
 try:
+    import wit_world
     from componentize_py_types import Err
-    from wit_world.imports import pod
 except ImportError:
     # A native test, which gives the facts to `virt_hook.testing.call`.
-    pod = None
+    pod = wit_world = None
+
+if wit_world is not None:
+    try:
+        from wit_world.imports import pod
+    except ImportError:
+        # Without this, every fact of a real pod would be "not there".
+        raise ImportError(
+            "the world of this module does not import virt-hook:hooks/pod: write `from virt_hook import pod` in a source of the "
+            "hook, or add `import virt-hook:hooks/pod@0.1.1;` to OPTIONAL in sdk/hook.mk"
+        ) from None
 
 _NETWORK_INFO = "kubevirt.io/network-info"
 _NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"

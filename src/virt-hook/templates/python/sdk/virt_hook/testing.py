@@ -6,8 +6,8 @@
         domain = call(Title).on_define_domain({"metadata": {...}}, "<domain/>")
         assert domain == "<domain>...</domain>"
 
-What the host checks besides (grants, limits, that a second run changes nothing) the cases check: `make test`.
-Here a change is held against nothing but a second run.
+A change is checked against nothing but a second run here. What the host checks besides, grants and limits, the cases
+check (`make test`); `make check` also runs the module twice.
 """
 
 import json

@@ -2,6 +2,8 @@
 
 import json
 
+from .dotted_path import value_at
+
 
 class Vmi(dict):
     """The VirtualMachineInstance as a dict, fields that nobody knows included."""
@@ -12,13 +14,9 @@ class Vmi(dict):
         return cls(json.loads(text))
 
     def get_path(self, path, default=None):
-        """The value at member names that are joined by dots, as "spec.domain.cpu.cores"."""
-        value = self
-        for name in path.split("."):
-            if not isinstance(value, dict) or value.get(name) is None:
-                return default
-            value = value[name]
-        return value
+        """The value at a path: names joined by dots, `[0]` for an item of a list, `['a.b/c']` for a name with dots,
+        `[name=root]` for the item of a list with that member, as in "spec.volumes[name=root].emptyDisk"."""
+        return value_at(self, path, default)
 
     @property
     def name(self):

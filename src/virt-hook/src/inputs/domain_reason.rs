@@ -1,0 +1,25 @@
+//! Why a domain is made, on the command line and in a file.
+
+use clap::ValueEnum;
+use hook_host::Reason;
+use serde::Deserialize;
+
+/// A [`Reason`] that a domain is made for; other hook points than those of a boot have a reason of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DomainReason {
+    /// The virtual machine starts here
+    #[default]
+    Boot,
+    /// It arrives from another node
+    MigrationTarget,
+}
+
+impl From<DomainReason> for Reason {
+    fn from(reason: DomainReason) -> Self {
+        match reason {
+            DomainReason::Boot => Self::Boot,
+            DomainReason::MigrationTarget => Self::MigrationTarget,
+        }
+    }
+}
