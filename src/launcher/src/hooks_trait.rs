@@ -46,9 +46,9 @@ pub trait Hooks: Send + Sync {
         vmi: &str,
         xml: String,
         plugins: &Plugins,
-    ) -> Result<String, HookError> {
+    ) -> Result<(String, Vec<Run>), HookError> {
         let _ = (invocation, vmi, plugins);
-        Ok(xml)
+        Ok((xml, Vec::new()))
     }
     /// Before a device is attached to the running VM. `time` is shared by all devices of a request.
     async fn on_attach_device(
@@ -71,9 +71,9 @@ pub trait Hooks: Send + Sync {
         invocation: &Invocation,
         vmi: &str,
         parameters: MigrationParameters,
-    ) -> Result<MigrationParameters, HookError> {
+    ) -> Result<(MigrationParameters, Vec<Run>), HookError> {
         let _ = (invocation, vmi);
-        Ok(parameters)
+        Ok((parameters, Vec::new()))
     }
     /// The hook that libvirt's refusal of the domain is about, and the path that the hook changed.
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {
@@ -130,10 +130,8 @@ impl Hooks for Chain {
         vmi: &str,
         xml: String,
         plugins: &Plugins,
-    ) -> Result<String, HookError> {
-        let arrived = Chain::on_incoming_domain(self, invocation, vmi, xml, plugins);
-        let (xml, _) = arrived.await?;
-        Ok(xml)
+    ) -> Result<(String, Vec<Run>), HookError> {
+        Chain::on_incoming_domain(self, invocation, vmi, xml, plugins).await
     }
 
     async fn on_attach_device(
@@ -152,9 +150,8 @@ impl Hooks for Chain {
         invocation: &Invocation,
         vmi: &str,
         parameters: MigrationParameters,
-    ) -> Result<MigrationParameters, HookError> {
-        let hooked = Chain::pre_migration_source(self, invocation, vmi, parameters).await;
-        hooked.map(|(parameters, _)| parameters)
+    ) -> Result<(MigrationParameters, Vec<Run>), HookError> {
+        Chain::pre_migration_source(self, invocation, vmi, parameters).await
     }
 
     fn attach_time(&self) -> AttachTime {

@@ -8,6 +8,7 @@ mod boot;
 mod command_server;
 mod config;
 mod first_migration_error_in_libvirt_log;
+mod hook_failure_events;
 pub mod hooks_trait;
 mod init_dirs;
 mod instance_lock;

@@ -140,6 +140,11 @@ impl Paths {
             .join(kubevirt_api::libvirt_hook_protocol::SOCKET_NAME)
     }
 
+    /// The file that tells KubeVirt that the VM has migrated away with the state of its TPM and EFI.
+    pub fn migrated_marker(&self) -> PathBuf {
+        self.private.join("backend-storage-meta/migrated")
+    }
+
     /// QEMU's pid file for a domain.
     pub fn qemu_pid_file(&self, domain: &str) -> PathBuf {
         self.qemu_pids.join(format!("{domain}.pid"))

@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use hook_host::record::Record;
 use hook_host::{
     AttachTime, Chain, CloudInitDocuments, HookError, HookInfo, HookPoint, MigrationParameters,
+    Plugins,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -170,7 +171,13 @@ async fn call(
         }
         HookPoint::OnDefineDomain => {
             let xml = input.xml.clone();
-            let hooked = chain.on_define_domain(invocation, vmi, xml).await;
+            let hooked = match input.arrives {
+                true => {
+                    let none = Plugins::default();
+                    chain.on_incoming_domain(invocation, vmi, xml, &none).await
+                }
+                false => chain.on_define_domain(invocation, vmi, xml).await,
+            };
             hooked.map(|(xml, _)| results.xml = xml)
         }
         HookPoint::OnAttachDevice => {

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use hook_host::record::RecordConfig;
-use hook_host::{Chain, CloudInitDocuments, CollectConfig, Compiler, Invocation, collect};
+use hook_host::{
+    Chain, CloudInitDocuments, CollectConfig, Compiler, Invocation, Plugins, Reason, collect,
+};
 use pod::{Pod, XML, example, stock_launcher, vmi};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
@@ -114,6 +116,33 @@ async fn replay_with_the_recorded_module_shows_no_difference() {
         out.contains("at OnDefineDomain for ns/vm (boot): ok, "),
         "{out}"
     );
+}
+
+/// What a target refuses of a domain that arrives, a boot accepts.
+#[tokio::test]
+async fn refused_change_of_an_arrival_is_refused_again() {
+    let pod = Pod::new();
+    let module = example("smbios-hook");
+    fs::copy(&module, pod.directory().join("smbios_hook.wasm")).unwrap();
+    let chain = recording(&pod).await;
+    let arrival = Invocation {
+        reason: Reason::MigrationTarget,
+        ..invocation()
+    };
+    let refused = chain
+        .on_incoming_domain(&arrival, &vmi(), XML.into(), &Plugins::default())
+        .await;
+    assert!(refused.unwrap_err().to_string().contains("/domain/"));
+    let record = record(&pod.root().join("records"));
+    let (code, out, err) = replay(&record, &["--module", path(&module)]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("\nsame: byte for byte\n"), "{out}");
+    let mut booted: Value = serde_json::from_slice(&fs::read(&record).unwrap()).unwrap();
+    let arrives = booted["input"].as_object_mut().unwrap().remove("arrives");
+    assert_eq!(arrives, Some(Value::Bool(true)));
+    fs::write(&record, booted.to_string()).unwrap();
+    let (code, out, _) = replay(&record, &["--module", path(&module)]);
+    assert_eq!(code, 1, "{out}");
 }
 
 #[tokio::test]

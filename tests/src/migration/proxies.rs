@@ -1,10 +1,13 @@
 //! virt-handler's proxies: sockets in the source's pod that lead to those of the target's.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -23,21 +26,32 @@ pub struct Proxies {
 impl Proxies {
     /// Listens in the source's pod; `uid` is that of the source's VMI.
     pub fn start(source: &Pod, target: &Pod, uid: &str) -> Result<Proxies> {
+        Proxies::start_limited(source, target, uid, None)
+    }
+
+    /// As [`Proxies::start`]; each connection for memory and disks lets through `limit` bytes a second.
+    pub fn start_limited(
+        source: &Pod,
+        target: &Pod,
+        uid: &str,
+        limit: Option<u64>,
+    ) -> Result<Proxies> {
         let ours = source.create_qemu_dir("/run/kubevirt/migrationproxy")?;
         let theirs = target.path("/run/kubevirt/migrationproxy");
-        let libvirt = (format!("{uid}-source.sock"), target.libvirt_socket());
+        let libvirt = (format!("{uid}-source.sock"), target.libvirt_socket(), None);
         let data = PORTS.map(|port| {
             let name = format!("{uid}-{port}-source.sock");
-            (name.clone(), theirs.join(name))
+            (name.clone(), theirs.join(name), limit)
         });
         let sockets = [libvirt].into_iter().chain(data);
         let mut proxies = Proxies {
             tasks: Vec::new(),
             sockets: Vec::new(),
         };
-        for (name, to) in sockets {
+        for (name, to, limit) in sockets {
             let path = ours.join(name);
-            proxies.tasks.push(tokio::spawn(serve(listen(&path)?, to)));
+            let serving = serve(listen(&path)?, to, limit);
+            proxies.tasks.push(tokio::spawn(serving));
             proxies.sockets.push(path);
         }
         Ok(proxies)
@@ -66,15 +80,44 @@ fn listen(path: &Path) -> Result<UnixListener> {
     Ok(listener)
 }
 
-async fn serve(listener: UnixListener, to: PathBuf) {
+async fn serve(listener: UnixListener, to: PathBuf, limit: Option<u64>) {
     // Aborted with this task.
     let mut connections = JoinSet::new();
     while let Ok((mut connection, _)) = listener.accept().await {
         let to = to.clone();
         connections.spawn(async move {
-            if let Ok(mut other) = UnixStream::connect(&to).await {
-                let _ = tokio::io::copy_bidirectional(&mut connection, &mut other).await;
-            }
+            let Ok(mut other) = UnixStream::connect(&to).await else {
+                return;
+            };
+            let _ = match limit {
+                None => tokio::io::copy_bidirectional(&mut connection, &mut other)
+                    .await
+                    .map(drop),
+                Some(limit) => copy_limited(connection, other, limit).await,
+            };
         });
     }
+}
+
+/// Copies both ways until both have ended; `limit` bytes a second to the target.
+async fn copy_limited(source: UnixStream, target: UnixStream, limit: u64) -> io::Result<()> {
+    const TICK: Duration = Duration::from_millis(20);
+    let (mut from_source, mut to_source) = source.into_split();
+    let (mut from_target, mut to_target) = target.into_split();
+    let there = async {
+        let part = limit / 50;
+        let mut ticks = tokio::time::interval(TICK);
+        loop {
+            ticks.tick().await;
+            let mut some = (&mut from_source).take(part);
+            if tokio::io::copy(&mut some, &mut to_target).await? == 0 {
+                return to_target.shutdown().await;
+            }
+        }
+    };
+    let back = async {
+        tokio::io::copy(&mut from_target, &mut to_source).await?;
+        to_source.shutdown().await
+    };
+    tokio::try_join!(there, back).map(drop)
 }

@@ -33,6 +33,7 @@ mod migration_decentralized;
 mod migration_hooks;
 mod migration_source;
 mod migration_target;
+mod migration_to_other_volumes;
 mod pci_addresses;
 mod plain_libvirt_host;
 mod pod_facts;

@@ -102,6 +102,9 @@ pub(crate) async fn rerun(
     let none = PodFacts::None;
     let mut once = HookPointRun::new(limits, point, invocation, &input.vmi, None, &none, None);
     once.keeps_payload = true;
+    if input.arrives {
+        once.arrive();
+    }
     let (run, _, payload, _) = match point {
         HookPoint::PreStart => once.call_body(hook, Input::PreStart, None).await,
         HookPoint::Shutdown => once.call_body(hook, Input::Shutdown, None).await,
@@ -252,6 +255,7 @@ impl<'a> HookPointRun<'a> {
                 vmi: self.vmi,
                 input: input.payload(),
                 data_source: input.data_source(),
+                arrives: self.arrives,
                 output: payload,
                 determinism,
                 facts,

@@ -21,6 +21,7 @@ pub(crate) struct RunEvidence<'a> {
     pub(crate) vmi: &'a str,
     pub(crate) input: Option<HookPayload>,
     pub(crate) data_source: Option<String>,
+    pub(crate) arrives: bool,
     pub(crate) output: Option<HookPayload>,
     pub(crate) determinism: Option<Determinism>,
     pub(crate) facts: Vec<FactRead>,
@@ -57,6 +58,7 @@ impl Record {
             input: Input {
                 vmi: evidence.vmi.to_owned(),
                 domain_xml: input.domain_xml,
+                arrives: evidence.arrives,
                 device_xml: input.device_xml,
                 data_source: evidence.data_source,
                 documents: input.documents,

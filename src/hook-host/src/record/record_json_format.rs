@@ -136,6 +136,9 @@ pub struct Input {
     pub vmi: String,
     /// At OnDefineDomain.
     pub domain_xml: Option<String>,
+    /// At OnDefineDomain: the domain arrives by a migration, and only what libvirt accepts then may be changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub arrives: bool,
     /// At OnAttachDevice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_xml: Option<String>,

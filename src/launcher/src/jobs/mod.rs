@@ -17,7 +17,10 @@ mod memory_dump;
 mod migration;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -44,6 +47,7 @@ use migration::{MigrationControl, MigrationRecord};
 use crate::agent::Freezer;
 use crate::blocking;
 use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
+use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::libvirt_client::{Client, Connect, ConnectTarget};
 use crate::timestamp;
@@ -158,6 +162,8 @@ pub struct JobContext {
     pub backup_socket: PathBuf,
     /// The hooks, which see a migration before it begins.
     pub hooks: Arc<dyn Hooks>,
+    /// Kubernetes events about hooks that failed.
+    pub hook_failures: HookFailureEvents,
     /// What hooks hear of the migration's source.
     pub invocation: Invocation,
     /// Events for the observer.
@@ -180,13 +186,26 @@ pub struct MigrationEnvironment {
     pub names_for_target: bool,
     /// What libvirt's daemon logs about the migration.
     pub log: MigrationErrorLog,
+    /// The file that tells KubeVirt that the VM has migrated away; its directory exists with backend storage only.
+    pub migrated_marker: PathBuf,
 }
 
 impl JobContext {
-    /// The guest is about to be ended here, or has ended here, because it has migrated, which libvirt does not know.
-    fn report_departure(&self) {
+    /// The guest is about to be ended here, or has ended here, because it has migrated, which libvirt does not know: its
+    /// hook, which writes the marker after a migration, is told of another end.
+    async fn report_departure(&self) {
         // Fails only when the observer is gone.
         let _ = self.events.send(VmEvent::Departing);
+        let marker = self.migration.migrated_marker.clone();
+        let write = move || create_marker(&marker);
+        let written = blocking::file_call("marking the backend storage", OPEN, write).await;
+        let written = written.map_err(|error| error.to_string());
+        if let Err(reason) = written.and_then(|io| io.map_err(|error| error.to_string())) {
+            tracing::error!(
+                reason,
+                "KubeVirt may keep the backend storage that the guest has left"
+            );
+        }
     }
 
     /// A connection of the job's own.
@@ -195,6 +214,16 @@ impl JobContext {
         let open = move || JobConnection::open(&connect, &domain);
         let opened = blocking::call("looking up the domain", OPEN, open).await??;
         opened.ok_or_else(|| JobError::NoDomain(self.domain.clone()))
+    }
+}
+
+/// Creates the marker if its directory exists.
+fn create_marker(marker: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o644);
+    match options.open(marker) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => opened.map(drop),
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc};
 use super::*;
 use crate::agent::GuestInfoCache;
 use crate::libvirt_client::{Connection, ConnectionEvent};
+use crate::notify::{InvolvedObject, Notifier, Retry};
 use crate::vm_events::VmEvent;
 
 pub(super) const DOMAIN: &str = "default_vm1";
@@ -79,6 +80,8 @@ async fn context(
         }
     });
     monitored.await.unwrap();
+    let involved = InvolvedObject::default();
+    let (notifier, _) = Notifier::new("/nonexistent/notify".as_ref(), involved, Retry::default());
     let cache = Arc::new(GuestInfoCache::new(mpsc::unbounded_channel().0));
     JobContext {
         domain: DOMAIN.into(),
@@ -91,6 +94,7 @@ async fn context(
         client,
         backup_socket: "/nonexistent/backup-nbd-sock".into(),
         hooks: Arc::new(NoHooks),
+        hook_failures: HookFailureEvents::new(notifier),
         invocation: Invocation {
             reason: Reason::MigrationSource,
             namespace: "default".into(),

@@ -104,6 +104,7 @@ impl Composition {
                 facts,
                 names_for_target: !migration_hooks,
                 log: migration_log,
+                migrated_marker: paths.migrated_marker(),
             },
             backup_socket: paths.backup_socket(),
             poll_intervals,

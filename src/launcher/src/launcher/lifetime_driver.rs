@@ -86,14 +86,18 @@ impl LifetimeDriver {
     }
 
     /// Whether the guest is here: it has booted here or has arrived, or runs here before all of its memory has (post-copy).
-    /// `None` if libvirt does not tell.
+    /// After a post-copy that failed it never can. `None` if libvirt does not tell.
     async fn has_guest(&self) -> Option<bool> {
         if !self.is_target() {
             return Some(true);
         }
         let found = tokio::time::timeout(STATE_ANSWER, self.vm.client.lookup_with_state()).await;
         match found {
-            Ok(Ok(Some((_, state)))) => Some(state.is_active() && !state.waits_for_guest()),
+            Ok(Ok(Some((_, state)))) => Some(
+                state.is_active()
+                    && !state.waits_for_guest()
+                    && state.reason != libvirt::Reason::PostcopyFailed,
+            ),
             Ok(Ok(None)) => Some(false),
             Ok(Err(_)) | Err(_) => None,
         }

@@ -8,6 +8,7 @@ use domain_xml::{Document, apply, diff};
 use hook_host::Invocation;
 
 use super::sync_request::SyncRequest;
+use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 
 /// What came in last and what was made of it. libvirt defines the domain as the source described it, so that the
@@ -18,6 +19,7 @@ pub struct LastEdit(Mutex<Option<(String, String)>>);
 /// Edits the incoming domain of one migration.
 pub(super) struct IncomingDomain {
     pub(super) hooks: Arc<dyn Hooks>,
+    pub(super) hook_failures: HookFailureEvents,
     pub(super) invocation: Invocation,
     pub(super) request: SyncRequest,
     /// The node and the pod, and further edits, if the target places processors and names files
@@ -45,7 +47,11 @@ impl IncomingDomain {
         let hooked =
             self.hooks
                 .on_incoming_domain(&self.invocation, vmi.raw_json(), placed, plugins);
-        let after = hooked.await.map_err(|error| error.to_string())?;
+        let (after, runs) = hooked.await.map_err(|error| {
+            self.hook_failures.report(&error);
+            error.to_string()
+        })?;
+        self.hook_failures.report_ignored(&runs);
         tracing::info!(changed = after != before, "incoming domain");
         self.last.set(before, after.clone());
         Ok(after)

@@ -19,7 +19,7 @@ use crate::vm_events::VmEvent;
 
 /// Between two questions about the job, which libvirt answers without QEMU.
 const JOB_POLL: Duration = Duration::from_millis(25);
-/// After this time the migration counts as ended whatever libvirt says, as with KubeVirt's launcher.
+/// After libvirt has said for this long that the job runs, the migration counts as ended, as with KubeVirt's launcher.
 const JOB_TIMEOUT: Duration = Duration::from_secs(18);
 
 /// Records the end of each migration to this pod, as long as the launcher lives.
@@ -58,23 +58,45 @@ async fn stopped(mut stage: tokio::sync::watch::Receiver<ArrivalStage>) {
         .await;
 }
 
-/// Waits until libvirt has no job of the migration.
-async fn job_ended(vm: &VmContext) {
-    let give_up = Instant::now() + JOB_TIMEOUT;
-    while Instant::now() < give_up {
-        match is_job_over(vm).await {
-            Ok(true) => return,
-            Ok(false) => {}
-            Err(error) => tracing::debug!(reason = %error, "asking for the migration's job"),
+/// How long libvirt has said that the job of the migration runs. Pure. While there is no answer, the source may still take
+/// the VM back, and no time passes.
+#[derive(Debug, Default)]
+struct RunningJob(Duration);
+
+impl RunningJob {
+    /// Whether the migration counts as ended after this answer, `None` if there was none, and the time that it took.
+    fn ends(&mut self, is_over: Option<bool>, took: Duration) -> bool {
+        if is_over == Some(false) {
+            self.0 += took;
         }
-        tokio::time::sleep(JOB_POLL).await;
+        is_over == Some(true) || self.0 >= JOB_TIMEOUT
     }
-    tracing::warn!("libvirt reports no end of the migration's job within {JOB_TIMEOUT:?}");
 }
 
-async fn is_job_over(vm: &VmContext) -> Result<bool, CallError> {
+/// Waits until libvirt has no job of the migration.
+async fn job_ended(vm: &VmContext) {
+    let mut job = RunningJob::default();
+    let mut asked = Instant::now();
+    loop {
+        let is_over = is_job_over(vm).await.unwrap_or_else(|error| {
+            tracing::debug!(reason = %error, "asking for the migration's job");
+            None
+        });
+        if job.ends(is_over, asked.elapsed()) {
+            break;
+        }
+        asked = Instant::now();
+        tokio::time::sleep(JOB_POLL).await;
+    }
+    if job.0 >= JOB_TIMEOUT {
+        tracing::warn!("libvirt reports no end of the migration's job within {JOB_TIMEOUT:?}");
+    }
+}
+
+/// Whether libvirt's job of the migration has ended; `None` if there is no domain.
+async fn is_job_over(vm: &VmContext) -> Result<Option<bool>, CallError> {
     let Some(domain) = vm.client.lookup().await? else {
-        return Ok(false);
+        return Ok(None);
     };
     let what = "asking for the migration's job";
     let stats = vm
@@ -82,10 +104,12 @@ async fn is_job_over(vm: &VmContext) -> Result<bool, CallError> {
         .on(&domain, what, QUICK, |domain| domain.job_stats());
     match stats.await {
         Ok(stats) => {
-            Ok(stats.job_type == JobType::None || stats.operation != JobOperation::MigrationIn)
+            let over =
+                stats.job_type == JobType::None || stats.operation != JobOperation::MigrationIn;
+            Ok(Some(over))
         }
         // libvirt tells nothing of an incoming migration.
-        Err(CallError::Libvirt(error)) if error.code == code::OPERATION_INVALID => Ok(false),
+        Err(CallError::Libvirt(error)) if error.code == code::OPERATION_INVALID => Ok(Some(false)),
         Err(error) => Err(error),
     }
 }
@@ -158,4 +182,26 @@ async fn finish(vm: &VmContext) {
         record.end_timestamp.get_or_insert_with(now);
     });
     tracing::info!(migration = uid, "the migration has arrived");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn migration_does_not_end_before_libvirt_answers() {
+        let mut job = RunningJob::default();
+        assert!((0..20).all(|_| !job.ends(None, SECOND)));
+        assert!(!job.ends(Some(false), SECOND));
+        assert!(job.ends(Some(true), SECOND));
+    }
+
+    #[test]
+    fn job_that_libvirt_never_ends_counts_as_ended() {
+        let mut job = RunningJob::default();
+        assert!((1..18).all(|_| !job.ends(Some(false), SECOND)));
+        assert!(job.ends(Some(false), SECOND));
+    }
 }

@@ -17,6 +17,7 @@ use super::vm_state::Phase;
 use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
 use crate::boot::boot_resources::BootResources;
+use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::jobs::{JobContext, JobEvents, JobRecorder, Jobs, MigrationEnvironment, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};
@@ -109,6 +110,7 @@ impl VmParts {
             let freezer = thawing.clone();
             async move { freezer.run_safety_thaw().await }
         });
+        let hook_failures = HookFailureEvents::new(self.notifier.clone());
         let jobs = Jobs::new(JobContext {
             domain: self.identity.domain.clone(),
             connect: self.client.connect(),
@@ -120,6 +122,7 @@ impl VmParts {
             freezer: freezer.clone(),
             backup_socket: self.backup_socket,
             hooks: Arc::clone(&self.hooks),
+            hook_failures: hook_failures.clone(),
             invocation: self.identity.invocation(Reason::MigrationSource),
             events: events.clone(),
             job_events,
@@ -132,6 +135,7 @@ impl VmParts {
             metadata,
             notifier: self.notifier,
             hooks: self.hooks,
+            hook_failures,
             boot_resources: self.boot_resources,
             events: events.clone(),
             state: phase.clone(),

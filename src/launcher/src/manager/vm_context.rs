@@ -25,6 +25,7 @@ use crate::agent::guest_time::GuestTimeSync;
 use crate::agent::{AgentData, Freezer, GuestInfoCache};
 use crate::boot::boot_resources::{BootResources, CloudInitImage};
 use crate::boot::migration_sockets::MigrationSockets;
+use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::jobs::Jobs;
 use crate::libvirt_client::Client;
@@ -80,6 +81,8 @@ pub struct VmContext {
     pub notifier: Notifier,
     /// The hooks.
     pub hooks: Arc<dyn Hooks>,
+    /// Kubernetes events about hooks that failed.
+    pub hook_failures: HookFailureEvents,
     /// The node, and what a boot prepares on it.
     pub boot_resources: BootResources,
     /// Events for the observer.
@@ -153,8 +156,6 @@ pub struct DriverState {
     pub(super) refused_devices: RefusedDevices,
     /// The hooks of this boot, until the domain is started and events tell of them.
     pub(super) applied_hooks: Vec<AppliedHook>,
-    /// Hook failures that a Kubernetes event was sent for.
-    pub reported_hook_failures: HashSet<String>,
 }
 
 impl VmContext {

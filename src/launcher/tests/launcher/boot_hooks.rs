@@ -69,7 +69,7 @@ async fn veto_leaves_no_domain_and_one_event() {
     assert_eq!(state(&rig), Some(DomainState::Running));
 }
 
-fn run_at(point: HookPoint) -> Run {
+pub(crate) fn run_at(point: HookPoint) -> Run {
     Run {
         hook: "hook-sidecar-0".into(),
         identity: HookIdentity {

@@ -1,5 +1,6 @@
 //! Migrations that are cancelled, late, paused by force, or without progress.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
@@ -7,12 +8,13 @@ use libvirt::{CloseReason, DomainState};
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::fake_libvirt_rig::{DOMAIN, Rig};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
 use crate::migration_source_rig::{
     NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
 use crate::migration_target::INCOMING;
 use crate::scripted_agent::eventually;
+use crate::scripted_hooks::ScriptedHooks;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_migration_is_reported_after_it_stopped() {
@@ -191,6 +193,24 @@ async fn stall_detector_limits_the_downtime() {
     assert!(migrate_with(&rig, "m1", options).await.success);
     rig.notifications_until("ended").await;
     assert_eq!(rig.fake.max_downtimes(), [300]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn downtime_of_a_hook_is_set_without_a_stall_detector() {
+    let hooks = ScriptedHooks {
+        max_downtime: Some(50),
+        ..ScriptedHooks::default()
+    };
+    let rig = Rig::with(Arc::new(hooks)).await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    rig.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(1500),
+        ..NEVER_ENDING
+    });
+    assert!(migrate(&rig, "m1").await.success);
+    rig.notifications_until("migration=m1 PreCopy ended").await;
+    assert_eq!(rig.fake.max_downtimes(), [50]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,7 @@
 //! A migration whose call breaks off: whether the guest runs here, on the target, or nowhere.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
@@ -59,6 +61,7 @@ async fn until_read(rig: &Rig, reads: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_the_target_may_run_is_never_resumed() {
     let rig = running().await;
+    fs::create_dir_all(rig.paths.migrated_marker().parent().unwrap()).unwrap();
     rig.fake.set_migration(MigrationPlan {
         handed_over: true,
         ..NEVER_ENDING
@@ -77,10 +80,14 @@ async fn guest_that_the_target_may_run_is_never_resumed() {
     }
     assert_eq!(rig.fake.count(Call::Resume), 0);
     assert_eq!(rig.fake.count(Call::Destroy), 0);
+    let marker = rig.paths.migrated_marker();
+    assert!(!marker.exists(), "the guest may still be here");
     runs_on_target(&rig);
     let notifications = rig.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
+    let mode = fs::metadata(&marker).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o644, "libvirt's hook is told of another end");
     assert_eq!(rig.fake.count(Call::Resume), 0);
     rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Shutoff);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hook_host::{FailurePolicy, HookError, HookPoint, Outcome, Run};
 use kubevirt_api::virtual_machine_options::{InterfaceBindingMigration, Options};
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
@@ -12,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use virt_launcher::manager::{Command, CommandEffect, SyncRequest};
 
+use crate::boot_hooks::run_at;
 use crate::command_client::{backup, backup_start, client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, sync_of, vmi_json};
 use crate::freeze::freeze;
@@ -228,6 +230,45 @@ async fn repeated_preparation_does_not_cut_libvirts_hook() {
     let mut edited = String::new();
     hook.read_to_string(&mut edited).await.unwrap();
     assert!(edited.contains("<name>default_vm1</name>"), "{edited}");
+}
+
+/// The answer of the launcher to libvirt's hook.
+async fn libvirts_hook(rig: &Rig, xml: &str) -> String {
+    let socket = rig.paths.migration_hook_socket();
+    let mut hook = UnixStream::connect(&socket).await.unwrap();
+    hook.write_all(xml.as_bytes()).await.unwrap();
+    hook.shutdown().await.unwrap();
+    let mut answer = String::new();
+    hook.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hook_that_refuses_an_arrival_or_is_ignored_there_has_one_event() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    let rig = Rig::with(hooks.clone()).await;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    *hooks.arrival_veto.lock().unwrap() = Some("not this node".into());
+    for _ in 0..2 {
+        libvirts_hook(&rig, INCOMING).await;
+    }
+    *hooks.arrival_veto.lock().unwrap() = None;
+    let error = HookError::Veto {
+        hook: "painter".into(),
+        point: HookPoint::OnDefineDomain,
+        message: "no".into(),
+    };
+    *hooks.runs.lock().unwrap() = vec![Run {
+        outcome: Outcome::Failed(error),
+        failure_policy: FailurePolicy::Ignore,
+        ..run_at(HookPoint::OnDefineDomain)
+    }];
+    let answer = libvirts_hook(&rig, INCOMING).await;
+    assert!(answer.contains("<name>default_vm1</name>"), "{answer}");
+    let refused = "EVENT HookDenied: hook policy refuses at OnDefineDomain: not this node";
+    let ignored = "EVENT HookDenied: hook painter refuses at OnDefineDomain: no; ignored, as its failurePolicy says";
+    let notifications = rig.notifications_until("ignored").await;
+    assert_eq!(notifications, [refused, ignored]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, count, sync};
 use crate::migration_source_rig::{
     NEVER_ENDING, cancel, migrate, request, running, until_migrating,
 };
@@ -108,6 +108,11 @@ async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
     assert!(
         last.contains("ended failed: hook policy refuses at PreMigrationSource: not at noon"),
         "{last}"
+    );
+    assert_eq!(
+        count(&notifications, "EVENT HookDenied: hook policy refuses"),
+        1,
+        "{notifications:#?}"
     );
     assert_eq!(rig.fake.count(Call::Migrate), 0);
     assert_eq!(hooks.count("PreMigrationSource"), 1);

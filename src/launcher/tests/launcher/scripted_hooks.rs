@@ -13,6 +13,10 @@ use virt_launcher::hooks_trait::Hooks;
 pub(crate) struct ScriptedHooks {
     pub(crate) calls: Mutex<Vec<&'static str>>,
     pub(crate) veto: Mutex<Option<String>>,
+    /// A domain that arrives by a migration is refused with this message.
+    pub(crate) arrival_veto: Mutex<Option<String>>,
+    /// The maximum downtime that PreMigrationSource sets.
+    pub(crate) max_downtime: Option<u64>,
     pub(crate) hang: bool,
     /// A device with this text in its XML is refused.
     pub(crate) refuse_device: Mutex<Option<String>>,
@@ -61,7 +65,7 @@ impl Hooks for ScriptedHooks {
         invocation: &Invocation,
         _: &str,
         parameters: MigrationParameters,
-    ) -> Result<MigrationParameters, HookError> {
+    ) -> Result<(MigrationParameters, Vec<Run>), HookError> {
         self.called("PreMigrationSource");
         assert_eq!(invocation.reason.name(), "migration-source");
         match self.veto.lock().unwrap().clone() {
@@ -70,10 +74,32 @@ impl Hooks for ScriptedHooks {
                 point: hook_host::HookPoint::PreMigrationSource,
                 message,
             }),
-            None => Ok(MigrationParameters {
-                bandwidth: 7 << 20,
-                ..parameters
+            None => {
+                let changed = MigrationParameters {
+                    bandwidth: 7 << 20,
+                    max_downtime: self.max_downtime.unwrap_or(parameters.max_downtime),
+                    ..parameters
+                };
+                Ok((changed, self.runs.lock().unwrap().clone()))
+            }
+        }
+    }
+
+    async fn on_incoming_domain(
+        &self,
+        _: &Invocation,
+        _: &str,
+        xml: String,
+        _: &Plugins,
+    ) -> Result<(String, Vec<Run>), HookError> {
+        self.called("OnDefineDomain of an arrival");
+        match self.arrival_veto.lock().unwrap().clone() {
+            Some(message) => Err(HookError::Veto {
+                hook: "policy".into(),
+                point: hook_host::HookPoint::OnDefineDomain,
+                message,
             }),
+            None => Ok((xml, self.runs.lock().unwrap().clone())),
         }
     }
 

@@ -173,6 +173,7 @@ impl Bench {
             invocation,
             vmi,
             xml,
+            arrives: _,
             devices,
             migration,
             cloud_init,

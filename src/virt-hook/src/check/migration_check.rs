@@ -1,5 +1,5 @@
-//! Whether a VM with the hook can migrate: on the target the hook runs on the domain that arrives, and may not change what
-//! the guest sees.
+//! Whether a VM with the hook can migrate: on the target the hook may not refuse the VM, and may not change what the guest sees
+//! of the domain that arrives.
 
 use domain_xml::{Document, diff};
 use hook_host::Description;
@@ -11,8 +11,8 @@ use crate::exit_codes::Failure;
 
 const NAME: &str = "migration";
 
-/// The finding. A module knows its node by the VMI's labels and status, which are another node's here, and by directories,
-/// which are this machine's: of these, it only says that they may differ.
+/// The finding. A module knows its node by the VMI's labels and status, which are another node's here, and by directories and
+/// facts about the pod, which are the same here for both: of these, it only says that they may differ.
 pub(super) fn finding(ran: &BehaviourCheck, description: &Description) -> Result<Finding, Failure> {
     let (mut refused, mut visible) = (Vec::new(), Vec::new());
     for sample in ran.samples.iter().filter(|one| one.once.error.is_none()) {
@@ -20,33 +20,56 @@ pub(super) fn finding(ran: &BehaviourCheck, description: &Description) -> Result
         visible.extend(refused_changes(sample, &sample.input.xml, &sample.once.xml));
     }
     let wishes = description.wishes.as_ref();
-    let reads_directories = wishes.is_some_and(|wishes| !wishes.dirs.is_empty());
-    Ok(verdict(refused, visible, reads_directories))
+    let sources = wishes.map_or(Sources::default(), |wishes| Sources {
+        directories: !wishes.dirs.is_empty(),
+        pod: !wishes.pod.is_empty(),
+    });
+    Ok(verdict(refused, visible, sources))
 }
 
-/// `refused` on a target, and `visible` changes at a boot, which another node's directory may make differ.
-fn verdict(refused: Vec<String>, visible: Vec<String>, reads_directories: bool) -> Finding {
+/// What a hook reads that may differ between the two sides of a migration.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sources {
+    directories: bool,
+    pod: bool,
+}
+
+impl Sources {
+    fn names(self) -> &'static str {
+        match (self.directories, self.pod) {
+            (true, true) => "directories and facts about the pod",
+            (true, false) => "directories",
+            (false, _) => "facts about the pod",
+        }
+    }
+}
+
+/// `refused` on a target, and `visible` changes at a boot, which other `sources` may make differ.
+fn verdict(refused: Vec<String>, visible: Vec<String>, sources: Sources) -> Finding {
     if !refused.is_empty() {
         return Finding::unless_of_vmis(
             NAME,
             refused,
             Verdict::Failed,
             "",
-            "a VM with it cannot migrate: the target, another node, refuses what it changes of a VM that arrives; leave \
-             that as it is when the reason is migration-target",
+            "a VM with it cannot migrate: on the target, another node, it refuses the VM, or changes what must stay as it is; \
+             leave that alone when the reason is migration-target",
         );
     }
-    let doubts = match reads_directories {
+    let doubts = match sources.directories || sources.pod {
         true => visible,
         false => Vec::new(),
     };
+    let doubt = format!(
+        "it reads {} and changes what the guest sees: they must be the same on every node, or a migration is refused",
+        sources.names()
+    );
     Finding::unless_of_vmis(
         NAME,
         doubts,
         Verdict::Doubtful,
         "it changes nothing of a VM that arrives that the guest would notice",
-        "it reads directories and changes what the guest sees: their content must be the same on every node, or a \
-         migration is refused",
+        doubt,
     )
 }
 
@@ -76,20 +99,34 @@ fn refused_changes(sample: &SampleRun, before: &str, after: &str) -> Vec<String>
 mod tests {
     use super::*;
 
-    fn verdict_of(refused: &[&str], visible: &[&str], reads_directories: bool) -> String {
+    const NEITHER: Sources = Sources {
+        directories: false,
+        pod: false,
+    };
+
+    fn verdict_of(refused: &[&str], visible: &[&str], sources: Sources) -> String {
         let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
-        let finding = verdict(lines(refused), lines(visible), reads_directories);
+        let finding = verdict(lines(refused), lines(visible), sources);
         let json = serde_json::to_value(finding).unwrap_or_default();
         json["verdict"].as_str().unwrap_or_default().to_owned()
     }
 
     #[test]
-    fn visible_changes_are_doubtful_only_if_a_directory_may_differ() {
+    fn visible_changes_are_doubtful_only_if_what_the_hook_reads_may_differ() {
         let visible = ["linux: /domain/sysinfo: a becomes b"];
         let refused = ["linux: /domain/memory: 1 becomes 2"];
-        assert_eq!(verdict_of(&[], &visible, false), "passed");
-        assert_eq!(verdict_of(&[], &visible, true), "doubtful");
-        assert_eq!(verdict_of(&[], &[], true), "passed");
-        assert_eq!(verdict_of(&refused, &visible, true), "failed");
+        let directories = Sources {
+            directories: true,
+            ..NEITHER
+        };
+        let pod = Sources {
+            pod: true,
+            ..NEITHER
+        };
+        assert_eq!(verdict_of(&[], &visible, NEITHER), "passed");
+        assert_eq!(verdict_of(&[], &visible, directories), "doubtful");
+        assert_eq!(verdict_of(&[], &visible, pod), "doubtful");
+        assert_eq!(verdict_of(&[], &[], pod), "passed");
+        assert_eq!(verdict_of(&refused, &visible, directories), "failed");
     }
 }

@@ -98,14 +98,22 @@ impl BehaviourCheck {
         Ok(results.error.is_none().then_some(results.xml))
     }
 
-    /// Runs OnDefineDomain on the domain of a sample as it arrives on a migration's target, which is another node.
+    /// Runs the hook as a migration's target does, which is another node: first as for a boot, then OnDefineDomain on the
+    /// domain that arrives.
     pub(super) fn arrive(&self, sample: &SampleRun) -> Result<HookResults, Failure> {
-        let mut input = sample
-            .input
-            .after(&sample.once.xml, &[], sample.once.cloud_init.clone());
+        let mut input = sample.input.clone();
         input.invocation.reason = Reason::MigrationTarget;
         input.vmi = on_another_node(&input.vmi).map_err(Failure::usage)?;
-        self.hooks.run(&input, &[HookPoint::OnDefineDomain])
+        let mut points = vec![HookPoint::PreStart, HookPoint::OnDefineDomain];
+        if input.cloud_init.is_ok() {
+            points.insert(1, HookPoint::PreCloudInitIso);
+        }
+        let prepared = self.hooks.run(&input, &points)?;
+        if prepared.error.is_some() {
+            return Ok(prepared);
+        }
+        let arriving = input.after(&sample.once.xml, &[], sample.once.cloud_init.clone());
+        self.hooks.run(&arriving, &[HookPoint::OnDefineDomain])
     }
 
     pub(super) fn findings(&self) -> Vec<Finding> {

@@ -35,6 +35,8 @@ pub(crate) struct VmiSource {
     /// The file is for one VMI: there is no option that chooses one of several.
     pub(crate) is_one_vmi: bool,
     pub(crate) reason: Reason,
+    /// The domain XML is one that arrives by a migration.
+    pub(crate) arrives: bool,
 }
 
 /// The input of a chain.
@@ -45,6 +47,8 @@ pub(crate) struct VmiInput {
     pub(crate) vmi: String,
     /// The domain before any hook.
     pub(crate) xml: String,
+    /// That domain arrives by a migration: only what libvirt accepts then may be changed.
+    pub(crate) arrives: bool,
     /// The XML of each device that is attached to the running VM, before any hook.
     pub(crate) devices: Vec<String>,
     /// The parameters of a migration to another node, before any hook.
@@ -189,6 +193,7 @@ impl VmiSource {
         Ok(VmiInput {
             devices: device.transpose()?.into_iter().collect(),
             migration: self.migration.clone(),
+            arrives: self.arrives,
             cloud_init: input.cloud_init.map_err(|error| error.in_file(&name)),
             ..input
         })
@@ -314,6 +319,7 @@ impl VmiInput {
             invocation,
             vmi: vmi.raw_json().to_owned(),
             xml,
+            arrives: false,
             devices: Vec::new(),
             migration: MigrationParameters::default(),
             cloud_init: cloud_init_input::read(vmi),

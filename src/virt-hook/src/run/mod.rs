@@ -20,6 +20,7 @@ pub(crate) const HELP: &str = "\
 Examples:
   virt-hook run smbios.wasm --vmi vmi.yaml
   virt-hook run smbios.wasm --vmi vmi.yaml --domain dumped.xml --json
+  virt-hook run smbios.wasm --vmi vmi.yaml --domain dumped.xml --arriving
   virt-hook run cloud-init.wasm --vmi vmi.yaml --point PreCloudInitIso
   virt-hook run team.wasm --vmi vmi.yaml --point PreStart --policy policy.yaml
   virt-hook run migration-tuning.wasm --vmi vmi.yaml --point PreMigrationSource --parameter bandwidth=1048576
@@ -56,6 +57,9 @@ pub(crate) struct Arguments {
     /// Why the VM's domain is made; other hook points than those of a boot have a reason of their own
     #[arg(long, value_enum, default_value_t, value_name = "REASON")]
     reason: DomainReason,
+    /// The domain of --domain arrives by a migration: a change that libvirt refuses then is the hook's failure
+    #[arg(long, requires = "domain", conflicts_with_all = ["reason", "device", "parameters"])]
+    arriving: bool,
 }
 
 /// The result of a hook point.
@@ -89,7 +93,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
         domain: arguments.domain.clone(),
         device: arguments.device.clone(),
         migration: migration(&arguments.parameters).map_err(Failure::Usage)?,
-        reason: arguments.reason.into(),
+        reason: match arguments.arriving {
+            true => Reason::MigrationTarget,
+            false => arguments.reason.into(),
+        },
+        arrives: arguments.arriving,
         ..VmiSource::default()
     };
     let input = source.read()?;

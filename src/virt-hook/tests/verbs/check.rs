@@ -175,6 +175,26 @@ fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
     assert!(!idempotent.contains("vmi.yaml"), "{idempotent}");
 }
 
+/// The target of a migration calls PreStart too.
+#[test]
+fn a_hook_that_refuses_the_target_cannot_migrate() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let refuses = "odd.example.com/writes-node: ''\n    odd.example.com/refuses-migration: ''";
+    let vmi = super::VMI.replace("do: nothing", refuses);
+    let vmi = write(temp_dir.path(), "vmi.yaml", &vmi);
+    let module = odd();
+    let arguments = ["check", text(&module), "--vmi", text(&vmi), "--json"];
+    let json = virt_hook(&[&arguments[..], &["--without-libvirt"]].concat()).json();
+    let finding = verdict(&json, "migration");
+    assert_eq!(finding["verdict"], "failed", "{json:#}");
+    let details = finding["details"].to_string();
+    assert!(
+        details.contains("vmi.yaml: hook ")
+            && details.contains(" refuses at PreStart: no visitors"),
+        "{details}"
+    );
+}
+
 /// What the hook changed, and libvirt's own words.
 #[test]
 fn a_domain_that_libvirt_refuses_is_shown_with_the_change_and_the_reason() {

@@ -47,6 +47,12 @@ fn run_takes_a_domain_and_a_policy() {
         "{xml}"
     );
 
+    let arrived = virt_hook(&[&arguments[..], &["--arriving"]].concat());
+    assert_eq!(arrived.code, 1, "{}{}", arrived.out, arrived.err);
+    assert!(arrived.out.contains("/domain/"), "{}", arrived.out);
+    let booted = virt_hook(&["run", text(&module), "--vmi", text(&vmi), "--arriving"]);
+    assert_eq!(booted.code, 2, "it needs --domain: {}", booted.out);
+
     let policy = write(
         temp_dir.path(),
         "policy.yaml",

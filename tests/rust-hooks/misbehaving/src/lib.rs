@@ -45,6 +45,9 @@ const WRITES_NODE: &str = "\"odd.example.com/writes-node\"";
 /// The annotation of a VMI in JSON whose domain is described by the reason of the call.
 const WRITES_REASON: &str = "\"odd.example.com/writes-reason\"";
 
+/// The annotation of a VMI in JSON that is refused at PreStart on a migration's target.
+const REFUSES_MIGRATION: &str = "\"odd.example.com/refuses-migration\"";
+
 /// Calls that this instance has answered.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
@@ -63,6 +66,10 @@ impl Guest for Odd {
     }
 
     fn pre_start(vmi: String) -> Result<(), Error> {
+        let arrives = || invocation("reason").as_deref() == Some("migration-target");
+        if vmi.contains(REFUSES_MIGRATION) && arrives() {
+            return Err(Error::Veto("no visitors".to_owned()));
+        }
         act(&vmi).map(drop)
     }
 

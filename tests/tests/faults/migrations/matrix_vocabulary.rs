@@ -34,6 +34,8 @@ pub(crate) enum Target {
     NoUserfaultfd,
     /// The VM has a gRPC sidecar in all its pods.
     Sidecar(Sidecar),
+    /// The VM has a module in all its pods that does not return from PreMigrationSource before a slow migration.
+    SlowHook,
 }
 
 /// What a gRPC sidecar makes of the domain.
@@ -52,10 +54,16 @@ pub(crate) enum Moment {
     Prepared,
     /// The migration was just requested.
     Requested,
+    /// The hooks of PreMigrationSource run.
+    Hooks,
     /// The guest's memory is transferred, so slowly that the migration does not end meanwhile.
     Transfer,
     /// The guest's memory is transferred, which takes some seconds.
     ShortTransfer,
+    /// The guest is stopped for its switch to the target.
+    Switch,
+    /// The guest runs on the target, and most of its memory is on the source.
+    PostCopy,
     /// The guest has begun to run on the target.
     Resumed,
     /// The source has reported the end.
@@ -110,6 +118,15 @@ pub(crate) enum Outcome {
     Nowhere,
 }
 
+/// How the pod of a side ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodEnd {
+    /// With exit code 0.
+    Clean,
+    /// The row kills it.
+    Killed,
+}
+
 /// What the target refuses, and a part of the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -158,6 +175,18 @@ impl MigrationRow {
     pub(crate) const fn quick(mut self) -> MigrationRow {
         self.quick = true;
         self
+    }
+
+    /// How the pod of a side ends in this row.
+    pub(crate) fn ends(&self, side: Side) -> PodEnd {
+        let kills = |fault: &Fault| {
+            *fault == Fault::Kill(side, Victim::Pod)
+                || *fault == Fault::Kill(side, Victim::Launcher)
+        };
+        match self.faults.iter().any(kills) {
+            true => PodEnd::Killed,
+            false => PodEnd::Clean,
+        }
     }
 
     pub(crate) fn title(&self) -> String {

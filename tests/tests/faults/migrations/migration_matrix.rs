@@ -4,13 +4,13 @@ use super::matrix_vocabulary::Fault::{
     Cancel, CleanUp, CutProxies, Hang, Kill, OtherUid, RepeatUid, RestartVirtHandler, Terminate,
 };
 use super::matrix_vocabulary::Moment::{
-    Ended, Prepared, Requested, Resumed, ShortTransfer, Transfer,
+    Ended, Hooks, PostCopy, Prepared, Requested, Resumed, ShortTransfer, Switch, Transfer,
 };
 use super::matrix_vocabulary::Outcome::{Either, Nowhere, OnSource, OnTarget};
 use super::matrix_vocabulary::Side::{Source, Target as Other};
 use super::matrix_vocabulary::Sidecar::{Appends, Retypes};
 use super::matrix_vocabulary::Target::{
-    FullDisk, HungHook, NoProxies, NoUserfaultfd, OddHook, SameHost, Sidecar, Veto,
+    FullDisk, HungHook, NoProxies, NoUserfaultfd, OddHook, SameHost, Sidecar, SlowHook, Veto,
 };
 use super::matrix_vocabulary::Victim::{Daemon, Launcher, Pod, Qemu};
 use super::matrix_vocabulary::{MigrationRow, row};
@@ -35,6 +35,8 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("source's QEMU killed", Transfer, &[Kill(Source, Qemu)], Nowhere),
     row("source's pod killed", Transfer, &[Kill(Source, Pod)], Nowhere),
     row("source's pod killed", Resumed, &[Kill(Source, Pod)], OnTarget),
+    // In post-copy each side has a part of the guest.
+    row("target's QEMU killed", PostCopy, &[Kill(Other, Qemu)], Nowhere),
 
     // ---- a pod is deleted ------------------------------------------------------------------------------------------
     row("target told to end", Transfer, &[Terminate(Other)], OnSource),
@@ -50,6 +52,7 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("target's QEMU hung 3 s", ShortTransfer, &[Hang(Other, Qemu, 3000)], OnTarget),
     row("proxies cut", Transfer, &[CutProxies], OnSource),
     row("proxies cut", Resumed, &[CutProxies], Either),
+    row("proxies cut", PostCopy, &[CutProxies], Nowhere),
     row("proxies cut", Requested, &[CutProxies], Either),
     row("proxies cut", Prepared, &[CutProxies], OnSource),
     row("proxies never there", Prepared, &[], OnSource).to(NoProxies).failing("-source.sock").quick(),
@@ -79,7 +82,10 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("another UID", ShortTransfer, &[OtherUid], OnTarget),
     row("cancelled", Prepared, &[Cancel], OnTarget),
     row("cancelled", Requested, &[Cancel], OnSource).failing(ABORTED),
+    row("cancelled", Hooks, &[Cancel], OnSource).to(SlowHook).failing(ABORTED),
     row("cancelled", Transfer, &[Cancel], OnSource).failing(ABORTED),
+    row("cancelled", Switch, &[Cancel], Either),
+    row("cancelled", PostCopy, &[Cancel], OnTarget),
     row("cancelled twice", Transfer, &[Cancel, Cancel], OnSource).failing(ABORTED),
     row("cancelled", Resumed, &[Cancel], OnTarget),
     row("cancelled", Ended, &[Cancel], OnTarget),

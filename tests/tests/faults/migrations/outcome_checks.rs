@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use kubevirt_api::libvirt_hook_protocol::MIGRATED_MARKER;
 use tests::launcher_fixture::{EVENT, LauncherFixture};
 use tests::migration::{MIGRATION, MigrationPods, has_ended, migrating, migration_of};
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
-use super::matrix_vocabulary::{MigrationRow, Outcome, Refusal, Side};
+use super::matrix_vocabulary::{MigrationRow, Moment, Outcome, PodEnd, Refusal, Side};
 use super::row_steps::{Trial, guest_of};
 
 /// What follows from a fault, on a busy machine.
@@ -17,7 +18,7 @@ const SETTLED: Duration = Duration::from_secs(60);
 /// Waits until the row's outcome holds. Returns the side that runs the VM.
 pub(crate) async fn check(trial: &mut Trial, row: &MigrationRow) -> Result<Side> {
     if row.outcome == Outcome::Nowhere {
-        return nowhere(trial).await;
+        return nowhere(trial, row).await;
     }
     let record = source_record(trial).await.context("the source's record")?;
     if let Some(Refusal::Migration(expected)) = row.refusal {
@@ -38,9 +39,17 @@ pub(crate) async fn check(trial: &mut Trial, row: &MigrationRow) -> Result<Side>
         ensure!(failed != reason.is_empty(), "the record: {record}");
         trial.reason = reason.to_owned();
     }
+    if record.is_some() && row.ends(Side::Source) == PodEnd::Clean {
+        let marker = trial.pods()?.source.pod.path(MIGRATED_MARKER);
+        let is_marked = marker.exists();
+        ensure!(
+            is_marked == (side == Side::Target),
+            "the marker of backend storage on the source: {is_marked}"
+        );
+    }
     match side {
-        Side::Source => on_source(trial).await?,
-        Side::Target => on_target(trial).await?,
+        Side::Source => on_source(trial, row).await?,
+        Side::Target => on_target(trial, row).await?,
     }
     Ok(side)
 }
@@ -68,14 +77,16 @@ async fn source_record(trial: &mut Trial) -> Result<Option<serde_json::Value>> {
 }
 
 /// The VM runs on the source, and the target's pod ends.
-async fn on_source(trial: &mut Trial) -> Result<()> {
+async fn on_source(trial: &mut Trial, row: &MigrationRow) -> Result<()> {
     let vmi = trial.vmi()?.clone();
     let uid = trial.uid();
     let pods = trial.pods()?;
     runs(&pods.source, &vmi).await.context("the source")?;
     // virt-handler calls this after a failure, and ignores the error of a launcher that has ended.
     let _ = pods.clean_up_target(&migrating(&vmi, &uid)).await;
-    ends(&mut pods.target).await.context("the target")?;
+    ends(&mut pods.target, row.ends(Side::Target))
+        .await
+        .context("the target")?;
     let begin = Instant::now();
     loop {
         let [source, target] = trial.events();
@@ -94,7 +105,7 @@ async fn on_source(trial: &mut Trial) -> Result<()> {
 }
 
 /// The VM runs on the target, and the source ends after virt-handler's delete.
-async fn on_target(trial: &mut Trial) -> Result<()> {
+async fn on_target(trial: &mut Trial, row: &MigrationRow) -> Result<()> {
     let vmi = trial.vmi()?.clone();
     let uid = trial.uid();
     let pods = trial.pods()?;
@@ -105,7 +116,9 @@ async fn on_target(trial: &mut Trial) -> Result<()> {
     runs(&pods.target, &vmi).await.context("the target")?;
     let MigrationPods { source, target } = pods;
     let _ = source.commands.delete(&vmi).await;
-    ends(source).await.context("the source")?;
+    ends(source, row.ends(Side::Source))
+        .await
+        .context("the source")?;
     let begin = Instant::now();
     loop {
         let arrived = target.handler.events();
@@ -120,12 +133,17 @@ async fn on_target(trial: &mut Trial) -> Result<()> {
 }
 
 /// Neither side runs the VM, and both say so.
-async fn nowhere(trial: &mut Trial) -> Result<Side> {
+async fn nowhere(trial: &mut Trial, row: &MigrationRow) -> Result<Side> {
     let vmi = trial.vmi()?.clone();
     let uid = trial.uid();
+    if row.moment == Moment::PostCopy {
+        source_record(trial).await.context("the source's record")?;
+    }
     let pods = trial.pods()?;
     let _ = pods.clean_up_target(&migrating(&vmi, &uid)).await;
-    ends(&mut pods.target).await.context("the target")?;
+    ends(&mut pods.target, row.ends(Side::Target))
+        .await
+        .context("the target")?;
     let source = &mut pods.source;
     let begin = Instant::now();
     while source.pod.wait_for_exit(Duration::ZERO).await.is_err() {
@@ -134,19 +152,29 @@ async fn nowhere(trial: &mut Trial) -> Result<Side> {
             let _ = source.commands.delete(&vmi).await;
             break;
         }
+        if told
+            .last()
+            .is_some_and(|state| state.contains("/PostcopyFailed"))
+        {
+            // As virt-handler does.
+            let _ = source.commands.kill(&vmi).await;
+        }
         ensure!(
             begin.elapsed() < SETTLED,
             "the end is not reported: {told:?}"
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    ends(source).await.context("the source")?;
+    ends(source, row.ends(Side::Source))
+        .await
+        .context("the source")?;
     let [_, target] = trial.events();
-    ensure!(
-        !target.iter().any(is_running),
-        "the target was reported to run: {}",
-        trial.told()
-    );
+    // In post-copy it ran there.
+    let runs = match row.moment {
+        Moment::PostCopy => target.last().is_some_and(is_running),
+        _ => target.iter().any(is_running),
+    };
+    ensure!(!runs, "the target was reported to run: {}", trial.told());
     Ok(Side::Source)
 }
 
@@ -176,16 +204,16 @@ async fn is_well(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
 }
 
 /// The pod has ended, and no guest of it runs.
-async fn ends(launcher: &mut LauncherFixture) -> Result<()> {
+async fn ends(launcher: &mut LauncherFixture, end: PodEnd) -> Result<()> {
     let status = launcher.pod.wait_for_exit(SETTLED).await?;
     if guest_of(&launcher.pod.processes()).is_some() {
         bail!("QEMU outlives its pod");
     }
-    let code = status.code();
-    let is_expected = code.is_none_or(|code| code == 0 || code == 137);
     ensure!(
-        is_expected || !launcher.pod.log().contains("panicked"),
+        status.success() || end == PodEnd::Killed,
         "the pod ended with {status}"
     );
+    let panicked = launcher.pod.log().contains("panicked");
+    ensure!(!panicked, "the launcher panicked");
     Ok(())
 }

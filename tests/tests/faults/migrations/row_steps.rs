@@ -27,6 +27,10 @@ use super::sidecar_xml_rewrites;
 const SLOW_BANDWIDTH: &str = "1Mi";
 /// Some seconds for the memory of a small guest.
 const BRISK: &str = "20Mi";
+/// What the proxies let through in post-copy, whatever QEMU is allowed: some seconds for the memory of a small guest.
+const PROXIED: u64 = 10 << 20;
+/// A module that is called now has not returned.
+const HOOKS_BEGIN: Duration = Duration::from_millis(300);
 /// The time between the end of a virt-handler and the next one.
 const VIRT_HANDLER_AWAY: Duration = Duration::from_secs(2);
 /// Room for an empty image, and not for what the guest has written.
@@ -145,7 +149,9 @@ impl Trial {
         }
         ensure!(answer.success, "SyncMigrationTarget: {}", answer.message);
         if row.target != Target::NoProxies {
-            let proxies = Proxies::start(&pods.source.pod, &pods.target.pod, vmi.uid())?;
+            let limit = (row.moment == Moment::PostCopy).then_some(PROXIED);
+            let (source, target) = (&pods.source.pod, &pods.target.pod);
+            let proxies = Proxies::start_limited(source, target, vmi.uid(), limit)?;
             self.proxies = Some(proxies);
         }
         if row.moment == Moment::Prepared {
@@ -172,6 +178,21 @@ impl Trial {
         let MigrationPods { source, target } = self.pods()?;
         let state = match moment {
             Moment::Prepared | Moment::Requested => return Ok(()),
+            Moment::Hooks => {
+                tokio::time::sleep(HOOKS_BEGIN).await;
+                return Ok(());
+            }
+            Moment::Switch => {
+                let handler = &source.handler;
+                let stopped = handler.wait_for_state("Paused/Migration", marks[0], BOOT);
+                return stopped.await.map(drop);
+            }
+            Moment::PostCopy => {
+                let handler = &target.handler;
+                let runs = |event: &Event| event.state().starts_with("Running/");
+                let runs = handler.wait_for("the guest's run on the target", 0, BOOT, runs);
+                return runs.await.map(drop);
+            }
             Moment::Transfer | Moment::ShortTransfer => "Paused/Migration",
             Moment::Resumed => "Running/Unknown",
             Moment::Ended => {
@@ -381,6 +402,8 @@ const ON_ARRIVAL: &str = "odd.example.com/on-arrival";
 const DISK: &str = "row.example.com/disk";
 /// What the VM's gRPC sidecar does.
 const SIDECAR: &str = "row.example.com/sidecar";
+/// Its module does not return before a slow migration.
+const SLOW_HOOK: &str = "row.example.com/slow-hook";
 const RETYPES: &str = "retypes";
 const APPENDS: &str = "appends";
 
@@ -391,13 +414,14 @@ fn adapt(target: Target, vmi: Vmi) -> Vmi {
         Target::FullDisk => vmi.annotate(DISK, "").empty_disk("scratch", "64Mi"),
         Target::Sidecar(Sidecar::Retypes) => vmi.annotate(SIDECAR, RETYPES),
         Target::Sidecar(Sidecar::Appends) => vmi.annotate(SIDECAR, APPENDS),
+        Target::SlowHook => vmi.annotate(SLOW_HOOK, ""),
         _ => vmi,
     }
 }
 
 /// What distinguishes VMs of different rows.
-fn needs(vmi: &Vmi) -> [Option<&str>; 3] {
-    [ON_ARRIVAL, DISK, SIDECAR].map(|name| vmi.annotation(name))
+fn needs(vmi: &Vmi) -> [Option<&str>; 4] {
+    [ON_ARRIVAL, DISK, SIDECAR, SLOW_HOOK].map(|name| vmi.annotation(name))
 }
 
 /// As [`migrating`]; the disk of a VM that has one is copied.
@@ -419,8 +443,13 @@ async fn fill_disk(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     Ok(())
 }
 
-/// Starts the VM's gRPC sidecar, if it has one. Returns the launcher's arguments.
+/// Starts the VM's gRPC sidecar or installs its module, if it has one. Returns the launcher's arguments.
 fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static str]> {
+    if vmi.annotation(SLOW_HOOK).is_some() {
+        let module = install_hooks::rust_hook("slow-migration-hook")?;
+        install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module)?;
+        return Ok(&["--hook-sidecars", "1"]);
+    }
     let rewrite = match vmi.annotation(SIDECAR) {
         Some(RETYPES) => sidecar_xml_rewrites::retype,
         Some(_) => sidecar_xml_rewrites::append,
@@ -464,9 +493,17 @@ async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFi
 fn options(moment: Moment) -> Value {
     let mut options = stock_options();
     let bandwidth = match moment {
-        Moment::Transfer => SLOW_BANDWIDTH,
+        Moment::Hooks | Moment::Transfer => SLOW_BANDWIDTH,
         Moment::ShortTransfer => BRISK,
-        Moment::Prepared | Moment::Requested | Moment::Resumed | Moment::Ended => return options,
+        Moment::PostCopy => {
+            options["CompletionTimeoutPerGiB"] = json!(1);
+            options["AllowPostCopy"] = json!(true);
+            options["AllowWorkloadDisruption"] = json!(true);
+            "0"
+        }
+        Moment::Prepared | Moment::Requested | Moment::Switch | Moment::Resumed | Moment::Ended => {
+            return options;
+        }
     };
     options["Bandwidth"] = json!(bandwidth);
     options["ParallelMigrationThreads"] = Value::Null;

@@ -99,7 +99,7 @@ impl<'a> GuestLocationQuery<'a> {
         };
         match self.ask_target().await {
             TargetView::Has if view.state.is_down() => {
-                self.context.report_departure();
+                self.context.report_departure().await;
                 Some(Outcome::OnTarget)
             }
             TargetView::Has => self.leave().await.then_some(Outcome::OnTarget),
@@ -108,7 +108,7 @@ impl<'a> GuestLocationQuery<'a> {
                 let since = silent_since.get_or_insert_with(Instant::now);
                 let outcome = silent.filter(|_| since.elapsed() >= SILENCE)?;
                 if outcome == Outcome::OnTarget {
-                    self.context.report_departure();
+                    self.context.report_departure().await;
                 }
                 Some(outcome)
             }
@@ -164,7 +164,7 @@ impl<'a> GuestLocationQuery<'a> {
             return false;
         };
         tracing::warn!("libvirt's daemon died when the guest was on the target: it ends here");
-        self.context.report_departure();
+        self.context.report_departure().await;
         let domain = Arc::clone(&connection.domain);
         let mut ending = BlockingQuery::default();
         let ended = ending.ask(ANSWER, || move || end_paused(&*domain)).await;

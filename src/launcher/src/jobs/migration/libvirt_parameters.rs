@@ -84,6 +84,7 @@ fn socket(share: &Path, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use hook_host::MigrationParameters;
     use kubevirt_api::migration_options::MigrationOptions;
     use kubevirt_api::vmi::Vmi;
     use serde_json::{Value, json};
@@ -162,6 +163,18 @@ mod tests {
         assert_eq!(request.bandwidth, Some(10));
         assert_eq!(request.parallel_connections, Some(8));
         assert_eq!(request.compression.as_deref(), Some("zstd"));
+        let compressed = json!({"Compression": "zstd", "ParallelMigrationThreads": 8});
+        let single = job(state(), compressed);
+        let parameters = MigrationParameters {
+            parallel_connections: 0,
+            ..single.parameters()
+        };
+        let single = of(&single.with_parameters(&parameters), DOMAIN);
+        assert_eq!(
+            (single.parallel_connections, single.compression),
+            (None, None)
+        );
+        assert_eq!(single.flags.bits(), 11, "libvirt refuses zstd alone");
         let unknown = of(&job(state(), json!({"Compression": "lz4"})), DOMAIN);
         assert_eq!((unknown.compression, unknown.flags.bits()), (None, 11));
         let document = Document::parse(DOMAIN).unwrap();

@@ -13,6 +13,8 @@ pub struct MigrationJob {
     vmi: Vmi,
     options: MigrationOptions,
     uid: String,
+    /// The longest downtime, if a hook has set it.
+    hooked_downtime: Option<u64>,
 }
 
 /// Why a VMI is not migrated.
@@ -42,7 +44,12 @@ impl MigrationJob {
         }
         let uid = vmi.status.migration_state.as_ref().map(MigrationState::uid);
         let uid = uid.ok_or(MigrationRefusal::NotReady)?.to_owned();
-        Ok(MigrationJob { vmi, options, uid })
+        Ok(MigrationJob {
+            vmi,
+            options,
+            uid,
+            hooked_downtime: None,
+        })
     }
 
     /// The UID by which both sides know the migration.
@@ -60,6 +67,11 @@ impl MigrationJob {
         &self.options
     }
 
+    /// The longest downtime in milliseconds, if a hook has set it.
+    pub(super) fn hooked_downtime(&self) -> Option<u64> {
+        self.hooked_downtime
+    }
+
     /// What hooks may change of the options.
     pub(super) fn parameters(&self) -> MigrationParameters {
         let options = &self.options;
@@ -73,7 +85,7 @@ impl MigrationJob {
         }
     }
 
-    /// The migration with the parameters that hooks changed; the other options stay as they are.
+    /// The migration with the parameters that hooks changed; options that do not follow from these stay as they are.
     pub(super) fn with_parameters(mut self, after: &MigrationParameters) -> MigrationJob {
         let before = self.parameters();
         let options = &mut self.options;
@@ -86,9 +98,14 @@ impl MigrationJob {
                 MigrationParameter::ParallelConnections => {
                     let connections = u32::try_from(after.parallel_connections).ok();
                     options.parallel_migration_threads = connections.filter(|count| *count > 0);
+                    if options.parallel_migration_threads.is_none() {
+                        drop_compression(options);
+                    }
                 }
                 MigrationParameter::AllowPostCopy => {
                     options.allow_post_copy = after.allow_post_copy;
+                    // As KubeVirt sets it where only post-copy is configured: without it post-copy never begins.
+                    options.allow_workload_disruption = after.allow_post_copy;
                 }
                 MigrationParameter::AllowAutoConverge => {
                     options.allow_auto_converge = after.allow_auto_converge;
@@ -97,7 +114,10 @@ impl MigrationJob {
                     let seconds = i64::try_from(after.completion_timeout);
                     options.completion_timeout_per_gib = seconds.unwrap_or(i64::MAX);
                 }
-                MigrationParameter::MaxDowntime => options.max_downtime_ms = after.max_downtime,
+                MigrationParameter::MaxDowntime => {
+                    options.max_downtime_ms = after.max_downtime;
+                    self.hooked_downtime = Some(after.max_downtime);
+                }
             }
         }
         self
@@ -110,6 +130,16 @@ impl MigrationJob {
         !devices.host_devices.is_empty()
             || !devices.gpus.is_empty()
             || interfaces.any(|interface| interface.sriov.is_some())
+    }
+}
+
+/// libvirt compresses only memory that is sent over parallel connections, and refuses the migration otherwise.
+fn drop_compression(options: &mut MigrationOptions) {
+    if let Some(method) = options.compression.take() {
+        tracing::warn!(
+            method,
+            "a hook turned parallel connections off: the migration is not compressed"
+        );
     }
 }
 
@@ -165,6 +195,14 @@ mod tests {
             job.options(),
             "a negative timeout stays as it is"
         );
+        assert_eq!(same.hooked_downtime(), None);
+        let fewer = MigrationParameters {
+            parallel_connections: 4,
+            ..before
+        };
+        let fewer = job.clone().with_parameters(&fewer);
+        assert_eq!(fewer.options().compression.as_deref(), Some("zstd"));
+        assert!(!fewer.options().allow_workload_disruption);
         let after = MigrationParameters {
             bandwidth: 64 << 20,
             parallel_connections: 0,
@@ -177,8 +215,22 @@ mod tests {
         assert_eq!(options.mib_per_second().unwrap(), Some(64));
         assert_eq!(options.parallel_migration_threads, None);
         assert!(options.allow_post_copy && !options.allow_auto_converge);
+        assert!(
+            options.allow_workload_disruption,
+            "post-copy begins only with it"
+        );
         assert_eq!(options.max_downtime_ms, 50);
-        assert_eq!(options.compression.as_deref(), Some("zstd"));
+        assert_eq!(
+            options.compression, None,
+            "libvirt compresses only parallel connections"
+        );
+        assert_eq!(changed.hooked_downtime(), Some(50));
+        let forbidden = MigrationParameters {
+            allow_post_copy: false,
+            ..after
+        };
+        let forbidden = changed.with_parameters(&forbidden);
+        assert!(!forbidden.options().allow_workload_disruption);
     }
 
     #[test]

@@ -79,7 +79,11 @@ pub(in crate::jobs) async fn run(
 async fn hooked(context: &JobContext, job: MigrationJob) -> Result<MigrationJob, JobError> {
     let vmi = job.vmi().raw_json();
     let after = (context.hooks).pre_migration_source(&context.invocation, vmi, job.parameters());
-    let after = after.await.map_err(Box::new)?;
+    let (after, runs) = after.await.map_err(|error| {
+        context.hook_failures.report(&error);
+        Box::new(error)
+    })?;
+    context.hook_failures.report_ignored(&runs);
     Ok(job.with_parameters(&after))
 }
 
@@ -206,6 +210,7 @@ impl<'a> SourceMigration<'a> {
         }
         let units = completion_units(vmi, disks);
         MigrationLimits::new(self.job.options(), units, self.job.has_host_devices())
+            .with_first_downtime(self.job.hooked_downtime())
     }
 
     /// Waits for the end of libvirt's call, and lets the monitor act meanwhile.

@@ -11,16 +11,13 @@ async fn dump_is_recorded_at_its_start_and_end() {
     assert_eq!(records.len(), 2, "{records:?}");
     assert!(records[0].start_timestamp.is_some() && !records[0].completed);
     assert!(records[1].completed && !records[1].failed);
-    assert!(std::path::Path::new(&path).exists());
+    assert!(Path::new(&path).exists());
     assert_eq!(rig.start(&path), JobStart::AlreadyDone);
     assert_eq!(rig.ended().await.len(), 2);
     let other = rig.path("b.memory.dump");
     assert_eq!(rig.start(&other), JobStart::Started);
     rig.ended().await;
-    assert!(
-        !std::path::Path::new(&path).exists(),
-        "the earlier one went"
-    );
+    assert!(!Path::new(&path).exists(), "the earlier one went");
 }
 
 #[tokio::test]
@@ -90,7 +87,7 @@ async fn aborted_dump_has_a_reason_and_no_file() {
     rig.fake.set_dump_duration(SOON * 10);
     let path = rig.path("a.memory.dump");
     rig.start(&path);
-    rig.until(|| std::path::Path::new(&path).exists()).await;
+    rig.until(|| Path::new(&path).exists()).await;
     rig.jobs.abort(AbortReason::Kill);
     rig.jobs.abort(AbortReason::Exit);
     let asked = || rig.fake.count(Call::AbortJob) == 1;
@@ -100,7 +97,7 @@ async fn aborted_dump_has_a_reason_and_no_file() {
         rig.failure().await,
         "Domain memory dump failed: aborted, since the virtual machine is being ended"
     );
-    rig.until(|| !std::path::Path::new(&path).exists()).await;
+    rig.until(|| !Path::new(&path).exists()).await;
 }
 
 #[tokio::test]

@@ -1,25 +1,10 @@
-//! Kubernetes events about hooks: failures, and the hooks of a boot.
-
-use hook_host::HookError;
+//! Kubernetes events about the hooks of a boot.
 
 use crate::manager::applied_hooks;
 use crate::manager::vm_context::VmContext;
-use crate::notify::Warning;
 
 /// The reason of the event about a hook of a boot.
 const APPLIED: &str = "HookApplied";
-
-/// Sends a Kubernetes event about a hook, unless the same was sent before.
-pub(super) fn warn_once(vm: &VmContext, error: &HookError) {
-    let warning = Warning {
-        reason: error.event_reason(),
-        message: error.to_string(),
-    };
-    let cause = format!("{} {}", error.kind(), warning.message);
-    if vm.driver_state().reported_hook_failures.insert(cause) {
-        vm.notifier.warning(&warning);
-    }
-}
 
 /// Logs the hooks' calls, and sends a Kubernetes event per hook of the boot that has just succeeded, unless the operator's
 /// policy omits them.

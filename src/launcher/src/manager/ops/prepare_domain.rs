@@ -10,7 +10,6 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use tokio_util::sync::CancellationToken;
 
-use super::hook_events::warn_once;
 use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::boot::host_facts::{HostQuery, with_volume_modes};
@@ -190,7 +189,7 @@ async fn hook_cloud_init(
 /// VM is wanted.
 fn report_failure<T>(vm: &VmContext, result: Result<T, HookError>) -> Result<T, OpError> {
     result.map_err(|error| {
-        warn_once(vm, &error);
+        vm.hook_failures.report(&error);
         error.into()
     })
 }

@@ -40,6 +40,8 @@ pub(super) struct MigrationLimits {
     allow_workload_disruption: bool,
     allow_post_copy: bool,
     max_downtime: u64,
+    /// The downtime to begin with, in milliseconds; `None` for QEMU's own.
+    first_downtime: Option<u64>,
     stall: Option<StallDetectorOptions>,
     /// Host devices are assigned to the guest: post-copy cannot move them, and they go on writing when only the
     /// processors are stopped.
@@ -63,8 +65,17 @@ impl MigrationLimits {
             allow_workload_disruption: options.allow_workload_disruption,
             allow_post_copy: options.allow_post_copy,
             max_downtime: options.max_downtime_ms,
+            first_downtime: None,
             stall: options.stall_detector_options,
             has_host_devices,
+        }
+    }
+
+    /// The rules with the longest downtime that a hook has set.
+    pub(super) fn with_first_downtime(self, first_downtime: Option<u64>) -> MigrationLimits {
+        MigrationLimits {
+            first_downtime,
+            ..self
         }
     }
 
@@ -134,7 +145,9 @@ pub(super) enum Action {
     StartPostCopy,
     /// Stop the guest's processors.
     Suspend,
-    /// Allow so many milliseconds without the guest.
+    /// Allow so many milliseconds without the guest, from the beginning.
+    SetFirstDowntime(u64),
+    /// Allow so many milliseconds without the guest, so that the migration completes.
     SetMaxDowntime(u64),
 }
 

@@ -94,7 +94,7 @@ impl StallWatch {
     }
 
     fn first_downtime(&self) -> Action {
-        Action::SetMaxDowntime(self.limits.max_downtime.min(DEFAULT_DOWNTIME))
+        Action::SetFirstDowntime(self.limits.max_downtime.min(DEFAULT_DOWNTIME))
     }
 
     fn observe_stats(&mut self, sample: &Sample, mode: Mode) -> Option<Action> {
@@ -256,9 +256,7 @@ impl StallWatch {
 
     pub(super) fn observe_outcome(&mut self, action: Action, elapsed: Duration, succeeded: bool) {
         match action {
-            _ if !self.is_downtime_set && action == self.first_downtime() => {
-                self.is_downtime_set = succeeded;
-            }
+            Action::SetFirstDowntime(_) => self.is_downtime_set = succeeded,
             Action::SetMaxDowntime(_) if succeeded => {
                 // QEMU may not stop the guest at once, or ever.
                 let timeout = self.options.switchover_timeout;

@@ -3,10 +3,13 @@
 mod properties;
 mod stalls;
 
+use hook_host::MigrationParameters;
+use kubevirt_api::vmi::Vmi;
 use libvirt::JobType;
 use proptest::prelude::*;
 
 use super::*;
+use crate::jobs::MigrationJob;
 
 const MIB: u64 = 1 << 20;
 
@@ -132,6 +135,25 @@ fn disrupted_migration_suspends_once_and_is_aborted_at_twice_the_limit() {
 }
 
 #[test]
+fn post_copy_that_a_hook_allows_begins_at_the_limit() {
+    let vmi = br#"{"metadata": {"name": "vm1", "namespace": "default"},
+        "status": {"migrationState": {"migrationUid": "m"}}}"#;
+    let one_second = MigrationOptions {
+        completion_timeout_per_gib: 1,
+        ..options()
+    };
+    let job = MigrationJob::new(Vmi::from_json(vmi).unwrap(), one_second).unwrap();
+    let allowed = MigrationParameters {
+        allow_post_copy: true,
+        ..job.parameters()
+    };
+    let hooked = job.with_parameters(&allowed);
+    let mut job = Job::new(hooked.options(), false);
+    job.until(4000, |now| Some(300 * MIB - now));
+    assert_eq!(job.log, [(2000, Action::StartPostCopy)]);
+}
+
+#[test]
 fn post_copy_is_never_aborted_by_a_rule() {
     let mut job = Job::new(&disruptive(1, true), false);
     job.until(400_000, |_| Some(1));
@@ -148,6 +170,31 @@ fn guest_with_host_devices_is_stopped_by_its_downtime() {
         assert_eq!(job.log, [(late, Action::SetMaxDowntime(downtime))]);
         assert_eq!(job.monitor.mode(), Mode::Paused);
     }
+}
+
+#[test]
+fn downtime_of_a_hook_is_set_once_when_data_is_transferred() {
+    let mut job = Job::new(&options(), false);
+    let limits = MigrationLimits::new(&disruptive(2, false), 1, false);
+    job.monitor = Monitor::new(limits.with_first_downtime(Some(50)));
+    let mut zeros = at(0, 0);
+    if let Some(stats) = &mut zeros.stats {
+        stats.data_total = Some(0);
+    }
+    job.sample(zeros);
+    assert_eq!(job.log, [], "the target is prepared");
+    let first = Action::SetFirstDowntime(50);
+    job.sample_with(at(400, 300), false);
+    job.sample(at(800, 200)).sample(at(1200, 100));
+    assert_eq!(job.log, [(400, first), (800, first)], "until it succeeds");
+    assert_eq!(job.monitor.mode(), Mode::PreCopy);
+    job.sample(at(3000, 50));
+    let last = job.log.last();
+    assert_eq!(
+        last,
+        Some(&(3000, Action::Suspend)),
+        "the limit is the same"
+    );
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub(super) struct Timeouts {
     progress_at: Duration,
     /// libvirt has refused to complete the migration by force, which it does before the transfer.
     force_failed: bool,
+    /// The downtime that QEMU is yet to be given.
+    first_downtime: Option<u64>,
 }
 
 impl Timeouts {
@@ -24,6 +26,7 @@ impl Timeouts {
             smallest: None,
             progress_at: Duration::ZERO,
             force_failed: false,
+            first_downtime: limits.first_downtime,
         }
     }
 
@@ -38,18 +41,32 @@ impl Timeouts {
         if mode == Mode::PostCopy || is_aborting {
             return Vec::new();
         }
+        let mut actions = self.begin_with_downtime(sample, mode);
+        actions.extend(self.decide(sample, mode));
+        actions
+    }
+
+    /// libvirt accepts a downtime once data is transferred.
+    fn begin_with_downtime(&self, sample: &Sample, mode: Mode) -> Vec<Action> {
+        let downtime = self
+            .first_downtime
+            .filter(|_| mode == Mode::PreCopy && sample.remaining().is_some());
+        downtime.map(Action::SetFirstDowntime).into_iter().collect()
+    }
+
+    fn decide(&self, sample: &Sample, mode: Mode) -> Option<Action> {
         let stuck = self.seconds_without_progress(sample.elapsed);
         let late = self.limit.filter(|limit| sample.elapsed.as_secs() > *limit);
         let may_force =
             self.limits.allow_workload_disruption && mode == Mode::PreCopy && late.is_some();
         match (may_force, stuck, late) {
             (true, Some(seconds), _) if self.force_failed => {
-                vec![Action::Abort(Cause::NoProgress(seconds))]
+                Some(Action::Abort(Cause::NoProgress(seconds)))
             }
-            (true, _, Some(limit)) => vec![self.force(limit)],
-            (_, Some(seconds), _) => vec![Action::Abort(Cause::NoProgress(seconds))],
-            (_, None, Some(limit)) => vec![Action::Abort(Cause::Limit(limit))],
-            (_, None, None) => Vec::new(),
+            (true, _, Some(limit)) => Some(self.force(limit)),
+            (_, Some(seconds), _) => Some(Action::Abort(Cause::NoProgress(seconds))),
+            (_, None, Some(limit)) => Some(Action::Abort(Cause::Limit(limit))),
+            (_, None, None) => None,
         }
     }
 
@@ -83,6 +100,8 @@ impl Timeouts {
     pub(super) fn observe_outcome(&mut self, action: Action, succeeded: bool) {
         match action {
             Action::Abort(_) => {}
+            Action::SetFirstDowntime(_) if !succeeded => {}
+            Action::SetFirstDowntime(_) => self.first_downtime = None,
             _ if !succeeded => self.force_failed = true,
             Action::StartPostCopy => {}
             Action::Suspend | Action::SetMaxDowntime(_) => {

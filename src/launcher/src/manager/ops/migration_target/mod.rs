@@ -115,6 +115,7 @@ async fn serve_hook(
 ) -> Result<(), OpError> {
     let incoming = Arc::new(IncomingDomain {
         hooks: Arc::clone(&vm.hooks),
+        hook_failures: vm.hook_failures.clone(),
         invocation: vm.identity.invocation(Reason::MigrationTarget),
         request: request.clone(),
         edits: vm.boot_resources.incoming_edits.map(|edits| (facts, edits)),

@@ -35,7 +35,7 @@ fn downtime_is_limited_first() {
     let mut job = Job::new(&stalling(options()), false);
     job.sample_with(at(400, None), false);
     job.sample(at(800, None)).sample(at(1200, None));
-    let limit = Action::SetMaxDowntime(300);
+    let limit = Action::SetFirstDowntime(300);
     assert_eq!(job.log, [(400, limit), (800, limit)]);
 }
 
