@@ -141,7 +141,7 @@ fn compare(
     let effect = VmiComparison::between(&original_result, &port_result);
     Ok(match original {
         ComparedHook::Nothing => effect,
-        _ => effect.as_of_port(),
+        _ => effect.in_comparison_with_original(),
     })
 }
 

@@ -161,8 +161,8 @@ impl VmiComparison {
         }
     }
 
-    /// As the comparison of a port with its original: a side that failed shows no effect that could be the same.
-    pub(super) fn as_of_port(mut self) -> Self {
+    /// The verdict if there is an original: a side that failed shows no effect that could be the same.
+    pub(super) fn in_comparison_with_original(mut self) -> Self {
         if self.verdict == Verdict::Same && !self.ignored_failures.is_empty() {
             self.verdict = Verdict::Different;
         }

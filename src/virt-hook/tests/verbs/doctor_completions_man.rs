@@ -76,7 +76,7 @@ fn every_verb_has_a_man_page() {
         ("virt-hook-compare.1", "\\-\\-hook <DIR_OR_WASM>"),
         ("virt-hook-policy-check.1", "\nvirt\\-hook policy check "),
     ] {
-        let text = std::fs::read_to_string(temp_dir.path().join(page)).unwrap();
+        let text = fs::read_to_string(temp_dir.path().join(page)).unwrap();
         assert!(
             text.contains(part) && text.starts_with(".ie"),
             "{page}: {text}"
@@ -98,8 +98,8 @@ fn an_unchanged_module_is_compiled_once_for_all_verbs() {
         command.output().unwrap().into()
     };
     let kept = || {
-        let dirs = std::fs::read_dir(cache.join("virt-hook")).unwrap();
-        let files = dirs.flat_map(|dir| std::fs::read_dir(dir.unwrap().path()).unwrap());
+        let dirs = fs::read_dir(cache.join("virt-hook")).unwrap();
+        let files = dirs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap());
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<String> = names.collect();
         names.sort();
