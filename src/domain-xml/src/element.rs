@@ -110,6 +110,27 @@ impl Element {
         }
     }
 
+    /// The namespace of the name, if it has one. Of an element that an edit created, only its own declarations count.
+    pub fn namespace(&self) -> Option<String> {
+        let (prefix, _) = name::split(self.name());
+        let declared = |element: &Element| {
+            let mut declared = element.declarations();
+            let found = declared.find(|(declared, _)| *declared == prefix);
+            found.map(|(_, uri)| uri.into_owned())
+        };
+        let around = || {
+            let around: Vec<Origin> = self
+                .origin
+                .iter()
+                .flat_map(Origin::declaring_around)
+                .collect();
+            let mut innermost_first = around.into_iter().rev().map(Element::read);
+            innermost_first.find_map(|element| declared(&element))
+        };
+        let found = declared(self).or_else(around);
+        found.filter(|uri| !uri.is_empty())
+    }
+
     /// The names of the attributes as written, without declarations of namespaces.
     pub fn attribute_names(&self) -> impl Iterator<Item = &str> {
         let names = self.attributes().map(|attribute| attribute.name);

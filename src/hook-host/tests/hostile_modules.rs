@@ -10,8 +10,8 @@ use std::time::Duration;
 use fixture::handwritten_guest::HandwrittenGuest;
 use fixture::{HookDirs, XML, invocation};
 use hook_host::{
-    Chain, CloudInitDocuments, CollectConfig, CollectError, HookError, Limits, PolicySource,
-    StandingHooks, collect,
+    Chain, CloudInitDocuments, CollectConfig, CollectError, HookError, Limits, Outcome,
+    PolicySource, StandingHooks, collect,
 };
 
 /// Of calls that would never end.
@@ -319,6 +319,58 @@ async fn gives_back_what_takes_the_host_long_to_check() {
     }
 }
 
+/// Two hooks: a handwritten one that may be ignored, and the misbehaving one after it.
+async fn before_the_misbehaving_hook(guest: HandwrittenGuest) -> Chain {
+    let dirs = HookDirs::new();
+    dirs.put_old("a", "hook.yaml", b"failurePolicy: Ignore\n");
+    dirs.put_old("a", "m.wasm", &guest.module());
+    dirs.put_hook("b");
+    let config = CollectConfig {
+        limits: limits(PATIENCE),
+        artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),
+        ..dirs.config(2)
+    };
+    collect(config).await.unwrap()
+}
+
+/// Comments are no changes, so they need no grant. With 4 MiB of them, the next hook would exceed its limits.
+#[tokio::test]
+async fn pads_the_domain_for_the_next_hook() {
+    let padding = HandwrittenGuest {
+        description: r#"{"name": "pads", "hookPoints": [{"name": "OnDefineDomain", "priority": 9}]}"#,
+        fields: "(global $size i32 (i32.const 0x400000))
+            (global $end (mut i32) (i32.const 0x200000))",
+        define: r#"(drop (memory.grow (i32.const 130)))
+            (memory.fill (global.get $end) (i32.const 97) (global.get $size))
+            (memory.copy (global.get $end) (local.get $xml) (local.get $length))
+            (i32.store (i32.add (global.get $end) (local.get $length)) (i32.const 0x2d2d213c))
+            (global.set $end (i32.add (global.get $end) (global.get $size)))
+            (i32.store (i32.sub (global.get $end) (i32.const 4)) (i32.const 0x3e2d2d61))
+            (return (call $done (i32.const 0x200000) (global.get $size)))"#,
+        ..HandwrittenGuest::default()
+    };
+    let chain = before_the_misbehaving_hook(padding).await;
+    let (vmi, invocation) = (adding("<title>t</title>"), invocation());
+    let defined = chain.on_define_domain(&invocation, &vmi, XML.into());
+    let (xml, runs) = defined.await.unwrap();
+    assert_eq!(xml, XML.replace("</domain>", "<title>t</title></domain>"));
+    let outcomes: Vec<_> = runs.iter().map(|run| (&*run.hook, &run.outcome)).collect();
+    assert_eq!(outcomes, [("a", &Outcome::Ok), ("b", &Outcome::Ok)]);
+}
+
+#[tokio::test]
+async fn pads_a_change() {
+    let chain = misbehaving_hook().await;
+    let padded = |bytes: usize| {
+        let comment = "a".repeat(bytes);
+        adding(&format!("<title>t</title><!--{comment}-->"))
+    };
+    bad_output(harm(&chain, &padded(66_000)).await, "besides its changes");
+    let (vmi, invocation) = (padded(65_000), invocation());
+    let defined = chain.on_define_domain(&invocation, &vmi, XML.into());
+    assert!(defined.await.unwrap().0.contains("aaa-->"));
+}
+
 #[tokio::test]
 async fn gives_back_50_000_elements_and_one_more() {
     let error = harm(&misbehaving_hook().await, &adding(&"<x/>".repeat(50_000))).await;
@@ -425,6 +477,36 @@ async fn wants_what_no_host_has() {
     let interface = "interface teapot { brew: func(); }";
     let text = refusal(&guest.module_for("0.1.0", interface, "import teapot;")).await;
     assert!(text.contains("teapot"), "{text}");
+}
+
+/// Imports that WASI does not have, under the names of the parts that are stubs. A stub takes whatever types the module
+/// declares, and flags cost the host a hundred times what they cost the module.
+#[tokio::test]
+async fn invents_functions_of_wasi() {
+    let guest = HandwrittenGuest {
+        imports: r#"(import "wasi:sockets/NAME@0.2.0" "f" (func $f (param i32 i32)))"#,
+        define: "(call $f (i32.const 0) (i32.const 110000))",
+        ..HandwrittenGuest::default()
+    };
+    let names: String = (0..32).map(|bit| format!("bit{bit}, ")).collect();
+    for (package, interface, function) in [
+        ("sockets", "evil", "f"),
+        ("filesystem", "evil", "f"),
+        ("sockets", "instance-network", "f"),
+        ("filesystem", "preopens", "get-directories"),
+    ] {
+        let wit = format!(
+            "package wasi:{package}@0.2.0 {{ interface {interface} {{ \
+             flags bits {{ {names} }} {function}: func(all: list<bits>); }} }}"
+        );
+        let name = format!("wasi:{package}/{interface}@0.2.0");
+        let module = guest.module_with(&wit, &format!("import {name};"), |text| {
+            let import = format!("{name}\" \"{function}");
+            text.replace("wasi:sockets/NAME@0.2.0\" \"f", &import)
+        });
+        let refusal = refusal(&module).await;
+        assert!(refusal.contains(&name), "{refusal}");
+    }
 }
 
 #[tokio::test]

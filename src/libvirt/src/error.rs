@@ -1,17 +1,22 @@
 //! What libvirt said when it refused a call.
 
+use std::fmt::Write;
+
+/// The most bytes of libvirt's sentence that are printed.
+const MAX_MESSAGE: usize = 4096;
+
 /// A libvirt error, number and text as libvirt gave them.
 ///
 /// `Display` is the form that KubeVirt's users and log searches know:
 /// `virError(Code=86, Domain=10, Message='...')`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("virError(Code={code}, Domain={domain}, Message='{message}')")]
+#[error("virError(Code={code}, Domain={domain}, Message='{}')", self.printable_message())]
 pub struct Error {
     /// `virErrorNumber`; see [`code`] for the ones this project looks at.
     pub code: i32,
     /// `virErrorDomain`: the part of libvirt that raised it (10 is the QEMU driver).
     pub domain: i32,
-    /// libvirt's own sentence.
+    /// libvirt's own sentence, which quotes the domain. [`Error::printable_message`] is for people.
     pub message: String,
 }
 
@@ -69,6 +74,24 @@ pub(crate) mod origin {
 }
 
 impl Error {
+    /// libvirt's sentence on one line, cut, with escapes for control, invisible and bidirectional characters: it quotes
+    /// values of the domain, which hooks and the VM's owner write.
+    pub fn printable_message(&self) -> String {
+        let mut text = String::with_capacity(self.message.len().min(MAX_MESSAGE));
+        for (at, c) in self.message.char_indices() {
+            if text.len() >= MAX_MESSAGE {
+                // Writing to a string cannot fail.
+                let _ = write!(text, " ... ({} more bytes)", self.message.len() - at);
+                break;
+            }
+            match c {
+                '\'' | '"' | '\\' => text.push(c),
+                c => text.extend(c.escape_debug()),
+            }
+        }
+        text
+    }
+
     /// Whether the call never left this process: the connection had ended before. It can be repeated on another.
     pub fn is_unsent(&self) -> bool {
         self.code == code::INTERNAL_ERROR && self.message.ends_with("client socket is closed")
@@ -101,5 +124,25 @@ impl Error {
             domain: origin::NONE,
             message: format!("invalid argument: {what}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_domain_are_escaped_and_cut() {
+        let error = |message: &str| Error {
+            code: 1,
+            domain: 10,
+            message: message.to_owned(),
+        };
+        assert_eq!(
+            error("no 'größer' \u{9b}\u{202e}\n\u{1b}[2J").to_string(),
+            "virError(Code=1, Domain=10, Message='no 'größer' \\u{9b}\\u{202e}\\n\\u{1b}[2J')"
+        );
+        let long = error(&"x".repeat(1 << 20)).printable_message();
+        assert!(long.len() < 5000 && long.ends_with("x ... (1044480 more bytes)"));
     }
 }

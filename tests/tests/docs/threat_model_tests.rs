@@ -74,7 +74,14 @@ fn exists(name: &str, sources: &[Source]) -> bool {
 #[test]
 fn tests_that_the_threat_model_names_exist() {
     let mut found = Vec::new();
-    for directory in ["src/hook-host", "src/domain-xml", "src/virt-hook"] {
+    for directory in [
+        "hook-host",
+        "domain-xml",
+        "virt-hook",
+        "libvirt",
+        "launcher",
+    ] {
+        let directory = format!("src/{directory}");
         sources(&workspace().join(directory), &[], &mut found);
     }
     let names = named();

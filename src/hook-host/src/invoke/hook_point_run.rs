@@ -18,8 +18,8 @@ use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::{self, HookPayload, Recorder, RunEvidence};
 use crate::{
-    FailurePolicy, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
-    Outcome, Run,
+    FailurePolicy, HookError, HookKind, HookMetrics, HookPoint, Invocation, Limits,
+    MigrationParameters, Outcome, Run,
 };
 
 /// How long records may take at a hook point without counting against the chain's deadline: with many hooks on a slow file
@@ -29,6 +29,9 @@ const EXCLUDED_RECORDING: Duration = Duration::from_secs(3);
 /// The longest chain deadline when a domain arrives by a migration: libvirt waits 30 s for its hook, and the source's
 /// daemon waits meanwhile.
 const MAX_ARRIVAL: Duration = Duration::from_secs(15);
+
+/// The most bytes that a module adds to a document besides its changes.
+const MAX_PADDING: usize = 64 << 10;
 
 /// One hook point for all its hooks.
 pub(super) struct HookPointRun<'a> {
@@ -346,15 +349,29 @@ impl<'a> HookPointRun<'a> {
             (Input::CloudInit(before), HookOutput::CloudInit(answer)) => {
                 self.verify_cloud_init(hook, before, answer, deadline).await
             }
-            (Input::Domain { domain, .. }, HookOutput::DomainXml(xml)) => {
+            (
+                Input::Domain {
+                    domain,
+                    xml: before,
+                },
+                HookOutput::DomainXml(xml),
+            ) => {
                 let payload = self.keep(|| HookPayload::DomainXml(xml.clone()));
+                let added = xml.len().saturating_sub(before.len());
                 let verified = self.verify_domain(hook, domain, xml, deadline).await;
-                (verified, payload)
+                (self.without_padding(hook, added, verified), payload)
             }
-            (Input::Device { device, .. }, HookOutput::DeviceXml(xml)) => {
+            (
+                Input::Device {
+                    device,
+                    xml: before,
+                },
+                HookOutput::DeviceXml(xml),
+            ) => {
                 let payload = self.keep(|| HookPayload::DeviceXml(xml.clone()));
+                let added = xml.len().saturating_sub(before.len());
                 let verified = self.verify_device(hook, device, xml, deadline).await;
-                (verified, payload)
+                (self.without_padding(hook, added, verified), payload)
             }
             (Input::Migration(before), HookOutput::Parameters(texts)) => {
                 let payload = self.keep(|| HookPayload::Parameters(texts.clone()));
@@ -443,6 +460,29 @@ impl<'a> HookPointRun<'a> {
         let verified = work_within_budget::run(deadline, xml.len(), work).await;
         let (parsed, changes) = self.accepted(hook, verified)?;
         Ok((Arc::new(parsed), Arc::unwrap_or_clone(xml), changes))
+    }
+
+    /// What a module adds besides its changes, such as comments, is not passed on without a change, and is limited with
+    /// one: no grant covers it, and the next hook would exceed its limits with it. A sidecar may add what it likes.
+    fn without_padding(&self, hook: &Hook, added: usize, verified: CallResult) -> CallResult {
+        let (output, changes) = verified?;
+        if !matches!(hook.info.kind, HookKind::Wasm { .. }) {
+            return Ok((output, changes));
+        }
+        if changes.is_empty() {
+            return Ok((Output::Nothing, changes));
+        }
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let changed: usize = changes.iter().map(|change| text(&change.after)).sum();
+        // Layout and escapes may double the text of the changes.
+        if added > MAX_PADDING + 2 * changed {
+            let message = format!(
+                "{added} bytes more than its input, of which {changed} are changes: a module may add {MAX_PADDING} bytes \
+                 besides its changes, such as comments and indentation"
+            );
+            return Err(self.bad_output(hook, message));
+        }
+        Ok((output, changes))
     }
 
     fn verify_migration(

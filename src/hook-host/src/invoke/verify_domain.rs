@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use domain_xml::{Budget, Change, ChangeKind, Document, Element, Limits, diff_within};
 
-use crate::policy::permission::{first_twin, local};
+use crate::policy::permission::{first_twin, is_kubevirts, namespace_bytes};
 use crate::policy::{Grant, GrantRefusal, NotGranted, migration_abi};
 
 /// Elements of a domain. KubeVirt's largest have some thousands.
@@ -162,16 +162,24 @@ impl Domain {
         ))
     }
 
-    fn kubevirt(&self) -> Vec<&Element> {
-        let metadata = self.root().children_named("metadata");
-        metadata
-            .flat_map(Element::children)
-            .filter(|child| local(child.name()) == "kubevirt")
-            .collect()
+    /// KubeVirt's metadata. libvirt reads no metadata that has a namespace.
+    fn kubevirt(&self, budget: &Budget<'_>) -> Vec<&Element> {
+        let root = self.root();
+        let metadata = root.children_named("metadata");
+        let own = metadata.filter(|metadata| {
+            budget.spend_text(root.tag_bytes() + metadata.tag_bytes())
+                && metadata.namespace().is_none()
+        });
+        let children =
+            own.flat_map(|metadata| metadata.children().map(move |child| (metadata, child)));
+        let kubevirts = children.filter(|(metadata, child)| {
+            budget.spend_text(namespace_bytes(root, metadata, child)) && is_kubevirts(child)
+        });
+        kubevirts.map(|(_, child)| child).collect()
     }
 
     fn same_metadata(&self, after: &Self, budget: &Budget<'_>) -> Result<(), String> {
-        let (before, after) = (self.kubevirt(), after.kubevirt());
+        let (before, after) = (self.kubevirt(budget), after.kubevirt(budget));
         let refused = |what: &str| {
             Err(format!(
                 "KubeVirt's metadata: {what}; it is not a hook's to change"

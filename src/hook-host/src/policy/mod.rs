@@ -31,7 +31,7 @@ mod yaml_values;
 pub use hook_settings::{HookSettings, ModuleIdentity, ResolveError};
 pub use hook_yaml::HookYaml;
 pub use operator_policy::{Allow, Digests, OperatorPolicy, PolicySummary, PolicyWarning};
-pub use pattern_subset::names_dangerous;
+pub use pattern_subset::{dangerous_values, names_dangerous};
 pub use strict_yaml::{PolicyError, PolicySource};
 pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 

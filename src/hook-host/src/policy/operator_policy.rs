@@ -21,10 +21,21 @@ use super::strict_yaml::{self, PolicyError, PolicySource, YamlPosition};
 use super::yaml_values::{
     Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SignerKey, SizeValue,
 };
+use crate::printable::printable;
 use crate::{FailurePolicy, Limits as CallLimits, MigrationParameter, PodPattern};
 
 /// The most keys of a rule: a signature is verified with each.
 const MAX_KEYS: usize = 32;
+
+/// The longest name of a namespace.
+const MAX_DNS_LABEL: usize = 63;
+
+/// Whether Kubernetes accepts this name of a namespace.
+fn is_dns_label(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_long = name.is_empty() || name.len() > MAX_DNS_LABEL;
+    !is_long && name.bytes().all(fits) && !name.starts_with('-') && !name.ends_with('-')
+}
 
 /// Which modules may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -131,7 +142,7 @@ pub struct Allow {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {
     pub(super) digests: Vec<Sha256>,
-    pub(super) namespaces: Vec<String>,
+    pub(super) namespaces: Vec<Located<String>>,
     pub(super) keys: Option<Located<Vec<Located<SignerKey>>>>,
     pub(super) allow: Allow,
 }
@@ -144,9 +155,9 @@ impl Rule {
     }
 
     fn names(&self, digest: &str, namespace: &str) -> bool {
-        let listed = |list: &[String], value: &str| list.iter().any(|known| known == value);
         let digest = self.digests.is_empty() || self.digests.iter().any(|d| d.0 == digest);
-        digest && (self.namespaces.is_empty() || listed(&self.namespaces, namespace))
+        let mut namespaces = self.namespaces.iter();
+        digest && (self.namespaces.is_empty() || namespaces.any(|known| known.get() == namespace))
     }
 }
 
@@ -325,10 +336,8 @@ impl OperatorPolicy {
                 let reason = format!("a rule has from 1 to {MAX_KEYS} keys");
                 return Err(self.wrong(keys.position(), reason));
             }
-            if rule.get().namespaces.iter().any(String::is_empty) {
-                let reason =
-                    "a rule names the namespace \"\", which stands for one that is not known";
-                return Err(self.wrong(rule.position(), reason));
+            for namespace in &rule.get().namespaces {
+                self.check_namespace(namespace)?;
             }
         }
         let mut rules = self.content.rules.iter();
@@ -344,6 +353,23 @@ impl OperatorPolicy {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A name that no namespace has would make a rule that never applies, and so narrows nothing.
+    fn check_namespace(&self, namespace: &Located<String>) -> Result<(), PolicyError> {
+        let name = namespace.get().as_str();
+        let reason = match name {
+            "" => {
+                "a rule names the namespace \"\", which stands for one that is not known".to_owned()
+            }
+            name if is_dns_label(name) => return Ok(()),
+            name => format!(
+                "{:?} is no name of a namespace (a-z, 0-9 and -, at most {MAX_DNS_LABEL} characters): a rule lists \
+                 each namespace, there are no patterns",
+                printable(name, MAX_DNS_LABEL)
+            ),
+        };
+        Err(self.wrong(namespace.position(), reason))
     }
 
     fn check_fail_allowed(&self) -> Result<(), PolicyError> {

@@ -40,6 +40,15 @@ pub fn names_dangerous(pattern: &PathPattern) -> bool {
     !kinds_named(pattern, true).is_empty()
 }
 
+/// The classes of the dangerous set that some values of what a pattern names are of; empty if its other values are
+/// dangerous too. `paths` of the operator's policy grants the other values.
+pub fn dangerous_values(pattern: &PathPattern) -> Vec<DangerKind> {
+    match kinds_named(pattern, false).is_empty() {
+        true => kinds_named(pattern, true),
+        false => Vec::new(),
+    }
+}
+
 /// The classes of the dangerous set that a pattern names, evaluated on a domain that contains only what the pattern
 /// names; with `any_value`, also those where only some values are dangerous. A wildcard names nothing.
 pub(super) fn kinds_named(pattern: &PathPattern, any_value: bool) -> Vec<DangerKind> {
@@ -218,6 +227,7 @@ mod tests {
             ("/domain/devices/disk/@bus", vec![]),
         ] {
             let parsed = PathPattern::parse(pattern).unwrap();
+            assert_eq!(dangerous_values(&parsed), kinds, "{pattern}");
             assert_eq!(kinds_named(&parsed, true), kinds, "{pattern}");
             assert_eq!(kinds_named(&parsed, false), [], "{pattern}");
         }

@@ -24,6 +24,8 @@ pub(super) struct ChainService(Arc<ServedChain>);
 struct ServedChain {
     chain: Chain,
     limit: usize,
+    /// The only namespace that is served, if the chain's grants depend on it.
+    namespace: Option<String>,
     turn: Mutex<()>,
     /// Whose hooks ran last_invocation: Shutdown does not say.
     last_invocation: RwLock<Invocation>,
@@ -33,10 +35,11 @@ struct ServedChain {
 }
 
 impl ChainService {
-    pub(super) fn new(chain: Chain, output: usize) -> Self {
+    pub(super) fn new(chain: Chain, output: usize, namespace: Option<String>) -> Self {
         Self(Arc::new(ServedChain {
             chain,
             limit: output.min(MAX_ANSWER),
+            namespace,
             turn: Mutex::new(()),
             last_invocation: RwLock::default(),
             foreign_elements: std::sync::Mutex::default(),
@@ -133,6 +136,7 @@ impl ChainService {
     ) -> Result<(Invocation, tokio::sync::MutexGuard<'_, ()>), Status> {
         let invocation =
             vmi_identity::invocation_from_vmi(vmi, reason).map_err(grpc_status::invalid)?;
+        self.check_namespace(&invocation.namespace)?;
         let turn = self.0.turn.lock().await;
         invocation.clone_into(
             &mut self
@@ -144,6 +148,16 @@ impl ChainService {
         let agreed = self.0.chain.pre_start(&invocation, vmi).await;
         agreed.map_err(|error| grpc_status::of(&error))?;
         Ok((invocation, turn))
+    }
+
+    fn check_namespace(&self, namespace: &str) -> Result<(), Status> {
+        match &self.0.namespace {
+            Some(served) if served != namespace => Err(grpc_status::invalid(format!(
+                "a VMI of the namespace {namespace:?}; this serves the namespace {served:?}, whose rules of the policy \
+                 it was started with"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn warn_of_lost_elements(&self, invocation: &Invocation, domain: &Document) {

@@ -62,6 +62,8 @@ pub enum FrontEnd {
 pub struct ServeConfig {
     /// The front end.
     pub front_end: FrontEnd,
+    /// The namespace whose policy the chain has; calls about VMIs of others are refused.
+    pub namespace: Option<String>,
     /// The chain's own; `output` bounds the messages.
     pub limits: Limits,
     /// How long calls in flight may take to finish at the end.
@@ -130,7 +132,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<StopReason, ServeError> {
     warn_about_hook_points(&chain, &config.front_end);
-    let service = ChainService::new(chain, config.limits.output);
+    let service = ChainService::new(chain, config.limits.output, config.namespace.clone());
     let router = router(&service, &config);
     let (listener, socket) = staging.publish()?;
     tracing::info!(socket = %socket.path().display(), "hooks are served");

@@ -58,11 +58,8 @@ impl CallError {
 
 /// A libvirt error in a `Response`, in the form that KubeVirt's users search for.
 pub(crate) fn response_text(error: &libvirt::Error) -> String {
-    let libvirt::Error {
-        code,
-        domain,
-        message,
-    } = error;
+    let libvirt::Error { code, domain, .. } = error;
+    let message = error.printable_message();
     format!("LibvirtError(Code={code}, Domain={domain}, Message='{message}')")
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use domain::convert::ConvertError;
 use domain::hotplug_ports::HotplugPortsError;
 use domain::reconcile::MemoryChangeError;
-use hook_host::HookError;
+use hook_host::{HookError, printable};
 
 use super::command_refusal::Refusal;
 use super::device_change_error::DeviceChangeError;
@@ -17,6 +17,9 @@ use crate::boot::migration_sockets::MigrationSocketError;
 use crate::jobs::{BackupError, CheckpointError, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
 use crate::qmp_answer::QmpError;
+
+/// The most bytes of a hook's name, and of the path of its change.
+const MAX_NAME: usize = 1024;
 
 /// An operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -198,9 +201,11 @@ impl OpError {
             return self;
         };
         match named_in(&error.message) {
-            Some((hook, path)) => {
-                OpError::RefusedHookChange(Box::new(RefusedHookChange { error, hook, path }))
-            }
+            Some((hook, path)) => OpError::RefusedHookChange(Box::new(RefusedHookChange {
+                error,
+                hook: printable(&hook, MAX_NAME),
+                path: printable(&path, MAX_NAME),
+            })),
             None => OpError::Libvirt(error),
         }
     }
@@ -231,6 +236,30 @@ impl OpError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// libvirt quotes the values that it refuses, and hooks and the VM's owner write them.
+    #[test]
+    fn errors_of_libvirt_are_printable() {
+        let unprintable = ('\0'..=char::MAX).filter(|c| !hook_host::is_printable(*c));
+        let groups: Vec<char> = unprintable.collect();
+        for group in groups.chunks(100) {
+            let text: String = group.iter().collect();
+            let error = || {
+                OpError::Libvirt(libvirt::Error {
+                    code: 27,
+                    domain: 20,
+                    message: format!("XML error: unknown model '{text}'"),
+                })
+            };
+            let named =
+                error().naming_hook(|_| Some(("painter".to_owned(), format!("/domain/{text}"))));
+            for error in [error(), named] {
+                for said in [error.message(), error.to_string()] {
+                    assert!(said.chars().all(hook_host::is_printable), "{said}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn response_has_libvirts_code_and_text() {

@@ -26,6 +26,21 @@ async fn refused_domain_names_the_hook_that_changed_it() {
     rig.manager.run(Command::sync(sync())).await.unwrap();
 }
 
+/// A hook's text comes back in libvirt's refusal.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_text_of_a_hook_is_escaped_in_the_answer() {
+    let rig = Rig::new().await;
+    let refusal = "XML error: unknown video model 'rainbow\u{9b}\u{202e}'";
+    let refusal = FakeDaemon::error(27, 20, refusal);
+    rig.fake.fail_next(Call::Define, refusal);
+    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    assert_eq!(
+        error.message(),
+        "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow\\u{9b}\\u{202e}'') \
+         (hook painter changed /domain/devices/video)"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_interrupts_a_hanging_hook() {
     let hooks = Arc::new(ScriptedHooks {

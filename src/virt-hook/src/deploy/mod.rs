@@ -38,7 +38,7 @@ Examples:
 
 Exit codes:
   0  the manifests are on standard output
-  1  it does not fit its hook.yaml or a ConfigMap; standard error says why
+  1  it does not fit its hook.yaml or a ConfigMap, or a sidecar needs --allow-dangerous; standard error says why
   2  the command line, or a file that it names, cannot be used: it is no hook
   3  this machine could not do it";
 
@@ -73,6 +73,10 @@ pub(crate) struct Arguments {
     /// With `image`: the launcher waits for the hook (`/hooks`), instead of having it from its start (`/standing`)
     #[arg(long)]
     counted: bool,
+    /// With `sidecar`: the policy in its arguments grants the paths of the dangerous set and the directories that the
+    /// module declares
+    #[arg(long)]
+    allow_dangerous: bool,
     /// What the annotations of the cluster's admission policies begin with
     #[arg(long, value_name = "DOMAIN", default_value = "wasm-hooks.example.com")]
     domain: String,
@@ -141,6 +145,9 @@ fn image(arguments: &Arguments) -> Result<Option<String>, Failure> {
         _ if arguments.counted && *route != Route::Image => {
             refuse("--counted is for --as image: hooks of the other routes are not counted")
         }
+        _ if arguments.allow_dangerous && *route != Route::Sidecar => refuse(
+            "--allow-dangerous is for --as sidecar: on the other routes the policy of the launcher's image grants",
+        ),
         (Route::Plugin, _) if arguments.vm.is_some() => {
             refuse("--as plugin takes no --vm: a Plugin is for all VMs that its condition selects")
         }
@@ -262,6 +269,7 @@ fn annotations(
         }
         (Route::Sidecar, Some(image)) => {
             let policy = NarrowestPolicy::of(&hook.description);
+            refuse_dangerous(arguments, &policy)?;
             let policy = serde_json::to_value(policy).map_err(Failure::machine)?;
             let sidecar = cluster_objects::sidecar(hook, image, &json!({"allow": policy}));
             vec![Annotation {
@@ -271,6 +279,20 @@ fn annotations(
         }
         (Route::Plugin, _) | (_, None) => Vec::new(),
     })
+}
+
+/// Whoever writes the annotation grants: the module's own declaration is no reason to.
+fn refuse_dangerous(arguments: &Arguments, policy: &NarrowestPolicy) -> Result<(), Failure> {
+    let wanted = policy.dangerous_and_dirs();
+    if wanted.is_empty() || arguments.allow_dangerous {
+        return Ok(());
+    }
+    Err(Failure::refused(anyhow!(
+        "{}: the module declares {}, of the dangerous set or a directory, which the sidecar's policy would grant it: \
+         read what it does there, and then add --allow-dangerous",
+        arguments.module.display(),
+        wanted.join(", ")
+    )))
 }
 
 impl Deployment {

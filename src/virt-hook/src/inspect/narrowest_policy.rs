@@ -1,7 +1,8 @@
 //! The narrowest operator's policy with which a module gets what it declares.
 
+use domain_xml::PathPattern;
 use hook_host::Description;
-use hook_host::policy::names_dangerous;
+use hook_host::policy::{dangerous_values, names_dangerous};
 use serde::Serialize;
 
 use crate::yaml_writer::scalar;
@@ -24,9 +25,10 @@ pub(crate) struct NarrowestPolicy {
 impl NarrowestPolicy {
     pub(crate) fn of(description: &Description) -> Self {
         let wishes = description.wishes.clone().unwrap_or_default();
-        let (dangerous, paths): (Vec<_>, Vec<_>) =
-            wishes.paths.iter().partition(|path| names_dangerous(path));
-        let texts = |paths: Vec<&domain_xml::PathPattern>| {
+        let is_dangerous =
+            |path: &&PathPattern| names_dangerous(path) && dangerous_values(path).is_empty();
+        let (dangerous, paths): (Vec<_>, Vec<_>) = wishes.paths.iter().partition(is_dangerous);
+        let texts = |paths: Vec<&PathPattern>| {
             let texts = paths.into_iter().map(|path| path.as_str().to_owned());
             texts.collect()
         };
@@ -46,6 +48,12 @@ impl NarrowestPolicy {
         }
     }
 
+    /// What the module may do only if the operator names it.
+    pub(crate) fn dangerous_and_dirs(&self) -> Vec<&str> {
+        let named = self.dangerous.iter().chain(&self.dirs);
+        named.map(String::as_str).collect()
+    }
+
     /// The policy as a file. Lists of what is not declared are there and empty: a list that is left out allows more.
     pub(crate) fn yaml(&self) -> String {
         let mut text = "allow:\n".to_owned();
@@ -62,7 +70,12 @@ impl NarrowestPolicy {
                 continue;
             }
             text += &format!("  {name}:\n");
-            text.extend(list.iter().map(|item| format!("    - {}\n", scalar(item))));
+            for item in list {
+                if name == "paths" {
+                    text += &note_on_values(item);
+                }
+                text += &format!("    - {}\n", scalar(item));
+            }
         }
         if !self.pod.is_empty() {
             text += "  pod:\n";
@@ -78,4 +91,17 @@ impl NarrowestPolicy {
         }
         text
     }
+}
+
+/// A comment above a path of which some values need the operator's word.
+fn note_on_values(path: &str) -> String {
+    let kinds =
+        PathPattern::parse(path).map_or_else(|_| Vec::new(), |path| dangerous_values(&path));
+    let notes = kinds.iter().map(|kind| {
+        format!(
+            "    # `dangerous` too, if it sets a value that {kind} ({})\n",
+            kind.name()
+        )
+    });
+    notes.collect()
 }

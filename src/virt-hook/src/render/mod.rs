@@ -1,10 +1,11 @@
 //! `virt-hook render`: converts a VMI to domain XML with the launcher's conversion and chain.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::Args;
 use domain::hotplug_ports::{DefinitionPlan, HotplugPorts};
-use hook_host::HookPoint;
+use hook_host::{HookPoint, is_printable};
 use kubevirt_api::vmi::Vmi;
 use serde::Serialize;
 
@@ -164,9 +165,40 @@ fn make_room(input: &VmiInput, rendered: &mut RenderReport) -> Result<(), Failur
 impl Report for RenderReport {
     fn text(&self, style: Style) -> String {
         if !self.diff {
-            return self.xml.clone();
+            return shown(&self.xml, std::io::stdout().is_terminal());
         }
         let runs: String = self.runs.iter().map(|run| run.text(style)).collect();
         format!("{runs}{}", lines(style, &self.before, &self.xml))
+    }
+}
+
+/// The XML with a hook's bytes as they are for a file or pipe; a terminal would obey some of them.
+fn shown(xml: &str, is_terminal: bool) -> String {
+    let is_safe = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
+    if !is_terminal || xml.chars().all(is_safe) {
+        return xml.to_owned();
+    }
+    let mut text = String::with_capacity(xml.len());
+    for c in xml.chars() {
+        match is_safe(c) {
+            true => text.push(c),
+            false => text.extend(c.escape_default()),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminals_get_escapes_and_files_the_bytes() {
+        let xml = "<domain>\n\t<!--\u{1b}[2J\u{9b}31m\u{202e}größer\r--></domain>\n";
+        assert_eq!(shown(xml, false), xml);
+        assert_eq!(
+            shown(xml, true),
+            "<domain>\n\t<!--\\u{1b}[2J\\u{9b}31m\\u{202e}größer\\r--></domain>\n"
+        );
     }
 }

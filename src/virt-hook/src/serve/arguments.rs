@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// than one line. /etc/virt-hook/policy.yaml when left out, if there is one
     #[arg(long, value_name = "FILE_OR_YAML", env = "VIRT_HOOK_POLICY")]
     pub(crate) policy: Option<String>,
-    /// The VM's namespace, for rules of the policy that name namespaces; others hold without it
+    /// The VM's namespace; needed if rules of the policy name namespaces. VMIs of other namespaces are refused
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) namespace: String,
     /// Keep a record of every run in this directory, for `replay`; cloud-init data is left out

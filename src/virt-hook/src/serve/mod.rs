@@ -67,9 +67,12 @@ async fn until_told(
     let limits = cgroup.limits();
     let private = staging.private().to_owned();
     let policy = policy_option::source(arguments.policy.as_deref(), &private);
+    let policy = policy.map_err(Failure::Machine)?;
+    policy_option::require_namespace(&policy, &arguments.namespace, &private)
+        .map_err(Failure::Usage)?;
     let options = HookOptions {
         limits: limits.clone(),
-        policy: policy.map_err(Failure::Machine)?,
+        policy,
         namespace: arguments.namespace.clone(),
         record: arguments.hook_record.clone(),
         precompiled_dirs: precompiled_dirs(
@@ -107,6 +110,7 @@ async fn until_told(
     let _metrics = metrics.map(|listener| listener.serve(Arc::clone(chain.metrics())));
     let config = ServeConfig {
         front_end: front_end(arguments, &chain),
+        namespace: Some(arguments.namespace.clone()).filter(|namespace| !namespace.is_empty()),
         limits,
         drain: DRAIN,
     };

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use hook_host::PolicySource;
+use hook_host::policy::OperatorPolicy;
 
 /// The default policy file of an image.
 const DEFAULT: &str = "/etc/virt-hook/policy.yaml";
@@ -27,6 +28,27 @@ pub(super) fn source(argument: Option<&str>, directory: &Path) -> Result<PolicyS
     let file = directory.join(INLINE);
     fs::write(&file, argument).with_context(|| file.display().to_string())?;
     Ok(PolicySource::File(file))
+}
+
+/// Refuses a policy whose rules depend on the namespace if that is not known: the rules that narrow would not hold.
+pub(super) fn require_namespace(
+    source: &PolicySource,
+    namespace: &str,
+    directory: &Path,
+) -> Result<()> {
+    // Errors are reported when the hooks are collected.
+    let policy = OperatorPolicy::read(source).ok().flatten();
+    if !namespace.is_empty() || !policy.is_some_and(|policy| policy.names_namespaces()) {
+        return Ok(());
+    }
+    let place = match source {
+        PolicySource::File(path) | PolicySource::IfPresent(path) => path.display().to_string(),
+        PolicySource::None => String::new(),
+    };
+    bail!(
+        "{}: it has rules for namespaces, and a sidecar does not know its own: give it with --namespace NAME",
+        with_place(&place, directory)
+    )
 }
 
 fn is_inline(argument: &str) -> bool {

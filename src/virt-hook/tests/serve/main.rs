@@ -408,6 +408,47 @@ async fn a_policy_on_the_command_line_holds() {
     served.ended(0).await;
 }
 
+/// Without the namespace, a rule that narrows what hooks of a namespace may do would not hold.
+#[tokio::test]
+async fn rules_of_namespaces_need_the_vms_namespace() {
+    let pod = Pod::new();
+    let module = example("smbios-hook");
+    let policy = "{rules: [{namespaces: [ns], allow: {config: []}}]}";
+    let said = pod.serve(&[&module], &["--policy", policy]).ended(2).await;
+    for part in ["--policy", "--namespace NAME"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let file = pod.root().join("policy.yaml");
+    fs::write(&file, policy).unwrap();
+    let in_file = ["--policy", file.to_str().unwrap()];
+    let said = pod.serve(&[&module], &in_file).ended(2).await;
+    assert!(
+        said.contains("policy.yaml") && said.contains("--namespace NAME"),
+        "{said}"
+    );
+    assert!(pod.everything().is_empty(), "{:?}", pod.everything());
+
+    for (namespace, is_its) in [("ns", true), ("other", false)] {
+        let arguments = ["--policy", policy, "--namespace", namespace];
+        let mut served = pod.serve(&[&module], &arguments);
+        served.ready().await;
+        let channel = stock_launcher::dial(&pod.socket()).await;
+        let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+        let params = v1alpha3::OnDefineDomainParams {
+            domain_xml: XML.into(),
+            vmi: vmi().into_bytes(),
+        };
+        let defined = client.on_define_domain(params).await;
+        assert_eq!(defined.is_ok(), is_its, "{defined:?}");
+        if let Err(status) = defined {
+            let words = "a VMI of the namespace \"ns\"; this serves the namespace \"other\"";
+            assert!(status.message().contains(words), "{status:?}");
+        }
+        served.signal();
+        served.ended(0).await;
+    }
+}
+
 /// What is no WebAssembly at all gets the policy's refusal, and a module that is one is not compiled.
 #[tokio::test]
 async fn a_refused_module_never_reaches_the_compiler() {

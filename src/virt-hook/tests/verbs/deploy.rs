@@ -167,6 +167,35 @@ fn no_text_of_hook_yaml_ends_a_line_of_the_manifests() {
     assert_eq!(manifests[0]["data"]["hook.yaml"], yaml.as_str());
 }
 
+/// The policy of a sidecar is whose that writes the annotation: a module does not grant itself the dangerous set.
+#[test]
+fn a_sidecars_policy_grants_nothing_dangerous_on_the_modules_word() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let hook = temp_dir.path().join("args");
+    fs::create_dir(&hook).unwrap();
+    fs::copy(
+        super::pod::example("qemu-args-hook"),
+        hook.join("hook.wasm"),
+    )
+    .unwrap();
+    let image = ["--image", "registry.example/virt-hook:1", "--json"];
+    let deploy =
+        |arguments: &[&str]| virt_hook(&[&["deploy", text(&hook)], arguments, &image].concat());
+    let refused = deploy(&["--as", "sidecar"]);
+    assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+    for part in ["/domain/qemu:commandline/**", "--allow-dangerous"] {
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+    let json = deploy(&["--as", "sidecar", "--allow-dangerous"]).json();
+    let sidecars = &json["result"]["annotations"]["hooks.kubevirt.io/hookSidecars"];
+    let granted = sidecars.to_string();
+    assert!(granted.contains("/domain/qemu:commandline/**"), "{granted}");
+    let other_route = deploy(&["--as", "image", "--allow-dangerous"]);
+    assert_eq!(other_route.code, 2, "{}", other_route.out);
+    let words = "--allow-dangerous is for --as sidecar";
+    assert!(other_route.err.contains(words), "{}", other_route.err);
+}
+
 #[test]
 fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
     let temp_dir = tempfile::tempdir().unwrap();

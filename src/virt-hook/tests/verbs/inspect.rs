@@ -1,5 +1,7 @@
 //! `inspect`: what it says of modules, and of files that are none.
 
+use std::path::{Path, PathBuf};
+
 use super::{smbios, text, virt_hook, vmi, write};
 
 #[test]
@@ -47,6 +49,62 @@ fn the_policy_that_inspect_prints_is_a_file_that_suffices() {
         "{}",
         refused.err
     );
+}
+
+const KEYMAP_DOMAIN: &str = "<domain type='kvm'><name>ns_vm</name><uuid>u</uuid><devices>\
+    <graphics type='vnc' keymap='en'/></devices></domain>";
+
+/// A module that declares the keymap and sets this one.
+fn keymap_hook(directory: &Path, keymap: &str) -> PathBuf {
+    let description = r#"{"name": "keymap", "hookPoints": [{"name": "OnDefineDomain"}],
+        "wishes": {"paths": ["/domain/devices/graphics/@keymap", "/domain/os/kernel"]}}"#;
+    let domain = KEYMAP_DOMAIN.replace("'en'", &format!("'{keymap}'"));
+    let module = include_str!("../../../hook-host/tests/fixture/handwritten_guest.wat")
+        .replace("DESCRIPTION", &description.escape_default().to_string())
+        .replace("LENGTH", &description.len().to_string())
+        .replace(
+            ";;FIELDS",
+            &format!("(data (i32.const 1000000) \"{domain}\")"),
+        )
+        .replace(
+            ";;DEFINE",
+            &format!(
+                "(return (call $done (i32.const 1000000) (i32.const {})))",
+                domain.len()
+            ),
+        );
+    let path = directory.join("keymap.wasm");
+    let module = hook_wrap::wrap(&wat::parse_str(module).unwrap()).unwrap();
+    std::fs::write(&path, module).unwrap();
+    path
+}
+
+/// A path of which some values alone are dangerous is granted without them.
+#[test]
+fn the_printed_policy_grants_no_dangerous_values() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = vmi(temp_dir.path());
+    let domain = write(temp_dir.path(), "domain.xml", KEYMAP_DOMAIN);
+    let run = |keymap: &str| {
+        let module = keymap_hook(temp_dir.path(), keymap);
+        let policy = virt_hook(&["inspect", text(&module), "--policy-only"]).ok();
+        assert!(
+            policy.contains("  dangerous:\n    - /domain/os/kernel\n  dirs:"),
+            "{policy}"
+        );
+        let comment =
+            "# `dangerous` too, if it sets a value that names a file, socket or device of the host";
+        assert!(policy.contains(comment), "{policy}");
+        let policy = write(temp_dir.path(), "policy.yaml", &policy);
+        let given = ["--vmi", text(&vmi), "--domain", text(&domain)];
+        let policy = ["--policy", text(&policy)];
+        virt_hook(&[&["run", text(&module)], &given[..], &policy].concat())
+    };
+    let harmless = run("de").ok();
+    assert!(harmless.contains("@keymap"), "{harmless}");
+    let dangerous = run("/x");
+    assert_eq!(dangerous.code, 1, "{}{}", dangerous.out, dangerous.err);
+    assert!(dangerous.out.contains("@keymap"), "{}", dangerous.out);
 }
 
 #[test]

@@ -98,6 +98,55 @@ fn invalid_domains_and_changed_identities_are_refused() {
     assert!(refusal(DOMAIN, "<network><name>ns_vm</name></network>").contains("<network>"));
 }
 
+/// libvirt keeps the first of metadata's children with a namespace, whatever its name is.
+#[test]
+fn kubevirts_metadata_is_known_by_its_namespace() {
+    for evil in [
+        "<evil xmlns='http://kubevirt.io'/>",
+        "<x:evil xmlns:x='http://kubevirt.io'><x:uid>8</x:uid></x:evil>",
+        "<evil xmlns='http&#58;//kubevirt.io'/>",
+    ] {
+        let refused = refusal("<metadata>", &format!("<metadata>{evil}"));
+        assert!(
+            refused.contains("there were 1 of it and are 2"),
+            "{refused}"
+        );
+    }
+    let around = DOMAIN
+        .replace("<domain ", "<domain xmlns:x='http://kubevirt.io' ")
+        .replace("<metadata>", "<metadata><x:evil/>");
+    let before = Domain::parse(DOMAIN).unwrap();
+    let refused = step(&before, &around).err().unwrap();
+    assert!(
+        refused.contains("there were 1 of it and are 2"),
+        "{refused}"
+    );
+    // libvirt reads no metadata of another namespace.
+    let other = refusal("<metadata>", "<metadata xmlns='urn:x'>");
+    assert!(other.contains("there were 1 of it and are 0"), "{other}");
+    let more = DOMAIN.replace(
+        "<metadata>",
+        "<metadata><evil xmlns='http://kubevirt.example'/>",
+    );
+    let (_, changes) = step(&before, &more).unwrap();
+    assert_eq!(changes.len(), 1);
+}
+
+/// Each child's namespace may be declared far out, in a start tag of megabytes.
+#[test]
+fn namespaces_of_metadata_exhaust_the_steps() {
+    let attributes: String = (0..200)
+        .map(|n| format!(" a{n}='{}'", "x".repeat(10_000)))
+        .collect();
+    let children = "<x:a/>".repeat(1000);
+    let xml = DOMAIN
+        .replace("<domain ", &format!("<domain xmlns:x='urn:x'{attributes} "))
+        .replace("<metadata>", &format!("<metadata>{children}"));
+    let budget = Budget::of_steps(5_000_000);
+    let _ = Domain::parse(DOMAIN).unwrap().step(&xml, &budget);
+    assert_eq!(budget.exhausted(), Some(domain_xml::Exhausted::Steps));
+}
+
 #[test]
 fn a_second_element_of_those_that_libvirt_reads_once_is_refused() {
     let disk = |inside: &str| {

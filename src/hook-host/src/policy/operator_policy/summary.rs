@@ -11,6 +11,20 @@ use crate::policy::hook_yaml::Point;
 use crate::policy::yaml_values::{Dangerous, Located};
 use crate::{FailurePolicy, HookPoint, PodPattern};
 
+/// Failure policies with which a module enforces nothing.
+const LOOSE_FAILURE_POLICIES: [(FailurePolicy, &str); 2] = [
+    (
+        FailurePolicy::Ignore,
+        "a hook.yaml may say Ignore: then a hook that fails or refuses stops nothing; \
+         `failurePolicies: [Fail]` forbids it",
+    ),
+    (
+        FailurePolicy::DryRun,
+        "a hook.yaml may say DryRun: then a hook's changes are discarded, and its refusal too; \
+         `failurePolicies: [Fail]` forbids it",
+    ),
+];
+
 /// What a policy allows, a line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicySummary {
@@ -55,12 +69,12 @@ impl OperatorPolicy {
                         `sidecars: Forbid` refuses them";
             warn(place.unwrap_or_else(file), text);
         }
-        if content.failure_policies().contains(&FailurePolicy::Ignore) {
-            let place = content.failure_policies.as_ref();
-            let place = place.map(|key| self.at(key.position()));
-            let text = "a hook.yaml may say Ignore: then a hook that fails enforces nothing; \
-                        `failurePolicies: [Fail, DryRun]` forbids it";
-            warn(place.unwrap_or_else(file), text);
+        for (policy, text) in LOOSE_FAILURE_POLICIES {
+            if content.failure_policies().contains(&policy) {
+                let place = content.failure_policies.as_ref();
+                let place = place.map(|key| self.at(key.position()));
+                warn(place.unwrap_or_else(file), text);
+            }
         }
         let allow = content.allow.as_ref().map(Located::get);
         let top = content.allow.as_ref().map(|key| self.at(key.position()));
@@ -198,7 +212,7 @@ impl Rule {
     fn who(&self) -> String {
         let digests = self.digests.iter().map(|digest| digest.0.as_str());
         let digests = listed("sha256", &digests.collect::<Vec<_>>());
-        let namespaces = self.namespaces.iter().map(String::as_str);
+        let namespaces = self.namespaces.iter().map(|name| name.get().as_str());
         let namespaces = listed("namespace", &namespaces.collect::<Vec<_>>());
         let both: Vec<String> = digests.into_iter().chain(namespaces).collect();
         let who = match &both[..] {

@@ -32,8 +32,18 @@ fn mistakes_are_refused_with_their_position() {
         ),
         (
             "rules:\n- {namespaces: [''], allow: {}}\n",
-            "p.yaml:2:3: ",
+            "p.yaml:2:17: ",
             "namespace \"\"",
+        ),
+        (
+            "rules:\n- {namespaces: [infra, 'prod-*'], allow: {}}\n",
+            "p.yaml:2:24: ",
+            "\"prod-*\" is no name of a namespace",
+        ),
+        (
+            "rules:\n- namespaces: [Prod]\n  allow: {}\n",
+            "p.yaml:2:16: ",
+            "\"Prod\" is no name of a namespace",
         ),
         (
             "rules:\n- allow: {}\n",

@@ -142,6 +142,18 @@ impl<'a> Check<'_, 'a> {
         };
         let danger = danger(&before, gone).or_else(|| danger(&after, now(&before)));
         let explicit = danger.filter(|kind| dangerous_set::must_be_named(*kind, inside));
+        if depth == 2 {
+            for (side, at) in [(&*self.before, &before), (&*self.after, &after)] {
+                let metadata = at.as_ref().and_then(|at| at.parent);
+                if let (Some(at), Some(metadata)) = (at, metadata)
+                    && dangerous_set::local(metadata.name()) == "metadata"
+                {
+                    let root = side.root().element;
+                    let bytes = reserved_nodes::namespace_bytes(root, metadata, at.element);
+                    self.budget.spend_text(bytes);
+                }
+            }
+        }
         let reserved = ats().find_map(|at| reserved_nodes::reserved(depth, at.element, at.parent));
         let mut ambiguous = around.and_then(|around| around.ambiguous);
         let start = around.is_none().then(|| PatternReach::start(self.set));

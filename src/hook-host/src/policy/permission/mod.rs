@@ -33,13 +33,13 @@ use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
 use check_one_change::{Check, Spot};
-pub(crate) use dangerous_set::local;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
 pub use dangers_of_one_change::Danger;
 pub(crate) use read_once_elements::first_twin;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};
 pub use reserved_nodes::ReservedNode;
+pub(crate) use reserved_nodes::{is_kubevirts, namespace_bytes};
 
 /// Whether patterns permit a change.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,9 @@ use domain_xml::Element;
 
 use super::dangerous_set::{local, parent_name};
 
+/// The namespace of KubeVirt's metadata.
+const KUBEVIRT: &str = "http://kubevirt.io";
+
 /// Nodes that no hook may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReservedNode {
@@ -36,7 +39,17 @@ pub(super) fn reserved(
     match (depth, parent_name(parent), local(element.name())) {
         (1, _, "name") => Some(ReservedNode::Name),
         (1, _, "uuid") => Some(ReservedNode::Uuid),
-        (2, "metadata", "kubevirt") => Some(ReservedNode::Metadata),
+        (2, "metadata", _) if is_kubevirts(element) => Some(ReservedNode::Metadata),
         _ => None,
     }
+}
+
+/// Whether a child of the metadata is KubeVirt's: libvirt keeps one child of each namespace, whatever its name is.
+pub(crate) fn is_kubevirts(child: &Element) -> bool {
+    local(child.name()) == "kubevirt" || child.namespace().as_deref() == Some(KUBEVIRT)
+}
+
+/// The bytes that [`is_kubevirts`] reads: namespaces are declared in the child or around it.
+pub(crate) fn namespace_bytes(root: &Element, metadata: &Element, child: &Element) -> usize {
+    root.tag_bytes() + metadata.tag_bytes() + child.tag_bytes()
 }

@@ -113,6 +113,11 @@ fn no_pattern_permits_reserved_nodes() {
         ("<uid>7", "<uid>8"),
         ("<metadata>", "<metadata><kubevirt/>"),
         (
+            "<metadata>",
+            "<metadata><x:evil xmlns:x='http://kubevirt.io'/>",
+        ),
+        ("<metadata>", "<metadata><evil xmlns='http://kubevirt.io'/>"),
+        (
             "xmlns='http://kubevirt.io'",
             "xmlns='http://kubevirt.example'",
         ),

@@ -35,7 +35,8 @@ const REFUSALS: &[&str] = &["access-denied", "access"];
 /// What a stub's resource stands for: nothing.
 struct Nothing;
 
-/// A copy of the linker in which the component's imports of these packages are stubs.
+/// A copy of the linker in which the component's imports of these packages are stubs, with the types that the component
+/// declares: those of `linker`, as the caller has checked. Arguments of other types cost the host many times their size.
 pub(super) fn without(
     packages: &[&str],
     linker: &Linker<StoreState>,
@@ -132,7 +133,8 @@ mod tests {
     use crate::wasm::CallContext;
     use crate::wasm::engine_config::{EngineRole, TargetMachine, engine};
 
-    /// Imports functions that WASI's own interface of this name does not have, so that only stubs link, and calls one.
+    /// Imports functions that WASI's own interface of this name does not have, so that only stubs link, and calls them.
+    /// Functions of WASI that a stub answers with a trap need a resource that no stub gives.
     const CALLER: &str = r#"(component
         (import "wasi:sockets/tcp@0.2.0" (instance $host
             (type $codes (enum "unknown" "access-denied"))

@@ -141,6 +141,8 @@ pub(super) fn link(
         v0_1::Binding::new(&linker, component)
     };
     let access = || -> wasmtime::Result<_> {
+        // A stub takes whatever types the component declares, so each import must first be one that wasmtime has.
+        linker.instantiate_pre(component)?;
         Ok(Access {
             closed: bind(&[closed_wasi::SOCKETS, closed_wasi::FILES])?,
             with_dirs: bind(&[closed_wasi::SOCKETS])?,

@@ -69,16 +69,23 @@ fn policy_gaps_are_warned_about() {
             .collect()
     };
     let all = warned("sidecars: Allow\n");
-    assert_eq!(all.len(), 5, "{all:?}");
+    assert_eq!(all.len(), 6, "{all:?}");
     let has = |all: &[(String, String)], place: &str, part: &str| {
         all.iter()
             .any(|(at, text)| at == place && text.contains(part))
     };
     assert!(has(&all, "p.yaml:1:11", "sidecars: Forbid"), "{all:?}");
     assert!(has(&all, "p.yaml", "digests: Listed") && has(&all, "p.yaml", "paths: []"));
+    for policy in ["Ignore", "DryRun"] {
+        let part = format!("may say {policy}: ");
+        assert!(has(&all, "p.yaml", &part), "{all:?}");
+        let named = warned(&format!("failurePolicies: [Fail, {policy}]\n"));
+        assert!(has(&named, "p.yaml:1:18", &part), "{named:?}");
+    }
+    assert!(!all.iter().any(|(_, text)| text.contains("[Fail, DryRun]")));
     let digest = "a".repeat(64);
     let careful = format!(
-        "digests: Listed\nsidecars: Forbid\nfailurePolicies: [Fail, DryRun]\n\
+        "digests: Listed\nsidecars: Forbid\nfailurePolicies: [Fail]\n\
          allow: {{paths: [], hookPoints: [PreStart]}}\n\
          rules: [{{digests: [{digest}], allow: {{dangerous: [DiskFormat]}}}}]\n"
     );

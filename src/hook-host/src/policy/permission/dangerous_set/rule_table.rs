@@ -13,6 +13,8 @@ use super::rule::{
 /// The first rule that applies counts.
 pub(super) const RULES: &[Rule] = &[
     element_anywhere("emulator", Emulator),
+    // Without KVM the guest runs in QEMU's emulator, whose faults QEMU does not count as vulnerabilities.
+    attribute_set_to("domain", "type", |kind| kind != "kvm", Emulator),
     element_anywhere("seclabel", SecurityLabel),
     element_anywhere("filesystem", Filesystem),
     element_anywhere("hostdev", HostDevice),

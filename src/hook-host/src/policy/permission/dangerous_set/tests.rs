@@ -12,6 +12,7 @@ use crate::policy::permission::{Checker, dangers};
 
 /// For each rule that is about values: where, a harmless value, and a dangerous one.
 const VALUES: &[(&str, &str, &str)] = &[
+    ("/domain/@type", "kvm", "qemu"),
     ("/domain/on_crash", "destroy", "coredump-restart"),
     ("/domain/devices/disk/@type", "block", "dir"),
     ("/domain/devices/disk/backingStore/@type", "file", "network"),
@@ -75,7 +76,9 @@ fn domain(path: &str, value: &str) -> String {
         Some(last) if last.starts_with('@') => steps.pop(),
         _ => None,
     };
-    let (last, around) = steps.split_last().unwrap();
+    let Some((last, around)) = steps.split_last() else {
+        return format!("<domain {}='{value}'/>", &attribute.unwrap()[1..]);
+    };
     let open: String = around.iter().map(|step| format!("<{step}>")).collect();
     let close: String = around
         .iter()
