@@ -6,6 +6,13 @@ use std::path::PathBuf;
 use hooks_sdk_testing::{Deployment, Hook, hook_host};
 use tests::binaries::workspace;
 
+/// Each released text of the WIT. A release adds a line: the file, and its digest by `sha256sum`. A line that stands here is
+/// never edited: a module that somebody has built refers to that text. Additions go into a new file, such as `v0.1.2`.
+const RELEASED: &[(&str, &str)] = &[(
+    "hooks-sdk/wit/v0.1/hooks.wit",
+    "sha256:e931ed33b05e0a9ff52b20b3ea5af99f9e612835179834b03c0901f099b9abef",
+)];
+
 const DOMAIN: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n  <os/>\n</domain>\n";
 
 fn fixture(name: &str) -> PathBuf {
@@ -20,6 +27,15 @@ fn every_point() -> Hook {
 
 fn vmi(what: &str) -> String {
     serde_json::json!({"metadata": {"name": "vm", "annotations": {"do": what}}}).to_string()
+}
+
+#[test]
+fn the_released_texts_of_the_wit_are_unchanged() {
+    for (file, digest) in RELEASED {
+        let text = std::fs::read(workspace().join(file)).unwrap();
+        let found = image_layout::sha256(&text).to_string();
+        assert_eq!(&found, digest, "{file}");
+    }
 }
 
 #[test]
