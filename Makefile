@@ -62,13 +62,16 @@ msrv: ## the hook SDK with the oldest Rust that it states
 	@scripts/setup build
 	@scripts/msrv
 
+# For WebAssembly, too: only that build reads wit/.
 package: ## the crates of the hook SDK as they are published, each built from its package
 	@scripts/setup build
-	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo package -p hooks-sdk-domain-xml -p hooks-sdk-quantity -p hooks-sdk
+	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; packages="-p hooks-sdk-domain-xml -p hooks-sdk-quantity -p hooks-sdk"; \
+		cargo package $$packages && cargo package $$packages --target wasm32-wasip2
 
+# hooks-sdk re-exports types of the other two crates, which semver-checks does not follow.
 semver: ## the hook SDK's API against a git revision (BASE=REVISION)
 	@scripts/setup semver
-	@PATH="$${CARGO_TARGET_DIR:-target}/tools/bin:$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo semver-checks --baseline-rev "$(BASE)" -p hooks-sdk
+	@PATH="$${CARGO_TARGET_DIR:-target}/tools/bin:$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo semver-checks --baseline-rev "$(BASE)" -p hooks-sdk-domain-xml -p hooks-sdk-quantity -p hooks-sdk
 
 fuzz: ## every fuzz target for SECONDS each; needs a nightly toolchain
 	@scripts/setup fuzz

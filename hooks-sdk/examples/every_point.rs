@@ -3,7 +3,7 @@
 
 use hooks_sdk::{
     CloudInit, Context, Description, Device, Domain, Hook, HookPoint, Migration, Result, Vmi,
-    failed, host, log, veto,
+    failed, host, log, pod, veto,
 };
 
 /// The hook.
@@ -31,6 +31,7 @@ impl Hook for EveryPoint {
             ])
             .with_config(["colour"])
             .with_migration(["bandwidth", "allow-auto-converge"])
+            .with_pod(["labels/tier"])
     }
 
     fn pre_start(&self, vmi: &Vmi) -> Result {
@@ -38,6 +39,7 @@ impl Hook for EveryPoint {
             Some("veto") => return Err(veto("licence expired")),
             Some("fail") => return Err(failed("no licence server")),
             Some("panic") => panic!("a wheel came off"),
+            Some("pod") => log::info(format!("the pod's tier is {}", pod::label("tier")?)),
             Some("parse") => drop(vmi.name().parse::<u8>().context("reading the name")?),
             _ => {}
         }

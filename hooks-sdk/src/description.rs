@@ -52,11 +52,20 @@ impl Description {
     }
 
     /// The same at one hook point.
+    ///
+    /// # Panics
+    ///
+    /// If the hook is not at this hook point, since the priority would have no effect. A description takes no input, so
+    /// this happens in the hook's first test, or never.
     #[must_use]
+    #[track_caller]
     pub fn with_priority_at(mut self, point: HookPoint, priority: i32) -> Description {
-        for (_, own) in self.points.iter_mut().filter(|(own, _)| *own == point) {
-            *own = priority;
-        }
+        let mut points = self.points.iter_mut();
+        let Some((_, own)) = points.find(|(own, _)| *own == point) else {
+            let name = point.name();
+            panic!("with_priority_at: {name} is not in the hook's HOOK_POINTS: add it there");
+        };
+        *own = priority;
         self
     }
 
@@ -146,6 +155,13 @@ impl Description {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "Shutdown is not in the hook's HOOK_POINTS")]
+    fn a_priority_at_another_hook_point_is_refused() {
+        let description = Description::new("smbios", "0.1.0", &[HookPoint::OnDefineDomain]);
+        let _ = description.with_priority_at(HookPoint::Shutdown, 5);
+    }
 
     #[test]
     fn a_description_says_what_the_host_reads() {

@@ -37,7 +37,6 @@ pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, Yaml};
 pub use description::Description;
 pub use device::Device;
 pub use domain::Domain;
-pub use domain_xml as xml;
 pub use domain_xml::Element;
 pub use error::{Context, Error, Result, failed, veto};
 pub use hook::Hook;
@@ -48,6 +47,13 @@ pub use migration::Migration;
 #[doc(hidden)]
 pub use serde_json as __serde_json;
 pub use vmi::{Disk, HostDevice, Interface, Json, Network, Vmi, VmiError, Volume};
+
+/// The libvirt domain XML below [`Domain`] and [`Device`], and its errors.
+pub mod xml {
+    pub use domain_xml::{
+        Document, Element, Limits, ParseError, ParseErrorKind, PathError, PathErrorKind,
+    };
+}
 
 /// Exports a [`Hook`]; once per crate. Its name and version are the crate's.
 ///

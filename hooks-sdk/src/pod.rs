@@ -20,7 +20,7 @@
 
 #[cfg(not(target_family = "wasm"))]
 use crate::host::native as imports;
-pub use crate::pod_answer::{FactError, Network};
+pub use crate::pod_answer::{FactError, PodNetwork};
 
 /// The value of an annotation of the pod.
 pub fn annotation(key: &str) -> Result<String, FactError> {
@@ -44,17 +44,17 @@ pub fn label_if_set(key: &str) -> Result<Option<String>, FactError> {
 
 /// The networks with this name: `NAMESPACE/NAME` of a NetworkAttachmentDefinition, without NAMESPACE that of the virtual
 /// machine. There is at least one; a definition that is attached twice has two.
-pub fn networks(name: &str) -> Result<Vec<Network>, FactError> {
+pub fn networks(name: &str) -> Result<Vec<PodNetwork>, FactError> {
     imports::network_status(name, true)
 }
 
 /// The networks with this name that are there now.
-pub fn networks_if_set(name: &str) -> Result<Vec<Network>, FactError> {
+pub fn networks_if_set(name: &str) -> Result<Vec<PodNetwork>, FactError> {
     imports::network_status(name, false)
 }
 
 /// The pod's default network.
-pub fn default_network() -> Result<Network, FactError> {
+pub fn default_network() -> Result<PodNetwork, FactError> {
     there(imports::default_network(true)?, "default-network")
 }
 
@@ -81,7 +81,7 @@ fn there<T>(fact: Option<T>, name: &str) -> Result<T, FactError> {
 
 #[cfg(target_family = "wasm")]
 mod imports {
-    use super::{FactError, Network};
+    use super::{FactError, PodNetwork};
     use crate::bindings::virt_hook::hooks0_1_1::pod;
 
     pub(super) fn annotation(key: &str, wait: bool) -> Result<Option<String>, FactError> {
@@ -92,12 +92,12 @@ mod imports {
         pod::label(key, wait).map_err(error)
     }
 
-    pub(super) fn network_status(name: &str, wait: bool) -> Result<Vec<Network>, FactError> {
+    pub(super) fn network_status(name: &str, wait: bool) -> Result<Vec<PodNetwork>, FactError> {
         let networks = pod::network_status(name, wait).map_err(error)?;
         Ok(networks.into_iter().map(network).collect())
     }
 
-    pub(super) fn default_network(wait: bool) -> Result<Option<Network>, FactError> {
+    pub(super) fn default_network(wait: bool) -> Result<Option<PodNetwork>, FactError> {
         Ok(pod::default_network(wait).map_err(error)?.map(network))
     }
 
@@ -105,8 +105,8 @@ mod imports {
         pod::network_info(wait).map_err(error)
     }
 
-    fn network(network: pod::Network) -> Network {
-        Network {
+    fn network(network: pod::Network) -> PodNetwork {
+        PodNetwork {
             name: network.name,
             pod_interface: network.pod_interface,
             ips: network.ips,

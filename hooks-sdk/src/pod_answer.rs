@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A network of the pod: an entry of Multus' annotation `k8s.v1.cni.cncf.io/network-status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Network {
+pub struct PodNetwork {
     /// `NAMESPACE/NAME` of the NetworkAttachmentDefinition; a name of the cluster's for the default network.
     pub name: String,
     /// The name of the interface in the pod; may be empty.
@@ -44,7 +44,7 @@ impl fmt::Display for FactError {
 
 impl std::error::Error for FactError {}
 
-impl Network {
+impl PodNetwork {
     /// The addresses of its gateways.
     pub fn gateways(&self) -> Vec<String> {
         let entry = self.parsed();

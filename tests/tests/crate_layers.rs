@@ -253,6 +253,54 @@ fn unsafe_code_is_only_in_libvirt_and_the_artifact_load() {
     }
 }
 
+/// A caller cannot tell the cases of a `String` apart.
+#[test]
+fn public_functions_of_libraries_have_typed_errors() {
+    let mut found = Vec::new();
+    for (_, member) in members() {
+        let src = member.directory.join("src");
+        // The tests' crate has only test code.
+        if !src.join("lib.rs").is_file() || member.directory.ends_with("tests") {
+            continue;
+        }
+        for (file, source) in sources(&src) {
+            found.extend(untyped_errors(&source).map(|line| format!("{}: {line}", file.display())));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn untyped_errors_are_found() {
+    let source = "pub fn a(\n    text: &str,\n) -> Result<Vec<u8>, String> {\n}\npub fn b() -> Result<String, E> {\n}\n\
+        fn c() -> Result<u8, String> {\n}\ntype Err = String;\npub async fn d() -> Result<(), String>;\n";
+    let found: Vec<_> = untyped_errors(source).collect();
+    assert_eq!(found, ["a", "d", "type Err = String"]);
+}
+
+/// The names of public functions whose error is a `String`, and associated error types that are one.
+fn untyped_errors(source: &str) -> impl Iterator<Item = String> {
+    let mut starts: Vec<_> = ["pub fn ", "pub async fn ", "pub const fn "]
+        .iter()
+        .flat_map(|start| source.match_indices(start))
+        .collect();
+    starts.sort_unstable();
+    let functions = starts.into_iter().filter_map(|(at, start)| {
+        let rest = &source[at + start.len()..];
+        let signature = &rest[..rest.find(['{', ';']).unwrap_or(rest.len())];
+        let (_, result) = signature.rsplit_once("->")?;
+        let result: String = result.split_whitespace().collect();
+        let name = signature.split(['(', '<']).next()?;
+        (result.starts_with("Result<") && result.ends_with(",String>")).then(|| name.to_owned())
+    });
+    let types = ["type Err = String", "type Error = String"]
+        .into_iter()
+        .filter(|text| source.contains(&format!("{text};")))
+        .map(str::to_owned);
+    let all: Vec<_> = functions.chain(types).collect();
+    all.into_iter()
+}
+
 #[test]
 fn every_example_and_every_hook_for_tests_has_tests() {
     let mut checked = 0;

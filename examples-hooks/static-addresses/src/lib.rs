@@ -74,7 +74,7 @@ fn ethernets(network: &mut Yaml) -> Result<&'static str, CloudInitError> {
 }
 
 /// The members of an interface: its MAC address finds it in the guest, whatever its name is there.
-fn settings(entry: &pod::Network) -> Result<Vec<(&'static str, Value)>> {
+fn settings(entry: &pod::PodNetwork) -> Result<Vec<(&'static str, Value)>> {
     let addresses: Result<Vec<String>> = entry.ips.iter().map(|ip| with_prefix(ip)).collect();
     if entry.mac.is_empty() {
         return Err(failed(format!("{} has no MAC address", entry.name)));

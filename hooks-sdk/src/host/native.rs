@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Level;
-use crate::pod_answer::{FactError, Network};
+use crate::pod_answer::{FactError, PodNetwork};
 
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 const NETWORK_INFO: &str = "kubevirt.io/network-info";
@@ -83,7 +83,7 @@ pub(crate) fn label(key: &str, wait: bool) -> Result<Option<String>, FactError> 
     awaited(found, wait, &format!("labels/{key}"))
 }
 
-pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<Network>, FactError> {
+pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<PodNetwork>, FactError> {
     let name = match (name.contains('/'), invocation("namespace")) {
         (false, Some(namespace)) => format!("{namespace}/{name}"),
         _ => name.to_owned(),
@@ -95,7 +95,7 @@ pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<Network>, Fac
     Ok(found.unwrap_or_default())
 }
 
-pub(crate) fn default_network(wait: bool) -> Result<Option<Network>, FactError> {
+pub(crate) fn default_network(wait: bool) -> Result<Option<PodNetwork>, FactError> {
     let default = all_networks()?.into_iter().find(|one| one.is_default);
     awaited(default, wait, "default-network")
 }
@@ -113,7 +113,7 @@ fn awaited<T>(fact: Option<T>, wait: bool, name: &str) -> Result<Option<T>, Fact
     }
 }
 
-fn all_networks() -> Result<Vec<Network>, FactError> {
+fn all_networks() -> Result<Vec<PodNetwork>, FactError> {
     let text = HOST.with_borrow(|host| host.annotations.get(NETWORK_STATUS).cloned());
     let entries: Vec<Value> = serde_json::from_str(&text.unwrap_or_else(|| "[]".to_owned()))
         .map_err(|error| FactError::Unreadable(format!("{NETWORK_STATUS}: {error}")))?;
@@ -121,7 +121,7 @@ fn all_networks() -> Result<Vec<Network>, FactError> {
         let text = entry.get(member).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
     };
-    let network = |entry: Value| Network {
+    let network = |entry: Value| PodNetwork {
         name: text(&entry, "name"),
         pod_interface: text(&entry, "interface"),
         ips: entry

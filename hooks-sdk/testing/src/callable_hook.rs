@@ -7,7 +7,9 @@ use std::time::Duration;
 use domain_xml::{Change, Document, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
-use hook_host::{AttachedDevice, Description, Invocation, MigrationParameters, PodPattern};
+use hook_host::{
+    AttachedDevice, Description, DeviceError, Invocation, MigrationParameters, PodPattern,
+};
 
 use crate::call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 use crate::module_build::{Part, Target};
@@ -249,7 +251,8 @@ impl Hook {
         before: &MigrationParameters,
         texts: &[(String, String)],
     ) -> Result<MigrationParameters, Refusal> {
-        let after = before.with_texts(texts).map_err(Refusal::BadOutput)?;
+        let after = before.with_texts(texts);
+        let after = after.map_err(|error| Refusal::BadOutput(error.to_string()))?;
         let wishes = self.description().wishes.as_ref();
         let declared = wishes.map_or(&[][..], |wishes| &wishes.migration);
         let mut differences = before.differences(&after).into_iter();
@@ -290,9 +293,10 @@ impl Hook {
     }
 
     fn attached(&self, before: &str, xml: String) -> Result<EditedDevice, Refusal> {
-        let parse = |xml: &str| AttachedDevice::parse(xml).map_err(Refusal::BadOutput);
+        let bad_output = |error: DeviceError| Refusal::BadOutput(error.to_string());
+        let parse = |xml: &str| AttachedDevice::parse(xml).map_err(bad_output);
         let (before, after) = (parse(before)?, parse(&xml)?);
-        before.same_identity(&after).map_err(Refusal::BadOutput)?;
+        before.same_identity(&after).map_err(bad_output)?;
         let changes = self.within_wishes(before.as_domain(), after.as_domain())?;
         Ok(EditedDevice { xml, changes })
     }

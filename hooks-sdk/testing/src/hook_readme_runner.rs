@@ -291,7 +291,8 @@ impl Case {
     fn migrate(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {
         let refused = |message: String| (before.line, message);
         let defaults = MigrationParameters::default();
-        let parameters = defaults.with_texts(&texts(before)?).map_err(refused)?;
+        let parameters = defaults.with_texts(&texts(before)?);
+        let parameters = parameters.map_err(|error| refused(error.to_string()))?;
         let (after, _) = deployment
             .pre_migration_source(&self.vmi, parameters)
             .map_err(|error| refused(error.to_string()))?;

@@ -240,12 +240,10 @@ fn malformed_documents_are_refused() {
 
 #[test]
 fn limits_are_checked_before_the_tree_is_built() {
-    let limits = Limits {
-        bytes: 100,
-        depth: 3,
-        nodes: 5,
-        ..Limits::default()
-    };
+    let limits = Limits::default()
+        .with_bytes(100)
+        .with_depth(3)
+        .with_nodes(5);
     let kind = |xml: &str| {
         Document::parse_with(xml, &limits)
             .map(drop)
@@ -299,12 +297,7 @@ fn attributes_and_namespaces_are_limited() {
 #[test]
 fn deep_documents_do_not_exhaust_the_stack() {
     let deep = |levels: usize| "<a>".repeat(levels) + &"</a>".repeat(levels);
-    let boundless = Limits {
-        bytes: usize::MAX,
-        depth: usize::MAX,
-        nodes: usize::MAX,
-        elements: usize::MAX,
-    };
+    let boundless = Limits::unlimited().with_depth(usize::MAX);
     assert!(Document::parse_with(&deep(512), &boundless).is_ok());
     assert!(Document::parse_with(&deep(200_000), &boundless).is_err());
     let built = (0..200_000).fold(Element::new("a"), |inner, _| {

@@ -161,3 +161,13 @@ impl Default for HostFacts {
         }
     }
 }
+
+/// Go's name of an architecture, which Kubernetes uses, from Rust's, as a program's own constant has it.
+#[must_use]
+pub fn go_architecture(rust: &str) -> &str {
+    match rust {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -5,6 +5,7 @@ mod error;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use domain_xml::PathPattern;
@@ -176,15 +177,15 @@ fn strings(
     }
 }
 
-fn each<T>(
+fn each<T, E: fmt::Display>(
     member: &str,
     texts: Vec<String>,
-    read: fn(&str) -> Result<T, String>,
+    read: fn(&str) -> Result<T, E>,
 ) -> Result<Vec<T>, DescriptionError> {
     let read = |text: String| {
         read(&text).map_err(|reason| DescriptionError::Wish {
             member: format!("wishes.{member}"),
-            reason: shorten(&reason),
+            reason: shorten(&reason.to_string()),
         })
     };
     texts.into_iter().map(read).collect()

@@ -21,6 +21,10 @@ pub(crate) trait HookBody: Send + Sync {
     /// Whether a call is bounded by a deadline of its own kind, as KubeVirt's sidecars are, so that
     /// its duration does not count against the chain's deadline.
     fn has_own_deadline(&self) -> bool;
+
+    /// Whether it writes a domain anew, as KubeVirt's sidecars and plugins do, with differences that libvirt refuses
+    /// in a domain that arrives by a migration.
+    fn rewrites_document(&self) -> bool;
 }
 
 /// One call of a hook.

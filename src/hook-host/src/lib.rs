@@ -49,11 +49,13 @@ pub use hook_identity::HookIdentity;
 pub use hook_limits::Limits;
 pub use hook_run::{LogLevel, LogLine, Outcome, Run};
 pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
-pub use invoke::{AttachTime, AttachedDevice, Chain};
+pub use invoke::{AttachTime, AttachedDevice, Chain, DeviceError};
 pub use kubevirt_plugins::{Plugins, PluginsError};
 pub use metrics::HookMetrics;
-pub use migration_parameters::{MigrationParameter, MigrationParameters};
-pub use pod_facts::{FactError, FactRead, PodAccess, PodConfig, PodPattern, render_downward_api};
+pub use migration_parameters::{MigrationParameter, MigrationParameterError, MigrationParameters};
+pub use pod_facts::{
+    FactError, FactRead, PodAccess, PodConfig, PodPattern, PodPatternError, render_downward_api,
+};
 pub use policy::PolicySource;
 pub use printable::{is_printable, printable};
 pub use semver::Version;

@@ -63,6 +63,41 @@ impl Default for MigrationParameters {
     }
 }
 
+/// Why a parameter of a migration, or its value, is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrationParameterError {
+    /// No parameter has this name.
+    #[error(
+        "{0:?} is no parameter of a migration; there are {names}",
+        names = MigrationParameter::ALL.map(MigrationParameter::name).join(", ")
+    )]
+    Unknown(String),
+    /// The value is no number, or one that libvirt or QEMU does not take.
+    #[error("{parameter} is a number from {least} to {most}, not {text:?}")]
+    Number {
+        /// The parameter.
+        parameter: MigrationParameter,
+        /// The smallest number.
+        least: u64,
+        /// The largest number.
+        most: u64,
+        /// The value.
+        text: String,
+    },
+    /// The value is neither `true` nor `false`.
+    #[error("{parameter} is true or false, not {text:?}")]
+    Switch {
+        /// The parameter.
+        parameter: MigrationParameter,
+        /// The value.
+        text: String,
+    },
+    /// The parameter has two values.
+    #[error("{0} is there twice")]
+    Repeated(MigrationParameter),
+}
+
 impl MigrationParameter {
     /// All parameters.
     pub const ALL: [Self; 6] = [
@@ -100,12 +135,9 @@ impl MigrationParameter {
     }
 
     /// The parameter with this name. The error lists the names.
-    pub fn from_name(name: &str) -> Result<Self, String> {
+    pub fn from_name(name: &str) -> Result<Self, MigrationParameterError> {
         let found = Self::ALL.into_iter().find(|known| known.name() == name);
-        found.ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("{name:?} is no parameter of a migration; there are {names}")
-        })
+        found.ok_or_else(|| MigrationParameterError::Unknown(name.to_owned()))
     }
 }
 
@@ -130,7 +162,11 @@ impl MigrationParameters {
     }
 
     /// Sets a parameter from its text. The error names the parameter, the value and what is expected.
-    pub fn set(&mut self, parameter: MigrationParameter, text: &str) -> Result<(), String> {
+    pub fn set(
+        &mut self,
+        parameter: MigrationParameter,
+        text: &str,
+    ) -> Result<(), MigrationParameterError> {
         self.set_within(parameter, text, parameter.range())
     }
 
@@ -139,19 +175,24 @@ impl MigrationParameters {
         parameter: MigrationParameter,
         text: &str,
         range: RangeInclusive<u64>,
-    ) -> Result<(), String> {
+    ) -> Result<(), MigrationParameterError> {
         let number = || {
             let value = text.parse::<u64>().ok();
             let value = value.filter(|value| range.contains(value));
-            value.ok_or_else(|| {
-                let (least, most) = (range.start(), range.end());
-                format!("{parameter} is a number from {least} to {most}, not {text:?}")
+            value.ok_or_else(|| MigrationParameterError::Number {
+                parameter,
+                least: *range.start(),
+                most: *range.end(),
+                text: text.to_owned(),
             })
         };
         let switch = || match text {
             "true" => Ok(true),
             "false" => Ok(false),
-            _ => Err(format!("{parameter} is true or false, not {text:?}")),
+            _ => Err(MigrationParameterError::Switch {
+                parameter,
+                text: text.to_owned(),
+            }),
         };
         match parameter {
             MigrationParameter::Bandwidth => self.bandwidth = number()?,
@@ -172,7 +213,7 @@ impl MigrationParameters {
     }
 
     /// The parameters of a recorded call, which virt-handler may have sent with values that no hook may set.
-    pub(crate) fn recorded(texts: &[(String, String)]) -> Result<Self, String> {
+    pub(crate) fn recorded(texts: &[(String, String)]) -> Result<Self, MigrationParameterError> {
         let mut recorded = Self::default();
         for (name, value) in texts {
             let parameter = MigrationParameter::from_name(name)?;
@@ -182,13 +223,13 @@ impl MigrationParameters {
     }
 
     /// These parameters with a hook's values. The error says what is wrong with them.
-    pub fn with_texts(&self, texts: &[(String, String)]) -> Result<Self, String> {
+    pub fn with_texts(&self, texts: &[(String, String)]) -> Result<Self, MigrationParameterError> {
         let mut after = self.clone();
         let mut seen = Vec::new();
         for (name, value) in texts {
             let parameter = MigrationParameter::from_name(name)?;
             if seen.contains(&parameter) {
-                return Err(format!("{parameter} is there twice"));
+                return Err(MigrationParameterError::Repeated(parameter));
             }
             seen.push(parameter);
             // A value that stands already is kept, whatever its range.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use fixture::plugin_server::{Answer, PluginServer};
 use fixture::{HookDirs, XML, invocation};
 use hook_host::{
-    Chain, CollectConfig, FailurePolicy, HookError, Limits, Outcome, Plugins, PolicySource, Run,
-    collect,
+    Chain, CollectConfig, FailurePolicy, HookError, Invocation, Limits, Outcome, Plugins,
+    PolicySource, Reason, Run, collect,
 };
 use serde_json::{Value, json};
 
@@ -87,6 +87,39 @@ async fn a_module_beside_the_socket_runs_in_process() {
         ("plugin/odd[0]", &Outcome::Ok)
     );
     assert_eq!(run.changes[0].path, "/domain/title");
+}
+
+/// Unlike a plugin's socket, which needs the operator's opt-in.
+#[tokio::test]
+async fn a_module_of_a_plugin_edits_an_arriving_domain() {
+    let pod = Pod::new();
+    let arrival = Invocation {
+        reason: Reason::MigrationTarget,
+        ..invocation()
+    };
+    for policy in [None, Some("sidecarsOnArrival: [other]\n")] {
+        let chain = pod.chain(policy).await;
+        let plugins = pod.plugins(&json!({}));
+        let arrived = chain.on_incoming_domain(&arrival, "{}", XML.into(), &plugins);
+        let (xml, runs) = arrived.await.unwrap();
+        let names: Vec<_> = runs.iter().map(|run| run.hook.as_str()).collect();
+        assert_eq!(names, ["plugin/odd[0]"], "{policy:?}");
+        assert!(xml.contains("<title>odd</title>"), "{xml}");
+    }
+}
+
+#[tokio::test]
+async fn a_module_of_a_plugin_that_cannot_be_loaded_refuses_an_arriving_domain() {
+    let pod = Pod::new();
+    fs::write(pod.module(), "no WebAssembly").unwrap();
+    let (chain, plugins) = (pod.chain(None).await, pod.plugins(&json!({})));
+    let arrival = invocation();
+    let arrived = chain.on_incoming_domain(&arrival, "{}", XML.into(), &plugins);
+    let error = arrived.await.unwrap_err().to_string();
+    assert!(
+        error.contains("module odd/hook.wasm of the plugin"),
+        "{error}"
+    );
 }
 
 /// What is no WebAssembly at all gets the policy's refusal.

@@ -4,10 +4,12 @@
 mod fixture;
 
 use fixture::handwritten_guest::HandwrittenGuest;
-use hook_host::wasm::{Call, CallContext, LoadError, LoadOptions, Module};
+use hook_host::wasm::{Answer, Call, CallContext, LoadError, LoadOptions, Module};
 use hook_host::{HookPoint, collect};
 
 const EXTRA: &str = "interface extra { late: func() -> string; }";
+/// A version of the line 0.1 that is newer than the host's.
+const NEWER: &str = "0.1.2";
 const DOMAIN: &str = "<domain><name>vm</name></domain>";
 
 async fn load(module: &[u8]) -> Result<Module, LoadError> {
@@ -18,7 +20,7 @@ async fn refusal(module: &[u8]) -> String {
     load(module).await.err().unwrap().to_string()
 }
 
-/// A guest that exports an interface which 0.1.0 does not have.
+/// A guest that exports an interface which the host does not have.
 fn exporting() -> HandwrittenGuest {
     HandwrittenGuest {
         fields: r#"(func (export "virt-hook:hooks/extra@0.1.0#late") (result i32) (i32.const 16))"#,
@@ -42,13 +44,53 @@ async fn a_module_for_0_1_0_runs() {
 }
 
 #[tokio::test]
-async fn a_module_for_0_1_1_runs() {
-    runs(&HandwrittenGuest::default().module_for("0.1.1", "", "")).await;
+async fn a_module_for_the_hosts_own_version_runs() {
+    let own = hook_host::wasm::package_version().to_string();
+    runs(&HandwrittenGuest::default().module_for(&own, "", "")).await;
+}
+
+/// If this fails, the host has caught up: take the next version for [`NEWER`].
+#[test]
+fn newer_is_newer_than_the_host() {
+    let newer = semver::Version::parse(NEWER).unwrap();
+    let own = hook_host::wasm::package_version();
+    assert!(newer > own && newer.minor == own.minor, "{newer} {own}");
 }
 
 #[tokio::test]
-async fn an_interface_that_only_0_1_1_calls_does_no_harm() {
-    runs(&exporting().module_for("0.1.1", EXTRA, "export extra;")).await;
+async fn a_module_for_a_newer_0_1_than_the_hosts_runs() {
+    runs(&HandwrittenGuest::default().module_for(NEWER, "", "")).await;
+}
+
+#[tokio::test]
+async fn an_interface_that_only_a_newer_host_calls_does_no_harm() {
+    runs(&exporting().module_for(NEWER, EXTRA, "export extra;")).await;
+}
+
+/// As the bindings of a newer SDK export it.
+#[tokio::test]
+async fn a_hook_point_of_a_newer_0_1_is_called() {
+    const ATTACH: &str = "interface attach-device { use types.{error};
+        on-attach-device: func(vmi: string, device-xml: string) -> result<string, error>; }";
+    let guest = HandwrittenGuest {
+        fields: r#"(func (export "virt-hook:hooks/attach-device@0.1.0#on-attach-device")
+                (param i32 i32 i32 i32) (result i32)
+                (i32.store8 (i32.const 48) (i32.const 0))
+                (i32.store (i32.const 52) (local.get 2))
+                (i32.store (i32.const 56) (local.get 3))
+                (i32.const 48))"#,
+        description: r#"{"name": "by-hand", "hookPoints": [{"name": "OnAttachDevice"}]}"#,
+        ..HandwrittenGuest::default()
+    };
+    let module = guest.module_for(NEWER, ATTACH, "export attach-device;");
+    let module = load(&module).await.unwrap();
+    let device_xml = "<disk type='file' device='disk'><target dev='sda'/></disk>";
+    let call = Call::OnAttachDevice {
+        vmi: "{}",
+        device_xml,
+    };
+    let report = module.call(&CallContext::default(), &call).await;
+    assert_eq!(report.result.unwrap(), Answer::DeviceXml(device_xml.into()));
 }
 
 #[tokio::test]
@@ -79,9 +121,9 @@ async fn a_module_that_needs_a_missing_interface_is_refused_by_its_name() {
         imports: r#"(import "virt-hook:hooks/extra@0.1.0" "late" (func $late (param i32)))"#,
         ..HandwrittenGuest::default()
     };
-    let error = refusal(&asking.module_for("0.1.1", EXTRA, "import extra;")).await;
+    let error = refusal(&asking.module_for(NEWER, EXTRA, "import extra;")).await;
     assert!(
-        error.contains("it needs the interface virt-hook:hooks/extra@0.1.1")
+        error.contains("it needs the interface virt-hook:hooks/extra@0.1.2")
             && error.contains("this host of virt-hook:hooks@0.1.1"),
         "{error}"
     );

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{Digest, ImageError, sha256};
+use crate::{Digest, ImageError, InvalidDigest, sha256};
 
 /// The largest manifest, configuration or index that is read.
 pub(crate) const MAX_JSON: u64 = 4 << 20;
@@ -18,9 +18,10 @@ fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
 
 /// A digest that a layout's JSON names.
 fn parse_digest(layout: &Path, digest: &str) -> Result<Digest, ImageError> {
-    digest.parse().map_err(|reason| ImageError::BaseImage {
+    let parsed: Result<_, InvalidDigest> = digest.parse();
+    parsed.map_err(|error| ImageError::BaseImage {
         path: layout.to_owned(),
-        reason,
+        reason: error.to_string(),
     })
 }
 

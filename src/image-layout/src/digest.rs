@@ -14,6 +14,11 @@ const PREFIX: &str = "sha256:";
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
 
+/// A text that is no [`Digest`]; its start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no sha256 digest")]
+pub struct InvalidDigest(String);
+
 impl Digest {
     /// With the prefix.
     #[must_use]
@@ -41,25 +46,22 @@ impl From<Output<Sha256>> for Digest {
 }
 
 impl FromStr for Digest {
-    type Err = String;
+    type Err = InvalidDigest;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidDigest> {
         let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let hex = text.strip_prefix(PREFIX);
         match hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(lower)) {
             true => Ok(Self(text.to_owned())),
-            false => {
-                let start: String = text.chars().take(100).collect();
-                Err(format!("{start:?} is no sha256 digest"))
-            }
+            false => Err(InvalidDigest(text.chars().take(100).collect())),
         }
     }
 }
 
 impl TryFrom<String> for Digest {
-    type Error = String;
+    type Error = InvalidDigest;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, InvalidDigest> {
         text.parse()
     }
 }
@@ -96,7 +98,7 @@ mod tests {
             format!("sha256:../{}", &hex[3..]),
             String::new(),
         ] {
-            let error = text.parse::<Digest>().unwrap_err();
+            let error = text.parse::<Digest>().unwrap_err().to_string();
             assert!(error.ends_with("is no sha256 digest"), "{error}");
         }
     }

@@ -23,7 +23,7 @@ mod reproducible_layer;
 mod symbol_versions;
 mod wasm_artifact;
 
-pub use digest::{Digest, sha256};
+pub use digest::{Digest, InvalidDigest, sha256};
 pub use error::ImageError;
 pub use file_capabilities::{Capabilities, NET_BIND_SERVICE};
 pub use image::Image;

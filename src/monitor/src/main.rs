@@ -27,6 +27,12 @@ use flags::Flags;
 use launcher_process::Launcher;
 use signal_wait::{Signals, Wake};
 
+/// The version, which `make dist` completes with the commit: `0.1.0 (0123456789ab)`.
+const VERSION: &str = match option_env!("BUILD_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 fn main() -> ExitCode {
     // First of all: a signal without a handler does not reach PID 1.
     let signals = match Signals::register() {
@@ -36,6 +42,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // All flags are virt-launcher's, `--version` too, so the monitor's own version is in its log.
+    json_log_lines::info(&format!("virt-launcher-monitor {VERSION}"));
     let flags = Flags::parse(env::args_os().skip(1));
     let code = run(&flags, &signals);
     if code == launcher_process::DIRECTORIES_IN_USE {

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
+use serde_json::Value;
 
 /// A directory with the monitor and, beside it, a virt-launcher that runs `script`.
 struct Pod {
@@ -238,6 +239,20 @@ fn orphans_are_reaped_while_virt_launcher_runs() {
 fn killed_launcher_gives_128_plus_the_signal() {
     let pod = Pod::new("kill -KILL $$");
     assert_eq!(pod.run(&[]).status.code(), Some(137));
+}
+
+/// `--version` is virt-launcher's, so the monitor's own version is in its log.
+#[test]
+fn the_first_log_line_has_the_monitors_version() {
+    let pod = Pod::new("echo $* > arguments");
+    let errors = String::from_utf8(pod.run(&["--version"]).stderr).unwrap();
+    let first: Value = serde_json::from_str(errors.lines().next().unwrap()).unwrap();
+    let expected = format!("virt-launcher-monitor {}", env!("CARGO_PKG_VERSION"));
+    assert!(
+        first["msg"].as_str().unwrap().starts_with(&expected),
+        "{first}"
+    );
+    assert!(pod.read("arguments").contains("--version"));
 }
 
 #[test]

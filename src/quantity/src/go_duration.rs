@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DurationError {
     /// The text is empty or only a sign.
     #[error("an empty duration; write for example 30s or 3m0s")]

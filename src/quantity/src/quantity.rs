@@ -31,6 +31,7 @@ const MAX_LENGTH: usize = 64;
 
 /// Why a text is not a quantity.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QuantityError {
     /// Not a number with a known suffix.
     #[error("{0:?} is not a quantity such as 128Mi, 4G, 1500m or 1e9")]

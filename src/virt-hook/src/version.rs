@@ -16,8 +16,8 @@ pub(crate) struct VersionReport {
     version: &'static str,
     /// None unless `make dist` built it.
     commit: Option<&'static str>,
-    /// The WIT package that modules are built for.
-    wit: &'static str,
+    /// The newest WIT package that this program runs.
+    wit: String,
     wasmtime: &'static str,
 }
 
@@ -45,12 +45,10 @@ fn split(version: &str) -> (&str, Option<&str>) {
     (parts.map_or(version, |(version, _)| version), commit)
 }
 
-/// The package's name and version, from its own text.
-fn wit() -> &'static str {
-    let lines = hook_wrap::WIT.lines();
-    let package = lines.filter_map(|line| line.strip_prefix("package "));
-    let mut names = package.map(|name| name.trim_end_matches(';'));
-    names.next().unwrap_or_default()
+/// The package's name and the newest version of it that the host implements.
+fn wit() -> String {
+    let version = hook_host::wasm::package_version();
+    format!("virt-hook:hooks@{version}")
 }
 
 #[cfg(test)]
@@ -61,6 +59,6 @@ mod tests {
     fn the_commit_is_a_member_of_its_own() {
         assert_eq!(split("0.1.0 (0123abc)"), ("0.1.0", Some("0123abc")));
         assert_eq!(split("0.1.0"), ("0.1.0", None));
-        assert_eq!(wit(), "virt-hook:hooks@0.1.0");
+        assert_eq!(wit(), "virt-hook:hooks@0.1.1");
     }
 }

@@ -26,6 +26,7 @@ mod command_output;
 mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
+mod module_paths;
 mod page_blocks;
 mod page_consistency;
 mod page_links;
@@ -33,6 +34,7 @@ mod sample_record;
 mod sdk_signatures;
 mod shell_commands;
 mod threat_model_tests;
+mod workflow_targets;
 mod yaml_blocks;
 
 use page_blocks::{page, pages};

@@ -80,17 +80,7 @@ pub fn apply(changes: &[Change], document: &Document) -> Result<Document, ApplyE
         Some(change) => result.root = fragment(change, None)?,
         None => edit(&mut result.root, &tree, None)?,
     }
-    Document::parse_with(&result.render(), &unlimited()).map_err(ApplyError::Unreadable)
-}
-
-/// No limits, for text that was accepted before.
-fn unlimited() -> Limits {
-    Limits {
-        bytes: usize::MAX,
-        depth: MAX_DEPTH,
-        nodes: usize::MAX,
-        elements: usize::MAX,
-    }
+    Document::parse_with(&result.render(), &Limits::unlimited()).map_err(ApplyError::Unreadable)
 }
 
 /// Recursion is bounded: no collected edit lies deeper than [`MAX_DEPTH`].
@@ -230,7 +220,7 @@ fn uses(element: &Element, prefix: &str) -> bool {
 /// The inserted element, with the namespace declarations that it needs.
 fn fragment(change: &Change, scope: Option<&Rc<Scope>>) -> Result<Element, ApplyError> {
     let text = change.after.as_deref().unwrap_or_default();
-    let read = Document::parse_with(text, &unlimited());
+    let read = Document::parse_with(text, &Limits::unlimited());
     let mut element = read
         .map_err(|error| ApplyError::Fragment {
             path: change.path.clone(),

@@ -3,7 +3,7 @@
 //! Each file below has one function that adds its part to the domain. A new device is a file and a line in
 //! `STEPS`.
 
-mod arch;
+pub(crate) mod arch;
 mod compute;
 mod conversion_inputs;
 mod conversion_purpose;

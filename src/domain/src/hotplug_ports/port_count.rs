@@ -3,6 +3,7 @@
 use domain_xml::{Document, Element};
 use kubevirt_api::vmi::Vmi;
 
+use crate::convert::arch;
 use crate::hotplug_ports::error::HotplugPortsError;
 
 const SLOT_COUNT: &str = "kubevirt.io/pci-interface-slot-count";
@@ -27,7 +28,9 @@ pub struct HotplugPorts {
 
 impl HotplugPorts {
     pub(crate) fn of(vmi: &Vmi, domain: &Document) -> Result<Self, HotplugPortsError> {
-        if !has_pcie(domain) {
+        let machine = domain.value("os/type/@machine").ok().flatten();
+        // Plain PCI has no root ports.
+        if !arch::has_pcie(machine.as_deref()) {
             return Ok(Self {
                 placeholders: 0,
                 spare_ports: 0,
@@ -44,12 +47,6 @@ impl HotplugPorts {
             spare_ports,
         })
     }
-}
-
-/// Whether the machine has PCI Express; plain PCI has no root ports.
-fn has_pcie(domain: &Document) -> bool {
-    let machine = domain.value("os/type/@machine").ok().flatten();
-    machine.is_none_or(|machine| machine.contains("q35") || machine.starts_with("virt"))
 }
 
 /// Placeholders for the interfaces that can be hotplugged. A VM that was created with another number keeps it.

@@ -20,16 +20,37 @@ pub struct AttachedDevice {
     domain: Domain,
 }
 
+/// Why a text is not a device, or not the same device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// It is no XML, or beyond a limit.
+    #[error("{0}")]
+    Xml(String),
+    /// It is another element.
+    #[error("the root element is <{0}>, none of <disk>, <interface>, <hostdev>")]
+    Kind(String),
+    /// A part that makes it this device has changed.
+    #[error(
+        "/domain/devices/{path} was {before} and is {after}; which device it is is not a hook's to change"
+    )]
+    Identity {
+        /// The part, below `/domain/devices`.
+        path: String,
+        /// What was there.
+        before: String,
+        /// What is there.
+        after: String,
+    },
+}
+
 impl AttachedDevice {
     /// Parses the XML of one device: a disk, an interface or a host device. The error says what is wrong with it.
-    pub fn parse(xml: &str) -> Result<Self, String> {
-        let document = Domain::document(xml)?;
+    pub fn parse(xml: &str) -> Result<Self, DeviceError> {
+        let document = Domain::document(xml).map_err(DeviceError::Xml)?;
         let root = document.root();
         if !KINDS.contains(&root.name()) {
-            return Err(format!(
-                "the root element is <{}>, none of <disk>, <interface>, <hostdev>",
-                root.name()
-            ));
+            return Err(DeviceError::Kind(root.name().to_owned()));
         }
         let devices = Element::new("devices").with_child(root.clone());
         let domain = Element::new("domain").with_child(devices);
@@ -45,7 +66,7 @@ impl AttachedDevice {
     }
 
     /// Checks that this is the same device. The error names the path, and what was and is there.
-    pub fn same_identity(&self, after: &Self) -> Result<(), String> {
+    pub fn same_identity(&self, after: &Self) -> Result<(), DeviceError> {
         self.same_identity_within(after, &Budget::unlimited())
     }
 
@@ -60,9 +81,9 @@ impl AttachedDevice {
         if xml.trim().is_empty() {
             return Err(Rejection::Invalid("an empty device XML".to_owned()));
         }
-        let after = Self::parse(xml).map_err(Rejection::Invalid)?;
-        self.same_identity_within(&after, budget)
-            .map_err(Rejection::Invalid)?;
+        let invalid = |error: DeviceError| Rejection::Invalid(error.to_string());
+        let after = Self::parse(xml).map_err(invalid)?;
+        self.same_identity_within(&after, budget).map_err(invalid)?;
         let grant = grant.for_attached_device();
         let changes = self.domain.verify_parsed(&after.domain, &grant, budget)?;
         Ok((after, changes))
@@ -74,15 +95,17 @@ impl AttachedDevice {
         devices.children().next()
     }
 
-    fn same_identity_within(&self, after: &Self, budget: &Budget<'_>) -> Result<(), String> {
+    fn same_identity_within(&self, after: &Self, budget: &Budget<'_>) -> Result<(), DeviceError> {
         let (Some(before), Some(after)) = (self.element(), after.element()) else {
-            return Err("there is no device".to_owned());
+            return Err(DeviceError::Xml("there is no device".to_owned()));
         };
         let kind = before.name();
         let refused = |path: &str, before: &str, after: &str| {
-            Err(format!(
-                "/domain/devices/{path} was {before} and is {after}; which device it is is not a hook's to change"
-            ))
+            Err(DeviceError::Identity {
+                path: path.to_owned(),
+                before: before.to_owned(),
+                after: after.to_owned(),
+            })
         };
         if kind != after.name() {
             return refused(kind, &format!("<{kind}>"), &format!("<{}>", after.name()));

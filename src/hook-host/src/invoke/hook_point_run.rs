@@ -128,13 +128,15 @@ pub(crate) async fn rerun(
         }
         HookPoint::PreMigrationSource => {
             let texts = input.parameters.as_deref().unwrap_or_default();
-            let parameters = MigrationParameters::recorded(texts)?;
+            let parameters =
+                MigrationParameters::recorded(texts).map_err(|error| error.to_string())?;
             once.call_body(hook, Input::Migration(&parameters), None)
                 .await
         }
         HookPoint::OnAttachDevice => {
             let xml = input.device_xml.as_deref().ok_or("it has no device XML")?;
-            let device = Arc::new(AttachedDevice::parse(xml)?);
+            let device = AttachedDevice::parse(xml).map_err(|error| error.to_string())?;
+            let device = Arc::new(device);
             let input = Input::Device {
                 device: &device,
                 xml,
@@ -492,7 +494,7 @@ impl<'a> HookPointRun<'a> {
         texts: &[(String, String)],
     ) -> CallResult {
         let after = before.with_texts(texts);
-        let after = after.map_err(|message| self.bad_output(hook, message))?;
+        let after = after.map_err(|error| self.bad_output(hook, error.to_string()))?;
         let granted = &hook.settings.migration;
         let differences = before.differences(&after);
         let refused = differences

@@ -25,7 +25,7 @@ use domain_xml::{Budget, Document};
 use futures_util::future::join_all;
 
 use crate::cloud_init::CloudInit;
-use crate::hook::{Hook, HookInfo, HookKind};
+use crate::hook::{Hook, HookInfo};
 use crate::kubevirt_plugins::{LoadModule, PlanContext, PlanEntry};
 use crate::pod_facts::PodFacts;
 use crate::policy::OperatorPolicy;
@@ -34,7 +34,7 @@ use crate::{
     CloudInitDocuments, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
     Plugins, Provenance, Run,
 };
-pub use attached_device_limits::AttachedDevice;
+pub use attached_device_limits::{AttachedDevice, DeviceError};
 use hook_order::{Rank, natural};
 pub(crate) use hook_point_run::rerun;
 use hook_point_run::{HookPointRun, Input, Output};
@@ -232,7 +232,7 @@ impl Chain {
             .map(|runs| (xml, runs))
     }
 
-    /// Passes a domain that arrives by a migration through the modules. Sidecars and plugins write a domain anew, with
+    /// Passes a domain that arrives by a migration through the modules, those of plugins included. Sidecars and the sockets of plugins write a domain anew, with
     /// differences that libvirt refuses, and are called only if the operator's policy names them. A change that libvirt
     /// would refuse is the hook's failure.
     pub async fn on_incoming_domain(
@@ -242,20 +242,17 @@ impl Chain {
         mut xml: String,
         plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
-        let mut planned = self.plan(vmi, plugins).await;
-        planned.retain(|hook| self.runs_on_arrival(hook));
+        let planned = self.plan(vmi, plugins).await;
         let mut hooks = self.subscribed(HookPoint::OnDefineDomain);
-        hooks.retain(|hook| {
-            matches!(hook.info.kind, HookKind::Wasm { .. }) || self.runs_on_arrival(hook)
-        });
         hooks.extend(&planned);
+        hooks.retain(|hook| !hook.body.rewrites_document() || self.is_opted_in_on_arrival(hook));
         self.pass_domain(invocation, vmi, &hooks, true, &mut xml)
             .await
             .map(|runs| (xml, runs))
     }
 
     /// Whether the operator's policy opts a sidecar or plugin in.
-    fn runs_on_arrival(&self, hook: &Hook) -> bool {
+    fn is_opted_in_on_arrival(&self, hook: &Hook) -> bool {
         let operator = self.config.operator.as_ref();
         operator
             .is_some_and(|operator| operator.runs_on_arrival([&hook.info.hook, &hook.info.name]))

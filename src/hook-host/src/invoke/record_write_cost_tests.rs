@@ -24,6 +24,10 @@ impl HookBody for IdleHook {
     fn has_own_deadline(&self) -> bool {
         false
     }
+
+    fn rewrites_document(&self) -> bool {
+        false
+    }
 }
 
 fn idle() -> Hook {

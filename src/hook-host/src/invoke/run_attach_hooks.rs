@@ -89,7 +89,7 @@ impl Chain {
             move |_| AttachedDevice::parse(&text),
         );
         let parsed = parsing.await.map_err(|unfinished| unfinished.to_string());
-        let device = parsed.and_then(|parsed| parsed);
+        let device = parsed.and_then(|parsed| parsed.map_err(|error| error.to_string()));
         let mut device = Arc::new(device.map_err(|error| bad_input(first, point, error))?);
         let mut run = self.begin(point, invocation, vmi);
         (run.deadline, run.spent) = (time.limit, time.limit - time.left());

@@ -53,10 +53,7 @@ impl Domain {
 
     /// Parses XML within the limits of a domain.
     pub(super) fn document(xml: &str) -> Result<Document, String> {
-        let limits = Limits {
-            elements: MAX_ELEMENTS,
-            ..Limits::default()
-        };
+        let limits = Limits::default().with_elements(MAX_ELEMENTS);
         let document = Document::parse_with(xml, &limits);
         document.map_err(|error| format!("malformed XML: {error}"))
     }

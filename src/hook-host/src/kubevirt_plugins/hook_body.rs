@@ -17,6 +17,10 @@ impl HookBody for PluginSidecar {
     fn has_own_deadline(&self) -> bool {
         true
     }
+
+    fn rewrites_document(&self) -> bool {
+        true
+    }
 }
 
 impl PluginSidecar {
@@ -40,15 +44,23 @@ impl PluginSidecar {
 }
 
 /// A plugin hook that cannot be called; its error counts as a failed call.
-pub(super) struct UnusableHook(pub(super) HookError);
+pub(super) struct UnusableHook {
+    pub(super) error: HookError,
+    /// As of the body that it stands for.
+    pub(super) rewrites_document: bool,
+}
 
 impl HookBody for UnusableHook {
     fn call_hook<'a>(&'a self, _: HookCall<'a>) -> BoxFuture<'a, HookReport> {
-        let error = BodyError::Unusable(Box::new(self.0.clone()));
+        let error = BodyError::Unusable(Box::new(self.error.clone()));
         Box::pin(ready(HookReport::remote(Err(error))))
     }
 
     fn has_own_deadline(&self) -> bool {
         false
+    }
+
+    fn rewrites_document(&self) -> bool {
+        self.rewrites_document
     }
 }

@@ -113,4 +113,8 @@ impl HookBody for PluginModule {
     fn has_own_deadline(&self) -> bool {
         false
     }
+
+    fn rewrites_document(&self) -> bool {
+        self.module.rewrites_document()
+    }
 }

@@ -130,7 +130,7 @@ impl PluginHook {
         loaded_by: Instant,
     ) -> Hook {
         let Candidate { settings, callee } = candidate;
-        let error = match callee {
+        let (error, rewrites_document) = match callee {
             Ok(Callee::Sidecar(sidecar)) => {
                 return Hook {
                     info: self.info(Some(&sidecar)),
@@ -144,18 +144,22 @@ impl PluginHook {
                 let late = || "the time for loading all modules of plugins is over".to_owned();
                 match loaded.unwrap_or_else(|_| Err(late())) {
                     Ok(hook) => return hook,
-                    Err(reason) => self.unusable(format!(
-                        "module {}/{} of the plugin: {reason}",
-                        file.plugin, file.file
-                    )),
+                    Err(reason) => {
+                        let (plugin, file) = (&file.plugin, &file.file);
+                        let reason = format!("module {plugin}/{file} of the plugin: {reason}");
+                        (self.unusable(reason), false)
+                    }
                 }
             }
-            Err(error) => error,
+            Err(error) => (error, true),
         };
         Hook {
             info: self.info(None),
             settings,
-            body: Box::new(UnusableHook(error)),
+            body: Box::new(UnusableHook {
+                error,
+                rewrites_document,
+            }),
         }
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-fn with(texts: &[(&str, &str)]) -> Result<MigrationParameters, String> {
+fn with(texts: &[(&str, &str)]) -> Result<MigrationParameters, MigrationParameterError> {
     let texts = texts
         .iter()
         .map(|(name, value)| (name.to_string(), value.to_string()));
@@ -60,7 +60,7 @@ fn values_out_of_range_and_unknown_names_are_refused() {
             "bandwidth is there twice",
         ),
     ] {
-        let error = with(texts).unwrap_err();
+        let error = with(texts).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 }

@@ -28,6 +28,20 @@ pub(crate) enum PodFact {
 #[serde(transparent)]
 pub struct PodPattern(String);
 
+/// Why a text is no [`PodPattern`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PodPatternError {
+    /// It is longer than any name; the length in bytes.
+    #[error("a pattern of {0} bytes, more than {MAX_BYTES}")]
+    TooLong(usize),
+    /// No fact has such a name.
+    #[error(
+        "{0:?} is no fact about a pod; there are {KINDS}, and * stands for any characters of KEY or NAME"
+    )]
+    Unknown(String),
+}
+
 impl PodFact {
     /// The fact, if its name is one that patterns can name. The error says what is wrong.
     pub(crate) fn checked(self) -> Result<Self, String> {
@@ -72,12 +86,9 @@ impl fmt::Display for PodFact {
 
 impl PodPattern {
     /// Parses a pattern. The error says what a pattern is.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, PodPatternError> {
         if text.len() > MAX_BYTES {
-            let length = text.len();
-            return Err(format!(
-                "a pattern of {length} bytes, more than {MAX_BYTES}"
-            ));
+            return Err(PodPatternError::TooLong(text.len()));
         }
         let lists = ["annotations/", "labels/", "network-status/"];
         let mut rests = lists.iter().filter_map(|list| text.strip_prefix(list));
@@ -86,9 +97,7 @@ impl PodPattern {
         if is_known && text.chars().all(is_printable) {
             return Ok(Self(text.to_owned()));
         }
-        Err(format!(
-            "{text:?} is no fact about a pod; there are {KINDS}, and * stands for any characters of KEY or NAME"
-        ))
+        Err(PodPatternError::Unknown(text.to_owned()))
     }
 
     /// The pattern.
@@ -174,7 +183,7 @@ mod tests {
             "env/X",
             "labels/a\nb",
         ] {
-            let error = PodPattern::parse(wrong).unwrap_err();
+            let error = PodPattern::parse(wrong).unwrap_err().to_string();
             assert!(error.contains("annotations/KEY"), "{error}");
         }
         assert!(PodPattern::parse(&format!("labels/{}", "a".repeat(600))).is_err());

@@ -23,7 +23,7 @@ pub(crate) use downward_api_files::PodFiles;
 pub use downward_api_format::render as render_downward_api;
 pub(crate) use fact_grant::{PodGrant, PodLayer};
 pub(crate) use fact_name::PodFact;
-pub use fact_name::PodPattern;
+pub use fact_name::{PodPattern, PodPatternError};
 pub(crate) use network_status::Network;
 pub(crate) use pod_fact_reader::{CallClock, PodFactReader, PodFacts};
 pub use pod_fact_reader::{FactError, FactRead, PodAccess};

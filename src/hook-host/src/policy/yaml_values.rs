@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain_xml::PathPattern;
+use quantity::{Quantity, go_duration};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_saphyr::Spanned;
@@ -31,11 +32,11 @@ impl<T> Located<T> {
     }
 }
 
-/// `250ms`, `2s`.
+/// A Go duration: `250ms`, `1.5s`, `1m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DurationValue(pub(crate) Duration);
 
-/// `65536`, `64Ki`, `64Mi`.
+/// A Kubernetes quantity of bytes: `65536`, `64Mi`, `128M`, `0.5Gi`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SizeValue(pub(crate) usize);
 
@@ -64,32 +65,15 @@ pub(crate) struct SignerKey(pub(crate) PublicKey);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Directory(pub(crate) PathBuf);
 
+/// The longest time and the largest size are those that their types hold; ceilings are checked where a value is used.
 fn time(text: &str) -> Option<DurationValue> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    match unit {
-        "ms" => Some(DurationValue(Duration::from_millis(number))),
-        "s" => Some(DurationValue(Duration::from_secs(number))),
-        _ => None,
-    }
+    go_duration::parse(text).ok().map(DurationValue)
 }
 
+/// A part of a byte counts as a byte, as in Kubernetes.
 fn bytes(text: &str) -> Option<SizeValue> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "" => 1,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        _ => return None,
-    };
-    number
-        .parse::<usize>()
-        .ok()?
-        .checked_mul(factor)
-        .map(SizeValue)
+    let bytes = Quantity::parse(text).ok()?.bytes().ok()?;
+    usize::try_from(bytes).ok().map(SizeValue)
 }
 
 fn sha256(text: &str) -> Option<Sha256> {
@@ -126,10 +110,10 @@ macro_rules! from_text {
 }
 
 from_text!(DurationValue, |text| time(text).ok_or_else(|| format!(
-    "{text:?} is no duration such as 250ms or 2s"
+    "{text:?} is no duration such as 250ms, 1.5s or 1m"
 )));
 from_text!(SizeValue, |text| bytes(text).ok_or_else(|| format!(
-    "{text:?} is no size such as 65536, 64Ki or 64Mi"
+    "{text:?} is no size such as 65536, 64Mi or 128M"
 )));
 from_text!(Sha256, |text| sha256(text).ok_or_else(|| format!(
     "{text:?} is no sha256: 64 hexadecimal digits"
@@ -145,7 +129,8 @@ from_text!(Dangerous, |text| if text.starts_with('/') {
 from_text!(SignerKey, |text| PublicKey::from_pem(text)
     .map(SignerKey)
     .map_err(|error| error.to_string()));
-from_text!(PodPattern, PodPattern::parse);
+from_text!(PodPattern, |text| PodPattern::parse(text)
+    .map_err(|error| error.to_string()));
 from_text!(Directory, |text| absolute_directory(text).map(Directory));
 
 #[cfg(test)]
@@ -153,22 +138,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_known_units_are_accepted() {
-        assert_eq!(
-            time("250ms"),
-            Some(DurationValue(Duration::from_millis(250)))
-        );
-        assert_eq!(time("2s"), Some(DurationValue(Duration::from_secs(2))));
-        for wrong in ["2", "s", "2 s", "2m", "-1s", "99999999999999999999s"] {
+    fn durations_are_gos_and_sizes_are_kubernetes() {
+        for (text, milliseconds) in [("250ms", 250), ("2s", 2000), ("1.5s", 1500), ("1m", 60_000)] {
+            let expected = Some(DurationValue(Duration::from_millis(milliseconds)));
+            assert_eq!(time(text), expected, "{text}");
+        }
+        for wrong in ["2", "s", "2 s", "2d", "-1s", "99999999999999999999s"] {
             assert_eq!(time(wrong), None, "{wrong}");
         }
-        assert_eq!(bytes("64Mi"), Some(SizeValue(64 << 20)));
-        assert_eq!(bytes("7"), Some(SizeValue(7)));
+        for (text, expected) in [
+            ("64Mi", 64 << 20),
+            ("7", 7),
+            ("128M", 128_000_000),
+            ("0.5Gi", 512 << 20),
+        ] {
+            assert_eq!(bytes(text), Some(SizeValue(expected)), "{text}");
+        }
         for wrong in [
             "",
             "Mi",
-            "1M",
-            "1.5Mi",
+            "1X",
+            "-1",
             "99999999999Gi",
             "18446744073709551615Ki",
         ] {

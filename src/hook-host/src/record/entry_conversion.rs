@@ -120,7 +120,7 @@ impl Record {
                 .iter()
                 .map(|name| MigrationParameter::from_name(name))
                 .collect::<Result<_, _>>()
-                .map_err(ReadError::NoRecord)?,
+                .map_err(|error| ReadError::NoRecord(error.to_string()))?,
             // The answers of the record are those of its grant.
             pod: Arc::new(PodGrant::default()),
             grant,

@@ -27,4 +27,8 @@ impl HookBody for ReplayedModule {
     fn has_own_deadline(&self) -> bool {
         self.module.has_own_deadline()
     }
+
+    fn rewrites_document(&self) -> bool {
+        self.module.rewrites_document()
+    }
 }

@@ -13,6 +13,10 @@ impl HookBody for Sidecar {
     fn has_own_deadline(&self) -> bool {
         true
     }
+
+    fn rewrites_document(&self) -> bool {
+        true
+    }
 }
 
 impl Sidecar {

@@ -74,6 +74,10 @@ impl HookBody for Module {
     fn has_own_deadline(&self) -> bool {
         false
     }
+
+    fn rewrites_document(&self) -> bool {
+        false
+    }
 }
 
 impl From<Answer> for HookOutput {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use domain::driver_modes::{DirectIoProbe, ProbeError};
-use domain::host_facts::HostFacts;
+use domain::host_facts::{HostFacts, go_architecture};
 use serde_json::{Map, Value};
 
 use super::input_file;
@@ -27,7 +27,7 @@ pub(super) fn probe() -> HostFacts {
     let defaults = HostFacts::default();
     let firmware = FIRMWARE.into_iter().find(|path| Path::new(path).is_dir());
     HostFacts {
-        architecture: architecture(std::env::consts::ARCH).to_owned(),
+        architecture: go_architecture(std::env::consts::ARCH).to_owned(),
         allow_emulation: true,
         kvm_available: OpenOptions::new()
             .read(true)
@@ -61,15 +61,6 @@ pub(super) fn on_any_node() -> HostFacts {
         kvm_available: false,
         cpuset: vec![0, 1],
         ..HostFacts::default()
-    }
-}
-
-/// Go's name of the architecture, which Kubernetes uses.
-fn architecture(rust: &str) -> &str {
-    match rust {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }
 
@@ -109,6 +100,6 @@ mod tests {
     fn this_machine_has_an_architecture_and_processors() {
         let facts = probe();
         assert!(!facts.architecture.is_empty() && !facts.cpuset.is_empty());
-        assert_eq!(architecture("x86_64"), "amd64");
+        assert_eq!(go_architecture("x86_64"), "amd64");
     }
 }

@@ -1,7 +1,7 @@
 //! What the hooks of an image are read from: its manifest and blobs.
 
 use anyhow::anyhow;
-use image_layout::Digest;
+use image_layout::{Digest, InvalidDigest};
 use oci_registry::{Client, Manifest};
 use serde_json::Value as Json;
 
@@ -40,5 +40,7 @@ pub(super) fn blob(client: &mut Client, descriptor: &Json, limit: u64) -> Result
 
 pub(super) fn digest_of(value: &Json) -> Result<Digest, Failure> {
     let digest = value.as_str().unwrap_or_default().parse();
-    digest.map_err(|reason: String| Failure::refused(anyhow!("the manifest is wrong: {reason}")))
+    digest.map_err(|reason: InvalidDigest| {
+        Failure::refused(anyhow!("the manifest is wrong: {reason}"))
+    })
 }

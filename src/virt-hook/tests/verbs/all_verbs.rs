@@ -111,7 +111,7 @@ fn the_version_is_a_document_too() {
     assert!(shown.starts_with("virt-hook "), "{shown}");
     let json = virt_hook(&["--version", "--json"]).json();
     let result = &json["result"];
-    assert_eq!(result["wit"], "virt-hook:hooks@0.1.0");
+    assert_eq!(result["wit"], "virt-hook:hooks@0.1.1");
     assert!(
         result["wasmtime"].as_str().unwrap().starts_with("48."),
         "{json}"

@@ -79,6 +79,11 @@ pub(crate) trait Architecture: Sync {
     fn can_have_smmuv3(&self) -> bool;
 }
 
+/// Whether a machine of any architecture has PCI Express, which is what libvirt chooses for a domain without a machine.
+pub(crate) fn has_pcie(machine: Option<&str>) -> bool {
+    machine.is_none_or(|machine| machine.contains("q35") || machine.starts_with("virt"))
+}
+
 /// The guest's architecture, which is the node's unless the VMI names another.
 pub(crate) fn of(vmi: &Vmi, host: &HostFacts) -> Result<&'static dyn Architecture, ConvertError> {
     let guest = match vmi.spec.architecture.as_str() {

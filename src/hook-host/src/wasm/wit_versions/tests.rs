@@ -16,9 +16,9 @@ mod handwritten_guest;
 const NAME: &str = "virt-hook:hooks/node";
 const WIT: &str = "interface node { read: func(key: string) -> result<string, string>; }";
 
-/// An interface of a later 0.1.
+/// An interface of a later 0.1 than the host's.
 pub(super) const NODE: OptionalInterface = OptionalInterface {
-    name: "virt-hook:hooks/node@0.1.1",
+    name: "virt-hook:hooks/node@0.1.2",
     add_to_linker,
 };
 
@@ -69,7 +69,7 @@ async fn define(module: &Module, interfaces: &[&str]) -> Result<Answer, CallErro
 
 #[tokio::test]
 async fn an_optional_interface_links_without_a_grant_and_answers_denied() {
-    let module = load("0.1.1").await.unwrap();
+    let module = load("0.1.2").await.unwrap();
     let denied = define(&module, &[]).await.unwrap_err();
     let expected = "denied: virt-hook:hooks/node is not granted to this hook";
     assert_eq!(denied, CallError::Failed(expected.to_owned()));
@@ -77,7 +77,7 @@ async fn an_optional_interface_links_without_a_grant_and_answers_denied() {
 
 #[tokio::test]
 async fn a_granted_optional_interface_answers() {
-    let module = load("0.1.1").await.unwrap();
+    let module = load("0.1.2").await.unwrap();
     let answer = define(&module, &[NAME]).await.unwrap_err();
     assert_eq!(
         answer,
@@ -87,9 +87,9 @@ async fn a_granted_optional_interface_answers() {
 
 #[tokio::test]
 async fn a_newer_optional_interface_than_the_hosts_is_refused_by_its_name() {
-    let error = load("0.1.2").await.err().unwrap().to_string();
+    let error = load("0.1.3").await.err().unwrap().to_string();
     assert!(
-        error.contains("it needs the interface virt-hook:hooks/node@0.1.2"),
+        error.contains("it needs the interface virt-hook:hooks/node@0.1.3"),
         "{error}"
     );
 }

@@ -34,7 +34,7 @@ const NETWORK_INFO_POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) fn probe(config: &Config) -> HostFacts {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     HostFacts {
-        architecture: go_architecture().to_owned(),
+        architecture: domain::host_facts::go_architecture(std::env::consts::ARCH).to_owned(),
         allow_emulation: config.flags.allow_emulation,
         kvm_available: is_usable(&Path::new("/dev").join(device(&config.flags.hypervisor))),
         hypervisor: config.flags.hypervisor.clone(),
@@ -198,15 +198,6 @@ fn names_in(directory: &Path) -> Option<Vec<String>> {
     let entries = fs::read_dir(directory).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Some(names.collect())
-}
-
-/// Kubernetes names architectures as Go does.
-fn go_architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
 }
 
 fn cpuset() -> Vec<u32> {
