@@ -59,7 +59,7 @@ pub fn default_network() -> Result<PodNetwork, FactError> {
 }
 
 /// The pod's default network, if it is there now.
-pub fn default_network_if_set() -> Result<Option<Network>, FactError> {
+pub fn default_network_if_set() -> Result<Option<PodNetwork>, FactError> {
     imports::default_network(false)
 }
 

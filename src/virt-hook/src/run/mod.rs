@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::cloud_init_documents;
 use crate::exit_codes::Failure;
+use hook_host::Reason;
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
