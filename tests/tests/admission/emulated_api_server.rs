@@ -102,15 +102,19 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
         "Namespace" => ("", "namespaces"),
         "VirtualMachine" => ("kubevirt.io", "virtualmachines"),
         "VirtualMachineInstance" => ("kubevirt.io", "virtualmachineinstances"),
+        "VirtualMachineInstanceReplicaSet" => ("kubevirt.io", "virtualmachineinstancereplicasets"),
+        "VirtualMachinePool" => ("pool.kubevirt.io", "virtualmachinepools"),
         kind => panic!("{kind} is not asked about"),
     };
     let holds = |list: &[String], value: &str| list.iter().any(|item| item == value);
     let constraints = &policy.match_constraints;
     let mut rules = constraints.resource_rules.iter();
     let rule = rules.any(|rule| {
-        let version =
-            holds(&rule.api_versions, "v1") && holds(&rule.operations, request.operation());
-        version && holds(&rule.api_groups, group) && holds(&rule.resources, resource)
+        let version = holds(&rule.api_versions, "v1") || holds(&rule.api_versions, "*");
+        version
+            && holds(&rule.operations, request.operation())
+            && holds(&rule.api_groups, group)
+            && holds(&rule.resources, resource)
     });
     let mut labels = constraints.object_selector.match_labels.iter();
     if !rule || !labels.all(|(key, value)| object["metadata"]["labels"][key] == **value) {
