@@ -177,6 +177,9 @@ fn podman(at: &str, words: &[String]) {
             assert!(file.is_file(), "{at}");
         }
         "push" => assert_eq!(words.len(), 2, "{at}"),
+        // The e2e test of the standalone VM connects to the console.
+        "exec" => assert_eq!(words[2], "standalone-vm", "{at}"),
+        "unshare" => assert_eq!(words[1], "chown", "{at}"),
         other => panic!("{at}: podman {other}"),
     }
 }
