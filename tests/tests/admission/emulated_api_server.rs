@@ -72,7 +72,8 @@ impl ApiServer {
         answer
     }
 
-    fn evaluate(&self, mut request: Request) -> Result<Json, String> {
+    /// The answer of the emulation alone: the real server's namespaces have other names.
+    pub(crate) fn evaluate(&self, mut request: Request) -> Result<Json, String> {
         for policy in &self.policies.mutating {
             if applies(policy, &request)? {
                 mutate(policy, &mut request)?;
@@ -117,6 +118,15 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
             && holds(&rule.resources, resource)
     });
     let mut labels = constraints.object_selector.match_labels.iter();
+    // Each Namespace has its name as this label.
+    let of_namespace = |key: &String| match key.as_str() {
+        "kubernetes.io/metadata.name" => &request.namespace["metadata"]["name"],
+        other => &request.namespace["metadata"]["labels"][other],
+    };
+    let mut namespace = constraints.namespace_selector.match_labels.iter();
+    if !namespace.all(|(key, value)| *of_namespace(key) == **value) {
+        return Ok(false);
+    }
     if !rule || !labels.all(|(key, value)| object["metadata"]["labels"][key] == **value) {
         return Ok(false);
     }

@@ -40,6 +40,8 @@ pub(crate) struct Policy {
 pub(crate) struct MatchConstraints {
     #[serde(default)]
     pub(crate) object_selector: Selector,
+    #[serde(default)]
+    pub(crate) namespace_selector: Selector,
     pub(crate) resource_rules: Vec<ResourceRule>,
 }
 
