@@ -163,20 +163,20 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Credentials whose user has the name of the place.
+    /// Credentials whose password is their key.
     fn write(file: &Path, keys: &[&str]) {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         let auths = keys.iter().map(|key| {
-            let auth = STANDARD.encode(format!("{key}:secret"));
+            let auth = STANDARD.encode(format!("alice:{key}"));
             ((*key).to_owned(), json!({"auth": auth}))
         });
         let auths: serde_json::Map<_, _> = auths.collect();
         std::fs::write(file, json!({"auths": auths}).to_string()).unwrap();
     }
 
-    fn user(files: &[PathBuf], reference: &str) -> Option<String> {
+    fn password(files: &[PathBuf], reference: &str) -> Option<String> {
         let found = in_files(files, &reference.parse().unwrap()).unwrap();
-        found.map(|credentials| credentials.username)
+        found.map(|credentials| credentials.password)
     }
 
     #[test]
@@ -206,9 +206,9 @@ mod tests {
                 found.map(|(_, value)| at(value).into_os_string())
             };
             let files = files(&variable, &run);
-            assert_eq!(user(&files, "r.example/a"), None, "{file}");
+            assert_eq!(password(&files, "r.example/a"), None, "{file}");
             write(&at(file), &["r.example"]);
-            let found = user(&files, "r.example/a");
+            let found = password(&files, "r.example/a");
             assert_eq!(found.as_deref(), Some("r.example"), "{file}");
             std::fs::remove_file(at(file)).unwrap();
         }
@@ -217,7 +217,7 @@ mod tests {
         let order = files(&variable, &run);
         for (number, path) in order.iter().enumerate().rev() {
             write(path, &["r.example", &format!("r.example/{number}")]);
-            let found = user(&order, &format!("r.example/{number}"));
+            let found = password(&order, &format!("r.example/{number}"));
             assert_eq!(found, Some(format!("r.example/{number}")));
         }
         assert_eq!(order.len(), 3);
@@ -269,7 +269,7 @@ mod tests {
         ];
         for (keys, reference, expected) in cases {
             write(&file, keys);
-            let found = user(std::slice::from_ref(&file), reference);
+            let found = password(std::slice::from_ref(&file), reference);
             assert_eq!(found.as_deref(), *expected, "{keys:?} {reference}");
         }
     }
