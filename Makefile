@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= $(if $(MIGRATE),migration,qemu)
-.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-kubevirt-programs lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
+.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-kubevirt-programs lint fmt doc deny advisories msrv package semver fuzz cross book measure static image context dist reproducible
 SECONDS ?= 60
 BASE ?= origin/main
 
@@ -89,10 +89,13 @@ measure: ## time and memory of a launcher with one hook, against the reference's
 	@scripts/setup run
 	@scripts/measure
 
-static: ## virt-hook as one static file, for an image FROM scratch (release build)
+static: ## virt-hook as one static file for amd64, for an image FROM scratch (release build)
 	@scripts/setup build
-	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo build --release -p virt-hook --target x86_64-unknown-linux-musl
-	@ls -l "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-musl/release/virt-hook"
+	@scripts/build-static
+
+context: ## what deploy/image/Containerfile copies (CONTEXT=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR])
+	@scripts/setup build
+	@scripts/build-launcher-image --context "$(CONTEXT)" "$(IMAGE_POLICY)" "$(IMAGE_HOOKS)"
 
 image: ## the launcher's image on KubeVirt's (IMAGE_BASE=OCI_LAYOUT IMAGE=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR])
 	@scripts/setup build

@@ -22,6 +22,7 @@ mod platform;
 mod reproducible_layer;
 mod symbol_versions;
 mod wasm_artifact;
+mod weak_versions;
 
 pub use digest::{Digest, InvalidDigest, sha256};
 pub use error::ImageError;
@@ -32,5 +33,6 @@ pub use layer_reader::LayerError;
 pub use layout_reader::StoredLayout;
 pub use platform::Platform;
 pub use reproducible_layer::{CompressedLayer, Layer};
-pub use symbol_versions::{NewestVersion, missing_version, symbol_versions};
+pub use symbol_versions::{NewestVersion, missing_version, program_architecture, symbol_versions};
 pub use wasm_artifact::{WASM_CONFIG, WASM_LAYER, WasmArtifact};
+pub use weak_versions::mark_weak_versions;

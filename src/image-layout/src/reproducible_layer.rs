@@ -1,8 +1,9 @@
 //! One layer: a tar archive whose bytes depend on its content only.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -44,6 +45,14 @@ pub(crate) struct LayerBlob {
     pub(crate) digest: Digest,
     /// The digest of the archive itself.
     pub(crate) diff_id: Digest,
+}
+
+impl CompressedLayer {
+    /// Its size in bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.content.len()
+    }
 }
 
 impl Layer {
@@ -97,6 +106,27 @@ impl Layer {
                 self.file(&inside, 0o644, content)?;
             } else {
                 return Err(unusable(&inside, "it is neither a file nor a directory"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the files, directories and links into a new directory. Owners and file capabilities need root, and are left out.
+    pub fn write_tree(&self, directory: &Path) -> Result<(), ImageError> {
+        fs::create_dir(directory).map_err(ImageError::io(directory))?;
+        for (path, entry) in &self.0 {
+            let path = directory.join(path);
+            let parent = path.parent().unwrap_or(directory);
+            fs::create_dir_all(parent).map_err(ImageError::io(parent))?;
+            let written = match &entry.content {
+                Content::Directory => fs::create_dir_all(&path),
+                Content::File(content) => fs::write(&path, content),
+                Content::Link(target) => symlink(target, &path),
+            };
+            written.map_err(ImageError::io(&path))?;
+            if !matches!(entry.content, Content::Link(_)) {
+                let mode = Permissions::from_mode(entry.mode);
+                fs::set_permissions(&path, mode).map_err(ImageError::io(&path))?;
             }
         }
         Ok(())

@@ -358,6 +358,14 @@ fn missing_and_foreign_programs_are_refused_by_name() {
         "{}",
         refusal()
     );
+    let mut arm = program();
+    arm[18] = 183;
+    fs::write(programs.join("virt-hook"), arm).unwrap();
+    let text = refusal();
+    assert!(
+        text.contains("virt-hook") && text.contains("it is for arm64, and the base for amd64"),
+        "{text}"
+    );
     fs::remove_file(programs.join("virt-launcher-monitor")).unwrap();
     assert!(refusal().contains("virt-launcher-monitor"), "{}", refusal());
 }

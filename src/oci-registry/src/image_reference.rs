@@ -8,6 +8,10 @@ use image_layout::Digest;
 const MAX_REFERENCE: usize = 512;
 const MAX_TAG: usize = 128;
 const DEFAULT_TAG: &str = "latest";
+/// The names of Docker Hub, first the one of references.
+pub(crate) const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", DOCKER_HUB_SERVER];
+/// The host that serves Docker Hub's images.
+const DOCKER_HUB_SERVER: &str = "registry-1.docker.io";
 
 /// An image in a registry. The registry is always named: there is no default one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +41,23 @@ impl Reference {
     #[must_use]
     pub fn repository(&self) -> &str {
         &self.repository
+    }
+
+    /// The host that is asked.
+    pub(crate) fn server(&self) -> &str {
+        match DOCKER_HUB.contains(&self.host.as_str()) {
+            true => DOCKER_HUB_SERVER,
+            false => &self.host,
+        }
+    }
+
+    /// The repository as the server calls it: Docker Hub's own images are in `library`.
+    pub(crate) fn server_repository(&self) -> String {
+        let is_hub = DOCKER_HUB.contains(&self.host.as_str());
+        match is_hub && !self.repository.contains('/') {
+            true => format!("library/{}", self.repository),
+            false => self.repository.clone(),
+        }
     }
 
     /// The digest, if the reference pins one.
@@ -206,6 +227,20 @@ mod tests {
             assert_eq!(reference.repository(), repository);
             assert_eq!(reference.tag(), tag);
             assert_eq!(reference.digest().is_some(), pinned);
+        }
+    }
+
+    #[test]
+    fn docker_hub_is_asked_at_its_server() {
+        for (text, server, repository) in [
+            ("docker.io/a", "registry-1.docker.io", "library/a"),
+            ("index.docker.io/me/a", "registry-1.docker.io", "me/a"),
+            ("registry-1.docker.io/me/a", "registry-1.docker.io", "me/a"),
+            ("r.example/a", "r.example", "a"),
+        ] {
+            let reference: Reference = text.parse().unwrap();
+            let found = (reference.server(), reference.server_repository());
+            assert_eq!(found, (server, repository.to_owned()), "{text}");
         }
     }
 

@@ -49,8 +49,8 @@ impl Client {
     ) -> Result<Self, RegistryError> {
         Ok(Self {
             transport: Transport::new(&options)?,
-            host: reference.host().to_owned(),
-            repository: reference.repository().to_owned(),
+            host: reference.server().to_owned(),
+            repository: reference.server_repository(),
             options,
             authorization: None,
             can_push,

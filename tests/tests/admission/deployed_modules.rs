@@ -11,7 +11,7 @@ use tests::binaries::binary;
 use tests::install_hooks::example;
 
 use crate::emulated_api_server::{ApiServer, Request};
-use crate::pod_corpus::{PodAdditions, added, pods, starts_a_vm};
+use crate::pod_corpus::{PodAdditions, added, pod, pods, starts_a_vm};
 use crate::policy_files::Policies;
 use crate::shipped_policies::{image_volume, shipped, words};
 
@@ -132,6 +132,44 @@ fn a_plugin_finds_its_module_beside_its_socket() {
             counted: 0,
         };
         pods_get(&ApiServer::new(policies), &json!({}), &promised);
+    }
+}
+
+#[test]
+fn a_plugin_is_for_the_vms_of_its_label_and_namespace_only() {
+    let canary = "wasm-hooks.example.com/canary";
+    let arguments = [
+        "--as",
+        "plugin",
+        "--image",
+        IMAGE,
+        "--for-namespace",
+        "shop",
+    ];
+    let label = format!("{canary}=true");
+    let mut objects = deploy(&[&arguments[..], &["--label", &label]].concat());
+    let plugin = objects.pop().unwrap();
+    let condition = format!(
+        "'{canary}' in vmi.Labels && vmi.Labels['{canary}'] == 'true' && vmi.Namespace == 'shop'"
+    );
+    assert_eq!(plugin["spec"]["condition"], condition);
+
+    let mut policies = Policies::default();
+    policies.add("v1", "virt-hook deploy", objects);
+    let server = ApiServer::new(policies);
+    for (label, namespace, mounted) in [
+        (Some("true"), "shop", true),
+        (Some("false"), "shop", false),
+        (None, "shop", false),
+        (Some("true"), "default", false),
+    ] {
+        let mut request = Request::create(pod("plain"));
+        request.namespace["metadata"]["name"] = namespace.into();
+        if let Some(value) = label {
+            request.object["metadata"]["labels"][canary] = value.into();
+        }
+        let stored = server.evaluate(request.clone()).unwrap();
+        assert_eq!(stored != request.object, mounted, "{label:?} {namespace}");
     }
 }
 

@@ -72,7 +72,8 @@ impl ApiServer {
         answer
     }
 
-    fn evaluate(&self, mut request: Request) -> Result<Json, String> {
+    /// The answer of the emulation alone: the real server's namespaces have other names.
+    pub(crate) fn evaluate(&self, mut request: Request) -> Result<Json, String> {
         for policy in &self.policies.mutating {
             if applies(policy, &request)? {
                 mutate(policy, &mut request)?;
@@ -102,17 +103,30 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
         "Namespace" => ("", "namespaces"),
         "VirtualMachine" => ("kubevirt.io", "virtualmachines"),
         "VirtualMachineInstance" => ("kubevirt.io", "virtualmachineinstances"),
+        "VirtualMachineInstanceReplicaSet" => ("kubevirt.io", "virtualmachineinstancereplicasets"),
+        "VirtualMachinePool" => ("pool.kubevirt.io", "virtualmachinepools"),
         kind => panic!("{kind} is not asked about"),
     };
     let holds = |list: &[String], value: &str| list.iter().any(|item| item == value);
     let constraints = &policy.match_constraints;
     let mut rules = constraints.resource_rules.iter();
     let rule = rules.any(|rule| {
-        let version =
-            holds(&rule.api_versions, "v1") && holds(&rule.operations, request.operation());
-        version && holds(&rule.api_groups, group) && holds(&rule.resources, resource)
+        let version = holds(&rule.api_versions, "v1") || holds(&rule.api_versions, "*");
+        version
+            && holds(&rule.operations, request.operation())
+            && holds(&rule.api_groups, group)
+            && holds(&rule.resources, resource)
     });
     let mut labels = constraints.object_selector.match_labels.iter();
+    // Each Namespace has its name as this label.
+    let of_namespace = |key: &String| match key.as_str() {
+        "kubernetes.io/metadata.name" => &request.namespace["metadata"]["name"],
+        other => &request.namespace["metadata"]["labels"][other],
+    };
+    let mut namespace = constraints.namespace_selector.match_labels.iter();
+    if !namespace.all(|(key, value)| *of_namespace(key) == **value) {
+        return Ok(false);
+    }
     if !rule || !labels.all(|(key, value)| object["metadata"]["labels"][key] == **value) {
         return Ok(false);
     }

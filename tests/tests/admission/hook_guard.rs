@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::emulated_api_server::{ApiServer, Request};
-use crate::pod_corpus::{annotated, pod, pods, virtual_machine};
+use crate::pod_corpus::{annotated, pod, pods, stock_pod, virtual_machine};
 use crate::policy_files::policies;
 
 const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
@@ -25,12 +25,23 @@ fn guard() -> ApiServer {
 }
 
 /// The same annotations on each kind of object on which they can be written.
-fn written(annotations: &[(&str, &str)]) -> [Json; 2] {
+fn written(annotations: &[(&str, &str)]) -> [Json; 4] {
     let instance = json!({"kind": "VirtualMachineInstance", "metadata": {"name": "web"}});
+    let mut replica_set = virtual_machine(annotations);
+    replica_set["kind"] = "VirtualMachineInstanceReplicaSet".into();
     [
         virtual_machine(annotations),
         annotated(instance, annotations),
+        replica_set,
+        pool(virtual_machine(annotations)),
     ]
+}
+
+/// A pool of this VM.
+fn pool(mut vm: Json) -> Json {
+    vm.as_object_mut().unwrap().remove("kind");
+    vm["metadata"].as_object_mut().unwrap().remove("name");
+    json!({"kind": "VirtualMachinePool", "metadata": {"name": "web"}, "spec": {"virtualMachineTemplate": vm}})
 }
 
 #[test]
@@ -150,6 +161,71 @@ fn annotations_of_the_vm_itself_are_refused() {
 }
 
 #[test]
+fn annotations_of_a_pools_vm_and_of_a_replica_set_itself_are_refused() {
+    let misplaced = annotated(virtual_machine(&[]), &[("standing", "a")]);
+    let mut replica_set = misplaced.clone();
+    replica_set["kind"] = "VirtualMachineInstanceReplicaSet".into();
+    for object in [replica_set, pool(misplaced)] {
+        let error = guard().admit(Request::create(object)).unwrap_err();
+        assert!(
+            error.contains("spec.template.metadata.annotations"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn updates_of_a_pool_are_judged_when_its_vm_changes() {
+    let old = pool(virtual_machine(&[IMAGE]));
+    let update = |object: Json| {
+        guard().admit(Request {
+            old: Some(old.clone()),
+            ..Request::create(object)
+        })
+    };
+    let mut scaled = old.clone();
+    scaled["spec"]["replicas"] = 3.into();
+    update(scaled).unwrap();
+    update(pool(virtual_machine(&[IMAGE, ("hooks", "a")]))).unwrap();
+    update(pool(virtual_machine(&[("hooks", "a")]))).unwrap_err();
+}
+
+/// The hooks of each route in a pod with KubeVirt's own launcher, which does not run them.
+#[test]
+fn hooks_without_the_launcher_that_runs_them_are_refused() {
+    let cases: [(&str, &[(&str, &str)]); 6] = [
+        ("counted-hooks-from-image", &[IMAGE, ("hooks", "a")]),
+        ("standing-hooks-from-image", &[IMAGE, ("standing", "a")]),
+        ("standing-hooks-from-config-map", &[("config-maps", "a")]),
+        (
+            "standing-hooks-from-pvc",
+            &[("claim", "c"), ("claim-hooks", "a")],
+        ),
+        ("standing-hooks-by-namespace", &[]),
+        ("standing-hooks-by-label", &[]),
+    ];
+    for (policy, annotations) in cases {
+        let server = server(&[policy]);
+        for (pod, refused) in [
+            (stock_pod("sidecar-one"), true),
+            (pod("sidecar-one"), false),
+        ] {
+            let mut request = Request::create(annotated(pod, annotations));
+            request.object["metadata"]["labels"]["tier"] = "gpu".into();
+            request.namespace = annotated(request.namespace, &[IMAGE, ("standing", "audit")]);
+            if !policy.ends_with("by-namespace") {
+                request.namespace = Request::create(Json::Null).namespace;
+            }
+            let answer = server.admit(request);
+            assert_eq!(answer.is_err(), refused, "{policy}: {answer:?}");
+            if let Err(error) = answer {
+                assert!(error.contains("lack the label"), "{policy}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn other_pods_are_not_judged() {
     for (name, pod) in pods() {
         guard().admit(Request::create(pod.clone())).unwrap();
@@ -195,6 +271,19 @@ fn a_launcher_pod_without_its_namespaces_hooks_is_refused() {
     server.admit(request.clone()).unwrap();
     server.image_volumes = false;
     server.admit(request).unwrap_err();
+}
+
+#[test]
+fn a_launcher_pod_without_its_labels_hooks_is_refused() {
+    let mut request = Request::create(pod("no-image-volume"));
+    request.object["metadata"]["labels"]["tier"] = "gpu".into();
+    let mut server = server(&["standing-hooks-by-label"]);
+    server.admit(request.clone()).unwrap();
+    server.image_volumes = false;
+    let error = server.admit(request.clone()).unwrap_err();
+    assert!(error.contains("hooks of its label"), "{error}");
+    request.object["metadata"]["labels"]["tier"] = "web".into();
+    server.admit(request).unwrap();
 }
 
 #[test]

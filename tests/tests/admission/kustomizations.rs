@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use tests::binaries::workspace;
 
 use crate::emulated_api_server::{ApiServer, Request};
-use crate::pod_corpus::{annotated, pod, pods};
+use crate::pod_corpus::{annotated, compute, pod, pods, stock_pod, stock_pods, virtual_machine};
 use crate::policy_files::{Policies, documents};
 
 #[derive(Debug, Deserialize)]
@@ -151,7 +151,11 @@ fn overlays_change_no_pod_that_does_not_ask() {
         ("canary-v1beta1", "v1beta1"),
     ] {
         let server = server(version, overlay(name));
-        for (at, pod) in pods() {
+        let rendered = match name.starts_with("whole-cluster") {
+            true => pods(),
+            false => stock_pods(),
+        };
+        for (at, pod) in rendered {
             let stored = server.admit(Request::create(pod.clone())).unwrap();
             assert_eq!(stored, pod, "{name}: {at}");
         }
@@ -162,6 +166,61 @@ fn overlays_change_no_pod_that_does_not_ask() {
         let asking = annotated(pod("no-image-volume"), &hooks);
         let stored = server.admit(Request::create(asking.clone())).unwrap();
         assert_eq!(stored == asking, name == "serve", "{name}");
+        // With KubeVirt's launcher the hooks would not run.
+        let asking = annotated(stock_pod("no-image-volume"), &hooks);
+        let stored = server.admit(Request::create(asking.clone()));
+        assert_eq!(stored.is_ok(), name == "serve", "{name}: {stored:?}");
+    }
+}
+
+#[test]
+fn the_canarys_label_gives_a_vm_with_hooks_the_launcher_that_runs_them() {
+    let hooks = [
+        ("image", "registry.example/hooks:1"),
+        ("standing", "banner"),
+    ];
+    for (name, version) in [("canary", "v1"), ("canary-v1beta1", "v1beta1")] {
+        let server = server(version, overlay(name));
+        let mut asking = annotated(stock_pod("no-image-volume"), &hooks);
+        let error = server.admit(Request::create(asking.clone())).unwrap_err();
+        let way_out = "the label wasm-hooks.example.com/canary: 'true'";
+        assert!(error.contains(way_out), "{name}: {error}");
+        asking["metadata"]["labels"]["wasm-hooks.example.com/canary"] = "true".into();
+        let stored = server.admit(Request::create(asking)).unwrap();
+        let image = "registry.example/virt-launcher:v1.9.0-wasm";
+        assert_eq!(compute(&stored)["image"], image, "{name}");
+    }
+}
+
+/// The objects after the replacements of the guide.
+fn with_own_names(objects: &[Json]) -> Vec<Json> {
+    let text = Json::from(objects).to_string();
+    let text = text.replace("wasm-hooks.example.com", "hooks.corp.example");
+    let text = text.replace("registry.example/", "registry.corp.example/");
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn annotations_of_the_files_own_domain_are_refused_where_the_policies_have_another() {
+    let guide = fs::read_to_string(workspace().join("docs/guide.md")).unwrap();
+    let sed = r"sed 's#wasm-hooks\.example\.com#hooks.corp.example#g; s#registry\.example/#registry.corp.example/#g'";
+    assert!(guide.contains(sed), "the guide replaces other names");
+    for (name, version) in [("canary", "v1"), ("whole-cluster-v1beta1", "v1beta1")] {
+        let shipped = overlay(name);
+        let changed = server(version, with_own_names(&shipped));
+        let shipped = server(version, shipped);
+        let hooks = [("config-maps", "banner")];
+        let instance = json!({"kind": "VirtualMachineInstance", "metadata": {"name": "web"}});
+        for object in [virtual_machine(&hooks), annotated(instance, &hooks)] {
+            shipped.admit(Request::create(object.clone())).unwrap();
+            let error = changed.admit(Request::create(object.clone())).unwrap_err();
+            let words = "wasm-hooks.example.com have no effect in this cluster, whose policies have the domain hooks.corp.example";
+            assert!(error.contains(words), "{name}: {error}");
+            let [object] = &with_own_names(&[object])[..] else {
+                panic!("one object");
+            };
+            changed.admit(Request::create(object.clone())).unwrap();
+        }
     }
 }
 

@@ -5,8 +5,24 @@ use std::fs;
 use serde_json::{Value as Json, json};
 use tests::binaries::workspace;
 
-/// Every pod of the corpus with its name.
+/// The launcher of the corpus, and this project's.
+const IMAGES: [&str; 2] = [
+    "registry.example/kubevirt/virt-launcher:v1.9.0",
+    "registry.example/virt-launcher:v1.9.0-wasm",
+];
+
+/// Every pod of the corpus with its name, as virt-controller renders it once this project's launcher is its image.
 pub(crate) fn pods() -> Vec<(String, Json)> {
+    let [stock, ours] = IMAGES;
+    let pods = stock_pods().into_iter().map(|(name, pod)| {
+        let text = pod.to_string();
+        (name, text.replace(stock, ours).parse().unwrap())
+    });
+    pods.collect()
+}
+
+/// Every pod of the corpus with its name.
+pub(crate) fn stock_pods() -> Vec<(String, Json)> {
     let mut pods: Vec<(String, Json)> =
         fs::read_dir(workspace().join("tests/corpus/rendered-pods"))
             .unwrap()
@@ -34,6 +50,12 @@ pub(crate) fn pods() -> Vec<(String, Json)> {
 
 pub(crate) fn pod(name: &str) -> Json {
     let pods = pods();
+    pods.into_iter().find(|(found, _)| found == name).unwrap().1
+}
+
+/// A pod of the corpus, with KubeVirt's own launcher.
+pub(crate) fn stock_pod(name: &str) -> Json {
+    let pods = stock_pods();
     pods.into_iter().find(|(found, _)| found == name).unwrap().1
 }
 

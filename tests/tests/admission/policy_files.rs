@@ -27,6 +27,7 @@ pub(crate) struct Policy {
     pub(crate) reinvocation_policy: String,
     pub(crate) match_constraints: MatchConstraints,
     pub(crate) match_conditions: Vec<NamedExpression>,
+    #[serde(default)]
     pub(crate) variables: Vec<NamedExpression>,
     #[serde(default)]
     pub(crate) mutations: Vec<Mutation>,
@@ -39,6 +40,8 @@ pub(crate) struct Policy {
 pub(crate) struct MatchConstraints {
     #[serde(default)]
     pub(crate) object_selector: Selector,
+    #[serde(default)]
+    pub(crate) namespace_selector: Selector,
     pub(crate) resource_rules: Vec<ResourceRule>,
 }
 

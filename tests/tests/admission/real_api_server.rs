@@ -94,6 +94,12 @@ impl RealServer {
             let (collection, version) = match object["kind"].as_str().unwrap() {
                 "Pod" => (format!("/api/v1/namespaces/{namespace}/pods"), "v1"),
                 "Namespace" => ("/api/v1/namespaces".to_owned(), "v1"),
+                "VirtualMachinePool" => (
+                    format!(
+                        "/apis/pool.kubevirt.io/v1beta1/namespaces/{namespace}/virtualmachinepools"
+                    ),
+                    "pool.kubevirt.io/v1beta1",
+                ),
                 kind => (
                     format!(
                         "/apis/kubevirt.io/v1/namespaces/{namespace}/{}s",

@@ -19,12 +19,20 @@ const LIBVIRT_UNITS: [&str; 2] = ["libvirtd", "virtqemud"];
 
 /// kubectl's verbs with their known flags; `-n` is known for all.
 const KUBECTL: &[(&str, &[&str])] = &[
-    ("annotate", &[]),
+    ("annotate", &["--overwrite"]),
     ("apply", &["-f", "-k", "--server-side"]),
     ("delete", &["-f", "-k", "--ignore-not-found"]),
     ("wait", &["--for", "--timeout"]),
     ("kustomize", &[]),
-    ("create", &["--from-file"]),
+    (
+        "create",
+        &[
+            "--from-file",
+            "--docker-server",
+            "--docker-username",
+            "--docker-password",
+        ],
+    ),
     ("describe", &[]),
     ("exec", &["-c", "-it", "--"]),
     ("get", &["-A", "-l", "-o", "--field-selector"]),
@@ -108,6 +116,11 @@ fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSe
         assert!(label.starts_with(VM_LABEL), "{at}: {label}");
     }
     match *verb {
+        "patch" if words[1] == "serviceaccount" => {
+            let patch: Value = serde_json::from_str(after("-p").unwrap()).unwrap();
+            let secret = &patch["imagePullSecrets"][0]["name"];
+            assert_eq!(secret.as_str(), session.pull_secret.as_deref(), "{at}");
+        }
         "patch" => {
             let file = after("--patch-file");
             let file = file.and_then(|file| {
@@ -120,6 +133,10 @@ fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSe
             let patch = file.map(source);
             let patch = patch.unwrap_or_else(|| after("-p").unwrap().to_owned());
             yaml_blocks::is_patch(words[1], &patch).unwrap_or_else(|error| panic!("{at}: {error}"));
+        }
+        "create" if words[1] == "secret" => {
+            assert_eq!(words[2], "docker-registry", "{at}");
+            session.pull_secret = Some(words[3].to_owned());
         }
         "create" => config_map(at, &words, session),
         "set" => assert!(
@@ -160,6 +177,9 @@ fn podman(at: &str, words: &[String]) {
             assert!(file.is_file(), "{at}");
         }
         "push" => assert_eq!(words.len(), 2, "{at}"),
+        // The e2e test of the standalone VM connects to the console.
+        "exec" => assert_eq!(words[2], "standalone-vm", "{at}"),
+        "unshare" => assert_eq!(words[1], "chown", "{at}"),
         other => panic!("{at}: podman {other}"),
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct DocSession {
     last_output: String,
     /// ConfigMaps created so far: their keys and files.
     pub(crate) config_maps: BTreeMap<String, BTreeMap<String, PathBuf>>,
+    /// The registry secret created last.
+    pub(crate) pull_secret: Option<String>,
     pub(crate) image: Option<Image>,
 }
 
@@ -63,6 +65,7 @@ impl DocSession {
             current_dir,
             last_output: String::new(),
             config_maps: BTreeMap::new(),
+            pull_secret: None,
             image: None,
         }
     }

@@ -1,9 +1,11 @@
 //! KubeVirt's Plugins run after the hooks: a served module, a plain sidecar, and plugins that cannot be called.
 
 use std::fs;
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tests::binaries::binary;
 use tests::install_hooks;
 use tests::launcher_fixture::PreparedPod;
 use tests::pod::LauncherUser;
@@ -51,7 +53,7 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
         .plugins(json!([
             sidecar("friends", "hook.sock"),
             cel("colour", "Ignore"),
-            labelled(sidecar("board", "virt-hook.sock"), "board"),
+            labelled(sidecar("board", "hook.sock"), "board"),
             labelled(sidecar("nobody", "hook.sock"), "nothing"),
         ]));
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
@@ -115,12 +117,62 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
     Ok(())
 }
 
+/// The Plugin that `virt-hook deploy` prints for VMs with the label `board=yes`.
+fn deployed(module: &std::path::Path) -> Result<Value> {
+    let output = Command::new(binary("virt-hook")?)
+        .arg("deploy")
+        .arg(module)
+        .args(["--name", "board", "--as", "plugin", "--label", "board=yes"])
+        .args(["--image", "registry.example/hooks:1"])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&String::from_utf8(output.stdout)?)?;
+    let plugin = objects
+        .into_iter()
+        .find(|object| object["kind"] == "Plugin");
+    plugin.context("no Plugin")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deployed_plugin_runs_in_process_or_served() -> Result<()> {
+    let module = install_hooks::example("smbios-hook")?;
+    let plugin = deployed(&module)?;
+    let vmi = vmi("deployed")
+        .edit(|vmi| vmi["metadata"]["labels"] = json!({"board": "yes"}))
+        .plugins(json!([plugin]));
+    for is_served in [false, true] {
+        let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
+        let directory = prepared.pod.path(PLUGINS).join("board");
+        let _served = if is_served {
+            Some(VirtHookServe::plugin("board", &directory, &module).await?)
+        } else {
+            fs::create_dir_all(&directory)?;
+            fs::copy(&module, directory.join("hook.wasm"))?;
+            None
+        };
+        let fixture = prepared.start(&vmi, &[]).await?;
+        fixture.boot_and_read_reports(&vmi).await?;
+        let console = fixture.pod.console(&vmi);
+        assert!(
+            console.has_reported("board_vendor: Radical Edward"),
+            "served: {is_served}: {}",
+            console.text()
+        );
+        fixture.end_vm(&vmi).await?;
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Result<()> {
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let policy = prepared.pod.path("/run/kubevirt/policy.yaml");
     fs::write(&policy, "sidecars: Forbid\n")?;
-    let forbidden = vmi("refused").plugins(json!([sidecar("board", "virt-hook.sock")]));
+    let forbidden = vmi("refused").plugins(json!([sidecar("board", "hook.sock")]));
     let arguments = ["--hook-policy", "/run/kubevirt/policy.yaml"];
     let fixture = prepared.start(&forbidden, &arguments).await?;
     for _ in 0..2 {

@@ -20,7 +20,7 @@ impl VirtHookServe {
         module: &Path,
     ) -> Result<VirtHookServe> {
         let arguments = ["--plugin", name].map(OsStr::new);
-        VirtHookServe::start(&arguments, directory, module, "virt-hook.sock").await
+        VirtHookServe::start(&arguments, directory, module, "hook.sock").await
     }
 
     /// Serves a module as a hook sidecar in its directory, once it is ready; compiled ones are found in

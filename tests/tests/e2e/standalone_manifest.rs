@@ -1,10 +1,11 @@
 //! `deploy/standalone`: the launcher boots the manifest's VM with nothing but what the manifest gives it.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::binaries::workspace;
@@ -12,6 +13,8 @@ use tests::console_log::ConsoleLog;
 use tests::guest_image::Guest;
 use tests::launcher_fixture::{BOOT, READY};
 use tests::pod::{LauncherUser, Pod};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
 
 const QEMU: u32 = 107;
 const MIB: u64 = 1 << 20;
@@ -67,6 +70,28 @@ fn put_disk(directory: &Path) -> Result<()> {
     Ok(chown(image, Some(QEMU), Some(QEMU))?)
 }
 
+/// The console's socket in the commands of docs/standalone.md.
+fn documented_console(uid: &str) -> Result<String> {
+    let page = fs::read_to_string(workspace().join("docs/standalone.md"))?;
+    let socket = format!("/var/run/kubevirt-private/{uid}/virt-serial0");
+    for command in [
+        "kubectl exec -it standalone-vm --",
+        "podman exec -it standalone-vm",
+    ] {
+        let command = format!("{command} nc -U {socket}\n");
+        ensure!(page.contains(&command), "the page lacks {command}");
+    }
+    Ok(socket)
+}
+
+/// Connects to a socket whose path may be too long for its address.
+async fn connect(socket: &Path) -> Result<UnixStream> {
+    let directory = fs::File::open(socket.parent().context("no directory")?)?;
+    let name = socket.file_name().context("no name")?;
+    let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string());
+    Ok(UnixStream::connect(short.join(name)).await?)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> {
     let (manifest, vmi) = (manifest("pod.yaml")?, vmi()?);
@@ -98,9 +123,16 @@ async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> 
     let has = |text: &str| reports.iter().any(|report| report.contains(text));
     assert!(has("head=THE-ROOT-DISK"), "{reports:?}");
     assert!(has("user-data: password: change-me"), "{reports:?}");
+    // What the page's `nc -U` connects to.
+    let socket = documented_console(uid)?;
+    let mut connection = connect(&pod.path(&socket)).await.context(socket)?;
     pod.signal(Signal::TERM)?;
     let status = pod.wait_for_exit(READY).await?;
     assert!(status.success(), "{status}: {}", pod.log());
+    let mut shown = Vec::new();
+    connection.read_to_end(&mut shown).await?;
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(shown.contains("powering off"), "{shown}");
     assert!(console.has_reported("powering off"), "{}", console.text());
     Ok(())
 }

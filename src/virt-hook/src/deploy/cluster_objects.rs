@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use sigstore_bundle::SUFFIX;
 
+use super::plugin_scope::PluginScope;
 use crate::image::{HOOK_YAML, MODULE, PackedHook};
 
 /// Where the launcher, or the sidecar, has the sockets and modules of Plugins.
@@ -51,8 +52,8 @@ pub(super) fn sidecar(hook: &PackedHook, image: &str, policy: &Value) -> Value {
 }
 
 /// A Plugin whose sidecar is the module.
-pub(super) fn plugin(name: &str) -> Value {
-    json!({
+pub(super) fn plugin(name: &str, scope: &PluginScope) -> Value {
+    let mut plugin = json!({
         "apiVersion": "plugin.kubevirt.io/v1alpha1",
         "kind": "Plugin",
         "metadata": {"name": name},
@@ -60,11 +61,20 @@ pub(super) fn plugin(name: &str) -> Value {
             "failureStrategy": "Fail",
             "domainHooks": [{"sidecar": {"socketPath": format!("{PLUGINS}/{name}/hook.sock")}, "timeout": "10s"}],
         },
-    })
+    });
+    if let Some(condition) = scope.condition() {
+        plugin["spec"]["condition"] = condition.into();
+    }
+    plugin
 }
 
 /// The admission policy that mounts a Plugin's module into launchers' pods, and its binding.
-pub(super) fn plugin_mount(name: &str, image: &str, api_version: &str) -> [Value; 2] {
+pub(super) fn plugin_mount(
+    name: &str,
+    image: &str,
+    api_version: &str,
+    scope: &PluginScope,
+) -> [Value; 2] {
     let object = format!("wasm-plugin-{name}");
     let api = format!("admissionregistration.k8s.io/{api_version}");
     // The names have no characters that CEL or JSON quote.
@@ -76,7 +86,7 @@ pub(super) fn plugin_mount(name: &str, image: &str, api_version: &str) -> [Value
         \x20 value: Object.spec.containers.volumeMounts{{\n\
         \x20   name: \"{object}\", mountPath: \"{PLUGINS}/{name}\", subPath: \"{name}\", readOnly: true}}}}]\n"
     );
-    let policy = json!({
+    let mut policy = json!({
         "apiVersion": api,
         "kind": "MutatingAdmissionPolicy",
         "metadata": {"name": object},
@@ -100,6 +110,7 @@ pub(super) fn plugin_mount(name: &str, image: &str, api_version: &str) -> [Value
             "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
         },
     });
+    scope.constrain(&mut policy["spec"]["matchConstraints"]);
     let binding = json!({
         "apiVersion": api,
         "kind": "MutatingAdmissionPolicyBinding",

@@ -33,13 +33,13 @@ pub(super) fn hook(name: &str, module: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// A namespace.
-pub(super) fn namespace(name: &str) -> Result<(), Failure> {
+/// A namespace, of an option.
+pub(super) fn namespace(option: &str, name: &str) -> Result<(), Failure> {
     if is_label(name) {
         return Ok(());
     }
     Err(Failure::usage(anyhow!(
-        "--namespace {name}: Kubernetes refuses such a name of a namespace: a-z, 0-9 and -, at most {MAX_LABEL} characters"
+        "{option} {name}: Kubernetes refuses such a name of a namespace: a-z, 0-9 and -, at most {MAX_LABEL} characters"
     )))
 }
 
@@ -51,6 +51,28 @@ pub(super) fn domain(name: &str) -> Result<(), Failure> {
     Err(Failure::usage(anyhow!(
         "--domain {name}: it is no DNS name, as annotations begin with: the one that the admission policies have"
     )))
+}
+
+/// A label with its value, as Kubernetes accepts them.
+pub(super) fn is_pod_label(key: &str, value: &str) -> bool {
+    let (prefix, name) = match key.rsplit_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    let is_subdomain =
+        |prefix: &str| prefix.len() <= MAX_SUBDOMAIN && prefix.split('.').all(is_label);
+    prefix.is_none_or(is_subdomain) && is_word(name) && (value.is_empty() || is_word(value))
+}
+
+/// The name or the value of a label.
+fn is_word(word: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = word.as_bytes();
+    bytes.len() <= MAX_LABEL
+        && bytes.iter().copied().all(fits)
+        && is_end(bytes.first())
+        && is_end(bytes.last())
 }
 
 fn is_label(name: &str) -> bool {

@@ -3,6 +3,7 @@
 mod annotations;
 mod cluster_objects;
 mod kubernetes_names;
+mod plugin_scope;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ use crate::module_files;
 use crate::output::{Report, Style};
 use crate::yaml_writer::{self, comment};
 use annotations::{Annotation, AnnotationValue, SIDECARS};
+use plugin_scope::PluginScope;
 
 pub(crate) const HELP: &str = "\
 The manifests are printed for `kubectl apply --server-side`; without --server-side kubectl copies a
@@ -28,12 +30,14 @@ end has the narrowest operator's policy that the module needs, as `inspect` prin
 
   configmap  the module in a ConfigMap, mounted by the admission policies; at most 1 MiB
   image      the module in an image of `virt-hook image`, mounted by the admission policies
-  plugin     a Plugin of KubeVirt v1.9 and an admission policy that mounts the image for it
+  plugin     a Plugin of KubeVirt v1.9 and an admission policy that mounts the image for it; for all
+             VMs, or those of --label and --for-namespace
   sidecar    the module in a ConfigMap, served by `virt-hook serve` beside KubeVirt's own launcher
 
 Examples:
   virt-hook deploy smbios.wasm --as configmap --vm vm.yaml | kubectl apply --server-side -f -
   virt-hook deploy smbios.wasm --as image --image registry.example/hooks:1
+  virt-hook deploy smbios.wasm --as plugin --image registry.example/hooks:1 --label tier=gpu
   virt-hook deploy smbios.wasm --as sidecar --image registry.example/virt-hook:0.1 --vm vm.yaml
 
 Exit codes:
@@ -64,6 +68,12 @@ pub(crate) struct Arguments {
     /// The VM's namespace, where a ConfigMap must be
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
+    /// With `plugin`: only VMs with this label
+    #[arg(long, value_name = "KEY=VALUE")]
+    label: Option<String>,
+    /// With `plugin`: only VMs of this namespace
+    #[arg(long, value_name = "NAME")]
+    for_namespace: Option<String>,
     /// The hook's name in the cluster [default: the name of the file, or of the directory]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -112,15 +122,24 @@ pub(crate) struct Deployment {
     policy: NarrowestPolicy,
     #[serde(skip)]
     image: Option<String>,
+    /// Whether a Plugin is for every VM of the cluster.
+    #[serde(skip)]
+    for_all: bool,
+    #[serde(skip)]
+    domain: String,
 }
 
 /// Reads and checks the module, and makes the objects.
 pub(crate) fn run(arguments: &Arguments) -> Result<Deployment, Failure> {
     let image = image(arguments)?;
-    kubernetes_names::namespace(&arguments.namespace)?;
+    kubernetes_names::namespace("--namespace", &arguments.namespace)?;
     kubernetes_names::domain(&arguments.domain)?;
+    let scope = PluginScope::parse(
+        arguments.label.as_deref(),
+        arguments.for_namespace.as_deref(),
+    )?;
     let hook = hook(arguments)?;
-    let mut manifests = objects(arguments, &hook, image.as_deref())?;
+    let mut manifests = objects(arguments, &hook, image.as_deref(), &scope)?;
     let asked = annotations(arguments, &hook, image.as_deref())?;
     if let Some(path) = &arguments.vm {
         manifests.push(annotations::on_vm(path, &asked, &arguments.namespace)?);
@@ -134,6 +153,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Deployment, Failure> {
         has_vm: arguments.vm.is_some(),
         policy: NarrowestPolicy::of(&hook.description),
         image,
+        for_all: scope.is_all(),
+        domain: arguments.domain.clone(),
     })
 }
 
@@ -148,8 +169,15 @@ fn image(arguments: &Arguments) -> Result<Option<String>, Failure> {
         _ if arguments.allow_dangerous && *route != Route::Sidecar => refuse(
             "--allow-dangerous is for --as sidecar: on the other routes the policy of the launcher's image grants",
         ),
-        (Route::Plugin, _) if arguments.vm.is_some() => {
-            refuse("--as plugin takes no --vm: a Plugin is for all VMs that its condition selects")
+        (Route::Plugin, _) if arguments.vm.is_some() => refuse(
+            "--as plugin takes no --vm: a Plugin is for all VMs, or those of --label and --for-namespace",
+        ),
+        (Route::Configmap | Route::Image | Route::Sidecar, _)
+            if arguments.label.is_some() || arguments.for_namespace.is_some() =>
+        {
+            refuse(
+                "--label and --for-namespace are for --as plugin: the other routes are for one VM",
+            )
         }
         (Route::Configmap, Some(_)) => {
             refuse("--as configmap takes no --image: the ConfigMap has the module")
@@ -196,13 +224,15 @@ fn objects(
     arguments: &Arguments,
     hook: &PackedHook,
     image: Option<&str>,
+    scope: &PluginScope,
 ) -> Result<Vec<Value>, Failure> {
     let namespace = &arguments.namespace;
     match (arguments.route, image) {
         (Route::Plugin, Some(image)) => {
             let [policy, binding] =
-                cluster_objects::plugin_mount(&hook.name, image, &arguments.api_version);
-            Ok(vec![policy, binding, cluster_objects::plugin(&hook.name)])
+                cluster_objects::plugin_mount(&hook.name, image, &arguments.api_version, scope);
+            let plugin = cluster_objects::plugin(&hook.name, scope);
+            Ok(vec![policy, binding, plugin])
         }
         (Route::Sidecar, _) => {
             if hook.hook_yaml.is_some() {
@@ -308,9 +338,8 @@ impl Deployment {
                 "For this project's launcher, with deploy/admission applied. {image} has the directory {name}/."
             ),
             Route::Plugin => format!(
-                "For this project's launcher, with KubeVirt's feature gate Plugins. {image} has the directory {name}/. \
-                 Every launcher's pod mounts it: limit the policy by a label, or the namespaces of its binding, before \
-                 the cluster depends on it."
+                "For this project's launcher, with KubeVirt's feature gate Plugins. {image} has the directory {name}/.{}",
+                self.plugin_warning()
             ),
             Route::Sidecar => {
                 "For KubeVirt's own launcher, with the feature gate Sidecar.".to_owned()
@@ -320,6 +349,19 @@ impl Deployment {
             "Hook {name}, sha256 {}.\n{line}\nkubectl apply --server-side -f -\n",
             self.sha256
         ))
+    }
+
+    /// What a Plugin does to VMs that the module is not meant for.
+    fn plugin_warning(&self) -> String {
+        if !self.for_all {
+            return String::new();
+        }
+        format!(
+            " It is for every VM of the cluster: KubeVirt's own launcher, which does not run modules, waits 30 s for a \
+             socket and then fails to start the VM. Until all VMs have this launcher, limit it to those that do: \
+             --label {}/canary=true, or --for-namespace.",
+            self.domain
+        )
     }
 
     fn annotations_comment(&self) -> String {

@@ -57,7 +57,7 @@ impl Connection {
                 deadline: Duration::from_secs(self.timeout),
                 blob: MAX_BLOB,
             },
-            credentials: self.credentials(reference.host())?,
+            credentials: self.credentials(reference)?,
             roots: self.roots()?,
             plain_http: self.plain_http,
             token_hosts: self.token_host.clone(),
@@ -65,9 +65,9 @@ impl Connection {
         Client::new(reference, options, can_push).map_err(failure)
     }
 
-    fn credentials(&self, host: &str) -> Result<Option<Credentials>, Failure> {
+    fn credentials(&self, reference: &Reference) -> Result<Option<Credentials>, Failure> {
         let Some(username) = &self.username else {
-            return Credentials::stored(host).map_err(failure);
+            return Credentials::stored(reference).map_err(failure);
         };
         let mut password = String::new();
         let mut input = std::io::stdin().lock().take(MAX_PASSWORD);

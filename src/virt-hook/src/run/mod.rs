@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use hook_host::{HookInfo, HookPoint, MigrationParameters};
+use hook_host::{HookInfo, HookPoint, MigrationParameters, Reason};
 use serde::Serialize;
 
 use crate::cloud_init_documents;
 use crate::exit_codes::Failure;
-use hook_host::Reason;
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;

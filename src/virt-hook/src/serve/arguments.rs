@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     pub(crate) hooks_dir: Option<PathBuf>,
     /// The socket's file name [default: virt-hook-$CONTAINER_NAME.sock, with --plugin
-    /// virt-hook.sock]
+    /// hook.sock]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<String>,
     /// What modules may do: a policy file, or the policy itself when it begins with `{` or has more

@@ -11,8 +11,9 @@ use super::arguments::Arguments;
 const HOOKS: &str = "/var/run/kubevirt-hooks";
 /// Below it, each plugin has a directory of its own name.
 const PLUGINS: &str = "/var/run/kubevirt-plugin";
-/// A plugin names its socket, so the name is always the same.
-const PLUGIN_SOCKET: &str = "virt-hook.sock";
+/// A plugin names its socket, so the name is always the same: the one that `virt-hook deploy` gives Plugins, and beside which a
+/// launcher looks for `hook.wasm`.
+const PLUGIN_SOCKET: &str = "hook.sock";
 /// What KubeVirt calls a sidecar's container, as an environment variable in it.
 const CONTAINER: &str = "CONTAINER_NAME";
 /// A Kubernetes name.
@@ -112,7 +113,7 @@ mod tests {
         );
         assert_eq!(
             path(&serve(Some("smbios"), None), Some("x")),
-            "/var/run/kubevirt-plugin/smbios/virt-hook.sock"
+            "/var/run/kubevirt-plugin/smbios/hook.sock"
         );
         assert_eq!(
             path(&serve(Some("a"), Some("b.sock")), None),

@@ -248,7 +248,7 @@ async fn a_plugins_domain_comes_back_changed() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &["--plugin", "smbios"]);
     served.ready().await;
-    let socket = pod.directory().join("virt-hook.sock");
+    let socket = pod.directory().join("hook.sock");
     let domain = stock_launcher::mutate(&socket, vmi(), "Boot")
         .await
         .unwrap();
@@ -492,7 +492,7 @@ async fn a_hooks_own_settings_go_with_it() {
     settings("failurePolicy: DryRun\n");
     let mut served = pod.serve(&[&module], &["--plugin", "smbios"]);
     served.ready().await;
-    let socket = pod.directory().join("virt-hook.sock");
+    let socket = pod.directory().join("hook.sock");
     let domain = stock_launcher::mutate(&socket, vmi(), "Boot")
         .await
         .unwrap();

@@ -1,14 +1,16 @@
 //! Builds the launcher's image on top of KubeVirt's, without a container engine and without root.
 #![allow(clippy::print_stdout)]
 
+mod hook_directories;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use image_layout::{
-    Capabilities, Image, Layer, NET_BIND_SERVICE, NewestVersion, Platform, missing_version,
-    symbol_versions,
+    Capabilities, Image, Layer, NET_BIND_SERVICE, NewestVersion, Platform, mark_weak_versions,
+    missing_version, program_architecture, symbol_versions,
 };
 
 /// The programs of the image.
@@ -17,6 +19,8 @@ const PROGRAMS: [&str; 3] = ["virt-launcher", "virt-launcher-monitor", "virt-hoo
 const LIBVIRT_HOOK: [&str; 2] = ["/usr/bin/libvirt-hook-client", "virt-hook"];
 /// The program that passes CAP_NET_BIND_SERVICE on, for DHCP servers of uid 107.
 const CAPABLE: &str = "virt-launcher-monitor";
+/// The most bytes of the compressed layer.
+const MAX_LAYER: usize = 60_000_000;
 
 /// What KubeVirt v1.9's image has: CentOS Stream 9, and libvirt 11.
 const BASE: [NewestVersion; 3] = [
@@ -39,11 +43,11 @@ const BASE: [NewestVersion; 3] = [
 #[command(version, after_help = EXAMPLE)]
 struct Arguments {
     /// KubeVirt's virt-launcher image: an OCI image layout, or an OCI archive.
-    #[arg(long, value_name = "PATH")]
-    base: PathBuf,
+    #[arg(long, value_name = "PATH", required_unless_present_any = ["check", "context"])]
+    base: Option<PathBuf>,
     /// Directory with virt-launcher, virt-launcher-monitor and virt-hook.
-    #[arg(long, value_name = "DIR")]
-    programs: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "check")]
+    programs: Option<PathBuf>,
     /// The operator's policy, for /etc/virt-launcher/hook-policy.yaml.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
@@ -60,8 +64,14 @@ struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "latest")]
     name: String,
     /// The layout to write: a new directory.
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present_any = ["check", "context"])]
+    output: Option<PathBuf>,
+    /// Check base and hooks only, before programs are built.
+    #[arg(long, conflicts_with_all = ["output", "context"])]
+    check: bool,
+    /// Write the files of the layer into this new directory, for deploy/image/Containerfile, instead of a layout.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "base"])]
+    context: Option<PathBuf>,
 }
 
 const EXAMPLE: &str = "\
@@ -76,19 +86,41 @@ fn main() -> Result<()> {
         os: "linux".to_owned(),
         architecture: arguments.architecture.clone(),
     };
-    let mut image = Image::on(&arguments.base, platform)?;
-    image.push(layer(&arguments)?.compress()?, "launcher-image");
-    let digest = image.write(&arguments.output, &arguments.name)?;
+    if let Some(hooks) = &arguments.hooks {
+        hook_directories::check(hooks)?;
+    }
+    let base = arguments.base.as_ref();
+    let base = base.map(|base| Image::on(base, platform)).transpose()?;
+    let Some(programs) = arguments.programs.as_ref().filter(|_| !arguments.check) else {
+        return Ok(());
+    };
+    let layer = layer(&arguments, programs)?;
+    if let Some(context) = &arguments.context {
+        layer.write_tree(context)?;
+    }
+    let (Some(mut image), Some(output)) = (base, &arguments.output) else {
+        return Ok(());
+    };
+    let layer = layer.compress()?;
+    if layer.size() > MAX_LAYER {
+        bail!(
+            "the layer has {} bytes, and at most {MAX_LAYER} are allowed: are the programs release builds?",
+            layer.size()
+        );
+    }
+    image.push(layer, "launcher-image");
+    let digest = image.write(output, &arguments.name)?;
     println!("{digest}");
     Ok(())
 }
 
-fn layer(arguments: &Arguments) -> Result<Layer> {
+fn layer(arguments: &Arguments, programs: &Path) -> Result<Layer> {
     let mut layer = Layer::new();
     for name in PROGRAMS {
-        let source = arguments.programs.join(name);
-        let content = read(&source)?;
-        check(&content).with_context(|| format!("{}", source.display()))?;
+        let source = programs.join(name);
+        let mut content = read(&source)?;
+        check(&mut content, &arguments.architecture)
+            .with_context(|| format!("{}", source.display()))?;
         let path = format!("/usr/bin/{name}");
         if name == CAPABLE {
             let capabilities = Capabilities::effective_and_permitted(NET_BIND_SERVICE);
@@ -113,9 +145,14 @@ fn layer(arguments: &Arguments) -> Result<Layer> {
     Ok(layer)
 }
 
-/// Refuses a program that the base's libraries cannot run.
-fn check(program: &[u8]) -> Result<()> {
+/// Refuses a program that the base's processors or libraries cannot run.
+fn check(program: &mut [u8], architecture: &str) -> Result<()> {
+    mark_weak_versions(program, &BASE)?;
     let needed = symbol_versions(program)?;
+    let built_for = program_architecture(program)?;
+    if built_for != architecture {
+        bail!("it is for {built_for}, and the base for {architecture}");
+    }
     if let Some((version, newest)) = missing_version(&BASE, &needed) {
         let [major, minor] = newest.version;
         let prefix = newest.prefix;
