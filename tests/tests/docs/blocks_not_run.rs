@@ -34,7 +34,7 @@ const KUBECTL: &[(&str, &[&str])] = &[
         ],
     ),
     ("describe", &[]),
-    ("exec", &["-c", "-it", "--"]),
+    ("exec", &["-c", "-it"]),
     ("get", &["-A", "-l", "-o", "--field-selector"]),
     ("logs", &["-l", "-c"]),
     ("patch", &["--type", "-p", "--patch-file"]),
@@ -97,9 +97,10 @@ fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSe
     }
     let known = KUBECTL.iter().find(|(verb, _)| words.first() == Some(verb));
     let (verb, flags) = known.unwrap_or_else(|| panic!("{at}: no verb of kubectl's"));
-    // A single dash is the standard input.
+    // A single dash is the standard input; after two is the command of `exec`.
     let flags_used = words
         .iter()
+        .take_while(|word| **word != "--")
         .filter(|word| word.starts_with('-') && **word != "-");
     for flag in flags_used {
         let name = flag.split('=').next().unwrap();

@@ -74,7 +74,8 @@ fn mistakes_are_refused_with_their_position() {
         ("deadline: 2\n", "h/hook.yaml:1:11: ", "no duration"),
         ("deadline: 16s\n", "h/hook.yaml:1:11: ", "15s"),
         ("memory: 1Gi\n", "h/hook.yaml:1:9: ", "536870912"),
-        ("memory: 1k\n", "h/hook.yaml:1:9: ", "no size"),
+        ("memory: 1k\n", "h/hook.yaml:1:9: ", "1048576 to 536870912"),
+        ("memory: 1x\n", "h/hook.yaml:1:9: ", "no size"),
         ("allow:\n  path: []\n", "h/hook.yaml:2:3: ", "path"),
         (
             "allow:\n  paths: ['/domain/[']\n",
