@@ -338,12 +338,15 @@ impl Observer {
     }
 
     /// virt-handler deletes a domain that has migrated. It gets that state with the migration's end, which follows within
-    /// milliseconds.
+    /// milliseconds. A daemon that died at the switch calls the same end a crash, which would fail a VMI that runs on the
+    /// target: that state waits, too, until the target was asked.
     fn awaits_end_of_migration(&self, snapshot: &DomainSnapshot) -> bool {
-        let has_migrated =
-            snapshot.status == LifeCycle::Shutoff && snapshot.reason == reason::MIGRATED;
+        let may_have_migrated = snapshot.reason == reason::MIGRATED
+            || (snapshot.reason == reason::CRASHED && self.job_events.is_handed_over());
         let record = self.metadata.current().migration;
-        has_migrated && record.is_some_and(|record| record.end_timestamp.is_none())
+        snapshot.status == LifeCycle::Shutoff
+            && may_have_migrated
+            && record.is_some_and(|record| record.end_timestamp.is_none())
     }
 
     fn update_phase(&self, presence: Presence) {

@@ -256,6 +256,10 @@ async fn guest_that_died_after_the_switch_is_where_the_target_says() {
         };
         assert!(last.starts_with(state), "{last}");
         assert_eq!(last.contains("failed"), failed, "{last}");
+        let crashed = notifications
+            .iter()
+            .any(|one| one.contains("Shutoff/Crashed"));
+        assert_eq!(crashed, !has_arrived, "{notifications:#?}");
     }
 }
 
