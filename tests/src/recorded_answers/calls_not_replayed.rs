@@ -106,7 +106,8 @@ pub const OTHER_TOPICS: &[OtherTopic] = &[
     topic(
         "07-cpuhotplug",
         Check::Test("processors_are_plugged_up_to_the_maximum"),
-        "the recorded refusal of a fifth processor; an unplug that the guest ignores is checked nowhere",
+        "the recorded refusal of a fifth processor; that of an unplug which the guest ignores is compared with libvirt's \
+         fake (processor_that_the_guest_keeps_fails_the_request)",
     ),
     topic(
         "07-memhotplug-slots4",

@@ -246,6 +246,23 @@ async fn processors_are_set_up_to_the_maximum() {
     assert_eq!((answer.success, answer.message.as_str()), (false, text));
 }
 
+/// libvirt waits 5 s for the guest. A later request may take the processor away after all.
+#[tokio::test(flavor = "multi_thread")]
+async fn processor_that_the_guest_keeps_fails_the_request() {
+    let rig = started_with_cpus().await;
+    assert!(set_cpus(&rig, 2, false).await.success);
+    let text = "Timed out during operation: vcpu unplug request timed out. Unplug result must be manually \
+        inspected in the domain";
+    rig.fake
+        .fail_next(Call::SetVcpus, FakeDaemon::error(68, 10, text));
+    let answer = set_cpus(&rig, 1, false).await;
+    let refused = format!("failed to update vCPUs: virError(Code=68, Domain=10, Message='{text}')");
+    assert_eq!((answer.success, answer.message), (false, refused));
+    let now = xml(&rig, XmlKind::Active);
+    assert!(now.contains("current=\"2\""), "{now}");
+    assert!(set_cpus(&rig, 1, false).await.success);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dedicated_processors_that_do_not_fit_leave_the_vm_unchanged() {
     let rig = started_with_cpus().await;
