@@ -18,8 +18,8 @@ use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::{self, HookPayload, Recorder, RunEvidence};
 use crate::{
-    FailurePolicy, HookError, HookKind, HookMetrics, HookPoint, Invocation, Limits,
-    MigrationParameters, Outcome, Run,
+    FailurePolicy, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
+    Outcome, Run,
 };
 
 /// How long records may take at a hook point without counting against the chain's deadline: with many hooks on a slow file
@@ -465,10 +465,11 @@ impl<'a> HookPointRun<'a> {
     }
 
     /// What a module adds besides its changes, such as comments, is not passed on without a change, and is limited with
-    /// one: no grant covers it, and the next hook would exceed its limits with it. A sidecar may add what it likes.
+    /// one: no grant covers it, and the next hook would exceed its limits with it. A sidecar, which writes the document anew,
+    /// may add what it likes.
     fn without_padding(&self, hook: &Hook, added: usize, verified: CallResult) -> CallResult {
         let (output, changes) = verified?;
-        if !matches!(hook.info.kind, HookKind::Wasm { .. }) {
+        if hook.body.rewrites_document() {
             return Ok((output, changes));
         }
         if changes.is_empty() {

@@ -232,9 +232,9 @@ impl Chain {
             .map(|runs| (xml, runs))
     }
 
-    /// Passes a domain that arrives by a migration through the modules, those of plugins included. Sidecars and the sockets of plugins write a domain anew, with
-    /// differences that libvirt refuses, and are called only if the operator's policy names them. A change that libvirt
-    /// would refuse is the hook's failure.
+    /// Passes a domain that arrives by a migration through the modules, those of plugins included. Sidecars and the sockets
+    /// of plugins write a domain anew, with differences that libvirt refuses, and are called only if the operator's policy
+    /// names them. A change that libvirt would refuse is the hook's failure.
     pub async fn on_incoming_domain(
         &self,
         invocation: &Invocation,
