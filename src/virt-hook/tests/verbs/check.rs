@@ -157,16 +157,9 @@ fn a_hook_that_does_more_each_time_fails() {
 /// The target of a migration is another node, and its VMI says so.
 #[test]
 fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
-    let temp_dir = tempfile::tempdir().unwrap();
     let vmi = super::VMI.replace("do: nothing", "odd.example.com/writes-node: ''")
         + "status: {nodeName: node-1, phase: Scheduled}\n";
-    let vmi = write(temp_dir.path(), "vmi.yaml", &vmi);
-    let module = odd();
-    let arguments = ["check", text(&module), "--vmi", text(&vmi), "--json"];
-    let json = virt_hook(&[&arguments[..], &["--without-libvirt"]].concat()).json();
-    let finding = verdict(&json, "migration");
-    assert_eq!(finding["verdict"], "failed", "{json:#}");
-    let details = finding["details"].to_string();
+    let (json, details) = refused_migration(&vmi);
     assert!(
         details.contains("vmi.yaml: /domain/genid: node-1 becomes another-node"),
         "{details}"
@@ -178,21 +171,26 @@ fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
 /// The target of a migration calls PreStart too.
 #[test]
 fn a_hook_that_refuses_the_target_cannot_migrate() {
-    let temp_dir = tempfile::tempdir().unwrap();
     let refuses = "odd.example.com/writes-node: ''\n    odd.example.com/refuses-migration: ''";
-    let vmi = super::VMI.replace("do: nothing", refuses);
-    let vmi = write(temp_dir.path(), "vmi.yaml", &vmi);
+    let (_, details) = refused_migration(&super::VMI.replace("do: nothing", refuses));
+    assert!(
+        details.contains("vmi.yaml: hook ")
+            && details.contains(" refuses at PreStart: no visitors"),
+        "{details}"
+    );
+}
+
+/// The findings about a VMI that the misbehaving module keeps from migrating, and what is wrong.
+fn refused_migration(vmi: &str) -> (Value, String) {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = write(temp_dir.path(), "vmi.yaml", vmi);
     let module = odd();
     let arguments = ["check", text(&module), "--vmi", text(&vmi), "--json"];
     let json = virt_hook(&[&arguments[..], &["--without-libvirt"]].concat()).json();
     let finding = verdict(&json, "migration");
     assert_eq!(finding["verdict"], "failed", "{json:#}");
     let details = finding["details"].to_string();
-    assert!(
-        details.contains("vmi.yaml: hook ")
-            && details.contains(" refuses at PreStart: no visitors"),
-        "{details}"
-    );
+    (json, details)
 }
 
 /// What the hook changed, and libvirt's own words.
