@@ -38,8 +38,9 @@ async fn main() -> Result<()> {
     if cfg!(debug_assertions) {
         println!("note: this is a debug build; 'make measure' builds with --release");
     }
+    let stock = LauncherProgram::stock()?;
     if std::env::args().nth(1).as_deref() == Some("commands") {
-        return print_commands().await;
+        return print_commands(stock).await;
     }
     if std::env::args().nth(1).as_deref() == Some("migrations") {
         return print_migrations().await;
@@ -61,7 +62,7 @@ async fn main() -> Result<()> {
     }
     let title = format!("median of {ROUNDS} launchers, uid 107");
     print_table(&title, &rows(&rounds, &virsh));
-    print_commands().await?;
+    print_commands(stock).await?;
     print_migrations().await?;
     print_table("virt-hook serve with one hook", &served);
     Ok(())
@@ -76,8 +77,8 @@ async fn print_migrations() -> Result<()> {
     Ok(())
 }
 
-async fn print_commands() -> Result<()> {
-    let stock = LauncherProgram::stock()?;
+/// `stock` is KubeVirt's own launcher, where somebody has it.
+async fn print_commands(stock: Option<LauncherProgram>) -> Result<()> {
     let virsh = process_memory::idle_virsh()?;
     let ours = RunningVm::measure(&LauncherProgram::Ours).await?;
     let title = "a launcher whose VM runs with an agent, bare HTTP/2 client, p50";
