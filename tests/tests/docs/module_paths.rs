@@ -29,7 +29,7 @@ fn has(directory: &Path, path: &str) -> bool {
     is_here || below()
 }
 
-/// The words in backticks that look like a path: `manager/ops`, `rig.rs`, `domain::reconcile`.
+/// The words in backticks that look like a path: `manager/ops`, `manager.rs`, `domain::reconcile`.
 fn paths(text: &str) -> Vec<String> {
     let path = Regex::new(
         r"^[a-z0-9_-]+((/[a-z0-9_-]+)+/?|/|(/[a-z0-9_-]+)*\.rs)$|^[a-z0-9_]+(::[a-z0-9_]+)+$",

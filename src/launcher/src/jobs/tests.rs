@@ -108,21 +108,21 @@ async fn context(
 }
 
 /// Jobs of a running domain on the fake daemon, their records, and a directory for files.
-pub(super) struct Rig<R> {
+pub(super) struct RunningVm<R> {
     pub(super) fake: FakeDaemon,
     pub(super) jobs: Jobs,
     pub(super) records: Arc<R>,
     pub(super) directory: TempDir,
 }
 
-impl<R: JobRecorder + 'static> Rig<R> {
-    pub(super) async fn running(xml: &str, records: R, progress: ProgressTimes) -> Rig<R> {
+impl<R: JobRecorder + 'static> RunningVm<R> {
+    pub(super) async fn running(xml: &str, records: R, progress: ProgressTimes) -> RunningVm<R> {
         let (fake, records) = (FakeDaemon::new(), Arc::new(records));
         let domain = fake.connect().unwrap().define(xml).unwrap();
         domain.start(StartOptions::RUNNING).unwrap();
         let recorder = Arc::clone(&records) as Arc<dyn JobRecorder>;
         let jobs = Jobs::new(context(&fake, recorder, progress).await);
-        Rig {
+        RunningVm {
             fake,
             jobs,
             records,
@@ -131,9 +131,9 @@ impl<R: JobRecorder + 'static> Rig<R> {
     }
 }
 
-impl Rig<Records> {
+impl RunningVm<Records> {
     async fn new() -> Self {
-        Rig::with(Records::default()).await
+        RunningVm::with(Records::default()).await
     }
 
     async fn with(records: Records) -> Self {
@@ -142,7 +142,7 @@ impl Rig<Records> {
             report: STALL / 20,
             stall: STALL,
         };
-        Rig::running(&xml, records, progress).await
+        RunningVm::running(&xml, records, progress).await
     }
 
     fn path(&self, name: &str) -> String {

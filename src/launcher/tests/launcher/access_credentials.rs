@@ -10,8 +10,8 @@ use libvirt::fake::FakeDaemon;
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
 use crate::scripted_agent::{ScriptedAgent, eventually};
+use crate::test_launcher::{DOMAIN, TestLauncher, sync_of, vmi_json};
 
 const KEY: &str = "ssh-rsa AAAA one@example";
 const FILE: &str = "/home/fedora/.ssh/authorized_keys";
@@ -117,38 +117,40 @@ fn vmi() -> Vmi {
     Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
 }
 
-fn put_secrets(rig: &Rig) {
+fn put_secrets(launcher: &TestLauncher) {
     for (directory, name, content) in [
         ("keys-access-cred", "key", KEY),
         ("passwords-access-cred", "fedora", "s3cret\n"),
     ] {
-        let directory = rig.paths.private.join("secret").join(directory);
+        let directory = launcher.paths.private.join("secret").join(directory);
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join(name), content).unwrap();
     }
 }
 
 /// A VM that was told of its credentials before its agent was there.
-async fn started(guest: &Arc<Guest>) -> (Rig, Vec<String>) {
-    let rig = Rig::new().await;
-    put_secrets(&rig);
-    rig.manager
+async fn started(guest: &Arc<Guest>) -> (TestLauncher, Vec<String>) {
+    let launcher = TestLauncher::new().await;
+    put_secrets(&launcher);
+    launcher
+        .manager
         .run(Command::sync(sync_of(vmi())))
         .await
         .unwrap();
-    rig.notifications_until("credentials=Guest agent is offline")
+    launcher
+        .notifications_until("credentials=Guest agent is offline")
         .await;
     let guest = Arc::clone(guest);
     let agent = move |json: &str| guest.answer(json);
-    rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
-    let notifications = rig.notifications_until("credentials=set").await;
-    (rig, notifications)
+    launcher.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
+    let notifications = launcher.notifications_until("credentials=set").await;
+    (launcher, notifications)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_are_set_once_the_agent_connects() {
     let guest = Arc::new(Guest::default());
-    let (_rig, notifications) = started(&guest).await;
+    let (_launcher, notifications) = started(&guest).await;
     let state = guest.state.lock().unwrap();
     assert_eq!(state.keys, [format!("fedora [\"{KEY}\"]")]);
     assert_eq!(state.passwords, ["fedora s3cret"]);
@@ -164,8 +166,9 @@ async fn old_agent_gets_a_file_and_the_owner_a_warning() {
         is_old: true,
         ..Guest::default()
     });
-    let (rig, _) = started(&guest).await;
-    rig.notifications_until("EVENT AccessCredentialsSyncSuccess")
+    let (launcher, _) = started(&guest).await;
+    launcher
+        .notifications_until("EVENT AccessCredentialsSyncSuccess")
         .await;
     let state = guest.state.lock().unwrap();
     assert_eq!(state.files[FILE], KEY);
@@ -176,8 +179,8 @@ async fn old_agent_gets_a_file_and_the_owner_a_warning() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_of_a_hostile_agent_are_truncated_in_events() {
-    let (rig, agent) = (Rig::new().await, ScriptedAgent::default());
-    put_secrets(&rig);
+    let (launcher, agent) = (TestLauncher::new().await, ScriptedAgent::default());
+    put_secrets(&launcher);
     agent.answer("guest-ping", json!({}));
     // Too large to be parsed.
     let flood = "\u{1b}x".repeat(3 << 19);
@@ -186,34 +189,38 @@ async fn answers_of_a_hostile_agent_are_truncated_in_events() {
     let refusal = FakeDaemon::error(1, 10, &flood);
     agent.fail("guest-ssh-add-authorized-keys", Some(refusal.clone()));
     agent.fail("guest-exec", Some(refusal));
-    rig.manager
+    launcher
+        .manager
         .run(Command::sync(sync_of(vmi())))
         .await
         .unwrap();
-    agent.connect(&rig);
-    put_secrets(&rig);
-    let notifications = rig.notifications_until("credentials=setting the SSH").await;
+    agent.connect(&launcher);
+    put_secrets(&launcher);
+    let notifications = launcher
+        .notifications_until("credentials=setting the SSH")
+        .await;
     let told = notifications.last().unwrap();
     assert!(told.len() < 1024, "{} bytes", told.len());
     assert!(!told.contains('\u{1b}'), "{told}");
     agent.answer("guest-ssh-add-authorized-keys", json!({}));
     agent.fail("guest-ssh-add-authorized-keys", None);
-    put_secrets(&rig);
-    rig.notifications_until("credentials=setting the password of user fedora: guest-set")
+    put_secrets(&launcher);
+    launcher
+        .notifications_until("credentials=setting the password of user fedora: guest-set")
         .await;
     agent.answer("guest-set-user-password", json!({}));
-    put_secrets(&rig);
+    put_secrets(&launcher);
     let is_set = |line: &String| line.contains("credentials=set") && !line.contains("setting");
     eventually("the credentials", async || {
-        rig.notifications(0).await.iter().any(is_set)
+        launcher.notifications(0).await.iter().any(is_set)
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_secret_fails_the_start() {
-    let rig = Rig::new().await;
-    let error = rig
+    let launcher = TestLauncher::new().await;
+    let error = launcher
         .manager
         .run(Command::sync(sync_of(vmi())))
         .await
@@ -224,8 +231,9 @@ async fn missing_secret_fails_the_start() {
             && said.contains("secret/keys-access-cred"),
         "{said}"
     );
-    put_secrets(&rig);
-    rig.manager
+    put_secrets(&launcher);
+    launcher
+        .manager
         .run(Command::sync(sync_of(vmi())))
         .await
         .unwrap();
@@ -234,13 +242,13 @@ async fn missing_secret_fails_the_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_synchronization_is_not_notified() {
     let guest = Arc::new(Guest::default());
-    let (rig, before) = started(&guest).await;
+    let (launcher, before) = started(&guest).await;
     let set = |guest: &Guest| guest.state.lock().unwrap().passwords.len();
     for _ in 0..2 {
         let already = set(&guest);
         // The kubelet writes the same secret again.
-        put_secrets(&rig);
+        put_secrets(&launcher);
         eventually("the credentials", async || set(&guest) > already).await;
     }
-    assert_eq!(rig.notifications(0).await, before);
+    assert_eq!(launcher.notifications(0).await, before);
 }

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::command_client::{backup, backup_start, client, vmi_with_tracking};
-use crate::fake_libvirt_rig::{Rig, sync};
+use crate::test_launcher::{TestLauncher, sync};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_backup_requests_are_answered_with_a_reason() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
     for (state, options, part) in [
         (
             "Initializing",
@@ -43,12 +43,12 @@ async fn unusable_backup_requests_are_answered_with_a_reason() {
             "no disk of the domain has its changed blocks tracked",
         ),
     ] {
-        let answer = backup(&rig, state, options.clone()).await;
+        let answer = backup(&launcher, state, options.clone()).await;
         assert!(!answer.success, "{options}");
         assert!(answer.message.contains(part), "{options}: {answer:?}");
     }
     let nobody = BackupRequest::default();
-    let answer = client(&rig).await.backup_virtual_machine(nobody).await;
+    let answer = client(&launcher).await.backup_virtual_machine(nobody).await;
     assert!(
         answer
             .unwrap()
@@ -67,11 +67,11 @@ async fn unusable_backup_requests_are_answered_with_a_reason() {
             vmi: vmi_with_tracking(state),
             checkpoint: b"{}".to_vec(),
         };
-        let answer = client(&rig).await.redefine_checkpoint(nothing).await;
+        let answer = client(&launcher).await.redefine_checkpoint(nothing).await;
         let answer = answer.unwrap().into_inner();
         assert!(!answer.checkpoint_invalid);
         assert_eq!(answer.response.unwrap().message, reason);
     }
     tokio::time::sleep(Duration::from_millis(30)).await;
-    assert_eq!(rig.fake.count(Call::BeginBackup), 0);
+    assert_eq!(launcher.fake.count(Call::BeginBackup), 0);
 }

@@ -9,31 +9,39 @@ use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
 use virt_launcher::manager::Command;
 
-use crate::fake_libvirt_rig::{Rig, count, state, sync};
 use crate::scripted_hooks::ScriptedHooks;
+use crate::test_launcher::{TestLauncher, count, state, sync};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_domain_names_the_hook_that_changed_it() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let refusal = FakeDaemon::error(27, 20, "XML error: unknown video model 'rainbow'");
-    rig.fake.fail_next(Call::Define, refusal);
-    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    launcher.fake.fail_next(Call::Define, refusal);
+    let error = launcher
+        .manager
+        .run(Command::sync(sync()))
+        .await
+        .unwrap_err();
     assert_eq!(
         error.message(),
         "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow'') \
          (hook painter changed /domain/devices/video)"
     );
-    rig.manager.run(Command::sync(sync())).await.unwrap();
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
 }
 
 /// A hook's text comes back in libvirt's refusal.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_text_of_a_hook_is_escaped_in_the_answer() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let refusal = "XML error: unknown video model 'rainbow\u{9b}\u{202e}'";
     let refusal = FakeDaemon::error(27, 20, refusal);
-    rig.fake.fail_next(Call::Define, refusal);
-    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    launcher.fake.fail_next(Call::Define, refusal);
+    let error = launcher
+        .manager
+        .run(Command::sync(sync()))
+        .await
+        .unwrap_err();
     assert_eq!(
         error.message(),
         "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow\\u{9b}\\u{202e}'') \
@@ -47,41 +55,45 @@ async fn kill_interrupts_a_hanging_hook() {
         hang: true,
         ..ScriptedHooks::default()
     });
-    let rig = Rig::with(hooks).await;
-    let manager = rig.manager.clone();
+    let launcher = TestLauncher::with(hooks).await;
+    let manager = launcher.manager.clone();
     let starting = tokio::spawn(async move { manager.run(Command::sync(sync())).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    rig.manager.run(Command::Kill).await.unwrap();
+    launcher.manager.run(Command::Kill).await.unwrap();
     assert!(starting.await.unwrap().unwrap_err().is_refusal());
-    assert_eq!(rig.fake.count(Call::Define), 0);
+    assert_eq!(launcher.fake.count(Call::Define), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn veto_leaves_no_domain_and_one_event() {
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.veto.lock().unwrap() = Some("no GPU today".into());
-    let rig = Rig::with(hooks.clone()).await;
+    let launcher = TestLauncher::with(hooks.clone()).await;
     for _ in 0..3 {
-        let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+        let error = launcher
+            .manager
+            .run(Command::sync(sync()))
+            .await
+            .unwrap_err();
         assert_eq!(
             error.message(),
             "hook policy refuses at PreStart: no GPU today"
         );
     }
-    assert_eq!(state(&rig), None);
+    assert_eq!(state(&launcher), None);
     assert_eq!(
         hooks.count("PreStart"),
         3,
         "a repeated sync runs the chain again"
     );
-    let notifications = rig.notifications(1).await;
+    let notifications = launcher.notifications(1).await;
     assert_eq!(
         notifications,
         ["EVENT HookDenied: hook policy refuses at PreStart: no GPU today"]
     );
     *hooks.veto.lock().unwrap() = None;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(state(&rig), Some(DomainState::Running));
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Running));
 }
 
 pub(crate) fn run_at(point: HookPoint) -> Run {
@@ -111,18 +123,28 @@ pub(crate) fn run_at(point: HookPoint) -> Run {
 async fn hooks_of_a_boot_are_published_once_after_the_start() {
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
-    let rig = Rig::with(hooks.clone()).await;
-    rig.fake
+    let launcher = TestLauncher::with(hooks.clone()).await;
+    launcher
+        .fake
         .fail_next(Call::Define, FakeDaemon::error(38, 10, "not yet"));
-    rig.manager.run(Command::sync(sync())).await.unwrap_err();
-    rig.fake
+    launcher
+        .manager
+        .run(Command::sync(sync()))
+        .await
+        .unwrap_err();
+    launcher
+        .fake
         .fail_next(Call::Start, FakeDaemon::error(38, 10, "not yet"));
-    rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    launcher
+        .manager
+        .run(Command::sync(sync()))
+        .await
+        .unwrap_err();
     for _ in 0..2 {
-        rig.manager.run(Command::sync(sync())).await.unwrap();
+        launcher.manager.run(Command::sync(sync())).await.unwrap();
     }
-    rig.manager.run(Command::Pause).await.unwrap();
-    let notifications = rig.notifications_until("Paused").await;
+    launcher.manager.run(Command::Pause).await.unwrap();
+    let notifications = launcher.notifications_until("Paused").await;
     let applied: Vec<_> = notifications
         .iter()
         .filter(|text| text.starts_with("EVENT HookApplied"))
@@ -142,18 +164,18 @@ async fn operator_can_omit_the_events_of_applied_hooks() {
         ..ScriptedHooks::default()
     });
     *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
-    let rig = Rig::with(hooks.clone()).await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig.manager.run(Command::Pause).await.unwrap();
-    let notifications = rig.notifications_until("Paused").await;
+    let launcher = TestLauncher::with(hooks.clone()).await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher.manager.run(Command::Pause).await.unwrap();
+    let notifications = launcher.notifications_until("Paused").await;
     assert_eq!(count(&notifications, "EVENT"), 0, "{notifications:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_start_is_repeated_without_hooks() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let rig = Rig::with(hooks.clone()).await;
-    rig.fake.fail_next(
+    let launcher = TestLauncher::with(hooks.clone()).await;
+    launcher.fake.fail_next(
         Call::Start,
         FakeDaemon::error(
             1,
@@ -161,13 +183,20 @@ async fn failed_start_is_repeated_without_hooks() {
             "internal error: QEMU unexpectedly closed the monitor",
         ),
     );
-    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    let error = launcher
+        .manager
+        .run(Command::sync(sync()))
+        .await
+        .unwrap_err();
     assert!(error.message().contains("closed the monitor"));
-    assert_eq!(state(&rig), Some(DomainState::Shutoff));
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(state(&rig), Some(DomainState::Running));
+    assert_eq!(state(&launcher), Some(DomainState::Shutoff));
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Running));
     assert_eq!(
-        (hooks.count("OnDefineDomain"), rig.fake.count(Call::Define)),
+        (
+            hooks.count("OnDefineDomain"),
+            launcher.fake.count(Call::Define)
+        ),
         (1, 1)
     );
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::fake_libvirt_rig::{Rig, vmi_json};
+use crate::test_launcher::{TestLauncher, vmi_json};
 
-pub(crate) async fn channel(rig: &Rig) -> Channel {
-    let path = rig.paths.ready_socket();
+pub(crate) async fn channel(launcher: &TestLauncher) -> Channel {
+    let path = launcher.paths.ready_socket();
     let dial = tower::service_fn(move |_: Uri| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
@@ -21,8 +21,8 @@ pub(crate) async fn channel(rig: &Rig) -> Channel {
         .unwrap()
 }
 
-pub(crate) async fn client(rig: &Rig) -> CmdClient<Channel> {
-    CmdClient::new(channel(rig).await)
+pub(crate) async fn client(launcher: &TestLauncher) -> CmdClient<Channel> {
+    CmdClient::new(channel(launcher).await)
 }
 
 pub(crate) fn vmi_request() -> VmiRequest {
@@ -52,12 +52,12 @@ pub(crate) fn vmi_with_tracking(state: &str) -> Option<Vmi> {
     })
 }
 
-pub(crate) async fn backup(rig: &Rig, state: &str, options: Value) -> Response {
+pub(crate) async fn backup(launcher: &TestLauncher, state: &str, options: Value) -> Response {
     let request = BackupRequest {
         vmi: vmi_with_tracking(state),
         options: options.to_string().into_bytes(),
     };
-    let answer = client(rig).await.backup_virtual_machine(request).await;
+    let answer = client(launcher).await.backup_virtual_machine(request).await;
     answer.unwrap().into_inner()
 }
 

@@ -11,21 +11,21 @@ use tonic::Code;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{channel, client, unreadable_vmi_request, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
 use crate::guest_exec::exec;
+use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ready_socket_answers() {
-    let rig = Rig::new().await;
-    assert!(rig.paths.ready_socket().exists());
-    assert!(!rig.paths.init_socket().exists());
-    let info = CmdInfoClient::new(channel(&rig).await)
+    let launcher = TestLauncher::new().await;
+    assert!(launcher.paths.ready_socket().exists());
+    assert!(!launcher.paths.init_socket().exists());
+    let info = CmdInfoClient::new(channel(&launcher).await)
         .info(CmdInfoRequest {})
         .await
         .unwrap();
     assert_eq!(info.into_inner().supported_cmd_versions, [1]);
     assert!(
-        client(&rig)
+        client(&launcher)
             .await
             .ping(EmptyRequest {})
             .await
@@ -37,8 +37,8 @@ async fn ready_socket_answers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_vmi_gives_kubevirts_message() {
-    let rig = Rig::new().await;
-    let mut client = client(&rig).await;
+    let launcher = TestLauncher::new().await;
+    let mut client = client(&launcher).await;
     let answers = [
         client.sync_virtual_machine(unreadable_vmi_request()).await,
         client.pause_virtual_machine(unreadable_vmi_request()).await,
@@ -59,7 +59,7 @@ async fn invalid_vmi_gives_kubevirts_message() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unconvertible_vmi_is_refused_with_the_reason() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut json = vmi_json();
     json["spec"]["domain"]["devices"]["disks"] =
         serde_json::json!([{"name": "lost", "disk": {"bus": "virtio"}}]);
@@ -69,7 +69,7 @@ async fn unconvertible_vmi_is_refused_with_the_reason() {
         }),
         options: None,
     };
-    let answer = client(&rig)
+    let answer = client(&launcher)
         .await
         .sync_virtual_machine(request)
         .await
@@ -81,7 +81,7 @@ async fn unconvertible_vmi_is_refused_with_the_reason() {
     );
 }
 
-async fn sync_with(rig: &Rig, plugins: &str) -> Response {
+async fn sync_with(launcher: &TestLauncher, plugins: &str) -> Response {
     let request = VmiRequest {
         options: Some(VirtualMachineOptions {
             plugins_json: plugins.as_bytes().to_vec(),
@@ -89,14 +89,14 @@ async fn sync_with(rig: &Rig, plugins: &str) -> Response {
         }),
         ..vmi_request()
     };
-    let answer = client(rig).await.sync_virtual_machine(request).await;
+    let answer = client(launcher).await.sync_virtual_machine(request).await;
     answer.unwrap().into_inner()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_plugin_refuses_the_start_before_any_change() {
-    let rig = Rig::with(Arc::new(Chain::default())).await;
-    let answer = sync_with(&rig, "{").await;
+    let launcher = TestLauncher::with(Arc::new(Chain::default())).await;
+    let answer = sync_with(&launcher, "{").await;
     assert!(
         !answer.success && answer.message.contains("failed to deserialize plugins"),
         "{answer:?}"
@@ -107,7 +107,7 @@ async fn unusable_plugin_refuses_the_start_before_any_change() {
             r#"[{{"metadata":{{"name":"numa"}},"spec":{{"failureStrategy":"{strategy}","domainHooks":[{hook}]}}}}]"#
         )
     };
-    let answer = sync_with(&rig, &plugin("Fail")).await;
+    let answer = sync_with(&launcher, &plugin("Fail")).await;
     assert!(
         !answer.success
             && answer
@@ -115,17 +115,17 @@ async fn unusable_plugin_refuses_the_start_before_any_change() {
                 .contains("spec.domainHooks[0].cel of plugin numa"),
         "{answer:?}"
     );
-    assert!(rig.fake.state(DOMAIN).is_none());
-    rig.notifications_until("HookFailed").await;
-    let answer = sync_with(&rig, &plugin("Ignore")).await;
+    assert!(launcher.fake.state(DOMAIN).is_none());
+    launcher.notifications_until("HookFailed").await;
+    let answer = sync_with(&launcher, &plugin("Ignore")).await;
     assert!(answer.success, "{answer:?}");
-    assert!(rig.fake.state(DOMAIN).is_some());
+    assert!(launcher.fake.state(DOMAIN).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_change_the_domain() {
-    let rig = Rig::new().await;
-    let mut client = client(&rig).await;
+    let launcher = TestLauncher::new().await;
+    let mut client = client(&launcher).await;
     let none = client
         .get_domain(EmptyRequest {})
         .await
@@ -183,8 +183,8 @@ async fn commands_change_the_domain() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_without_an_agent_are_empty_and_succeed() {
-    let rig = Rig::new().await;
-    let mut client = client(&rig).await;
+    let launcher = TestLauncher::new().await;
+    let mut client = client(&launcher).await;
     let info = client
         .get_guest_info(EmptyRequest {})
         .await
@@ -212,9 +212,9 @@ async fn queries_without_an_agent_are_empty_and_succeed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let mut client = client(&rig).await;
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let mut client = client(&launcher).await;
     let ping = GuestPingRequest {
         domain_name: DOMAIN.into(),
         timeout_seconds: 1,
@@ -226,7 +226,7 @@ async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
         "{}",
         status.message()
     );
-    let notifications = rig.notifications_until("EVENT").await;
+    let notifications = launcher.notifications_until("EVENT").await;
     assert!(notifications.contains(
         &"EVENT GuestAgentPingFailed: GuestAgentPing probe failed for VMI vm1".to_owned()
     ));
@@ -237,8 +237,8 @@ async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disabled_statistics_are_an_unknown_error() {
-    let rig = Rig::new().await;
-    let status = client(&rig)
+    let launcher = TestLauncher::new().await;
+    let status = client(&launcher)
         .await
         .get_vm_stats(VmStatsRequest::default())
         .await
@@ -248,8 +248,8 @@ async fn disabled_statistics_are_an_unknown_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cleanup_signal_for_another_pod_does_nothing() {
-    let rig = Rig::new().await;
-    let mut client = client(&rig).await;
+    let launcher = TestLauncher::new().await;
+    let mut client = client(&launcher).await;
     for (request, succeeds) in [(vmi_request(), true), (unreadable_vmi_request(), false)] {
         let answer = client.signal_target_pod_cleanup(request).await.unwrap();
         assert_eq!(answer.into_inner().success, succeeds);
@@ -258,21 +258,21 @@ async fn cleanup_signal_for_another_pod_does_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_request_is_refused() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let request = VmiRequest {
         vmi: Some(Vmi {
             vmi_json: vec![b' '; 7 << 20],
         }),
         options: None,
     };
-    let status = client(&rig)
+    let status = client(&launcher)
         .await
         .sync_virtual_machine(request)
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::OutOfRange, "{status}");
     assert!(
-        client(&rig)
+        client(&launcher)
             .await
             .ping(EmptyRequest {})
             .await

@@ -5,22 +5,22 @@ use serde_json::Value;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::sync;
 use crate::freeze::freeze;
-use crate::migration_source_rig::{NEVER_ENDING, migrate, records, running, until_migrating};
+use crate::migrating_launcher::{NEVER_ENDING, migrate, records, running, until_migrating};
 use crate::scripted_agent::eventually;
+use crate::test_launcher::sync;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
-    let rig = running().await;
-    rig.fake.set_migration(NEVER_ENDING);
-    assert!(migrate(&rig, "m1").await.success);
-    until_migrating(&rig).await;
+    let launcher = running().await;
+    launcher.fake.set_migration(NEVER_ENDING);
+    assert!(migrate(&launcher, "m1").await.success);
+    until_migrating(&launcher).await;
     for command in [Command::Pause, Command::Unpause, Command::Reset] {
-        let refused = rig.manager.run(command).await.unwrap_err();
+        let refused = launcher.manager.run(command).await.unwrap_err();
         assert!(refused.message().contains("is being migrated"), "{refused}");
     }
-    let frozen = freeze(&rig, 0).await;
+    let frozen = freeze(&launcher, 0).await;
     assert_eq!(
         (frozen.success, &*frozen.message),
         (
@@ -28,8 +28,8 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
             "failed to freeze VMI, VMI is currently during migration"
         )
     );
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let mut client = client(&rig).await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let mut client = client(&launcher).await;
     let dump = MemoryDumpRequest {
         vmi: vmi_request().vmi,
         dump_path: "/tmp/x.memory.dump".into(),
@@ -52,7 +52,7 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
     .await;
     let killed = client.kill_virtual_machine(vmi_request()).await.unwrap();
     assert!(killed.into_inner().success);
-    let notifications = rig.notifications_until("ended").await;
+    let notifications = launcher.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     let expected =
         "migration=m1 PreCopy ended failed: aborted, since the virtual machine is being ended";

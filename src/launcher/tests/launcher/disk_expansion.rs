@@ -6,11 +6,11 @@ use libvirt::fake::Call;
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
+use crate::test_launcher::{DOMAIN, TestLauncher, sync_of, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disk_of_a_running_vm_is_expanded_to_its_device() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut vmi = vmi_json();
     vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]);
     vmi["spec"]["domain"]["devices"]["disks"] =
@@ -18,12 +18,13 @@ async fn disk_of_a_running_vm_is_expanded_to_its_device() {
     vmi["status"] = json!({"volumeStatus": [{"name": "data", "target": "vda",
         "persistentVolumeClaimInfo": {"volumeMode": "Block", "capacity": {"storage": "2Gi"}}}]});
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
-    rig.manager
+    launcher
+        .manager
         .run(Command::sync(sync_of(vmi.clone())))
         .await
         .unwrap();
     assert_eq!(
-        rig.fake.count(Call::BlockInfo),
+        launcher.fake.count(Call::BlockInfo),
         0,
         "nothing grew before the start"
     );
@@ -32,23 +33,24 @@ async fn disk_of_a_running_vm_is_expanded_to_its_device() {
         physical: 2 << 30,
         ..BlockInfo::default()
     };
-    rig.fake.set_block_info(DOMAIN, "/dev/data", grown);
+    launcher.fake.set_block_info(DOMAIN, "/dev/data", grown);
     for _ in 0..2 {
-        rig.manager
+        launcher
+            .manager
             .run(Command::sync(sync_of(vmi.clone())))
             .await
             .unwrap();
     }
-    let now = rig.fake.block_info(DOMAIN, "/dev/data").unwrap();
+    let now = launcher.fake.block_info(DOMAIN, "/dev/data").unwrap();
     assert_eq!(
-        (now.capacity, rig.fake.count(Call::ResizeBlock)),
+        (now.capacity, launcher.fake.count(Call::ResizeBlock)),
         (2 << 30, 1)
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sizes_of_disks_are_asked_for_once() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut vmi = vmi_json();
     // The claim's device is /dev/null, which is there and has no size.
     vmi["spec"]["volumes"] = json!([{"name": "null", "persistentVolumeClaim": {"claimName": "x"}}]);
@@ -59,7 +61,7 @@ async fn sizes_of_disks_are_asked_for_once() {
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
     let sync = async || {
         let sync = Command::sync(sync_of(vmi.clone()));
-        rig.manager.run(sync).await.unwrap()
+        launcher.manager.run(sync).await.unwrap()
     };
     sync().await;
     let size = BlockInfo {
@@ -67,9 +69,9 @@ async fn sizes_of_disks_are_asked_for_once() {
         physical: 1 << 30,
         ..BlockInfo::default()
     };
-    rig.fake.set_block_info(DOMAIN, "/dev/null", size);
+    launcher.fake.set_block_info(DOMAIN, "/dev/null", size);
     for _ in 0..3 {
         sync().await;
     }
-    assert_eq!(rig.fake.count(Call::BlockInfo), 1);
+    assert_eq!(launcher.fake.count(Call::BlockInfo), 1);
 }

@@ -9,53 +9,53 @@ use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
-use crate::migration_source_rig::migrate;
+use crate::migrating_launcher::migrate;
 use crate::scripted_agent::{ScriptedAgent, eventually, guest_info};
+use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
 
-pub(crate) async fn freeze(rig: &Rig, seconds: i32) -> Response {
+pub(crate) async fn freeze(launcher: &TestLauncher, seconds: i32) -> Response {
     let request = FreezeRequest {
         vmi: Some(Vmi {
             vmi_json: vmi_json().to_string().into_bytes(),
         }),
         unfreeze_timeout_seconds: seconds,
     };
-    let answer = client(rig).await.freeze_virtual_machine(request).await;
+    let answer = client(launcher).await.freeze_virtual_machine(request).await;
     answer.unwrap().into_inner()
 }
 
-async fn unfreeze(rig: &Rig) -> Response {
-    let answer = client(rig)
+async fn unfreeze(launcher: &TestLauncher) -> Response {
+    let answer = client(launcher)
         .await
         .unfreeze_virtual_machine(vmi_request())
         .await;
     answer.unwrap().into_inner()
 }
 
-async fn running() -> (Rig, ScriptedAgent) {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
+async fn running() -> (TestLauncher, ScriptedAgent) {
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
     let agent = ScriptedAgent::recorded();
-    agent.connect(&rig);
-    rig.notifications_until("freeze=thawed").await;
-    (rig, agent)
+    agent.connect(&launcher);
+    launcher.notifications_until("freeze=thawed").await;
+    (launcher, agent)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn freeze_and_unfreeze_are_idempotent_and_notified() {
-    let (rig, agent) = running().await;
+    let (launcher, agent) = running().await;
     for _ in 0..2 {
-        let answer = freeze(&rig, 300).await;
+        let answer = freeze(&launcher, 300).await;
         assert!(answer.success && answer.message.is_empty(), "{answer:?}");
     }
     assert_eq!(agent.count("guest-fsfreeze-freeze"), 1);
-    rig.notifications_until("freeze=frozen").await;
-    assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "frozen");
+    launcher.notifications_until("freeze=frozen").await;
+    assert_eq!(guest_info(&launcher).await["fsFreezeStatus"], "frozen");
     for _ in 0..2 {
-        assert!(unfreeze(&rig).await.success);
+        assert!(unfreeze(&launcher).await.success);
     }
     assert_eq!(agent.count("guest-fsfreeze-thaw"), 1, "thaw hooks run once");
-    let notifications = rig.notifications_until("freeze=thawed").await;
+    let notifications = launcher.notifications_until("freeze=thawed").await;
     assert!(
         notifications.last().unwrap().contains("freeze=thawed"),
         "{notifications:#?}"
@@ -64,8 +64,8 @@ async fn freeze_and_unfreeze_are_idempotent_and_notified() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frozen_guest_is_thawed_after_its_time() {
-    let (rig, agent) = running().await;
-    assert!(freeze(&rig, 1).await.success);
+    let (launcher, agent) = running().await;
+    assert!(freeze(&launcher, 1).await.success);
     // The first attempts fail: the daemon is away, then the agent refuses, then it is silent.
     for (error_code, message) in [
         (
@@ -77,41 +77,44 @@ async fn frozen_guest_is_thawed_after_its_time() {
             "guest agent command failed: busy",
         ),
     ] {
-        rig.fake
+        launcher
+            .fake
             .fail_next(Call::Agent, FakeDaemon::error(error_code, 10, message));
     }
     eventually("the safety thaw", async || {
         agent.count("guest-fsfreeze-thaw") > 0
     })
     .await;
-    rig.notifications_until("freeze=thawed").await;
-    assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "thawed");
+    launcher.notifications_until("freeze=thawed").await;
+    assert_eq!(guest_info(&launcher).await["fsFreezeStatus"], "thawed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn frozen_guest_is_not_migrated() {
-    let (rig, agent) = running().await;
-    assert!(freeze(&rig, 300).await.success);
-    let refused = migrate(&rig, "m1").await;
+    let (launcher, agent) = running().await;
+    assert!(freeze(&launcher, 300).await.success);
+    let refused = migrate(&launcher, "m1").await;
     assert!(
         refused.message.contains("while its guest is frozen"),
         "{refused:?}"
     );
-    assert_eq!(rig.fake.count(Call::Migrate), 0);
+    assert_eq!(launcher.fake.count(Call::Migrate), 0);
     assert_eq!(agent.count("guest-fsfreeze-thaw"), 0);
-    assert!(unfreeze(&rig).await.success);
-    assert!(migrate(&rig, "m1").await.success);
-    rig.notifications_until("migration=m1 PreCopy ended").await;
+    assert!(unfreeze(&launcher).await.success);
+    assert!(migrate(&launcher, "m1").await.success);
+    launcher
+        .notifications_until("migration=m1 PreCopy ended")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn safety_thaw_survives_a_restart_of_the_daemon() {
-    let (rig, agent) = running().await;
-    assert!(freeze(&rig, 1).await.success);
-    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+    let (launcher, agent) = running().await;
+    assert!(freeze(&launcher, 1).await.success);
+    launcher.fake.stop_daemon(libvirt::CloseReason::Eof);
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(agent.count("guest-fsfreeze-thaw"), 0);
-    rig.fake.start_daemon();
+    launcher.fake.start_daemon();
     eventually("the safety thaw", async || {
         agent.count("guest-fsfreeze-thaw") > 0
     })
@@ -120,33 +123,33 @@ async fn safety_thaw_survives_a_restart_of_the_daemon() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfreeze_and_an_unlimited_freeze_end_the_safety_thaw() {
-    let (rig, agent) = running().await;
-    assert!(freeze(&rig, 1).await.success);
-    assert!(unfreeze(&rig).await.success);
-    assert!(freeze(&rig, 0).await.success);
+    let (launcher, agent) = running().await;
+    assert!(freeze(&launcher, 1).await.success);
+    assert!(unfreeze(&launcher).await.success);
+    assert!(freeze(&launcher, 0).await.success);
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "frozen");
+    assert_eq!(guest_info(&launcher).await["fsFreezeStatus"], "frozen");
     assert_eq!(agent.count("guest-fsfreeze-thaw"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_unfreeze_is_reported_and_retried() {
-    let (rig, agent) = running().await;
-    assert!(freeze(&rig, 0).await.success);
+    let (launcher, agent) = running().await;
+    assert!(freeze(&launcher, 0).await.success);
     let refusal = FakeDaemon::error(
         code::AGENT_COMMAND_FAILED,
         10,
         "guest agent command failed: no",
     );
     agent.fail("guest-fsfreeze-thaw", Some(refusal));
-    let answer = unfreeze(&rig).await;
+    let answer = unfreeze(&launcher).await;
     assert!(
         !answer.success && answer.message.contains("Code=113"),
         "{answer:?}"
     );
     agent.fail("guest-fsfreeze-thaw", None);
     eventually("the thaw", async || {
-        guest_info(&rig).await["fsFreezeStatus"] == "thawed"
+        guest_info(&launcher).await["fsFreezeStatus"] == "thawed"
     })
     .await;
     assert_eq!(agent.count("guest-fsfreeze-thaw"), 2);
@@ -154,39 +157,39 @@ async fn failed_unfreeze_is_reported_and_retried() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_unfreeze_of_a_guest_that_was_never_frozen_is_not_tried_again() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let answer = unfreeze(&rig).await;
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let answer = unfreeze(&launcher).await;
     assert!(answer.message.contains("Code=86"), "no agent: {answer:?}");
-    let calls = rig.fake.count(Call::Agent);
+    let calls = launcher.fake.count(Call::Agent);
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(rig.fake.count(Call::Agent), calls);
+    assert_eq!(launcher.fake.count(Call::Agent), calls);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unfreeze_of_a_guest_without_an_agents_channel_is_not_tried_again() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
     let text = "argument unsupported: QEMU guest agent is not configured";
     for _ in 0..2 {
         let error = FakeDaemon::error(code::ARGUMENT_UNSUPPORTED, 10, text);
-        rig.fake.fail_next(Call::Agent, error);
+        launcher.fake.fail_next(Call::Agent, error);
     }
-    let answer = unfreeze(&rig).await;
+    let answer = unfreeze(&launcher).await;
     assert!(answer.message.contains("Code=74"), "{answer:?}");
-    let calls = rig.fake.count(Call::Agent);
+    let calls = launcher.fake.count(Call::Agent);
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(rig.fake.count(Call::Agent), calls);
+    assert_eq!(launcher.fake.count(Call::Agent), calls);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn freeze_without_an_answer_is_undone() {
     // The status is answered, the freeze is not: the agent is too slow, or ends.
     for error_code in [code::AGENT_COMMAND_TIMEOUT, code::AGENT_UNRESPONSIVE] {
-        let (rig, agent) = running().await;
+        let (launcher, agent) = running().await;
         let silent = FakeDaemon::error(error_code, 10, "no answer");
         agent.fail("guest-fsfreeze-freeze", Some(silent));
-        let answer = freeze(&rig, 300).await;
+        let answer = freeze(&launcher, 300).await;
         assert!(
             !answer.success && answer.message.contains(&format!("Code={error_code}")),
             "{answer:?}"
@@ -198,16 +201,16 @@ async fn freeze_without_an_answer_is_undone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_unfreeze_of_a_guest_that_froze_itself_is_tried_again() {
-    let (rig, agent) = running().await;
+    let (launcher, agent) = running().await;
     agent.answer("guest-fsfreeze-status", json!("frozen"));
     // The agent is asked anew.
-    agent.connect(&rig);
-    rig.notifications_until("freeze=frozen").await;
+    agent.connect(&launcher);
+    launcher.notifications_until("freeze=frozen").await;
     let gone = FakeDaemon::error(code::AGENT_UNRESPONSIVE, 10, "no answer");
     for command in ["guest-fsfreeze-status", "guest-fsfreeze-thaw"] {
         agent.fail(command, Some(gone.clone()));
     }
-    assert!(!unfreeze(&rig).await.success);
+    assert!(!unfreeze(&launcher).await.success);
     for command in ["guest-fsfreeze-status", "guest-fsfreeze-thaw"] {
         agent.fail(command, None);
     }
@@ -216,20 +219,20 @@ async fn failed_unfreeze_of_a_guest_that_froze_itself_is_tried_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn freeze_of_a_stopped_guest_is_libvirts_error() {
-    let rig = Rig::new().await;
-    let answer = freeze(&rig, 0).await;
+    let launcher = TestLauncher::new().await;
+    let answer = freeze(&launcher, 0).await;
     assert!(
         answer.message.starts_with("LibvirtError(Code=42, "),
         "{answer:?}"
     );
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let answer = freeze(&rig, 0).await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let answer = freeze(&launcher, 0).await;
     assert!(
         answer.message.starts_with("LibvirtError(Code=86, "),
         "{answer:?}"
     );
-    rig.fake.power_off(DOMAIN);
-    let answer = unfreeze(&rig).await;
+    launcher.fake.power_off(DOMAIN);
+    let answer = unfreeze(&launcher).await;
     assert!(
         answer.message.contains("domain is not running"),
         "{answer:?}"
@@ -238,7 +241,7 @@ async fn freeze_of_a_stopped_guest_is_libvirts_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
-    let (rig, agent) = running().await;
+    let (launcher, agent) = running().await;
     let request = |tpm: serde_json::Value| {
         let mut vmi = vmi_json();
         vmi["spec"]["domain"]["devices"]["tpm"] = tpm;
@@ -249,11 +252,11 @@ async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
             unfreeze_timeout_seconds: 0,
         }
     };
-    let mut client = client(&rig).await;
+    let mut client = client(&launcher).await;
     let turned_off = request(json!({"enabled": false, "persistent": true}));
     let answer = client.freeze_virtual_machine(turned_off).await.unwrap();
     assert!(answer.get_ref().success, "{answer:?}");
-    assert!(unfreeze(&rig).await.success);
+    assert!(unfreeze(&launcher).await.success);
     let frozen = agent.count("guest-fsfreeze-freeze");
     let request = request(json!({"persistent": true}));
     let answer = client
@@ -266,7 +269,7 @@ async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
         "its directory is missing: {answer:?}"
     );
     assert_eq!(agent.count("guest-fsfreeze-freeze"), frozen);
-    let state = rig.paths.qemu_lib.with_file_name("swtpm");
+    let state = launcher.paths.qemu_lib.with_file_name("swtpm");
     std::fs::create_dir_all(state.join("tpm2")).unwrap();
     std::fs::write(state.join("tpm2/tpm2-00.permall"), b"state").unwrap();
     let answer = client

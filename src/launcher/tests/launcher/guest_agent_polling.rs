@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::command_client::client;
-use crate::fake_libvirt_rig::DOMAIN;
 use crate::scripted_agent::{ScriptedAgent, eventually, guest_info, running_with};
+use crate::test_launcher::DOMAIN;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn queries_answer_what_the_reference_answers() {
     let agent = ScriptedAgent::recorded();
-    let rig = running_with(&agent).await;
+    let launcher = running_with(&agent).await;
     eventually("file systems", async || {
-        !guest_info(&rig).await["fsInfo"]["disks"].is_null()
+        !guest_info(&launcher).await["fsInfo"]["disks"].is_null()
     })
     .await;
-    let mut client = client(&rig).await;
+    let mut client = client(&launcher).await;
     let info = client
         .get_guest_info(EmptyRequest {})
         .await
@@ -71,9 +71,9 @@ async fn users_and_load_are_answered_with_their_units() {
         "guest-get-load",
         json!({"load1m": 0.25, "load5m": 0.5, "load15m": 1}),
     );
-    let rig = running_with(&agent).await;
+    let launcher = running_with(&agent).await;
     eventually("load", async || agent.count("guest-get-load") > 0).await;
-    let info = guest_info(&rig).await;
+    let info = guest_info(&launcher).await;
     assert_eq!(
         info["userList"].as_array().unwrap().len(),
         10,
@@ -83,7 +83,7 @@ async fn users_and_load_are_answered_with_their_units() {
         info["userList"][0],
         json!({"userName": "user0", "loginTime": 1_795_265_967.5})
     );
-    let mut client = client(&rig).await;
+    let mut client = client(&launcher).await;
     let all = client
         .get_users(EmptyRequest {})
         .await
@@ -91,7 +91,7 @@ async fn users_and_load_are_answered_with_their_units() {
         .into_inner();
     let all: Value = serde_json::from_str(&all.guest_user_list_response).unwrap();
     assert_eq!(all.as_array().unwrap().len(), 12);
-    rig.fake.set_stats(DOMAIN, DomainStats::default());
+    launcher.fake.set_stats(DOMAIN, DomainStats::default());
     eventually("load averages", async || {
         let stats = client
             .clone()
@@ -108,9 +108,9 @@ async fn users_and_load_are_answered_with_their_units() {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_notified_and_repetitions_are_not() {
     let agent = ScriptedAgent::recorded();
-    let rig = running_with(&agent).await;
+    let launcher = running_with(&agent).await;
     eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
-    let first = rig.notifications_until("freeze=thawed").await;
+    let first = launcher.notifications_until("freeze=thawed").await;
     let mut reported: Vec<&String> = first.iter().filter(|line| line.contains("os=")).collect();
     let count = reported.len();
     // On a slow machine the answers come in two groups.
@@ -126,15 +126,15 @@ async fn changes_are_notified_and_repetitions_are_not() {
     // The agent connects again, and all is as before.
     let before = agent.count("guest-get-osinfo");
     tokio::time::sleep(Duration::from_millis(1100)).await;
-    agent.connect(&rig);
+    agent.connect(&launcher);
     eventually("the second session", async || {
         agent.count("guest-get-osinfo") > before
     })
     .await;
-    let second = rig.notifications(first.len()).await;
+    let second = launcher.notifications(first.len()).await;
     assert_eq!(second, first);
-    rig.manager.run(Command::Pause).await.unwrap();
-    let paused = rig.notifications_until("Paused/User").await;
+    launcher.manager.run(Command::Pause).await.unwrap();
+    let paused = launcher.notifications_until("Paused/User").await;
     assert!(
         paused.last().unwrap().contains("os=KV Test Guest"),
         "it is kept: {paused:#?}"
@@ -144,11 +144,11 @@ async fn changes_are_notified_and_repetitions_are_not() {
 #[tokio::test(flavor = "multi_thread")]
 async fn any_number_of_clients_causes_no_further_command() {
     let agent = ScriptedAgent::recorded();
-    let rig = running_with(&agent).await;
+    let launcher = running_with(&agent).await;
     eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
-    let calls = rig.fake.count(Call::Agent);
+    let calls = launcher.fake.count(Call::Agent);
     let ask = async || {
-        let mut client = client(&rig).await;
+        let mut client = client(&launcher).await;
         for _ in 0..20 {
             client.get_guest_info(EmptyRequest {}).await.unwrap();
             client.get_users(EmptyRequest {}).await.unwrap();
@@ -158,7 +158,7 @@ async fn any_number_of_clients_causes_no_further_command() {
     };
     futures_util::future::join_all((0..20).map(|_| ask())).await;
     // The freeze status may have been due once more.
-    let status = rig.fake.count(Call::Agent) - calls;
+    let status = launcher.fake.count(Call::Agent) - calls;
     assert!(status <= 1, "{status} further commands");
     assert_eq!(agent.count("guest-info"), 1);
 }
@@ -166,27 +166,27 @@ async fn any_number_of_clients_causes_no_further_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn paused_guest_is_not_asked() {
     let agent = ScriptedAgent::recorded();
-    let rig = running_with(&agent).await;
+    let launcher = running_with(&agent).await;
     eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
-    rig.manager.run(Command::Pause).await.unwrap();
-    rig.notifications_until("Paused/User").await;
-    let before = rig.fake.count(Call::Agent);
+    launcher.manager.run(Command::Pause).await.unwrap();
+    launcher.notifications_until("Paused/User").await;
+    let before = launcher.fake.count(Call::Agent);
     tokio::time::sleep(Duration::from_millis(5500)).await;
     assert_eq!(
-        rig.fake.count(Call::Agent),
+        launcher.fake.count(Call::Agent),
         before,
         "the freeze status was due"
     );
-    rig.manager.run(Command::Unpause).await.unwrap();
+    launcher.manager.run(Command::Unpause).await.unwrap();
     eventually("all polls", async || agent.count("guest-get-load") > 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ping_of_a_paused_guest_succeeds() {
     let agent = ScriptedAgent::recorded();
-    let rig = running_with(&agent).await;
+    let launcher = running_with(&agent).await;
     eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
-    rig.manager.run(Command::Pause).await.unwrap();
+    launcher.manager.run(Command::Pause).await.unwrap();
     let ping = || GuestPingRequest {
         domain_name: DOMAIN.into(),
         timeout_seconds: 1,
@@ -194,19 +194,19 @@ async fn ping_of_a_paused_guest_succeeds() {
     // What libvirt says of a paused domain's agent.
     let refusal = FakeDaemon::error(code::OPERATION_INVALID, 10, "domain is not running");
     agent.fail("guest-ping", Some(refusal));
-    let mut client = client(&rig).await;
+    let mut client = client(&launcher).await;
     let answer = client.guest_ping(ping()).await.unwrap().into_inner();
     assert!(answer.response.unwrap().success);
-    rig.manager.run(Command::Unpause).await.unwrap();
+    launcher.manager.run(Command::Unpause).await.unwrap();
     assert!(client.guest_ping(ping()).await.is_err(), "now it counts");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lying_and_flooding_agents_change_nothing_and_harm_nothing() {
     let agent = ScriptedAgent::recorded();
-    let rig = running_with(&agent).await;
-    rig.notifications_until("os=KV Test Guest").await;
-    let known = guest_info(&rig).await;
+    let launcher = running_with(&agent).await;
+    launcher.notifications_until("os=KV Test Guest").await;
+    let known = guest_info(&launcher).await;
     for raw in [
         String::new(),
         "{".into(),
@@ -223,13 +223,13 @@ async fn lying_and_flooding_agents_change_nothing_and_harm_nothing() {
         let before = agent.count("guest-get-load");
         agent.answer_raw(raw);
         tokio::time::sleep(Duration::from_millis(1050)).await;
-        agent.connect(&rig);
+        agent.connect(&launcher);
         eventually("all polls", async || agent.count("guest-get-load") > before).await;
     }
-    assert_eq!(guest_info(&rig).await["os"], known["os"]);
-    assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "thawed");
+    assert_eq!(guest_info(&launcher).await["os"], known["os"]);
+    assert_eq!(guest_info(&launcher).await["fsFreezeStatus"], "thawed");
     assert!(
-        client(&rig)
+        client(&launcher)
             .await
             .ping(EmptyRequest {})
             .await

@@ -9,7 +9,7 @@ use tonic::Code;
 use virt_launcher::manager::Command;
 
 use crate::command_client::client;
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
+use crate::test_launcher::{DOMAIN, TestLauncher, sync};
 
 pub(crate) fn exec(program: &str, timeout_seconds: i32) -> ExecRequest {
     ExecRequest {
@@ -41,10 +41,10 @@ fn agent(command: &str) -> libvirt::Result<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exec_runs_a_command_in_the_guest() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
-    let mut client = client(&rig).await;
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
+    let mut client = client(&launcher).await;
     let done = client
         .exec(exec("/bin/fails", 5))
         .await

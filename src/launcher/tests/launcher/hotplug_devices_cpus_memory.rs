@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use virt_launcher::manager::{Command, CommandEffect, Outcome};
 
 use crate::command_client::client;
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
+use crate::test_launcher::{DOMAIN, TestLauncher, sync_of, vmi_json};
 
 fn vmi(json: &Value) -> Vmi {
     Vmi::from_json(json.to_string().as_bytes()).unwrap()
@@ -29,83 +29,93 @@ fn with_volume(phase: &str) -> Value {
     vmi
 }
 
-async fn sync(rig: &Rig, vmi_json: &Value) -> Outcome {
-    rig.manager.run(Command::sync(sync_of(vmi(vmi_json)))).await
+async fn sync(launcher: &TestLauncher, vmi_json: &Value) -> Outcome {
+    launcher
+        .manager
+        .run(Command::sync(sync_of(vmi(vmi_json))))
+        .await
 }
 
-fn xml(rig: &Rig, kind: XmlKind) -> String {
-    let hypervisor = rig.fake.connect().unwrap();
+fn xml(launcher: &TestLauncher, kind: XmlKind) -> String {
+    let hypervisor = launcher.fake.connect().unwrap();
     let domain = hypervisor.lookup(DOMAIN).unwrap().unwrap();
     domain.xml(kind).unwrap()
 }
 
-fn has_disk(rig: &Rig) -> (bool, bool) {
-    let has = |kind| xml(rig, kind).contains("<target bus=\"scsi\" dev=\"sda\"/>");
+fn has_disk(launcher: &TestLauncher) -> (bool, bool) {
+    let has = |kind| xml(launcher, kind).contains("<target bus=\"scsi\" dev=\"sda\"/>");
     (has(XmlKind::Active), has(XmlKind::Inactive))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
-    let rig = Rig::new().await;
-    sync(&rig, &with_volume("Ready")).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &with_volume("Ready")).await.unwrap();
     assert_eq!(
-        has_disk(&rig),
+        has_disk(&launcher),
         (true, true),
         "{}",
-        xml(&rig, XmlKind::Active)
+        xml(&launcher, XmlKind::Active)
     );
-    let before = rig.notifications_until("Running").await.len();
+    let before = launcher.notifications_until("Running").await.len();
     let detached = with_volume("Detaching");
-    assert_eq!(sync(&rig, &detached).await.unwrap(), CommandEffect::Changed);
-    assert_eq!(has_disk(&rig), (false, false));
-    let heard = rig.notifications(before + 1).await;
+    assert_eq!(
+        sync(&launcher, &detached).await.unwrap(),
+        CommandEffect::Changed
+    );
+    assert_eq!(has_disk(&launcher), (false, false));
+    let heard = launcher.notifications(before + 1).await;
     let new = &heard[before..];
     assert!(
         new.len() == 1 && new[0].starts_with("MODIFIED"),
         "libvirt's two events make one state: {new:?}"
     );
     assert_eq!(
-        sync(&rig, &detached).await.unwrap(),
+        sync(&launcher, &detached).await.unwrap(),
         CommandEffect::AlreadySo
     );
-    assert_eq!(rig.fake.count(Call::DetachDevice), 1);
-    assert_eq!(rig.handler.notifications().len(), heard.len());
+    assert_eq!(launcher.fake.count(Call::DetachDevice), 1);
+    assert_eq!(launcher.handler.notifications().len(), heard.len());
 }
 
 /// As long as virt-handler repeats the sync, its changes are made.
 #[tokio::test(flavor = "multi_thread")]
 async fn change_is_made_however_long_the_sync_took_before() {
-    let rig = Rig::new().await;
-    sync(&rig, &with_volume("Ready")).await.unwrap();
-    rig.fake.io_error(DOMAIN, "ua-Data");
-    rig.notifications_until("Paused").await;
-    rig.fake.delay(Call::Resume, Duration::from_millis(8100));
-    sync(&rig, &with_volume("Detaching")).await.unwrap();
-    assert_eq!(rig.fake.count(Call::Resume), 1);
-    assert_eq!(has_disk(&rig), (false, false));
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &with_volume("Ready")).await.unwrap();
+    launcher.fake.io_error(DOMAIN, "ua-Data");
+    launcher.notifications_until("Paused").await;
+    launcher
+        .fake
+        .delay(Call::Resume, Duration::from_millis(8100));
+    sync(&launcher, &with_volume("Detaching")).await.unwrap();
+    assert_eq!(launcher.fake.count(Call::Resume), 1);
+    assert_eq!(has_disk(&launcher), (false, false));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_keeps_a_disk_is_reported_once_and_asked_again() {
-    let rig = Rig::new().await;
-    sync(&rig, &with_volume("Ready")).await.unwrap();
-    rig.fake.keep_devices(DOMAIN, true);
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &with_volume("Ready")).await.unwrap();
+    launcher.fake.keep_devices(DOMAIN, true);
     let detached = with_volume("Detaching");
     for _ in 0..3 {
-        sync(&rig, &detached).await.unwrap();
-        assert_eq!(has_disk(&rig), (true, false));
+        sync(&launcher, &detached).await.unwrap();
+        assert_eq!(has_disk(&launcher), (true, false));
     }
     // The first request is for both configurations; later ones fail for the definition, and are for the domain alone.
-    assert_eq!(rig.fake.count(Call::DetachDevice), 1 + 2 * 2);
-    let heard = rig.notifications_until("EVENT DeviceDetachPending").await;
+    assert_eq!(launcher.fake.count(Call::DetachDevice), 1 + 2 * 2);
+    let heard = launcher
+        .notifications_until("EVENT DeviceDetachPending")
+        .await;
     let reports = heard
         .iter()
         .filter(|one| one.contains("DeviceDetachPending"));
     assert_eq!(reports.count(), 1, "{heard:#?}");
-    rig.fake.keep_devices(DOMAIN, false);
-    assert_eq!(has_disk(&rig), (false, false));
+    launcher.fake.keep_devices(DOMAIN, false);
+    assert_eq!(has_disk(&launcher), (false, false));
     assert_eq!(
-        sync(&rig, &detached).await.unwrap(),
+        sync(&launcher, &detached).await.unwrap(),
         CommandEffect::AlreadySo
     );
 }
@@ -128,18 +138,18 @@ async fn device_that_the_guest_keeps_is_asked_for_last() {
         }
         vmi
     };
-    let rig = Rig::new().await;
-    sync(&rig, &with_medium("Ready")).await.unwrap();
-    rig.fake.keep_devices(DOMAIN, true);
-    sync(&rig, &with_medium("Detaching")).await.unwrap();
-    let before = rig.fake.calls().len();
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &with_medium("Ready")).await.unwrap();
+    launcher.fake.keep_devices(DOMAIN, true);
+    sync(&launcher, &with_medium("Detaching")).await.unwrap();
+    let before = launcher.fake.calls().len();
     let mut ejected = with_medium("Detaching");
     for list in ["/spec/volumes", "/status/volumeStatus"] {
         let list = ejected.pointer_mut(list).unwrap().as_array_mut();
         list.unwrap().retain(|entry| entry["name"] != "Cd");
     }
-    sync(&rig, &ejected).await.unwrap();
-    let changes: Vec<_> = rig.fake.calls()[before..]
+    sync(&launcher, &ejected).await.unwrap();
+    let changes: Vec<_> = launcher.fake.calls()[before..]
         .iter()
         .filter(|call| matches!(call, Call::UpdateDevice | Call::DetachDevice))
         .copied()
@@ -152,23 +162,28 @@ async fn device_that_the_guest_keeps_is_asked_for_last() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_detach_fails_the_sync_and_is_reported() {
-    let rig = Rig::new().await;
-    sync(&rig, &with_volume("Ready")).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &with_volume("Ready")).await.unwrap();
     let text = "operation failed: unplug of device was rejected by the guest";
-    rig.fake
+    launcher
+        .fake
         .fail_next(Call::DetachDevice, FakeDaemon::error(9, 10, text));
-    rig.fake.publish(&Event::DeviceRemovalFailed {
+    launcher.fake.publish(&Event::DeviceRemovalFailed {
         domain: DOMAIN.into(),
         alias: "ua-Data".into(),
     });
-    let error = sync(&rig, &with_volume("Detaching")).await.unwrap_err();
+    let error = sync(&launcher, &with_volume("Detaching"))
+        .await
+        .unwrap_err();
     let message = error.message();
     assert!(
         message.starts_with("detaching volume Data: LibvirtError(Code=9, Domain=10,")
             && message.contains(text),
         "{message}"
     );
-    let heard = rig.notifications_until("EVENT DeviceDetachRefused").await;
+    let heard = launcher
+        .notifications_until("EVENT DeviceDetachRefused")
+        .await;
     assert!(
         heard.iter().any(|one| one.contains("release Data")),
         "{heard:#?}"
@@ -177,20 +192,22 @@ async fn refused_detach_fails_the_sync_and_is_reported() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn volume_without_an_image_is_not_attached_and_the_sync_succeeds() {
-    let rig = Rig::new().await;
-    sync(&rig, &with_volume("AttachedToNode")).await.unwrap();
-    assert_eq!(has_disk(&rig), (false, false));
-    let attached = sync(&rig, &with_volume("MountedToPod")).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &with_volume("AttachedToNode"))
+        .await
+        .unwrap();
+    assert_eq!(has_disk(&launcher), (false, false));
+    let attached = sync(&launcher, &with_volume("MountedToPod")).await.unwrap();
     assert_eq!(attached, CommandEffect::AlreadySo);
-    assert_eq!(rig.fake.count(Call::AttachDevice), 0);
+    assert_eq!(launcher.fake.count(Call::AttachDevice), 0);
 }
 
-async fn set_cpus(rig: &Rig, sockets: u32, dedicated: bool) -> Response {
-    set_cpus_of(rig, sockets, dedicated, |_| {}).await
+async fn set_cpus(launcher: &TestLauncher, sockets: u32, dedicated: bool) -> Response {
+    set_cpus_of(launcher, sockets, dedicated, |_| {}).await
 }
 
 async fn set_cpus_of(
-    rig: &Rig,
+    launcher: &TestLauncher,
     sockets: u32,
     dedicated: bool,
     edit_devices: impl FnOnce(&mut Value),
@@ -202,7 +219,7 @@ async fn set_cpus_of(
     if dedicated {
         vmi["spec"]["domain"]["cpu"]["dedicatedCpuPlacement"] = json!(true);
     }
-    let mut client = client(rig).await;
+    let mut client = client(launcher).await;
     let request = request(&vmi);
     client
         .sync_virtual_machine_cp_us(request)
@@ -220,27 +237,27 @@ fn request(vmi: &Value) -> VmiRequest {
     }
 }
 
-async fn started_with_cpus() -> Rig {
-    let rig = Rig::new().await;
+async fn started_with_cpus() -> TestLauncher {
+    let launcher = TestLauncher::new().await;
     let mut vmi = vmi_json();
     vmi["spec"]["domain"]["cpu"]["maxSockets"] = json!(4);
-    sync(&rig, &vmi).await.unwrap();
-    rig
+    sync(&launcher, &vmi).await.unwrap();
+    launcher
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn processors_are_set_up_to_the_maximum() {
-    let rig = started_with_cpus().await;
-    let answer = set_cpus(&rig, 2, false).await;
+    let launcher = started_with_cpus().await;
+    let answer = set_cpus(&launcher, 2, false).await;
     assert!(answer.success, "{answer:?}");
     for kind in [XmlKind::Active, XmlKind::Inactive] {
         assert!(
-            xml(&rig, kind).contains("current=\"2\""),
+            xml(&launcher, kind).contains("current=\"2\""),
             "{}",
-            xml(&rig, kind)
+            xml(&launcher, kind)
         );
     }
-    let answer = set_cpus(&rig, 5, false).await;
+    let answer = set_cpus(&launcher, 5, false).await;
     let text = "failed to update vCPUs: virError(Code=8, Domain=10, Message='invalid argument: requested \
         vcpus is greater than max allowable vcpus for the live domain: 5 > 4')";
     assert_eq!((answer.success, answer.message.as_str()), (false, text));
@@ -249,25 +266,26 @@ async fn processors_are_set_up_to_the_maximum() {
 /// libvirt waits 5 s for the guest. A later request may take the processor away after all.
 #[tokio::test(flavor = "multi_thread")]
 async fn processor_that_the_guest_keeps_fails_the_request() {
-    let rig = started_with_cpus().await;
-    assert!(set_cpus(&rig, 2, false).await.success);
+    let launcher = started_with_cpus().await;
+    assert!(set_cpus(&launcher, 2, false).await.success);
     let text = "Timed out during operation: vcpu unplug request timed out. Unplug result must be manually \
         inspected in the domain";
-    rig.fake
+    launcher
+        .fake
         .fail_next(Call::SetVcpus, FakeDaemon::error(68, 10, text));
-    let answer = set_cpus(&rig, 1, false).await;
+    let answer = set_cpus(&launcher, 1, false).await;
     let refused = format!("failed to update vCPUs: virError(Code=68, Domain=10, Message='{text}')");
     assert_eq!((answer.success, answer.message), (false, refused));
-    let now = xml(&rig, XmlKind::Active);
+    let now = xml(&launcher, XmlKind::Active);
     assert!(now.contains("current=\"2\""), "{now}");
-    assert!(set_cpus(&rig, 1, false).await.success);
+    assert!(set_cpus(&launcher, 1, false).await.success);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dedicated_processors_that_do_not_fit_leave_the_vm_unchanged() {
-    let rig = started_with_cpus().await;
+    let launcher = started_with_cpus().await;
     // A volume that cannot be converted does not matter to the processors.
-    let answer = set_cpus_of(&rig, 2, true, |devices| {
+    let answer = set_cpus_of(&launcher, 2, true, |devices| {
         devices["disks"] = json!([{"name": "lost", "disk": {"bus": "virtio"}}]);
     })
     .await;
@@ -278,22 +296,22 @@ async fn dedicated_processors_that_do_not_fit_leave_the_vm_unchanged() {
                 .starts_with("failed to update vCPUs: not enough exclusive threads"),
         "{answer:?}"
     );
-    assert_eq!(rig.fake.count(Call::SetVcpus), 0);
+    assert_eq!(launcher.fake.count(Call::SetVcpus), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_that_the_running_vm_keeps_are_reported_once() {
-    let rig = Rig::new().await;
-    sync(&rig, &vmi_json()).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &vmi_json()).await.unwrap();
     let mut changed = vmi_json();
     changed["spec"]["domain"]["cpu"]["sockets"] = json!(2);
     for _ in 0..3 {
         assert_eq!(
-            sync(&rig, &changed).await.unwrap(),
+            sync(&launcher, &changed).await.unwrap(),
             CommandEffect::AlreadySo
         );
     }
-    let heard = rig.notifications_until("EVENT ChangeNotApplied").await;
+    let heard = launcher.notifications_until("EVENT ChangeNotApplied").await;
     let reports: Vec<_> = heard
         .iter()
         .filter(|one| one.contains("ChangeNotApplied"))
@@ -311,30 +329,30 @@ fn with_memory(guest: &str) -> Value {
     vmi
 }
 
-async fn set_memory(rig: &Rig, vmi: &Value) -> Response {
-    let mut client = client(rig).await;
+async fn set_memory(launcher: &TestLauncher, vmi: &Value) -> Response {
+    let mut client = client(launcher).await;
     let answer = client.sync_virtual_machine_memory(request(vmi)).await;
     answer.unwrap().into_inner()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_device_is_attached_and_then_resized() {
-    let rig = Rig::new().await;
-    sync(&rig, &vmi_json()).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &vmi_json()).await.unwrap();
     for guest in ["256Mi", "256Mi"] {
-        let answer = set_memory(&rig, &with_memory(guest)).await;
+        let answer = set_memory(&launcher, &with_memory(guest)).await;
         assert!(answer.success, "{answer:?}");
     }
-    let now = xml(&rig, XmlKind::Active);
+    let now = xml(&launcher, XmlKind::Active);
     assert!(
         now.contains("<requested unit='b'>134217728</requested>"),
         "{now}"
     );
-    assert_eq!(rig.fake.count(Call::AttachDevice), 1);
-    let answer = set_memory(&rig, &with_memory("512Mi")).await;
+    assert_eq!(launcher.fake.count(Call::AttachDevice), 1);
+    let answer = set_memory(&launcher, &with_memory("512Mi")).await;
     assert!(answer.success, "{answer:?}");
-    assert!(xml(&rig, XmlKind::Active).contains("<requested unit='b'>402653184</requested>"));
-    let answer = set_memory(&rig, &vmi_json()).await;
+    assert!(xml(&launcher, XmlKind::Active).contains("<requested unit='b'>402653184</requested>"));
+    let answer = set_memory(&launcher, &vmi_json()).await;
     assert!(
         !answer.success
             && answer
@@ -346,12 +364,13 @@ async fn memory_device_is_attached_and_then_resized() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_root_port_is_named_with_a_way_out() {
-    let rig = Rig::new().await;
-    sync(&rig, &vmi_json()).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &vmi_json()).await.unwrap();
     let text = "internal error: No more available PCI slots";
-    rig.fake
+    launcher
+        .fake
         .fail_next(Call::AttachDevice, FakeDaemon::error(1, 10, text));
-    let answer = set_memory(&rig, &with_memory("256Mi")).await;
+    let answer = set_memory(&launcher, &with_memory("256Mi")).await;
     assert!(
         !answer.success
             && answer.message.contains(text)
@@ -362,9 +381,9 @@ async fn missing_root_port_is_named_with_a_way_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_devices_are_attached_in_the_background_one_request_at_a_time() {
-    let rig = Rig::new().await;
-    sync(&rig, &vmi_json()).await.unwrap();
-    let mut client = client(&rig).await;
+    let launcher = TestLauncher::new().await;
+    sync(&launcher, &vmi_json()).await.unwrap();
+    let mut client = client(&launcher).await;
     let mut ask = async || {
         let answer = client.hotplug_host_devices(request(&vmi_json())).await;
         answer.unwrap().into_inner()
@@ -379,5 +398,5 @@ async fn host_devices_are_attached_in_the_background_one_request_at_a_time() {
         tokio::time::sleep(Duration::from_millis(20)).await;
         again = ask().await;
     }
-    assert_eq!(rig.fake.count(Call::AttachDevice), 0);
+    assert_eq!(launcher.fake.count(Call::AttachDevice), 0);
 }

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::command_client::client;
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
 use crate::migration_target::{INCOMING, sync_target};
 use crate::scripted_hooks::ScriptedHooks;
+use crate::test_launcher::{DOMAIN, TestLauncher, sync_of, vmi_json};
 
 /// A VMI with these SR-IOV interfaces, all of which Multus has put into the pod.
 fn with_sriov(networks: &[&str]) -> Value {
@@ -26,20 +26,20 @@ fn with_sriov(networks: &[&str]) -> Value {
 }
 
 /// The downward API's file, with an address for each network.
-fn write_network_info(rig: &Rig, networks: &[&str]) {
+fn write_network_info(launcher: &TestLauncher, networks: &[&str]) {
     let interfaces = networks.iter().enumerate().map(|(number, name)| {
         let address = format!("0000:65:00.{number}");
         json!({"network": name, "deviceInfo": {"type": "pci", "pci": {"pci-address": address}}})
     });
     let interfaces: Vec<_> = interfaces.collect();
-    let file = &rig.paths.network_info;
+    let file = &launcher.paths.network_info;
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(file, json!({ "interfaces": interfaces }).to_string()).unwrap();
 }
 
 /// Sends HotplugHostDevices, and waits until its work in the background is done.
-async fn plug(rig: &Rig, vmi: &Value) {
-    let mut client = client(rig).await;
+async fn plug(launcher: &TestLauncher, vmi: &Value) {
+    let mut client = client(launcher).await;
     let mut ask = async || {
         let request = VmiRequest {
             vmi: Some(proto::cmd::v1::Vmi {
@@ -62,36 +62,40 @@ async fn plug(rig: &Rig, vmi: &Value) {
     }
 }
 
-fn live_xml(rig: &Rig) -> String {
-    let domain = rig.fake.connect().unwrap().lookup(DOMAIN).unwrap();
+fn live_xml(launcher: &TestLauncher) -> String {
+    let domain = launcher.fake.connect().unwrap().lookup(DOMAIN).unwrap();
     domain.unwrap().xml(XmlKind::Active).unwrap()
 }
 
-async fn boot(rig: &Rig) {
+async fn boot(launcher: &TestLauncher) {
     let vmi = kubevirt_api::vmi::Vmi::from_json(vmi_json().to_string().as_bytes()).unwrap();
-    rig.manager.run(Command::sync(sync_of(vmi))).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_of(vmi)))
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_see_each_host_device_and_a_veto_keeps_one_away() {
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.refuse_device.lock().unwrap() = Some("ua-sriov-red".into());
-    let rig = Rig::with(Arc::clone(&hooks) as _).await;
-    boot(&rig).await;
+    let launcher = TestLauncher::with(Arc::clone(&hooks) as _).await;
+    boot(&launcher).await;
     let networks = ["blue", "red", "green"];
-    write_network_info(&rig, &networks);
-    plug(&rig, &with_sriov(&networks)).await;
-    let xml = live_xml(&rig);
+    write_network_info(&launcher, &networks);
+    plug(&launcher, &with_sriov(&networks)).await;
+    let xml = live_xml(&launcher);
     for (name, is_attached) in [("blue", true), ("red", false), ("green", true)] {
         let alias = format!("ua-sriov-{name}");
         assert_eq!(xml.contains(&alias), is_attached, "{xml}");
     }
     assert_eq!(xml.matches("<rom bar='off'/>").count(), 2, "{xml}");
     // Repeated requests attach nothing and ask no hook.
-    plug(&rig, &with_sriov(&networks)).await;
+    plug(&launcher, &with_sriov(&networks)).await;
     assert_eq!(hooks.count("OnAttachDevice"), 3);
-    assert_eq!(rig.fake.count(Call::AttachDevice), 2);
-    let heard = rig.notifications_until("EVENT HookDenied").await;
+    assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
+    let heard = launcher.notifications_until("EVENT HookDenied").await;
     let events: Vec<_> = heard.iter().filter(|one| one.contains("EVENT")).collect();
     assert!(
         events.len() == 1 && events[0].contains("SR-IOV interface red is not attached"),
@@ -99,9 +103,9 @@ async fn hooks_see_each_host_device_and_a_veto_keeps_one_away() {
     );
     // Removed and added again: the hook is asked again.
     *hooks.refuse_device.lock().unwrap() = None;
-    plug(&rig, &with_sriov(&["blue", "green"])).await;
-    plug(&rig, &with_sriov(&networks)).await;
-    assert!(live_xml(&rig).contains("ua-sriov-red"));
+    plug(&launcher, &with_sriov(&["blue", "green"])).await;
+    plug(&launcher, &with_sriov(&networks)).await;
+    assert!(live_xml(&launcher).contains("ua-sriov-red"));
     assert_eq!(hooks.count("OnAttachDevice"), 4);
 }
 
@@ -113,15 +117,15 @@ async fn device_whose_hooks_ran_out_of_time_is_attached_by_the_next_request() {
         point: HookPoint::OnAttachDevice,
         limit: Duration::from_secs(10),
     });
-    let rig = Rig::with(Arc::clone(&hooks) as _).await;
-    boot(&rig).await;
-    write_network_info(&rig, &["blue", "red"]);
+    let launcher = TestLauncher::with(Arc::clone(&hooks) as _).await;
+    boot(&launcher).await;
+    write_network_info(&launcher, &["blue", "red"]);
     let request = |networks| {
         let vmi = with_sriov(networks).to_string();
         let vmi = kubevirt_api::vmi::Vmi::from_json(vmi.as_bytes()).unwrap();
         Arc::new(sync_of(vmi))
     };
-    let late = rig
+    let late = launcher
         .manager
         .run(Command::AttachHostDevices(request(&["blue", "red"])))
         .await
@@ -134,15 +138,15 @@ async fn device_whose_hooks_ran_out_of_time_is_attached_by_the_next_request() {
         "{late}"
     );
     // The other device is attached all the same.
-    let xml = live_xml(&rig);
+    let xml = live_xml(&launcher);
     assert!(
         !xml.contains("ua-sriov-blue") && xml.contains("ua-sriov-red"),
         "{xml}"
     );
-    plug(&rig, &with_sriov(&["blue", "red"])).await;
-    assert!(live_xml(&rig).contains("ua-sriov-blue"));
+    plug(&launcher, &with_sriov(&["blue", "red"])).await;
+    assert!(live_xml(&launcher).contains("ua-sriov-blue"));
     assert_eq!(hooks.count("OnAttachDevice"), 3);
-    let events = rig.handler.notifications();
+    let events = launcher.handler.notifications();
     assert!(
         !events.iter().any(|one| one.contains("EVENT Hook")),
         "{events:#?}"
@@ -152,15 +156,17 @@ async fn device_whose_hooks_ran_out_of_time_is_attached_by_the_next_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn target_that_plugs_a_host_device_again_asks_its_hooks() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let rig = Rig::with(Arc::clone(&hooks) as _).await;
-    write_network_info(&rig, &["blue"]);
-    rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.begin_incoming(INCOMING).unwrap();
-    rig.fake.complete_incoming(INCOMING, false).unwrap();
-    rig.fake.end_incoming_job(DOMAIN);
-    rig.notifications_until("migration=a PreCopy ended").await;
-    plug(&rig, &with_sriov(&["blue"])).await;
-    let xml = live_xml(&rig);
+    let launcher = TestLauncher::with(Arc::clone(&hooks) as _).await;
+    write_network_info(&launcher, &["blue"]);
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.end_incoming_job(DOMAIN);
+    launcher
+        .notifications_until("migration=a PreCopy ended")
+        .await;
+    plug(&launcher, &with_sriov(&["blue"])).await;
+    let xml = live_xml(&launcher);
     assert!(
         xml.contains("ua-sriov-blue") && xml.contains("<rom bar='off'/>"),
         "{xml}"
@@ -170,19 +176,19 @@ async fn target_that_plugs_a_host_device_again_asks_its_hooks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn device_that_only_qemu_knows_is_removed_and_attached_again() {
-    let rig = Rig::new().await;
-    boot(&rig).await;
-    write_network_info(&rig, &["blue"]);
-    rig.fake.leave_device(DOMAIN, "ua-sriov-blue");
-    rig.fake.leave_device(DOMAIN, "ua-someone-elses");
-    plug(&rig, &with_sriov(&["blue"])).await;
-    assert!(live_xml(&rig).contains("ua-sriov-blue"));
+    let launcher = TestLauncher::new().await;
+    boot(&launcher).await;
+    write_network_info(&launcher, &["blue"]);
+    launcher.fake.leave_device(DOMAIN, "ua-sriov-blue");
+    launcher.fake.leave_device(DOMAIN, "ua-someone-elses");
+    plug(&launcher, &with_sriov(&["blue"])).await;
+    assert!(live_xml(&launcher).contains("ua-sriov-blue"));
     // It fails, QEMU is searched, and it succeeds.
-    assert_eq!(rig.fake.count(Call::AttachDevice), 2);
+    assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
     // Once more it is made sure that libvirt knows the device, and then no more.
-    plug(&rig, &with_sriov(&["blue"])).await;
-    let commands = rig.fake.count(Call::QemuCommand);
-    plug(&rig, &with_sriov(&["blue"])).await;
-    assert_eq!(rig.fake.count(Call::QemuCommand), commands);
-    assert_eq!(rig.fake.count(Call::AttachDevice), 2);
+    plug(&launcher, &with_sriov(&["blue"])).await;
+    let commands = launcher.fake.count(Call::QemuCommand);
+    plug(&launcher, &with_sriov(&["blue"])).await;
+    assert_eq!(launcher.fake.count(Call::QemuCommand), commands);
+    assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-use crate::fake_libvirt_rig::Rig;
+use crate::test_launcher::TestLauncher;
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -48,8 +48,10 @@ fn request(stream: u8, authority: &[u8]) -> Vec<u8> {
 struct Client(UnixStream);
 
 impl Client {
-    async fn connect(rig: &Rig) -> Client {
-        let mut stream = UnixStream::connect(rig.paths.ready_socket()).await.unwrap();
+    async fn connect(launcher: &TestLauncher) -> Client {
+        let mut stream = UnixStream::connect(launcher.paths.ready_socket())
+            .await
+            .unwrap();
         stream
             .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
             .await
@@ -80,7 +82,7 @@ impl Client {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn any_authority_is_accepted() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     for authority in [
         "localhost",
         "/var/run/kubevirt/sockets/launcher-sock",
@@ -90,7 +92,7 @@ async fn any_authority_is_accepted() {
         "a b",
         "::",
     ] {
-        let mut client = Client::connect(&rig).await;
+        let mut client = Client::connect(&launcher).await;
         let answers = async {
             let first = client.call(1, &literal(&[0x41], authority)).await;
             // From the table of headers, where the first request put it.

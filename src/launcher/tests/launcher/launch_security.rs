@@ -5,12 +5,12 @@ use proto::cmd::v1::*;
 use serde_json::{Value, json};
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, running_with_stats, vmi_json};
+use crate::test_launcher::{DOMAIN, running_with_stats, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn simulated_sev_is_answered_in_kubevirts_json() {
-    let rig = running_with_stats().await;
-    let mut client = client(&rig).await;
+    let launcher = running_with_stats().await;
+    let mut client = client(&launcher).await;
     let answer = client
         .get_sev_info(EmptyRequest {})
         .await
@@ -20,7 +20,7 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
         answer.response.unwrap().message,
         "LibvirtError(Code=84, Domain=10, Message='Operation not supported: QEMU does not support SEV guest')"
     );
-    rig.fake.set_sev_info(SevInfo {
+    launcher.fake.set_sev_info(SevInfo {
         pdh: "UERI".into(),
         cert_chain: "Q0hBSU4=".into(),
     });
@@ -41,7 +41,7 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
     };
     let response = measure().await.response.unwrap();
     assert!(response.message.contains("no SEV"), "{response:?}");
-    rig.fake.set_launch_security(
+    launcher.fake.set_launch_security(
         DOMAIN,
         LaunchSecurityInfo {
             measurement: "TUVBU1VSRQ==".into(),
@@ -56,8 +56,8 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
         response.message.contains("OVMF_CODE.cc.fd"),
         "no firmware: {response:?}"
     );
-    std::fs::create_dir_all(rig.ovmf()).unwrap();
-    std::fs::write(rig.ovmf().join("OVMF_CODE.cc.fd"), b"firmware").unwrap();
+    std::fs::create_dir_all(launcher.ovmf()).unwrap();
+    std::fs::write(launcher.ovmf().join("OVMF_CODE.cc.fd"), b"firmware").unwrap();
     let json: Value = serde_json::from_slice(&measure().await.launch_measurement).unwrap();
     assert_eq!(
         json,
@@ -68,8 +68,8 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn launch_secret_reaches_a_simulated_sev_guest() {
-    let rig = running_with_stats().await;
-    let client = client(&rig).await;
+    let launcher = running_with_stats().await;
+    let client = client(&launcher).await;
     let inject = async |options: &str| {
         let request = InjectLaunchSecretRequest {
             vmi: Some(Vmi {
@@ -97,12 +97,13 @@ async fn launch_secret_reaches_a_simulated_sev_guest() {
         !answer.success && answer.message.contains("Code=84"),
         "{answer:?}"
     );
-    rig.fake
+    launcher
+        .fake
         .set_launch_security(DOMAIN, LaunchSecurityInfo::default());
     assert!(inject(whole).await.success);
     let given = LaunchSecret {
         header: "SA==".into(),
         secret: "Uw==".into(),
     };
-    assert!(rig.fake.launch_secret(DOMAIN) == Some(given));
+    assert!(launcher.fake.launch_secret(DOMAIN) == Some(given));
 }

@@ -8,16 +8,19 @@ use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, Response, Vmi};
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
+use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
 
-async fn dump(rig: &Rig, path: &str) -> Response {
+async fn dump(launcher: &TestLauncher, path: &str) -> Response {
     let request = MemoryDumpRequest {
         vmi: Some(Vmi {
             vmi_json: vmi_json().to_string().into_bytes(),
         }),
         dump_path: path.to_owned(),
     };
-    let answer = client(rig).await.virtual_machine_memory_dump(request).await;
+    let answer = client(launcher)
+        .await
+        .virtual_machine_memory_dump(request)
+        .await;
     answer.unwrap().into_inner()
 }
 
@@ -38,20 +41,24 @@ fn dumps(notifications: &[String]) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dump_is_answered_at_once_and_published_in_order() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let directory = tempfile::tempdir().unwrap();
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig.fake.set_dump_duration(Duration::from_millis(300));
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher.fake.set_dump_duration(Duration::from_millis(300));
     let first = path(&directory, "a.memory.dump");
-    assert!(dump(&rig, &first).await.success);
-    rig.notifications_until("Paused/Dump").await;
-    assert!(dump(&rig, &path(&directory, "b.memory.dump")).await.success);
+    assert!(dump(&launcher, &first).await.success);
+    launcher.notifications_until("Paused/Dump").await;
+    assert!(
+        dump(&launcher, &path(&directory, "b.memory.dump"))
+            .await
+            .success
+    );
     // Neither lane of commands is held.
-    let mut client = client(&rig).await;
+    let mut client = client(&launcher).await;
     let domain = client.get_domain(EmptyRequest {}).await.unwrap();
     assert!(domain.into_inner().domain.contains("Dump"));
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let notifications = rig.notifications_until("dump=completed").await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let notifications = launcher.notifications_until("dump=completed").await;
     let records = dumps(&notifications);
     assert_eq!(
         records.first(),
@@ -68,16 +75,16 @@ async fn dump_is_answered_at_once_and_published_in_order() {
         Some(&"Running/Unknown grace=5 dump=completed"),
         "{records:?}"
     );
-    assert_eq!(rig.fake.count(Call::CoreDump), 1);
+    assert_eq!(launcher.fake.count(Call::CoreDump), 1);
     assert_eq!(
-        rig.fake.count(Call::Resume),
+        launcher.fake.count(Call::Resume),
         0,
         "the sync left the pause alone"
     );
     assert!(Path::new(&first).exists());
-    assert!(dump(&rig, &first).await.success);
+    assert!(dump(&launcher, &first).await.success);
     assert_eq!(
-        rig.notifications(0).await,
+        launcher.notifications(0).await,
         notifications,
         "the same dump again is nothing"
     );
@@ -85,22 +92,25 @@ async fn dump_is_answered_at_once_and_published_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_dump_is_refused_or_recorded_as_failed() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
     for bad in [
         "",
         "x.memory.dump",
         "/a/../b.memory.dump",
         &"/x".repeat(9000),
     ] {
-        let answer = dump(&rig, bad).await;
+        let answer = dump(&launcher, bad).await;
         assert!(
             !answer.success && answer.message.contains("memory dump"),
             "{answer:?}"
         );
     }
     let nobody = MemoryDumpRequest::default();
-    let answer = client(&rig).await.virtual_machine_memory_dump(nobody).await;
+    let answer = client(&launcher)
+        .await
+        .virtual_machine_memory_dump(nobody)
+        .await;
     assert!(
         answer
             .unwrap()
@@ -108,22 +118,22 @@ async fn impossible_dump_is_refused_or_recorded_as_failed() {
             .message
             .contains("No valid vmi")
     );
-    assert!(dump(&rig, "/nonexistent/x.memory.dump").await.success);
-    let notifications = rig.notifications_until("dump=failed").await;
+    assert!(dump(&launcher, "/nonexistent/x.memory.dump").await.success);
+    let notifications = launcher.notifications_until("dump=failed").await;
     let expected = ["begun", "failed"].map(|how| format!("Running/Unknown grace=5 dump={how}"));
     assert_eq!(dumps(&notifications), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let directory = tempfile::tempdir().unwrap();
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig.fake.set_dump_duration(Duration::from_secs(600));
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher.fake.set_dump_duration(Duration::from_secs(600));
     let file = path(&directory, "a.memory.dump");
-    assert!(dump(&rig, &file).await.success);
-    rig.notifications_until("Paused/Dump").await;
-    let mut client = client(&rig).await;
+    assert!(dump(&launcher, &file).await.success);
+    launcher.notifications_until("Paused/Dump").await;
+    let mut client = client(&launcher).await;
     assert!(
         client
             .kill_virtual_machine(vmi_request())
@@ -140,7 +150,7 @@ async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
             .into_inner()
             .success
     );
-    let notifications = rig.notifications_until("gone").await;
+    let notifications = launcher.notifications_until("gone").await;
     let records = dumps(&notifications);
     assert!(
         records.contains(&"Shutoff/Destroyed grace=5 dump=failed"),
@@ -150,5 +160,5 @@ async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
         notifications.last().unwrap().contains("gone"),
         "{notifications:?}"
     );
-    assert!(rig.fake.state(DOMAIN).is_none() && !Path::new(&file).exists());
+    assert!(launcher.fake.state(DOMAIN).is_none() && !Path::new(&file).exists());
 }

@@ -12,97 +12,100 @@ use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
-use crate::migration_source_rig::{
+use crate::migrating_launcher::{
     NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
 use crate::scripted_agent::eventually;
+use crate::test_launcher::{DOMAIN, TestLauncher, sync};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
     for has_left in [false, true] {
-        let rig = running().await;
+        let launcher = running().await;
         if has_left {
-            publish_switch(&rig).await;
+            publish_switch(&launcher).await;
         }
-        let reads = rig.fake.count(Call::Xml);
-        rig.fake.begin_end(DOMAIN);
+        let reads = launcher.fake.count(Call::Xml);
+        launcher.fake.begin_end(DOMAIN);
         match has_left {
-            false => drop(rig.notifications_until("ShuttingDown").await),
+            false => drop(launcher.notifications_until("ShuttingDown").await),
             // The observer has read the state when it reads the description.
-            true => until_read(&rig, reads).await,
+            true => until_read(&launcher, reads).await,
         }
-        rig.fake.kill_qemu(DOMAIN);
-        let notifications = rig.notifications_until("Shutoff/Crashed").await;
+        launcher.fake.kill_qemu(DOMAIN);
+        let notifications = launcher.notifications_until("Shutoff/Crashed").await;
         let shuts_down = notifications.iter().any(|one| one.contains("ShuttingDown"));
         assert_eq!(shuts_down, !has_left, "{notifications:#?}");
     }
 }
 
 /// libvirt's event of the switch to the target.
-async fn publish_switch(rig: &Rig) {
-    let reads = rig.fake.count(Call::Xml);
-    rig.fake.publish(&Event::Lifecycle {
+async fn publish_switch(launcher: &TestLauncher) {
+    let reads = launcher.fake.count(Call::Xml);
+    launcher.fake.publish(&Event::Lifecycle {
         domain: DOMAIN.into(),
         event: LifecycleEvent::Suspended,
         detail: Detail::Migrated,
     });
-    until_read(rig, reads).await;
+    until_read(launcher, reads).await;
 }
 
 /// Waits until the observer reads the domain, which it has read so often.
-async fn until_read(rig: &Rig, reads: usize) {
+async fn until_read(launcher: &TestLauncher, reads: usize) {
     eventually("the observer's look", async || {
-        rig.fake.count(Call::Xml) > reads
+        launcher.fake.count(Call::Xml) > reads
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_the_target_may_run_is_never_resumed() {
-    let rig = running().await;
-    fs::create_dir_all(rig.paths.migrated_marker().parent().unwrap()).unwrap();
-    rig.fake.set_migration(MigrationPlan {
+    let launcher = running().await;
+    fs::create_dir_all(launcher.paths.migrated_marker().parent().unwrap()).unwrap();
+    launcher.fake.set_migration(MigrationPlan {
         handed_over: true,
         ..NEVER_ENDING
     });
-    assert!(migrate(&rig, "m1").await.success);
-    until_migrating(&rig).await;
-    rig.fake.stop_daemon(CloseReason::Eof);
+    assert!(migrate(&launcher, "m1").await.success);
+    until_migrating(&launcher).await;
+    launcher.fake.stop_daemon(CloseReason::Eof);
     // Longer than a daemon usually needs.
     tokio::time::sleep(Duration::from_secs(11)).await;
-    rig.fake.start_daemon();
-    until_paused(&rig).await;
+    launcher.fake.start_daemon();
+    until_paused(&launcher).await;
     // The target does not answer for the guest yet.
     for _ in 0..5 {
-        rig.manager.run(Command::sync(sync())).await.unwrap();
+        launcher.manager.run(Command::sync(sync())).await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(rig.fake.count(Call::Resume), 0);
-    assert_eq!(rig.fake.count(Call::Destroy), 0);
-    let marker = rig.paths.migrated_marker();
+    assert_eq!(launcher.fake.count(Call::Resume), 0);
+    assert_eq!(launcher.fake.count(Call::Destroy), 0);
+    let marker = launcher.paths.migrated_marker();
     assert!(!marker.exists(), "the guest may still be here");
-    runs_on_target(&rig);
-    let notifications = rig.notifications_until("ended").await;
+    runs_on_target(&launcher);
+    let notifications = launcher.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
     let mode = fs::metadata(&marker).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o644, "libvirt's hook is told of another end");
-    assert_eq!(rig.fake.count(Call::Resume), 0);
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Shutoff);
+    assert_eq!(launcher.fake.count(Call::Resume), 0);
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(
+        launcher.fake.state(DOMAIN).unwrap().state,
+        DomainState::Shutoff
+    );
 }
 
-async fn until_paused(rig: &Rig) {
+async fn until_paused(launcher: &TestLauncher) {
     eventually("the guest is paused", async || {
-        rig.fake.state(DOMAIN).unwrap() == State::new(DomainState::Paused, Reason::Migration)
+        launcher.fake.state(DOMAIN).unwrap() == State::new(DomainState::Paused, Reason::Migration)
     })
     .await;
 }
 
 /// The guest runs on the target.
-fn runs_on_target(rig: &Rig) {
-    let target = rig.target.connect().unwrap();
+fn runs_on_target(launcher: &TestLauncher) {
+    let target = launcher.target.connect().unwrap();
     let xml = format!("<domain type='kvm'><name>{DOMAIN}</name></domain>");
     let domain = target.define(&xml).unwrap();
     domain.start(StartOptions::RUNNING).unwrap();
@@ -110,47 +113,51 @@ fn runs_on_target(rig: &Rig) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_may_run_on_the_target_is_ended_only_with_its_launcher() {
-    let rig = running().await;
-    rig.fake.set_migration(MigrationPlan {
+    let launcher = running().await;
+    launcher.fake.set_migration(MigrationPlan {
         handed_over: true,
         ..NEVER_ENDING
     });
-    assert!(migrate(&rig, "m1").await.success);
-    until_migrating(&rig).await;
-    rig.fake.stop_daemon(CloseReason::Eof);
-    rig.fake.start_daemon();
-    until_paused(&rig).await;
-    cancel(&rig).await;
-    rig.notifications_until("migration=m1 PreCopy Failed").await;
-    let state = rig.fake.state(DOMAIN).unwrap();
+    assert!(migrate(&launcher, "m1").await.success);
+    until_migrating(&launcher).await;
+    launcher.fake.stop_daemon(CloseReason::Eof);
+    launcher.fake.start_daemon();
+    until_paused(&launcher).await;
+    cancel(&launcher).await;
+    launcher
+        .notifications_until("migration=m1 PreCopy Failed")
+        .await;
+    let state = launcher.fake.state(DOMAIN).unwrap();
     assert_eq!(state, State::new(DomainState::Paused, Reason::Migration));
-    let mut client = client(&rig).await;
+    let mut client = client(&launcher).await;
     let killed = client.kill_virtual_machine(vmi_request()).await.unwrap();
     assert!(killed.into_inner().success);
-    let notifications = rig.notifications_until("ended").await;
+    let notifications = launcher.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     let expected = "ended failed: aborted, since the virtual machine is being ended; the guest is not resumed here";
     assert!(last.contains(expected), "{last}");
-    assert_eq!(rig.fake.count(Call::Resume), 0);
+    assert_eq!(launcher.fake.count(Call::Resume), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn abort_before_the_daemons_end_is_reported_as_failed_if_the_guest_may_be_elsewhere() {
-    let rig = running().await;
-    rig.fake.set_migration(MigrationPlan {
+    let launcher = running().await;
+    launcher.fake.set_migration(MigrationPlan {
         handed_over: true,
         abort_hangs: true,
         ..NEVER_ENDING
     });
-    assert!(migrate(&rig, "m1").await.success);
-    until_migrating(&rig).await;
-    cancel(&rig).await;
-    rig.notifications_until("Aborting").await;
-    rig.fake.stop_daemon(CloseReason::Eof);
-    rig.fake.start_daemon();
-    rig.notifications_until("migration=m1 PreCopy Failed").await;
-    rig.manager.run(Command::Kill).await.unwrap();
-    let notifications = rig.notifications_until("ended").await;
+    assert!(migrate(&launcher, "m1").await.success);
+    until_migrating(&launcher).await;
+    cancel(&launcher).await;
+    launcher.notifications_until("Aborting").await;
+    launcher.fake.stop_daemon(CloseReason::Eof);
+    launcher.fake.start_daemon();
+    launcher
+        .notifications_until("migration=m1 PreCopy Failed")
+        .await;
+    launcher.manager.run(Command::Kill).await.unwrap();
+    let notifications = launcher.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     assert!(
         last.contains("Failed ended failed: ") && last.contains("the guest is not resumed here"),
@@ -160,25 +167,26 @@ async fn abort_before_the_daemons_end_is_reported_as_failed_if_the_guest_may_be_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_whose_post_copy_failed_never_runs_here_again() {
-    let rig = running().await;
-    rig.fake.set_migration(MigrationPlan {
+    let launcher = running().await;
+    launcher.fake.set_migration(MigrationPlan {
         never_converges: true,
         ..NEVER_ENDING
     });
     let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true, "AllowPostCopy": true});
-    assert!(migrate_with(&rig, "m1", options).await.success);
-    rig.notifications_until("Paused/Postcopy").await;
+    assert!(migrate_with(&launcher, "m1", options).await.success);
+    launcher.notifications_until("Paused/Postcopy").await;
     let error = "internal error: client socket is closed";
-    rig.fake
+    launcher
+        .fake
         .fail_migration(DOMAIN, FakeDaemon::error(1, 7, error));
-    let notifications = rig.notifications_until("ended failed").await;
+    let notifications = launcher.notifications_until("ended failed").await;
     let last = records(&notifications).pop().unwrap();
     assert!(last.contains("the guest is not resumed here"), "{last}");
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    assert!(rig.manager.run(Command::Unpause).await.is_err());
-    assert!(!migrate(&rig, "m2").await.success);
-    assert_eq!(rig.fake.count(Call::Resume), 0);
-    let state = rig.fake.state(DOMAIN).unwrap();
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert!(launcher.manager.run(Command::Unpause).await.is_err());
+    assert!(!migrate(&launcher, "m2").await.success);
+    assert_eq!(launcher.fake.count(Call::Resume), 0);
+    let state = launcher.fake.state(DOMAIN).unwrap();
     assert_eq!(
         state,
         State::new(DomainState::Paused, Reason::PostcopyFailed)
@@ -187,39 +195,42 @@ async fn guest_whose_post_copy_failed_never_runs_here_again() {
 
 /// A VM whose migration makes no progress, so that the launcher has suspended its guest. libvirt's event is that of the
 /// switch to the target.
-async fn suspended_by_the_launcher(recovery: Duration) -> Rig {
-    let rig = running().await;
-    rig.fake.set_migration(MigrationPlan {
+async fn suspended_by_the_launcher(recovery: Duration) -> TestLauncher {
+    let launcher = running().await;
+    launcher.fake.set_migration(MigrationPlan {
         stuck: true,
         recovery,
         ..NEVER_ENDING
     });
     let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
-    assert!(migrate_with(&rig, "m1", options).await.success);
-    rig.notifications_until("Paused/Migration").await;
-    until_paused(&rig).await;
-    rig
+    assert!(migrate_with(&launcher, "m1", options).await.success);
+    launcher.notifications_until("Paused/Migration").await;
+    until_paused(&launcher).await;
+    launcher
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_the_next_daemon_is_about_to_resume_is_not_ended() {
-    let rig = suspended_by_the_launcher(Duration::from_secs(1)).await;
-    rig.fake.stop_daemon(CloseReason::Eof);
-    rig.fake.start_daemon();
-    let notifications = rig.notifications_until("ended").await;
+    let launcher = suspended_by_the_launcher(Duration::from_secs(1)).await;
+    launcher.fake.stop_daemon(CloseReason::Eof);
+    launcher.fake.start_daemon();
+    let notifications = launcher.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     assert!(last.contains("client socket is closed"), "{last}");
-    assert_eq!(rig.fake.count(Call::Destroy), 0);
-    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Running);
+    assert_eq!(launcher.fake.count(Call::Destroy), 0);
+    assert_eq!(
+        launcher.fake.state(DOMAIN).unwrap().state,
+        DomainState::Running
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_the_launcher_has_suspended_and_that_dies_has_not_migrated() {
-    let rig = suspended_by_the_launcher(Duration::from_millis(500)).await;
-    rig.fake.stop_daemon(CloseReason::Eof);
-    rig.fake.kill_qemu(DOMAIN);
-    rig.fake.start_daemon();
-    let notifications = rig.notifications_until("ended").await;
+    let launcher = suspended_by_the_launcher(Duration::from_millis(500)).await;
+    launcher.fake.stop_daemon(CloseReason::Eof);
+    launcher.fake.kill_qemu(DOMAIN);
+    launcher.fake.start_daemon();
+    let notifications = launcher.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     assert!(last.starts_with("Shutoff/Crashed"), "{last}");
     assert!(last.contains("ended failed"), "{last}");
@@ -228,27 +239,27 @@ async fn guest_that_the_launcher_has_suspended_and_that_dies_has_not_migrated() 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_died_after_the_switch_is_where_the_target_says() {
     for has_arrived in [false, true] {
-        let rig = running().await;
-        rig.fake.set_migration(MigrationPlan {
+        let launcher = running().await;
+        launcher.fake.set_migration(MigrationPlan {
             handed_over: true,
             transfer: Duration::from_secs(600),
             ..NEVER_ENDING
         });
-        assert!(migrate(&rig, "m1").await.success);
-        until_migrating(&rig).await;
-        rig.fake.publish(&Event::Lifecycle {
+        assert!(migrate(&launcher, "m1").await.success);
+        until_migrating(&launcher).await;
+        launcher.fake.publish(&Event::Lifecycle {
             domain: DOMAIN.into(),
             event: LifecycleEvent::Suspended,
             detail: Detail::Migrated,
         });
-        rig.fake.stop_daemon(CloseReason::Eof);
-        until_paused(&rig).await;
-        rig.fake.kill_qemu(DOMAIN);
+        launcher.fake.stop_daemon(CloseReason::Eof);
+        until_paused(&launcher).await;
+        launcher.fake.kill_qemu(DOMAIN);
         if has_arrived {
-            runs_on_target(&rig);
+            runs_on_target(&launcher);
         }
-        rig.fake.start_daemon();
-        let notifications = rig.notifications_until("ended").await;
+        launcher.fake.start_daemon();
+        let notifications = launcher.notifications_until("ended").await;
         let last = records(&notifications).pop().unwrap();
         let (state, failed) = match has_arrived {
             true => ("Shutoff/Migrated", false),
@@ -266,12 +277,12 @@ async fn guest_that_died_after_the_switch_is_where_the_target_says() {
 /// The event of the guest that runs on is lost with the daemon.
 #[tokio::test(flavor = "multi_thread")]
 async fn qemu_whose_guest_came_back_is_told_to_shut_down() {
-    let rig = running().await;
-    publish_switch(&rig).await;
-    let reads = rig.fake.count(Call::Xml);
-    rig.fake.stop_daemon(CloseReason::Eof);
-    rig.fake.start_daemon();
-    until_read(&rig, reads).await;
-    rig.fake.begin_end(DOMAIN);
-    rig.notifications_until("ShuttingDown").await;
+    let launcher = running().await;
+    publish_switch(&launcher).await;
+    let reads = launcher.fake.count(Call::Xml);
+    launcher.fake.stop_daemon(CloseReason::Eof);
+    launcher.fake.start_daemon();
+    until_read(&launcher, reads).await;
+    launcher.fake.begin_end(DOMAIN);
+    launcher.notifications_until("ShuttingDown").await;
 }

@@ -15,9 +15,9 @@ use virt_launcher::manager::{Command, CommandEffect, SyncRequest};
 
 use crate::boot_hooks::run_at;
 use crate::command_client::{backup, backup_start, client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, sync_of, vmi_json};
 use crate::freeze::freeze;
 use crate::scripted_hooks::ScriptedHooks;
+use crate::test_launcher::{DOMAIN, TestLauncher, sync, sync_of, vmi_json};
 
 pub(crate) const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
     <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\
@@ -38,34 +38,40 @@ pub(crate) fn sync_target(uid: &str) -> Command {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
-    let rig = Rig::new().await;
-    rig.manager.run(sync_target("a")).await.unwrap();
-    rig.manager.run(sync_target("a")).await.unwrap();
-    assert!(rig.paths.share.join("migrationproxy").is_dir());
-    assert_eq!(rig.fake.count(Call::Define), 0);
-    let refused = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    assert!(launcher.paths.share.join("migrationproxy").is_dir());
+    assert_eq!(launcher.fake.count(Call::Define), 0);
+    let refused = launcher
+        .manager
+        .run(Command::sync(sync()))
+        .await
+        .unwrap_err();
     assert!(refused.message().contains("arrive by a migration"));
-    assert!(rig.handler.notifications().is_empty());
+    assert!(launcher.handler.notifications().is_empty());
 
-    rig.fake.begin_incoming(INCOMING).unwrap();
-    rig.notifications_until("ADDED").await;
-    rig.fake.complete_incoming(INCOMING, false).unwrap();
-    let before = rig.notifications_until("Running").await;
-    let frozen = freeze(&rig, 0).await.message;
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.notifications_until("ADDED").await;
+    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    let before = launcher.notifications_until("Running").await;
+    let frozen = freeze(&launcher, 0).await.message;
     let expected = "failed to freeze VMI, VMI is currently during migration";
     assert_eq!(frozen, expected, "the source can still take the VM back");
     assert!(
         !before.iter().any(|line| line.contains("ended")),
         "{before:#?}"
     );
-    let late = rig.manager.run(sync_target("a")).await.unwrap();
+    let late = launcher.manager.run(sync_target("a")).await.unwrap();
     assert_eq!(
         late,
         CommandEffect::AlreadySo,
         "nothing is made anew under a VM that is here"
     );
-    rig.fake.end_incoming_job(DOMAIN);
-    let notifications = rig.notifications_until("migration=a PreCopy ended").await;
+    launcher.fake.end_incoming_job(DOMAIN);
+    let notifications = launcher
+        .notifications_until("migration=a PreCopy ended")
+        .await;
     assert_eq!(
         notifications,
         [
@@ -74,91 +80,95 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
             "MODIFIED uid=1234 Running/Unknown grace=5 migration=a PreCopy ended",
         ]
     );
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(rig.fake.count(Call::Start), 0, "it runs already");
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(launcher.fake.count(Call::Start), 0, "it runs already");
 }
 
 /// Whether or not the domain was seen before the connection broke.
 #[tokio::test(flavor = "multi_thread")]
 async fn arrival_during_a_restart_of_the_daemon_is_notified() {
     for is_seen in [true, false] {
-        let rig = Rig::new().await;
-        rig.manager.run(sync_target("a")).await.unwrap();
+        let launcher = TestLauncher::new().await;
+        launcher.manager.run(sync_target("a")).await.unwrap();
         if is_seen {
-            rig.fake.begin_incoming(INCOMING).unwrap();
-            rig.notifications_until("ADDED").await;
+            launcher.fake.begin_incoming(INCOMING).unwrap();
+            launcher.notifications_until("ADDED").await;
         }
-        rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+        launcher.fake.stop_daemon(libvirt::CloseReason::Eof);
         if !is_seen {
-            rig.fake.begin_incoming(INCOMING).unwrap();
+            launcher.fake.begin_incoming(INCOMING).unwrap();
         }
-        rig.fake.complete_incoming(INCOMING, false).unwrap();
-        rig.fake.start_daemon();
-        rig.notifications_until("Running").await;
-        rig.fake.end_incoming_job(DOMAIN);
-        let notifications = rig.notifications_until("migration=a PreCopy ended").await;
+        launcher.fake.complete_incoming(INCOMING, false).unwrap();
+        launcher.fake.start_daemon();
+        launcher.notifications_until("Running").await;
+        launcher.fake.end_incoming_job(DOMAIN);
+        let notifications = launcher
+            .notifications_until("migration=a PreCopy ended")
+            .await;
         let added = notifications
             .iter()
             .filter(|line| line.starts_with("ADDED"));
         assert_eq!(added.count(), 1, "{notifications:#?}");
-        rig.manager.run(Command::Pause).await.unwrap();
+        launcher.manager.run(Command::Pause).await.unwrap();
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn arrival_is_notified_although_libvirt_does_not_answer_at_first() {
     for is_seen in [true, false] {
-        let rig = Rig::new().await;
-        rig.manager.run(sync_target("a")).await.unwrap();
+        let launcher = TestLauncher::new().await;
+        launcher.manager.run(sync_target("a")).await.unwrap();
         if is_seen {
-            rig.fake.begin_incoming(INCOMING).unwrap();
-            rig.notifications_until("ADDED").await;
+            launcher.fake.begin_incoming(INCOMING).unwrap();
+            launcher.notifications_until("ADDED").await;
         }
-        rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+        launcher.fake.stop_daemon(libvirt::CloseReason::Eof);
         if !is_seen {
-            rig.fake.begin_incoming(INCOMING).unwrap();
+            launcher.fake.begin_incoming(INCOMING).unwrap();
         }
-        rig.fake.complete_incoming(INCOMING, false).unwrap();
+        launcher.fake.complete_incoming(INCOMING, false).unwrap();
         let busy = "Timed out during operation: cannot acquire state change lock";
         let busy = FakeDaemon::error(code::OPERATION_TIMEOUT, 10, busy);
-        rig.fake.fail_next(Call::State, busy);
-        rig.fake.start_daemon();
-        rig.notifications_until("Running").await;
-        rig.fake.end_incoming_job(DOMAIN);
-        rig.notifications_until("migration=a PreCopy ended").await;
+        launcher.fake.fail_next(Call::State, busy);
+        launcher.fake.start_daemon();
+        launcher.notifications_until("Running").await;
+        launcher.fake.end_incoming_job(DOMAIN);
+        launcher
+            .notifications_until("migration=a PreCopy ended")
+            .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn event_of_an_arrival_that_was_recovered_is_not_notified_again() {
-    let rig = Rig::new().await;
-    rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
-    rig.fake.begin_incoming(INCOMING).unwrap();
-    rig.fake.complete_incoming(INCOMING, false).unwrap();
-    rig.fake.start_daemon();
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    launcher.fake.stop_daemon(libvirt::CloseReason::Eof);
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.start_daemon();
     // The last one of what was recovered.
-    let before = rig.notifications_until("MODIFIED").await.len();
+    let before = launcher.notifications_until("MODIFIED").await.len();
     for (event, detail) in [
         (LifecycleEvent::Started, Detail::Migrated),
         (LifecycleEvent::Resumed, Detail::Migrated),
     ] {
-        rig.fake.publish(&Event::Lifecycle {
+        launcher.fake.publish(&Event::Lifecycle {
             domain: DOMAIN.into(),
             event,
             detail,
         });
     }
-    rig.manager.run(Command::Pause).await.unwrap();
-    let told = rig.notifications_until("Paused/User").await;
+    launcher.manager.run(Command::Pause).await.unwrap();
+    let told = launcher.notifications_until("Paused/User").await;
     assert_eq!(told.len(), before + 1, "{told:#?}");
     let added = told.iter().filter(|line| line.starts_with("ADDED"));
     assert_eq!(added.count(), 1, "{told:#?}");
 }
 
 /// What changes or reads the guest, with the words of the answer.
-async fn early_answers(rig: &Rig) -> Vec<(&'static str, String)> {
-    let client = client(rig).await;
+async fn early_answers(launcher: &TestLauncher) -> Vec<(&'static str, String)> {
+    let client = client(launcher).await;
     let mut answers = Vec::new();
     macro_rules! order {
         ($($method:ident($request:expr)),* $(,)?) => {$(
@@ -189,43 +199,43 @@ async fn early_answers(rig: &Rig) -> Vec<(&'static str, String)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_are_refused_until_the_guest_has_arrived() {
     const EARLY: &str = "the virtual machine has not arrived in this pod yet";
-    let rig = Rig::new().await;
-    rig.manager.run(sync_target("a")).await.unwrap();
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
     for is_incoming in [false, true] {
         if is_incoming {
-            rig.fake.begin_incoming(INCOMING).unwrap();
-            rig.notifications_until("ADDED").await;
+            launcher.fake.begin_incoming(INCOMING).unwrap();
+            launcher.notifications_until("ADDED").await;
         }
-        for (method, answer) in early_answers(&rig).await {
+        for (method, answer) in early_answers(&launcher).await {
             let expected = match method {
                 "sync_virtual_machine" => "arrive by a migration",
                 _ => EARLY,
             };
             assert!(answer.contains(expected), "{method}: {answer}");
         }
-        let answer = backup(&rig, "Enabled", backup_start()).await;
+        let answer = backup(&launcher, "Enabled", backup_start()).await;
         let expected = "failed to do backup, VMI is currently during migration";
         assert_eq!((answer.success, answer.message.as_str()), (false, expected));
-        let cancelled = rig.manager.run(Command::CancelMigration).await;
+        let cancelled = launcher.manager.run(Command::CancelMigration).await;
         assert!(cancelled.is_ok(), "{cancelled:?}");
     }
     for call in [Call::Suspend, Call::Resume, Call::Reset, Call::SetVcpus] {
-        assert_eq!(rig.fake.count(call), 0, "{call:?}");
+        assert_eq!(launcher.fake.count(call), 0, "{call:?}");
     }
-    rig.fake.complete_incoming(INCOMING, false).unwrap();
-    rig.notifications_until("Running").await;
-    rig.manager.run(Command::Pause).await.unwrap();
+    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.notifications_until("Running").await;
+    launcher.manager.run(Command::Pause).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_preparation_does_not_cut_libvirts_hook() {
-    let rig = Rig::new().await;
-    rig.manager.run(sync_target("a")).await.unwrap();
-    let socket = rig.paths.migration_hook_socket();
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    let socket = launcher.paths.migration_hook_socket();
     let mut hook = UnixStream::connect(&socket).await.unwrap();
     let (begin, end) = INCOMING.split_at(20);
     hook.write_all(begin.as_bytes()).await.unwrap();
-    rig.manager.run(sync_target("a")).await.unwrap();
+    launcher.manager.run(sync_target("a")).await.unwrap();
     hook.write_all(end.as_bytes()).await.unwrap();
     let mut edited = String::new();
     hook.read_to_string(&mut edited).await.unwrap();
@@ -233,8 +243,8 @@ async fn repeated_preparation_does_not_cut_libvirts_hook() {
 }
 
 /// The answer of the launcher to libvirt's hook.
-async fn libvirts_hook(rig: &Rig, xml: &str) -> String {
-    let socket = rig.paths.migration_hook_socket();
+async fn libvirts_hook(launcher: &TestLauncher, xml: &str) -> String {
+    let socket = launcher.paths.migration_hook_socket();
     let mut hook = UnixStream::connect(&socket).await.unwrap();
     hook.write_all(xml.as_bytes()).await.unwrap();
     hook.shutdown().await.unwrap();
@@ -246,11 +256,11 @@ async fn libvirts_hook(rig: &Rig, xml: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn hook_that_refuses_an_arrival_or_is_ignored_there_has_one_event() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let rig = Rig::with(hooks.clone()).await;
-    rig.manager.run(sync_target("a")).await.unwrap();
+    let launcher = TestLauncher::with(hooks.clone()).await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
     *hooks.arrival_veto.lock().unwrap() = Some("not this node".into());
     for _ in 0..2 {
-        libvirts_hook(&rig, INCOMING).await;
+        libvirts_hook(&launcher, INCOMING).await;
     }
     *hooks.arrival_veto.lock().unwrap() = None;
     let error = HookError::Veto {
@@ -263,57 +273,59 @@ async fn hook_that_refuses_an_arrival_or_is_ignored_there_has_one_event() {
         failure_policy: FailurePolicy::Ignore,
         ..run_at(HookPoint::OnDefineDomain)
     }];
-    let answer = libvirts_hook(&rig, INCOMING).await;
+    let answer = libvirts_hook(&launcher, INCOMING).await;
     assert!(answer.contains("<name>default_vm1</name>"), "{answer}");
     let refused = "EVENT HookDenied: hook policy refuses at OnDefineDomain: not this node";
     let ignored = "EVENT HookDenied: hook painter refuses at OnDefineDomain: no; ignored, as its failurePolicy says";
-    let notifications = rig.notifications_until("ignored").await;
+    let notifications = launcher.notifications_until("ignored").await;
     assert_eq!(notifications, [refused, ignored]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_its_owner_paused_stays_paused() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let paused = migrating("a", |status| {
         status["conditions"] = json!([{"type": "Paused", "status": "True"}]);
     });
     let command = Command::SyncMigrationTarget(Arc::new(paused));
-    rig.manager.run(command).await.unwrap();
-    rig.fake.begin_incoming(INCOMING).unwrap();
-    rig.fake.complete_incoming(INCOMING, true).unwrap();
-    rig.fake.end_incoming_job(DOMAIN);
-    rig.notifications_until("Paused/User grace=5 migration=a PreCopy ended")
+    launcher.manager.run(command).await.unwrap();
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.fake.complete_incoming(INCOMING, true).unwrap();
+    launcher.fake.end_incoming_job(DOMAIN);
+    launcher
+        .notifications_until("Paused/User grace=5 migration=a PreCopy ended")
         .await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let state = rig.fake.state(DOMAIN).map(|state| state.state);
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let state = launcher.fake.state(DOMAIN).map(|state| state.state);
     assert_eq!(state, Some(DomainState::Paused));
 }
 
 /// Its owner has paused it on the source after this pod was prepared.
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_arrives_paused_stays_paused() {
-    let rig = Rig::new().await;
-    rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.begin_incoming(INCOMING).unwrap();
-    rig.fake.complete_incoming(INCOMING, true).unwrap();
-    rig.fake.end_incoming_job(DOMAIN);
-    rig.notifications_until("Paused/User grace=5 migration=a PreCopy ended")
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.fake.complete_incoming(INCOMING, true).unwrap();
+    launcher.fake.end_incoming_job(DOMAIN);
+    launcher
+        .notifications_until("Paused/User grace=5 migration=a PreCopy ended")
         .await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let state = || rig.fake.state(DOMAIN).map(|state| state.state);
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let state = || launcher.fake.state(DOMAIN).map(|state| state.state);
     assert_eq!(state(), Some(DomainState::Paused));
-    rig.manager.run(Command::Unpause).await.unwrap();
+    launcher.manager.run(Command::Unpause).await.unwrap();
     assert_eq!(state(), Some(DomainState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_does_not_arrive_did_not_end_here() {
-    let rig = Rig::new().await;
-    rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.begin_incoming(INCOMING).unwrap();
-    rig.notifications_until("ADDED").await;
-    rig.fake.kill_qemu(DOMAIN);
-    let notifications = rig.notifications_until("NonExistent").await;
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.notifications_until("ADDED").await;
+    launcher.fake.kill_qemu(DOMAIN);
+    let notifications = launcher.notifications_until("NonExistent").await;
     assert_eq!(notifications.len(), 2, "{notifications:#?}");
     assert!(notifications[1].starts_with("MODIFIED uid=1234 NoState/NonExistent"));
     assert!(!notifications[1].contains("ended"), "{notifications:#?}");
@@ -321,15 +333,15 @@ async fn vm_that_does_not_arrive_did_not_end_here() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() {
-    let rig = Rig::new().await;
-    rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.begin_incoming(INCOMING).unwrap();
-    rig.notifications_until("ADDED").await;
-    rig.fake.give_up(DOMAIN);
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.notifications_until("ADDED").await;
+    launcher.fake.give_up(DOMAIN);
     // What the launcher does then.
-    let killed = rig.manager.run(Command::Kill).await.unwrap();
+    let killed = launcher.manager.run(Command::Kill).await.unwrap();
     assert_eq!(killed, CommandEffect::AlreadySo);
-    let notifications = rig.notifications_until("NonExistent").await;
+    let notifications = launcher.notifications_until("NonExistent").await;
     assert_eq!(notifications.len(), 2, "{notifications:#?}");
     assert!(notifications[1].starts_with("MODIFIED uid=1234 NoState/NonExistent"));
 }
@@ -338,16 +350,16 @@ async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() 
 async fn veto_fails_the_preparation_and_a_repeated_request_runs_the_hooks_again() {
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.veto.lock().unwrap() = Some("not on this node".into());
-    let rig = Rig::with(Arc::clone(&hooks) as _).await;
-    let error = rig.manager.run(sync_target("a")).await.unwrap_err();
+    let launcher = TestLauncher::with(Arc::clone(&hooks) as _).await;
+    let error = launcher.manager.run(sync_target("a")).await.unwrap_err();
     let message = error.message();
     assert!(
         message.contains("policy") && message.contains("not on this node"),
         "{message}"
     );
     *hooks.veto.lock().unwrap() = None;
-    rig.manager.run(sync_target("a")).await.unwrap();
-    rig.manager.run(sync_target("a")).await.unwrap();
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    launcher.manager.run(sync_target("a")).await.unwrap();
     assert_eq!(hooks.count("PreStart"), 3);
     assert_eq!(hooks.count("OnDefineDomain"), 2);
 }
@@ -355,28 +367,28 @@ async fn veto_fails_the_preparation_and_a_repeated_request_runs_the_hooks_again(
 /// KubeVirt's functional tests cancel a migration in this state.
 #[tokio::test(flavor = "multi_thread")]
 async fn annotation_of_functional_tests_holds_the_preparation_up() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut vmi = migrating("a", |_| {}).vmi.value().clone();
     vmi["metadata"]["annotations"] =
         json!({"kubevirt.io/func-test-block-migration-target-preparation": ""});
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
     let held_up = Command::SyncMigrationTarget(Arc::new(sync_of(vmi)));
-    let error = rig.manager.run(held_up).await.unwrap_err();
+    let error = launcher.manager.run(held_up).await.unwrap_err();
     assert_eq!(
         error.message(),
         "Blocking preparation of migration target in order to satisfy a functional test condition"
     );
-    assert!(!rig.paths.share.join("migrationproxy").exists());
-    rig.manager.run(sync_target("a")).await.unwrap();
+    assert!(!launcher.paths.share.join("migrationproxy").exists());
+    launcher.manager.run(sync_target("a")).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn older_transport_listens_for_the_source() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let loopback = migrating("a", |status| status["migrationTransport"] = Value::Null);
     let command = Command::SyncMigrationTarget(Arc::new(loopback));
-    rig.manager.run(command).await.unwrap();
-    let sockets = rig.paths.share.join("migrationproxy");
+    launcher.manager.run(command).await.unwrap();
+    let sockets = launcher.paths.share.join("migrationproxy");
     let socket = sockets.join("1234-49152-source.sock");
     UnixStream::connect(socket).await.unwrap();
     assert!(
@@ -387,20 +399,20 @@ async fn older_transport_listens_for_the_source() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn image_without_a_status_fails_the_preparation() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut vmi = vmi_json();
     vmi["status"]["migrationState"] = json!({"migrationUid": "a"});
     vmi["spec"]["volumes"] = json!([{"name": "ci", "cloudInitNoCloud": {"userData": "#!"}}]);
     vmi["spec"]["domain"]["devices"]["disks"] = json!([{"name": "ci", "disk": {"bus": "virtio"}}]);
     let request = sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
     let command = Command::SyncMigrationTarget(Arc::new(request));
-    let error = rig.manager.run(command).await.unwrap_err();
+    let error = launcher.manager.run(command).await.unwrap_err();
     assert_eq!(error.message(), "failed to find the status of volume ci");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn finalizing_refreshes_the_links_that_ask_for_it() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut options = Options::default();
     let method = || InterfaceBindingMigration {
         method: "link-refresh".into(),
@@ -413,21 +425,27 @@ async fn finalizing_refreshes_the_links_that_ask_for_it() {
         ..migrating("a", |_| {})
     };
     let finalize = || Command::FinalizeMigration(Arc::new(request.clone()));
-    let without_domain = rig.manager.run(finalize()).await.unwrap();
+    let without_domain = launcher.manager.run(finalize()).await.unwrap();
     assert_eq!(without_domain, CommandEffect::AlreadySo);
-    rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.begin_incoming(INCOMING).unwrap();
-    rig.fake.complete_incoming(INCOMING, false).unwrap();
-    rig.fake.end_incoming_job(DOMAIN);
-    rig.notifications_until("migration=a PreCopy ended").await;
+    launcher.manager.run(sync_target("a")).await.unwrap();
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.end_incoming_job(DOMAIN);
+    launcher
+        .notifications_until("migration=a PreCopy ended")
+        .await;
     assert_eq!(
-        rig.manager.run(finalize()).await.unwrap(),
+        launcher.manager.run(finalize()).await.unwrap(),
         CommandEffect::Changed
     );
-    assert_eq!(rig.fake.count(Call::UpdateDevice), 2, "down and up");
+    assert_eq!(launcher.fake.count(Call::UpdateDevice), 2, "down and up");
     let refusal = FakeDaemon::error(9, 10, "operation failed: no");
-    rig.fake.fail_next(Call::UpdateDevice, refusal);
-    let failed = rig.manager.run(finalize()).await.unwrap_err();
+    launcher.fake.fail_next(Call::UpdateDevice, refusal);
+    let failed = launcher.manager.run(finalize()).await.unwrap_err();
     assert!(failed.message().contains("operation failed"), "{failed}");
-    assert_eq!(rig.fake.count(Call::UpdateDevice), 4, "up all the same");
+    assert_eq!(
+        launcher.fake.count(Call::UpdateDevice),
+        4,
+        "up all the same"
+    );
 }

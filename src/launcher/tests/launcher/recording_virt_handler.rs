@@ -1,4 +1,4 @@
-//! virt-handler's notification server for the rig: records what it receives, one line each.
+//! virt-handler's notification server for the launcher: records what it receives, one line each.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -10,30 +10,29 @@ use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, count, sync};
-use crate::migration_source_rig::{
-    NEVER_ENDING, cancel, migrate, request, running, until_migrating,
-};
+use crate::migrating_launcher::{NEVER_ENDING, cancel, migrate, request, running, until_migrating};
 use crate::scripted_hooks::ScriptedHooks;
+use crate::test_launcher::{DOMAIN, TestLauncher, count, sync};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
-    let rig = running().await;
-    rig.fake.set_migration(NEVER_ENDING);
-    assert!(migrate(&rig, "m1").await.success);
-    until_migrating(&rig).await;
-    assert!(migrate(&rig, "m1").await.success);
-    let other = migrate(&rig, "m2").await;
+    let launcher = running().await;
+    launcher.fake.set_migration(NEVER_ENDING);
+    assert!(migrate(&launcher, "m1").await.success);
+    until_migrating(&launcher).await;
+    assert!(migrate(&launcher, "m1").await.success);
+    let other = migrate(&launcher, "m2").await;
     assert!(
         !other.success && other.message.contains("a migration is in progress"),
         "{other:?}"
     );
     let error = "internal error: client socket is closed";
-    rig.fake
+    launcher
+        .fake
         .fail_migration(DOMAIN, FakeDaemon::error(1, 7, error));
-    rig.notifications_until("failed").await;
-    assert_eq!(rig.fake.count(Call::Migrate), 1);
-    let again = migrate(&rig, "m1").await;
+    launcher.notifications_until("failed").await;
+    assert_eq!(launcher.fake.count(Call::Migrate), 1);
+    let again = migrate(&launcher, "m1").await;
     let expected = "migration job m1 already executed, finished at ";
     assert!(
         !again.success && again.message.starts_with(expected),
@@ -43,18 +42,20 @@ async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
         again.message.ends_with(", failed: true, abortStatus: "),
         "{again:?}"
     );
-    rig.fake.set_migration(MigrationPlan::default());
+    launcher.fake.set_migration(MigrationPlan::default());
     assert!(
-        migrate(&rig, "m2").await.success,
+        migrate(&launcher, "m2").await.success,
         "another migration may follow a failed one"
     );
-    rig.notifications_until("migration=m2 PreCopy ended").await;
+    launcher
+        .notifications_until("migration=m2 PreCopy ended")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn useless_requests_are_refused() {
-    let rig = running().await;
-    let mut client = client(&rig).await;
+    let launcher = running().await;
+    let mut client = client(&launcher).await;
     let mut refusal = async |request: MigrationRequest| {
         let answer = client
             .migrate_virtual_machine(request)
@@ -91,19 +92,19 @@ async fn useless_requests_are_refused() {
             .await
             .contains("until migrationState is ready")
     );
-    assert_eq!(rig.fake.count(Call::Migrate), 0);
-    cancel(&rig).await;
+    assert_eq!(launcher.fake.count(Call::Migrate), 0);
+    cancel(&launcher).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let rig = Rig::with(hooks.clone()).await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig.notifications_until("Running").await;
+    let launcher = TestLauncher::with(hooks.clone()).await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher.notifications_until("Running").await;
     *hooks.veto.lock().unwrap() = Some("not at noon".into());
-    assert!(migrate(&rig, "m1").await.success);
-    let notifications = rig.notifications_until("failed").await;
+    assert!(migrate(&launcher, "m1").await.success);
+    let notifications = launcher.notifications_until("failed").await;
     let last = notifications.last().unwrap();
     assert!(
         last.contains("ended failed: hook policy refuses at PreMigrationSource: not at noon"),
@@ -114,16 +115,21 @@ async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
         1,
         "{notifications:#?}"
     );
-    assert_eq!(rig.fake.count(Call::Migrate), 0);
+    assert_eq!(launcher.fake.count(Call::Migrate), 0);
     assert_eq!(hooks.count("PreMigrationSource"), 1);
-    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Running);
+    assert_eq!(
+        launcher.fake.state(DOMAIN).unwrap().state,
+        DomainState::Running
+    );
 
     *hooks.veto.lock().unwrap() = None;
-    rig.fake.set_migration(MigrationPlan {
+    launcher.fake.set_migration(MigrationPlan {
         transfer: Duration::from_millis(100),
         ..NEVER_ENDING
     });
-    assert!(migrate(&rig, "m2").await.success);
-    rig.notifications_until("migration=m2 PreCopy ended").await;
+    assert!(migrate(&launcher, "m2").await.success);
+    launcher
+        .notifications_until("migration=m2 PreCopy ended")
+        .await;
     assert_eq!(hooks.count("PreMigrationSource"), 2);
 }

@@ -5,12 +5,12 @@ use proto::cmd::v1::VmiRequest;
 use tonic::Code;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, running_with_stats};
+use crate::test_launcher::{DOMAIN, running_with_stats};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
-    let rig = running_with_stats().await;
-    let mut client = client(&rig).await;
+    let launcher = running_with_stats().await;
+    let mut client = client(&launcher).await;
     let status = client.get_screenshot(vmi_request()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
     assert!(
@@ -26,7 +26,7 @@ async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
         mime: "image/png".into(),
         data: b"\x89PNG".to_vec(),
     };
-    rig.fake.set_screenshot(DOMAIN, picture.clone());
+    launcher.fake.set_screenshot(DOMAIN, picture.clone());
     let answer = client
         .get_screenshot(vmi_request())
         .await
@@ -38,7 +38,7 @@ async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
         mime: "image/png".into(),
         data: vec![0; 5 << 20],
     };
-    rig.fake.set_screenshot(DOMAIN, huge);
+    launcher.fake.set_screenshot(DOMAIN, huge);
     let status = client.get_screenshot(vmi_request()).await.unwrap_err();
     assert!(status.message().contains("more than"), "{status}");
 }

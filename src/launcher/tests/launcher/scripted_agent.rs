@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::command_client::client;
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
+use crate::test_launcher::{DOMAIN, TestLauncher, sync};
 
 /// A guest agent whose answers a test can change.
 #[derive(Clone, Default)]
@@ -124,18 +124,19 @@ impl ScriptedAgent {
     }
 
     /// Connects it to the domain's channel.
-    pub(crate) fn connect(&self, rig: &Rig) {
+    pub(crate) fn connect(&self, launcher: &TestLauncher) {
         let agent = self.clone();
-        rig.fake
+        launcher
+            .fake
             .set_agent(DOMAIN, Some(Arc::new(move |json: &str| agent.take(json))));
     }
 }
 
-pub(crate) async fn running_with(agent: &ScriptedAgent) -> Rig {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    agent.connect(&rig);
-    rig
+pub(crate) async fn running_with(agent: &ScriptedAgent) -> TestLauncher {
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    agent.connect(&launcher);
+    launcher
 }
 
 pub(crate) async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
@@ -148,8 +149,8 @@ pub(crate) async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
     panic!("{what} never came");
 }
 
-pub(crate) async fn guest_info(rig: &Rig) -> Value {
-    let answer = client(rig)
+pub(crate) async fn guest_info(launcher: &TestLauncher) -> Value {
+    let answer = client(launcher)
         .await
         .get_guest_info(EmptyRequest {})
         .await

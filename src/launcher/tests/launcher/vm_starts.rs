@@ -9,8 +9,8 @@ use libvirt::{DomainState, XmlKind};
 use serde_json::json;
 use virt_launcher::manager::{Command, CommandEffect, SyncRequest};
 
-use crate::fake_libvirt_rig::{DOMAIN, Rig, count, state, sync, sync_of, vmi_json};
 use crate::scripted_hooks::ScriptedHooks;
+use crate::test_launcher::{DOMAIN, TestLauncher, count, state, sync, sync_of, vmi_json};
 
 /// A VMI with placeholder interfaces, which need a second definition.
 fn with_placeholder_interfaces() -> SyncRequest {
@@ -21,37 +21,45 @@ fn with_placeholder_interfaces() -> SyncRequest {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn definition_in_two_steps_is_published_once() {
-    let rig = Rig::new().await;
-    rig.manager
+    let launcher = TestLauncher::new().await;
+    launcher
+        .manager
         .run(Command::sync(with_placeholder_interfaces()))
         .await
         .unwrap();
-    assert_eq!(rig.fake.count(Call::Define), 2);
-    let notifications = rig.notifications_until("Running").await;
+    assert_eq!(launcher.fake.count(Call::Define), 2);
+    let notifications = launcher.notifications_until("Running").await;
     assert_eq!(count(&notifications, "ADDED"), 1, "{notifications:#?}");
     assert_eq!(count(&notifications, "Shutoff"), 2, "{notifications:#?}");
-    let domain = rig.fake.connect().unwrap().lookup(DOMAIN).unwrap().unwrap();
+    let domain = launcher
+        .fake
+        .connect()
+        .unwrap()
+        .lookup(DOMAIN)
+        .unwrap()
+        .unwrap();
     let xml = domain.xml(XmlKind::Inactive).unwrap();
     assert!(!xml.contains("placeholder"), "{xml}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_definition_leaves_no_domain() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let failure = FakeDaemon::error(38, 10, "the daemon is out of breath");
-    rig.fake.fail_next(Call::Xml, failure);
-    let error = rig
+    launcher.fake.fail_next(Call::Xml, failure);
+    let error = launcher
         .manager
         .run(Command::sync(with_placeholder_interfaces()))
         .await
         .unwrap_err();
     assert!(error.message().contains("out of breath"), "{error}");
-    assert_eq!(state(&rig), None);
-    rig.manager
+    assert_eq!(state(&launcher), None);
+    launcher
+        .manager
         .run(Command::sync(with_placeholder_interfaces()))
         .await
         .unwrap();
-    let notifications = rig.notifications_until("Running").await;
+    let notifications = launcher.notifications_until("Running").await;
     assert_eq!(
         count(&notifications, "NonExistent"),
         0,
@@ -63,21 +71,24 @@ async fn failed_definition_leaves_no_domain() {
 #[tokio::test(flavor = "multi_thread")]
 async fn abandoned_and_repeated_sync_runs_once() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let rig = Rig::with(hooks.clone()).await;
-    rig.fake.delay(Call::Start, Duration::from_millis(300));
+    let launcher = TestLauncher::with(hooks.clone()).await;
+    launcher.fake.delay(Call::Start, Duration::from_millis(300));
     let impatient = tokio::time::timeout(
         Duration::from_millis(50),
-        rig.manager.run(Command::sync(sync())),
+        launcher.manager.run(Command::sync(sync())),
     );
     assert!(impatient.await.is_err());
     let (second, third) = tokio::join!(
-        rig.manager.run(Command::sync(sync())),
-        rig.manager.run(Command::sync(sync()))
+        launcher.manager.run(Command::sync(sync())),
+        launcher.manager.run(Command::sync(sync()))
     );
     second.unwrap();
     third.unwrap();
     assert_eq!(
-        (rig.fake.count(Call::Define), rig.fake.count(Call::Start)),
+        (
+            launcher.fake.count(Call::Define),
+            launcher.fake.count(Call::Start)
+        ),
         (1, 1)
     );
     assert_eq!(
@@ -88,101 +99,109 @@ async fn abandoned_and_repeated_sync_runs_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn start_is_answered_after_its_notification_was_accepted() {
-    let rig = Rig::new().await;
-    rig.handler.delay(Duration::from_millis(300));
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let accepted = rig.handler.notifications();
+    let launcher = TestLauncher::new().await;
+    launcher.handler.delay(Duration::from_millis(300));
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let accepted = launcher.handler.notifications();
     let alive = |line: &String| line.contains("StartingUp") || line.contains("Running");
     assert!(accepted.iter().any(alive), "{accepted:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delete_is_denied_until_the_start_is_reported() {
-    let rig = Rig::new().await;
-    rig.handler.refuse(true);
-    let answer = rig.manager.run(Command::sync(sync())).await;
+    let launcher = TestLauncher::new().await;
+    launcher.handler.refuse(true);
+    let answer = launcher.manager.run(Command::sync(sync())).await;
     assert_eq!(
         answer.unwrap(),
         CommandEffect::Changed,
         "answered without a virt-handler"
     );
-    let error = rig.manager.run(Command::Delete).await.unwrap_err();
+    let error = launcher.manager.run(Command::Delete).await.unwrap_err();
     assert!(error.message().contains("just been started"), "{error}");
-    assert_eq!(state(&rig), Some(DomainState::Running));
-    rig.handler.refuse(false);
-    rig.notifications_until("Running").await;
-    rig.manager.run(Command::Delete).await.unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Running));
+    launcher.handler.refuse(false);
+    launcher.notifications_until("Running").await;
+    launcher.manager.run(Command::Delete).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_has_run_before_is_not_started_and_can_be_deleted() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut vmi = vmi_json();
     vmi["status"]["phase"] = "Running".into();
     let request = sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
-    let answer = rig.manager.run(Command::sync(request)).await.unwrap();
+    let answer = launcher.manager.run(Command::sync(request)).await.unwrap();
     assert_eq!(answer, CommandEffect::AlreadySo);
-    assert_eq!(rig.fake.count(Call::Start), 0);
-    rig.manager.run(Command::Delete).await.unwrap();
+    assert_eq!(launcher.fake.count(Call::Start), 0);
+    launcher.manager.run(Command::Delete).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_does_not_wait_for_a_slow_start() {
-    let rig = Rig::new().await;
-    rig.fake.delay(Call::Start, Duration::from_millis(300));
-    let manager = rig.manager.clone();
+    let launcher = TestLauncher::new().await;
+    launcher.fake.delay(Call::Start, Duration::from_millis(300));
+    let manager = launcher.manager.clone();
     let starting = tokio::spawn(async move { manager.run(Command::sync(sync())).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let manager = rig.manager.clone();
+    let manager = launcher.manager.clone();
     let waiting = tokio::spawn(async move { manager.run(Command::Pause).await });
     tokio::time::sleep(Duration::from_millis(20)).await;
-    rig.manager.run(Command::Kill).await.unwrap();
-    assert!(matches!(state(&rig), None | Some(DomainState::Shutoff)));
+    launcher.manager.run(Command::Kill).await.unwrap();
+    assert!(matches!(
+        state(&launcher),
+        None | Some(DomainState::Shutoff)
+    ));
     let refused = waiting.await.unwrap().unwrap_err();
     assert_eq!(refused.message(), "the virtual machine is being ended");
     let _ = starting.await.unwrap();
     assert!(
-        matches!(state(&rig), None | Some(DomainState::Shutoff)),
+        matches!(state(&launcher), None | Some(DomainState::Shutoff)),
         "nothing starts it afterwards"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ended_vm_is_not_started_again() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig.fake.power_off(DOMAIN);
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher.fake.power_off(DOMAIN);
     let mut json = vmi_json();
     json["status"]["phase"] = "Running".into();
     let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
-    rig.manager.run(Command::sync(sync_of(vmi))).await.unwrap();
-    assert_eq!(state(&rig), Some(DomainState::Shutoff));
+    launcher
+        .manager
+        .run(Command::sync(sync_of(vmi)))
+        .await
+        .unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Shutoff));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vmi_that_starts_paused_stays_paused() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut json = vmi_json();
     json["spec"]["startStrategy"] = "Paused".into();
     let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
     for _ in 0..2 {
-        rig.manager
+        launcher
+            .manager
             .run(Command::sync(sync_of(vmi.clone())))
             .await
             .unwrap();
-        assert_eq!(state(&rig), Some(DomainState::Paused));
+        assert_eq!(state(&launcher), Some(DomainState::Paused));
     }
-    rig.manager.run(Command::Unpause).await.unwrap();
-    assert_eq!(state(&rig), Some(DomainState::Running));
+    launcher.manager.run(Command::Unpause).await.unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sync_of_another_vm_is_refused() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let mut json = vmi_json();
     json["metadata"]["name"] = "other".into();
     let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
-    let error = rig
+    let error = launcher
         .manager
         .run(Command::sync(sync_of(vmi)))
         .await
@@ -195,15 +214,15 @@ async fn sync_of_another_vm_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn domain_of_an_earlier_launcher_is_defined_again() {
-    let rig = Rig::new().await;
+    let launcher = TestLauncher::new().await;
     let left = format!(
         "<domain type='kvm'><name>{DOMAIN}</name><uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid></domain>"
     );
-    let domain = rig.fake.connect().unwrap().define(&left).unwrap();
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(state(&rig), Some(DomainState::Running));
+    let domain = launcher.fake.connect().unwrap().define(&left).unwrap();
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Running));
     assert!(domain.xml(XmlKind::Inactive).unwrap().contains("<devices>"));
-    let defined = rig.fake.count(Call::Define);
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(rig.fake.count(Call::Define), defined, "once a boot");
+    let defined = launcher.fake.count(Call::Define);
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(launcher.fake.count(Call::Define), defined, "once a boot");
 }

@@ -7,16 +7,16 @@ use proto::cmd::v1::*;
 use serde_json::json;
 
 use crate::command_client::client;
-use crate::fake_libvirt_rig::running_with_stats;
 use crate::scripted_agent::{ScriptedAgent, eventually};
+use crate::test_launcher::running_with_stats;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_stats_answer_what_is_asked_for_and_name_what_failed() {
-    let rig = running_with_stats().await;
+    let launcher = running_with_stats().await;
     let agent = ScriptedAgent::recorded();
     agent.answer("guest-get-cpustats", json!([{"type": "linux", "cpu": 0}]));
-    agent.connect(&rig);
-    let mut client = client(&rig).await;
+    agent.connect(&launcher);
+    let mut client = client(&launcher).await;
     eventually("the agent's version", async || {
         agent.count("guest-get-load") > 0
     })
@@ -53,17 +53,17 @@ async fn vm_stats_answer_what_is_asked_for_and_name_what_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_agent_is_asked_once_for_all_statistics() {
-    let rig = running_with_stats().await;
-    let mut client = client(&rig).await;
+    let launcher = running_with_stats().await;
+    let mut client = client(&launcher).await;
     let request = VmStatsRequest {
         guest_get_users: Some(AgentUsersRequest {}),
         guest_get_disks: Some(AgentDisksRequest {}),
         guest_get_time: Some(AgentTimeRequest {}),
         ..VmStatsRequest::default()
     };
-    let before = rig.fake.count(Call::Agent);
+    let before = launcher.fake.count(Call::Agent);
     let answer = client.get_vm_stats(request).await.unwrap().into_inner();
-    assert_eq!(rig.fake.count(Call::Agent), before + 1);
+    assert_eq!(launcher.fake.count(Call::Agent), before + 1);
     for field in [
         answer.guest_get_users,
         answer.guest_get_disks,
@@ -76,11 +76,11 @@ async fn silent_agent_is_asked_once_for_all_statistics() {
 /// virt-handler gives the request up after 5 s, and would lose the domain's statistics, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_that_hangs_costs_only_its_own_statistics() {
-    let rig = running_with_stats().await;
+    let launcher = running_with_stats().await;
     let agent = ScriptedAgent::recorded();
-    agent.connect(&rig);
-    let mut client = client(&rig).await;
-    rig.fake.delay(Call::Agent, Duration::from_secs(8));
+    agent.connect(&launcher);
+    let mut client = client(&launcher).await;
+    launcher.fake.delay(Call::Agent, Duration::from_secs(8));
     let request = VmStatsRequest {
         domain_stats: Some(DomainStatsRequest {}),
         guest_get_users: Some(AgentUsersRequest {}),

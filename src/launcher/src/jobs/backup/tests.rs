@@ -11,7 +11,7 @@ use kubevirt_api::domain_metadata::{MemoryDump, Migration};
 use libvirt::fake::{Call, FakeDaemon};
 
 use super::*;
-use crate::jobs::tests::{DOMAIN, Rig, SOON};
+use crate::jobs::tests::{DOMAIN, RunningVm, SOON};
 use crate::jobs::{JobRecorder, ProgressTimes};
 
 const XML: &str = "<domain type='kvm'><name>default_vm1</name><devices>\
@@ -42,13 +42,13 @@ impl JobRecorder for Records {
     }
 }
 
-impl Rig<Records> {
+impl RunningVm<Records> {
     async fn new() -> Self {
-        Rig::with(XML, ProgressTimes::default()).await
+        RunningVm::with(XML, ProgressTimes::default()).await
     }
 
     async fn with(xml: &str, progress: ProgressTimes) -> Self {
-        Rig::running(xml, Records::default(), progress).await
+        RunningVm::running(xml, Records::default(), progress).await
     }
 
     fn id(&self, name: &str) -> BackupId {
@@ -96,13 +96,13 @@ impl Rig<Records> {
 
 #[tokio::test]
 async fn push_ends_by_itself_and_leaves_file_and_checkpoint() {
-    let rig = Rig::new().await;
-    rig.fake.set_backup_duration(Duration::from_millis(100));
-    let started = rig.start("bk1", Mode::Push).await.unwrap();
+    let vm = RunningVm::new().await;
+    vm.fake.set_backup_duration(Duration::from_millis(100));
+    let started = vm.start("bk1", Mode::Push).await.unwrap();
     assert_eq!(started, JobStart::Started);
-    let again = rig.start("bk1", Mode::Push).await.unwrap();
+    let again = vm.start("bk1", Mode::Push).await.unwrap();
     assert_eq!(again, JobStart::AlreadyRunning);
-    let record = rig.last().await;
+    let record = vm.last().await;
     assert!(record.completed && !record.failed, "{record:?}");
     assert_eq!(record.quiesce_status, "Skipped");
     assert_eq!(record.checkpoint_name, "bk1-2026-11-21_13-10-00");
@@ -110,71 +110,71 @@ async fn push_ends_by_itself_and_leaves_file_and_checkpoint() {
         record.volumes,
         r#"[{"volumeName":"data","diskTarget":"vdc"}]"#
     );
-    assert_eq!(rig.fake.checkpoints(DOMAIN), ["bk1-2026-11-21_13-10-00"]);
-    assert_eq!(rig.files(), ["bk1-data.qcow2"]);
-    let error = rig.start("bk1", Mode::Push).await.unwrap_err().to_string();
+    assert_eq!(vm.fake.checkpoints(DOMAIN), ["bk1-2026-11-21_13-10-00"]);
+    assert_eq!(vm.files(), ["bk1-data.qcow2"]);
+    let error = vm.start("bk1", Mode::Push).await.unwrap_err().to_string();
     assert!(error.contains("has ended at"), "{error}");
-    assert_eq!(rig.fake.count(Call::BeginBackup), 1);
+    assert_eq!(vm.fake.count(Call::BeginBackup), 1);
 }
 
 #[tokio::test]
 async fn pull_lasts_until_it_is_aborted() {
-    let rig = Rig::new().await;
-    rig.start("bk1", Mode::Pull).await.unwrap();
-    let other = rig.start("bk2", Mode::Push).await.unwrap_err();
+    let vm = RunningVm::new().await;
+    vm.start("bk1", Mode::Pull).await.unwrap();
+    let other = vm.start("bk2", Mode::Push).await.unwrap_err();
     assert!(other.to_string().contains("bk1 already in progress"));
-    assert!(rig.jobs.abort_backup(&rig.id("bk2")).await.is_err());
-    assert_eq!(*rig.jobs.running().borrow(), Some(JobKind::Backup));
-    rig.jobs.abort_backup(&rig.id("bk1")).await.unwrap();
-    let record = rig.last().await;
+    assert!(vm.jobs.abort_backup(&vm.id("bk2")).await.is_err());
+    assert_eq!(*vm.jobs.running().borrow(), Some(JobKind::Backup));
+    vm.jobs.abort_backup(&vm.id("bk1")).await.unwrap();
+    let record = vm.last().await;
     assert!(record.completed && !record.failed, "{record:?}");
-    assert!(rig.jobs.abort_backup(&rig.id("bk1")).await.is_err());
+    assert!(vm.jobs.abort_backup(&vm.id("bk1")).await.is_err());
 }
 
 #[tokio::test]
 async fn failed_start_leaves_an_empty_record_and_no_directory() {
-    let rig = Rig::new().await;
-    let incremental = rig.request("bk1", Mode::Push, |fields| {
+    let vm = RunningVm::new().await;
+    let incremental = vm.request("bk1", Mode::Push, |fields| {
         fields.incremental = Some("nope".into());
     });
-    let error = rig.jobs.start_backup(incremental).await.unwrap_err();
+    let error = vm.jobs.start_backup(incremental).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "virError(Code=103, Domain=10, Message='Domain checkpoint not found: Checkpoint 'nope' for \
          incremental backup of disk 'vdc' not found')"
     );
-    assert_eq!(rig.last().await, Backup::default());
+    assert_eq!(vm.last().await, Backup::default());
     assert!(
-        !rig.directory
+        !vm.directory
             .path()
             .join("vm1/bk1-2026-11-21_13-10-00")
             .exists()
     );
-    rig.start("bk1", Mode::Push).await.unwrap();
-    assert!(rig.last().await.completed, "a retry goes on");
+    vm.start("bk1", Mode::Push).await.unwrap();
+    assert!(vm.last().await.completed, "a retry goes on");
 }
 
 #[tokio::test]
 async fn domain_without_tracked_disks_is_not_backed_up() {
     let xml = "<domain type='kvm'><name>default_vm1</name></domain>";
-    let rig = Rig::with(xml, ProgressTimes::default()).await;
-    let error = rig.start("bk1", Mode::Push).await.unwrap_err().to_string();
+    let vm = RunningVm::with(xml, ProgressTimes::default()).await;
+    let error = vm.start("bk1", Mode::Push).await.unwrap_err().to_string();
     assert!(error.contains("no disk of the domain"), "{error}");
-    assert_eq!(rig.fake.count(Call::BeginBackup), 0);
+    assert_eq!(vm.fake.count(Call::BeginBackup), 0);
 }
 
 #[tokio::test]
 async fn failed_push_has_a_reason_and_no_files() {
-    let rig = Rig::new().await;
-    rig.fake.set_backup_duration(SOON * 10);
-    rig.start("bk1", Mode::Push).await.unwrap();
-    assert_eq!(rig.files().len(), 1);
-    rig.fake.fail_backup(DOMAIN, "No space left on device");
-    let record = rig.last().await;
+    let vm = RunningVm::new().await;
+    vm.fake.set_backup_duration(SOON * 10);
+    vm.start("bk1", Mode::Push).await.unwrap();
+    assert_eq!(vm.files().len(), 1);
+    vm.fake.fail_backup(DOMAIN, "No space left on device");
+    let record = vm.last().await;
     assert!(record.failed);
     assert_eq!(record.backup_msg, "No space left on device");
     let gone = async {
-        while !rig.files().is_empty() {
+        while !vm.files().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -184,12 +184,12 @@ async fn failed_push_has_a_reason_and_no_files() {
 #[tokio::test]
 async fn end_of_the_vm_completes_the_record() {
     for mode in [Mode::Push, Mode::Pull] {
-        let rig = Rig::new().await;
-        rig.fake.set_backup_duration(SOON * 10);
-        rig.start("bk1", mode).await.unwrap();
-        rig.jobs.abort(AbortReason::Kill);
-        rig.fake.kill_qemu(DOMAIN);
-        let record = rig.last().await;
+        let vm = RunningVm::new().await;
+        vm.fake.set_backup_duration(SOON * 10);
+        vm.start("bk1", mode).await.unwrap();
+        vm.jobs.abort(AbortReason::Kill);
+        vm.fake.kill_qemu(DOMAIN);
+        let record = vm.last().await;
         assert!(record.failed && record.completed, "{record:?}");
         assert!(record.backup_msg.contains("is being ended"), "{record:?}");
     }
@@ -197,27 +197,27 @@ async fn end_of_the_vm_completes_the_record() {
 
 #[tokio::test]
 async fn backup_end_is_reported_after_a_daemon_restart() {
-    let rig = Rig::new().await;
-    rig.start("bk1", Mode::Pull).await.unwrap();
-    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
-    rig.fake.start_daemon();
-    rig.jobs.abort_backup(&rig.id("bk1")).await.unwrap();
-    assert!(!rig.last().await.failed);
+    let vm = RunningVm::new().await;
+    vm.start("bk1", Mode::Pull).await.unwrap();
+    vm.fake.stop_daemon(libvirt::CloseReason::Eof);
+    vm.fake.start_daemon();
+    vm.jobs.abort_backup(&vm.id("bk1")).await.unwrap();
+    assert!(!vm.last().await.failed);
 }
 
 #[tokio::test]
 async fn redefined_checkpoint_is_known_again() {
-    let rig = Rig::new().await;
+    let vm = RunningVm::new().await;
     let checkpoint = |time: Option<&str>| Checkpoint {
         name: "c1".into(),
         creation_time: time.map(|time| time.parse().unwrap()),
     };
     let time = Some("2026-11-21T13:13:00Z");
-    let none = rig.jobs.redefine_checkpoint(&checkpoint(time)).await;
+    let none = vm.jobs.redefine_checkpoint(&checkpoint(time)).await;
     let none = none.unwrap_err();
     assert!(none.is_invalid(), "{none}");
-    rig.fake.set_bitmaps(DOMAIN, "/cbt/data.qcow2", &["c1"]);
-    let untimed = rig.jobs.redefine_checkpoint(&checkpoint(None)).await;
+    vm.fake.set_bitmaps(DOMAIN, "/cbt/data.qcow2", &["c1"]);
+    let untimed = vm.jobs.redefine_checkpoint(&checkpoint(None)).await;
     let untimed = untimed.unwrap_err();
     assert!(!untimed.is_invalid());
     assert_eq!(
@@ -225,13 +225,13 @@ async fn redefined_checkpoint_is_known_again() {
         "failed to redefine checkpoint c1: virError(Code=1, Domain=69, Message='internal error: \
          missing creationTime from existing checkpoint')"
     );
-    rig.jobs
+    vm.jobs
         .redefine_checkpoint(&checkpoint(time))
         .await
         .unwrap();
-    assert_eq!(rig.fake.checkpoints(DOMAIN), ["c1"]);
+    assert_eq!(vm.fake.checkpoints(DOMAIN), ["c1"]);
     let damaged = FakeDaemon::error(109, 10, "checkpoint inconsistent: c1");
-    rig.fake.fail_next(Call::RedefineCheckpoint, damaged);
-    let invalid = rig.jobs.redefine_checkpoint(&checkpoint(time)).await;
+    vm.fake.fail_next(Call::RedefineCheckpoint, damaged);
+    let invalid = vm.jobs.redefine_checkpoint(&checkpoint(time)).await;
     assert!(invalid.unwrap_err().is_invalid());
 }

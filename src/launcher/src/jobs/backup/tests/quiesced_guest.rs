@@ -4,10 +4,10 @@ use super::*;
 
 #[tokio::test]
 async fn guest_that_cannot_be_frozen_is_backed_up_as_it_is() {
-    let rig = Rig::new().await;
-    let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
-    rig.jobs.start_backup(quiesced).await.unwrap();
-    let record = rig.last().await;
+    let vm = RunningVm::new().await;
+    let quiesced = vm.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
+    vm.jobs.start_backup(quiesced).await.unwrap();
+    let record = vm.last().await;
     assert_eq!(record.quiesce_status, "Failed");
     assert!(record.completed && !record.failed);
 }
@@ -20,7 +20,7 @@ struct FreezingAgent {
 }
 
 impl FreezingAgent {
-    fn connect(rig: &Rig<Records>, frozen: bool, obeys: bool) -> FreezingAgent {
+    fn connect(vm: &RunningVm<Records>, frozen: bool, obeys: bool) -> FreezingAgent {
         let agent = FreezingAgent {
             frozen: Arc::new(AtomicBool::new(frozen)),
             thaws: Arc::default(),
@@ -41,14 +41,14 @@ impl FreezingAgent {
             }
             Ok(r#"{"return":1}"#.to_owned())
         };
-        rig.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
+        vm.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
         agent
     }
 
-    async fn back_up(&self, rig: &Rig<Records>) -> Backup {
-        let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
-        rig.jobs.start_backup(quiesced).await.unwrap();
-        let record = rig.last().await;
+    async fn back_up(&self, vm: &RunningVm<Records>) -> Backup {
+        let quiesced = vm.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
+        vm.jobs.start_backup(quiesced).await.unwrap();
+        let record = vm.last().await;
         assert!(record.completed && !record.failed, "{record:?}");
         record
     }
@@ -56,19 +56,17 @@ impl FreezingAgent {
 
 #[tokio::test]
 async fn guest_is_frozen_while_the_backup_begins() {
-    let rig = Rig::new().await;
-    let agent = FreezingAgent::connect(&rig, false, true);
-    assert_eq!(agent.back_up(&rig).await.quiesce_status, "Succeeded");
+    let vm = RunningVm::new().await;
+    let agent = FreezingAgent::connect(&vm, false, true);
+    assert_eq!(agent.back_up(&vm).await.quiesce_status, "Succeeded");
     assert!(!agent.frozen.load(Ordering::SeqCst));
     assert_eq!(agent.thaws.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
 async fn guest_that_was_thawed_before_the_backup_began_is_not_quiesced() {
-    let rig = Rig::new().await;
-    let record = FreezingAgent::connect(&rig, false, false)
-        .back_up(&rig)
-        .await;
+    let vm = RunningVm::new().await;
+    let record = FreezingAgent::connect(&vm, false, false).back_up(&vm).await;
     assert_eq!(record.quiesce_status, "Failed");
     assert!(
         record.backup_msg.contains("was thawed before"),
@@ -79,7 +77,7 @@ async fn guest_that_was_thawed_before_the_backup_began_is_not_quiesced() {
 /// As the agent of a guest that runs from memory answers.
 #[tokio::test]
 async fn guest_without_a_file_system_to_freeze_is_quiesced() {
-    let rig = Rig::new().await;
+    let vm = RunningVm::new().await;
     let answer = |command: &str| {
         let answer = match command.contains("guest-fsfreeze-freeze") {
             true => r#"{"return":0}"#,
@@ -87,16 +85,16 @@ async fn guest_without_a_file_system_to_freeze_is_quiesced() {
         };
         Ok(answer.to_owned())
     };
-    rig.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
-    let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
-    rig.jobs.start_backup(quiesced).await.unwrap();
-    assert_eq!(rig.last().await.quiesce_status, "Succeeded");
+    vm.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
+    let quiesced = vm.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
+    vm.jobs.start_backup(quiesced).await.unwrap();
+    assert_eq!(vm.last().await.quiesce_status, "Succeeded");
 }
 
 #[tokio::test]
 async fn guest_that_somebody_else_froze_stays_frozen() {
-    let rig = Rig::new().await;
-    let agent = FreezingAgent::connect(&rig, true, true);
-    assert_eq!(agent.back_up(&rig).await.quiesce_status, "Succeeded");
+    let vm = RunningVm::new().await;
+    let agent = FreezingAgent::connect(&vm, true, true);
+    assert_eq!(agent.back_up(&vm).await.quiesce_status, "Succeeded");
     assert!(agent.frozen.load(Ordering::SeqCst));
 }

@@ -11,73 +11,73 @@ const STALLING: ProgressTimes = ProgressTimes {
 async fn backup_without_progress_is_aborted_until_it_has_ended() {
     // A slow machine has this long for the second attempt.
     let stall = Duration::from_secs(2);
-    let rig = Rig::with(XML, ProgressTimes { stall, ..STALLING }).await;
-    rig.fake.set_backup_duration(SOON * 10);
+    let vm = RunningVm::with(XML, ProgressTimes { stall, ..STALLING }).await;
+    vm.fake.set_backup_duration(SOON * 10);
     let busy = FakeDaemon::error(68, 10, "Timed out during operation: cannot acquire lock");
-    rig.fake.fail_next(Call::AbortJob, busy);
-    rig.start("bk1", Mode::Push).await.unwrap();
-    let record = rig.last().await;
+    vm.fake.fail_next(Call::AbortJob, busy);
+    vm.start("bk1", Mode::Push).await.unwrap();
+    let record = vm.last().await;
     assert!(
         record.backup_msg.contains("nothing was written"),
         "{record:?}"
     );
-    assert_eq!(rig.fake.count(Call::AbortJob), 2);
-    rig.fake.set_backup_duration(Duration::ZERO);
-    rig.start("bk2", Mode::Push).await.unwrap();
-    assert!(!rig.last().await.failed, "libvirt has no other job");
+    assert_eq!(vm.fake.count(Call::AbortJob), 2);
+    vm.fake.set_backup_duration(Duration::ZERO);
+    vm.start("bk2", Mode::Push).await.unwrap();
+    assert!(!vm.last().await.failed, "libvirt has no other job");
 }
 
 #[tokio::test]
 async fn stalled_backup_that_cannot_be_aborted_keeps_its_files() {
-    let rig = Rig::with(XML, STALLING).await;
-    rig.fake.set_backup_duration(SOON * 10);
+    let vm = RunningVm::with(XML, STALLING).await;
+    vm.fake.set_backup_duration(SOON * 10);
     for _ in 0..10_000 {
         let busy = FakeDaemon::error(68, 10, "Timed out during operation: cannot acquire lock");
-        rig.fake.fail_next(Call::AbortJob, busy);
+        vm.fake.fail_next(Call::AbortJob, busy);
     }
-    rig.start("bk1", Mode::Push).await.unwrap();
-    let record = rig.last().await;
+    vm.start("bk1", Mode::Push).await.unwrap();
+    let record = vm.last().await;
     assert!(record.failed, "{record:?}");
     assert!(
         record.backup_msg.contains("libvirt does not end it"),
         "{record:?}"
     );
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(rig.files().len(), 1, "QEMU may still write to them");
+    assert_eq!(vm.files().len(), 1, "QEMU may still write to them");
 }
 
-fn silence_statistics(rig: &Rig<Records>) {
+fn silence_statistics(vm: &RunningVm<Records>) {
     for _ in 0..10_000 {
         let error = FakeDaemon::error(38, 10, "cannot read statistics");
-        rig.fake.fail_next(Call::JobStats, error);
+        vm.fake.fail_next(Call::JobStats, error);
     }
 }
 
 #[tokio::test]
 async fn backup_without_statistics_is_aborted_on_request() {
-    let rig = Rig::with(XML, STALLING).await;
-    rig.start("bk1", Mode::Pull).await.unwrap();
-    silence_statistics(&rig);
-    rig.jobs.abort(AbortReason::Kill);
+    let vm = RunningVm::with(XML, STALLING).await;
+    vm.start("bk1", Mode::Pull).await.unwrap();
+    silence_statistics(&vm);
+    vm.jobs.abort(AbortReason::Kill);
     let aborting = async {
-        while rig.fake.count(Call::AbortJob) == 0 {
+        while vm.fake.count(Call::AbortJob) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(SOON, aborting).await.unwrap();
-    rig.fake.kill_qemu(DOMAIN);
+    vm.fake.kill_qemu(DOMAIN);
 }
 
 #[tokio::test]
 async fn backup_without_statistics_is_abandoned() {
-    let rig = Rig::with(XML, STALLING).await;
-    rig.fake.set_backup_duration(SOON * 10);
-    rig.start("bk1", Mode::Push).await.unwrap();
-    silence_statistics(&rig);
-    let record = rig.last().await;
+    let vm = RunningVm::with(XML, STALLING).await;
+    vm.fake.set_backup_duration(SOON * 10);
+    vm.start("bk1", Mode::Push).await.unwrap();
+    silence_statistics(&vm);
+    let record = vm.last().await;
     assert!(
         record.backup_msg.contains("libvirt does not end it"),
         "{record:?}"
     );
-    assert!(rig.fake.count(Call::AbortJob) > 0);
+    assert!(vm.fake.count(Call::AbortJob) > 0);
 }

@@ -23,14 +23,14 @@ pub(crate) const DOMAIN: &str = "default_vm1";
 const SOON: Duration = Duration::from_secs(10);
 
 /// A VM that was started by a launcher with `--vm-stats-collector`.
-pub(crate) async fn running_with_stats() -> Rig {
-    let rig = Rig::build(Arc::new(ScriptedHooks::default()), true).await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig
+pub(crate) async fn running_with_stats() -> TestLauncher {
+    let launcher = TestLauncher::build(Arc::new(ScriptedHooks::default()), true).await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
 }
 
-/// Everything of one test.
-pub(crate) struct Rig {
+/// A launcher with its fake daemons, its files, and the virt-handler that it notifies.
+pub(crate) struct TestLauncher {
     pub(crate) fake: FakeDaemon,
     /// The daemon of a migration's target.
     pub(crate) target: FakeDaemon,
@@ -39,20 +39,20 @@ pub(crate) struct Rig {
     pub(crate) paths: Paths,
     /// What libvirt's daemon logs about migrations.
     pub(crate) migration_log: MigrationErrorLog,
-    _launcher: RunningLauncher,
+    _running: RunningLauncher,
     _directory: TempDir,
 }
 
-impl Rig {
-    pub(crate) async fn new() -> Rig {
-        Rig::with(Arc::new(ScriptedHooks::default())).await
+impl TestLauncher {
+    pub(crate) async fn new() -> TestLauncher {
+        TestLauncher::with(Arc::new(ScriptedHooks::default())).await
     }
 
-    pub(crate) async fn with(hooks: Arc<dyn Hooks>) -> Rig {
-        Rig::build(hooks, false).await
+    pub(crate) async fn with(hooks: Arc<dyn Hooks>) -> TestLauncher {
+        TestLauncher::build(hooks, false).await
     }
 
-    async fn build(hooks: Arc<dyn Hooks>, vm_stats_collector: bool) -> Rig {
+    async fn build(hooks: Arc<dyn Hooks>, vm_stats_collector: bool) -> TestLauncher {
         let directory = tempfile::tempdir().unwrap();
         let paths = Paths::kubevirt(true, "1234").below(directory.path());
         std::fs::create_dir_all(&paths.share).unwrap();
@@ -86,14 +86,14 @@ impl Rig {
             migration_log: migration_log.clone(),
         };
         let launcher = composition.start().await.unwrap();
-        Rig {
+        TestLauncher {
             fake,
             target,
             manager: launcher.manager.clone(),
             handler,
             paths,
             migration_log,
-            _launcher: launcher,
+            _running: launcher,
             _directory: directory,
         }
     }
@@ -182,8 +182,8 @@ pub(crate) fn sync() -> SyncRequest {
 }
 
 /// The state of the domain; `None` if there is none.
-pub(crate) fn state(rig: &Rig) -> Option<DomainState> {
-    rig.fake.state(DOMAIN).map(|state| state.state)
+pub(crate) fn state(launcher: &TestLauncher) -> Option<DomainState> {
+    launcher.fake.state(DOMAIN).map(|state| state.state)
 }
 
 /// The number of notifications that contain `text`.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
+use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
 
 pub(crate) const NEVER_ENDING: MigrationPlan = MigrationPlan {
     prepare: Duration::ZERO,
@@ -20,11 +20,11 @@ pub(crate) const NEVER_ENDING: MigrationPlan = MigrationPlan {
     recovery: Duration::ZERO,
 };
 
-pub(crate) async fn running() -> Rig {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig.notifications_until("Running").await;
-    rig
+pub(crate) async fn running() -> TestLauncher {
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher.notifications_until("Running").await;
+    launcher
 }
 
 pub(crate) fn request(uid: &str, options: Value) -> MigrationRequest {
@@ -38,23 +38,23 @@ pub(crate) fn request(uid: &str, options: Value) -> MigrationRequest {
     }
 }
 
-pub(crate) async fn migrate_with(rig: &Rig, uid: &str, options: Value) -> Response {
-    let mut client = client(rig).await;
+pub(crate) async fn migrate_with(launcher: &TestLauncher, uid: &str, options: Value) -> Response {
+    let mut client = client(launcher).await;
     let answer = client.migrate_virtual_machine(request(uid, options));
     answer.await.unwrap().into_inner()
 }
 
-pub(crate) async fn migrate(rig: &Rig, uid: &str) -> Response {
+pub(crate) async fn migrate(launcher: &TestLauncher, uid: &str) -> Response {
     migrate_with(
-        rig,
+        launcher,
         uid,
         json!({"ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150}),
     )
     .await
 }
 
-pub(crate) async fn cancel(rig: &Rig) {
-    let mut client = client(rig).await;
+pub(crate) async fn cancel(launcher: &TestLauncher) {
+    let mut client = client(launcher).await;
     let answer = client.cancel_virtual_machine_migration(vmi_request());
     assert!(answer.await.unwrap().into_inner().success);
 }
@@ -74,9 +74,9 @@ pub(crate) fn records(notifications: &[String]) -> Vec<String> {
     records
 }
 
-pub(crate) async fn until_migrating(rig: &Rig) {
+pub(crate) async fn until_migrating(launcher: &TestLauncher) {
     let calling = async {
-        while !rig.fake.is_migrating(DOMAIN) {
+        while !launcher.fake.is_migrating(DOMAIN) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
