@@ -1,6 +1,6 @@
 //! Time and allocations of a conversion: VMI JSON and options to domain XML.
 //!
-//! `cargo bench -p domain` prints a table; nothing is asserted. KubeVirt's own converter takes
+//! `cargo bench -p virt-launcher-domain` prints a table; nothing is asserted. KubeVirt's own converter takes
 //! 130 to 230 us for the two typical VMIs on comparable hardware.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
