@@ -29,7 +29,7 @@ use sibling_keys::Siblings;
 
 /// The most text in a diff. With more, hostile input could fill the memory with paths; the root is then reported as
 /// one edit.
-const MAX_TEXT: usize = 4 << 20;
+const MAX_TEXT: usize = 8 << 20;
 
 /// The differences between two documents, outer before inner and in document order.
 pub fn diff(before: &Document, after: &Document) -> Vec<Change> {

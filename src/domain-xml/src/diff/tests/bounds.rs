@@ -69,3 +69,24 @@ fn a_diff_stops_before_its_text_fills_the_memory() {
         }
     }
 }
+
+/// A hook may return 50,000 elements: as disks, each new one and each edited one is a change of its own.
+#[test]
+fn changes_of_fifty_thousand_elements_are_reported_one_by_one() {
+    const DISKS: usize = 50_000 / 3;
+    let document = |io: &str| {
+        let disks: String = (0..DISKS)
+            .map(|number| {
+                format!(
+                    "<disk type='block' device='disk'><target dev='vd{number}' bus='virtio'/>\
+                     <driver name='qemu' cache='none' io='{io}'/></disk>"
+                )
+            })
+            .collect();
+        Document::parse(&format!("<domain><devices>{disks}</devices></domain>")).unwrap()
+    };
+    let empty = Document::parse("<domain><devices/></domain>").unwrap();
+    let (native, threads) = (document("native"), document("threads"));
+    assert_eq!(diff(&empty, &native).len(), DISKS);
+    assert_eq!(diff(&native, &threads).len(), DISKS);
+}
