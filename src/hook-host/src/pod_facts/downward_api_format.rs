@@ -64,7 +64,7 @@ fn unquote(quoted: &str) -> Result<String, String> {
         }
         let escape = &rest[at + 1..];
         let length = unescape(escape, &mut value)
-            .ok_or_else(|| format!("{:?} is no escape of Go", shorten(&rest[at..])))?;
+            .ok_or_else(|| format!("{:?} is not an escape of Go", shorten(&rest[at..])))?;
         rest = &escape[length..];
     }
     value.extend_from_slice(rest.as_bytes());
