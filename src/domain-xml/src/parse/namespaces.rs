@@ -119,8 +119,9 @@ mod tests {
         ] {
             let xml = format!("<a xmlns:q='{QEMU}' xmlns='{QEMU}'><q:b {ignored}/></a>");
             let error = Document::parse(&xml).map(drop).unwrap_err().to_string();
+            let reasons = ["not a valid namespace declaration", "is not a name of"];
             assert!(
-                error.contains("not a valid namespace declaration"),
+                reasons.iter().any(|reason| error.contains(reason)),
                 "{ignored}: {error}"
             );
         }
