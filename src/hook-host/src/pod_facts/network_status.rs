@@ -116,9 +116,9 @@ mod tests {
         );
         let many = format!("[{}]", vec!["0"; 2000].join(","));
         for (text, part) in [
-            ("", "no JSON list"),
-            ("{}", "no JSON list"),
-            ("not JSON", "no JSON list"),
+            ("", "not a JSON list"),
+            ("{}", "not a JSON list"),
+            ("not JSON", "not a JSON list"),
             (&deep, "recursion limit"),
             (&deep_member, "recursion limit"),
             (&many, "2000 entries"),
