@@ -1,4 +1,4 @@
-//! A hook at every hook point, for the SDK's own tests: what it is told to do stands in the
+//! A hook at every hook point, for the SDK's own tests: the test's instruction is in the
 //! annotation `do` of the VMI.
 
 use hooks_sdk::{

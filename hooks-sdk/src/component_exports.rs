@@ -29,7 +29,7 @@ impl<T: ExportedHook> Guest for Component<T> {
     }
 
     fn pre_start(vmi: String) -> Result<(), handler::Error> {
-        told(|| dispatch::pre_start::<T::Hook>(vmi))
+        to_handler_error(|| dispatch::pre_start::<T::Hook>(vmi))
     }
 
     fn pre_cloud_init_iso(
@@ -37,21 +37,21 @@ impl<T: ExportedHook> Guest for Component<T> {
         data_source: String,
         documents: Vec<handler::Document>,
     ) -> Result<Vec<handler::Document>, handler::Error> {
-        told(|| dispatch::pre_cloud_init_iso::<T::Hook>(vmi, data_source, documents))
+        to_handler_error(|| dispatch::pre_cloud_init_iso::<T::Hook>(vmi, data_source, documents))
     }
 
     fn on_define_domain(vmi: String, domain_xml: String) -> Result<String, handler::Error> {
-        told(|| dispatch::on_define_domain::<T::Hook>(vmi, domain_xml))
+        to_handler_error(|| dispatch::on_define_domain::<T::Hook>(vmi, domain_xml))
     }
 
     fn shutdown() -> Result<(), handler::Error> {
-        told(dispatch::shutdown::<T::Hook>)
+        to_handler_error(dispatch::shutdown::<T::Hook>)
     }
 }
 
 impl<T: ExportedHook> attach_device::Guest for Component<T> {
     fn on_attach_device(vmi: String, device_xml: String) -> Result<String, handler::Error> {
-        told(|| dispatch::on_attach_device::<T::Hook>(vmi, device_xml))
+        to_handler_error(|| dispatch::on_attach_device::<T::Hook>(vmi, device_xml))
     }
 }
 
@@ -60,12 +60,12 @@ impl<T: ExportedHook> migration_source::Guest for Component<T> {
         vmi: String,
         parameters: Vec<(String, String)>,
     ) -> Result<Vec<(String, String)>, handler::Error> {
-        told(|| dispatch::pre_migration_source::<T::Hook>(vmi, parameters))
+        to_handler_error(|| dispatch::pre_migration_source::<T::Hook>(vmi, parameters))
     }
 }
 
 /// Runs a call and converts its error for the host.
-fn told<Out>(work: impl FnOnce() -> Result<Out, Error>) -> Result<Out, handler::Error> {
+fn to_handler_error<Out>(work: impl FnOnce() -> Result<Out, Error>) -> Result<Out, handler::Error> {
     host::log_panics();
     work().map_err(|error| {
         if error.is_veto() {

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_says_what_the_host_reads() {
+    fn description_json_has_the_members_that_the_host_reads() {
         let points = [HookPoint::OnDefineDomain, HookPoint::Shutdown];
         let description = Description::new("smbios", "0.1.0", &points)
             .with_priority(3)

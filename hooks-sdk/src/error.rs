@@ -86,9 +86,9 @@ fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        let told = error.to_string();
-        if !text.ends_with(&told) {
-            text = format!("{text}: {told}");
+        let cause_text = error.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
         cause = error.source();
     }
@@ -146,14 +146,14 @@ mod tests {
     }
 
     #[test]
-    fn a_veto_is_told_as_it_was_written() {
+    fn veto_message_is_unchanged() {
         let error = parse("no").unwrap_err();
         assert!(error.is_veto());
         assert_eq!(error.to_string(), "not on my watch");
     }
 
     #[test]
-    fn context_says_what_was_being_done() {
+    fn context_precedes_the_error() {
         let text = "x"
             .parse::<u8>()
             .context("reading the queues")

@@ -121,7 +121,7 @@ const OUTSIDE: [&str; 10] = [
 ];
 
 #[test]
-fn pure_crates_reach_nothing_outside() {
+fn pure_crates_do_no_io() {
     for pure in PURE {
         none_of(pure, &OUTSIDE);
     }

@@ -105,11 +105,11 @@ fn render_works_without_other_files() -> Result<()> {
         "/hooks",
     ];
     let output = image.run(&arguments).output()?;
-    let (xml, said) = (
+    let (xml, log) = (
         String::from_utf8(output.stdout)?,
         String::from_utf8(output.stderr)?,
     );
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{log}");
     assert!(xml.contains("Radical Edward"), "{xml}");
     Ok(())
 }

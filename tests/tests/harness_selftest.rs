@@ -72,13 +72,13 @@ async fn a_dropped_pod_leaves_no_process() -> Result<()> {
     assert_eq!(processes[1].parent, processes[0].pid.as_raw_nonzero().get());
     drop(pod);
     for process in processes {
-        let gone = async || {
+        let processes_ended = async || {
             process
                 .status("Name")
                 .is_none_or(|name| name != process.name)
                 .then_some(())
         };
-        tests::until("the process to be gone", SOON, gone).await?;
+        tests::until("the process to be gone", SOON, processes_ended).await?;
     }
     Ok(())
 }

@@ -56,10 +56,10 @@ impl Inputs {
 
     fn refusal(&self) -> String {
         let output = self.build();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success(), "{said}");
-        assert!(!self.at("context").exists(), "{said}");
-        said
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{stderr}");
+        assert!(!self.at("context").exists(), "{stderr}");
+        stderr
     }
 }
 
@@ -81,8 +81,8 @@ fn files(directory: &Path, below: &Path, found: &mut Vec<String>) {
 fn the_context_has_the_files_of_the_layer() {
     let inputs = Inputs::new();
     let output = inputs.build();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     let context = inputs.at("context");
     let mut found = Vec::new();
     files(&context, &context, &mut found);
@@ -131,10 +131,10 @@ fn a_module_in_no_directory_of_its_own_is_refused() {
     let inputs = Inputs::new();
     let module = inputs.at("hooks/smbios/hook.wasm");
     fs::copy(module, inputs.at("hooks/loose.wasm")).unwrap();
-    let said = inputs.refusal();
+    let stderr = inputs.refusal();
     assert!(
-        said.contains("loose.wasm") && said.contains("NAME/hook.wasm"),
-        "{said}"
+        stderr.contains("loose.wasm") && stderr.contains("NAME/hook.wasm"),
+        "{stderr}"
     );
 }
 
@@ -149,9 +149,9 @@ fn a_broken_hook_yaml_is_refused() {
 fn a_module_that_the_policy_refuses_is_refused() {
     let inputs = Inputs::new();
     inputs.policy("allow:\n  paths: [/domain/title]\n");
-    let said = inputs.refusal();
+    let stderr = inputs.refusal();
     assert!(
-        said.contains("/domain/os/smbios") || said.contains("smbios"),
-        "{said}"
+        stderr.contains("/domain/os/smbios") || stderr.contains("smbios"),
+        "{stderr}"
     );
 }

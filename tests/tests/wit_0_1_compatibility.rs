@@ -187,7 +187,7 @@ fn a_module_of_0_1_1_reads_facts_about_the_pod() {
 }
 
 #[test]
-fn a_module_for_the_packages_former_name_is_told_the_new_one() {
+fn error_for_the_former_package_name_contains_the_new_one() {
     let module = workspace().join("tests/fixtures/modules-of-former-wit-package/smbios.wasm");
     let error = format!("{:#}", Hook::load(module).err().unwrap());
     assert!(

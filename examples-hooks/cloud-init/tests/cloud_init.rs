@@ -40,33 +40,33 @@ fn identity_is_added_and_user_data_is_kept(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(Identity)]
-fn twice_is_once(hook: Hook) {
+fn second_call_changes_nothing(hook: Hook) {
     let after = hook.pre_cloud_init_iso(VMI, "noCloud", &[("user-data", AFTER)]);
     assert_eq!(after.ok()["user-data"], AFTER);
 }
 
 #[hooks_sdk_testing::test(Identity)]
-fn user_data_of_another_kind_is_left_alone_and_it_says_so(hook: Hook) {
+fn user_data_that_is_no_cloud_config_is_unchanged_and_a_warning_is_logged(hook: Hook) {
     let ran = hook.pre_cloud_init_iso(VMI, "configDrive", &[("user-data", SCRIPT)]);
     assert!(ran.logged("no #cloud-config"), "{:?}", ran.log);
     assert_eq!(ran.ok()["user-data"], SCRIPT);
 }
 
 #[hooks_sdk_testing::test(Identity)]
-fn a_list_that_cannot_take_an_item_fails_the_hook_rather_than_the_guest(hook: Hook) {
+fn invalid_write_files_list_fails_the_hook(hook: Hook) {
     let documents = [("user-data", "#cloud-config\nruncmd: x\n")];
     let failure = hook
         .pre_cloud_init_iso(VMI, "noCloud", &documents)
         .failure();
     assert!(
-        failure.contains("user-data, line 2: runcmd is no list"),
+        failure.contains("user-data, line 2: runcmd is not a list"),
         "{failure}"
     );
     assert!(failure.contains("lib.rs:"), "{failure}");
 }
 
 #[hooks_sdk_testing::test(Identity)]
-fn every_interface_gets_the_mtu_wherever_they_stand(hook: Hook) {
+fn mtu_is_set_on_every_interface(hook: Hook) {
     for (before, after) in [
         (
             "version: 2\nethernets:\n  eth0:\n    dhcp4: true\n  eth1.5: {}\n",
@@ -84,7 +84,7 @@ fn every_interface_gets_the_mtu_wherever_they_stand(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(Identity)]
-fn an_mtu_that_is_no_number_is_named(hook: Hook) {
+fn error_contains_an_invalid_mtu(hook: Hook) {
     let documents = [("user-data", BEFORE)];
     let ran = hook.pre_cloud_init_iso(&annotated("mtu", "huge"), "noCloud", &documents);
     let failure = ran.failure();

@@ -33,7 +33,7 @@ fn vmi(annotations: &[(&str, &str)]) -> String {
 }
 
 #[hooks_sdk_testing::test(DiskTuning)]
-fn virtio_disks_are_tuned_and_others_are_not(hook: Hook) {
+fn only_virtio_disks_are_tuned(hook: Hook) {
     let vmi = vmi(&[
         ("queues", "vcpus"),
         ("cache", "writeback"),
@@ -48,12 +48,12 @@ fn virtio_disks_are_tuned_and_others_are_not(hook: Hook) {
         )
         .replace("</domain>", "  <iothreads>2</iothreads>\n</domain>");
     assert_eq!(tuned.xml, expected);
-    let again = hook.on_define_domain(&vmi, &expected).ok();
-    assert_eq!(again.xml, expected);
+    let repeated = hook.on_define_domain(&vmi, &expected).ok();
+    assert_eq!(repeated.xml, expected);
 }
 
 #[hooks_sdk_testing::test(DiskTuning)]
-fn without_annotations_nothing_changes(hook: Hook) {
+fn without_annotations_xml_is_unchanged(hook: Hook) {
     assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
 }
 
@@ -80,7 +80,7 @@ const ATTACHED: &str = "<disk type='file' device='disk'><source file='/d.img'/><
     <driver name='qemu' type='raw'/><alias name='ua-data'/></disk>";
 
 #[hooks_sdk_testing::test(DiskTuning)]
-fn an_attached_virtio_disk_is_tuned_and_other_devices_are_not(hook: Hook) {
+fn only_attached_virtio_disks_are_tuned(hook: Hook) {
     let vmi = vmi(&[
         ("queues", "vcpus"),
         ("cache", "writeback"),
@@ -97,7 +97,7 @@ fn an_attached_virtio_disk_is_tuned_and_other_devices_are_not(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(DiskTuning)]
-fn an_attached_disk_is_refused_in_words_for_the_owner(hook: Hook) {
+fn invalid_annotation_refuses_an_attached_disk_with_a_message(hook: Hook) {
     let vmi = vmi(&[("queues", "0")]);
     let veto = hook.on_attach_device(&vmi, ATTACHED).veto();
     assert_eq!(

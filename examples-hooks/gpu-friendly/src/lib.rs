@@ -28,8 +28,8 @@ impl Hook for GpuFriendly {
         }
         let vendor = vmi.annotation(VENDOR_ID).unwrap_or("none");
         if vendor.is_empty() || vendor.len() > 12 || vendor.contains(',') {
-            let told = "is no text of 1 to 12 bytes without commas";
-            return Err(veto(format!("{VENDOR_ID}, {vendor:?}, {told}")));
+            let reason = "is not a text of 1 to 12 bytes without commas";
+            return Err(veto(format!("{VENDOR_ID}, {vendor:?}, {reason}")));
         }
         domain.set("features/kvm/hidden/@state", "on")?;
         domain.set("features/ioapic/@driver", "kvm")?;

@@ -22,7 +22,7 @@ fn vmi(vendor: Option<&str>) -> String {
 }
 
 #[hooks_sdk_testing::test(GpuFriendly)]
-fn a_vm_with_a_gpu_hides_its_hypervisor(hook: Hook) {
+fn hypervisor_is_hidden_from_a_vm_with_a_gpu(hook: Hook) {
     let defined = hook.on_define_domain(&vmi(Some("ACME")), DOMAIN).ok();
     let expected = DOMAIN
         .replace(
@@ -34,19 +34,19 @@ fn a_vm_with_a_gpu_hides_its_hypervisor(hook: Hook) {
             "    </hyperv>\n    <kvm>\n      <hidden state='on'/>\n    </kvm>\n    <ioapic driver='kvm'/>\n",
         );
     assert_eq!(defined.xml, expected);
-    let again = hook.on_define_domain(&vmi(Some("ACME")), &expected).ok();
-    assert_eq!(again.xml, expected);
+    let repeated = hook.on_define_domain(&vmi(Some("ACME")), &expected).ok();
+    assert_eq!(repeated.xml, expected);
 }
 
 #[hooks_sdk_testing::test(GpuFriendly)]
-fn a_vm_without_one_stays_as_it_is(hook: Hook) {
+fn without_gpu_xml_is_unchanged(hook: Hook) {
     assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
 }
 
 #[hooks_sdk_testing::test(GpuFriendly)]
-fn a_vendor_that_qemu_would_not_take_is_refused(hook: Hook) {
-    for odd in ["", "thirteen byte", "a,b"] {
-        let told = hook.on_define_domain(&vmi(Some(odd)), DOMAIN).veto();
-        assert!(told.starts_with("gpu.example.com/vendor-id, "), "{told}");
+fn invalid_vendor_id_is_vetoed(hook: Hook) {
+    for vendor in ["", "thirteen byte", "a,b"] {
+        let veto = hook.on_define_domain(&vmi(Some(vendor)), DOMAIN).veto();
+        assert!(veto.starts_with("gpu.example.com/vendor-id, "), "{veto}");
     }
 }

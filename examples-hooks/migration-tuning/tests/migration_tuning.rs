@@ -40,22 +40,23 @@ fn annotations_become_parameters(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(MigrationTuning)]
-fn without_annotations_nothing_changes(hook: Hook) {
+fn without_annotations_parameters_are_unchanged(hook: Hook) {
     let after = hook.pre_migration_source(&vmi(&[]), &parameters()).ok();
     assert_eq!(after, parameters());
 }
 
 #[hooks_sdk_testing::test(MigrationTuning)]
-fn a_vm_on_hold_stays_with_its_owners_reason(hook: Hook) {
-    let held = vmi(&[("hold", "closing the books until Friday")]);
+fn hold_vetoes_the_migration_with_the_owners_reason(hook: Hook) {
+    let vmi_on_hold = vmi(&[("hold", "closing the books until Friday")]);
     assert_eq!(
-        hook.pre_migration_source(&held, &parameters()).veto(),
+        hook.pre_migration_source(&vmi_on_hold, &parameters())
+            .veto(),
         "default/vm stays on its node: closing the books until Friday (annotation migration-tuning.example.com/hold)"
     );
 }
 
 #[hooks_sdk_testing::test(MigrationTuning)]
-fn invalid_annotations_are_named(hook: Hook) {
+fn error_contains_the_name_of_an_invalid_annotation(hook: Hook) {
     for (name, value) in [
         ("connections", "256"),
         ("bandwidth-mib", "1048577"),

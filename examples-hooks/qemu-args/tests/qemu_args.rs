@@ -16,18 +16,18 @@ fn arguments(xml: &str) -> Vec<String> {
 }
 
 #[hooks_sdk_testing::test(QemuArgs)]
-fn values_reach_the_guest_and_commas_stay_in_them(hook: Hook) {
+fn annotation_becomes_fw_cfg_argument_with_escaped_commas(hook: Hook) {
     let vmi = vmi("fw-cfg.example.com/com.example/role", "web,db");
     let defined = hook.on_define_domain(&vmi, DOMAIN).ok();
     let expected = ["-fw_cfg", "name=opt/com.example/role,string=web,,db"];
     assert_eq!(arguments(&defined.xml), expected);
     assert_eq!(defined.paths(), ["/domain/qemu:commandline"]);
-    let again = hook.on_define_domain(&vmi, &defined.xml).ok();
-    assert_eq!(again.xml, defined.xml);
+    let repeated = hook.on_define_domain(&vmi, &defined.xml).ok();
+    assert_eq!(repeated.xml, defined.xml);
 }
 
 #[hooks_sdk_testing::test(QemuArgs)]
-fn what_others_added_stays(hook: Hook) {
+fn existing_qemu_args_are_kept(hook: Hook) {
     let before = "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:commandline><qemu:arg value='-S'/></qemu:commandline></domain>";
     let vmi = vmi("qemu.example.com/pci-mmio-mib", "65536");
     let defined = hook.on_define_domain(&vmi, before).ok();
@@ -38,17 +38,21 @@ fn what_others_added_stays(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(QemuArgs)]
-fn nothing_is_added_unasked_or_unfit(hook: Hook) {
+fn without_annotation_xml_is_unchanged(hook: Hook) {
     assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
+}
+
+#[hooks_sdk_testing::test(QemuArgs)]
+fn invalid_annotation_is_refused(hook: Hook) {
     let long = vmi(&format!("fw-cfg.example.com/{}", "x".repeat(51)), "1");
     assert!(
         hook.on_define_domain(&long, DOMAIN)
             .veto()
             .contains("more than 50 bytes")
     );
-    let odd = vmi("qemu.example.com/pci-mmio-mib", "1G,id=x");
+    let not_a_number = vmi("qemu.example.com/pci-mmio-mib", "1G,id=x");
     assert!(
-        hook.on_define_domain(&odd, DOMAIN)
+        hook.on_define_domain(&not_a_number, DOMAIN)
             .failure()
             .contains("pci-mmio-mib: invalid digit")
     );

@@ -10,12 +10,12 @@ fn vmi(label: &str, value: &str) -> String {
 }
 
 #[hooks_sdk_testing::test(RequiredLabel)]
-fn a_vm_with_a_team_may_start(hook: Hook) {
+fn vm_with_the_label_starts(hook: Hook) {
     hook.pre_start(&vmi("team", "storage")).ok();
 }
 
 #[hooks_sdk_testing::test(RequiredLabel)]
-fn vm_without_the_label_is_vetoed_with_the_way_out(hook: Hook) {
+fn veto_of_a_vm_without_the_label_says_how_to_add_it(hook: Hook) {
     for without in [vmi("other", "x"), vmi("team", "")] {
         assert_eq!(
             hook.pre_start(&without).veto(),
@@ -25,7 +25,7 @@ fn vm_without_the_label_is_vetoed_with_the_way_out(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(RequiredLabel)]
-fn the_label_can_be_another(hook: Hook) {
+fn label_name_is_configurable(hook: Hook) {
     let hook = hook.with_config("label", "cost-centre");
     hook.pre_start(&vmi("cost-centre", "42")).ok();
     assert!(
@@ -36,7 +36,7 @@ fn the_label_can_be_another(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(RequiredLabel)]
-fn a_vmi_that_cannot_be_read_is_no_no(hook: Hook) {
+fn unreadable_vmi_is_a_failure_not_a_veto(hook: Hook) {
     let failure = hook.pre_start("{\"metadata\":").failure();
     assert!(
         failure.contains("the VMI cannot be read: expected a value"),

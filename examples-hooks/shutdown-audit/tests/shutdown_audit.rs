@@ -5,7 +5,7 @@ use hooks_sdk_testing::{Hook, hook_host::Invocation};
 use shutdown_audit_hook::ShutdownAudit;
 
 #[hooks_sdk_testing::test(ShutdownAudit)]
-fn the_end_is_logged_with_the_name(hook: Hook) {
+fn shutdown_is_logged_with_namespace_name_and_uid(hook: Hook) {
     let hook = hook.with_invocation(Invocation {
         namespace: "default".into(),
         name: "vm".into(),
@@ -22,7 +22,7 @@ fn the_end_is_logged_with_the_name(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(ShutdownAudit)]
-fn unknown_facts_are_logged_as_empty(hook: Hook) {
+fn missing_namespace_name_and_uid_are_logged_as_empty(hook: Hook) {
     let ran = hook.shutdown();
     assert!(ran.logged("audit: vm=/ uid= event=ended"), "{:?}", ran.log);
     ran.ok();

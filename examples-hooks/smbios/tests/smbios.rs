@@ -38,7 +38,7 @@ fn expected() -> String {
 }
 
 #[hooks_sdk_testing::test(Smbios)]
-fn the_annotation_becomes_the_boards_manufacturer(hook: Hook) {
+fn annotation_becomes_the_manufacturer_of_the_base_board(hook: Hook) {
     let defined = hook.on_define_domain(&vmi("Radical Edward"), DOMAIN).ok();
     assert_eq!(defined.xml, expected());
     assert_eq!(
@@ -48,13 +48,13 @@ fn the_annotation_becomes_the_boards_manufacturer(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(Smbios)]
-fn without_the_annotation_nothing_changes(hook: Hook) {
+fn without_annotation_xml_is_unchanged(hook: Hook) {
     let without = r#"{"metadata":{"name":"vm"}}"#;
     assert_eq!(hook.on_define_domain(without, DOMAIN).ok().xml, DOMAIN);
 }
 
 #[hooks_sdk_testing::test(Smbios)]
-fn a_domain_without_sysinfo_gets_one_and_reads_it(hook: Hook) {
+fn sysinfo_and_smbios_mode_are_added_to_a_domain_without_them(hook: Hook) {
     assert_eq!(
         hook.on_define_domain(&vmi("Acme"), BARE).ok().xml,
         "<domain type='kvm'>\n  <name>default_vm</name>\n  <os>\n    <smbios mode='sysinfo'/>\n  </os>\n  <sysinfo type='smbios'>\n    <baseBoard>\n      <entry name='manufacturer'>Acme</entry>\n    </baseBoard>\n  </sysinfo>\n</domain>\n"
@@ -62,7 +62,7 @@ fn a_domain_without_sysinfo_gets_one_and_reads_it(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(Smbios)]
-fn twice_is_once_and_another_value_replaces(hook: Hook) {
+fn second_call_changes_nothing_and_a_new_value_replaces_the_old(hook: Hook) {
     let run = |manufacturer: &str| {
         let defined = hook.on_define_domain(&vmi(manufacturer), &expected());
         defined.ok().xml
@@ -75,7 +75,7 @@ fn twice_is_once_and_another_value_replaces(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(Smbios)]
-fn the_hook_says_what_it_is(hook: Hook) {
+fn description_has_name_version_and_hook_points(hook: Hook) {
     let description = hook.description();
     assert_eq!(description.name, "smbios-hook");
     let points: Vec<_> = description
@@ -87,10 +87,10 @@ fn the_hook_says_what_it_is(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(Smbios)]
-fn what_it_cannot_read_fails_with_text_and_place(hook: Hook) {
+fn parse_error_contains_text_and_position(hook: Hook) {
     let no_vmi = hook.on_define_domain("not JSON", BARE).failure();
     assert!(
-        no_vmi.contains("the VMI cannot be read: it is no JSON object"),
+        no_vmi.contains("the VMI cannot be read: it is not a JSON object"),
         "{no_vmi}"
     );
     let no_domain = hook
@@ -104,7 +104,7 @@ fn what_it_cannot_read_fails_with_text_and_place(hook: Hook) {
 
 /// The same hook for a target that knows no WASI: nothing of it is imported, and it does the same.
 #[test]
-fn without_wasi_it_imports_nothing_but_the_host() {
+fn module_without_wasi_imports_only_the_host() {
     let hook = match Hook::build_without_wasi(env!("CARGO_MANIFEST_DIR")) {
         Ok(hook) => hook,
         Err(error) => panic!("{error}"),

@@ -15,7 +15,7 @@ fn status(entry: &str) -> String {
 }
 
 #[hooks_sdk_testing::test(StaticAddresses)]
-fn addresses_of_a_network_are_set_by_its_mac_address(hook: Hook) {
+fn addresses_are_set_on_the_interface_with_the_networks_mac(hook: Hook) {
     let entry = r#"{"name": "infra/lab", "ips": ["192.0.2.10", "2001:db8::10"], "mac": "02:00:00:00:00:01"}"#;
     let hook = hook
         .with_network_status(&status(entry))
@@ -43,17 +43,17 @@ fn addresses_of_a_network_are_set_by_its_mac_address(hook: Hook) {
         ];
         let lab: String = lab.iter().map(|line| format!("{indent}{line}\n")).collect();
         assert_eq!(after["network-data"], format!("{before}{lab}"));
-        let again = [("network-data", after["network-data"].as_str())];
-        let again = hook.pre_cloud_init_iso(VMI, "noCloud", &again).ok();
+        let repeated = [("network-data", after["network-data"].as_str())];
+        let repeated = hook.pre_cloud_init_iso(VMI, "noCloud", &repeated).ok();
         assert_eq!(
-            again["network-data"], after["network-data"],
+            repeated["network-data"], after["network-data"],
             "twice is once"
         );
     }
 }
 
 #[hooks_sdk_testing::test(StaticAddresses)]
-fn a_network_without_addresses_is_left_alone(hook: Hook) {
+fn network_without_addresses_is_unchanged(hook: Hook) {
     let hook = hook.with_network_status(&status(
         r#"{"name": "infra/lab", "mac": "02:00:00:00:00:01"}"#,
     ));
@@ -63,7 +63,7 @@ fn a_network_without_addresses_is_left_alone(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(StaticAddresses)]
-fn missing_network_facts_fail_the_hook_by_name(hook: Hook) {
+fn error_contains_the_name_of_a_missing_network_fact(hook: Hook) {
     let hook = hook.with_network_status(&status(r#"{"name": "infra/lab", "ips": ["192.0.2.10"]}"#));
     let failure = |vmi: &str, before: &str| {
         let documents = [("network-data", before)];
@@ -81,7 +81,7 @@ fn missing_network_facts_fail_the_hook_by_name(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(StaticAddresses)]
-fn a_pod_network_needs_network_data_of_its_own(hook: Hook) {
+fn pod_network_without_network_data_fails_the_hook(hook: Hook) {
     let entry = r#"{"name": "infra/lab", "ips": ["192.0.2.10"], "mac": "02:00:00:00:00:01"}"#;
     let hook = hook.with_network_status(&status(entry));
     let failure = hook.pre_cloud_init_iso(VMI, "noCloud", &[]).failure();

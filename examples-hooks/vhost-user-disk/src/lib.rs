@@ -30,7 +30,9 @@ impl Hook for VhostUserDisk {
             return Ok(());
         };
         if !socket.starts_with('/') {
-            return Err(veto(format!("{SOCKET}, {socket:?}, is no absolute path")));
+            return Err(veto(format!(
+                "{SOCKET}, {socket:?}, is not an absolute path"
+            )));
         }
         domain.insert_if_absent(&format!("devices/disk[target/@dev='{TARGET}']"), || {
             disk(socket)

@@ -43,7 +43,7 @@ fn the_disk_is_added_once_and_memory_is_shared(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(VhostUserDisk)]
-fn huge_pages_are_shared_as_they_are(hook: Hook) {
+fn huge_pages_are_kept_and_shared(hook: Hook) {
     let before = "<domain><memoryBacking><hugepages/></memoryBacking><devices/></domain>";
     let defined = hook.on_define_domain(&vmi("/s"), before).ok();
     assert!(
@@ -56,8 +56,8 @@ fn huge_pages_are_shared_as_they_are(hook: Hook) {
 }
 
 #[hooks_sdk_testing::test(VhostUserDisk)]
-fn without_a_socket_nothing_changes(hook: Hook) {
+fn without_socket_xml_is_unchanged(hook: Hook) {
     assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
-    let told = hook.on_define_domain(&vmi("a.sock"), DOMAIN).veto();
-    assert!(told.contains("is no absolute path"), "{told}");
+    let veto = hook.on_define_domain(&vmi("a.sock"), DOMAIN).veto();
+    assert!(veto.contains("is not an absolute path"), "{veto}");
 }

@@ -90,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_cloud_config_is_told_by_how_it_begins() {
+    fn user_data_formats_are_detected_by_their_first_line() {
         let error = CloudConfig::parse("#!/bin/sh\n").unwrap_err().to_string();
         assert_eq!(
             error,
             "the user data is no #cloud-config document: it begins with \"#!/bin/sh\""
         );
-        let nothing = CloudConfig::parse("").unwrap();
-        assert_eq!(nothing.render(), "#cloud-config\n");
+        let empty = CloudConfig::parse("").unwrap();
+        assert_eq!(empty.render(), "#cloud-config\n");
     }
 
     #[test]

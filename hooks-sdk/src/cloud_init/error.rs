@@ -75,18 +75,18 @@ impl fmt::Display for CloudInitError {
             Self::In { document, error } => write!(f, "{document}, {error}"),
             Self::BadPath { path } => write!(
                 f,
-                "`{path}` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']"
+                "`{path}` is not a path: names are joined by dots, and one with a dot or a slash is ['a.b/c']"
             ),
             Self::NotAList { key, line } => {
                 write!(
                     f,
-                    "line {line}: {key} is no list that an item can be added to"
+                    "line {line}: {key} is not a list that an item can be added to"
                 )
             }
             Self::NotAMapping { key, line } => {
                 write!(
                     f,
-                    "line {line}: {key} is no mapping that a key can be added to"
+                    "line {line}: {key} is not a mapping that a key can be added to"
                 )
             }
             Self::Entangled { key, line } => write!(

@@ -31,10 +31,13 @@ impl Domain {
     /// Sets a variable in QEMU's environment.
     pub fn set_qemu_env(&mut self, name: &str, value: &str) {
         let line = self.ensure_child("qemu:commandline");
-        let own = |child: &&mut Element| {
-            child.is("qemu:env") && child.attr("name").is_some_and(|own| own == name)
+        let is_commandline = |child: &&mut Element| {
+            child.is("qemu:env")
+                && child
+                    .attr("name")
+                    .is_some_and(|is_commandline| is_commandline == name)
         };
-        if let Some(set) = line.children_mut().find(own) {
+        if let Some(set) = line.children_mut().find(is_commandline) {
             set.set_attr("value", value);
             return;
         }
@@ -89,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_add_adds_nothing() {
+    fn empty_list_adds_no_arguments() {
         let mut domain = Domain::parse(XML).unwrap();
         domain.add_qemu_args([]);
         assert_eq!(domain.render(), XML);

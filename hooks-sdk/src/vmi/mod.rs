@@ -83,7 +83,7 @@ impl Vmi {
     pub fn parse_error(&self) -> Option<&VmiError> {
         let is_object = self.raw.trim_start().starts_with('{');
         if !is_object {
-            self.note("it is no JSON object".to_owned());
+            self.note("it is not a JSON object".to_owned());
         }
         self.parse_error.get()
     }
@@ -197,8 +197,9 @@ impl Vmi {
     pub fn vcpus(&self) -> u64 {
         let cpu = self.get("spec.domain.cpu");
         let count = |what: &str| {
-            let said = cpu.and_then(|cpu| cpu.get(what)).and_then(Json::as_i64);
-            said.and_then(|count| u64::try_from(count).ok())
+            let count = cpu.and_then(|cpu| cpu.get(what)).and_then(Json::as_i64);
+            count
+                .and_then(|count| u64::try_from(count).ok())
                 .map_or(1, |count| count.max(1))
         };
         count("sockets")

@@ -68,7 +68,7 @@ fn it_is_read_up_to_what_is_asked_and_no_further() {
 }
 
 #[test]
-fn what_is_no_vmi_says_why() {
+fn invalid_vmi_error_contains_the_reason() {
     let parse_error = |text: &str| {
         let vmi = Vmi::new(text);
         assert_eq!(vmi.name(), "");
@@ -81,7 +81,7 @@ fn what_is_no_vmi_says_why() {
     );
     assert_eq!(
         parse_error("[]").unwrap(),
-        "the VMI cannot be read: it is no JSON object"
+        "the VMI cannot be read: it is not a JSON object"
     );
     assert_eq!(parse_error("{}"), None);
 }
@@ -120,7 +120,7 @@ fn quantities_are_read_as_kubernetes_reads_them() {
 }
 
 #[test]
-fn deep_nesting_is_no_crash() {
+fn deep_nesting_does_not_overflow_the_stack() {
     let vmi = Vmi::new(format!("{{\"a\":{}", "[".repeat(100_000)));
     assert_eq!(vmi.name(), "");
     assert!(vmi.parse_error().is_some());

@@ -317,9 +317,9 @@ impl Hook {
         let mut checker = Checker::new(patterns, before, after);
         for change in &changes {
             if let Permission::Refused(refusal) = checker.permits(change) {
-                let remedy = refusal.hint.map_or_else(
+                let remedy = refusal.suggested_pattern.map_or_else(
                     || format!("no wish can allow it ({:?})", refusal.reason),
-                    |hint| format!("wish for it with Description::with_paths([{hint:?}])"),
+                    |pattern| format!("wish for it with Description::with_paths([{pattern:?}])"),
                 );
                 let text = format!("the hook may not change {}: {remedy}", refusal.path);
                 return Err(Refusal::Denied(text));

@@ -262,10 +262,10 @@ impl Case {
         let expected = self.block(after).unwrap_or(before);
         let (xml, _) = call(&before.text).map_err(refused)?;
         same(expected, &xml)?;
-        let (again, _) = call(&xml).map_err(refused)?;
-        if again != xml {
+        let (repeated, _) = call(&xml).map_err(refused)?;
+        if repeated != xml {
             return Err(wrong(format!(
-                "run again on its own work, it makes\n{again}"
+                "run again on its own work, it makes\n{repeated}"
             )));
         }
         Ok(())
@@ -328,7 +328,7 @@ fn vetoed<T>(veto: &Block, otherwise: &str, result: DeploymentResult<T>) -> Resu
 fn texts(block: &Block) -> Result<Vec<(String, String)>, Wrong> {
     let value = yaml(block)?;
     let Some(fields) = value.as_object() else {
-        return Err((block.line, "it is no list of parameters".to_owned()));
+        return Err((block.line, "it is not a list of parameters".to_owned()));
     };
     let text = |value: &Value| {
         value
@@ -391,7 +391,7 @@ mod tests {
     const README: &str = "# x\n```yaml policy\nallow: {}\n```\n```sh\nls\n```\n```yaml vmi\nmetadata: {name: vm}\n```\n```xml before\n<a/>\n```\n";
 
     #[test]
-    fn blocks_are_told_by_their_second_word() {
+    fn second_word_of_the_info_string_is_the_kind_of_block() {
         let shown = Shown::read(README).unwrap();
         assert_eq!(shown.policy.unwrap().text, "allow: {}\n");
         assert_eq!(shown.cases[0].vmi, r#"{"metadata":{"name":"vm"}}"#);

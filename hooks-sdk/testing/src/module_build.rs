@@ -219,13 +219,13 @@ fn module(messages: &str, manifest: &Path) -> Option<PathBuf> {
     let messages = messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let own = messages.filter(|message| {
+    let crate_messages = messages.filter(|message| {
         let path = message["manifest_path"]
             .as_str()
             .and_then(|path| Path::new(path).canonicalize().ok());
         message["reason"] == "compiler-artifact" && path.as_deref() == Some(&manifest)
     });
-    let files = own
+    let files = crate_messages
         .filter_map(|message| message["filenames"].as_array().cloned())
         .flatten();
     let mut paths = files.filter_map(|file| file.as_str().map(PathBuf::from));

@@ -46,25 +46,30 @@ fn vmi(what: &str) -> String {
     hooks_sdk::json!({"metadata": {"annotations": {"do": what}}}).to_string()
 }
 
-fn odd() -> Hook {
+fn misbehaving_hook() -> Hook {
     native!(Odd)
 }
 
 #[test]
 fn a_panic_is_a_failure_with_text_and_place() {
-    let panic = odd().pre_start(&vmi("panic")).failure();
+    let panic = misbehaving_hook().pre_start(&vmi("panic")).failure();
     assert!(panic.contains("the hook crashed"), "{panic}");
     assert!(
         panic.contains("a wheel came off") && panic.contains("native_hook.rs:"),
         "{panic}"
     );
-    assert_eq!(odd().pre_start(&vmi("veto")).veto(), "not today");
-    odd().pre_start(&vmi("")).ok();
+    assert_eq!(
+        misbehaving_hook().pre_start(&vmi("veto")).veto(),
+        "not today"
+    );
+    misbehaving_hook().pre_start(&vmi("")).ok();
 }
 
 #[test]
 fn a_change_that_was_not_wished_for_is_denied_with_the_wish_that_is_missing() {
-    let denied = odd().on_define_domain(&vmi("more"), DOMAIN).denied();
+    let denied = misbehaving_hook()
+        .on_define_domain(&vmi("more"), DOMAIN)
+        .denied();
     assert_eq!(
         denied,
         "the hook may not change /domain/description: wish for it with \
@@ -74,7 +79,7 @@ fn a_change_that_was_not_wished_for_is_denied_with_the_wish_that_is_missing() {
 
 #[test]
 fn configuration_and_invocation_last_for_one_call() {
-    let hook = odd()
+    let hook = misbehaving_hook()
         .with_config("colour", "blue")
         .with_invocation(Invocation {
             namespace: "ns".into(),
@@ -84,23 +89,23 @@ fn configuration_and_invocation_last_for_one_call() {
     assert!(ran.logged("for Some(\"ns\")"), "{:?}", ran.log);
     assert_eq!(ran.log[0].level, LogLevel::Warn);
     assert!(ran.ok().xml.contains("<title>blue</title>"));
-    let after = odd().on_define_domain(&vmi(""), DOMAIN).ok();
+    let after = misbehaving_hook().on_define_domain(&vmi(""), DOMAIN).ok();
     assert!(after.xml.contains("<title>none</title>"));
 }
 
 #[test]
 fn a_hook_point_that_it_does_not_ask_for_is_not_called() {
-    odd().shutdown().ok();
+    misbehaving_hook().shutdown().ok();
 }
 
 #[test]
 #[should_panic(expected = "does not wish for the configuration key \"shape\"")]
 fn configuration_that_it_would_not_get_is_a_mistake() {
-    let _ = odd().with_config("shape", "round");
+    let _ = misbehaving_hook().with_config("shape", "round");
 }
 
 #[test]
 #[should_panic(expected = "the hook did not say no, it gave")]
-fn what_was_expected_and_did_not_happen_is_told() {
-    odd().on_define_domain(&vmi(""), DOMAIN).veto();
+fn unmet_expectation_fails_with_its_text() {
+    misbehaving_hook().on_define_domain(&vmi(""), DOMAIN).veto();
 }

@@ -31,8 +31,8 @@ pub fn round_trip(input: &[u8]) {
     // With the root's default namespace, if that is a known one.
     let called = made.canonical_name().to_owned();
     edited.root_mut().set_attr("fuzz-fuzz", "]]>");
-    let again = Document::parse(&edited.render()).expect("an edit leaves a document");
-    assert_eq!(diff(&edited, &again), []);
+    let repeated = Document::parse(&edited.render()).expect("an edit leaves a document");
+    assert_eq!(diff(&edited, &repeated), []);
     edited.root_mut().remove_children(|child| child.is(&called));
     edited.root_mut().remove_attr("fuzz-fuzz");
     assert_eq!(diff(&document, &edited), []);

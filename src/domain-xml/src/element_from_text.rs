@@ -56,9 +56,9 @@ mod tests {
             "<q:a xmlns:q='urn:q' q:b='1'><q:c/></q:a>",
         ] {
             let element = Element::parse(xml).unwrap();
-            let again = Document::parse(&element.render()).unwrap();
+            let repeated = Document::parse(&element.render()).unwrap();
             let before = Document::parse(xml).unwrap();
-            assert_eq!(crate::diff(&before, &again), [], "{}", element.render());
+            assert_eq!(crate::diff(&before, &repeated), [], "{}", element.render());
         }
     }
 

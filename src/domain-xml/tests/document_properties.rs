@@ -184,13 +184,13 @@ proptest! {
     }
 
     #[test]
-    fn set_values_are_found_and_nothing_else_changes(xml in document(), value in any::<String>()) {
+    fn set_value_is_read_back_and_the_rest_is_unchanged(xml in document(), value in any::<String>()) {
         let before = Document::parse(&xml).unwrap();
         let mut after = before.clone();
         after.root_mut().set("sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']", &value).unwrap();
-        let again = Document::parse(&after.render()).unwrap();
-        prop_assert_eq!(diff(&after, &again), vec![]);
-        let changes = diff(&before, &again);
+        let repeated = Document::parse(&after.render()).unwrap();
+        prop_assert_eq!(diff(&after, &repeated), vec![]);
+        let changes = diff(&before, &repeated);
         prop_assert_eq!(changes.len(), 1);
         prop_assert_eq!(changes[0].path.as_str(), "/domain/sysinfo[@type='smbios']");
     }

@@ -88,9 +88,9 @@ fn nth(element: &mut Element, depth: usize) -> &mut Element {
 }
 
 fn agrees_with_its_text(document: &Document) {
-    let again = Document::parse(&document.render()).unwrap();
-    assert_eq!(names(document.root()), names(again.root()), "{document}");
-    assert_eq!(diff(document, &again), vec![], "{document}");
+    let repeated = Document::parse(&document.render()).unwrap();
+    assert_eq!(names(document.root()), names(repeated.root()), "{document}");
+    assert_eq!(diff(document, &repeated), vec![], "{document}");
 }
 
 proptest! {

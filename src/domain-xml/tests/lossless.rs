@@ -135,7 +135,7 @@ fn ordered_insertion_follows_the_given_order() {
 }
 
 #[test]
-fn removals_take_whole_lines() {
+fn removal_deletes_complete_lines() {
     let mut domain = Document::parse("<a>\n  <b/>\n  <c/>\n  <b/>\n</a>").unwrap();
     assert_eq!(domain.root_mut().remove_children(|child| child.is("b")), 2);
     assert_eq!(domain.render(), "<a>\n  <c/>\n</a>");
@@ -166,35 +166,38 @@ fn qemu_elements_are_found_by_any_prefix_and_declared_on_insertion() {
 
 #[test]
 fn parse_errors_have_line_and_column() {
-    let told = |xml: &str| Document::parse(xml).unwrap_err().to_string();
+    let error_text = |xml: &str| Document::parse(xml).unwrap_err().to_string();
     assert_eq!(
-        told("<a>\n  <b></c>\n</a>"),
+        error_text("<a>\n  <b></c>\n</a>"),
         "line 2, column 6: </c> does not close <b>"
     );
     assert_eq!(
-        told("<a>\n <é x='1' x='2'/></a>"),
+        error_text("<a>\n <é x='1' x='2'/></a>"),
         "line 2, column 11: attribute x is given twice"
     );
-    assert_eq!(told("<a>\n <b>"), "line 2, column 2: <b> is not closed");
     assert_eq!(
-        told("<a>&nbsp;</a>"),
-        "line 1, column 4: `&nbsp` is no reference that XML defines; a plain ampersand is written &amp;"
+        error_text("<a>\n <b>"),
+        "line 2, column 2: <b> is not closed"
     );
     assert_eq!(
-        told("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"),
+        error_text("<a>&nbsp;</a>"),
+        "line 1, column 4: `&nbsp` is not a reference that XML defines; a plain ampersand is written &amp;"
+    );
+    assert_eq!(
+        error_text("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>"),
         "line 1, column 1: a DOCTYPE is not accepted in domain XML"
     );
     assert_eq!(
-        told("<?xml version='1.0' encoding='UTF-7'?><a/>"),
+        error_text("<?xml version='1.0' encoding='UTF-7'?><a/>"),
         "line 1, column 1: the document declares encoding UTF-7, but only UTF-8 is accepted"
     );
     assert_eq!(
-        told("<a>\u{1}</a>"),
+        error_text("<a>\u{1}</a>"),
         "line 1, column 4: character U+0001 cannot stand in XML"
     );
-    assert_eq!(told(""), "line 1, column 1: there is no root element");
+    assert_eq!(error_text(""), "line 1, column 1: there is no root element");
     assert_eq!(
-        told("<a/><b/>"),
+        error_text("<a/><b/>"),
         "line 1, column 5: only comments may stand outside the root element"
     );
 }

@@ -23,8 +23,8 @@ pub fn domain_json(input: &[u8]) {
         Ok(spec) => spec,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    let again = parse(&render(&spec)).expect("what was rendered can be read");
-    assert_eq!(again, spec);
+    let repeated = parse(&render(&spec)).expect("what was rendered can be read");
+    assert_eq!(repeated, spec);
     let metadata = KubeVirtMetadata::default();
     let json = DomainJson::new(
         "ns",

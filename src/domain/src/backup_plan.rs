@@ -9,7 +9,7 @@ mod tests;
 
 use std::path::Path;
 
-use kubevirt_api::typed_xml::Writer;
+use kubevirt_api::typed_xml::XmlWriter;
 use serde::Serialize;
 
 use crate::libvirt_spec::{Disk, DomainSpec};
@@ -99,7 +99,7 @@ pub fn redefined_checkpoint(
 }
 
 fn backup_xml<'a>(disks: impl Iterator<Item = &'a Disk>, settings: &BackupSettings<'_>) -> String {
-    let mut xml = Writer::new();
+    let mut xml = XmlWriter::new();
     xml.start("domainbackup");
     xml.attr("mode", mode(settings.mode));
     if let Some(checkpoint) = settings.incremental {
@@ -120,7 +120,7 @@ fn backup_xml<'a>(disks: impl Iterator<Item = &'a Disk>, settings: &BackupSettin
     xml.finish()
 }
 
-fn backup_disk(xml: &mut Writer, disk: &Disk, settings: &BackupSettings<'_>) {
+fn backup_disk(xml: &mut XmlWriter, disk: &Disk, settings: &BackupSettings<'_>) {
     let volume = volume_name(disk);
     xml.start("disk");
     xml.attr("name", &disk.target.device);
@@ -150,7 +150,7 @@ fn checkpoint_xml<'a>(
     creation_time: Option<i64>,
     disks: impl Iterator<Item = &'a Disk>,
 ) -> String {
-    let mut xml = Writer::new();
+    let mut xml = XmlWriter::new();
     xml.start("domaincheckpoint");
     element(&mut xml, "name", name);
     if let Some(seconds) = creation_time {
@@ -179,7 +179,7 @@ fn mode(mode: &BackupMode) -> &'static str {
     }
 }
 
-fn element(xml: &mut Writer, name: &str, text: &str) {
+fn element(xml: &mut XmlWriter, name: &str, text: &str) {
     xml.start(name);
     xml.text(text);
     xml.end(name);

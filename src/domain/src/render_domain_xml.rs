@@ -1,12 +1,12 @@
 //! Renders a domain as XML text.
 
-use kubevirt_api::typed_xml::{WriteElement, Writer};
+use kubevirt_api::typed_xml::{WriteElement, XmlWriter};
 
 use crate::libvirt_spec::DomainSpec;
 
 /// Renders the domain, indented with tabs, without an XML declaration.
 pub fn render(spec: &DomainSpec) -> String {
-    let mut writer = Writer::new();
+    let mut writer = XmlWriter::new();
     spec.write("domain", &mut writer);
     writer.finish()
 }

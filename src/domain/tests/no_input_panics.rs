@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
 use domain::parse_domain_xml::parse;
-use domain::pod_network_and_dhcp::{Dns, Lease};
+use domain::pod_network_and_dhcp::{DnsConfig, Lease};
 use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
@@ -151,7 +151,7 @@ proptest! {
         let net = json!({"IP": ip, "Mask": base64});
         let file = json!({"IP": net, "MAC": base64, "Gateway": ip, "Routes": [{"Dst": net, "Gw": ip}]});
         let _ = Lease::bridge(file.to_string().as_bytes(), Ipv4Addr::LOCALHOST);
-        let dns = Dns::parse(&words).with_subdomain(&base64);
+        let dns = DnsConfig::parse(&words).with_subdomain(&base64);
         prop_assert!(!dns.v4.is_empty() || !dns.v6.is_empty());
         prop_assert!(dns.search.iter().all(|domain| domain.len() <= 253 && !domain.split('.').any(str::is_empty)));
     }

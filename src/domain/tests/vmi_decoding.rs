@@ -25,7 +25,7 @@ fn read_error(text: &str) -> String {
 }
 
 #[test]
-fn input_that_is_no_vmi_is_refused() {
+fn invalid_vmi_is_refused() {
     assert!(read_error("not json").starts_with("the VMI is not valid JSON: "));
     assert!(read_error("").starts_with("the VMI is not valid JSON: "));
     assert_eq!(read_error("{}"), "the VMI's field metadata.name is missing");
@@ -97,10 +97,10 @@ fn yaml_is_read_like_json() {
         "metadata:\n  name: vm\n  namespace: ns\nspec:\n  domain:\n    memory: {guest: 64Mi}\n";
     let vmi = Vmi::from_yaml_or_json(yaml.as_bytes()).unwrap();
     assert_eq!(vmi.domain_name(), "ns_vm");
-    let again = Vmi::from_yaml_or_json(vmi.raw_json().as_bytes()).unwrap();
+    let repeated = Vmi::from_yaml_or_json(vmi.raw_json().as_bytes()).unwrap();
     let convert = |vmi| convert(vmi, &Options::default(), &HostFacts::default()).unwrap();
     assert_eq!(convert(&vmi).memory.value, 64 << 20);
-    assert_eq!(convert(&vmi), convert(&again));
+    assert_eq!(convert(&vmi), convert(&repeated));
 }
 
 #[test]

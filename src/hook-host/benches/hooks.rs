@@ -357,8 +357,8 @@ impl Memory {
         child.arg(MEMORY_ARG).arg(base).arg(hooks.to_string());
         let output = child.output().unwrap();
         assert!(output.status.success());
-        let told = String::from_utf8(output.stdout).unwrap();
-        let mut numbers = told.split_whitespace().map(|word| word.parse().unwrap());
+        let report = String::from_utf8(output.stdout).unwrap();
+        let mut numbers = report.split_whitespace().map(|word| word.parse().unwrap());
         let mut next = || numbers.next().unwrap();
         Self {
             rss: next(),
@@ -378,13 +378,13 @@ fn memory_here(base: &Path, hooks: usize) -> String {
         chain
     });
     let status = process_memory::of("self").unwrap();
-    let told = format!(
+    let report = format!(
         "{} {}",
         status("VmRSS").unwrap(),
         status("RssAnon").unwrap()
     );
     drop(chain);
-    told
+    report
 }
 
 fn row(cells: [&str; 4]) {

@@ -54,8 +54,8 @@ pub fn description(input: &[u8]) {
                 wishes.paths.len() <= 256 && wishes.config.len() <= 256 && wishes.dirs.len() <= 256
             );
             for path in &wishes.paths {
-                let again = PathPattern::parse(path.as_str()).expect("a path");
-                assert_eq!(again.as_str(), path.as_str());
+                let repeated = PathPattern::parse(path.as_str()).expect("a path");
+                assert_eq!(repeated.as_str(), path.as_str());
             }
             assert!(wishes.dirs.iter().all(|dir| dir.is_absolute()));
         }

@@ -278,7 +278,7 @@ fn no_object(what: &str, error: &serde_json::Error) -> String {
         Category::Syntax | Category::Io => "it has a syntax error",
     };
     let (line, column) = (error.line(), error.column());
-    format!("{what} is no JSON object: {reason}, at line {line} column {column}")
+    format!("{what} is not a JSON object: {reason}, at line {line} column {column}")
 }
 
 fn document_name(member: &str) -> &str {

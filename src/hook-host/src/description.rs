@@ -228,7 +228,9 @@ pub(crate) fn absolute_directory(text: &str) -> Result<PathBuf, String> {
     if path.is_absolute() && plain && !text.split('/').any(|part| part == ".") {
         Ok(path.components().collect())
     } else {
-        Err(format!("{text:?} is no absolute path without `.` and `..`"))
+        Err(format!(
+            "{text:?} is not an absolute path without `.` and `..`"
+        ))
     }
 }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::description::priority_at;
 use crate::hook_body::HookBody;
-use crate::policy::HookSettings;
+use crate::policy::EffectiveSettings;
 use crate::{HookIdentity, HookPoint, Subscription};
 
 /// A hook that is ready to be called.
 pub(crate) struct Hook {
     pub(crate) info: HookInfo,
-    pub(crate) settings: HookSettings,
+    pub(crate) settings: EffectiveSettings,
     pub(crate) body: Box<dyn HookBody>,
 }
 

@@ -7,8 +7,8 @@ use futures_util::future::BoxFuture;
 
 use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::fixed_clock_and_random::Determinism;
-use crate::pod_facts::{FactRead, PodFacts};
-use crate::policy::HookSettings;
+use crate::pod_facts::{PodFactEntry, PodFacts};
+use crate::policy::EffectiveSettings;
 use crate::printable::{MAX_MESSAGE, printable, utf8};
 use crate::{HookError, HookPoint, Invocation, Limits, LogLine, MigrationParameters};
 
@@ -22,7 +22,7 @@ pub(crate) trait HookBody: Send + Sync {
     /// its duration does not count against the chain's deadline.
     fn has_own_deadline(&self) -> bool;
 
-    /// Whether it writes a domain anew, as KubeVirt's sidecars and plugins do, with differences that libvirt refuses
+    /// Whether it marshals the whole domain, as KubeVirt's sidecars and plugins do, with differences that libvirt refuses
     /// in a domain that arrives by a migration.
     fn rewrites_document(&self) -> bool;
 }
@@ -34,7 +34,7 @@ pub(crate) struct HookCall<'a> {
     pub(crate) vmi: &'a str,
     pub(crate) input: HookInput<'a>,
     /// The hook's own settings.
-    pub(crate) settings: &'a HookSettings,
+    pub(crate) settings: &'a EffectiveSettings,
     /// Limits of the whole chain.
     pub(crate) chain_limits: &'a Limits,
     /// Time left of the chain's deadline.
@@ -72,10 +72,10 @@ pub(crate) enum HookOutput {
 pub(crate) struct HookReport {
     pub(crate) result: Result<HookOutput, BodyError>,
     pub(crate) log: Vec<LogLine>,
-    /// Peak of the linear memories in bytes; 0 for what is no module.
+    /// Peak of the linear memories in bytes; 0 for what is not a module.
     pub(crate) peak_memory: usize,
     /// The facts about the pod that the hook asked for.
-    pub(crate) facts: Vec<FactRead>,
+    pub(crate) facts: Vec<PodFactEntry>,
     /// How long it waited for facts, which does not count against its own deadline.
     pub(crate) waited: Duration,
 }
@@ -112,7 +112,7 @@ impl HookOutput {
 }
 
 impl HookReport {
-    /// The report of a hook that is no module: it has no log and no memory here.
+    /// The report of a hook that is not a module: it has no log and no memory here.
     pub(crate) fn remote(result: Result<HookOutput, BodyError>) -> Self {
         Self {
             result,
@@ -125,7 +125,7 @@ impl HookReport {
 }
 
 impl BodyError {
-    /// Without what a hook that reads cloud-init data said on its standard error, as its log lines are.
+    /// Without the standard error of a hook that reads cloud-init data, whose log lines are withheld too.
     pub(crate) fn withheld(self) -> Self {
         match self {
             Self::Panic(message) => Self::Trap(format!(

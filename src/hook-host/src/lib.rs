@@ -54,7 +54,7 @@ pub use kubevirt_plugins::{Plugins, PluginsError};
 pub use metrics::HookMetrics;
 pub use migration_parameters::{MigrationParameter, MigrationParameterError, MigrationParameters};
 pub use pod_facts::{
-    FactError, FactRead, PodAccess, PodConfig, PodPattern, PodPatternError, render_downward_api,
+    FactError, PodAccess, PodConfig, PodFactEntry, PodPattern, PodPatternError, render_downward_api,
 };
 pub use policy::PolicySource;
 pub use printable::{is_printable, printable};

@@ -69,11 +69,11 @@ impl Default for MigrationParameters {
 pub enum MigrationParameterError {
     /// No parameter has this name.
     #[error(
-        "{0:?} is no parameter of a migration; there are {names}",
+        "{0:?} is not a parameter of a migration; there are {names}",
         names = MigrationParameter::ALL.map(MigrationParameter::name).join(", ")
     )]
     Unknown(String),
-    /// The value is no number, or one that libvirt or QEMU does not take.
+    /// The value is not a number, or one that libvirt or QEMU does not take.
     #[error("{parameter} is a number from {least} to {most}, not {text:?}")]
     Number {
         /// The parameter.

@@ -55,7 +55,7 @@ pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String, String> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        format!("it is no UTF-8 text: byte {at} is invalid")
+        format!("it is not UTF-8 text: byte {at} is invalid")
     })
 }
 
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn other_encodings_are_named() {
+    fn error_contains_the_name_of_another_encoding() {
         assert_eq!(utf8(b"<a/>".to_vec()).unwrap(), "<a/>");
         let wide: Vec<u8> = "<a/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert!(utf8(wide).unwrap_err().contains("UTF-16"));

@@ -215,7 +215,7 @@ async fn hooks_have_no_time_after_the_end_of_the_request() {
 }
 
 #[tokio::test]
-async fn other_elements_than_devices_are_no_input() {
+async fn elements_that_are_no_device_are_refused() {
     let (_place, chain) = chain(&guest(DESCRIPTION, ""), "{}").await;
     let error = attach(&chain, "<memory/>").await.unwrap_err();
     assert!(

@@ -45,7 +45,7 @@ async fn bad_output(vmi: &str) -> String {
 }
 
 #[tokio::test]
-async fn invalid_output_is_named_in_the_error() {
+async fn error_contains_the_invalid_output() {
     assert!(bad_output("malformed").await.contains("malformed XML"));
     assert!(bad_output("empty").await.contains("empty"));
     assert!(bad_output("other-root").await.contains("<network>"));
@@ -344,12 +344,12 @@ async fn cloud_init_documents_must_come_back() {
         matches!(error, HookError::Trap { .. } | HookError::BadOutput { .. }),
         "{error:?}"
     );
-    let nothing = CloudInitDocuments {
+    let empty = CloudInitDocuments {
         cloud_init_data_json: "[]".into(),
         ..documents()
     };
     let error = chain
-        .pre_cloud_init_iso(&INVOCATION, "{}", nothing)
+        .pre_cloud_init_iso(&INVOCATION, "{}", empty)
         .await
         .unwrap_err();
     assert!(matches!(error, HookError::BadInput { .. }), "{error:?}");

@@ -149,7 +149,7 @@ async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
         ),
         (
             |standing| fs::create_dir(standing.at("banner", "veto.wasm")).unwrap(),
-            "banner/veto.wasm is no regular file",
+            "banner/veto.wasm is not a regular file",
         ),
         (
             |standing| symlink("gone", standing.hooks().join("veto")).unwrap(),

@@ -81,12 +81,12 @@ async fn compiles_keeps_and_finds_again() {
 
     // What is there already needs no compiler.
     let program = PathBuf::from("/nowhere/at/all");
-    let again = LoadOptions {
+    let options_of_second_load = LoadOptions {
         compiler: Compiler::Child { program },
         ..options(&dir)
     };
     let started = Instant::now();
-    Module::load(fixture::misbehaving_hook(), again)
+    Module::load(fixture::misbehaving_hook(), options_of_second_load)
         .await
         .unwrap();
     let warm = started.elapsed();

@@ -243,7 +243,7 @@ fn asks_about_the_pod_with_keys_of_megabytes() {
 }
 
 #[tokio::test]
-async fn gives_back_what_is_no_text() {
+async fn output_that_is_not_utf8_is_refused() {
     let guest = HandwrittenGuest {
         define: "(i32.store (local.get $xml) (i32.const 0xfffefdfc))",
         ..HandwrittenGuest::default()

@@ -122,7 +122,7 @@ async fn a_module_of_a_plugin_that_cannot_be_loaded_refuses_an_arriving_domain()
     );
 }
 
-/// What is no WebAssembly at all gets the policy's refusal.
+/// What is not WebAssembly at all gets the policy's refusal.
 #[tokio::test]
 async fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
     let pod = Pod::new();
@@ -231,7 +231,7 @@ async fn the_operators_policy_applies_to_the_module() {
         error.contains("/domain/title") && error.contains("p.yaml"),
         "{error}"
     );
-    // A module is no sidecar.
+    // A module is not a sidecar.
     let (xml, _) = pod
         .define("{}", &json!({}), Some("sidecars: Forbid\n"))
         .await

@@ -219,7 +219,7 @@ async fn the_reason_of_a_migration_target_is_passed() {
 }
 
 #[tokio::test]
-async fn sidecars_and_plugins_edit_an_arriving_domain_only_if_the_operator_says_so() {
+async fn sidecars_and_plugins_edit_an_incoming_domain_only_if_the_policy_allows_it() {
     const TITLE: &str = "<title>of the plugin</title>";
     let pod = Pod::new();
     let behaviour = || Behaviour {
@@ -309,7 +309,7 @@ async fn failing_then_working(
 }
 
 #[tokio::test]
-async fn a_failing_plugin_stops_the_start_and_is_named() {
+async fn failing_plugin_stops_the_start_and_the_error_contains_its_name() {
     let error = failing_then_working(Answer::Error("no board"), json!({}))
         .await
         .unwrap_err();
@@ -346,7 +346,7 @@ async fn invalid_domains_of_plugins_are_refused() {
     for (answer, part) in [
         (bytes(b""), "empty"),
         (bytes(b"\xff\xfe"), "UTF-16"),
-        (bytes(b"<a>\xff</a>"), "no UTF-8"),
+        (bytes(b"<a>\xff</a>"), "not UTF-8"),
         (bytes(b"not XML"), "malformed XML"),
         (bytes(b"<network/>"), "<network>"),
         (elsewhere, "/domain/name"),

@@ -66,20 +66,20 @@ async fn trap(vmi: &str) -> String {
 
 #[tokio::test]
 async fn a_module_is_described_and_edits_the_domain() {
-    let odd = misbehaving_hook().await;
+    let hook = misbehaving_hook().await;
     assert_eq!(
         (
-            odd.description().name.as_str(),
-            odd.description().version.as_str()
+            hook.description().name.as_str(),
+            hook.description().version.as_str()
         ),
         ("odd", "1.2.3")
     );
-    assert_eq!(odd.description().priority(HookPoint::PreStart), Some(5));
+    assert_eq!(hook.description().priority(HookPoint::PreStart), Some(5));
     assert_eq!(
-        odd.description().priority(HookPoint::OnDefineDomain),
+        hook.description().priority(HookPoint::OnDefineDomain),
         Some(-1)
     );
-    assert_eq!(odd.digest().len(), 64);
+    assert_eq!(hook.digest().len(), 64);
     let called = define("{}").await;
     let expected = fixture::XML.replace("</domain>", "<title>odd</title></domain>");
     assert_eq!(called.result, Ok(Answer::DomainXml(expected)));
@@ -104,7 +104,7 @@ async fn veto_and_failure_are_distinguished() {
         define("veto").await.result,
         Err(CallError::Veto("not on a Friday".into()))
     );
-    let failed = Err(CallError::Failed("the annotation is no number".into()));
+    let failed = Err(CallError::Failed("the annotation is not a number".into()));
     assert_eq!(define("fail").await.result, failed);
 }
 
@@ -156,14 +156,14 @@ async fn the_callers_time_left_shortens_the_deadline() {
 
 #[tokio::test]
 async fn the_log_is_kept_up_to_its_limit() {
-    let said: Vec<_> = define("log")
+    let messages: Vec<_> = define("log")
         .await
         .log
         .into_iter()
         .map(|l| (l.level, l.message))
         .collect();
     assert_eq!(
-        said,
+        messages,
         [
             (LogLevel::Warn, "through the host".to_owned()),
             (LogLevel::Info, "through standard output".to_owned()),
@@ -234,7 +234,7 @@ async fn refusal(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn files_that_are_no_hook_are_explained() {
+async fn error_explains_why_a_file_is_no_hook() {
     let whole = std::fs::read(fixture::misbehaving_hook()).unwrap();
     let text = refusal(&whole[..whole.len() / 2]).await;
     assert!(
@@ -274,7 +274,7 @@ async fn invalid_descriptions_are_explained() {
         r#"["name": "odd""#,
     ))
     .await;
-    assert!(text.contains("no JSON object"), "{text}");
+    assert!(text.contains("not a JSON object"), "{text}");
     let text = refusal(&fixture::misbehaving_hook_with(
         r#""Shutdown"}"#,
         r#""Shutdawn"}"#,

@@ -6,7 +6,7 @@ mod generated_documents;
 
 use domain_xml::{PathPattern, diff};
 use generated_documents::hooked;
-use hook_host::policy::permission::{self, Checker, Permission, Reason};
+use hook_host::policy::permission::{self, Checker, Permission, RefusalReason};
 use proptest::prelude::*;
 
 fn pattern(path: &str) -> PathPattern {
@@ -37,8 +37,8 @@ proptest! {
                     prop_assert_eq!(dangers, vec![], "{:?}", change);
                 }
                 Permission::Refused(refusal) => match refusal.reason {
-                    Reason::Dangerous(_) => prop_assert!(!dangers.is_empty(), "{:?}", change),
-                    Reason::Reserved(_) => prop_assert_eq!(refusal.hint, None),
+                    RefusalReason::Dangerous(_) => prop_assert!(!dangers.is_empty(), "{:?}", change),
+                    RefusalReason::Reserved(_) => prop_assert_eq!(refusal.suggested_pattern, None),
                     other => prop_assert!(false, "{:?} {:?}", other, change),
                 },
             }
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn hinted_pattern_permits_the_refused_change((before, after) in hooked()) {
+    fn suggested_pattern_permits_the_refused_change((before, after) in hooked()) {
         for change in diff(&before, &after) {
             let mut patterns = Vec::new();
             let mut places = Vec::new();
@@ -55,12 +55,12 @@ proptest! {
                 let Permission::Refused(refusal) = permission::permits(&patterns, &change, &before, &after) else {
                     break;
                 };
-                let Some(hint) = refusal.hint else {
+                let Some(suggested_pattern) = refusal.suggested_pattern else {
                     break;
                 };
-                prop_assert!(!places.contains(&(refusal.path.clone(), hint.clone())), "{} {}", refusal.path, hint);
-                places.push((refusal.path, hint.clone()));
-                patterns.push(pattern(&hint));
+                prop_assert!(!places.contains(&(refusal.path.clone(), suggested_pattern.clone())), "{} {}", refusal.path, suggested_pattern);
+                places.push((refusal.path, suggested_pattern.clone()));
+                patterns.push(pattern(&suggested_pattern));
             }
         }
     }

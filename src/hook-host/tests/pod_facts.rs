@@ -154,7 +154,7 @@ async fn a_wait_beyond_the_calls_deadline_does_not_end_the_call() {
 }
 
 #[tokio::test]
-async fn an_absent_fact_is_named_before_the_chains_deadline() {
+async fn absent_fact_is_reported_before_the_deadline_of_the_chain() {
     let mut setup = PodSetup::new(ASK_AND_FAIL);
     setup.limits.call_deadline = Duration::from_secs(20);
     setup.limits.chain_deadline = Duration::from_millis(20_300);
@@ -199,7 +199,7 @@ async fn unreadable_pod_facts_are_listed_by_name() {
 }
 
 #[tokio::test]
-async fn a_record_keeps_facts_only_if_the_policy_says_so() {
+async fn facts_are_recorded_only_if_the_policy_allows_it() {
     let setup = PodSetup::new(ASK);
     setup.annotate("a.example/b=\"hush\"");
     let define = async |setup: &PodSetup, policy: &str| {

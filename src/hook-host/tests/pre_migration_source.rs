@@ -133,7 +133,7 @@ async fn unknown_parameters_and_vetoes_are_reported() {
     let (_place, unknown) = chain(&guest(DESCRIPTION, "speed", false), "{digests: Any}\n").await;
     let error = migrate(&unknown).await.unwrap_err();
     assert!(
-        matches!(&error, HookError::BadOutput { message, .. } if message.contains("\"speed\" is no parameter")),
+        matches!(&error, HookError::BadOutput { message, .. } if message.contains("\"speed\" is not a parameter")),
         "{error}"
     );
     let (_place, vetoing) = chain(&guest(DESCRIPTION, "speed", true), "{digests: Any}\n").await;

@@ -47,7 +47,7 @@ fn last(dirs: &HookDirs) -> Record {
     Record::read(files(dirs).last().unwrap()).unwrap()
 }
 
-async fn again(record: &Record) -> ReplayResult {
+async fn replay_record(record: &Record) -> ReplayResult {
     replay(
         record,
         fixture::misbehaving_hook(),
@@ -71,7 +71,7 @@ async fn a_replay_sees_the_recorded_random_numbers_and_time() {
             (record.outcome.as_str(), record.input.vmi.as_str()),
             ("ok", word)
         );
-        let replayed = again(&record).await;
+        let replayed = replay_record(&record).await;
         assert!(
             replayed.difference.is_none() || word == "facts",
             "{word}: {:?}",
@@ -103,7 +103,7 @@ async fn recorded_failures_are_reproduced() {
         );
         let record = last(&dirs);
         assert_eq!(record.outcome, outcome);
-        let replayed = again(&record).await;
+        let replayed = replay_record(&record).await;
         assert!(
             replayed.difference.is_none(),
             "{word}: {:?}",
@@ -112,7 +112,7 @@ async fn recorded_failures_are_reproduced() {
     }
     chain.shutdown(&invocation()).await;
     assert_eq!(last(&dirs).hook_point, "Shutdown");
-    assert!(again(&last(&dirs)).await.difference.is_none());
+    assert!(replay_record(&last(&dirs)).await.difference.is_none());
 }
 
 #[tokio::test]
@@ -231,9 +231,9 @@ fn genuine_layer() -> serde_json::Value {
     json!({"origin": "", "patterns": ["/domain/title"]})
 }
 
-/// Whoever wrote the record: it cannot take more of the machine than a hook.yaml could.
+/// A record of unknown origin must not get more resources than a hook.yaml could grant.
 #[tokio::test]
-async fn hostile_records_are_refused() {
+async fn values_beyond_the_limits_of_hook_yaml_are_refused_in_records() {
     let RecordedChain { dirs, chain } = recorded("{}", false).await;
     chain.pre_start(&invocation(), "{}").await.unwrap();
     let text = std::fs::read_to_string(&files(&dirs)[0]).unwrap();
@@ -290,7 +290,7 @@ async fn hostile_records_are_refused() {
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
     let error = Record::read(&pipe).unwrap_err().to_string();
-    assert!(error.contains("no regular file"), "{error}");
+    assert!(error.contains("not a regular file"), "{error}");
     let huge = dirs.hooks().join("huge");
     std::fs::File::create(&huge)
         .unwrap()

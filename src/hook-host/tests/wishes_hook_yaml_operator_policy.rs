@@ -36,7 +36,7 @@ async fn ruled(module: &[u8], yaml: &str) -> Result<Chain, CollectError> {
     collect(dirs.config(1)).await
 }
 
-async fn odd(yaml: &str) -> Chain {
+async fn chain_of_misbehaving_hook(yaml: &str) -> Chain {
     ruled(&std::fs::read(fixture::misbehaving_hook()).unwrap(), yaml)
         .await
         .unwrap()
@@ -57,7 +57,7 @@ fn written(dirs: &HookDirs, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// What is no WebAssembly at all gets the policy's refusal: nothing reads a refused module, let alone compiles it.
+/// What is not WebAssembly at all gets the policy's refusal: nothing reads a refused module, let alone compiles it.
 #[tokio::test]
 async fn a_refused_module_never_reaches_the_compiler() {
     let place = HookDirs::new();
@@ -98,7 +98,8 @@ async fn a_refused_module_never_reaches_the_compiler() {
 
 #[tokio::test]
 async fn an_ungranted_change_is_refused_with_the_line_that_would_allow_it() {
-    let chain = odd("# narrow\nallow:\n  paths: ['/domain/description']\n").await;
+    let chain =
+        chain_of_misbehaving_hook("# narrow\nallow:\n  paths: ['/domain/description']\n").await;
     let error = define(&chain, "facts").await;
     assert!(error.is_ok(), "{error:?}");
     let error = define(&chain, "title").await.unwrap_err();
@@ -127,8 +128,8 @@ async fn an_ungranted_change_is_refused_with_the_line_that_would_allow_it() {
 }
 
 #[tokio::test]
-async fn nothing_hides_a_change() {
-    let chain = odd("allow: {paths: ['/domain/description/**']}\n").await;
+async fn cdata_prefixes_and_wrappers_do_not_hide_a_change() {
+    let chain = chain_of_misbehaving_hook("allow: {paths: ['/domain/description/**']}\n").await;
     for (what, from, to) in [
         (
             "CDATA",
@@ -163,7 +164,7 @@ async fn nothing_hides_a_change() {
         assert_eq!(error.kind(), kind, "{what}: {error}");
     }
     // libvirt's parser ignores these declarations, and so reads a command line of QEMU.
-    let chain_of_all = odd("allow: {paths: ['/domain/**']}\n").await;
+    let chain_of_all = chain_of_misbehaving_hook("allow: {paths: ['/domain/**']}\n").await;
     let qemu = "http://libvirt.org/schemas/domain/qemu/1.0";
     for hidden in [
         format!("<commandline xmlns='{qemu}' xmlns:='urn:x'/>"),
@@ -171,7 +172,7 @@ async fn nothing_hides_a_change() {
     ] {
         let vmi = format!("replace\n<uuid>\n{hidden}<uuid>");
         let error = define(&chain_of_all, &vmi).await.unwrap_err();
-        assert!(error.to_string().contains("no name"), "{error}");
+        assert!(error.to_string().contains("not a name"), "{error}");
     }
     // To libvirt's parser the colon belongs to the local name, so that nobody finds the element any more.
     let with_metadata = XML.replace(
@@ -186,7 +187,7 @@ async fn nothing_hides_a_change() {
         let invocation = invocation();
         let defined = chain_of_all.on_define_domain(&invocation, &vmi, with_metadata.clone());
         let error = defined.await.unwrap_err();
-        assert!(error.to_string().contains("no name"), "{error}");
+        assert!(error.to_string().contains("not a name"), "{error}");
     }
     // Elements that change places are moves of their parent's.
     let xml = XML.replace(
@@ -217,7 +218,9 @@ async fn nothing_hides_a_change() {
 #[tokio::test]
 async fn the_dangerous_set_must_be_granted_by_the_operator() {
     let emulator = "replace\n</domain>\n<devices><emulator>/bin/sh</emulator></devices></domain>";
-    let chain = odd("allow: {paths: ['/domain/**', '/domain/devices/emulator']}\n").await;
+    let chain =
+        chain_of_misbehaving_hook("allow: {paths: ['/domain/**', '/domain/devices/emulator']}\n")
+            .await;
     let error = define(&chain, emulator).await.unwrap_err().to_string();
     assert!(error.contains("/domain/devices/emulator"), "{error}");
 
@@ -242,7 +245,7 @@ async fn the_dangerous_set_must_be_granted_by_the_operator() {
 }
 
 #[tokio::test]
-async fn a_module_that_declares_nothing_may_change_nothing() {
+async fn module_without_wishes_may_not_change_the_domain() {
     let silent = fixture::misbehaving_hook_with("\"wishes\"", "\"future\"");
     let dirs = HookDirs::new();
     dirs.put_old("h", "odd.wasm", &silent);
@@ -262,7 +265,7 @@ async fn a_module_that_declares_nothing_may_change_nothing() {
 #[tokio::test]
 async fn ignored_failures_and_dry_runs_leave_the_domain_unchanged() {
     for word in ["veto", "fail", "panic", "malformed", "rename"] {
-        let chain = odd("failurePolicy: Ignore\n").await;
+        let chain = chain_of_misbehaving_hook("failurePolicy: Ignore\n").await;
         let (xml, runs) = chain
             .on_define_domain(&invocation(), word, XML.into())
             .await
@@ -270,9 +273,10 @@ async fn ignored_failures_and_dry_runs_leave_the_domain_unchanged() {
         assert_eq!(xml, XML, "{word}");
         assert!(matches!(runs[0].outcome, Outcome::Failed(_)), "{word}");
     }
-    let chain =
-        odd("failurePolicy: Ignore\ndeadline: 100ms\nallow: {paths: [/domain/description]}\n")
-            .await;
+    let chain = chain_of_misbehaving_hook(
+        "failurePolicy: Ignore\ndeadline: 100ms\nallow: {paths: [/domain/description]}\n",
+    )
+    .await;
     for word in ["loop", "title"] {
         let (xml, runs) = chain
             .on_define_domain(&invocation(), word, XML.into())
@@ -289,7 +293,7 @@ async fn ignored_failures_and_dry_runs_leave_the_domain_unchanged() {
             .unwrap()
             .contains("<description>")
     );
-    let chain = odd("failurePolicy: DryRun\n").await;
+    let chain = chain_of_misbehaving_hook("failurePolicy: DryRun\n").await;
     let (xml, runs) = chain
         .on_define_domain(&invocation(), "title", XML.into())
         .await
@@ -302,7 +306,7 @@ async fn ignored_failures_and_dry_runs_leave_the_domain_unchanged() {
 #[tokio::test]
 async fn limits_and_configuration_are_per_hook() {
     let yaml = "deadline: 100ms\nmemory: 8Mi\nlog: 20\nconfig: {manufacturer: ACME}\npriority: 3\n";
-    let chain = odd(yaml).await;
+    let chain = chain_of_misbehaving_hook(yaml).await;
     assert_eq!(
         chain.hooks()[0].priority(HookPoint::OnDefineDomain),
         Some(3)
@@ -378,7 +382,7 @@ async fn a_module_with_another_digest_does_not_run() {
         error.contains("h/hook.yaml:1:9") && error.contains("not 0000"),
         "{error}"
     );
-    let digest = match &odd("{}").await.hooks()[0].kind {
+    let digest = match &chain_of_misbehaving_hook("{}").await.hooks()[0].kind {
         hook_host::HookKind::Wasm { digest } => digest.clone(),
         other => panic!("{other:?}"),
     };

@@ -45,16 +45,19 @@ async fn a_module_for_0_1_0_runs() {
 
 #[tokio::test]
 async fn a_module_for_the_hosts_own_version_runs() {
-    let own = hook_host::wasm::package_version().to_string();
-    runs(&HandwrittenGuest::default().module_for(&own, "", "")).await;
+    let package_version = hook_host::wasm::package_version().to_string();
+    runs(&HandwrittenGuest::default().module_for(&package_version, "", "")).await;
 }
 
 /// If this fails, the host has caught up: take the next version for [`NEWER`].
 #[test]
 fn newer_is_newer_than_the_host() {
     let newer = semver::Version::parse(NEWER).unwrap();
-    let own = hook_host::wasm::package_version();
-    assert!(newer > own && newer.minor == own.minor, "{newer} {own}");
+    let package_version = hook_host::wasm::package_version();
+    assert!(
+        newer > package_version && newer.minor == package_version.minor,
+        "{newer} {package_version}"
+    );
 }
 
 #[tokio::test]
@@ -104,7 +107,7 @@ async fn a_module_for_0_2_0_is_refused_with_both_versions() {
 }
 
 #[tokio::test]
-async fn a_module_for_the_packages_former_name_is_told_the_new_one() {
+async fn error_for_the_former_package_name_contains_the_new_one() {
     let error = refusal(&HandwrittenGuest::default().module_for_package("kubevirt:hooks")).await;
     assert!(
         error.contains("built for kubevirt:hooks@0.1.0")

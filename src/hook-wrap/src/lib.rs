@@ -77,7 +77,7 @@ pub enum WrapError {
          while Go starts: import it (`virt-hook new --lang go` writes it into the directory sdk/ of a project)"
     )]
     GoWithoutSdk,
-    /// The SDK's variable cannot be told from other data.
+    /// The SDK's variable cannot be distinguished from other data.
     #[error(
         "{0}: WASI's memory would overwrite other data; use the SDK of `virt-hook new --lang go` unchanged, and the text \
          \"virt-hook: memory for WASI here.\" nowhere else"
@@ -89,7 +89,7 @@ pub enum WrapError {
 }
 
 impl WrapError {
-    /// Whether the file is no core module, whatever is in it.
+    /// Whether the file is not a core module, whatever is in it.
     #[must_use]
     pub fn is_about_the_file(&self) -> bool {
         match self {

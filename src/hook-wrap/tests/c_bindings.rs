@@ -1,6 +1,6 @@
 //! The C bindings that the template and the example bring are those of the WIT.
 //!
-//! `UPDATE_BINDINGS=1 cargo test -p hook-wrap --test c_bindings` writes them anew.
+//! `UPDATE_BINDINGS=1 cargo test -p hook-wrap --test c_bindings` regenerates them.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

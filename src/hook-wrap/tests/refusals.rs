@@ -12,14 +12,14 @@ fn a_component_is_not_wrapped_again() {
 }
 
 #[test]
-fn a_module_that_exports_no_hook_is_told_what_is_missing() {
+fn error_contains_the_missing_exports() {
     let error = wrap(CORE).unwrap_err();
     assert!(matches!(error, WrapError::DoesNotFit(_)), "{error}");
     assert!(error.to_string().contains("handler@0.1.0"), "{error}");
 }
 
 #[test]
-fn a_module_for_the_packages_former_name_is_told_the_new_one() {
+fn error_for_the_former_package_name_contains_the_new_one() {
     // One function type, one function, and its export `kubevirt:hooks/handler@0.1.0#describe`.
     let name = b"kubevirt:hooks/handler@0.1.0#describe";
     let length = name.len() as u8;
@@ -40,7 +40,7 @@ fn a_module_for_the_packages_former_name_is_told_the_new_one() {
 }
 
 #[test]
-fn what_is_no_module_is_refused() {
+fn file_that_is_no_module_is_refused() {
     for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &CORE[..6]] {
         let error = wrap(bytes).unwrap_err();
         assert!(matches!(error, WrapError::NotAModule(_)), "{error}");
@@ -49,13 +49,13 @@ fn what_is_no_module_is_refused() {
 
 #[test]
 fn refused_text_is_quoted_by_its_first_bytes() {
-    let told = |bytes: &[u8]| wrap(bytes).unwrap_err().to_string();
-    assert!(told(b"#!/bin/sh\n").ends_with(": it starts with \"#!/bin/s\""));
-    assert!(told(b"").ends_with(": it is empty"));
+    let error_text = |bytes: &[u8]| wrap(bytes).unwrap_err().to_string();
+    assert!(error_text(b"#!/bin/sh\n").ends_with(": it starts with \"#!/bin/s\""));
+    assert!(error_text(b"").ends_with(": it is empty"));
 }
 
 #[test]
-fn nothing_is_read_of_what_is_too_large() {
+fn too_large_file_is_not_read() {
     let bytes = vec![0; hook_wrap::MAX_MODULE_BYTES + 1];
     assert!(matches!(wrap(&bytes), Err(WrapError::TooLarge { .. })));
 }

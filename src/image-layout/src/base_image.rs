@@ -35,7 +35,7 @@ impl BaseImage {
         if !layout.join("oci-layout").is_file() {
             return Err(refused(
                 path,
-                format!("it is no OCI image layout; {REMEDY}"),
+                format!("it is not an OCI image layout; {REMEDY}"),
             ));
         }
         let index = blobs::read_limited(&layout.join("index.json"), blobs::MAX_JSON)?;

@@ -89,7 +89,7 @@ pub(crate) fn read(layout: &Path, digest: &str, limit: u64) -> Result<Vec<u8>, I
 pub(crate) fn parse(layout: &Path, content: &[u8]) -> Result<serde_json::Value, ImageError> {
     serde_json::from_slice(content).map_err(|error| ImageError::BaseImage {
         path: layout.to_owned(),
-        reason: format!("a part of it is no JSON: {error}"),
+        reason: format!("a part of it is not JSON: {error}"),
     })
 }
 

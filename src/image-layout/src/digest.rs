@@ -16,7 +16,7 @@ pub struct Digest(String);
 
 /// A text that is no [`Digest`]; its start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no sha256 digest")]
+#[error("{0:?} is not a sha256 digest")]
 pub struct InvalidDigest(String);
 
 impl Digest {
@@ -99,7 +99,7 @@ mod tests {
             String::new(),
         ] {
             let error = text.parse::<Digest>().unwrap_err().to_string();
-            assert!(error.ends_with("is no sha256 digest"), "{error}");
+            assert!(error.ends_with("is not a sha256 digest"), "{error}");
         }
     }
 }

@@ -11,12 +11,12 @@ pub enum ImageError {
     /// A file cannot be read or written.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The base is no OCI image layout, or has no usable image.
+    /// The base is not an OCI image layout, or has no usable image.
     #[error("{path}: {reason}")]
     BaseImage {
         /// The base.
@@ -36,10 +36,10 @@ pub enum ImageError {
     },
     /// Two entries of a layer have the same path, or a path is not absolute and clean.
     #[error("{path} cannot be in a layer: {reason}")]
-    Entry {
+    InvalidEntry {
         /// The path in the image.
         path: String,
-        /// Why.
+        /// The cause.
         reason: &'static str,
     },
     /// The archive of a layer cannot be written.
@@ -47,10 +47,10 @@ pub enum ImageError {
     Layer(io::Error),
     /// A program cannot be read.
     #[error("{0}")]
-    Program(String),
+    UnreadableProgram(String),
     /// The output directory is in use.
     #[error("{0} exists; name a new directory")]
-    Exists(PathBuf),
+    OutputExists(PathBuf),
 }
 
 impl ImageError {

@@ -45,7 +45,7 @@ pub enum LayerError {
         limit: u64,
     },
     /// A wanted file is a link, a directory or a device.
-    #[error("{path:?} is no regular file: put the file itself into the image")]
+    #[error("{path:?} is not a regular file: put the file itself into the image")]
     NotRegular {
         /// The start of its path in the image.
         path: String,
@@ -152,7 +152,7 @@ fn read_entries(
     Ok(layer)
 }
 
-/// The path without a leading `/` or `./`; `None` if it leads out of the image, or is no text.
+/// The path without a leading `/` or `./`; `None` if it leads out of the image, or is not text.
 fn path_in_image(path: &Path) -> Option<String> {
     let mut steps = Vec::new();
     for component in path.components() {

@@ -22,7 +22,7 @@ impl StoredLayout {
         };
         if !path.join("oci-layout").is_file() {
             return Err(refused(
-                "it is no OCI image layout: `virt-hook image` writes one",
+                "it is not an OCI image layout: `virt-hook image` writes one",
             ));
         }
         let index = blobs::read_limited(&path.join("index.json"), blobs::MAX_JSON)?;

@@ -13,7 +13,7 @@ const REF_NAME: &str = "org.opencontainers.image.ref.name";
 /// Makes the directories of a new layout.
 pub(crate) fn create(layout: &Path) -> Result<(), ImageError> {
     if layout.exists() {
-        return Err(ImageError::Exists(layout.to_owned()));
+        return Err(ImageError::OutputExists(layout.to_owned()));
     }
     let blobs = layout.join("blobs/sha256");
     fs::create_dir_all(&blobs).map_err(ImageError::io(blobs))

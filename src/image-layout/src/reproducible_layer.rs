@@ -216,7 +216,7 @@ fn append(archive: &mut tar::Builder<Vec<u8>>, path: &str, entry: &Entry) -> io:
 }
 
 fn unusable(path: &str, reason: &'static str) -> ImageError {
-    ImageError::Entry {
+    ImageError::InvalidEntry {
         path: path.to_owned(),
         reason,
     }

@@ -18,7 +18,7 @@ pub struct NewestVersion {
 /// The symbol versions that a program needs of shared libraries, sorted; none if it is static. Those with the flag of weak
 /// versions are not needed.
 pub fn symbol_versions(program: &[u8]) -> Result<Vec<String>, ImageError> {
-    let unreadable = |reason: String| ImageError::Program(reason);
+    let unreadable = |reason: String| ImageError::UnreadableProgram(reason);
     if !matches!(FileKind::parse(program), Ok(FileKind::Elf64)) {
         return Err(unreadable("it is no 64-bit ELF program".to_owned()));
     }
@@ -53,8 +53,9 @@ pub fn symbol_versions(program: &[u8]) -> Result<Vec<String>, ImageError> {
 pub fn program_architecture(program: &[u8]) -> Result<String, ImageError> {
     let header = FileHeader64::<Endianness>::parse(program);
     let machine = header.and_then(|header| Ok(header.e_machine(header.endian()?)));
-    let machine = machine
-        .map_err(|error| ImageError::Program(format!("its ELF header cannot be read: {error}")))?;
+    let machine = machine.map_err(|error| {
+        ImageError::UnreadableProgram(format!("its ELF header cannot be read: {error}"))
+    })?;
     Ok(match machine {
         EM_X86_64 => "amd64".to_owned(),
         EM_AARCH64 => "arm64".to_owned(),

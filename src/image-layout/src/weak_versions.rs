@@ -15,12 +15,12 @@ use crate::{ImageError, NewestVersion, missing_version};
 /// Sets the flag of weak versions on each version that the base lacks and that only weak references of the program need.
 pub fn mark_weak_versions(program: &mut [u8], base: &[NewestVersion]) -> Result<(), ImageError> {
     if !matches!(FileKind::parse(&*program), Ok(FileKind::Elf64)) {
-        return Err(ImageError::Program(
+        return Err(ImageError::UnreadableProgram(
             "it is no 64-bit ELF program".to_owned(),
         ));
     }
     let found = weak_version_flags(program, base).map_err(|error| {
-        ImageError::Program(format!("its ELF sections cannot be read: {error}"))
+        ImageError::UnreadableProgram(format!("its ELF sections cannot be read: {error}"))
     })?;
     for Flags { at, content } in found {
         if let Some(bytes) = program.get_mut(at..at + content.len()) {

@@ -92,10 +92,16 @@ fn wanted_files_are_regular_and_of_limited_size() {
         ),
         (
             ("a/f", EntryType::Symlink, ""),
-            "\"a/f\" is no regular file",
+            "\"a/f\" is not a regular file",
         ),
-        (("a/f", EntryType::Link, ""), "\"a/f\" is no regular file"),
-        (("a/f", EntryType::Fifo, ""), "\"a/f\" is no regular file"),
+        (
+            ("a/f", EntryType::Link, ""),
+            "\"a/f\" is not a regular file",
+        ),
+        (
+            ("a/f", EntryType::Fifo, ""),
+            "\"a/f\" is not a regular file",
+        ),
     ] {
         let refused = merged(&layer(&[]), &layer(&[entry]))
             .unwrap_err()

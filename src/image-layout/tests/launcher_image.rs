@@ -298,7 +298,7 @@ fn unusable_bases_and_inputs_are_refused_by_name() {
         |path: &Path, platform: Platform| Image::on(path, platform).err().unwrap().to_string();
     let text = refusal(directory.path(), amd64());
     assert!(
-        text.contains("no OCI image layout") && text.contains("skopeo"),
+        text.contains("not an OCI image layout") && text.contains("skopeo"),
         "{text}"
     );
     let base = base(directory.path());

@@ -30,8 +30,8 @@ fn compile(arguments: &[&str], directory: &Path) {
         .current_dir(directory)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "cc {arguments:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cc {arguments:?}: {stderr}");
 }
 
 /// A library with and without the newer function, and a program that calls it: 4 is its answer, 3 that of another.
@@ -117,15 +117,15 @@ fn a_strong_reference_to_a_newer_version_is_refused() {
         .arg(directory.path().join("context"))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{stderr}");
     for word in ["virt-launcher", NEWER, "GLIBC_2.34"] {
-        assert!(said.contains(word), "{said}");
+        assert!(stderr.contains(word), "{stderr}");
     }
 }
 
 #[test]
-fn what_is_no_program_is_refused() {
+fn file_that_is_no_elf_program_is_refused() {
     mark_weak_versions(&mut b"#!/bin/sh".to_vec()).unwrap_err();
     mark_weak_versions(&mut b"\x7fELF".to_vec()).unwrap_err();
     let program = fs::read(std::env::current_exe().unwrap()).unwrap();

@@ -4,7 +4,7 @@
 
 use domain_xml::Document;
 
-use crate::typed_xml::{ParseError, ReadElement, WriteElement, Writer, element, local_name};
+use crate::typed_xml::{ParseError, ReadElement, WriteElement, XmlWriter, element, local_name};
 
 /// The namespace of the metadata element.
 pub const NAMESPACE: &str = "http://kubevirt.io";
@@ -79,7 +79,7 @@ element! {
 impl KubeVirtMetadata {
     /// The element as XML text.
     pub fn render(&self) -> String {
-        let mut writer = Writer::new();
+        let mut writer = XmlWriter::new();
         self.write(ROOT, &mut writer);
         writer.finish()
     }

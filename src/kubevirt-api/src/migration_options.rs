@@ -1,4 +1,4 @@
-//! What virt-handler sends along with `MigrateVirtualMachine`: how to migrate, by the names that Go gives the fields.
+//! The options of `MigrateVirtualMachine`, as virt-handler sends them: JSON with the names of Go's fields.
 
 use quantity::Quantity;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ const NO_COMPRESSION: &str = "none";
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MigrationOptions {
-    /// The most to send in a second, in bytes; zero for no limit.
+    /// Bandwidth limit in bytes per second; zero for no limit.
     pub bandwidth: Quantity,
     /// Seconds without progress after which the migration is aborted; zero for never.
     pub progress_timeout: i64,
@@ -42,31 +42,31 @@ pub struct MigrationOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct StallDetectorOptions {
-    /// The part of the smallest remainder by which another remainder has to be smaller, or may be larger.
+    /// Relative tolerance when comparing remaining memory with the smallest so far.
     pub stall_margin: f64,
-    /// Seconds in which the remainder has to shrink.
+    /// Seconds in which the remaining memory has to shrink.
     pub stall_progress_timeout: u64,
     /// Seconds that a switchover may take.
     pub switchover_timeout: u64,
-    /// The weight of a new measurement of the bandwidth, of one.
+    /// The weight of a new measurement of the bandwidth, from 0 to 1.
     pub ewma_alpha: f64,
-    /// How many times the maximum downtime an expected downtime may be.
+    /// The limit of the expected downtime, as a multiple of the maximum downtime.
     pub precopy_possible_factor: f64,
-    /// The factor by which the time shrinks after which a larger remainder is good enough.
+    /// The factor by which the time shrinks after which more remaining memory is accepted.
     pub patience_window_decay_factor: f64,
-    /// Act only when the remainder is about the smallest one.
+    /// Act only when the remaining memory is near its smallest value so far.
     pub search_local_minima: bool,
-    /// How many times the completion timeout the whole migration may take.
+    /// The limit of the whole migration, as a multiple of the completion timeout.
     pub completion_timeout_factor: f64,
 }
 
 /// The options cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationOptionsError {
-    /// There are none.
+    /// The request has no options.
     #[error("migration options object not present in command server request")]
     Missing,
-    /// Beyond the limit.
+    /// The options exceed the size limit.
     #[error(
         "no valid migration options object present in command server request: it has {bytes} bytes, \
          more than the {MAX_BYTES} that are read"
@@ -85,7 +85,7 @@ pub enum MigrationOptionsError {
         /// What is wrong.
         message: String,
     },
-    /// An amount below zero.
+    /// The bandwidth is below zero.
     #[error("the migration's bandwidth is negative; zero means that there is no limit")]
     NegativeBandwidth,
 }
@@ -130,7 +130,7 @@ impl MigrationOptions {
         Ok(Some(rounded.max(1)))
     }
 
-    /// The method by which memory is compressed, if it is; an unknown one is returned as the error.
+    /// The compression method for memory, if any; an unknown method is the error.
     ///
     /// # Errors
     /// The name of a method that KubeVirt does not know. Memory is then not compressed.
@@ -148,7 +148,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    const STOCK: &[u8] = br#"{"Bandwidth": "0", "ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150,
+    const DEFAULT_OPTIONS: &[u8] = br#"{"Bandwidth": "0", "ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150,
         "MaxDowntimeMs": 900, "UnsafeMigration": false, "AllowAutoConverge": false, "AllowPostCopy": false,
         "ParallelMigrationThreads": 8, "AllowWorkloadDisruption": false, "StallDetectorOptions": null,
         "Compression": null, "NewerField": 1}"#;
@@ -158,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn stock_options_are_read() {
-        let options = MigrationOptions::from_json(STOCK).unwrap();
+    fn default_options_are_read() {
+        let options = MigrationOptions::from_json(DEFAULT_OPTIONS).unwrap();
         assert_eq!(options.completion_timeout_per_gib, 150);
         assert_eq!(options.parallel_migration_threads, Some(8));
         assert_eq!(options.mib_per_second().unwrap(), None);
@@ -168,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_is_rounded_to_mib_and_never_to_nothing() {
-        let mib = |bandwidth: &str| {
+    fn bandwidth_is_rounded_to_mib_and_never_to_zero() {
+        let mib_per_second = |bandwidth: &str| {
             let options = parse(&format!(r#"{{"Bandwidth": "{bandwidth}"}}"#)).unwrap();
             options.mib_per_second().unwrap()
         };
@@ -183,8 +183,8 @@ mod tests {
             ("10M", Some(10)),
             ("64Gi", Some(65536)),
         ];
-        for (bandwidth, megabytes) in expected {
-            assert_eq!(mib(bandwidth), megabytes, "{bandwidth}");
+        for (bandwidth, mib) in expected {
+            assert_eq!(mib_per_second(bandwidth), mib, "{bandwidth}");
         }
     }
 
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn useless_options_are_refused_with_the_field() {
+    fn invalid_options_are_refused_with_the_field() {
         assert!(parse("").unwrap_err().contains("not present"));
         let wrong = parse(r#"{"StallDetectorOptions": {"StallMargin": "x"}}"#).unwrap_err();
         assert!(

@@ -89,9 +89,9 @@ pub trait Hooks: Send + Sync {
     fn publishes_applied_events(&self) -> bool {
         true
     }
-    /// Logs one line per hook about its calls so far. `until` says what has happened up to now.
-    fn log_calls(&self, until: &str) {
-        let _ = until;
+    /// Logs one line per hook about its calls so far. `phase` is the VM's: `started` or `ended`.
+    fn log_calls(&self, phase: &str) {
+        let _ = phase;
     }
 }
 
@@ -172,7 +172,7 @@ impl Hooks for Chain {
         Chain::publishes_applied_events(self)
     }
 
-    fn log_calls(&self, until: &str) {
-        self.metrics().log(until);
+    fn log_calls(&self, phase: &str) {
+        self.metrics().log(phase);
     }
 }

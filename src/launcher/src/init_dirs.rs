@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn file_in_place_of_a_directory_is_named() {
+    fn error_contains_the_path_of_a_file_in_place_of_a_directory() {
         let root = tempfile::tempdir().unwrap();
         let paths = Paths::kubevirt(true, "1234").below(root.path());
         fs::create_dir_all(paths.private.parent().unwrap()).unwrap();

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn file_in_the_way_is_named() {
+    fn error_contains_the_path_of_a_file_in_place_of_the_lock() {
         let root = tempfile::tempdir().unwrap();
         let paths = paths(root.path());
         fs::create_dir_all(paths.share.parent().unwrap()).unwrap();

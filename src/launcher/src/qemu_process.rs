@@ -9,15 +9,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// QEMU's process, held by a descriptor: its pid is not mistaken for another process's.
+/// QEMU's process as a pidfd, so that a reused pid is never signalled.
 pub(crate) struct QemuProcess {
     pid: i32,
     fd: AsyncFd<OwnedFd>,
 }
 
 impl QemuProcess {
-    /// Opens the process that the file names. The file is read again afterwards: when it still says
-    /// the same, the pid was not reused by then.
+    /// Opens the process whose pid the file contains. The file is read again afterwards: if the pid is unchanged, it was not
+    /// reused before the pidfd was opened.
     pub(crate) fn open(pid_file: &Path) -> io::Result<QemuProcess> {
         let pid = read(pid_file)?;
         let fd = pidfd_open(pid, PidfdFlags::empty())?;
@@ -36,7 +36,7 @@ impl QemuProcess {
     }
 
     /// Whether the process runs this domain. A pid file may outlive its process, and the pid may be reused.
-    pub(crate) fn runs(&self, domain: &str) -> bool {
+    pub(crate) fn is_qemu_of_domain(&self, domain: &str) -> bool {
         let arguments = std::fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let mut arguments = arguments.split(|byte| *byte == 0);
         let wanted = format!("guest={domain}");
@@ -53,14 +53,14 @@ impl QemuProcess {
     }
 
     /// Waits until the process has ended.
-    pub(crate) async fn ended(&self) -> io::Result<()> {
+    pub(crate) async fn wait_for_exit(&self) -> io::Result<()> {
         self.fd.readable().await.map(drop)
     }
 
-    /// Whether the process ends within the time limit.
-    pub(crate) async fn ended_within(&self, deadline: Duration) -> bool {
+    /// Whether the process ends within `timeout`.
+    pub(crate) async fn exits_within(&self, timeout: Duration) -> bool {
         matches!(
-            tokio::time::timeout(deadline, self.ended()).await,
+            tokio::time::timeout(timeout, self.wait_for_exit()).await,
             Ok(Ok(()))
         )
     }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pid_file_without_a_pid_is_named() {
+    fn error_contains_the_path_of_a_pid_file_without_a_pid() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x.pid");
         std::fs::write(&path, "many").unwrap();
@@ -96,22 +96,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn process_is_matched_to_its_domain_and_its_end_seen() {
+    async fn process_is_matched_to_its_domain_and_its_exit_is_awaited() {
         let directory = tempfile::tempdir().unwrap();
         let pid_file = directory.path().join("x.pid");
         let arguments = ["-c", "sleep 60; :", "guest=default_vm1,debug-threads=on"];
         let mut child = Command::new("sh").args(arguments).spawn().unwrap();
         std::fs::write(&pid_file, child.id().to_string()).unwrap();
         let process = QemuProcess::open(&pid_file).unwrap();
-        let is_running = |domain| process.runs(domain);
+        let is_running = |domain| process.is_qemu_of_domain(domain);
         // Between fork and exec the child has this test's arguments.
         while !is_running("default_vm1") {
             tokio::task::yield_now().await;
         }
         assert!(!is_running("default_vm"));
-        assert!(!process.ended_within(Duration::from_millis(10)).await);
+        assert!(!process.exits_within(Duration::from_millis(10)).await);
         process.signal(Signal::KILL).unwrap();
-        assert!(process.ended_within(Duration::from_secs(60)).await);
+        assert!(process.exits_within(Duration::from_secs(60)).await);
         child.wait().unwrap();
     }
 }

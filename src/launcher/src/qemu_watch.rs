@@ -32,7 +32,7 @@ pub(crate) async fn watch(
         .is_ok()
     {
         if let Some(process) = find(&pid_file, &state, &events).await {
-            let _ = process.ended().await;
+            let _ = process.wait_for_exit().await;
             tracing::info!(pid = process.pid(), "QEMU has ended");
         }
         let known = state.wait_for(|state| *state != Phase::Active);
@@ -53,7 +53,7 @@ pub(crate) async fn watch(
 /// Whether the pid file names a process that has not ended. One that libvirt's daemon has not reaped has.
 async fn is_running(pid_file: &Path) -> bool {
     match QemuProcess::open(pid_file) {
-        Ok(process) => !process.ended_within(POLL).await,
+        Ok(process) => !process.exits_within(POLL).await,
         Err(_) => false,
     }
 }

@@ -22,7 +22,7 @@ const TERMINATE: [Signal; 4] = [
 /// Whether a termination signal came before anybody listened.
 #[derive(Debug, Default)]
 pub struct EarlySignals {
-    received: Arc<AtomicBool>,
+    is_pending: Arc<AtomicBool>,
 }
 
 impl EarlySignals {
@@ -30,20 +30,20 @@ impl EarlySignals {
     pub fn register() -> io::Result<EarlySignals> {
         let early = EarlySignals::default();
         for signal in TERMINATE {
-            signal_hook::flag::register(signal as i32, Arc::clone(&early.received))?;
+            signal_hook::flag::register(signal as i32, Arc::clone(&early.is_pending))?;
         }
         SigSet::from_iter(TERMINATE).thread_unblock()?;
         Ok(early)
     }
 
-    fn received(&self) -> bool {
-        self.received.load(Ordering::SeqCst)
+    fn is_pending(&self) -> bool {
+        self.is_pending.load(Ordering::SeqCst)
     }
 }
 
 /// Starts listening; the receiver turns true with the first signal, early ones included.
 pub(crate) fn listen(early: &EarlySignals) -> io::Result<watch::Receiver<bool>> {
-    let (sender, received) = watch::channel(false);
+    let (sender, is_pending) = watch::channel(false);
     for kind in TERMINATE {
         let mut signals = signal(SignalKind::from_raw(kind as i32))?;
         let sender = sender.clone();
@@ -58,10 +58,10 @@ pub(crate) fn listen(early: &EarlySignals) -> io::Result<watch::Receiver<bool>> 
         });
     }
     // Only now: a signal between a check and the runtime's handlers would be missed.
-    if early.received() && !sender.send_replace(true) {
+    if early.is_pending() && !sender.send_replace(true) {
         tracing::info!("received a termination signal while starting");
     }
-    Ok(received)
+    Ok(is_pending)
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     async fn early_signal_is_there_when_listening_begins() {
         let early = EarlySignals::default();
         assert!(!*listen(&early).unwrap().borrow());
-        early.received.store(true, Ordering::SeqCst);
+        early.is_pending.store(true, Ordering::SeqCst);
         assert!(*listen(&early).unwrap().borrow());
     }
 }

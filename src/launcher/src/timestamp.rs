@@ -10,7 +10,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timestamp_has_whole_seconds() {
+    fn timestamp_has_no_fraction() {
         let text = now();
         assert_eq!(text.len(), "2026-11-21T11:55:54Z".len(), "{text}");
         assert!(text.ends_with('Z'));

@@ -16,7 +16,7 @@ pub enum VmEvent {
     /// The present state of the domain must be notified: the connection to libvirt is back and what happened meanwhile
     /// is not known, or the notification of the start was given up.
     Republish,
-    /// The launcher is about to define the VM that has arrived by a migration anew: libvirt's event of it says nothing new.
+    /// The launcher is about to redefine the VM after a migration to this pod: libvirt's event of that is not published.
     Redefining,
     /// The definition announced by [`VmEvent::Redefining`] has failed, and no event of it comes.
     NotRedefined,

@@ -6,25 +6,24 @@ use crate::error::Result;
 
 /// The disks of a running domain, named by target (`vda`) or by source path.
 pub trait Blocks {
-    /// How large all disks are, by their sources' paths: one call, however many disks there are. A disk whose size libvirt
-    /// cannot tell now is left out.
+    /// The sizes of all disks by source path, with one call. A disk whose size libvirt cannot report now is left out.
     fn block_infos(&self) -> Result<BTreeMap<String, BlockInfo>>;
 
-    /// The disks that QEMU reports an error of, by target.
+    /// The disks with an error that QEMU reports, by target.
     fn disk_errors(&self) -> Result<BTreeMap<String, DiskFault>>;
 
-    /// Makes a disk another size, and tells the guest.
+    /// Resizes a disk, and notifies the guest.
     fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()>;
 }
 
-/// How large a disk is, in bytes.
+/// Sizes of a disk, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockInfo {
-    /// What the guest sees; 0 when libvirt cannot tell.
+    /// The size that the guest sees; 0 if libvirt does not know it.
     pub capacity: u64,
-    /// What is written on the host.
+    /// The space that is allocated on the host.
     pub allocation: u64,
-    /// What the image takes up, or the size of the device.
+    /// The size of the image file, or of the block device.
     pub physical: u64,
 }
 
@@ -37,11 +36,11 @@ pub enum DiskFault {
     Other,
 }
 
-/// The size that a disk is to have.
+/// The requested size of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockSize {
-    /// So many bytes.
+    /// A size in bytes.
     Bytes(u64),
-    /// As large as the block device that it is.
+    /// The size of the underlying block device.
     Device,
 }

@@ -1,4 +1,4 @@
-//! What libvirt said when it refused a call.
+//! Errors of libvirt.
 
 use std::fmt::Write;
 

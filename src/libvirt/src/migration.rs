@@ -17,7 +17,7 @@ pub trait Migration {
     /// ([`Migrated`](crate::Reason::Migrated)) and its definition stays; after a failure it runs on.
     fn migrate(&self, destination: &str, request: &MigrationRequest) -> Result<()>;
 
-    /// Lets the last phase of the running migration, for which the guest is stopped, last so many milliseconds.
+    /// Sets the maximum downtime of the running migration, in milliseconds.
     /// QEMU accepts 2,000,000 at most.
     fn set_max_downtime(&self, milliseconds: u64) -> Result<()>;
 

@@ -149,8 +149,8 @@ fn domains_outlive_the_daemon_and_connections_do_not() {
     assert!(domain.state().is_err());
     assert_eq!(fake.connect().err().unwrap().code, code::SYSTEM_ERROR);
     fake.start_daemon();
-    let again = fake.connect().unwrap().lookup(NAME).unwrap().unwrap();
-    assert_eq!(again.state().unwrap().state, DomainState::Running);
+    let repeated = fake.connect().unwrap().lookup(NAME).unwrap().unwrap();
+    assert_eq!(repeated.state().unwrap().state, DomainState::Running);
     assert!(domain.state().is_err(), "an old handle stays dead");
 }
 

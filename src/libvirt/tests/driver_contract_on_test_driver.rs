@@ -49,7 +49,7 @@ fn loops() -> usize {
 }
 
 #[test]
-fn missing_socket_is_named_in_the_error() {
+fn error_contains_the_path_of_a_missing_socket() {
     let error = libvirt::connect("qemu+unix:///session?socket=/nowhere/virtqemud-sock")
         .err()
         .unwrap();

@@ -7,11 +7,11 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, set_child_subreaper,
 
 /// Makes orphans children of the monitor, as they are of PID 1 anyway.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
-    let own = getpid();
-    if own.is_init() {
+    let own_pid = getpid();
+    if own_pid.is_init() {
         Ok(())
     } else {
-        Ok(set_child_subreaper(Some(own))?)
+        Ok(set_child_subreaper(Some(own_pid))?)
     }
 }
 
@@ -43,7 +43,7 @@ fn exit_code(status: WaitStatus) -> u8 {
 /// Live processes that the monitor has to end, with the file name of their program: all processes of
 /// a pod, else the monitor's own children.
 pub(crate) fn list() -> Vec<(Pid, String)> {
-    let own = getpid();
+    let own_pid = getpid();
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -55,7 +55,7 @@ pub(crate) fn list() -> Vec<(Pid, String)> {
             .ok()
             .and_then(Pid::from_raw)
     });
-    pids.filter(|pid| *pid != own && (own.is_init() || parent(*pid) == Some(own)))
+    pids.filter(|pid| *pid != own_pid && (own_pid.is_init() || parent(*pid) == Some(own_pid)))
         .filter_map(|pid| Some((pid, program_name(pid)?)))
         .collect()
 }

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_are_removed_and_images_stay() {
+    fn sockets_are_removed_and_images_are_kept() {
         let directory = tempfile::tempdir().unwrap();
         for name in ["disk_0.sock", "kernel-boot.sock", "disk_0.img"] {
             fs::write(directory.path().join(name), "").unwrap();

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn other_servers_are_left_alone() {
+    fn other_servers_are_not_taken_for_istios_proxy() {
         for answer in [
             &["HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\n"],
             &["nonsense"],

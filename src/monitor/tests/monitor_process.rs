@@ -159,7 +159,7 @@ fn arguments_and_exit_code_are_passed_through() {
 }
 
 #[test]
-fn nothing_is_cleaned_up_when_another_launcher_uses_the_directories() {
+fn directories_of_another_launcher_are_not_cleaned_up() {
     let pod = Pod::new("exit 75");
     fs::write(pod.path("disks/disk_0.sock"), "").unwrap();
     fs::write(pod.path("passt.log"), "of the other one\n").unwrap();

@@ -122,7 +122,7 @@ fn in_file(path: &Path, reference: &Reference) -> Result<Option<Credentials>, Re
     let read = file.take(MAX_CONFIG).read_to_end(&mut content);
     read.map_err(|error| unusable(error.to_string()))?;
     let config: Json = serde_json::from_slice(&content)
-        .map_err(|error| unusable(format!("it is no JSON: {error}")))?;
+        .map_err(|error| unusable(format!("it is not JSON: {error}")))?;
     let entry_of = |member: &str, wanted: &str| {
         let mut entries = config[member].as_object().into_iter().flatten();
         entries

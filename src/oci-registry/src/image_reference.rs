@@ -22,9 +22,9 @@ pub struct Reference {
     digest: Option<Digest>,
 }
 
-/// Why a text is no reference.
+/// Why a text is not a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no reference of an image such as registry.example/hooks:1: {reason}")]
+#[error("{text:?} is not a reference of an image such as registry.example/hooks:1: {reason}")]
 pub struct ReferenceError {
     text: String,
     reason: &'static str,
@@ -106,7 +106,10 @@ fn parse(text: &str) -> Result<Reference, &'static str> {
     let (rest, digest) = match text.split_once('@') {
         Some((rest, digest)) => {
             let digest = digest.parse();
-            (rest, Some(digest.map_err(|_| "its digest is no sha256")?))
+            (
+                rest,
+                Some(digest.map_err(|_| "its digest is not a sha256")?),
+            )
         }
         None => (text, None),
     };
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reference_is_refused() {
+    fn invalid_reference_is_refused() {
         for text in [
             "",
             "hooks",

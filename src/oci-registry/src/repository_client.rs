@@ -77,7 +77,7 @@ impl Client {
         let bytes = self.transport.body(&url, answer, MAX_MANIFEST)?;
         let digest = self.checked(&url, &bytes, pinned)?;
         let json = serde_json::from_slice(&bytes).map_err(|error| {
-            RegistryError::malformed(&url, format!("the manifest is no JSON: {error}"))
+            RegistryError::malformed(&url, format!("the manifest is not JSON: {error}"))
         })?;
         Ok(Manifest {
             bytes,

@@ -82,7 +82,7 @@ impl TokenRequest<'_> {
         };
         if !is_safe || host.is_empty() || realm.contains(['?', '#', '@']) {
             return Err(self.refused(format!(
-                "its service for tokens, {}, is no https address",
+                "its service for tokens, {}, is not an https address",
                 quoted(realm)
             )));
         }
@@ -107,12 +107,13 @@ impl TokenRequest<'_> {
 
     /// The registry's scope, unless it is about another repository, which a service of several registries might grant.
     fn scope(&self, wanted: Option<&str>) -> Result<String, RegistryError> {
-        let own = format!("repository:{}:", self.repository);
+        let scope_prefix = format!("repository:{}:", self.repository);
         let Some(wanted) = wanted else {
             let actions = if self.can_push { "pull,push" } else { "pull" };
-            return Ok(format!("{own}{actions}"));
+            return Ok(format!("{scope_prefix}{actions}"));
         };
-        let is_other = |item: &str| item.starts_with("repository:") && !item.starts_with(&own);
+        let is_other =
+            |item: &str| item.starts_with("repository:") && !item.starts_with(&scope_prefix);
         if wanted.split(' ').any(is_other) {
             return Err(self.refused(format!(
                 "it wants a token for {}, which is another repository",

@@ -126,7 +126,7 @@ fn sha256(digest: MessageDigest) -> Result<Vec<u8>, BundleError> {
 
 fn bytes(what: &str, text: &str) -> Result<Vec<u8>, BundleError> {
     let decoded = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty());
-    decoded.ok_or_else(|| BundleError::Malformed(format!("its {what} is no Base64")))
+    decoded.ok_or_else(|| BundleError::Malformed(format!("its {what} is not Base64")))
 }
 
 fn malformed<T>(reason: &str) -> Result<T, BundleError> {

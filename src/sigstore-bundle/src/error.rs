@@ -13,8 +13,8 @@ pub enum BundleError {
     /// It is longer than bundles are.
     #[error("it has more than the {MAX_BUNDLE} bytes that a bundle may have")]
     TooLarge,
-    /// It is no JSON, or ends too early.
-    #[error("it is no Sigstore bundle, or is truncated: {0}")]
+    /// It is not JSON, or ends too early.
+    #[error("it is not a Sigstore bundle, or is truncated: {0}")]
     Malformed(String),
     /// It is a bundle of a kind that is not supported.
     #[error("it is {0}")]
@@ -67,7 +67,7 @@ pub enum KeyError {
     #[error("it has more than the {MAX_PEM} bytes that a key may have")]
     TooLarge,
     /// There is no PEM section.
-    #[error("it is no key in PEM: -----BEGIN {wanted}----- is missing")]
+    #[error("it is not a key in PEM: -----BEGIN {wanted}----- is missing")]
     NoPem {
         /// The label of the section that is wanted.
         wanted: &'static str,
@@ -95,7 +95,7 @@ pub enum KeyError {
         found: &'static str,
     },
     /// The key is of the right type, and wrong.
-    #[error("it is no valid {P256} key{0}")]
+    #[error("it is not a valid {P256} key{0}")]
     Invalid(&'static str),
     /// The system gave no random numbers.
     #[error("the system gives no random numbers to sign with")]

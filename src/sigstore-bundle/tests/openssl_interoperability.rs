@@ -18,8 +18,8 @@ fn openssl(directory: &Path, arguments: &str) -> Vec<u8> {
         .current_dir(directory)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "openssl {arguments}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "openssl {arguments}: {stderr}");
     output.stdout
 }
 
@@ -93,12 +93,12 @@ fn changed_files_fail_verification() {
     let directory = p256();
     let key = SigningKey::from_pem(&text(directory.path(), "key")).unwrap();
     let bundle = Bundle::sign(MESSAGE, &key).unwrap();
-    let again = Bundle::parse(&bundle.render()).unwrap();
-    assert_eq!(again, bundle);
-    assert_eq!(again.verify(MESSAGE, key.public_key()), Ok(()));
+    let repeated = Bundle::parse(&bundle.render()).unwrap();
+    assert_eq!(repeated, bundle);
+    assert_eq!(repeated.verify(MESSAGE, key.public_key()), Ok(()));
     let other = PublicKey::from_pem(&text(p256().path(), "pub")).unwrap();
     let signer = |keys: &[&PublicKey]| {
-        again
+        repeated
             .signer(MESSAGE, keys)
             .map_err(|error| error.to_string())
     };
@@ -109,7 +109,7 @@ fn changed_files_fail_verification() {
         refused.starts_with("none of the 2 keys made it (its hint"),
         "{refused}"
     );
-    let refused = again.verify(b"changed", key.public_key()).unwrap_err();
+    let refused = repeated.verify(b"changed", key.public_key()).unwrap_err();
     assert!(
         matches!(refused, VerifyError::OtherFile { .. }),
         "{refused}"
@@ -162,7 +162,7 @@ fn other_bundles_are_refused_by_name() {
         (
             json!({"mediaType": v3, "verificationMaterial": {"publicKey": {}},
                 "messageSignature": {"signature": "%"}}),
-            "no Base64",
+            "not Base64",
         ),
         (json!({}), "no mediaType"),
         (json!({"mediaType": "\u{1b}[2J"}), "\\u{1b}[2J"),
@@ -213,7 +213,7 @@ fn other_keys_are_refused_by_name() {
         (sigstore, "cosign import-key-pair"),
         (&public, "the public half"),
         (half, "damaged"),
-        ("", "no key in PEM"),
+        ("", "not a key in PEM"),
         (&format!("{key}{key}"), "several PEM sections"),
     ] {
         let error = SigningKey::from_pem(text).unwrap_err().to_string();

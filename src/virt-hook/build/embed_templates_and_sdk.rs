@@ -17,12 +17,15 @@ use embedded_files::EmbeddedFiles;
 const WIT: &str = "hooks-sdk/wit/v0.1/hooks.wit";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let own = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    let tree = own.ancestors().nth(2).ok_or("no tree around this crate")?;
+    let tree = manifest_dir
+        .ancestors()
+        .nth(2)
+        .ok_or("no tree around this crate")?;
 
     let mut templates = EmbeddedFiles::default();
-    templates.add_below(&own.join("templates"), Path::new(""))?;
+    templates.add_below(&manifest_dir.join("templates"), Path::new(""))?;
     // In C and Go it is for reading: the bindings are made of it already, and `wrap` has it in the program.
     templates.add(&tree.join(WIT), "c/sdk/hooks.wit".into());
     templates.add(&tree.join(WIT), "go/sdk/hooks.wit".into());

@@ -104,8 +104,8 @@ impl CompiledModuleCache {
     fn open(dir: &Path, max_bytes: u64) -> io::Result<Self> {
         make_private(dir)?;
         let dir = fs::canonicalize(dir)?;
-        let own = fs::symlink_metadata(&dir)?;
-        if own.uid() != uid() || own.mode() & OTHERS != 0 {
+        let metadata = fs::symlink_metadata(&dir)?;
+        if metadata.uid() != uid() || metadata.mode() & OTHERS != 0 {
             return Err(io::Error::other("others may read or write it"));
         }
         for above in dir.ancestors().skip(1) {

@@ -30,7 +30,7 @@ fn parse(text: &str) -> Result<Version, String> {
     let bare = text.strip_prefix('v').unwrap_or(text);
     let padded = format!("{bare}.0");
     let parsed = Version::parse(bare).or_else(|error| Version::parse(&padded).map_err(|_| error));
-    parsed.map_err(|error| format!("it is no version such as 11.3.0: {error}"))
+    parsed.map_err(|error| format!("it is not a version such as 11.3.0: {error}"))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use cli::{Cli, Verb};
 use exit_codes::Failure;
-use output::{LogFields, Screen, Style};
+use output::{Screen, Style, UnquotedFields};
 use version::VersionReport;
 
 fn main() -> ExitCode {
@@ -139,7 +139,7 @@ fn log_to_stderr(verbose: bool) {
         LevelFilter::OFF
     };
     tracing_subscriber::fmt()
-        .fmt_fields(LogFields)
+        .fmt_fields(UnquotedFields)
         .with_writer(std::io::stderr)
         .with_max_level(level)
         .without_time()

@@ -71,7 +71,7 @@ impl HookModule {
         [
             (laid.join(SETTINGS), settings.to_owned()),
             (self.path_in(hooks_dir), self.module.clone()),
-            // With a slash at the end: the directory `a` is no part of `a-b`.
+            // With a slash at the end: the directory `a` is not part of `a-b`.
             (laid.join(""), parent(&self.module).join("")),
         ]
     }
@@ -189,7 +189,7 @@ fn find_in(path: &Path) -> Result<Vec<HookModule>> {
     }
     let (directories, files): (Vec<_>, Vec<_>) =
         entries(path)?.into_iter().partition(|entry| entry.is_dir());
-    let own = modules(path, files)?;
+    let modules_of_directory = modules(path, files)?;
     let mut of_directories = Vec::new();
     for directory in directories {
         let found = modules(&directory, entries(&directory)?)?;
@@ -198,18 +198,18 @@ fn find_in(path: &Path) -> Result<Vec<HookModule>> {
         }
         of_directories.extend(found);
     }
-    match (&own[..], &of_directories[..]) {
+    match (&modules_of_directory[..], &of_directories[..]) {
         ([], []) => bail!(
             "{}: no *.wasm in it or in its sub-directories; gRPC sidecars need a running pod",
             path.display()
         ),
-        ([own, ..], [other, ..]) => bail!(
+        ([modules_of_directory, ..], [other, ..]) => bail!(
             "{}: it has a module of its own, {}, and one in a sub-directory, {}: name the modules one by one",
             path.display(),
-            own.module.display(),
+            modules_of_directory.module.display(),
             other.module.display()
         ),
-        (_, []) => Ok(own),
+        (_, []) => Ok(modules_of_directory),
         ([], _) => Ok(of_directories),
     }
 }
@@ -275,7 +275,7 @@ pub(crate) fn size(path: &Path) -> Result<u64> {
         );
     }
     if !metadata.is_file() {
-        bail!("{}: it is no regular file", path.display());
+        bail!("{}: it is not a regular file", path.display());
     }
     File::open(path).with_context(named)?;
     Ok(metadata.len())

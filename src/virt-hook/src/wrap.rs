@@ -23,7 +23,7 @@ Examples:
 Exit codes:
   0  the component is written
   1  it cannot be made a hook; standard error says why
-  2  the command line, or a file that it names, cannot be used: it is no core module
+  2  the command line, or a file that it names, cannot be used: it is not a core module
   3  it could not be written";
 
 /// What `wrap` is given.

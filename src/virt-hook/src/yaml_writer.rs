@@ -106,7 +106,7 @@ fn is_plain_character(c: char) -> bool {
     is_printable(c) && !matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// A text as JSON has it, with YAML's escapes for what JSON leaves as it is and is no printable character.
+/// A text as JSON has it, with YAML's escapes for what JSON leaves as it is and is not a printable character.
 fn double_quoted(text: &str) -> String {
     let mut out = String::new();
     for c in Value::from(text).to_string().chars() {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn unprintable_characters_are_escaped_wherever_they_are() {
+    fn unprintable_characters_are_escaped_in_keys_and_values() {
         for c in UNPRINTABLE.chars().filter(|c| *c != '\n') {
             for text in [
                 format!("/domain/a{c}kind: Pod{c}# "),

@@ -75,7 +75,7 @@ fn every_key_has_its_row() {
 }
 
 #[test]
-fn documented_limits_are_the_enforced_ones() {
+fn documented_limits_are_enforced() {
     for (most, more) in [
         ("deadline: 15s", "deadline: 15001ms"),
         ("memory: 512Mi", "memory: 536870913"),
@@ -114,7 +114,7 @@ fn permits(pattern: &str, before: &str, after: &str) -> bool {
 }
 
 #[test]
-fn patterns_do_what_the_pages_say() {
+fn patterns_match_as_documented() {
     let (_, text) = page("policy.md");
     let patterns = text.split("\n```text\n").nth(1).unwrap();
     for line in patterns.split("\n```\n").next().unwrap().lines() {

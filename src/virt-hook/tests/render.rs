@@ -53,10 +53,10 @@ fn xml(output: &Output) -> String {
 /// Exit code and the one line of standard error.
 fn failure(output: &Output) -> (i32, String) {
     assert!(output.stdout.is_empty());
-    let said = String::from_utf8(output.stderr.clone()).unwrap();
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.starts_with("virt-hook: "), "{said}");
-    (output.status.code().unwrap(), said)
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("virt-hook: "), "{stderr}");
+    (output.status.code().unwrap(), stderr)
 }
 
 /// Differences but for the order of elements of different names.
@@ -123,16 +123,16 @@ fn yaml_and_json_from_standard_input_give_the_same() {
 }
 
 #[test]
-fn a_refused_vmi_is_told_in_kubevirts_words() {
+fn refusal_of_a_vmi_has_kubevirts_text() {
     let vmi = corpus("input-keyboard.vmi.json");
     let message = fs::read_to_string(corpus("input-keyboard.error")).unwrap();
-    let (code, said) = failure(&virt_hook(&["render", "--vmi", text(&vmi)], b""));
+    let (code, stderr) = failure(&virt_hook(&["render", "--vmi", text(&vmi)], b""));
     assert_eq!(code, 1);
-    assert!(said.trim_end().ends_with(message.trim()), "{said}");
+    assert!(stderr.trim_end().ends_with(message.trim()), "{stderr}");
 }
 
 #[test]
-fn what_is_no_vmi_cannot_be_used_and_a_wrong_vmi_is_refused() {
+fn non_vmi_input_is_unusable_and_an_invalid_vmi_is_refused() {
     for (vmi, expected, part) in [
         (&b"{\"metadata\": "[..], 2, "not valid JSON"),
         (b"[]", 2, "it holds an empty list and nothing else: give"),
@@ -147,9 +147,9 @@ fn what_is_no_vmi_cannot_be_used_and_a_wrong_vmi_is_refused() {
             "spec.volumes",
         ),
     ] {
-        let (code, said) = failure(&render(&[], vmi));
-        assert_eq!(code, expected, "{said}");
-        assert!(said.contains(part), "{said}");
+        let (code, stderr) = failure(&render(&[], vmi));
+        assert_eq!(code, expected, "{stderr}");
+        assert!(stderr.contains(part), "{stderr}");
     }
 }
 
@@ -162,19 +162,19 @@ fn warnings(output: &Output) -> String {
 }
 
 #[test]
-fn the_template_of_a_virtual_machine_is_rendered_and_told() {
+fn template_of_a_virtual_machine_is_rendered_with_a_note() {
     let output = render(&[], VIRTUAL_MACHINE.as_bytes());
     let found = xml(&output);
     assert!(
         found.contains("<name>ns_web</name>") && found.contains(">67108864</memory>"),
         "{found}"
     );
-    let said = warnings(&output);
+    let stderr = warnings(&output);
     assert!(
-        said.starts_with(
+        stderr.starts_with(
             "virt-hook: warning: standard input: this is a VirtualMachine: its spec.template"
-        ) && said.lines().count() == 1,
-        "{said}"
+        ) && stderr.lines().count() == 1,
+        "{stderr}"
     );
     let json: Value =
         serde_json::from_str(&xml(&render(&["--json"], VIRTUAL_MACHINE.as_bytes()))).unwrap();
@@ -191,42 +191,42 @@ fn of_a_list_the_named_vmi_is_rendered() {
     let only = xml(&render(&[], list(json!([item("a")])).as_bytes()));
     assert!(only.contains("<name>ns_a</name>"), "{only}");
     let several = list(json!([item("a"), item("b")]));
-    let (code, said) = failure(&render(&[], several.as_bytes()));
+    let (code, stderr) = failure(&render(&[], several.as_bytes()));
     assert_eq!(code, 2);
     assert!(
-        said.contains("ns/a, ns/b: choose one with --vmi-name"),
-        "{said}"
+        stderr.contains("ns/a, ns/b: choose one with --vmi-name"),
+        "{stderr}"
     );
     for name in ["b", "ns/b"] {
         let found = xml(&render(&["--vmi-name", name], several.as_bytes()));
         assert!(found.contains("<name>ns_b</name>"), "{found}");
     }
-    let (code, said) = failure(&render(&["--vmi-name", "c"], several.as_bytes()));
+    let (code, stderr) = failure(&render(&["--vmi-name", "c"], several.as_bytes()));
     assert_eq!(code, 2);
     assert!(
-        said.contains("it has no VMI c; it has ns/a, ns/b"),
-        "{said}"
+        stderr.contains("it has no VMI c; it has ns/a, ns/b"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn misspelt_fields_and_missing_memory_are_told() {
+fn misspelt_fields_and_missing_memory_are_reported() {
     let output = render(
         &[],
         b"metadata: {name: vm}\nspec: {domain: {memroy: {guest: 64Mi}}}\n",
     );
     xml(&output);
-    let said = warnings(&output);
+    let stderr = warnings(&output);
     for part in [
         "spec.domain.memroy is unknown to KubeVirt 1.9: is it memory?",
         "spec.domain.memory.guest is missing",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named() {
+fn error_contains_the_path_of_an_unusable_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str, content: &str| {
         let path = directory.path().join(name);
@@ -244,9 +244,9 @@ fn files_that_cannot_be_used_are_named() {
         ["--hook", "/nonexistent/hook.wasm"],
         ["--options", "/nonexistent/options.json"],
     ] {
-        let (code, said) = failure(&render(&arguments, vmi.as_bytes()));
-        assert_eq!(code, 2, "{said}");
-        assert!(said.contains(arguments[1]), "{said}");
+        let (code, stderr) = failure(&render(&arguments, vmi.as_bytes()));
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(arguments[1]), "{stderr}");
     }
     assert_eq!(virt_hook(&["render"], b"").status.code(), Some(2));
 }
@@ -254,11 +254,11 @@ fn files_that_cannot_be_used_are_named() {
 #[test]
 fn there_is_a_limit_to_what_is_read() {
     let vmi = json!({"metadata": {"name": "x".repeat(4 * 1024 * 1024)}}).to_string();
-    let (code, said) = failure(&render(&[], vmi.as_bytes()));
+    let (code, stderr) = failure(&render(&[], vmi.as_bytes()));
     assert_eq!(code, 2);
     assert!(
-        said.contains("more than the 4194304 that are read"),
-        "{said}"
+        stderr.contains("more than the 4194304 that are read"),
+        "{stderr}"
     );
 }
 
@@ -317,14 +317,14 @@ fn help_explains_itself() {
 }
 
 #[test]
-fn it_runs_where_there_is_no_libvirt() {
+fn render_needs_no_libvirt() {
     let binary = fs::read(env!("CARGO_BIN_EXE_virt-hook")).unwrap();
     let needle = b"libvirt.so";
     assert!(!binary.windows(needle.len()).any(|window| window == needle));
 }
 
 #[test]
-fn room_for_hotplug_as_far_as_it_can_be_known() {
+fn hotplug_ports_are_rendered_as_far_as_they_are_determined_by_the_vmi() {
     let rendered = |case: &str, more: &[&str]| {
         let vmi = fs::read(corpus(&format!("{case}.vmi.json"))).unwrap();
         let options = corpus(&format!("{case}.options.json"));

@@ -195,7 +195,7 @@ async fn sidecars_record_is_replayed_with_a_ported_module() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_replayed_is_told_with_the_way_out() {
+async fn replay_error_contains_a_remedy() {
     let pod = Pod::new();
     let record = smbios(&pod).await;
     let (code, _, err) = replay(&record, &[]);

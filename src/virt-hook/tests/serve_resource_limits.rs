@@ -81,10 +81,10 @@ async fn it_gets_ready_and_works() {
         times[10]
     ));
     served.signal();
-    let said = served.ended(0).await;
+    let stderr = served.ended(0).await;
     assert!(
-        said.contains("61 MiB of memory and 0.20 processors"),
-        "{said}"
+        stderr.contains("61 MiB of memory and 0.20 processors"),
+        "{stderr}"
     );
     assert!(ready < READY, "{ready:?}");
     assert_eq!(group.killed(), 0);
@@ -98,12 +98,12 @@ async fn a_module_that_is_too_large_is_an_error_and_not_a_dead_container() {
     };
     let pod = Pod::new();
     let command = group.command(env!("CARGO_BIN_EXE_virt-hook"));
-    let said = pod.serve_as(command, &[&module], &[]).ended(2).await;
+    let stderr = pod.serve_as(command, &[&module], &[]).ended(2).await;
     assert!(
-        said.contains("smbios_hook.wasm")
-            && said.contains("this container has 34 MiB of memory")
-            && said.contains("supportContainerResources"),
-        "{said}"
+        stderr.contains("smbios_hook.wasm")
+            && stderr.contains("this container has 34 MiB of memory")
+            && stderr.contains("supportContainerResources"),
+        "{stderr}"
     );
     assert_eq!(group.killed(), 0);
     assert!(pod.everything().is_empty());

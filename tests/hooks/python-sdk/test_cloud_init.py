@@ -116,7 +116,7 @@ class YamlTest(unittest.TestCase):
 
     def test_what_is_no_path_is_refused(self):
         for path in ["", "a..b", ".a", "a.", "a[0]", "a/b", "a['b"]:
-            with self.assertRaisesRegex(CloudInitError, "is no path", msg=path):
+            with self.assertRaisesRegex(CloudInitError, "is not a path", msg=path):
                 Yaml("a: 1\n").contains(path)
 
 
@@ -138,7 +138,7 @@ class DocumentsTest(unittest.TestCase):
 
     def test_a_failed_edit_changes_nothing(self):
         documents = Documents({"network-data": "a: x\n"})
-        with self.assertRaisesRegex(CloudInitError, "network-data, line 1: a is no mapping"):
+        with self.assertRaisesRegex(CloudInitError, "network-data, line 1: a is not a mapping"):
             with documents.network_data() as network:
                 network.set("b", 1)
                 network.set("a.b", 1)

@@ -1,4 +1,4 @@
-//! The notification services, which record what they are told and pass domains on.
+//! virt-handler's notification services: they record notifications, and pass domains on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -174,7 +174,7 @@ fn a_plugin_is_for_the_vms_of_its_label_and_namespace_only() {
 }
 
 #[test]
-fn a_sidecar_runs_under_the_narrowest_policy() {
+fn a_sidecar_runs_under_the_minimal_policy() {
     let image = "registry.example/virt-hook:0.1";
     let objects = deploy(&["--as", "sidecar", "--image", image, "--vm", "-"]);
     let [config_map, vm] = &objects[..] else {

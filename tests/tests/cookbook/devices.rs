@@ -2,7 +2,7 @@
 
 use hooks_sdk::{Context, Domain, Element, Result, Vmi, veto};
 
-/// A number of so many hexadecimal digits, with or without 0x, as lsusb and lspci print it.
+/// A number with this many hexadecimal digits, with or without 0x, as lsusb and lspci print it.
 fn hex_number(text: &str, digits: usize) -> Option<String> {
     let number = text.strip_prefix("0x").unwrap_or(text);
     let is_hex = number.len() == digits && number.bytes().all(|digit| digit.is_ascii_hexdigit());

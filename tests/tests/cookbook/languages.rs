@@ -83,9 +83,9 @@ fn recipes_in_python_refuse_what_those_in_rust_refuse() {
         };
         let wrong: Vec<Value> = numbers.wrong.iter().map(case).collect();
         for (value, refused) in numbers.wrong.iter().zip(run_python(&wrong)) {
-            let said = refused["veto"].as_str();
-            let said = said.unwrap_or_else(|| panic!("{value:?} is not refused"));
-            refused_numbers(numbers, said, value);
+            let veto = refused["veto"].as_str();
+            let veto = veto.unwrap_or_else(|| panic!("{value:?} is not refused"));
+            refused_numbers(numbers, veto, value);
         }
         let right: Vec<Value> = numbers.right.iter().map(case).collect();
         let usual = json!([numbers.recipe, vmi_json(numbers.recipe), domain(), pod()]);
@@ -126,8 +126,8 @@ fn run_module(module: &Hook, is_byte_identical: bool) {
         let parse = |xml: &str| Document::parse(xml).unwrap();
         let differences = diff(&parse(&wanted), &parse(&edited));
         assert!(differences.is_empty(), "{}: {differences:?}", recipe.name);
-        let again = module.on_define_domain(&vmi, &edited).ok().xml;
-        assert_eq!(again, edited, "{}: a second run changes it", recipe.name);
+        let repeated = module.on_define_domain(&vmi, &edited).ok().xml;
+        assert_eq!(repeated, edited, "{}: a second run changes it", recipe.name);
     }
 }
 

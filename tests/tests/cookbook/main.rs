@@ -158,7 +158,7 @@ fn domain() -> String {
 }
 
 #[test]
-fn each_recipe_does_what_it_says_with_the_wishes_of_the_page() {
+fn each_recipe_works_with_the_wishes_of_its_page() {
     let (mut refused, mut unused) = (Vec::new(), Vec::new());
     for recipe in DOMAIN_RECIPES {
         let parse = |xml: &str| Document::parse(xml).unwrap();
@@ -270,13 +270,16 @@ const NUMBERS_OF_DEVICES: &[NumbersOfDevice] = &[
 ];
 
 /// The texts are those of the recipes in other languages.
-fn refused_numbers(numbers: &NumbersOfDevice, said: &str, value: &str) {
+fn refused_numbers(numbers: &NumbersOfDevice, message: &str, value: &str) {
     let NumbersOfDevice {
         annotation, form, ..
     } = numbers;
     let begin = format!("the annotation {annotation} is {form}, ");
-    let is_said = said.starts_with(&begin) && said.ends_with(&format!(", and not {value}"));
-    assert!(is_said && said.contains("hexadecimal digits"), "{said}");
+    let is_said = message.starts_with(&begin) && message.ends_with(&format!(", and not {value}"));
+    assert!(
+        is_said && message.contains("hexadecimal digits"),
+        "{message}"
+    );
 }
 
 #[test]

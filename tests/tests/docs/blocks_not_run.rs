@@ -231,8 +231,8 @@ fn make(at: &str, words: &[String]) {
         .current_dir(workspace())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{at}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{at}: {stderr}");
 }
 
 /// Checks that the package belongs to the workspace, whose packages the whole run tests.
@@ -247,7 +247,7 @@ fn cargo(at: &str, words: &[String]) {
     };
     match words[..] {
         ["test", "-p", "CRATE"] | ["test", "natively"] => {}
-        ["test", "-p", name] => assert!(manifest(name), "{at}: {name} is no package here"),
+        ["test", "-p", name] => assert!(manifest(name), "{at}: {name} is not a package here"),
         ["bench", "--workspace", "--bench", name] => {
             let benches = workspace().join("src/hook-host/benches");
             assert!(benches.join(name).with_extension("rs").is_file(), "{at}");

@@ -90,8 +90,8 @@ impl Image {
         let ready = wait_for_socket(&self.path(&directory), &mut child);
         let _ = child.kill();
         let _ = child.wait();
-        let said = fs::read_to_string(&log).unwrap_or_default();
-        assert!(ready, "{at}: {words:?} does not serve: {said}");
+        let stderr = fs::read_to_string(&log).unwrap_or_default();
+        assert!(ready, "{at}: {words:?} does not serve: {stderr}");
     }
 }
 
@@ -205,8 +205,8 @@ fn run(at: &str, rest: &str, image: &Image, has_shell: bool) {
         words[0]
     );
     let output = image.command(&words).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{at}: {words:?}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{at}: {words:?}: {stderr}");
 }
 
 /// Starts a sidecar of an annotation, with the volumes that it names.

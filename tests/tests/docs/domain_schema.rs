@@ -34,8 +34,8 @@ pub(crate) fn check_all() {
     );
     match xmllint.output() {
         Ok(output) if Path::new(SCHEMA).is_file() => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{stderr}");
         }
         _ => not_tested(
             "the pages' domains",

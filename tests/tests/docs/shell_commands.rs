@@ -77,15 +77,15 @@ pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
 
 /// The `--help` text of a verb; `None` if there is no such verb.
 fn help(verb: &str) -> Option<String> {
-    static SAID: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
-    let mut said = SAID.lock().unwrap();
+    static REPORTED: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
+    let mut reported = REPORTED.lock().unwrap();
     let ask = || {
         let mut program = Command::new(binary("virt-hook").unwrap());
         let output = program.args([verb, "--help"]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         output.status.success().then_some(text)
     };
-    said.entry(verb.to_owned()).or_insert_with(ask).clone()
+    reported.entry(verb.to_owned()).or_insert_with(ask).clone()
 }
 
 /// Checks that the examples in a verb's help use existing verbs and flags. Returns their number.

@@ -52,7 +52,7 @@ async fn eventually(fixture: &LauncherFixture, vmi: &Vmi, what: &str, script: &s
 
 /// Waits for the notification that the credentials are in the guest.
 async fn wait_for_sync_success(fixture: &LauncherFixture) -> Result<()> {
-    let told = async || {
+    let is_reported = async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
         let events = fixture.handler.events();
         let last = events
@@ -65,7 +65,7 @@ async fn wait_for_sync_success(fixture: &LauncherFixture) -> Result<()> {
             .next();
         (last == Some(json!(true))).then_some(())
     };
-    tests::until("news of the access credentials", BOOT, told).await
+    tests::until("news of the access credentials", BOOT, is_reported).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

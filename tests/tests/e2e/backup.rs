@@ -63,7 +63,7 @@ async fn check_full(backup: &BackupFixture) -> Result<()> {
     let end = backup.ended("bk1", before).await?;
     // The record is published twice: as `ADDED`, and as any change of the metadata.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let told = progress(&backup.fixture.handler.events()[before..]);
+    let states = progress(&backup.fixture.handler.events()[before..]);
     let line = |kind: &str, completed: bool| {
         format!(
             "{kind} name=bk1 checkpoint={CHECKPOINT} quiesce=Succeeded completed={completed} \
@@ -76,11 +76,11 @@ async fn check_full(backup: &BackupFixture) -> Result<()> {
         line("MODIFIED", true),
     ];
     // The first records follow each other so fast that a notification may have the content of the next.
-    let told: Vec<_> = told
+    let states: Vec<_> = states
         .into_iter()
         .skip_while(|line| line.contains("quiesce= "))
         .collect();
-    ensure!(told == expected, "{told:#?}");
+    ensure!(states == expected, "{states:#?}");
     let record = &end.metadata()["Backup"];
     let expected = json!({
         "Name": "bk1", "Mode": "Push", "SkipQuiesce": false,

@@ -170,12 +170,12 @@ async fn check_ignition(fixture: &LauncherFixture) -> Result<()> {
     let path_in_pod = "/run/kubevirt-ephemeral-disks/ignition-data/default/configured/data.ign";
     assert_eq!(fs::read_to_string(fixture.pod.path(path_in_pod))?, IGNITION);
     // QEMU's own log is part of the pod's.
-    let told = async || {
+    let is_reported = async || {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let told = "-fw_cfg name=opt/com.coreos/config,file=";
-        fixture.pod.log().contains(told).then_some(())
+        let argument = "-fw_cfg name=opt/com.coreos/config,file=";
+        fixture.pod.log().contains(argument).then_some(())
     };
-    tests::until("QEMU to be handed the Ignition file", EVENT, told).await
+    tests::until("QEMU to be handed the Ignition file", EVENT, is_reported).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,7 +189,7 @@ async fn the_guest_reads_all_config_disks_as_root() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_mount_is_named_and_a_retry_succeeds() -> Result<()> {
+async fn missing_mount_is_reported_and_a_retry_succeeds() -> Result<()> {
     let vmi = Vmi::new("late", LauncherUser::Nonroot)
         .volume("settings", json!({ "configMap": { "name": "x" } }));
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;

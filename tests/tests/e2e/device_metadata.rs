@@ -26,15 +26,15 @@ const LINKS: &str = "
 async fn seen(fixture: &LauncherFixture, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
     const LOOK: &str = r#"for nic in /sys/class/net/eth*; do echo "$(cat $nic/address) $(readlink -f $nic/device)"; done"#;
     fixture.wait_for_agent(vmi).await?;
-    let told = fixture.commands.exec(vmi, "sh", &["-c", LOOK]).await?;
-    ensure!(told.exit_code == 0, "{told:?}");
+    let output = fixture.commands.exec(vmi, "sh", &["-c", LOOK]).await?;
+    ensure!(output.exit_code == 0, "{output:?}");
     let nic = |line: &str| {
         let (mac, path) = line.split_once(' ')?;
         // ../devices/pci0000:00/0000:00:02.0/0000:01:00.0/virtio1
         let address = path.rsplit('/').find(|part| part.contains(':'))?;
         Some((mac.to_owned(), address.to_owned()))
     };
-    Ok(told.std_out.lines().filter_map(nic).collect())
+    Ok(output.std_out.lines().filter_map(nic).collect())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -36,15 +36,15 @@ async fn boot(
         .pod
         .set_up_network(&format!("{LINKS}{links}"), RESOLV_CONF)?;
     let fixture = prepared.start(vmi, &[]).await?;
-    let told = fixture.boot_and_read_reports(vmi).await?;
-    Ok((fixture, told))
+    let reports_of_guest = fixture.boot_and_read_reports(vmi).await?;
+    Ok((fixture, reports_of_guest))
 }
 
-fn assert_all_reported(told: &[String], reports: &[&str]) -> Result<()> {
+fn assert_all_reported(reports_of_guest: &[String], reports: &[&str]) -> Result<()> {
     for report in reports {
         ensure!(
-            told.iter().any(|one| one.trim_end() == *report),
-            "the guest did not tell {report:?}, but {told:#?}"
+            reports_of_guest.iter().any(|one| one.trim_end() == *report),
+            "the guest did not tell {report:?}, but {reports_of_guest:#?}"
         );
     }
     Ok(())
@@ -57,9 +57,10 @@ async fn a_masqueraded_guest_reaches_its_gateway() -> Result<()> {
         ip address add 10.244.1.7/24 dev eth0
         ip link set eth0 up
         ip address add 10.0.2.1/24 dev k6t-eth0";
-    let (fixture, told) = boot(PreparedPod::create(LauncherUser::Nonroot)?, &vmi, links).await?;
+    let (fixture, reports_of_guest) =
+        boot(PreparedPod::create(LauncherUser::Nonroot)?, &vmi, links).await?;
     assert_all_reported(
-        &told,
+        &reports_of_guest,
         &[
             "nic eth0: 02:00:00:ab:cd:ef",
             "dhcp address: 10.0.2.2/24",
@@ -106,9 +107,9 @@ async fn a_bridged_guest_gets_the_pods_address() -> Result<()> {
         ip link add eth0 type bridge
         ip link set eth0 address 02:00:00:ab:cd:ef mtu 1400
         echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore";
-    let (fixture, told) = boot(prepared, &vmi, links).await?;
+    let (fixture, reports_of_guest) = boot(prepared, &vmi, links).await?;
     assert_all_reported(
-        &told,
+        &reports_of_guest,
         &[
             "nic eth0: 02:00:00:ab:cd:ef",
             "dhcp address: 10.244.1.7/24",

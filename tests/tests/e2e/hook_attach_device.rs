@@ -89,11 +89,11 @@ async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away()
         .filter_map(|one| one.split(' ').next())
         .collect();
     ensure!(names == ["empty", "one", "three"], "{found:?}");
-    let told = async || {
+    let is_reported = async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
         (!refusals(&fixture).is_empty()).then_some(())
     };
-    tests::until("an event of the hook", EVENT, told).await?;
+    tests::until("an event of the hook", EVENT, is_reported).await?;
     let events = refusals(&fixture);
     ensure!(
         events.len() == 1

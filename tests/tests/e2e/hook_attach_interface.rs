@@ -103,11 +103,11 @@ async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away()
     let size = r#"{"execute":"qom-get","arguments":{"path":"/machine/peripheral/ua-blue","property":"rx_queue_size"}}"#;
     let answer = qemu_command(&fixture.pod, &plain, size).await?;
     ensure!(answer["return"] == 512, "{answer}");
-    let told = async || {
+    let is_reported = async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
         (!refusals(&fixture).is_empty() && calls(&fixture).len() >= 3).then_some(())
     };
-    tests::until("an event of the hook", EVENT, told).await?;
+    tests::until("an event of the hook", EVENT, is_reported).await?;
     let events = refusals(&fixture);
     ensure!(
         events.len() == 1

@@ -109,10 +109,10 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
     }
     let entries = fixture.pod.log_entries().into_iter();
     let lines: Vec<Value> = entries
-        .filter(|entry| entry["msg"] == "calls of the hook" && entry["hook"] == "hook-sidecar-1")
+        .filter(|entry| entry["msg"] == "hook statistics" && entry["hook"] == "hook-sidecar-1")
         .collect();
     assert_eq!(lines.len(), 1, "{lines:#?}");
-    assert_eq!(lines[0]["until"], "started", "{lines:#?}");
+    assert_eq!(lines[0]["phase"], "started", "{lines:#?}");
     assert_eq!(lines[0]["outcomes"], "ok=1", "{lines:#?}");
     assert!(lines[0]["compile_micros"].is_number(), "{lines:#?}");
     fixture.end_vm(&vmi).await?;
@@ -166,7 +166,7 @@ async fn a_veto_leaves_no_domain_and_a_retry_calls_the_hook_again() -> Result<()
     assert_eq!(
         warnings,
         1,
-        "the same failure is told once: {}",
+        "the same failure is reported once: {}",
         fixture.handler.history()
     );
     fixture.boot(&vmi).await?;
@@ -238,7 +238,7 @@ async fn collection_fails(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn missing_hooks_end_the_launcher_and_are_named() -> Result<()> {
+async fn missing_hooks_end_the_launcher_with_their_names() -> Result<()> {
     let log = collection_fails(2, "2s", |hooks_dir| {
         install_hooks::install(
             hooks_dir,
@@ -257,7 +257,7 @@ async fn missing_hooks_end_the_launcher_and_are_named() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invalid_module_ends_the_launcher_before_the_deadline() -> Result<()> {
     let log = collection_fails(1, "60s", |hooks_dir| {
-        install_hooks::install_bytes(hooks_dir, "hook-sidecar-0", b"\x7fELF is no component")
+        install_hooks::install_bytes(hooks_dir, "hook-sidecar-0", b"\x7fELF is not a component")
     });
     let log = log.await?;
     assert!(log.contains("hook-sidecar-0"), "{log}");

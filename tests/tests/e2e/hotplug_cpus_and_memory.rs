@@ -50,8 +50,8 @@ async fn processors_are_plugged_up_to_the_maximum() -> Result<()> {
     let expected = "failed to update vCPUs: virError(Code=8, Domain=10, Message='invalid argument: requested vcpus \
         is greater than max allowable vcpus for the live domain: 5 > 4')";
     ensure!(!answer.success && answer.message == expected, "{answer:?}");
-    let told = &fixture.handler.events()[events..];
-    ensure!(told.is_empty(), "{}", fixture.handler.history());
+    let new_events = &fixture.handler.events()[events..];
+    ensure!(new_events.is_empty(), "{}", fixture.handler.history());
     fixture.end_vm(&vmi).await
 }
 

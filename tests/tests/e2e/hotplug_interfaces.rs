@@ -56,12 +56,12 @@ async fn wait_for(
 ) -> Result<()> {
     let seen = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let said = fixture
+        let output = fixture
             .commands
             .exec(vmi, "sh", &["-c", command])
             .await
             .ok()?;
-        (said.std_out.trim() == expected).then_some(())
+        (output.std_out.trim() == expected).then_some(())
     };
     tests::until(&format!("{command}: {expected}"), EVENT, seen).await
 }

@@ -224,8 +224,8 @@ async fn media_are_inserted_and_ejected() -> Result<()> {
     fixture.commands.sync(&empty).await?.ok()?;
     let file = source().await?;
     ensure!(file == "" || file.is_null(), "{file}");
-    let gone = async || (read().await? != "HOTPLUGGED").then_some(());
-    tests::until("the drive to be empty", EVENT, gone).await?;
+    let is_detached = async || (read().await? != "HOTPLUGGED").then_some(());
+    tests::until("the drive to be empty", EVENT, is_detached).await?;
     fixture.end_vm(&empty).await
 }
 
@@ -271,7 +271,7 @@ async fn guest_that_keeps_a_disk_is_reported_and_asked_again() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn disk_without_a_free_port_and_unusable_images_are_named() -> Result<()> {
+async fn error_contains_a_disk_without_a_free_port_and_unusable_images() -> Result<()> {
     const DISKS: usize = 8;
     let plain = base("full");
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &plain).await?;

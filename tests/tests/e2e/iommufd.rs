@@ -36,9 +36,9 @@ fn serve_iommufd(prepared: &PreparedPod) -> Result<JoinHandle<Result<Vec<u8>>>> 
             &mut files,
             SendFlags::empty(),
         )?;
-        let mut told = Vec::new();
-        stream.read_to_end(&mut told)?;
-        Ok(told)
+        let mut request = Vec::new();
+        stream.read_to_end(&mut request)?;
+        Ok(request)
     }))
 }
 
@@ -62,8 +62,8 @@ async fn an_iommufd_is_passed_to_libvirt_for_the_start() -> Result<()> {
     let fixture = prepared.start(&vmi, &[]).await?;
     ensure!(!holds(&fixture, "daemon")?);
     fixture.boot(&vmi).await?;
-    let told = plugin.join().unwrap()?;
-    assert_eq!(told, [0], "the plugin may close its end");
+    let request = plugin.join().unwrap()?;
+    assert_eq!(request, [0], "the plugin may close its end");
     ensure!(holds(&fixture, "virt-launcher")? && holds(&fixture, "daemon")?);
     // It was served once; a later sync does not ask again.
     fixture.commands.sync(&vmi).await?.ok()?;
@@ -71,7 +71,7 @@ async fn an_iommufd_is_passed_to_libvirt_for_the_start() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_iommufd_socket_without_a_server_is_named_in_the_error() -> Result<()> {
+async fn error_contains_the_path_of_an_iommufd_socket_without_a_server() -> Result<()> {
     let vmi = Vmi::new("noiommufd", LauncherUser::Nonroot);
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     drop(UnixListener::bind(prepared.pod.path(SOCKET))?);

@@ -111,7 +111,7 @@ impl Replay {
         Some(shell.ok()?.std_out).filter(|pid| !pid.is_empty())
     }
 
-    /// Makes our guest look like the recorded one, and waits until its new agent has told so.
+    /// Makes our guest look like the recorded one, and waits until its new agent has reported it.
     async fn set_up_guest(&self) -> Result<()> {
         let script = "modprobe ext4; mkdir -p /mnt/vda; mount -t ext4 /dev/vda /mnt/vda || exit 1; hostname kvtest
             printf 'NAME=\"KV Test Guest\"\\nID=kvtest\\nVERSION_ID=1\\nPRETTY_NAME=\"KV Test Guest 1\"\\n' >/etc/os-release
@@ -138,14 +138,14 @@ impl Replay {
     }
 
     async fn wait_for_guest_info(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Result<()> {
-        let told = async || {
+        let is_reported = async || {
             tokio::time::sleep(EVENT / 50).await;
             let mut client = self.fixture.commands.raw.clone();
             let answer = client.get_guest_info(proto::cmd::v1::EmptyRequest {}).await;
             let json = answer.ok()?.into_inner().guest_info_response;
             is_it(&serde_json::from_str(&json).ok()?).then_some(())
         };
-        tests::until(what, BOOT, told).await
+        tests::until(what, BOOT, is_reported).await
     }
 
     /// Makes the calls of a topic.

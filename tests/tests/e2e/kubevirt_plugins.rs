@@ -196,8 +196,8 @@ async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Resu
         let reasons = events.iter().filter_map(|event| event.kubernetes_reason());
         reasons.map(str::to_owned).collect()
     };
-    let told = async || (reasons().len() >= 2).then_some(());
-    tests::until("both events", tests::launcher_fixture::EVENT, told).await?;
+    let is_reported = async || (reasons().len() >= 2).then_some(());
+    tests::until("both events", tests::launcher_fixture::EVENT, is_reported).await?;
     assert_eq!(reasons(), ["HookDenied", "HookFailed"]);
     // Without the plugin, the same launcher starts the VM.
     let free = forbidden.clone().plugins(Value::Null);

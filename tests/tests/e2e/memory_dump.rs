@@ -109,7 +109,7 @@ async fn check_complete_dump(fixture: &LauncherFixture, vmi: &Vmi, directory: &P
     start_dump(fixture, vmi, NAME).await?;
     let end = ended(fixture, NAME, before).await?;
     let history = fixture.handler.history();
-    let told = progress_of(&fixture.handler.events()[before..]);
+    let states = progress_of(&fixture.handler.events()[before..]);
     let expected = [
         format!("Running/Unknown {NAME} begun"),
         format!("Paused/Dump {NAME} begun"),
@@ -119,8 +119,8 @@ async fn check_complete_dump(fixture: &LauncherFixture, vmi: &Vmi, directory: &P
     // One notification may carry both the resumption and the end.
     let together = [&expected[0], &expected[1], &expected[3]];
     ensure!(
-        told == expected || told.iter().eq(together),
-        "{told:?}\n{history}"
+        states == expected || states.iter().eq(together),
+        "{states:?}\n{history}"
     );
     let record = record(&end);
     for time in ["StartTimestamp", "EndTimestamp"] {
@@ -136,9 +136,9 @@ async fn check_complete_dump(fixture: &LauncherFixture, vmi: &Vmi, directory: &P
     start_dump(fixture, vmi, NAME).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     // There may be notifications about the guest agent meanwhile.
-    let told = progress_of(&fixture.handler.events()[before..]);
-    let unchanged = told.iter().all(|progress| *progress == expected[3]);
-    ensure!(unchanged, "{told:?}");
+    let states = progress_of(&fixture.handler.events()[before..]);
+    let unchanged = states.iter().all(|progress| *progress == expected[3]);
+    ensure!(unchanged, "{states:?}");
     Ok(())
 }
 
@@ -188,11 +188,11 @@ async fn check_read_only_directory(
         "{reason}"
     );
     // The notification about the end of the previous dump may be late.
-    let mut told = progress_of(&fixture.handler.events()[before..]);
-    told.retain(|progress| progress.contains("third"));
+    let mut states = progress_of(&fixture.handler.events()[before..]);
+    states.retain(|progress| progress.contains("third"));
     let expected =
         ["begun", "failed"].map(|how| format!("Running/Unknown third.memory.dump {how}"));
-    ensure!(told == expected, "{told:?}");
+    ensure!(states == expected, "{states:?}");
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
     ensure!(directory.join("second.memory.dump").exists());
     Ok(())
@@ -242,11 +242,11 @@ fn assert_aborted(fixture: &LauncherFixture, reason: &str) -> Result<()> {
     let last = events
         .iter()
         .rposition(|event| !event.event_type().is_empty());
-    let gone = events
+    let deletion = events
         .iter()
         .position(|event| event.state() == "NoState/NonExistent");
     ensure!(
-        gone.is_none_or(|gone| failed < gone) && last >= Some(failed),
+        deletion.is_none_or(|deletion| failed < deletion) && last >= Some(failed),
         "{}",
         fixture.handler.history()
     );

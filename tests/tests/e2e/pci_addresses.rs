@@ -237,8 +237,8 @@ async fn hooked(annotations: &[(&str, &str)]) -> Result<BTreeMap<String, String>
     let found = addresses_of(&fixture).await?;
     assert!(!fixture.handler.history().contains("placeholder"));
     for event in fixture.handler.events() {
-        let told = event.domain()["Spec"]["Devices"].to_string();
-        assert!(!told.contains("placeholder"), "{told}");
+        let devices = event.domain()["Spec"]["Devices"].to_string();
+        assert!(!devices.contains("placeholder"), "{devices}");
     }
     let qemu = fixture.pod.qemu().context("QEMU runs")?;
     let arguments = fs::read_to_string(format!("/proc/{}/cmdline", qemu.pid.as_raw_nonzero()))?;

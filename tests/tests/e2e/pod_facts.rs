@@ -60,8 +60,9 @@ async fn addresses_that_the_pod_gets_during_the_boot_reach_the_guest() -> Result
     let late = async {
         let waits = async || {
             let entries = fixture.pod.log_entries();
-            let told = |entry: &serde_json::Value| entry["fact"] == "network-status/default/lab";
-            entries.iter().any(told).then_some(())
+            let is_network_status =
+                |entry: &serde_json::Value| entry["fact"] == "network-status/default/lab";
+            entries.iter().any(is_network_status).then_some(())
         };
         tests::until("the hook to wait for its network", BOOT, waits).await?;
         publish(&volume, "..2", STATUS)

@@ -144,7 +144,7 @@ async fn without_any_command_the_launcher_ends_with_an_error() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_libvirt_daemon_is_named_in_the_error() -> Result<()> {
+async fn error_contains_the_name_of_a_missing_libvirt_daemon() -> Result<()> {
     let vmi = Vmi::new("nodaemon", LauncherUser::Nonroot);
     let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     for program in ["/usr/sbin/libvirtd", "/usr/sbin/virtqemud"] {
@@ -162,7 +162,7 @@ async fn a_missing_libvirt_daemon_is_named_in_the_error() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_qemu_is_named_in_the_error() -> Result<()> {
+async fn error_contains_the_name_of_a_missing_qemu() -> Result<()> {
     let vmi = Vmi::new("noqemu", LauncherUser::Nonroot);
     let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared

@@ -19,8 +19,8 @@ const MIB: u64 = 1 << 20;
 
 fn describes(reports: &[String], disk: &str, bytes: u64, mark: &str) -> bool {
     let start = format!("disk {disk}: bytes={bytes} ");
-    let mut told = reports.iter().filter(|report| report.starts_with(&start));
-    told.any(|report| report.contains(mark))
+    let mut matching = reports.iter().filter(|report| report.starts_with(&start));
+    matching.any(|report| report.contains(mark))
 }
 
 /// A claim that has grown from 8 to 24 MiB, with changed block tracking.

@@ -64,11 +64,11 @@ fn vmi(name: &str) -> Vmi {
 async fn boot_and_check_board(vmi: &Vmi, fixture: LauncherFixture) -> Result<String> {
     fixture.boot_and_read_reports(vmi).await?;
     let console = fixture.pod.console(vmi);
-    for told in [
+    for part in [
         "board_vendor: Monty & Sons",
         "user-data: # Python, noCloud, boot",
     ] {
-        assert!(console.has_reported(told), "no {told}: {}", console.text());
+        assert!(console.has_reported(part), "no {part}: {}", console.text());
     }
     fixture.end_vm_and_read_log(vmi).await
 }

@@ -16,7 +16,7 @@ async fn a_bad_vmi_is_refused_with_a_reason_and_harms_nothing() -> Result<()> {
     let fixture = LauncherFixture::start(user, &good).await?;
     let no_object = "No valid vmi object present in command server request";
     for bytes in [
-        &b"this is no JSON"[..],
+        &b"this is not JSON"[..],
         b"",
         b"[1, 2]",
         b"{\"spec\": 7}",

@@ -212,9 +212,9 @@ async fn boot_and_check_files(prepared: PreparedPod, vmi: &Vmi) -> Result<()> {
         ("vde", MIB, "label=cidata"),
     ] {
         let start = format!("disk {disk}: bytes={bytes} ");
-        let mut told = reports.iter().filter(|report| report.starts_with(&start));
+        let mut matching = reports.iter().filter(|report| report.starts_with(&start));
         assert!(
-            told.any(|report| report.contains(mark)),
+            matching.any(|report| report.contains(mark)),
             "{disk} in {reports:#?}"
         );
     }

@@ -74,9 +74,11 @@ async fn refused(first: LauncherUser) -> Result<()> {
         "{:?}",
         fixture.pod.processes()
     );
-    let told = fixture.handler.states().split_off(states);
-    let runs = told.iter().all(|state| state.ends_with("Running/Unknown"));
-    assert!(runs, "{told:?}");
+    let new_states = fixture.handler.states().split_off(states);
+    let runs = new_states
+        .iter()
+        .all(|state| state.ends_with("Running/Unknown"));
+    assert!(runs, "{new_states:?}");
     fixture.commands.ping().await?.ok()?;
     fixture.commands.pause(&vmi).await?.ok()?;
     fixture.end_vm(&vmi).await

@@ -31,7 +31,7 @@ async fn an_invalid_standalone_vmi_ends_the_launcher_with_an_error() -> Result<(
     let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared
         .pod
-        .set_env("STANDALONE_VMI", "kind: Pod\nthis: is no VMI\n");
+        .set_env("STANDALONE_VMI", "kind: Pod\nthis: is not a VMI\n");
     prepared.pod.start(&vmi, &[])?;
     let status = prepared.pod.wait_for_exit(READY).await?;
     assert!(status.code().is_some_and(|code| code != 0), "{status}");

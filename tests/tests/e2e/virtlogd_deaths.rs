@@ -59,14 +59,14 @@ async fn check_killed_virtlogd(user: LauncherUser) -> Result<()> {
 
     // Later console output is in the file too.
     fixture.commands.shutdown(&vmi).await?.ok()?;
-    let told = async || {
+    let is_reported = async || {
         fixture
             .pod
             .console(&vmi)
             .has_reported("powering off")
             .then_some(())
     };
-    tests::until("the guest's last line", BOOT, told).await?;
+    tests::until("the guest's last line", BOOT, is_reported).await?;
     fixture
         .handler
         .wait_for_state("Shutoff/Shutdown", 0, BOOT)

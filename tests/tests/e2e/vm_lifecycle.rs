@@ -201,15 +201,15 @@ async fn check_graceful_shutdown(fixture: &LauncherFixture, vmi: &Vmi) -> Result
 
 async fn check_deletion(fixture: &mut LauncherFixture) -> Result<()> {
     fixture.expect_end_in_phase(Phase::Succeeded).await?;
-    let gone = fixture
+    let deletion = fixture
         .handler
         .wait_for_state("NoState/NonExistent", 0, EVENT)
         .await?;
-    assert_eq!(gone.event_type(), "MODIFIED");
+    assert_eq!(deletion.event_type(), "MODIFIED");
     assert!(
-        gone.domain()["ObjectMeta"]["deletionTimestamp"].is_string(),
+        deletion.domain()["ObjectMeta"]["deletionTimestamp"].is_string(),
         "{}",
-        gone.domain()
+        deletion.domain()
     );
     Ok(())
 }
@@ -227,11 +227,11 @@ async fn a_killed_vm_can_be_deleted() -> Result<()> {
         .await?;
     fixture.commands.kill(&vmi).await?.ok()?;
     fixture.commands.delete(&vmi).await?.ok()?;
-    let gone = fixture
+    let deletion = fixture
         .handler
         .wait_for_state("NoState/NonExistent", before, EVENT)
         .await?;
-    assert!(gone.domain()["ObjectMeta"]["deletionTimestamp"].is_string());
+    assert!(deletion.domain()["ObjectMeta"]["deletionTimestamp"].is_string());
     fixture.expect_exit_code(0).await
 }
 

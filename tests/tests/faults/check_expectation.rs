@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Pid;
 
+use crate::fault_run::RowRun;
 use crate::matrix_vocabulary::{Call, Expect, Phase, Program, with_slack};
-use crate::row_steps::RowRun;
 use crate::test_vm::TestVm;
 
-/// The limit for any wait in a row.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The limit of each wait in a row.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a delete is retried.
-const DELETION: Duration = Duration::from_secs(5);
+const DELETE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Waits until the row's expectation holds. Returns the time since the last disturbance.
 pub(crate) async fn check(
@@ -26,10 +26,12 @@ pub(crate) async fn check(
     match expect {
         Expect::Unharmed(within) => unharmed(vm, run, phase, with_slack(within), qemu).await,
         Expect::Starts(within) => starts(vm, run, with_slack(within)).await,
-        Expect::Ends(state, told, exit) => {
-            ends(vm, run, state, with_slack(told), with_slack(exit)).await
+        Expect::Ends(state, report, exit) => {
+            ends(vm, run, state, with_slack(report), with_slack(exit)).await
         }
-        Expect::LastTold(state, within) => last_told(vm, run, state, with_slack(within)).await,
+        Expect::LastReported(state, within) => {
+            last_reported(vm, run, state, with_slack(within)).await
+        }
         Expect::Exits(code, within) => exits(vm, run, code, with_slack(within)).await,
     }
 }
@@ -63,18 +65,18 @@ async fn unharmed(
         "QEMU is another process: {:?}, not {qemu:?}",
         vm.qemu()
     );
-    let told = vm.states(run.mark);
-    let ended = told
+    let states = vm.states(run.first_event_index);
+    let ended = states
         .iter()
         .any(|state| state.starts_with("Shutoff") || state.starts_with("NoState"));
-    ensure!(!ended, "virt-handler was told of an end: {told:?}");
-    family(vm).await?;
+    ensure!(!ended, "virt-handler was notified of an end: {states:?}");
+    one_process_of_each_program(vm).await?;
     if phase == Phase::Paused {
         vm.ask(Call::Unpause)
             .await?
             .ok()
             .context("the unpause afterwards")?;
-        vm.wait_for_state("Running/", run.mark, Duration::from_secs(10))
+        vm.wait_for_state("Running/", run.first_event_index, Duration::from_secs(10))
             .await?;
     }
     Ok(recovery)
@@ -91,16 +93,16 @@ async fn is_well(vm: &TestVm, state: &str) -> Result<()> {
     );
     vm.ask(Call::GetDomainStats).await?.ok()?;
     vm.ask(Call::Sync).await?.ok()?;
-    let told = vm.states(0).pop().unwrap_or_default();
+    let last = vm.states(0).pop().unwrap_or_default();
     ensure!(
-        told.starts_with(state),
-        "virt-handler was last told {told}, not {state}"
+        last.starts_with(state),
+        "virt-handler was last notified of {last}, not {state}"
     );
     Ok(())
 }
 
 /// Checks that each program runs exactly once.
-async fn family(vm: &TestVm) -> Result<()> {
+async fn one_process_of_each_program(vm: &TestVm) -> Result<()> {
     let names = [
         "virt-launcher-m",
         "virt-launcher",
@@ -142,7 +144,7 @@ async fn starts(vm: &TestVm, run: &RowRun, within: Duration) -> Result<Duration>
     vm.wait_for_state("Running/", 0, left).await.context(last)?;
     let recovery = run.disturbed.elapsed();
     is_well(vm, "Running").await?;
-    family(vm).await?;
+    one_process_of_each_program(vm).await?;
     Ok(recovery)
 }
 
@@ -150,36 +152,45 @@ async fn ends(
     vm: &mut TestVm,
     run: &RowRun,
     state: &str,
-    told: Duration,
+    report: Duration,
     exit: Duration,
 ) -> Result<Duration> {
-    let left = told.saturating_sub(run.disturbed.elapsed());
+    let left = report.saturating_sub(run.disturbed.elapsed());
     let first = if state.starts_with("NoState") {
         "Shutoff/"
     } else {
         state
     };
-    let outcome = vm.wait_for_state(first, run.mark, left).await;
+    let outcome = vm.wait_for_state(first, run.first_event_index, left).await;
     let recovery = run.disturbed.elapsed();
     let deleted = delete(vm).await;
     outcome?;
     if state.starts_with("NoState") {
         deleted?;
-        vm.wait_for_state(state, run.mark, with_slack(Duration::from_secs(5)))
-            .await?;
+        vm.wait_for_state(
+            state,
+            run.first_event_index,
+            with_slack(Duration::from_secs(5)),
+        )
+        .await?;
     }
-    last_told(vm, run, "Shutoff/", exit).await?;
+    last_reported(vm, run, "Shutoff/", exit).await?;
     Ok(recovery)
 }
 
 /// Checks that the pod ends, and that the last notification is `state` or that the domain is gone.
-async fn last_told(vm: &mut TestVm, run: &RowRun, state: &str, exit: Duration) -> Result<Duration> {
+async fn last_reported(
+    vm: &mut TestVm,
+    run: &RowRun,
+    state: &str,
+    exit: Duration,
+) -> Result<Duration> {
     let took = exits(vm, run, Some(0), exit).await?;
     let states = vm.states(0);
     let last = states.last().map(String::as_str).unwrap_or("NoState/");
     ensure!(
         last.starts_with(state) || last.starts_with("NoState/"),
-        "the last that virt-handler was told is {last}: {states:?}"
+        "virt-handler was last notified of {last}: {states:?}"
     );
     Ok(took)
 }
@@ -189,7 +200,7 @@ async fn delete(vm: &mut TestVm) -> Result<()> {
     let begin = Instant::now();
     loop {
         let outcome = vm.ask(Call::Delete).await.and_then(|answer| answer.ok());
-        let over = begin.elapsed() > DELETION || vm.process(Program::Launcher).is_none();
+        let over = begin.elapsed() > DELETE_TIMEOUT || vm.process(Program::Launcher).is_none();
         match outcome {
             Err(_) if !over => tokio::time::sleep(Duration::from_millis(500)).await,
             outcome => return outcome,
@@ -204,7 +215,7 @@ async fn exits(
     within: Duration,
 ) -> Result<Duration> {
     let before = vm.pod.processes();
-    let status = vm.pod.wait_for_exit(PATIENCE).await?;
+    let status = vm.pod.wait_for_exit(WAIT_TIMEOUT).await?;
     let took = run.disturbed.elapsed();
     ensure!(
         took <= within,
@@ -225,12 +236,12 @@ async fn exits(
                 .is_some_and(|pids| pids.split_whitespace().count() > 1);
         ensure!(!remains, "process {process:?} is left");
     }
-    nothing_left(vm, code.is_some())?;
+    check_nothing_left(vm, code.is_some())?;
     Ok(took)
 }
 
 /// Checks that no mount, no command socket and no incomplete file is left.
-pub(crate) fn nothing_left(vm: &TestVm, clean: bool) -> Result<()> {
+pub(crate) fn check_nothing_left(vm: &TestVm, clean: bool) -> Result<()> {
     let root = vm.pod.path("/run");
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     ensure!(

@@ -6,7 +6,7 @@ use crate::matrix_vocabulary::Call::{
     GuestPing, Kill as KillVm, MemoryDump, MemoryDumpToFullDisk, Pause, Ping, PullBackup,
     PushBackup, PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
 };
-use crate::matrix_vocabulary::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
+use crate::matrix_vocabulary::Expect::{Ends, Exits, LastReported, Starts, Unharmed};
 use crate::matrix_vocabulary::Phase::{
     Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting,
 };
@@ -16,10 +16,10 @@ use crate::matrix_vocabulary::Setup::{
     DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk,
 };
 use crate::matrix_vocabulary::Step::{
-    AnswerWithin, Ask, AskUntil, BackupEnded, BackupOver, Cancel, Clients, ConsoleLogged, Continue,
-    DumpFailed, EventTold, ForeignAuthority, Garbage, Kill, NotTold, Notify, Poll, Refused, Remove,
-    RestartHandler, SecondLauncher, Send, Sigterm, StalledNbdClient, StartAgain, Stop, Terminate,
-    Told, Type, Wait,
+    AnswerWithin, Ask, AskUntil, BackupEnded, BackupEndedAnyhow, Cancel, Clients, ConsoleLogged,
+    Continue, DumpFailed, EventReported, ForeignAuthority, Garbage, Kill, NotReported, Notify,
+    Poll, Refused, Remove, Reported, RestartHandler, SecondLauncher, Send, Sigterm,
+    StalledNbdClient, StartAgain, Stop, Terminate, Type, Wait,
 };
 use crate::matrix_vocabulary::{Row, millis, row, secs};
 
@@ -67,14 +67,14 @@ pub(crate) const FAULTS: &[Row] = &[
     row("daemon killed, queries at once", Running, &[Kill(Daemon), Ask(GetDomain), Ask(GetDomainStats), Ask(GetQemuVersion)], Unharmed(secs(5))),
     row("daemon killed three times", Running, &[Kill(Daemon), Wait(2500), Kill(Daemon), Wait(2500), Kill(Daemon)], Unharmed(secs(10))),
     row("daemon's socket file removed", Running, &[Remove(&["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"]), Ask(Pause), Ask(Unpause)], Unharmed(secs(5))),
-    row("daemon killed", Paused, &[Kill(Daemon), Wait(2000), NotTold("Running/"), Ask(Sync), NotTold("Running/")], Unharmed(secs(5))),
+    row("daemon killed", Paused, &[Kill(Daemon), Wait(2000), NotReported("Running/"), Ask(Sync), NotReported("Running/")], Unharmed(secs(5))),
     row("daemon killed", ShuttingDown, &[Kill(Daemon)], Ends(SHUTDOWN, secs(15), secs(20))),
     row("daemon killed", Off, &[Kill(Daemon)], Ends("NoState/", secs(10), secs(15))),
     row("daemon killed with SIGTERM", Running, &[Kill(Daemon), Sigterm], Ends(SHUTDOWN, secs(18), secs(20))),
 
     // ---- the daemon hangs ------------------------------------------------------------------------------------------
     row("daemon hung, queries", Running, &[Stop(Daemon), QUERIES[0], QUERIES[1], QUERIES[2], QUERIES[3], Continue(Daemon)], Unharmed(secs(5))),
-    row("daemon hung 3 s during a pause", Running, &[Stop(Daemon), Send(Pause), Wait(3000), Continue(Daemon), Told("Paused/User", 5000), AskUntil(Unpause, 5000)], Unharmed(secs(5))),
+    row("daemon hung 3 s during a pause", Running, &[Stop(Daemon), Send(Pause), Wait(3000), Continue(Daemon), Reported("Paused/User", 5000), AskUntil(Unpause, 5000)], Unharmed(secs(5))),
     row("daemon hung 3 s", Starting, &[Stop(Daemon), Wait(3000), Continue(Daemon)], Starts(secs(20))),
     row("daemon hung, sync, 4 s", Ready, &[Stop(Daemon), Send(Sync), Wait(4000), Continue(Daemon)], Starts(secs(20))),
     row("daemon hung, QEMU killed", Running, &[Stop(Daemon), Kill(Qemu)], Ends(CRASHED, millis(1200), secs(40))),
@@ -92,7 +92,7 @@ pub(crate) const FAULTS: &[Row] = &[
     row("QEMU hung, statistics polled, kill", Running, &[Poll(GetDomainStats), Stop(Qemu), Wait(2000), Ask(KillVm)], Ends(ANY_END, secs(12), secs(25))),
     row("QEMU hung, kill", Paused, &[Stop(Qemu), Ask(KillVm)], Ends(ANY_END, secs(12), secs(25))),
     row("QEMU hung, statistics polled, SIGTERM", Running, &[Poll(GetDomainStats), Stop(Qemu), Sigterm], Ends(ANY_END, secs(17), secs(20))).in_pod(ShortGrace),
-    row("QEMU hung, pause answered late, no-op sync", Running, &[Stop(Qemu), Cancel(Pause, 21_000), Continue(Qemu), Told("Paused/", 10_000), Ask(Sync), Wait(1000), NotTold("Running/"), Ask(Unpause)], Unharmed(secs(5))),
+    row("QEMU hung, pause answered late, no-op sync", Running, &[Stop(Qemu), Cancel(Pause, 21_000), Continue(Qemu), Reported("Paused/", 10_000), Ask(Sync), Wait(1000), NotReported("Running/"), Ask(Unpause)], Unharmed(secs(5))),
 
     // ---- the guest agent -------------------------------------------------------------------------------------------
     row("guest agent hung, other calls", Running, &[Type("killall -STOP qemu-ga"), Refused(GuestPing), Send(GuestPing), Ask(GetDomain), Ask(Pause), Ask(Unpause), Ask(GetGuestInfo), Type("killall -CONT qemu-ga")], Unharmed(secs(5))),
@@ -111,7 +111,7 @@ pub(crate) const FAULTS: &[Row] = &[
     ], Unharmed(secs(5))),
     row("daemon killed during a freeze", Running, &[Send(Freeze), Wait(20), Kill(Daemon), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
     row("daemon killed while frozen", Running, &[AskUntil(Freeze, 20_000), Kill(Daemon), Wait(4000), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
-    row("daemon killed during a memory dump", Running, &[Ask(MemoryDump), Told("Paused/Dump", 10_000), Kill(Daemon), Told("Running/", 30_000)], Unharmed(secs(10))),
+    row("daemon killed during a memory dump", Running, &[Ask(MemoryDump), Reported("Paused/Dump", 10_000), Kill(Daemon), Reported("Running/", 30_000)], Unharmed(secs(10))),
 
     row("guest agent floods", Running, &[Type(FLOODING_AGENT), Wait(2000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(GuestPing), Ask(Pause), Ask(Unpause), Ask(KillVm)], Ends(DESTROYED, secs(5), secs(15))),
     row("guest agent floods, then a real one is started twice", Running, &[
@@ -125,7 +125,7 @@ pub(crate) const FAULTS: &[Row] = &[
     row("guest agent lies", Running, &[Type(LYING_AGENT), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(Freeze), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
     row("guest agent answers twice", Running, &[Type(TWICE_AGENT), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
     row("command in the guest prints 100 MB", Running, &[AnswerWithin(ExecFlood, 20_000), QUERIES[0], QUERIES[1], QUERIES[2], AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
-    row("disk full during a memory dump, then another dump", Running, &[Ask(MemoryDumpToFullDisk), DumpFailed("", 30_000), Told("Running/", 10_000), Ask(Pause), Ask(Unpause), Ask(MemoryDump)], Unharmed(secs(10))).in_pod(TrackedDisk),
+    row("disk full during a memory dump, then another dump", Running, &[Ask(MemoryDumpToFullDisk), DumpFailed("", 30_000), Reported("Running/", 10_000), Ask(Pause), Ask(Unpause), Ask(MemoryDump)], Unharmed(secs(10))).in_pod(TrackedDisk),
 
     // ---- hotplug ---------------------------------------------------------------------------------------------------
     row("daemon killed during an attach", Running, &[
@@ -140,22 +140,22 @@ pub(crate) const FAULTS: &[Row] = &[
     row("hotplug of missing, wrong and used images", Running, &[Ask(AttachUnusableDisks), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
     row("hotplug of images in another format", Running, &[Ask(AttachForeignImage), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
     row("guest refuses to let a disk go, then lets it go", Running, &[
-        Ask(AttachDisk), Wait(1000), Type(DEAF_TO_HOTPLUG), Ask(DetachKeptDisk), Ask(DetachKeptDisk), EventTold("DeviceDetachPending", 1),
+        Ask(AttachDisk), Wait(1000), Type(DEAF_TO_HOTPLUG), Ask(DetachKeptDisk), Ask(DetachKeptDisk), EventReported("DeviceDetachPending", 1),
         QUERIES[0], QUERIES[1], QUERIES[2], Ask(Pause), Ask(Unpause), Type(HEARS_HOTPLUG), AskUntil(DetachDisk, 30_000), Ask(AttachDisk), AskUntil(DetachDisk, 20_000),
     ], Unharmed(secs(5))).in_pod(Hotplug),
     row("guest does not release a disk", Running, &[Ask(AttachDisk), Stop(Qemu), Send(DetachDisk), Wait(1000), Continue(Qemu), AskUntil(DetachDisk, 20_000), Ask(AttachDisk), Ask(Pause), Send(DetachDisk), Wait(8000), Ask(Unpause), AskUntil(DetachDisk, 20_000)], Unharmed(secs(5))).in_pod(Hotplug),
 
     // ---- backups ---------------------------------------------------------------------------------------------------
     row("disk full during a backup, then another backup", Running, &[Ask(PushBackupToFullDisk), BackupEnded("No space left on device", 20_000), Ask(Pause), Ask(Unpause), Ask(PushBackup), BackupEnded("", 20_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
-    row("daemon killed at the start of a backup", Running, &[Send(PushBackup), Wait(30), Kill(Daemon), Wait(4000), AskUntil(GuestPing, 20_000), AskUntil(PullBackup, 20_000), AskUntil(AbortBackup, 20_000), BackupOver(20_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
-    row("daemon killed during a backup", Running, &[Ask(PullBackup), Kill(Daemon), Wait(3000), QUERIES[1], AskUntil(AbortBackup, 20_000), BackupOver(20_000), Ask(PushBackup), BackupEnded("", 20_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
-    row("daemon killed during a push", Running, &[Ask(PushBackup), Kill(Daemon), BackupOver(30_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
+    row("daemon killed at the start of a backup", Running, &[Send(PushBackup), Wait(30), Kill(Daemon), Wait(4000), AskUntil(GuestPing, 20_000), AskUntil(PullBackup, 20_000), AskUntil(AbortBackup, 20_000), BackupEndedAnyhow(20_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
+    row("daemon killed during a backup", Running, &[Ask(PullBackup), Kill(Daemon), Wait(3000), QUERIES[1], AskUntil(AbortBackup, 20_000), BackupEndedAnyhow(20_000), Ask(PushBackup), BackupEnded("", 20_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
+    row("daemon killed during a push", Running, &[Ask(PushBackup), Kill(Daemon), BackupEndedAnyhow(30_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
     row("backup client stops reading", Running, &[Ask(PullBackup), StalledNbdClient, QUERIES[0], QUERIES[1], QUERIES[2], Ask(Sync), AskUntil(AbortBackup, 20_000), BackupEnded("", 20_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
     row("daemon hung, backup aborted", Running, &[Ask(PullBackup), Stop(Daemon), Send(AbortBackup), Wait(3000), Continue(Daemon), BackupEnded("", 20_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
-    row("backup aborted while it starts", Running, &[Send(PullBackup), Wait(20), Send(AbortBackup), Wait(300), Cancel(AbortBackup, 10_000), AskUntil(PullBackup, 20_000), Ask(AbortBackup), BackupOver(10_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
+    row("backup aborted while it starts", Running, &[Send(PullBackup), Wait(20), Send(AbortBackup), Wait(300), Cancel(AbortBackup, 10_000), AskUntil(PullBackup, 20_000), Ask(AbortBackup), BackupEndedAnyhow(10_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
     row("guest agent hung, backup", Running, &[Type("killall -STOP qemu-ga"), Ask(PushBackup), BackupEnded("", 30_000), Type("killall -CONT qemu-ga"), AskUntil(GuestPing, 30_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
     row("VM killed during a backup", Running, &[Ask(PullBackup), Ask(KillVm), BackupEnded("the virtual machine is being ended", 10_000)], Ends(DESTROYED, secs(5), secs(15))).in_pod(TrackedDisk),
-    row("QEMU killed during a backup", Running, &[Ask(PullBackup), Kill(Qemu), BackupOver(10_000)], Ends(CRASHED, secs(5), secs(15))).in_pod(TrackedDisk),
+    row("QEMU killed during a backup", Running, &[Ask(PullBackup), Kill(Qemu), BackupEndedAnyhow(10_000)], Ends(CRASHED, secs(5), secs(15))).in_pod(TrackedDisk),
     row("SIGTERM during a backup", Running, &[Ask(PullBackup), Sigterm], Ends(SHUTDOWN, secs(15), secs(20))).in_pod(TrackedDisk),
 
     // ---- logs ------------------------------------------------------------------------------------------------------
@@ -184,8 +184,8 @@ pub(crate) const FAULTS: &[Row] = &[
     row("SIGTERM after 30 ms", Spawned(30), &[Sigterm], Exits(Some(0), secs(5))).quick(),
     row("SIGTERM after 100 ms", Spawned(100), &[Sigterm], Exits(Some(0), secs(10))),
     row("SIGTERM", Ready, &[Sigterm], Exits(Some(0), secs(5))),
-    row("SIGTERM", Defined, &[Sigterm], LastTold(ANY_END, secs(27))),
-    row("SIGTERM", Starting, &[Sigterm], LastTold(ANY_END, secs(27))).quick(),
+    row("SIGTERM", Defined, &[Sigterm], LastReported(ANY_END, secs(27))),
+    row("SIGTERM", Starting, &[Sigterm], LastReported(ANY_END, secs(27))).quick(),
     row("SIGTERM", Running, &[Sigterm], Ends(SHUTDOWN, secs(10), secs(15))),
     row("SIGTERM as root", Running, &[Sigterm], Ends(SHUTDOWN, secs(10), secs(15))).in_pod(Root),
     row("SIGTERM three times", Running, &[Sigterm, Wait(100), Sigterm, Wait(1000), Sigterm], Ends(SHUTDOWN, secs(10), secs(15))),
@@ -200,20 +200,20 @@ pub(crate) const FAULTS: &[Row] = &[
     row("notify socket away during the start", Ready, &[Notify(Away), Ask(Sync), Notify(Open)], Starts(secs(10))),
     row("notify server hung during the start", Ready, &[Notify(Hung), Ask(Sync), Notify(Open)], Starts(secs(10))),
     row("slow notify server, a whole start", Ready, &[Notify(Slow(500)), Ask(Sync)], Starts(secs(20))),
-    row("slow notify server, pause and unpause", Running, &[Notify(Slow(500)), Ask(Pause), Told("Paused/User", 5000), Ask(Unpause), Told("Running/", 5000), Notify(Open)], Unharmed(secs(5))),
+    row("slow notify server, pause and unpause", Running, &[Notify(Slow(500)), Ask(Pause), Reported("Paused/User", 5000), Ask(Unpause), Reported("Running/", 5000), Notify(Open)], Unharmed(secs(5))),
     row("notify socket away 10 s at the end", Running, &[Notify(Away), Ask(KillVm), Wait(10_000), Notify(Open)], Ends(DESTROYED, secs(3), secs(25))),
     row("notify socket away 25 s at the end", Running, &[Notify(Away), Ask(KillVm), Wait(25_000), Notify(Open)], Ends(DESTROYED, secs(15), secs(40))),
     row("notify socket away, QEMU killed", Running, &[Notify(Away), Kill(Qemu), Wait(3000), Notify(Open)], Ends(CRASHED, secs(3), secs(25))),
     row("notify server hung, queries", Running, &[Notify(Hung), QUERIES[0], QUERIES[1], QUERIES[2], QUERIES[3], Notify(Open)], Unharmed(secs(5))),
     row("virt-handler restarted", Starting, &[RestartHandler], Starts(secs(10))),
-    row("virt-handler restarted", Running, &[RestartHandler, Ask(Sync), Ask(Pause), Told("Paused/User", 8000), Ask(Unpause)], Unharmed(secs(5))).quick(),
+    row("virt-handler restarted", Running, &[RestartHandler, Ask(Sync), Ask(Pause), Reported("Paused/User", 8000), Ask(Unpause)], Unharmed(secs(5))).quick(),
     row("virt-handler restarted", ShuttingDown, &[RestartHandler], Ends(SHUTDOWN, secs(15), secs(20))),
     row("virt-handler restarted", Off, &[RestartHandler], Ends("NoState/", secs(10), secs(15))),
 
     // ---- clients ---------------------------------------------------------------------------------------------------
     row("sync cancelled after 50 ms", Ready, &[Cancel(Sync, 50), Ask(Sync)], Starts(secs(20))),
     row("five syncs cancelled", Ready, &[Cancel(Sync, 20), Cancel(Sync, 100), Cancel(Sync, 200), Cancel(Sync, 50), Cancel(Sync, 10)], Starts(secs(20))),
-    row("pause cancelled at once", Running, &[Cancel(Pause, 1), Told("Paused/User", 5000), Ask(Unpause)], Unharmed(secs(5))),
+    row("pause cancelled at once", Running, &[Cancel(Pause, 1), Reported("Paused/User", 5000), Ask(Unpause)], Unharmed(secs(5))),
     row("100 clients, 2000 commands", Running, &[Clients(100, 20)], Unharmed(secs(5))),
     row("client with another :authority", Running, &[ForeignAuthority], Unharmed(secs(5))),
     row("clients that talk no HTTP/2", Running, &[Garbage(100)], Unharmed(secs(5))),

@@ -27,7 +27,7 @@ pub(crate) fn base(vmi: Vmi) -> Vmi {
 }
 
 /// Images of the disks `hot`, `tracked` and `used`, a qcow2 image `foreign`, a directory in the place of an image, and an overlay
-/// of `tracked` that is no image.
+/// of `tracked` that is not an image.
 pub(crate) fn put_images(pod: &Pod) -> Result<()> {
     let foreign = pod.path(&format!("{DIRECTORY}/foreign.img"));
     let made = Command::new("qemu-img")

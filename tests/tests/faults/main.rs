@@ -9,13 +9,13 @@
 mod check_expectation;
 mod command_socket_clients;
 mod fault_matrix;
+mod fault_run;
 mod hotplug_calls;
 mod leaks;
 mod matrix_runner;
 mod matrix_vocabulary;
 mod migrations;
 mod notify_proxy;
-mod row_steps;
 mod stalled_client;
 mod test_vm;
 

@@ -13,16 +13,16 @@ use tokio::runtime::Handle;
 
 use crate::check_expectation;
 use crate::fault_matrix::FAULTS;
+use crate::fault_run::RowRun;
 use crate::matrix_vocabulary::{Phase, Row, Setup};
-use crate::row_steps::RowRun;
 use crate::test_vm::TestVm;
 
 /// Pods at a time: as many as `tests::pod_semaphore` allows.
 const WORKERS: usize = 2;
 /// The time limit of a row.
-const LONGEST: Duration = Duration::from_secs(150);
+const ROW_TIMEOUT: Duration = Duration::from_secs(150);
 /// How many rows that spare the pod are put before one that ends it.
-const SHARED: usize = 2;
+const MAX_ROWS_BEFORE_END: usize = 2;
 
 /// The rows whose name contains one of `filters`; without filters all, or the quick ones.
 pub(crate) fn choose(filters: &[String], all: bool) -> Vec<Row> {
@@ -93,7 +93,7 @@ fn chains(faults: Vec<Row>) -> VecDeque<Vec<Row>> {
     let mut chains = VecDeque::new();
     for row in ending {
         let before = if boots(&row) {
-            SHARED.min(sparing.len())
+            MAX_ROWS_BEFORE_END.min(sparing.len())
         } else {
             0
         };
@@ -123,7 +123,7 @@ async fn run_chain(chain: &[Row]) -> usize {
 
 /// The result of a row.
 struct Outcome {
-    told: Vec<String>,
+    states: Vec<String>,
     recovery: Result<Duration>,
 }
 
@@ -133,12 +133,12 @@ impl Outcome {
     }
 
     fn line(&self, row: &Row) -> String {
-        let mut told = self.told.clone();
-        told.dedup();
-        let told = if told.is_empty() {
+        let mut states = self.states.clone();
+        states.dedup();
+        let states = if states.is_empty() {
             "nothing".to_owned()
         } else {
-            told.join(", ")
+            states.join(", ")
         };
         let phase = format!("{:?}", row.phase);
         let (verdict, time, lost) = match &self.recovery {
@@ -150,7 +150,7 @@ impl Outcome {
             Err(error) => ("FAIL", "-".to_owned(), first_lines(&format!("{error:#}"))),
         };
         format!(
-            "{verdict} {:<46} {phase:<13} told: {told}; {time}; {lost}",
+            "{verdict} {:<46} {phase:<13} states: {states}; {time}; {lost}",
             row.name
         )
     }
@@ -166,17 +166,25 @@ fn first_lines(text: &str) -> String {
 }
 
 async fn run_row(vm: &mut Option<TestVm>, row: &Row) -> Outcome {
-    let mut mark = 0;
-    let played = tokio::time::timeout(LONGEST, run_row_in(vm, row, &mut mark)).await;
-    let recovery = played.unwrap_or_else(|_| Err(anyhow::anyhow!("gave up after {LONGEST:?}")));
-    let told = vm.as_ref().map(|vm| vm.states(mark)).unwrap_or_default();
+    let mut first_event_index = 0;
+    let result =
+        tokio::time::timeout(ROW_TIMEOUT, run_row_in(vm, row, &mut first_event_index)).await;
+    let recovery = result.unwrap_or_else(|_| Err(anyhow::anyhow!("gave up after {ROW_TIMEOUT:?}")));
+    let states = vm
+        .as_ref()
+        .map(|vm| vm.states(first_event_index))
+        .unwrap_or_default();
     if let (Some(vm), Err(error)) = (vm.as_ref(), &recovery) {
         save_logs(vm, &title(row), &format!("{row:#?}\n\n{error:#}"));
     }
-    Outcome { told, recovery }
+    Outcome { states, recovery }
 }
 
-async fn run_row_in(vm: &mut Option<TestVm>, row: &Row, mark: &mut usize) -> Result<Duration> {
+async fn run_row_in(
+    vm: &mut Option<TestVm>,
+    row: &Row,
+    first_event_index: &mut usize,
+) -> Result<Duration> {
     let vm = match vm {
         Some(vm) => vm,
         none => none.insert(TestVm::create(row.setup)?),
@@ -186,16 +194,16 @@ async fn run_row_in(vm: &mut Option<TestVm>, row: &Row, mark: &mut usize) -> Res
         vm.reach(Phase::Running)
             .await
             .context("reaching the phase Running")?;
-        *mark = vm.events().len();
+        *first_event_index = vm.events().len();
     }
     vm.reach(row.phase)
         .await
         .with_context(|| format!("reaching the phase {:?}", row.phase))?;
     if row.phase != Phase::Off {
-        *mark = vm.events().len();
+        *first_event_index = vm.events().len();
     }
     let qemu = vm.qemu();
-    let mut run = RowRun::begin(*mark);
+    let mut run = RowRun::begin(*first_event_index);
     for step in row.steps {
         run.apply(vm, *step)
             .await

@@ -101,7 +101,7 @@ pub(crate) enum Call {
     /// The same, of a guest that keeps it: the sync succeeds, and the domain has the disk still.
     DetachKeptDisk,
     /// A sync with a hotplugged image in a format of its own, which is attached as raw data, and one with a disk whose overlay
-    /// is no image, which is refused.
+    /// is not an image, which is refused.
     AttachForeignImage,
     /// A sync with hotplugged disks whose images are missing, no raw image, and used by another disk, one each.
     AttachUnusableDisks,
@@ -172,20 +172,20 @@ pub(crate) enum Step {
     /// virt-handler ends, and another one comes half a second later.
     RestartHandler,
     /// virt-handler is notified of this state (a prefix of `Status/Reason`) within milliseconds.
-    Told(&'static str, u64),
+    Reported(&'static str, u64),
     /// There were this many Kubernetes events of this reason in this row.
-    EventTold(&'static str, usize),
+    EventReported(&'static str, usize),
     /// virt-handler is notified of the end of a backup within milliseconds: complete (""), or failed with this text.
     BackupEnded(&'static str, u64),
     /// virt-handler is notified of the end of a backup, failed or not, within milliseconds.
-    BackupOver(u64),
+    BackupEndedAnyhow(u64),
     /// virt-handler is notified of the failure of a memory dump with this text, within milliseconds.
     DumpFailed(&'static str, u64),
     /// A client of the running backup's NBD server asks for data and does not read them. The connection stays open until the
     /// row ends.
     StalledNbdClient,
     /// virt-handler has not been notified of this state in this row, or since the state that the row waited for last.
-    NotTold(&'static str),
+    NotReported(&'static str),
     /// A line is typed into the guest's shell.
     Type(&'static str),
     /// The serial console's log has this text within milliseconds, or an event names the console.
@@ -194,7 +194,7 @@ pub(crate) enum Step {
     Remove(&'static [&'static str]),
     /// A second launcher on the pod's directories ends with an error.
     SecondLauncher,
-    /// After the pod's end its launcher is started anew on the same directories.
+    /// After the pod's end its launcher is started again on the same directories.
     StartAgain,
     /// This many clients send this many commands each, and all succeed.
     Clients(usize, usize),
@@ -215,7 +215,7 @@ pub(crate) enum Expect {
     /// The pod ends with exit code 0 within the second duration.
     Ends(&'static str, Duration, Duration),
     /// The pod ends with exit code 0, and the last notification is this state or that the domain is gone.
-    LastTold(&'static str, Duration),
+    LastReported(&'static str, Duration),
     /// The pod ends with this exit code, or with any. No notification is expected.
     Exits(Option<i32>, Duration),
 }

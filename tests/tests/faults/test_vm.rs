@@ -340,14 +340,14 @@ impl TestVm {
         mark: usize,
         deadline: Duration,
     ) -> Result<()> {
-        let told = async || {
+        let reported = async || {
             self.states(mark)
                 .iter()
-                .any(|told| told.starts_with(state))
+                .any(|reported| reported.starts_with(state))
                 .then_some(())
         };
-        let waited = tests::until(&format!("{state} to be told"), deadline, told).await;
-        waited.with_context(|| format!("told was {:?}", self.states(mark)))
+        let waited = tests::until(&format!("a notification of {state}"), deadline, reported).await;
+        waited.with_context(|| format!("the states were {:?}", self.states(mark)))
     }
 
     /// Why the backup failed that ended after event number `mark`; empty if it is complete.

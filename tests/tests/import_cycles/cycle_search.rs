@@ -33,11 +33,11 @@ type Edges = BTreeMap<String, BTreeMap<String, String>>;
 
 /// All cycles: the strongly connected components of each module's children.
 pub(crate) fn cycles(modules: &Modules) -> Vec<Cycle> {
-    let mut levels: BTreeMap<Vec<String>, Edges> = BTreeMap::new();
+    let mut edges_by_parent: BTreeMap<Vec<String>, Edges> = BTreeMap::new();
     for (from, to) in modules.dependencies() {
         let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
         if let (Some(a), Some(b)) = (from.get(common), to.get(common)) {
-            let edges = levels.entry(from[..common].to_vec()).or_default();
+            let edges = edges_by_parent.entry(from[..common].to_vec()).or_default();
             let example = format!("{} uses {}", from.join("::"), to.join("::"));
             edges
                 .entry(a.clone())
@@ -45,45 +45,47 @@ pub(crate) fn cycles(modules: &Modules) -> Vec<Cycle> {
                 .insert(b.clone(), example);
         }
     }
-    let of_level = |(parent, edges): (Vec<String>, Edges)| components(&parent.join("::"), &edges);
-    levels.into_iter().flat_map(of_level).collect()
+    let of_parent =
+        |(parent, edges): (Vec<String>, Edges)| strongly_connected(&parent.join("::"), &edges);
+    edges_by_parent.into_iter().flat_map(of_parent).collect()
 }
 
-fn components(parent: &str, edges: &Edges) -> Vec<Cycle> {
+fn strongly_connected(parent: &str, edges: &Edges) -> Vec<Cycle> {
     let reached: BTreeMap<&String, BTreeSet<&String>> = edges
         .keys()
         .map(|name| (name, reachable(name, edges)))
         .collect();
-    let mut found: Vec<Cycle> = Vec::new();
+    let mut cycles: Vec<Cycle> = Vec::new();
     for (name, targets) in &reached {
-        let is_known = found.iter().any(|cycle| cycle.members.contains(name));
-        if is_known || !targets.contains(name) {
+        let is_reported = cycles.iter().any(|cycle| cycle.members.contains(name));
+        if is_reported || !targets.contains(name) {
             continue;
         }
-        let back = |other: &&&String| reached.get(**other).is_some_and(|all| all.contains(name));
+        let reaches_name =
+            |other: &&&String| reached.get(**other).is_some_and(|all| all.contains(name));
         let members: Vec<String> = targets
             .iter()
-            .filter(back)
+            .filter(reaches_name)
             .map(|name| (*name).clone())
             .collect();
-        let inside = members.iter().flat_map(|from| &edges[from]);
-        let inside = inside.filter(|(to, _)| members.contains(to));
-        found.push(Cycle {
+        let internal_edges = members.iter().flat_map(|from| &edges[from]);
+        let internal_edges = internal_edges.filter(|(to, _)| members.contains(to));
+        cycles.push(Cycle {
             parent: parent.to_owned(),
-            edges: inside.map(|(_, example)| example.clone()).collect(),
+            edges: internal_edges.map(|(_, example)| example.clone()).collect(),
             members,
         });
     }
-    found
+    cycles
 }
 
 /// All modules that a module depends on, directly or not.
 fn reachable<'a>(name: &'a String, edges: &'a Edges) -> BTreeSet<&'a String> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![name];
-    while let Some(next) = open.pop() {
+    let mut reached = BTreeSet::new();
+    let mut to_visit = vec![name];
+    while let Some(next) = to_visit.pop() {
         let targets = edges.get(next).into_iter().flat_map(BTreeMap::keys);
-        open.extend(targets.filter(|target| found.insert(*target)));
+        to_visit.extend(targets.filter(|target| reached.insert(*target)));
     }
-    found
+    reached
 }

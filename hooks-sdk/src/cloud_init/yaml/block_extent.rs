@@ -46,21 +46,21 @@ pub(super) fn below(lines: &[String], key: usize, indent: usize) -> Below {
     let Some(begin) = begin.map(|at| after + at) else {
         return Below::Nothing;
     };
-    let (own, list) = (depth(&lines[begin]), is_item(&lines[begin]));
-    if own < indent || (own == indent && !list) {
+    let (key_depth, list) = (depth(&lines[begin]), is_item(&lines[begin]));
+    if key_depth < indent || (key_depth == indent && !list) {
         return Below::Nothing;
     }
-    if !list && split_key(&lines[begin][own..]).is_none() {
+    if !list && split_key(&lines[begin][key_depth..]).is_none() {
         return Below::Other;
     }
     let mut end = begin + 1;
     for (at, line) in lines.iter().enumerate().skip(begin + 1) {
         let depth = depth(line);
-        if line.trim().is_empty() || (is_idle(line) && depth <= own) {
+        if line.trim().is_empty() || (is_idle(line) && depth <= key_depth) {
             continue;
         }
         // A list may have the same indentation as its key.
-        if depth > own || (depth == own && (!list || is_item(line))) {
+        if depth > key_depth || (depth == key_depth && (!list || is_item(line))) {
             end = at + 1;
         } else if depth <= indent {
             break;
@@ -71,7 +71,7 @@ pub(super) fn below(lines: &[String], key: usize, indent: usize) -> Below {
     let scope = Scope {
         begin: after,
         end,
-        indent: own,
+        indent: key_depth,
     };
     if list {
         Below::List(scope)
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_told_from_what_looks_like_one() {
+    fn keys_are_distinguished_from_similar_text() {
         assert_eq!(split_key("a: b"), Some(("a", 3)));
         assert_eq!(split_key("'a b' :"), Some(("a b", 7)));
         assert_eq!(split_key("a:b: c"), Some(("a:b", 5)));

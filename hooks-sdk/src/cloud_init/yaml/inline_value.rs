@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_there_is_told_from_what_looks_like_it() {
+    fn inline_values_are_distinguished_from_similar_text() {
         assert!(
             is("eth0", &json!("eth0")) && is("'1'", &json!("1")) && is("9000 # x", &json!(9000))
         );

@@ -358,7 +358,7 @@ impl Yaml {
         if scope != self.top() {
             return Ok(());
         }
-        let odd = self.lines.iter().enumerate().find(|(at, line)| {
+        let document_marker = self.lines.iter().enumerate().find(|(at, line)| {
             let begins_document =
                 line.trim_end() == "---" && self.lines[..*at].iter().all(|line| is_idle(line));
             !begins_document
@@ -367,7 +367,7 @@ impl Yaml {
                     || line.starts_with("---")
                     || line.starts_with("..."))
         });
-        match odd {
+        match document_marker {
             Some((at, _)) => Err(CloudInitError::NotAMapping {
                 key: key.to_owned(),
                 line: at + 1,

@@ -33,7 +33,7 @@ network: # all of it
 ";
 
 #[test]
-fn a_key_is_set_where_it_is_and_comments_stay() {
+fn key_is_set_in_place_and_comments_are_kept() {
     let cases = [
         ("network.version", json!(1), "version: 2", "version: 1"),
         (
@@ -106,38 +106,38 @@ fn what_cannot_be_set_safely_is_refused() {
         (
             "a: [b]\n",
             "a.b",
-            "line 1: a is no mapping that a key can be added to",
+            "line 1: a is not a mapping that a key can be added to",
         ),
         (
             "a:\n  - b\n",
             "a.b",
-            "line 1: a is no mapping that a key can be added to",
+            "line 1: a is not a mapping that a key can be added to",
         ),
         (
             "a: |\n  b: c\n",
             "a.b",
-            "line 1: a is no mapping that a key can be added to",
+            "line 1: a is not a mapping that a key can be added to",
         ),
         ("a: 1\na: 2\n", "a", "the key a is there twice"),
         (
             "a: 1\n",
             "b[0]",
-            "`b[0]` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
+            "`b[0]` is not a path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
         ),
         (
             "a: 1\n",
             "",
-            "`` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
+            "`` is not a path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
         ),
         (
             "a: 1\n",
             "a/b",
-            "`a/b` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
+            "`a/b` is not a path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
         ),
         (
             "[a]\n",
             "b",
-            "line 1: b is no mapping that a key can be added to",
+            "line 1: b is not a mapping that a key can be added to",
         ),
     ] {
         let mut yaml = Yaml::new(text);
@@ -148,7 +148,7 @@ fn what_cannot_be_set_safely_is_refused() {
 }
 
 #[test]
-fn a_value_of_many_lines_goes_as_a_whole() {
+fn multi_line_value_is_replaced_completely() {
     let text = "a: |\n  one\n\n  two: x\nb: \"x\n  y\"\nc: 1\n";
     assert_eq!(
         set(text, "a", json!("z")).unwrap(),

@@ -67,7 +67,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place() {
+fn error_contains_the_position() {
     let wrong = |json| find(json, &[Step::Member("b")]).unwrap_err().to_string();
     assert_eq!(
         wrong("{\"a\":1,\n \"b\" 2}"),

@@ -7,24 +7,27 @@ fn the_module_is_what_cargo_made_of_this_crate() {
     let artifact = |manifest: &str, file: &str| {
         serde_json::json!({"reason": "compiler-artifact", "manifest_path": manifest, "filenames": [file]}).to_string()
     };
-    let own = format!("{dir}/Cargo.toml");
+    let manifest = format!("{dir}/Cargo.toml");
     let messages = [
         artifact("/other/Cargo.toml", "/t/other.wasm"),
         "noise".into(),
-        artifact(&own, "/t/hook.wasm"),
+        artifact(&manifest, "/t/hook.wasm"),
     ];
     assert_eq!(
-        module(&messages.join("\n"), Path::new(&own)),
+        module(&messages.join("\n"), Path::new(&manifest)),
         Some("/t/hook.wasm".into())
     );
     assert_eq!(
-        module(&artifact(&own, "/t/libhook.rlib"), Path::new(&own)),
+        module(
+            &artifact(&manifest, "/t/libhook.rlib"),
+            Path::new(&manifest)
+        ),
         None
     );
 }
 
 #[test]
-fn a_missing_crate_is_told_in_cargos_words() {
+fn missing_crate_error_contains_cargos_message() {
     let error = build(&std::env::temp_dir(), &Part::Library, Target::Wasi)
         .unwrap_err()
         .to_string();
@@ -32,7 +35,7 @@ fn a_missing_crate_is_told_in_cargos_words() {
 }
 
 #[test]
-fn the_way_out_is_named_when_the_target_is_missing() {
+fn missing_target_error_contains_the_rustup_command() {
     assert!(
         BuildError::MissingTarget {
             target: "wasm32-wasip2"

@@ -46,27 +46,27 @@ fn families(nodes: &[Node], scope: Option<&Rc<Scope>>) -> Vec<Vec<Child>> {
 
 fn order_family(nodes: &mut [Node], family: &[Child], ranks: &HashMap<usize, usize>) {
     let mut wanted: Vec<Option<usize>> = vec![None; family.len()];
-    let mut others = Vec::new();
+    let mut other_nodes = Vec::new();
     for (at, child) in family.iter().enumerate() {
         let rank = ranks.get(&child.index).copied();
         match rank.and_then(|rank| wanted.get_mut(rank)) {
             Some(slot) if slot.is_none() => *slot = Some(at),
             // It stays, or the changes are not those of a diff of this document.
-            _ => others.push(at),
+            _ => other_nodes.push(at),
         }
     }
-    let mut others = others.into_iter();
+    let mut other_nodes = other_nodes.into_iter();
     let order: Vec<usize> = wanted
         .into_iter()
-        .filter_map(|at| at.or_else(|| others.next()))
+        .filter_map(|at| at.or_else(|| other_nodes.next()))
         .collect();
     if order.is_sorted() {
         return;
     }
     let mut taken: Vec<Node> = Vec::with_capacity(family.len());
     for child in family {
-        let nothing = Node::Other(Raw::written(String::new()));
-        taken.push(std::mem::replace(&mut nodes[child.node], nothing));
+        let empty_node = Node::Other(Raw::written(String::new()));
+        taken.push(std::mem::replace(&mut nodes[child.node], empty_node));
     }
     for (child, from) in family.iter().zip(order) {
         std::mem::swap(&mut nodes[child.node], &mut taken[from]);

@@ -7,7 +7,7 @@ use crate::source_text::{ElementTable, Origin, Source};
 use crate::{Document, Element, Limits};
 use scan::Scan;
 
-/// Why a text is no acceptable document, and where.
+/// Why a text is not an acceptable document, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {kind}")]
 pub struct ParseError {
@@ -59,11 +59,11 @@ pub enum ParseErrorKind {
     #[error("character U+{:04X} cannot stand in XML", u32::from(*.0))]
     BadCharacter(char),
     /// An invalid name.
-    #[error("`{0}` is no name of an element or attribute")]
+    #[error("`{0}` is not a name of an element or attribute")]
     BadName(String),
     /// A namespace declaration that XML forbids.
     #[error(
-        "{attribute}=\"{uri}\" declares no namespace: its prefix is no name or reserved, or its namespace is empty or reserved"
+        "{attribute}=\"{uri}\" is not a valid namespace declaration: the prefix is invalid or reserved, or the namespace is empty or reserved"
     )]
     BadNamespace {
         /// The attribute.
@@ -72,7 +72,7 @@ pub enum ParseErrorKind {
         uri: String,
     },
     /// An undefined reference.
-    #[error("`&{0}` is no reference that XML defines; a plain ampersand is written &amp;")]
+    #[error("`&{0}` is not a reference that XML defines; a plain ampersand is written &amp;")]
     BadReference(String),
     /// Two attributes of one name.
     #[error("attribute {0} is given twice")]

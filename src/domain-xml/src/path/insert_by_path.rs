@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_kept_where_the_schema_has_one() {
+    fn insert_keeps_the_order_of_the_schema() {
         let mut domain = Element::parse(
             "<domain><hostdev><source><product id='1'/></source></hostdev></domain>",
         )

@@ -92,7 +92,7 @@ pub enum PathErrorKind {
     #[error("expected {0}")]
     Expected(&'static str),
     /// An invalid name.
-    #[error("`{0}` is no name")]
+    #[error("`{0}` is not a name")]
     BadName(String),
     /// Too many levels.
     #[error("a path has at most {0} steps")]

@@ -82,7 +82,7 @@ pub struct NoCloudMetadata {
     /// Name of the instance type.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub instance_type: String,
-    /// Identity of the instance: cloud-init runs anew when it changes.
+    /// Identity of the instance: cloud-init runs again when it changes.
     pub instance_id: String,
     /// Host name.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -111,7 +111,7 @@ pub struct ConfigDriveMetadata {
     /// Host name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
-    /// Identity of the instance: cloud-init runs anew when it changes.
+    /// Identity of the instance: cloud-init runs again when it changes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uuid: String,
     /// Tagged devices.
@@ -165,7 +165,9 @@ pub enum HookedDataError {
     #[error("the cloud-init data has {0} bytes, more than the {MAX_JSON_BYTES} that are read")]
     TooLarge(usize),
     /// Not the JSON of a `CloudInitData`. The text of serde's error contains values, which may be secret.
-    #[error("the cloud-init data is no CloudInitData: {reason} at line {line} column {column}")]
+    #[error(
+        "the cloud-init data is not valid CloudInitData: {reason} at line {line} column {column}"
+    )]
     Json {
         /// The kind of mistake.
         reason: &'static str,

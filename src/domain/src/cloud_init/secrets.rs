@@ -12,7 +12,7 @@ pub enum SecretError {
         source: std::io::Error,
     },
     /// The name cannot be that of a mounted secret.
-    #[error("{0:?} is no name of a mounted secret")]
+    #[error("{0:?} is not a name of a mounted secret")]
     Name(String),
     /// There is no pod that mounts the secret.
     #[error("secret {0} is not mounted here")]

@@ -20,7 +20,7 @@ pub enum HotplugPortsError {
     Xml(#[from] domain_xml::ParseError),
     /// The domain's memory is not an amount.
     #[error(
-        "making room for hotplug: <memory unit={unit:?}>{amount}</memory> is no amount of memory"
+        "making room for hotplug: <memory unit={unit:?}>{amount}</memory> is not an amount of memory"
     )]
     Memory {
         /// The element's text.

@@ -1,7 +1,7 @@
 //! Device aliases. libvirt accepts a caller's own names only with the prefix `ua-`.
 
 use domain_xml::Element;
-use kubevirt_api::typed_xml::{JsonField, ParseError, ReadChild, WriteChild, Writer};
+use kubevirt_api::typed_xml::{JsonField, ParseError, ReadChild, WriteChild, XmlWriter};
 use serde::Serialize;
 
 /// Aliases that the launcher gives begin with this.
@@ -44,7 +44,7 @@ impl Alias {
 }
 
 impl WriteChild for Alias {
-    fn write_child(&self, name: &str, _when_set: bool, writer: &mut Writer) {
+    fn write_child(&self, name: &str, _omit_empty: bool, writer: &mut XmlWriter) {
         writer.start(name);
         if self.user_defined {
             writer.attr("name", &format!("{USER_PREFIX}{}", self.name));

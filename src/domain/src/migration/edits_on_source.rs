@@ -7,7 +7,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::cpu_placement::TargetProcessors;
 use super::error::MigrationXmlError;
-use super::{migrated_volumes, target_identity};
+use super::{decentralized_target_paths, migrated_volumes};
 
 /// What to change, beyond what the VMI's status says.
 #[derive(Debug, Clone, Default)]
@@ -32,13 +32,16 @@ pub fn destination_xml(
     let mut document =
         Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
     if edits.names_files {
-        target_identity::rename_files(&mut document, vmi);
+        decentralized_target_paths::rewrite_disk_paths(&mut document, vmi);
     }
     if let Some(processors) = &edits.processors {
         processors.place(&mut document);
     }
     migrated_volumes::edit(&mut document, vmi, &edits.disk_sizes)?;
-    Ok(target_identity::replace_uid(document.render(), vmi))
+    Ok(decentralized_target_paths::replace_uid(
+        document.render(),
+        vmi,
+    ))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::cpu_placement::TargetProcessors;
 use super::error::MigrationXmlError;
-use super::{taps_and_vgpus_on_target, target_identity};
+use super::{decentralized_target_paths, taps_and_vgpus_on_target};
 use crate::convert::migrated_vgpu;
 use crate::host_facts::HostFacts;
 
@@ -33,7 +33,7 @@ pub fn incoming_xml(
 ) -> Result<String, MigrationXmlError> {
     let mut document =
         Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
-    target_identity::rename_files(&mut document, vmi);
+    decentralized_target_paths::rewrite_disk_paths(&mut document, vmi);
     if let Some(processors) = TargetProcessors::here(vmi, options, host)? {
         processors.place(&mut document);
     }

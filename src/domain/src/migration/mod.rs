@@ -1,20 +1,20 @@
 //! What the source of a live migration sends to libvirt about the domain.
 //!
 //! ```text
-//! libvirt's migratable XML ─ cpu_placement, migrated_volumes, target_identity ─▶ destination_xml = persistent_xml
+//! libvirt's migratable XML ─ cpu_placement, migrated_volumes, decentralized_target_paths ─▶ destination_xml = persistent_xml
 //! ```
 //! The XML is edited as a tree, so that everything that no rule names (a hook's elements, the spelling of numbers)
 //! reaches the target as the source's libvirt has written it. The rules are KubeVirt's.
 
 mod copied_disks;
 mod cpu_placement;
+mod decentralized_target_paths;
 mod disk_element;
 mod edits_on_source;
 mod edits_on_target;
 mod error;
 mod migrated_volumes;
 mod taps_and_vgpus_on_target;
-mod target_identity;
 mod transfer_size;
 
 pub use copied_disks::{disks_to_copy, migrated_volume_disks};

@@ -29,6 +29,6 @@ pub use error::PodNetworkError;
 pub(crate) use is_tap_attachment::is_tap;
 pub(crate) use link_names::hotplug_tap;
 pub use mac_address::Mac;
-pub use resolv_conf::{Dns, MAX_RESOLV_CONF_BYTES};
+pub use resolv_conf::{DnsConfig, MAX_RESOLV_CONF_BYTES};
 pub use tap_device::{Binding, Link, Tap, taps};
 pub use vif_cache::{MAX_VIF_CACHE_BYTES, VifCacheError};

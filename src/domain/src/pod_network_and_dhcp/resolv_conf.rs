@@ -10,15 +10,15 @@ const DEFAULT_SERVER: Ipv4Addr = Ipv4Addr::new(8, 8, 8, 8);
 const DEFAULT_SEARCH: &str = "cluster.local";
 /// More than any resolver uses.
 const MAX_SERVERS: usize = 16;
-/// Part of the search domains of services.
-const SERVICE: &str = ".svc.";
+/// The part that all search domains of services contain.
+const SERVICE_DOMAIN_INFIX: &str = ".svc.";
 /// Limits of RFC 1035.
 const MAX_DOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
 
 /// DNS configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Dns {
+pub struct DnsConfig {
     /// Servers with IPv4 addresses.
     pub v4: Vec<Ipv4Addr>,
     /// Servers with IPv6 addresses.
@@ -27,11 +27,11 @@ pub struct Dns {
     pub search: Vec<String>,
 }
 
-impl Dns {
+impl DnsConfig {
     /// Reads a `resolv.conf`. Invalid addresses and domain names are left out, since a guest needs a lease more than
     /// these.
-    pub fn parse(resolv_conf: &str) -> Dns {
-        let mut dns = Dns::default();
+    pub fn parse(resolv_conf: &str) -> DnsConfig {
+        let mut dns = DnsConfig::default();
         for line in resolv_conf.lines() {
             let mut words = line.split_ascii_whitespace();
             match words.next() {
@@ -43,7 +43,7 @@ impl Dns {
                     },
                     _ => {}
                 },
-                Some("search") => dns.search.extend(words.filter_map(domain)),
+                Some("search") => dns.search.extend(words.filter_map(normalize_domain)),
                 _ => {}
             }
         }
@@ -59,14 +59,17 @@ impl Dns {
     }
 
     /// Puts a guest's subdomain before the search domains; Kubernetes does not include it in the pod's.
-    pub fn with_subdomain(mut self, subdomain: &str) -> Dns {
-        let services = self.search.iter().filter(|domain| domain.contains(SERVICE));
+    pub fn with_subdomain(mut self, subdomain: &str) -> DnsConfig {
+        let services = self
+            .search
+            .iter()
+            .filter(|domain| domain.contains(SERVICE_DOMAIN_INFIX));
         let Some(service) = longest(services) else {
             return self;
         };
         if !subdomain.is_empty() && !service.starts_with(&format!("{subdomain}.")) {
-            let own = format!("{subdomain}.{service}");
-            self.search.splice(..0, domain(&own));
+            let guest_domain = format!("{subdomain}.{service}");
+            self.search.splice(..0, normalize_domain(&guest_domain));
         }
         self
     }
@@ -89,16 +92,16 @@ fn longest<'a>(domains: impl Iterator<Item = &'a String>) -> Option<&'a str> {
 }
 
 /// Normalises a domain name; `None` if it is invalid.
-fn domain(text: &str) -> Option<String> {
+fn normalize_domain(text: &str) -> Option<String> {
     let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     let fits = text.len() <= MAX_DOMAIN && text.split('.').all(is_label);
     fits.then_some(text)
 }
 
 fn is_label(label: &str) -> bool {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=MAX_LABEL).contains(&label.len())
-        && label.bytes().all(known)
+        && label.bytes().all(is_allowed)
         && !label.starts_with('-')
         && !label.ends_with('-')
 }
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn invalid_entries_are_left_out() {
-        let dns = Dns::parse(
+        let dns = DnsConfig::parse(
             "# by the kubelet\nsearch default.svc.cluster.local svc.Cluster.local cluster.local. . -x a..b\n\
              nameserver 10.96.0.10\nnameserver fd00::10\nnameserver ::ffff:10.0.0.1\nnameserver nobody\n\
              nameserver\noptions ndots:5\nnameservers 1.1.1.1\n",
@@ -130,18 +133,19 @@ mod tests {
 
     #[test]
     fn empty_file_gives_kubevirts_defaults() {
-        let dns = Dns::parse("");
+        let dns = DnsConfig::parse("");
         assert_eq!(dns.v4, [DEFAULT_SERVER]);
         assert_eq!(dns.search, ["cluster.local"]);
         assert_eq!(dns.clone().with_subdomain("sub"), dns);
-        assert!(Dns::parse("nameserver fd00::1").v4.is_empty());
+        assert!(DnsConfig::parse("nameserver fd00::1").v4.is_empty());
     }
 
     #[test]
     fn subdomain_comes_first_and_once() {
         let of = |subdomain: &str| {
-            let dns =
-                Dns::parse("search ns.svc.cluster.local sub2.ns.svc.cluster.local cluster.local");
+            let dns = DnsConfig::parse(
+                "search ns.svc.cluster.local sub2.ns.svc.cluster.local cluster.local",
+            );
             dns.with_subdomain(subdomain).search
         };
         assert_eq!(of("sub")[0], "sub.sub2.ns.svc.cluster.local");

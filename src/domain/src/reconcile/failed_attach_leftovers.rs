@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn backend_of_an_interface_is_named_also_without_its_device() {
+    fn backend_of_an_interface_is_returned_without_its_device() {
         let xml = "<interface type='ethernet'><alias name='ua-blue'/></interface>";
         let device = DeviceParts::of(xml).unwrap();
         let parts =

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain_xml::{Document, Element};
-use kubevirt_api::typed_xml::{ReadElement, WriteElement, Writer};
+use kubevirt_api::typed_xml::{ReadElement, WriteElement, XmlWriter};
 
 use super::device_change::LiveDevice;
 use crate::libvirt_spec::{Alias, Disk, HostDevice, Interface};
@@ -143,7 +143,7 @@ pub(crate) fn is_named(alias: Option<&Alias>, name: &str) -> bool {
 
 /// The XML of one device, for libvirt's calls that attach it. `kind` is the element's name, such as `disk`.
 pub fn device_xml(kind: &str, device: &impl WriteElement) -> String {
-    let mut writer = Writer::new();
+    let mut writer = XmlWriter::new();
     device.write(kind, &mut writer);
     writer.finish()
 }

@@ -77,7 +77,7 @@ fn detached_disk_is_sent_as_libvirt_described_it() {
 }
 
 #[test]
-fn overlay_of_a_tracked_disk_is_known() {
+fn cbt_overlay_path_is_returned_on_detach() {
     let tracked = "<disk type='file' device='disk'><source file='/cbt/data.qcow2'>\
         <dataStore type='file'><format type='raw'/>\
         <source file='/var/run/kubevirt/hotplug-disks/data.img'/></dataStore></source>\
@@ -95,7 +95,7 @@ fn overlay_of_a_tracked_disk_is_known() {
 }
 
 #[test]
-fn volume_whose_target_a_hook_has_taken_is_named() {
+fn volume_whose_target_a_hook_disk_occupies_is_reported() {
     let disk = |file: &str, alias: &str| {
         format!(
             "<disk type='file' device='disk'><source file='{file}'/><target dev='sdb' bus='scsi'/>\
@@ -144,7 +144,7 @@ fn only_hotplugged_media_are_changed() {
 }
 
 #[test]
-fn drive_keeps_everything_but_its_medium() {
+fn media_change_keeps_the_rest_of_the_cdrom_xml() {
     let medium = "<source file='/var/run/kubevirt/hotplug-disks/cd.img'/>";
     let read = drive(&format!(
         "{}<backingStore/>",
@@ -239,7 +239,7 @@ fn link_state_is_changed_in_the_live_interface() {
 }
 
 #[test]
-fn document_that_is_no_domain_is_refused() {
+fn document_without_domain_root_is_refused() {
     assert!(LiveDomain::parse("<network/>".into()).is_err());
     assert!(LiveDomain::parse("<domain>".into()).is_err());
 }

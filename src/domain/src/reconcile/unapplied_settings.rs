@@ -1,4 +1,4 @@
-//! Settings of a running VM that a sync does not change: what the VMI said when the VM got them, and what it says now.
+//! Settings of a running VM that a sync does not change: the values with which the VM runs, and those of the VMI now.
 
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_changed_setting_is_named() {
+    fn each_changed_setting_is_listed() {
         let mut runs = settings(|_| {});
         assert_eq!(runs.unapplied(&settings(|_| {})), [""; 0]);
         let changed = settings(|vmi| {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn plugged_processors_and_memory_are_no_longer_missing() {
+    fn hotplugged_cpus_and_memory_are_applied_settings() {
         let json = json!({"metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
             "spec": {"domain": {"cpu": {"sockets": 2}, "memory": {"guest": "2Gi"}}}});
         let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! The memory device of a running domain: virtio-mem, whose requested size the guest follows.
+//! Memory hotplug: changes of a running domain's virtio-mem device.
 
 use domain_xml::Element;
 use kubevirt_api::vmi::{Quantity, Vmi};
@@ -9,9 +9,9 @@ const MODEL: &str = "virtio-mem";
 /// The annotation by which KubeVirt's functional tests have the change fail.
 const FAIL: &str = "kubevirt.io/func-test-memory-hotplug-fail";
 /// The unit in which the guest plugs memory, in bytes.
-const BLOCK: u64 = 2 << 20;
-/// The same on huge pages of 1 GiB.
-const HUGE_BLOCK: u64 = 1 << 30;
+const BLOCK_SIZE: u64 = 2 << 20;
+/// The unit with huge pages of 1 GiB.
+const HUGE_BLOCK_SIZE: u64 = 1 << 30;
 
 /// A change of the guest's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum MemoryChangeError {
         /// `status.memory.guestAtBoot`.
         at_boot: i64,
     },
-    /// A functional test wants it to fail; the text is the annotation's name.
+    /// The annotation of KubeVirt's functional tests is set; the text is the annotation's name.
     #[error("{FAIL}")]
     Annotation,
 }
@@ -56,15 +56,18 @@ pub fn memory_change(
     if vmi.annotation(FAIL).is_some() {
         return Err(MemoryChangeError::Annotation);
     }
-    let Sizes { all, requested } = Sizes::of(vmi)?;
+    let Sizes {
+        max_pluggable,
+        requested,
+    } = Sizes::of(vmi)?;
     let device = live.devices_of("memory");
     let device = device.into_iter().find(is_memory_device);
     let Some(mut device) = device else {
-        let xml = new_device(all, requested, block(vmi)).render();
+        let xml = new_device(max_pluggable, requested, block(vmi)).render();
         return Ok(Some(MemoryChange::Attach(xml)));
     };
     let size = device.ensure_child("target").ensure_child("requested");
-    if bytes(size) == Some(requested) {
+    if amount_in_bytes(size) == Some(requested) {
         return Ok(None);
     }
     size.set_attr("unit", "b").set_text(requested.to_string());
@@ -73,7 +76,7 @@ pub fn memory_change(
 
 /// Sizes of the memory device, in bytes.
 struct Sizes {
-    all: u64,
+    max_pluggable: u64,
     requested: u64,
 }
 
@@ -91,18 +94,18 @@ impl Sizes {
             "status.memory.guestAtBoot",
             status.and_then(|status| status.guest_at_boot.as_ref()),
         )?;
-        let beyond = |field, quantity: Option<&Quantity>| {
+        let above_boot = |field, quantity: Option<&Quantity>| {
             let bytes: i64 = value(field, quantity)?;
-            let beyond = bytes.checked_sub(at_boot).unwrap_or(-1);
-            u64::try_from(beyond).map_err(|_| MemoryChangeError::BelowBoot {
+            let above_boot = bytes.checked_sub(at_boot).unwrap_or(-1);
+            u64::try_from(above_boot).map_err(|_| MemoryChangeError::BelowBoot {
                 field,
                 bytes,
                 at_boot,
             })
         };
         Ok(Sizes {
-            all: beyond(MAX, memory.and_then(|memory| memory.max_guest.as_ref()))?,
-            requested: beyond(GUEST, memory.and_then(|memory| memory.guest.as_ref()))?,
+            max_pluggable: above_boot(MAX, memory.and_then(|memory| memory.max_guest.as_ref()))?,
+            requested: above_boot(GUEST, memory.and_then(|memory| memory.guest.as_ref()))?,
         })
     }
 }
@@ -111,8 +114,8 @@ fn block(vmi: &Vmi) -> u64 {
     let memory = vmi.spec.domain.memory.as_ref();
     let pages = memory.and_then(|memory| memory.hugepages.as_ref());
     match pages.is_some_and(|pages| pages.page_size == "1Gi") {
-        true => HUGE_BLOCK,
-        false => BLOCK,
+        true => HUGE_BLOCK_SIZE,
+        false => BLOCK_SIZE,
     }
 }
 
@@ -120,14 +123,14 @@ fn is_memory_device(device: &Element) -> bool {
     device.attr("model").is_some_and(|model| model == MODEL)
 }
 
-fn new_device(all: u64, requested: u64, block: u64) -> Element {
+fn new_device(max_pluggable: u64, requested: u64, block: u64) -> Element {
     let amount = |name: &str, bytes: u64| {
         Element::new(name)
             .with_attr("unit", "b")
             .with_text(bytes.to_string())
     };
     let target = Element::new("target")
-        .with_child(amount("size", all))
+        .with_child(amount("size", max_pluggable))
         .with_child(Element::new("node").with_text("0"))
         .with_child(amount("block", block))
         .with_child(amount("requested", requested));
@@ -137,7 +140,7 @@ fn new_device(all: u64, requested: u64, block: u64) -> Element {
 }
 
 /// The amount that an element states, in bytes. libvirt writes KiB.
-fn bytes(amount: &Element) -> Option<u64> {
+fn amount_in_bytes(amount: &Element) -> Option<u64> {
     let value: u64 = amount.text().trim().parse().ok()?;
     let unit = match amount.attr("unit").as_deref() {
         Some("b" | "bytes") => 1,
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_sizes_are_named() {
+    fn error_contains_the_field_of_an_invalid_size() {
         let error = change("128Mi", "").unwrap_err().to_string();
         assert!(
             error.contains("spec.domain.memory.guest is 134217728"),

@@ -152,8 +152,9 @@ fn configuration_volumes_need_images() {
         },
     ];
     assert_eq!(files(CONFIGURED).unwrap(), expected);
-    let nothing = CONFIGURED.replace(r#""sysprep":{"secret":{"name":"x"}}"#, r#""sysprep":{}"#);
-    let error = files(&nothing).unwrap_err();
+    let empty_sysprep =
+        CONFIGURED.replace(r#""sysprep":{"secret":{"name":"x"}}"#, r#""sysprep":{}"#);
+    let error = files(&empty_sysprep).unwrap_err();
     assert!(
         matches!(error, RequiredFileError::NoSysprepSource { .. }),
         "{error}"

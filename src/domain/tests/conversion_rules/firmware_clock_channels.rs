@@ -79,7 +79,7 @@ fn timers_get_only_their_own_attributes() {
         .clock
         .unwrap()
         .timer;
-    let said: Vec<_> = timers
+    let rendered: Vec<_> = timers
         .iter()
         .map(|timer| {
             (
@@ -90,7 +90,7 @@ fn timers_get_only_their_own_attributes() {
         })
         .collect();
     assert_eq!(
-        said,
+        rendered,
         [
             ("rtc", "delay", "guest"),
             ("pit", "delay", ""),
@@ -113,8 +113,8 @@ fn tsc_frequency_is_fixed_if_the_guest_relies_on_it() {
     assert_eq!(frequency(invariant).as_deref(), Some("2100000000"));
     let optional = json!({"cpu": {"features": [{"name": "invtsc", "policy": "optional"}]}});
     assert_eq!(frequency(optional), None);
-    let again = json!({"features": {"hyperv": {"reenlightenment": {"enabled": true}}}});
-    assert!(frequency(again).is_some());
+    let reenlightenment = json!({"features": {"hyperv": {"reenlightenment": {"enabled": true}}}});
+    assert!(frequency(reenlightenment).is_some());
     assert_eq!(
         frequency(json!({"features": {"hyperv": {"reenlightenment": {}}}})),
         None

@@ -164,7 +164,7 @@ fn nvidia_grace_is_refused_on_amd64() {
 }
 
 #[test]
-fn devices_without_a_numa_node_are_named_by_address_order() {
+fn devices_without_a_numa_node_are_ordered_by_address() {
     let refusal = near(json!({"guestMappingPassthrough": {}}), json!({})).refusal();
     let place = |address: &str| refusal.find(address).unwrap();
     assert!(place("0000:01:00.0") < place("0000:02:00.0"));

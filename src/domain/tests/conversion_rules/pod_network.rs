@@ -114,7 +114,7 @@ fn domain_interface_is_attached_to_the_tap() {
         tap.attach(&mut spec, &pod, &format!("tap-{}", tap.interface))
             .unwrap();
     }
-    let told = spec.devices.interfaces.iter().map(|interface| {
+    let interfaces = spec.devices.interfaces.iter().map(|interface| {
         let target = interface.target.clone().unwrap();
         assert_eq!(
             (
@@ -126,7 +126,7 @@ fn domain_interface_is_attached_to_the_tap() {
         (target.device, interface.mac.clone().unwrap().mac)
     });
     assert_eq!(
-        told.collect::<Vec<_>>(),
+        interfaces.collect::<Vec<_>>(),
         [
             ("tap-pod-own".into(), "02:00:00:00:00:09".into()),
             ("tap-named".into(), "de:ad:00:00:be:af".into()),

@@ -61,11 +61,11 @@ fn missing_repeated_and_unknown_documents_are_refused() {
     assert!(error(|d| d.truncate(1)).contains("meta-data did not come back"));
     assert!(error(|d| d.push(d[0].clone())).contains("2 times"));
     assert!(error(|d| d.push(("x".into(), String::new()))).contains("\"x\""));
-    assert!(error(|d| d[1].1 = "no".into()).contains("no JSON object"));
+    assert!(error(|d| d[1].1 = "no".into()).contains("not a JSON object"));
 }
 
 #[test]
-fn errors_contain_nothing_of_the_data() {
+fn errors_do_not_contain_cloud_init_data() {
     let encoded_twice = serde_json::to_string(r#"{"UserData":"SECRET"}"#).unwrap();
     let without_end = r#"{"UserData":"SECRET"#;
     for text in [
@@ -87,7 +87,7 @@ fn errors_contain_nothing_of_the_data() {
         ] {
             let error = error.unwrap_err();
             assert!(!error.contains("SECRET"), "{error}");
-            assert!(error.contains("no JSON object"), "{error}");
+            assert!(error.contains("not a JSON object"), "{error}");
             assert!(error.contains("at line 1 column "), "{error}");
         }
     }

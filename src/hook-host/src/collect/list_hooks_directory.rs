@@ -123,7 +123,7 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
     Ok(listing)
 }
 
-/// Why an entry that is no directory may be a hook. `None` for stray files and what was removed meanwhile.
+/// Why an entry that is not a directory may be a hook. `None` for stray files and what was removed meanwhile.
 fn no_directory(root: &Dir, name: &str, found: io::Result<Metadata>) -> Option<String> {
     match found {
         Ok(_) if name.ends_with(".wasm") => Some(format!(
@@ -146,7 +146,7 @@ fn visible(entry: &DirEntry) -> io::Result<Option<String>> {
     }
     name.into_string().map(Some).map_err(|name| {
         let name = printable(&name.to_string_lossy(), 253);
-        let reason = format!("the name \"{name}\" is no UTF-8; rename it");
+        let reason = format!("the name \"{name}\" is not UTF-8; rename it");
         io::Error::new(io::ErrorKind::InvalidInput, reason)
     })
 }
@@ -207,7 +207,7 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         };
         let Some(kind) = kind(metadata.file_type(), is_module) else {
             if is_module {
-                listing.unusable.push(format!("{id} is no regular file"));
+                listing.unusable.push(format!("{id} is not a regular file"));
             }
             continue;
         };

@@ -19,8 +19,8 @@ use crate::kubevirt_plugins::{LoadModule, ModuleFile};
 use crate::off_worker;
 use crate::policy::module_signature::ModuleSignature;
 use crate::policy::{
-    HOOK_YAML, HookSettings, HookYaml, HostVersions, ModuleIdentity, OperatorPolicy, PolicyError,
-    ResolveError, admit, resolve, resolve_sidecar,
+    EffectiveSettings, HOOK_YAML, HookYaml, HostVersions, ModuleIdentity, OperatorPolicy,
+    PolicyError, ResolveError, admit, resolve, resolve_sidecar,
 };
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::sidecar::{InfoError, Sidecar, query_info};
@@ -320,7 +320,7 @@ impl Probe {
         id: &HookId,
     ) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
         let directory = self.directory(id)?;
-        // Do not block on a pipe without a writer; what is no regular file is refused when it is loaded.
+        // Do not block on a pipe without a writer; what is not a regular file is refused when it is loaded.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         let file = directory.open_with(&id.file, &options)?.into_std();
@@ -373,7 +373,7 @@ impl LoadModule for PluginModules {
     }
 }
 
-fn from_sidecar(id: &HookId, sidecar: Sidecar, settings: HookSettings) -> Hook {
+fn from_sidecar(id: &HookId, sidecar: Sidecar, settings: EffectiveSettings) -> Hook {
     let info = HookInfo {
         hook: id.directory.clone(),
         name: sidecar.name.clone(),
@@ -394,7 +394,7 @@ fn from_sidecar(id: &HookId, sidecar: Sidecar, settings: HookSettings) -> Hook {
     }
 }
 
-fn from_module(id: &HookId, module: Module, settings: HookSettings) -> Hook {
+fn from_module(id: &HookId, module: Module, settings: EffectiveSettings) -> Hook {
     let description = module.description().clone();
     let stem = id.file.strip_suffix(".wasm").unwrap_or(&id.file);
     let name = if description.name.is_empty() {

@@ -24,7 +24,7 @@ impl Listing {
         let directory = standing.directory();
         if matches!(standing, StandingHooks::In(directory) if !directory.is_dir()) {
             return Err(CollectError::Scan(format!(
-                "{} of standing hooks is no directory",
+                "{} of standing hooks is not a directory",
                 directory.display()
             )));
         }

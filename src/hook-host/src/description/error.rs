@@ -10,7 +10,7 @@ pub enum DescriptionError {
     #[error("its description has {0} bytes, more than {MAX_BYTES}")]
     TooLong(usize),
     /// The text is not a JSON object.
-    #[error("its description is no JSON object: {0}")]
+    #[error("its description is not a JSON object: {0}")]
     NotAnObject(String),
     /// A member has the wrong type or range.
     #[error("in its description, {member} should be {expected}, not {found}")]

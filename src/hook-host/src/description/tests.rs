@@ -87,9 +87,9 @@ fn directories_must_be_absolute_and_without_dots() {
 }
 
 #[test]
-fn invalid_members_are_named() {
+fn error_contains_the_path_of_an_invalid_member() {
     let error = |text: &str| Description::parse(text).unwrap_err().to_string();
-    assert!(error("[]").contains("no JSON object"));
+    assert!(error("[]").contains("not a JSON object"));
     assert!(error(r#"{"name":3}"#).contains("name should be"));
     assert!(error("{\"name\":\"a\\nb\"}").contains("printable"));
     assert!(error(r#"{"hookPoints":[{"name":"Never"}]}"#).contains("\"Never\""));

@@ -24,7 +24,7 @@ pub struct AttachedDevice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// It is no XML, or beyond a limit.
+    /// It is not XML, or beyond a limit.
     #[error("{0}")]
     Xml(String),
     /// It is another element.

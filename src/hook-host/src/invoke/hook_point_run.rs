@@ -13,7 +13,7 @@ use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::Hook;
 use crate::hook_body::{BodyError, HookCall, HookInput, HookOutput};
-use crate::pod_facts::{FactRead, PodFacts};
+use crate::pod_facts::{PodFactEntry, PodFacts};
 use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::{self, HookPayload, Recorder, RunEvidence};
@@ -250,7 +250,7 @@ impl<'a> HookPointRun<'a> {
     async fn call_and_record(&self, hook: &Hook, input: Input<'_>) -> (Run, Output, Duration) {
         let determinism = self.recorder.and_then(Recorder::new_determinism);
         let (run, output, payload, facts) = self.call_body(hook, input, determinism).await;
-        let reads_secrets = facts.iter().any(FactRead::is_withheld_secret);
+        let reads_secrets = facts.iter().any(PodFactEntry::is_withheld_secret);
         let called = Instant::now();
         if let Some(recorder) = self.recorder {
             let evidence = RunEvidence {
@@ -289,7 +289,7 @@ impl<'a> HookPointRun<'a> {
         hook: &Hook,
         input: Input<'_>,
         determinism: Option<Determinism>,
-    ) -> (Run, Output, Option<HookPayload>, Vec<FactRead>) {
+    ) -> (Run, Output, Option<HookPayload>, Vec<PodFactEntry>) {
         let started = Instant::now();
         let time_left = self.time_left();
         let call = HookCall {
@@ -303,7 +303,7 @@ impl<'a> HookPointRun<'a> {
             pod: self.pod,
         };
         let report = hook.body.call_hook(call).await;
-        let reads_secrets = report.facts.iter().any(FactRead::is_withheld_secret);
+        let reads_secrets = report.facts.iter().any(PodFactEntry::is_withheld_secret);
         let (result, payload) = match report.result {
             Ok(output) => {
                 let deadline = match hook.body.has_own_deadline() {
@@ -465,7 +465,7 @@ impl<'a> HookPointRun<'a> {
     }
 
     /// What a module adds besides its changes, such as comments, is not passed on without a change, and is limited with
-    /// one: no grant covers it, and the next hook would exceed its limits with it. A sidecar, which writes the document anew,
+    /// one: no grant covers it, and the next hook would exceed its limits with it. A sidecar, which marshals the whole document,
     /// may add what it likes.
     fn without_padding(&self, hook: &Hook, added: usize, verified: CallResult) -> CallResult {
         let (output, changes) = verified?;
@@ -534,7 +534,7 @@ impl<'a> HookPointRun<'a> {
             Err(Rejection::NotGranted(NotGranted::Refused(refused))) => {
                 Err(self.denied(hook, refused))
             }
-            Err(Rejection::NotGranted(NotGranted::Unchecked)) => {
+            Err(Rejection::NotGranted(NotGranted::CheckBudgetExhausted)) => {
                 Err(unchecked(work_within_budget::BudgetError::Steps))
             }
         }

@@ -233,7 +233,7 @@ impl Chain {
     }
 
     /// Passes a domain that arrives by a migration through the modules, those of plugins included. Sidecars and the sockets
-    /// of plugins write a domain anew, with differences that libvirt refuses, and are called only if the operator's policy
+    /// of plugins marshal the whole domain, with differences that libvirt refuses, and are called only if the operator's policy
     /// names them. A change that libvirt would refuse is the hook's failure.
     pub async fn on_incoming_domain(
         &self,

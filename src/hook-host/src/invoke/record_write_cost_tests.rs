@@ -129,7 +129,7 @@ impl Drop for Release {
 }
 
 #[tokio::test]
-async fn after_a_write_that_hangs_nothing_is_recorded() {
+async fn hanging_write_ends_recording() {
     let dir = tempfile::tempdir().unwrap();
     let _release = Release;
     let recorder = Recorder::writing(dir.path(), Duration::from_millis(1), |_, _| {

@@ -86,12 +86,12 @@ fn withhold(run: &Run) {
 }
 
 fn log_line(run: &Run, line: &LogLine) {
-    let (hook, hook_point, said) = (&run.hook, run.hook_point.name(), &line.message);
+    let (hook, hook_point, message) = (&run.hook, run.hook_point.name(), &line.message);
     match line.level {
-        LogLevel::Debug => tracing::debug!(hook, hook_point, "{said}"),
-        LogLevel::Info => tracing::info!(hook, hook_point, "{said}"),
-        LogLevel::Warn => tracing::warn!(hook, hook_point, "{said}"),
-        LogLevel::Error => tracing::error!(hook, hook_point, "{said}"),
+        LogLevel::Debug => tracing::debug!(hook, hook_point, "{message}"),
+        LogLevel::Info => tracing::info!(hook, hook_point, "{message}"),
+        LogLevel::Warn => tracing::warn!(hook, hook_point, "{message}"),
+        LogLevel::Error => tracing::error!(hook, hook_point, "{message}"),
     }
 }
 

@@ -17,7 +17,7 @@ const MAX_ELEMENTS: usize = 50_000;
 /// Why a hook's domain is not accepted.
 #[derive(Debug)]
 pub(super) enum Rejection {
-    /// It is no domain of this machine.
+    /// It is not a domain of this machine.
     Invalid(String),
     /// It has a change that is not granted.
     NotGranted(NotGranted),

@@ -88,7 +88,7 @@ enum Action {
 /// Why plugins cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginsError {
-    /// The text is no JSON, or members have other types than KubeVirt's.
+    /// The text is not JSON, or members have other types than KubeVirt's.
     #[error("failed to deserialize plugins from options: {0}")]
     Json(#[from] serde_json::Error),
     /// The JSON is too large.

@@ -1,6 +1,6 @@
 //! The location rules of a plugin's socket, and dialling it.
 //!
-//! KubeVirt's rule: the socket is in the plugin's own directory and is no symbolic link. Here no
+//! KubeVirt's rule: the socket is in the plugin's own directory and is not a symbolic link. Here no
 //! part of the path may be a symbolic link either, and the file that was checked is the one that is
 //! dialled, even if another takes its path meanwhile: plugins write to their directories.
 
@@ -31,7 +31,7 @@ pub(crate) enum SocketError {
     /// The socket did not appear in time.
     #[error("sidecar socket {path} not ready after {waited:?}")]
     NotReady { path: PathBuf, waited: Duration },
-    /// The path is outside of the plugin's directory, contains a link, or is no socket.
+    /// The path is outside of the plugin's directory, contains a link, or is not a socket.
     #[error("invalid socket path: {0}")]
     Invalid(String),
     /// The socket cannot be dialled.
@@ -186,8 +186,8 @@ fn check_file_type(path: &Path, found: FileType, is_last: bool) -> Result<(), So
     let path = path.display();
     Err(SocketError::Invalid(match found {
         FileType::Symlink => format!("{path} is a symlink, which is not allowed"),
-        _ if is_last => format!("{path} is no socket"),
-        _ => format!("{path} is no directory"),
+        _ if is_last => format!("{path} is not a socket"),
+        _ => format!("{path} is not a directory"),
     }))
 }
 

@@ -12,7 +12,7 @@ use super::plugin_call::PluginSidecar;
 use super::plugin_socket_path::SocketPath;
 use super::{Action, Condition, PluginHook, Plugins};
 use crate::hook::{Hook, HookInfo, HookKind};
-use crate::policy::{HookSettings, OperatorPolicy, resolve_plugin};
+use crate::policy::{EffectiveSettings, OperatorPolicy, resolve_plugin};
 use crate::{FailurePolicy, HookError, HookPoint, Limits, Subscription};
 
 /// The hook point at which plugins are called.
@@ -44,7 +44,7 @@ pub(crate) enum PlanEntry {
 
 /// A hook whose conditions hold, and what to call, or why it cannot be called.
 struct Candidate {
-    settings: HookSettings,
+    settings: EffectiveSettings,
     callee: Result<Callee, HookError>,
 }
 

@@ -3,7 +3,7 @@
 //! The chain counts each call once, where it logs it. The number of series is bounded: hooks of a chain are fixed,
 //! hooks of plugins come with the VMI and share [`MAX_HOOKS`], hook points and outcomes are closed sets.
 
-mod counts_as_log_lines;
+mod log_summary;
 mod prometheus;
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ fn with(texts: &[(&str, &str)]) -> Result<MigrationParameters, MigrationParamete
 }
 
 #[test]
-fn texts_are_read_and_what_is_left_out_stays() {
+fn parameters_are_parsed_and_absent_ones_are_kept() {
     let after = with(&[("bandwidth", "1048576"), ("allow-post-copy", "true")]).unwrap();
     assert_eq!((after.bandwidth, after.allow_post_copy), (1 << 20, true));
     assert_eq!(after.max_downtime, 900);
@@ -33,8 +33,8 @@ fn recorded_parameters_are_read_outside_the_range_too() {
         MigrationParameters::recorded(&sent.to_texts()).unwrap(),
         sent
     );
-    let odd = [("max-downtime".to_owned(), "soon".to_owned())];
-    assert!(MigrationParameters::recorded(&odd).is_err());
+    let invalid = [("max-downtime".to_owned(), "soon".to_owned())];
+    assert!(MigrationParameters::recorded(&invalid).is_err());
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn values_out_of_range_and_unknown_names_are_refused() {
     for (texts, part) in [
         (
             &[("speed", "1")][..],
-            "\"speed\" is no parameter of a migration; there are bandwidth",
+            "\"speed\" is not a parameter of a migration; there are bandwidth",
         ),
         (&[("bandwidth", "fast")], "bandwidth is a number from 0"),
         (&[("bandwidth", "-1")], "not \"-1\""),

@@ -161,7 +161,7 @@ fn open(dir: &Dir, file: &str) -> io::Result<File> {
 
 fn read(file: File) -> io::Result<String> {
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;

@@ -64,7 +64,7 @@ fn unquote(quoted: &str) -> Result<String, String> {
         }
         let escape = &rest[at + 1..];
         let length = unescape(escape, &mut value)
-            .ok_or_else(|| format!("{:?} is no escape of Go", shorten(&rest[at..])))?;
+            .ok_or_else(|| format!("{:?} is not an escape of Go", shorten(&rest[at..])))?;
         rest = &escape[length..];
     }
     value.extend_from_slice(rest.as_bytes());
@@ -162,13 +162,13 @@ mod tests {
             ("a=b", "not in quotes"),
             ("a=\"", "not in quotes"),
             ("a=\"b", "not in quotes"),
-            ("a=\"b\\\"", "no escape"),
+            ("a=\"b\\\"", "not an escape"),
             ("a=\"b\" ", "not in quotes"),
             ("a=\"b\"c\"", "before the end"),
-            ("a=\"\\q\"", "no escape"),
-            ("a=\"\\x1\"", "no escape"),
-            ("a=\"\\x+1\"", "no escape"),
-            ("a=\"\\ud800\"", "no escape"),
+            ("a=\"\\q\"", "not an escape"),
+            ("a=\"\\x1\"", "not an escape"),
+            ("a=\"\\x+1\"", "not an escape"),
+            ("a=\"\\ud800\"", "not an escape"),
             ("a=\"\\xff\"", "not UTF-8"),
             (
                 "a=\"b\"\nc=\"d\"\na=\"e\"",

@@ -37,7 +37,7 @@ pub enum PodPatternError {
     TooLong(usize),
     /// No fact has such a name.
     #[error(
-        "{0:?} is no fact about a pod; there are {KINDS}, and * stands for any characters of KEY or NAME"
+        "{0:?} is not a fact about a pod; there are {KINDS}, and * stands for any characters of KEY or NAME"
     )]
     Unknown(String),
 }
@@ -48,7 +48,7 @@ impl PodFact {
         self.check_length()?;
         let name = self.to_string();
         match name.contains(|c: char| !is_printable(c) || c == '*') {
-            true => Err(format!("{name:?} is no name of a fact")),
+            true => Err(format!("{name:?} is not a name of a fact")),
             false => Ok(self),
         }
     }

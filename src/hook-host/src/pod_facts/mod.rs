@@ -1,6 +1,6 @@
 //! Facts about the pod: annotations, labels and networks, which hooks read through the WIT interface `pod`.
 //!
-//! The facts come from the files of Kubernetes' downward API ([`PodFiles`]) and are read anew at every question, so that a
+//! The facts come from the files of Kubernetes' downward API ([`PodFiles`]) and are read again for every query, so that a
 //! boot sees what the pod has then. A replay answers from its record. What may be read is the intersection of the module's
 //! wishes, its `hook.yaml` and the operator's policy ([`PodGrant`]).
 //!
@@ -26,7 +26,7 @@ pub(crate) use fact_name::PodFact;
 pub use fact_name::{PodPattern, PodPatternError};
 pub(crate) use network_status::Network;
 pub(crate) use pod_fact_reader::{CallClock, PodFactReader, PodFacts};
-pub use pod_fact_reader::{FactError, FactRead, PodAccess};
+pub use pod_fact_reader::{FactError, PodAccess, PodFactEntry};
 
 /// How long a call waits for facts that are not there yet, unless it is configured.
 const WAIT: Duration = Duration::from_secs(5);

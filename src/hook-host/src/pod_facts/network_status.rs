@@ -38,7 +38,7 @@ struct Entry {
 /// Parses the annotation. The error names the entry.
 pub(crate) fn parse(text: &str) -> Result<Vec<Network>, String> {
     let entries: Vec<&RawValue> =
-        serde_json::from_str(text).map_err(|error| format!("it is no JSON list: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("it is not a JSON list: {error}"))?;
     if entries.len() > MAX_NETWORKS {
         return Err(format!(
             "it has {} entries, more than {MAX_NETWORKS}",
@@ -56,7 +56,7 @@ fn network(json: &str) -> Result<Network, String> {
     // A raw value is only scanned, with unlimited depth; hooks must be able to parse it.
     let value: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
     if !value.is_object() {
-        return Err("it is no object".to_owned());
+        return Err("it is not an object".to_owned());
     }
     let entry = Entry::deserialize(&value).map_err(|error| error.to_string())?;
     Ok(Network {
@@ -91,7 +91,7 @@ mod tests {
     },{"name": "infra/bare", "dns": null}]"#;
 
     #[test]
-    fn entries_are_read_and_kept_whole() {
+    fn entries_are_read_and_kept_completely() {
         let networks = parse(STATUS).unwrap();
         let names: Vec<_> = networks.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["k8s-pod-network", "infra/lab", "infra/bare"]);
@@ -116,14 +116,14 @@ mod tests {
         );
         let many = format!("[{}]", vec!["0"; 2000].join(","));
         for (text, part) in [
-            ("", "no JSON list"),
-            ("{}", "no JSON list"),
-            ("not JSON", "no JSON list"),
+            ("", "not a JSON list"),
+            ("{}", "not a JSON list"),
+            ("not JSON", "not a JSON list"),
             (&deep, "recursion limit"),
             (&deep_member, "recursion limit"),
             (&many, "2000 entries"),
-            ("[0]", "its entry 0: it is no object"),
-            ("[[\"a\"]]", "its entry 0: it is no object"),
+            ("[0]", "its entry 0: it is not an object"),
+            ("[[\"a\"]]", "its entry 0: it is not an object"),
             (r#"[{"interface": "eth0"}]"#, "missing field `name`"),
             (r#"[{"name": "a", "ips": "192.0.2.1"}]"#, "its entry 0"),
             (r#"[{"name": "a"}, {"name": 7}]"#, "its entry 1"),

@@ -28,7 +28,7 @@ pub(crate) enum PodFacts {
     /// The files of the pod.
     Files(Arc<PodFiles>),
     /// A record, in the order of the questions.
-    Recorded(Arc<Vec<FactRead>>),
+    Recorded(Arc<Vec<PodFactEntry>>),
 }
 
 /// The facts about the pod that a call may read. `Default` has none.
@@ -53,7 +53,7 @@ pub enum FactError {
 /// A question of a hook, and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct FactRead {
+pub struct PodFactEntry {
     /// The fact, such as `annotations/KEY`.
     pub fact: String,
     /// Whether the hook waits for it.
@@ -72,7 +72,7 @@ pub struct FactRead {
     pub(crate) may_be_secret: bool,
 }
 
-impl FactRead {
+impl PodFactEntry {
     /// Whether the hook read what may be a password or a key, and records may not have it.
     pub(crate) fn is_withheld_secret(&self) -> bool {
         self.may_be_secret && !self.is_recorded && self.value.is_some()
@@ -101,7 +101,7 @@ pub(crate) struct PodFactReader {
 
 #[derive(Default)]
 struct State {
-    reads: Vec<FactRead>,
+    reads: Vec<PodFactEntry>,
     /// The bytes of the names and values in `reads`.
     kept: usize,
     waited: Duration,
@@ -180,7 +180,7 @@ impl PodFactReader {
     }
 
     /// The questions so far, with their answers.
-    pub(crate) fn take_reads(&self) -> Vec<FactRead> {
+    pub(crate) fn take_reads(&self) -> Vec<PodFactEntry> {
         std::mem::take(&mut self.locked().reads)
     }
 
@@ -208,7 +208,7 @@ impl PodFactReader {
             Ok(value) => (value.clone(), None),
             Err(error) => (None, Some(error.clone())),
         };
-        self.locked().reads.push(FactRead {
+        self.locked().reads.push(PodFactEntry {
             fact: name,
             wait,
             value,
@@ -274,12 +274,12 @@ impl PodFactReader {
     /// The recorded answer: the first to this question that was not given yet, or else the last.
     fn replay(
         &self,
-        reads: &[FactRead],
+        reads: &[PodFactEntry],
         name: &str,
         wait: bool,
     ) -> Result<Option<String>, FactError> {
         let mut state = self.locked();
-        let same = |(_, read): &(usize, &FactRead)| read.fact == name && read.wait == wait;
+        let same = |(_, read): &(usize, &PodFactEntry)| read.fact == name && read.wait == wait;
         let mut matching = reads.iter().enumerate().filter(same);
         let next = matching.clone().find(|(at, _)| !state.given.contains(at));
         let Some((at, read)) = next.or_else(|| matching.next_back()) else {

@@ -94,7 +94,7 @@ fn hour() -> CallClock {
 }
 
 #[test]
-fn facts_are_read_anew_through_the_kubelets_links() {
+fn facts_are_read_again_after_the_kubelet_switches_its_symlink() {
     let volume = Volume::new();
     assert_eq!(volume.read(annotation("a")).unwrap(), None);
     volume.write(&[("a", "1\n2")]);
@@ -133,7 +133,7 @@ fn networks_are_a_list_of_those_with_the_name() {
     volume.write(&[(network_status::ANNOTATION, "no JSON")]);
     let error = volume.read(PodFact::DefaultNetwork).unwrap_err();
     assert!(
-        error.contains("network-status: it is no JSON list"),
+        error.contains("network-status: it is not a JSON list"),
         "{error}"
     );
 }
@@ -161,10 +161,10 @@ fn network_info_is_an_annotation_or_kubevirts_own_file() {
 fn files_outside_the_volume_are_refused_by_name() {
     type Make = fn(&Path);
     let cases: [(Make, &str); 9] = [
-        (|path| fs::create_dir(path).unwrap(), "no regular file"),
+        (|path| fs::create_dir(path).unwrap(), "not a regular file"),
         (
             |path| rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RUSR).unwrap(),
-            "no regular file",
+            "not a regular file",
         ),
         (
             |path| symlink("/etc/passwd", path).unwrap(),

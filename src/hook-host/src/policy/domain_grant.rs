@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain_xml::{Budget, Change, ChangeKind, Document, PathPattern};
 
-use super::permission::{Checker, DangerKind, Permission, Reason, Refusal};
+use super::permission::{Checker, DangerKind, Permission, Refusal, RefusalReason};
 
 /// The effective grant of a hook: every layer must permit a change. `None` permits everything.
 #[derive(Debug, Clone, Default)]
@@ -27,7 +27,7 @@ pub(crate) enum NotGranted {
     /// A change that no layer permits.
     Refused(GrantRefusal),
     /// The budget was used up.
-    Unchecked,
+    CheckBudgetExhausted,
 }
 
 /// A change that is not granted.
@@ -99,7 +99,7 @@ impl Grant {
             for change in changes {
                 if let Permission::Refused(refusal) = checker.permits(change) {
                     return Err(match refusal.reason {
-                        Reason::Unchecked => NotGranted::Unchecked,
+                        RefusalReason::CheckBudgetExhausted => NotGranted::CheckBudgetExhausted,
                         _ => NotGranted::Refused(refused(change, refusal, &layer.origin)),
                     });
                 }
@@ -110,18 +110,20 @@ impl Grant {
 }
 
 fn refused(change: &Change, refusal: Refusal, origin: &str) -> GrantRefusal {
-    let remedy = match (&refusal.reason, refusal.hint) {
-        (Reason::Reserved(_), _) => "it is not a hook's to change".to_owned(),
-        (Reason::Document, _) => "the domain became another document".to_owned(),
-        (Reason::Ambiguous { .. }, Some(hint)) => format!(
+    let remedy = match (&refusal.reason, refusal.suggested_pattern) {
+        (RefusalReason::Reserved(_), _) => "it is not a hook's to change".to_owned(),
+        (RefusalReason::DocumentReplaced, _) => "the domain became another document".to_owned(),
+        (RefusalReason::Ambiguous { .. }, Some(suggested_pattern)) => format!(
             "it shares its identity with a sibling, which predicates do not tell apart; {origin} \
-             would have to contain \"{hint}\""
+             would have to contain \"{suggested_pattern}\""
         ),
-        (Reason::Dangerous(kind), Some(hint)) => format!(
+        (RefusalReason::Dangerous(kind), Some(suggested_pattern)) => format!(
             "it is of the dangerous set ({kind:?}), which no wildcard matches; {origin} would have \
-             to contain \"{hint}\""
+             to contain \"{suggested_pattern}\""
         ),
-        (_, Some(hint)) => format!("{origin} would have to contain \"{hint}\""),
+        (_, Some(suggested_pattern)) => {
+            format!("{origin} would have to contain \"{suggested_pattern}\"")
+        }
         (_, None) => format!("{origin} does not allow it"),
     };
     GrantRefusal {

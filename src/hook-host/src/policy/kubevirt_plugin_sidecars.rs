@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::domain_grant::Grant;
-use super::hook_settings::HookSettings;
+use super::effective_settings::EffectiveSettings;
 use super::operator_policy::{OperatorPolicy, Sidecars};
 use super::strict_yaml::PolicyError;
 use crate::{FailurePolicy, Limits};
@@ -15,9 +15,9 @@ pub(crate) fn resolve_plugin(
     wanted: FailurePolicy,
     base: &Limits,
     operator: Option<&OperatorPolicy>,
-) -> (HookSettings, Option<String>) {
+) -> (EffectiveSettings, Option<String>) {
     let forbidden = operator.and_then(|operator| operator.forbids_policy(wanted));
-    let settings = HookSettings {
+    let settings = EffectiveSettings {
         hook_points: Vec::new(),
         failure_policy: match forbidden {
             Some(_) => FailurePolicy::Fail,

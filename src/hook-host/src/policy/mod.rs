@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! description (wishes) ─┐
-//! hook.yaml ────────────┼──▶ resolve ──▶ HookSettings (limits, config, grant, order) ──▶ chain
+//! hook.yaml ────────────┼──▶ resolve ──▶ EffectiveSettings (limits, config, grant, order) ──▶ chain
 //! operator's policy ────┘      └──▶ error: the line that would have to be another
 //! ```
 //! The operator's policy is the security boundary. `hook.yaml` is beside the module and belongs to the
@@ -15,7 +15,7 @@
 //! may change nothing of the domain, unless its `hook.yaml` names paths for it.
 
 mod domain_grant;
-mod hook_settings;
+mod effective_settings;
 mod hook_yaml;
 mod kubevirt_plugin_sidecars;
 pub mod migration_abi;
@@ -28,7 +28,7 @@ mod version_range;
 mod version_requirements;
 mod yaml_values;
 
-pub use hook_settings::{HookSettings, ModuleIdentity, ResolveError};
+pub use effective_settings::{EffectiveSettings, ModuleIdentity, ResolveError};
 pub use hook_yaml::HookYaml;
 pub use operator_policy::{Allow, Digests, OperatorPolicy, PolicySummary, PolicyWarning};
 pub use pattern_subset::{dangerous_values, names_dangerous};
@@ -36,7 +36,7 @@ pub use strict_yaml::{PolicyError, PolicySource};
 pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 
 pub(crate) use domain_grant::{Grant, GrantRefusal, Layer, NotGranted};
-pub(crate) use hook_settings::{admit, resolve, resolve_sidecar};
+pub(crate) use effective_settings::{admit, resolve, resolve_sidecar};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
 pub(crate) use hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
 pub(crate) use kubevirt_plugin_sidecars::resolve_plugin;

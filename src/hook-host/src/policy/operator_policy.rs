@@ -364,7 +364,7 @@ impl OperatorPolicy {
             }
             name if is_dns_label(name) => return Ok(()),
             name => format!(
-                "{:?} is no name of a namespace (a-z, 0-9 and -, at most {MAX_DNS_LABEL} characters): a rule lists \
+                "{:?} is not a name of a namespace (a-z, 0-9 and -, at most {MAX_DNS_LABEL} characters): a rule lists \
                  each namespace, there are no patterns",
                 printable(name, MAX_DNS_LABEL)
             ),

@@ -179,7 +179,7 @@ pub(super) fn text_at(path: &Path) -> Result<Option<String>, PolicyError> {
     else {
         return Err(PolicyError::Read {
             path: path.to_owned(),
-            reason: "that is no file's path".to_owned(),
+            reason: "that is not a file's path".to_owned(),
         });
     };
     let parent = if parent.as_os_str().is_empty() {
@@ -198,7 +198,7 @@ fn read(file: File, path: &Path) -> Result<String, PolicyError> {
     let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("it is no regular file")));
+        return Err(unreadable(io::Error::other("it is not a regular file")));
     }
     let mut bytes = Vec::new();
     let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);

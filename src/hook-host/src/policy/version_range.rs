@@ -15,7 +15,7 @@ impl VersionRange {
             return Err(format!("a version range has at most {MAX_RANGE} bytes"));
         }
         VersionReq::parse(text).map(Self).map_err(|error| {
-            format!("{text:?} is no version range such as \">=11.0, <13\" or \"1.9\": {error}")
+            format!("{text:?} is not a version range such as \">=11.0, <13\" or \"1.9\": {error}")
         })
     }
 

@@ -110,13 +110,13 @@ macro_rules! from_text {
 }
 
 from_text!(DurationValue, |text| time(text).ok_or_else(|| format!(
-    "{text:?} is no duration such as 250ms, 1.5s or 1m"
+    "{text:?} is not a duration such as 250ms, 1.5s or 1m"
 )));
 from_text!(SizeValue, |text| bytes(text).ok_or_else(|| format!(
-    "{text:?} is no size such as 65536, 64Mi or 128M"
+    "{text:?} is not a size such as 65536, 64Mi or 128M"
 )));
 from_text!(Sha256, |text| sha256(text).ok_or_else(|| format!(
-    "{text:?} is no sha256: 64 hexadecimal digits"
+    "{text:?} is not a sha256: 64 hexadecimal digits"
 )));
 from_text!(VersionRange, |text| VersionRange::parse(text));
 from_text!(Pattern, |text| domain_pattern(text).map(Pattern));

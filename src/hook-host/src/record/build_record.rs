@@ -9,14 +9,14 @@ use super::record_json_format::{
 };
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::HookInfo;
-use crate::pod_facts::FactRead;
-use crate::policy::HookSettings;
+use crate::pod_facts::PodFactEntry;
+use crate::policy::EffectiveSettings;
 use crate::{Invocation, Outcome, Run};
 
 /// Everything a record needs of one run.
 pub(crate) struct RunEvidence<'a> {
     pub(crate) hook: &'a HookInfo,
-    pub(crate) settings: &'a HookSettings,
+    pub(crate) settings: &'a EffectiveSettings,
     pub(crate) invocation: &'a Invocation,
     pub(crate) vmi: &'a str,
     pub(crate) input: Option<HookPayload>,
@@ -24,7 +24,7 @@ pub(crate) struct RunEvidence<'a> {
     pub(crate) arrives: bool,
     pub(crate) output: Option<HookPayload>,
     pub(crate) determinism: Option<Determinism>,
-    pub(crate) facts: Vec<FactRead>,
+    pub(crate) facts: Vec<PodFactEntry>,
     pub(crate) run: &'a Run,
 }
 

@@ -14,7 +14,9 @@ use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
 use crate::pod_facts::PodGrant;
 use crate::policy::permission::DangerKind;
-use crate::policy::{Grant, HookSettings, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
+use crate::policy::{
+    EffectiveSettings, Grant, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT,
+};
 use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, MigrationParameter, Reason};
 
 impl From<HookPayload> for Output {
@@ -71,7 +73,7 @@ impl Record {
     }
 
     /// The settings of the recorded hook. The error names the part that cannot be read.
-    pub(crate) fn settings(&self, base: &Limits) -> Result<HookSettings, ReadError> {
+    pub(crate) fn settings(&self, base: &Limits) -> Result<EffectiveSettings, ReadError> {
         let layer = |entry: &GrantEntry| -> Result<Layer, ReadError> {
             // A record may come from anyone, and its patterns are held to the limits of any others.
             let patterns = entry.patterns.iter();
@@ -109,7 +111,7 @@ impl Record {
             Some(layers) => Grant::new(layers.iter().map(layer).collect::<Result<_, _>>()?),
             None => Grant::unlimited(),
         };
-        Ok(HookSettings {
+        Ok(EffectiveSettings {
             hook_points: Vec::new(),
             failure_policy: FailurePolicy::Fail,
             limits: self.limits.to_limits(base)?,

@@ -19,7 +19,7 @@ pub enum ReadError {
         /// The system's error.
         source: io::Error,
     },
-    /// The text is no record, or of another version.
+    /// The text is not a record, or of another version.
     #[error("no record of a hook's run: {0}")]
     NoRecord(String),
 }
@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<String, ReadError> {
     let file = options.open(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?;
     if !size.is_file() {
-        return Err(failed(io::Error::other("it is no regular file")));
+        return Err(failed(io::Error::other("it is not a regular file")));
     }
     if size.len() > MAX_BYTES {
         let reason = format!("it has more than the {MAX_BYTES} bytes a record may have");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::pod_facts::FactRead;
+use crate::pod_facts::PodFactEntry;
 
 /// The number in [`Record::version`].
 pub(super) const VERSION: u32 = 1;
@@ -151,7 +151,7 @@ pub struct Input {
     pub parameters: Option<Vec<(String, String)>>,
     /// The facts about the pod that the hook asked for, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pod: Vec<FactRead>,
+    pub pod: Vec<PodFactEntry>,
 }
 
 /// The output of a hook.

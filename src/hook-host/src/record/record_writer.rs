@@ -145,7 +145,7 @@ impl Recorder {
             move || {
                 began.store(true, Ordering::Relaxed);
                 if withhold {
-                    redaction::withhold(&mut record);
+                    redaction::redact(&mut record);
                 }
                 write(&path, &record)
             }

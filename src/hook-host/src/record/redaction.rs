@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::record_json_format::Record;
 use crate::HookPoint;
-use crate::pod_facts::FactRead;
+use crate::pod_facts::PodFactEntry;
 
 /// The members of cloud-init volumes that contain data rather than the name of a Secret.
 const CLOUD_INIT_DATA_FIELDS: [&str; 4] = [
@@ -17,11 +17,12 @@ const CLOUD_INIT_VOLUMES: [&str; 2] = ["cloudInitNoCloud", "cloudInitConfigDrive
 /// The annotation in which kubectl keeps a copy of the whole object.
 const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Replaces cloud-init data, and facts that records may not have, in a record by placeholders and lists in `withheld` what was removed.
-pub(super) fn withhold(record: &mut Record) {
+/// Replaces cloud-init data, and facts whose recording is not allowed, by placeholders. `withheld` lists the removed
+/// values.
+pub(super) fn redact(record: &mut Record) {
     let mut withheld = Vec::new();
     if let Ok(mut vmi) = serde_json::from_str::<Value>(&record.input.vmi) {
-        from_vmi(&mut vmi, &mut withheld);
+        redact_vmi(&mut vmi, &mut withheld);
         if !withheld.is_empty() {
             record.input.vmi = vmi.to_string();
         }
@@ -39,7 +40,11 @@ pub(super) fn withhold(record: &mut Record) {
             *text = placeholder(text);
         }
     }
-    let reads_secrets = record.input.pod.iter().any(FactRead::is_withheld_secret);
+    let reads_secrets = record
+        .input
+        .pod
+        .iter()
+        .any(PodFactEntry::is_withheld_secret);
     for read in &mut record.input.pod {
         if let Some(value) = read.value.as_mut().filter(|_| !read.is_recorded) {
             withheld.push(format!("input: the pod's {}", read.fact));
@@ -57,12 +62,12 @@ pub(super) fn withhold(record: &mut Record) {
     record.withheld = withheld;
 }
 
-fn from_vmi(vmi: &mut Value, withheld: &mut Vec<String>) {
+fn redact_vmi(vmi: &mut Value, withheld: &mut Vec<String>) {
     if let Some(copy) = vmi
         .pointer_mut("/metadata/annotations")
         .and_then(|a| a.get_mut(LAST_APPLIED_ANNOTATION))
     {
-        withhold_value(
+        redact_value(
             copy,
             format!("vmi: the annotation {LAST_APPLIED_ANNOTATION}"),
             withheld,
@@ -75,18 +80,18 @@ fn from_vmi(vmi: &mut Value, withheld: &mut Vec<String>) {
         for kind in CLOUD_INIT_VOLUMES {
             for member in CLOUD_INIT_DATA_FIELDS {
                 if let Some(text) = volume.get_mut(kind).and_then(|v| v.get_mut(member)) {
-                    let place = format!("vmi: spec.volumes[{index}].{kind}.{member}");
-                    withhold_value(text, place, withheld);
+                    let path = format!("vmi: spec.volumes[{index}].{kind}.{member}");
+                    redact_value(text, path, withheld);
                 }
             }
         }
     }
 }
 
-fn withhold_value(value: &mut Value, place: String, withheld: &mut Vec<String>) {
+fn redact_value(value: &mut Value, path: String, withheld: &mut Vec<String>) {
     let text = value.as_str().unwrap_or_default();
     *value = placeholder(text).into();
-    withheld.push(place);
+    withheld.push(path);
 }
 
 fn placeholder(text: &str) -> String {

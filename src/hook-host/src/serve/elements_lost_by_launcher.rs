@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_command_line_is_named_once() {
+    fn lost_command_line_is_reported_once() {
         let domain = |more: &str| {
             let xml = format!(
                 "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><title/>{more}</domain>"

@@ -96,7 +96,7 @@ pub enum ServeError {
         /// What fits.
         limit: usize,
     },
-    /// Another process serves there, or the file is no socket.
+    /// Another process serves there, or the file is not a socket.
     #[error("{path}: {what}; give this one another name")]
     Taken {
         /// The path.

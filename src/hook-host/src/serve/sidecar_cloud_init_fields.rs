@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_cloud_init_data_is_named_in_the_error() {
+    fn error_contains_the_invalid_cloud_init_field() {
         assert!(decode(b"[]", b"").unwrap_err().contains("CloudInitData"));
         let secret = decode(br#""{\"UserData\":\"SECRET\"}""#, b"").unwrap_err();
         assert!(!secret.contains("SECRET"), "{secret}");

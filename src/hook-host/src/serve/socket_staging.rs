@@ -131,7 +131,7 @@ fn remove_stale_socket(path: &Path) -> Result<(), ServeError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(failed(source)),
         Ok(found) if !found.file_type().is_socket() => {
-            Err(taken("something is there that is no socket"))
+            Err(taken("something is there that is not a socket"))
         }
         Ok(_) if UnixStream::connect(path).is_ok() => Err(taken("another process serves there")),
         Ok(_) => fs::remove_file(path).map_err(failed),
@@ -178,21 +178,21 @@ mod tests {
     }
 
     #[test]
-    fn unused_staging_leaves_nothing_behind() {
+    fn unused_staging_directory_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         drop(SocketStaging::prepare(dir.path(), "a.sock").unwrap());
         assert!(names(dir.path()).is_empty());
     }
 
     #[test]
-    fn a_path_that_is_taken_or_too_long_is_named() {
+    fn error_contains_a_path_that_exists_or_is_too_long() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.sock"), "").unwrap();
         let error = |directory: &Path, file: &str| {
             let error = SocketStaging::prepare(directory, file).unwrap_err();
             error.to_string()
         };
-        assert!(error(dir.path(), "a.sock").contains("no socket"));
+        assert!(error(dir.path(), "a.sock").contains("not a socket"));
         assert!(error(&dir.path().join("none"), "a.sock").contains("shares it with the launcher"));
         assert!(error(dir.path(), &"a".repeat(100)).contains("at most 107 bytes"));
     }

@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(reason(r#"{"completed":true}"#), Reason::Boot);
         assert_eq!(reason(r#"{"failed":true}"#), Reason::Boot);
         assert_eq!(reason("null"), Reason::Boot);
-        let told = invocation_from_vmi(vmi, Some(Reason::MigrationTarget)).unwrap();
-        assert_eq!(told.reason, Reason::MigrationTarget);
+        let invocation = invocation_from_vmi(vmi, Some(Reason::MigrationTarget)).unwrap();
+        assert_eq!(invocation.reason, Reason::MigrationTarget);
         assert!(invocation_from_vmi("[]", None).is_err() && invocation_from_vmi("", None).is_err());
     }
 }

@@ -22,7 +22,7 @@ const WINDOW: usize = 64 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// A directory, a device or a pipe.
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NoFile,
     /// The file is empty.
     #[error("it is empty: build it, or copy it, again")]
@@ -67,7 +67,7 @@ pub enum Flaw {
         /// The least size of the file, as this section tells.
         needed: u64,
     },
-    /// No compiler makes so many sections.
+    /// Limit of sections, which no compiler reaches.
     #[error(
         "it has more than {MAX_SECTIONS} sections, and a hook has some hundreds: build it again"
     )]
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_no_component_are_explained() {
+    fn error_explains_what_a_non_component_file_is() {
         assert_eq!(flaw(b""), Some(Flaw::Empty));
         assert_eq!(flaw(b"\0asm\x01\0\0\0"), Some(Flaw::CoreModule));
         let text = flaw(b"#!/bin/sh\n").unwrap().to_string();

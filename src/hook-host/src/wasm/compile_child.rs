@@ -59,8 +59,8 @@ pub fn compile_child() -> Option<ExitCode> {
     };
     let done = matches!(report, ChildReport::Compiled { .. });
     let text = serde_json::to_string(&report).unwrap_or_default();
-    let told = writeln!(io::stderr(), "{text}").is_ok();
-    Some(if done && told {
+    let is_written = writeln!(io::stderr(), "{text}").is_ok();
+    Some(if done && is_written {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -184,7 +184,7 @@ impl ChildLimits {
 mod tests {
     use super::*;
 
-    /// A module of so many functions, with some data.
+    /// A module with this many functions, and some data.
     fn module(data: &str, functions: u32) -> Vec<u8> {
         let function = |number| {
             format!("(func (param i32) (result i32) local.get 0 i32.const {number} i32.mul)")

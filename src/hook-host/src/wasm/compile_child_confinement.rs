@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn without_files_nothing_is_opened() {
+    fn restricted_thread_cannot_open_paths() {
         in_a_thread(|| {
             let before = File::open("/proc/self/status").unwrap();
             if let Err(why) = restrict_files() {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_lacks_is_named() {
+    fn error_contains_the_missing_kernel_feature() {
         in_a_thread(|| {
             let calls = [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp];
             let calls = calls.map(|call| (call, Vec::new())).into();

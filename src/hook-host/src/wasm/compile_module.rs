@@ -56,7 +56,7 @@ pub enum CompileError {
         source: io::Error,
     },
     /// The child ended without a report.
-    #[error("{program}, run to compile it, ended with {status} and said {stderr:?}")]
+    #[error("{program}, run to compile it, ended with {status} and wrote {stderr:?}")]
     ChildDied {
         /// The program.
         program: PathBuf,

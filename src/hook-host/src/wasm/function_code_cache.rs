@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_compilation_used_is_known_to_the_next_one() {
+    fn function_code_of_a_compilation_is_reused_by_the_next_one() {
         let codes = FunctionCodes::read(&*written(&filled())).unwrap();
         assert_eq!(codes.get(&[1; KEY]).as_deref(), Some(&b"one"[..]));
         assert!(codes.get(&[3; KEY]).is_none());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_damaged_file_is_used() {
+    fn damaged_cache_file_is_ignored() {
         let bytes = written(&filled());
         for cut in 1..bytes.len() {
             let codes = FunctionCodes::read(&bytes[..cut]).unwrap();

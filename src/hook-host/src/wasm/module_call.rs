@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::fixed_clock_and_random::Determinism;
-use crate::pod_facts::{FactRead, PodAccess};
+use crate::pod_facts::{PodAccess, PodFactEntry};
 use crate::{HookPoint, Invocation, Limits, LogLine};
 
 /// A hook point and its input.
@@ -98,7 +98,7 @@ pub struct CallReport {
     /// Peak of all linear memories together, in bytes.
     pub peak_memory: usize,
     /// The facts about the pod that the hook asked for.
-    pub facts: Vec<FactRead>,
+    pub facts: Vec<PodFactEntry>,
     /// How long the call waited for facts, which does not count against its deadline.
     pub waited: Duration,
 }

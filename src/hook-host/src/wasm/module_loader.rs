@@ -385,9 +385,9 @@ async fn describe(
 ) -> Result<(Description, Vec<LogLine>), LoadError> {
     let (path, size) = (source.path.to_owned(), source.size);
     let (text, log) = guest_call::describe(host, hook).await;
-    let (again, _) = guest_call::describe(host, hook).await;
-    let text = match (text, again) {
-        (Ok(text), Ok(again)) if text == again => text,
+    let (repeated, _) = guest_call::describe(host, hook).await;
+    let text = match (text, repeated) {
+        (Ok(text), Ok(repeated)) if text == repeated => text,
         (Ok(_), Ok(_)) => return Err(LoadError::UnstableDescription { path, size }),
         (Err(source), _) | (_, Err(source)) => {
             return Err(LoadError::Describe { path, size, source });

@@ -25,9 +25,9 @@ pub(super) enum Untrusted {
     Owner { path: PathBuf, owner: u32 },
     #[error("others than root may write to {path} (mode {mode:04o})")]
     Writable { path: PathBuf, mode: u32 },
-    #[error("{path} is no regular file")]
+    #[error("{path} is not a regular file")]
     NoFile { path: PathBuf },
-    #[error("{path} is not on the mount that this program is on, so it is no part of the image")]
+    #[error("{path} is not on the mount that this program is on, so it is not part of the image")]
     Mount { path: PathBuf },
     #[error("this kernel does not tell mounts apart (it is older than Linux 5.8)")]
     OldKernel,
@@ -150,19 +150,19 @@ pub(super) mod tests {
         fs::create_dir_all(&inner).unwrap();
         let link = temp_dir.path().join("link");
         symlink(&inner, &link).unwrap();
-        let told = |path: &Path| {
+        let refusal_text = |path: &Path| {
             trust
                 .directory(path)
                 .map_err(|untrusted| untrusted.to_string())
         };
-        assert_eq!(told(&link), Ok(inner.canonicalize().unwrap()));
+        assert_eq!(refusal_text(&link), Ok(inner.canonicalize().unwrap()));
         for (path, mode) in [
             (&inner, 0o775),
             (&inner, 0o1777),
             (&temp_dir.path().join("a"), 0o757),
         ] {
             chmod(path, mode);
-            let untrusted = told(&inner).unwrap_err();
+            let untrusted = refusal_text(&inner).unwrap_err();
             assert!(
                 untrusted.contains(&format!("mode {mode:04o}")),
                 "{untrusted}"
@@ -170,9 +170,9 @@ pub(super) mod tests {
             chmod(path, 0o755);
         }
         chmod(&temp_dir.path().join("a"), 0o1777);
-        assert!(told(&inner).is_ok());
+        assert!(refusal_text(&inner).is_ok());
         assert!(
-            told(&temp_dir.path().join("none"))
+            refusal_text(&temp_dir.path().join("none"))
                 .unwrap_err()
                 .contains("none")
         );
@@ -186,23 +186,27 @@ pub(super) mod tests {
         fs::write(&path, "x").unwrap();
         chmod(&path, 0o644);
         let file = File::open(&path).unwrap();
-        let told = |trust: FileTrust| {
+        let refusal_text = |trust: FileTrust| {
             trust
                 .file(&file, &path)
                 .map_err(|untrusted| untrusted.to_string())
         };
-        assert_eq!(told(trust), Ok(()));
+        assert_eq!(refusal_text(trust), Ok(()));
         let elsewhere = FileTrust {
             mount: trust.mount.wrapping_add(1),
             ..trust
         };
         assert!(
-            told(elsewhere)
+            refusal_text(elsewhere)
                 .unwrap_err()
-                .contains("no part of the image")
+                .contains("not part of the image")
         );
         chmod(&path, 0o664);
-        assert!(told(trust).unwrap_err().contains("others than root"));
+        assert!(
+            refusal_text(trust)
+                .unwrap_err()
+                .contains("others than root")
+        );
         let directory = File::open(temp_dir.path()).unwrap();
         assert!(matches!(
             trust.file(&directory, temp_dir.path()),
@@ -241,7 +245,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_mount_of_this_program_is_known() {
+    fn mount_of_this_program_is_found() {
         assert_eq!(FileTrust::of_this_program().unwrap().owner, ROOT);
     }
 }

@@ -71,10 +71,10 @@ fn panic_message(log: &[LogLine]) -> Option<String> {
     let start = errors
         .iter()
         .rposition(|line| line.contains("panicked at"))?;
-    let said = errors[start..]
+    let message = errors[start..]
         .iter()
         .filter(|line| !line.starts_with("note: "));
-    Some(said.copied().collect::<Vec<_>>().join(" "))
+    Some(message.copied().collect::<Vec<_>>().join(" "))
 }
 
 /// Shortens the message of a hook.

@@ -71,7 +71,7 @@ fn a_module_with_the_mark_hands_out_the_memory_after_it() {
 }
 
 #[test]
-fn a_module_without_the_mark_is_left_alone() {
+fn module_without_the_go_marker_is_unchanged() {
     let core = module(&[(START, b"abcd")]);
     wasmparser::validate(&core).unwrap();
     assert!(with_adapter_memory(&core).unwrap().is_none());

@@ -26,18 +26,18 @@ macro_rules! element {
 
         impl $crate::typed_xml::WriteElement for $name {
             #[allow(unused_variables)]
-            fn write_attrs(&self, writer: &mut $crate::typed_xml::Writer) {
+            fn write_attrs(&self, writer: &mut $crate::typed_xml::XmlWriter) {
                 $( writer.attr("xmlns", $namespace); )?
                 $( $crate::element!(@write_attr $kind writer, &self.$field, ($($at)?) ($($set)?)); )*
             }
             #[allow(unused_variables)]
-            fn write_body(&self, writer: &mut $crate::typed_xml::Writer) {
-                $( $crate::element!(@write_body $kind writer, &self.$field, ($($at)?) ($($parent)?) ($($set)?)); )*
+            fn write_content(&self, writer: &mut $crate::typed_xml::XmlWriter) {
+                $( $crate::element!(@write_content $kind writer, &self.$field, ($($at)?) ($($parent)?) ($($set)?)); )*
             }
         }
 
         impl $crate::typed_xml::WriteChild for $name {
-            fn write_child(&self, name: &str, _when_set: bool, writer: &mut $crate::typed_xml::Writer) {
+            fn write_child(&self, name: &str, _omit_empty: bool, writer: &mut $crate::typed_xml::XmlWriter) {
                 $crate::typed_xml::WriteElement::write(self, name, writer);
             }
         }
@@ -87,21 +87,21 @@ macro_rules! element {
     };
     (@write_attr $kind:ident $w:ident, $value:expr, $at:tt $set:tt) => {};
 
-    (@write_body text $w:ident, $value:expr, () () $set:tt) => {
+    (@write_content text $w:ident, $value:expr, () () $set:tt) => {
         if let Some(text) = $crate::typed_xml::Scalar::text($value) { $w.text(&text); }
     };
-    (@write_body child $w:ident, $value:expr, ($at:literal) () ()) => {
+    (@write_content child $w:ident, $value:expr, ($at:literal) () ()) => {
         $crate::typed_xml::WriteChild::write_child($value, $at, false, $w);
     };
-    (@write_body child $w:ident, $value:expr, ($at:literal) () (set)) => {
+    (@write_content child $w:ident, $value:expr, ($at:literal) () (set)) => {
         $crate::typed_xml::WriteChild::write_child($value, $at, true, $w);
     };
-    (@write_body list $w:ident, $value:expr, ($at:literal) ($parent:literal) ()) => {
+    (@write_content list $w:ident, $value:expr, ($at:literal) ($parent:literal) ()) => {
         $w.start($parent);
         $crate::typed_xml::WriteChild::write_child($value, $at, false, $w);
         $w.end($parent);
     };
-    (@write_body attr $w:ident, $value:expr, $at:tt $parent:tt $set:tt) => {};
+    (@write_content attr $w:ident, $value:expr, $at:tt $parent:tt $set:tt) => {};
 
     (@read_own attr $e:ident, $value:expr, ($at:literal)) => { $crate::typed_xml::read_attr($e, $at, $value)?; };
     (@read_own text $e:ident, $value:expr, ()) => { $crate::typed_xml::read_text($e, $value)?; };

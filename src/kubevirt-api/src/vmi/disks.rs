@@ -1,4 +1,4 @@
-//! Disks.
+//! `spec.domain.devices.disks`.
 
 use serde::Deserialize;
 
@@ -8,16 +8,16 @@ use super::null_as_default;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Disk {
-    /// Name, shared with its volume.
+    /// The name of the disk and of its volume.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// As a disk.
+    /// Set if the guest sees a block device.
     pub disk: Option<DiskTarget>,
-    /// As a LUN.
+    /// Set if the guest sees a SCSI LUN.
     pub lun: Option<LunTarget>,
-    /// As a CD-ROM.
+    /// Set if the guest sees a CD-ROM drive.
     pub cdrom: Option<CdromTarget>,
-    /// Place in the boot order.
+    /// Position in the boot order, from 1.
     pub boot_order: Option<u64>,
     /// Serial number.
     #[serde(deserialize_with = "null_as_default")]
@@ -25,26 +25,26 @@ pub struct Disk {
     /// An IO thread of its own.
     #[serde(rename = "dedicatedIOThread")]
     pub dedicated_io_thread: Option<bool>,
-    /// Cache mode.
+    /// A libvirt cache mode; chosen by the launcher if empty.
     #[serde(deserialize_with = "null_as_default")]
     pub cache: String,
-    /// IO mode.
+    /// `native` or `threads`; chosen by the launcher if empty.
     #[serde(deserialize_with = "null_as_default")]
     pub io: String,
     /// Tag in the guest's device metadata.
     #[serde(deserialize_with = "null_as_default")]
     pub tag: String,
-    /// Block sizes.
+    /// The block sizes that the guest sees.
     pub block_size: Option<BlockSize>,
     /// Several guests may use it at once.
     pub shareable: Option<bool>,
-    /// What happens on an IO error.
+    /// `stop`, `report`, `ignore` or `enospace` on an IO error.
     pub error_policy: Option<String>,
     /// Changed block tracking.
     pub changed_block_tracking: Option<bool>,
 }
 
-/// A disk.
+/// The disk as a block device (`disk`).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DiskTarget {
@@ -59,7 +59,7 @@ pub struct DiskTarget {
     pub pci_address: String,
 }
 
-/// A LUN.
+/// The disk as a LUN, which passes SCSI commands through (`lun`).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LunTarget {
@@ -74,7 +74,7 @@ pub struct LunTarget {
     pub reservation: bool,
 }
 
-/// A CD-ROM.
+/// The disk as a CD-ROM drive (`cdrom`).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CdromTarget {
@@ -93,9 +93,9 @@ pub struct CdromTarget {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BlockSize {
-    /// Fixed sizes.
+    /// Sizes from the VMI.
     pub custom: Option<CustomBlockSize>,
-    /// Sizes of the volume.
+    /// The sizes of the volume's block device.
     pub match_volume: Option<super::FeatureState>,
 }
 
@@ -103,10 +103,10 @@ pub struct BlockSize {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CustomBlockSize {
-    /// Logical.
+    /// The unit that the guest addresses.
     #[serde(deserialize_with = "null_as_default")]
     pub logical: u64,
-    /// Physical.
+    /// The unit that the guest should write.
     #[serde(deserialize_with = "null_as_default")]
     pub physical: u64,
     /// Discard granularity.
@@ -114,7 +114,7 @@ pub struct CustomBlockSize {
 }
 
 impl Disk {
-    /// The bus, whatever the disk is.
+    /// The bus of the disk, LUN or CD-ROM; empty if none is set.
     pub fn bus(&self) -> &str {
         match self {
             Self {

@@ -46,7 +46,7 @@ fn name(path: &str, text: &str) -> Result<(), VmiError> {
     let shown: String = text.chars().take(LONGEST).collect();
     Err(refused(
         path.to_owned(),
-        &format!("{shown:?} is no name; {reason}"),
+        &format!("{shown:?} is not a name; {reason}"),
     ))
 }
 

@@ -40,9 +40,9 @@ async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
         if Arc::strong_count(&in_call) > 1 {
             continue;
         }
-        let held = Arc::clone(&in_call);
+        let mutex = Arc::clone(&in_call);
         let set = client.on(&domain, "setting the guest's time", AGENT, move |domain| {
-            let _held = &held;
+            let _held = &mutex;
             domain.set_agent_timeout(AGENT_TIMEOUT)?;
             domain.set_time(now()).map_err(shorten)
         });

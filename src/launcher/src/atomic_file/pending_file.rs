@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn pending_files_of_earlier_runs_are_removed_and_nothing_else() {
+    fn only_pending_files_of_earlier_runs_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         let stays = [

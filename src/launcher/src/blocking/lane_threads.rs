@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hanging_call_times_out_and_is_named() {
+    async fn hanging_call_times_out_and_the_error_contains_its_name() {
         let lane = Lane::new("test", 1);
         let (_release, hang) = hanging();
         let error = lane.call("pausing the domain", SHORT, hang).await;

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_options_are_named() {
+    fn error_contains_the_unusable_option() {
         for (options, part) in [
             ("", "cannot be read"),
             (r#"{"cmd":"Stop"}"#, "\"Stop\""),
@@ -236,7 +236,7 @@ mod tests {
             checkpoint(b"{}")
                 .unwrap_err()
                 .to_string()
-                .contains("no name")
+                .contains("not a name")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Requests whose `:authority` is no host name.
+//! Requests whose `:authority` is not a host name.
 //!
 //! On a Unix socket `:authority` means nothing, and gRPC clients put there what they have: the path
 //! of the socket, as it is or percent-encoded. `h2` resets such streams with PROTOCOL_ERROR and has no

@@ -40,7 +40,7 @@ enum LaunchSecurityError {
     /// The guest was launched without SEV.
     #[error("the guest has no launch measurement: its VMI asks for no SEV")]
     NoMeasurement,
-    /// The request is no JSON of the expected kind.
+    /// The request is not JSON of the expected kind.
     #[error("No valid secret options present in command server request")]
     Options,
     /// A part of the secret is missing.

@@ -21,7 +21,7 @@ pub enum ConfigError {
     /// The command line is not ours.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
-    /// A time limit of the hooks is no duration.
+    /// A time limit of the hooks is not a duration.
     #[error("--{flag} (or its environment variable or file) is {value:?}: {source}")]
     Duration {
         /// The flag.
@@ -31,7 +31,7 @@ pub enum ConfigError {
         /// The cause.
         source: DurationError,
     },
-    /// A size is no number.
+    /// A size is not a number.
     #[error("--{flag} (or its environment variable or file) is {value:?}: not a number of bytes")]
     Bytes {
         /// The flag.

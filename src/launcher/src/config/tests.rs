@@ -182,7 +182,7 @@ fn environment_sets_verbosity_and_invalid_values_warn() {
         .unwrap()
     };
     assert_eq!(with("7").verbosity, 7);
-    let odd = with("loud");
-    assert_eq!(odd.verbosity, 2);
-    assert!(odd.warnings[0].contains("loud"));
+    let config = with("loud");
+    assert_eq!(config.verbosity, 2);
+    assert!(config.warnings[0].contains("loud"));
 }

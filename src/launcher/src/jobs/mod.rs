@@ -192,7 +192,7 @@ pub struct MigrationEnvironment {
 
 impl JobContext {
     /// The guest is about to be ended here, or has ended here, because it has migrated, which libvirt does not know: its
-    /// hook, which writes the marker after a migration, is told of another end.
+    /// hook, which writes the marker after a migration, gets another end.
     async fn report_departure(&self) {
         // Fails only when the observer is gone.
         let _ = self.events.send(VmEvent::Departing);

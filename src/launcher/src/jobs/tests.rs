@@ -73,10 +73,10 @@ async fn context(
     let connection = Connection::open("fake:///", Arc::clone(&connect), SOON);
     let client = Client::new(connection.await.unwrap(), DOMAIN, "/nonexistent/pid".into());
     let job_events = Arc::new(JobEvents::default());
-    let told = Arc::clone(&job_events);
+    let observed_events = Arc::clone(&job_events);
     let monitored = client.monitor(move |event| {
         if let ConnectionEvent::Libvirt(event) = event {
-            told.observe(&VmEvent::Libvirt(event));
+            observed_events.observe(&VmEvent::Libvirt(event));
         }
     });
     monitored.await.unwrap();

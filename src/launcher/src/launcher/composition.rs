@@ -1,4 +1,4 @@
-//! What a launcher consists of once its daemons run. Tests put the same parts together, on a fake libvirt.
+//! Builds a launcher once its daemons run. Tests build it in the same way on a fake libvirt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
 use crate::hooks_trait::Hooks;
 use crate::jobs::MigrationEnvironment;
 use crate::libvirt_client::{Client, Connect, ConnectTarget, Connection};
-use crate::manager::{Identity, Manager, Phase, VmHandles, VmParts, event_handler};
+use crate::manager::{Identity, Manager, Phase, VmDependencies, VmHandles, event_handler};
 use crate::notify::{InvolvedObject, Notifier, Retry, Warning};
 use crate::paths::Paths;
 use crate::tasks::Supervisor;
@@ -21,7 +21,7 @@ use crate::{logging, qemu_watch};
 /// For the first connection to libvirt. The daemon listens already, so this covers a slow first answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The parts of a launcher.
+/// The dependencies of a launcher.
 pub struct Composition {
     /// The directories and sockets.
     pub paths: Paths,
@@ -51,7 +51,7 @@ pub struct Composition {
     pub migration_log: MigrationErrorLog,
 }
 
-/// The parts, running.
+/// A started launcher.
 pub struct RunningLauncher {
     /// For commands.
     pub manager: Manager,
@@ -90,7 +90,7 @@ impl Composition {
             });
         }
         let facts = boot_resources.facts.clone();
-        let parts = VmParts {
+        let dependencies = VmDependencies {
             client: client.clone(),
             connect_target,
             notifier,
@@ -115,7 +115,7 @@ impl Composition {
             manager,
             state,
             events,
-        } = parts.spawn(&mut tasks);
+        } = dependencies.spawn(&mut tasks);
         let service = CommandService::new(manager.clone(), vm_stats_collector);
         let mut server = Server::start(&paths, service)?;
         let watched = (state.clone(), events.clone());

@@ -246,7 +246,7 @@ impl Launcher {
         self.close().await;
         let is_target = vm.driver_state().role == Role::Target;
         tokio::select! {
-            told = vm.notifier.flush(deadline) => if !told && !standalone {
+            is_flushed = vm.notifier.flush(deadline) => if !is_flushed && !standalone {
                 tracing::warn!("the last notifications did not reach virt-handler");
             },
             // A virt-handler that was away when the migration failed comes back, asks this, and then takes no notification.

@@ -4,7 +4,7 @@
 //!   SIGTERM by libvirt ──5 s──▶ SIGKILL by libvirt ──1 s──▶ SIGKILL by pidfd ──▶ QEMU is gone
 //!   the daemon hangs ──1 s──▶ SIGTERM by pidfd ──1.5 s──────▲
 //! ```
-//! The calls have a connection and threads of their own: the daemon reads only so many requests of one
+//! The calls have a connection and threads of their own: the daemon reads only a limited number of requests of one
 //! connection at a time, and queries that hang would keep it from reading this one.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -145,14 +145,14 @@ impl Client {
             Ok(None | Some(true)) => Ok(()),
             Err(error @ CallError::NoAnswer(_)) => {
                 tracing::warn!(reason = %error, "libvirt's daemon hangs, sending SIGTERM to QEMU");
-                if process.signal(Signal::TERM).is_ok() && process.ended_within(TERMINATED).await {
+                if process.signal(Signal::TERM).is_ok() && process.exits_within(TERMINATED).await {
                     return Ok(true);
                 }
                 Err(error)
             }
             _ => self.destroy_by_libvirt(FORCEFUL).await,
         };
-        if asked.is_ok() && process.ended_within(NOTICED).await {
+        if asked.is_ok() && process.exits_within(NOTICED).await {
             return Ok(true);
         }
         self.kill(&process, asked).await.map(|()| true)
@@ -165,7 +165,7 @@ impl Client {
             // The process is registered with the runtime.
             let _runtime = runtime.enter();
             let process = QemuProcess::open(&inner.pid_file).ok();
-            process.filter(|process| process.runs(&inner.domain_name))
+            process.filter(|process| process.is_qemu_of_domain(&inner.domain_name))
         };
         let lane = self.0.lanes.process();
         match lane.call("looking for QEMU", PROCESS, open).await {
@@ -211,7 +211,7 @@ impl Client {
         if let Err(error) = process.signal(Signal::KILL) {
             tracing::debug!(reason = %error, "sending SIGKILL to QEMU");
         }
-        if !process.ended_within(KILLED).await {
+        if !process.exits_within(KILLED).await {
             asked?;
             return Err(CallError::NotEnded { pid: process.pid() });
         }

@@ -50,7 +50,7 @@ pub(crate) enum DaemonError {
     },
     /// A daemon ends as soon as it is started.
     #[error(
-        "{program} ended twice ({status}) before it listened on {socket}; it last said: {last_log_lines}"
+        "{program} ended twice ({status}) before it listened on {socket}; its last log lines: {last_log_lines}"
     )]
     Ended {
         /// The daemon.
@@ -64,7 +64,7 @@ pub(crate) enum DaemonError {
     },
     /// A daemon runs, but does not open its socket.
     #[error(
-        "{program} does not listen on {socket} after {waited:?}; it last said: {last_log_lines}"
+        "{program} does not listen on {socket} after {waited:?}; its last log lines: {last_log_lines}"
     )]
     NotReady {
         /// The daemon.

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn directory_that_is_missing_is_no_panic() {
+    async fn missing_directory_does_not_panic() {
         assert!(follow(Path::new("/nonexistent/pipe")).is_none());
     }
 }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn boot_is_logged_whole() {
+    fn boot_is_logged_completely() {
         let now = Instant::now();
         let mut limit = LogLimit::default();
         assert!((0..1000).all(|_| limit.observe(80, now) == Admission::Log));

@@ -96,7 +96,7 @@ fn continue_logs(logs: &QemuLogs, copies: &mut JoinSet<()>) -> Result<(), LostLo
         }
         several => Err(LostLog {
             reason: format!(
-                "QEMU has {} logs whose files cannot be told apart",
+                "QEMU has {} logs whose files cannot be distinguished",
                 several.len()
             ),
         }),

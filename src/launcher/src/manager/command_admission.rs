@@ -12,10 +12,10 @@
 //! virt-handler gives up on a call after 20 s and calls again. That must neither cut a command short nor run it
 //! twice, so equal commands share one answer. Every caller is answered exactly once.
 
+use super::command_id::CommandId;
 use super::command_refusal::Refusal;
 use super::command_rules::{Command, Condition, Kind, Lane, Repeat};
-use super::migration_arrival_stage::ArrivalStage;
-use super::request_id::RequestId;
+use super::incoming_stage::IncomingStage;
 use super::vm_state::{Phase, Role, VmState};
 
 /// What becomes of a command.
@@ -26,11 +26,11 @@ pub(super) enum Admission {
     /// It runs when its lanes are free.
     Wait,
     /// It shares that command's answer.
-    Join(RequestId),
+    Join(CommandId),
     /// It takes the place of that command, which waits, and its callers.
-    Replace(RequestId),
+    Replace(CommandId),
     /// It runs after that boot if the boot succeeds; else it shares the boot's failure.
-    Follow(RequestId),
+    Follow(CommandId),
     /// It is refused.
     Deny(Refusal),
 }
@@ -39,22 +39,22 @@ pub(super) enum Admission {
 #[derive(Debug)]
 pub(super) enum Action<C> {
     /// Carry the command out.
-    Start(RequestId, Command),
+    Start(CommandId, Command),
     /// Tell the running command to stop at its next safe point.
-    Interrupt(RequestId),
+    Interrupt(CommandId),
     /// Answer these callers now.
     Refuse(Vec<C>, Refusal),
 }
 
 /// A command that waits or runs.
 struct Entry<C> {
-    id: RequestId,
+    id: CommandId,
     command: Command,
     running: bool,
     /// It is a sync that starts the VM.
     boots: bool,
     /// The boot after whose success this command runs.
-    follows: Option<RequestId>,
+    follows: Option<CommandId>,
     callers: Vec<C>,
 }
 
@@ -69,7 +69,7 @@ impl<C> Entry<C> {
     }
 }
 
-/// The running and waiting commands, in the order of their arrival. `C` is a caller to answer.
+/// The running and waiting commands, in the order in which they were requested. `C` is a caller to answer.
 pub(super) struct Queue<C> {
     entries: Vec<Entry<C>>,
     closed: bool,
@@ -121,7 +121,7 @@ fn refusal(condition: Condition, state: &VmState) -> Option<Refusal> {
             (state.role == Role::Target).then_some(Refusal::AwaitsMigration)
         }
         Condition::NotArrived => (state.role == Role::Target
-            && state.arrival != ArrivalStage::Running)
+            && state.incoming_migration != IncomingStage::Running)
             .then_some(Refusal::NotArrived),
     }
 }
@@ -130,7 +130,7 @@ impl<C> Queue<C> {
     /// Takes a command in.
     pub(super) fn request(
         &mut self,
-        id: RequestId,
+        id: CommandId,
         command: Command,
         caller: C,
         state: &VmState,
@@ -160,7 +160,7 @@ impl<C> Queue<C> {
     /// A command ended: the callers of its result, and what to do next.
     pub(super) fn observe_done(
         &mut self,
-        id: RequestId,
+        id: CommandId,
         succeeded: bool,
         state: &VmState,
     ) -> (Vec<C>, Vec<Action<C>>) {
@@ -198,7 +198,7 @@ impl<C> Queue<C> {
 
     fn enter(
         &mut self,
-        id: RequestId,
+        id: CommandId,
         command: Command,
         callers: Vec<C>,
         state: &VmState,
@@ -221,7 +221,7 @@ impl<C> Queue<C> {
     }
 
     /// Puts a sync behind the boot, in the place of another that waits there, and of its callers.
-    fn follow(&mut self, id: RequestId, command: Command, caller: C, boot: RequestId) {
+    fn follow(&mut self, id: CommandId, command: Command, caller: C, boot: CommandId) {
         match self.follower_of(boot) {
             Some(at) => {
                 let entry = &mut self.entries[at];
@@ -326,7 +326,7 @@ impl<C> Queue<C> {
     }
 
     /// The position of the sync that is carried out after that boot.
-    fn follower_of(&self, boot: RequestId) -> Option<usize> {
+    fn follower_of(&self, boot: CommandId) -> Option<usize> {
         let mut entries = self.entries.iter();
         entries.position(|one| one.follows == Some(boot))
     }
@@ -335,11 +335,11 @@ impl<C> Queue<C> {
         self.entries.iter().map(|one| one.callers.len()).sum()
     }
 
-    fn entry(&mut self, id: RequestId) -> Option<&mut Entry<C>> {
+    fn entry(&mut self, id: CommandId) -> Option<&mut Entry<C>> {
         self.entries.iter_mut().find(|entry| entry.id == id)
     }
 
-    fn add_caller(&mut self, id: RequestId, caller: C) {
+    fn add_caller(&mut self, id: CommandId, caller: C) {
         if let Some(entry) = self.entry(id) {
             entry.callers.push(caller);
         }

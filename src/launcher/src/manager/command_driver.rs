@@ -13,10 +13,10 @@ use tracing::{Instrument, Span};
 
 use super::command_admission::{Action, Queue};
 use super::command_effect::CommandEffect;
+use super::command_id::CommandId;
 use super::command_refusal::Refusal;
 use super::command_rules::{Command, CommandContext};
 use super::error::OpError;
-use super::request_id::RequestId;
 use super::vm_context::VmContext;
 use super::vm_state::VmState;
 use crate::vm_events::VmEvent;
@@ -30,7 +30,7 @@ type Caller = oneshot::Sender<Outcome>;
 pub(super) enum Message {
     /// Do something.
     Request {
-        id: RequestId,
+        id: CommandId,
         command: Command,
         caller: Caller,
     },
@@ -40,7 +40,7 @@ pub(super) enum Message {
 
 /// A command that runs.
 struct Running {
-    id: RequestId,
+    id: CommandId,
     interrupt: CancellationToken,
     ends_vm: bool,
 }
@@ -87,7 +87,7 @@ impl Driver {
         }
     }
 
-    fn request(&mut self, id: RequestId, command: Command, caller: Caller) {
+    fn request(&mut self, id: CommandId, command: Command, caller: Caller) {
         // virt-handler has just sent a request, so it can be notified; it may close its socket after the response.
         self.vm.notifier.retry_now();
         let state = self.state();
@@ -99,7 +99,7 @@ impl Driver {
         VmState {
             phase: *self.vm.state.borrow(),
             role: self.vm.role(),
-            arrival: *self.vm.arrival.borrow(),
+            incoming_migration: *self.vm.incoming_migration.borrow(),
             start_unreported: self.vm.start_report.is_unreported(),
         }
     }
@@ -120,7 +120,7 @@ impl Driver {
         }
     }
 
-    fn start(&mut self, id: RequestId, command: Command) {
+    fn start(&mut self, id: CommandId, command: Command) {
         let kind = command.kind();
         let span = tracing::info_span!("command", request = id.0);
         let interrupt = CancellationToken::new();
@@ -144,7 +144,7 @@ impl Driver {
         self.vm.publish_request(id);
     }
 
-    fn interrupt(&self, id: RequestId) {
+    fn interrupt(&self, id: CommandId) {
         let mut running = self.running.values();
         if let Some(running) = running.find(|running| running.id == id) {
             running.interrupt.cancel();
@@ -209,6 +209,6 @@ fn refused(why: Refusal) -> Outcome {
 }
 
 /// The span of a request, until it is answered.
-pub(super) fn request_span(id: RequestId) -> Span {
+pub(super) fn request_span(id: CommandId) -> Span {
     tracing::info_span!("request", request = id.0)
 }

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_root_port_is_named() {
+    fn error_explains_a_missing_root_port() {
         let text = |reason: &str| {
             DeviceChangeError::failed("attaching volume data".into(), reason.into()).to_string()
         };

@@ -18,7 +18,7 @@ impl DiskCapacities {
         self.0.get(path).copied()
     }
 
-    /// libvirt has told the sizes of all disks. It reports 0 for a size that it does not know.
+    /// libvirt has reported the sizes of all disks. It reports 0 for a size that it does not know.
     pub(super) fn replace(&mut self, sizes: &BTreeMap<String, BlockInfo>) {
         let known = sizes.iter().filter(|(_, size)| size.capacity > 0);
         self.0 = known

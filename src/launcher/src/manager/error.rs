@@ -62,7 +62,7 @@ pub enum OpError {
     /// Ports for hotplug cannot be reserved.
     #[error(transparent)]
     HotplugPorts(#[from] HotplugPortsError),
-    /// A hook said no, or failed.
+    /// A hook vetoed, or failed.
     #[error(transparent)]
     Hook(Box<HookError>),
     /// The sockets of a migration could not be put in place.
@@ -254,8 +254,8 @@ mod tests {
             let named =
                 error().naming_hook(|_| Some(("painter".to_owned(), format!("/domain/{text}"))));
             for error in [error(), named] {
-                for said in [error.message(), error.to_string()] {
-                    assert!(said.chars().all(hook_host::is_printable), "{said}");
+                for printed in [error.message(), error.to_string()] {
+                    assert!(printed.chars().all(hook_host::is_printable), "{printed}");
                 }
             }
         }

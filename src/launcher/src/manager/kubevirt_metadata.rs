@@ -121,7 +121,7 @@ impl Metadata {
 
     /// The migration to this pod begins now, and not with the pod's preparation. The event that this follows from is
     /// published next.
-    pub(super) fn set_arrival_start(&self) {
+    pub(super) fn set_incoming_migration_start(&self) {
         self.change_and_tell(&[], |metadata| {
             let record = metadata.migration.as_mut();
             if let Some(record) = record.filter(|record| record.end_timestamp.is_none()) {
@@ -235,19 +235,22 @@ mod tests {
     fn arrival_replaces_the_start_of_a_migration_that_has_not_ended() {
         let (events, mut received) = mpsc::unbounded_channel();
         let metadata = Metadata::new(events);
-        metadata.set_arrival_start();
+        metadata.set_incoming_migration_start();
         assert_eq!(metadata.current().migration, None);
         metadata.set_migration(Migration::begin("a", "prepared".into()));
         assert_eq!(received.try_recv().ok(), Some(VmEvent::Metadata));
-        metadata.set_arrival_start();
+        metadata.set_incoming_migration_start();
         let start = |metadata: &Metadata| metadata.current().migration?.start_timestamp;
         assert_ne!(start(&metadata).as_deref(), Some("prepared"));
-        assert!(received.try_recv().is_err(), "the arrival is published");
+        assert!(
+            received.try_recv().is_err(),
+            "the start of the incoming migration is published"
+        );
         metadata.set_migration(Migration {
             end_timestamp: Some("ended".into()),
             ..Migration::begin("b", "prepared".into())
         });
-        metadata.set_arrival_start();
+        metadata.set_incoming_migration_start();
         assert_eq!(start(&metadata).as_deref(), Some("prepared"));
     }
 }

@@ -72,8 +72,8 @@ mod tests {
             ..notification("running")
         };
         assert!(last.receipt_of_equal(&added).is_none());
-        let nothing = LastNotification::default();
-        assert!(nothing.receipt_of_equal(&notification("running")).is_none());
+        let empty = LastNotification::default();
+        assert!(empty.receipt_of_equal(&notification("running")).is_none());
     }
 
     #[test]

@@ -8,10 +8,10 @@ use tracing::Instrument;
 
 use super::command_driver::{Driver, Message, Outcome, request_span};
 use super::command_effect::CommandEffect;
+use super::command_id::CommandId;
 use super::command_refusal::Refusal;
 use super::command_rules::Command;
 use super::error::OpError;
-use super::request_id::RequestId;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
 use super::vm_state::Phase;
@@ -49,7 +49,7 @@ impl Manager {
 
     /// Runs a command and returns its outcome. The request's number is in all log lines about it.
     pub async fn run(&self, command: Command) -> Outcome {
-        let id = RequestId(self.issued.fetch_add(1, Ordering::Relaxed) + 1);
+        let id = CommandId(self.issued.fetch_add(1, Ordering::Relaxed) + 1);
         self.ask(id, command).instrument(request_span(id)).await
     }
 
@@ -70,7 +70,7 @@ impl Manager {
         Ok(())
     }
 
-    async fn ask(&self, id: RequestId, command: Command) -> Outcome {
+    async fn ask(&self, id: CommandId, command: Command) -> Outcome {
         let kind = command.kind();
         let name = kind.rule().name;
         if kind.ends_vm() && *self.vm.state.borrow() == Phase::Gone {

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_device_is_known_until_it_changes_or_is_not_wanted() {
+    fn refused_device_is_remembered_until_it_changes_or_is_removed_from_the_vmi() {
         let mut refused = RefusedDevices::default();
         let (disk, nic) = (
             key(DeviceKind::Volume, "a"),

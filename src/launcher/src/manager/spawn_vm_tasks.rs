@@ -1,4 +1,4 @@
-//! Builds a VM from its parts and starts its tasks.
+//! Builds a VM's context from its dependencies, and starts its tasks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use hook_host::Reason;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 
+use super::incoming_migration;
 use super::kubevirt_metadata::Metadata;
 use super::manager_handle::Manager;
-use super::migration_arrival;
 use super::report_panics_and_disk_errors::AlertReporter;
 use super::start_acceptance::StartReport;
 use super::vm_context::{Identity, VmContext};
@@ -25,8 +25,8 @@ use crate::notify::Notifier;
 use crate::tasks::Supervisor;
 use crate::vm_events::VmEvent;
 
-/// The parts of a VM.
-pub struct VmParts {
+/// What a VM's tasks depend on.
+pub struct VmDependencies {
     /// The VM's names.
     pub identity: Identity,
     /// The pod's name.
@@ -63,18 +63,19 @@ pub struct VmHandles {
     pub events: mpsc::UnboundedSender<VmEvent>,
 }
 
-impl VmParts {
-    /// Starts its driver, and under supervision the observer and the tasks for access credentials and polling.
+impl VmDependencies {
+    /// Starts the driver, and under supervision the observer, the guest agent's poller, the safety thaw, and the tasks for an
+    /// incoming migration and for access credentials.
     pub fn spawn(self, supervisor: &mut Supervisor) -> VmHandles {
-        let (events, received) = mpsc::unbounded_channel();
+        let (events, event_receiver) = mpsc::unbounded_channel();
         let (state, phase) = watch::channel(Phase::Absent);
         let metadata = Arc::new(Metadata::new(events.clone()));
         let guest_info = Arc::new(GuestInfoCache::new(events.clone()));
-        let (agent_link, link) = watch::channel(AgentLink::default());
+        let (agent_link, agent_link_receiver) = watch::channel(AgentLink::default());
         let defining = Arc::default();
         let job_events = Arc::new(JobEvents::default());
         let start_report = StartReport::default();
-        let arrival = watch::Sender::default();
+        let incoming_migration = watch::Sender::default();
         let last_request = Arc::default();
         let observer = Arc::new(Observer {
             defining: Arc::clone(&defining),
@@ -87,10 +88,10 @@ impl VmParts {
             alert_reporter: AlertReporter::new(self.qemu_log),
             guest_info: Arc::clone(&guest_info),
             agent_link,
-            arrival: arrival.clone(),
+            incoming_migration: incoming_migration.clone(),
             job_events: Arc::clone(&job_events),
             state,
-            events: Mutex::new(received),
+            events: Mutex::new(event_receiver),
             history: Mutex::default(),
         });
         supervisor.spawn("observer", move || {
@@ -100,14 +101,14 @@ impl VmParts {
         let poller = Poller {
             client: self.client.clone(),
             cache: Arc::clone(&guest_info),
-            link,
+            link: agent_link_receiver,
             intervals: self.poll_intervals,
         };
         supervisor.spawn("guest agent", move || poller.clone().run());
         let freezer = Freezer::new(self.client.clone(), Arc::clone(&guest_info), self.tpm_state);
-        let thawing = freezer.clone();
+        let freezer_for_thaw = freezer.clone();
         supervisor.spawn("safety thaw", move || {
-            let freezer = thawing.clone();
+            let freezer = freezer_for_thaw.clone();
             async move { freezer.run_safety_thaw().await }
         });
         let hook_failures = HookFailureEvents::new(self.notifier.clone());
@@ -147,23 +148,23 @@ impl VmParts {
             defining,
             migration_sockets: Default::default(),
             driver_state: Default::default(),
-            arrival,
+            incoming_migration,
             last_edit: Arc::default(),
             target_cleanup: Notify::new(),
             pod_name: self.pod_name,
             last_request: Arc::clone(&last_request),
         };
         let vm = Arc::new(vm);
-        let arriving = Arc::clone(&vm);
-        supervisor.spawn("arrival", move || {
-            migration_arrival::run(Arc::clone(&arriving))
+        let vm_for_arrival = Arc::clone(&vm);
+        supervisor.spawn("incoming migration", move || {
+            incoming_migration::run(Arc::clone(&vm_for_arrival))
         });
-        let supervised = Arc::clone(&vm);
+        let vm_for_credentials = Arc::clone(&vm);
         supervisor.spawn("access credentials", move || {
-            let credentials = credential_sync(&supervised).run();
+            let credentials = credential_sync(&vm_for_credentials).run();
             async move {
                 credentials.await;
-                // The guest never runs again: there is nothing left to keep, and nothing wrong.
+                // The guest never runs again. A task that returns would be restarted.
                 std::future::pending().await
             }
         });
@@ -188,7 +189,7 @@ pub fn event_handler(
     }
 }
 
-/// What the task for access credentials works with.
+/// The dependencies of the task for access credentials.
 fn credential_sync(vm: &Arc<VmContext>) -> CredentialSync {
     let (state, metadata) = (vm.state.clone(), Arc::clone(&vm.metadata));
     CredentialSync {
@@ -205,6 +206,6 @@ fn credential_sync(vm: &Arc<VmContext>) -> CredentialSync {
 
 /// Waits until the guest runs; false when it never will again.
 async fn guest_runs(mut state: watch::Receiver<Phase>) -> bool {
-    let known = state.wait_for(|state| matches!(state, Phase::Active | Phase::Gone));
-    known.await.is_ok_and(|state| *state == Phase::Active)
+    let reached = state.wait_for(|state| matches!(state, Phase::Active | Phase::Gone));
+    reached.await.is_ok_and(|state| *state == Phase::Active)
 }

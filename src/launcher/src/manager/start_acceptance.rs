@@ -173,9 +173,9 @@ mod tests {
         let waited = begin.elapsed();
         assert!(waited >= Duration::from_millis(300) + LEAD, "{waited:?}");
         assert!(!report.is_unreported());
-        let again = Instant::now();
+        let second_start = Instant::now();
         assert!(report.accepted().await);
-        assert!(again.elapsed() < LEAD, "nobody waits twice");
+        assert!(second_start.elapsed() < LEAD, "nobody waits twice");
     }
 
     #[tokio::test]

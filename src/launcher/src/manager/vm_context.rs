@@ -11,14 +11,14 @@ use kubevirt_api::vmi::Vmi;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::applied_hooks::AppliedHook;
+use super::command_id::CommandId;
 use super::detaching_devices::Detaching;
 use super::disk_capacities::DiskCapacities;
 use super::failed_attaches::FailedAttaches;
 use super::incoming_domain::LastEdit;
+use super::incoming_stage::IncomingStage;
 use super::kubevirt_metadata::Metadata;
-use super::migration_arrival_stage::ArrivalStage;
 use super::refused_devices::RefusedDevices;
-use super::request_id::RequestId;
 use super::start_acceptance::StartReport;
 use super::vm_state::{Phase, Role};
 use crate::agent::guest_time::GuestTimeSync;
@@ -110,7 +110,7 @@ pub struct VmContext {
     /// What one operation leaves for the next.
     pub driver_state: Mutex<DriverState>,
     /// How far a migration to this pod is.
-    pub arrival: watch::Sender<ArrivalStage>,
+    pub incoming_migration: watch::Sender<IncomingStage>,
     /// What was made of the domain that arrives by a migration.
     pub last_edit: Arc<LastEdit>,
     /// Notified when a migration's target is not needed any more.
@@ -170,7 +170,7 @@ impl VmContext {
     }
 
     /// Records the number of the request that begins, for log lines.
-    pub(super) fn publish_request(&self, id: RequestId) {
+    pub(super) fn publish_request(&self, id: CommandId) {
         self.last_request.store(id.0, Ordering::Relaxed);
     }
 

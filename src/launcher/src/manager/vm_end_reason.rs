@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn guest_that_has_left_has_migrated_whatever_libvirt_says() {
+    fn end_of_a_guest_on_the_target_is_migrated_despite_libvirts_reason() {
         let stopped = lifecycle(LifecycleEvent::Stopped, Detail::Destroyed);
         let mut end = EndReason::default();
         for event in [VmEvent::Departing, VmEvent::Destroying, stopped] {

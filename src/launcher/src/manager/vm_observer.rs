@@ -12,11 +12,11 @@ use libvirt::{Detail, Event, LifecycleEvent};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::Identity;
-use super::catch_up_retry::CatchUpRetry;
+use super::incoming_stage::IncomingStage;
 use super::kubevirt_metadata::{Metadata, now};
 use super::last_notification::{LastNotification, Notification};
-use super::migration_arrival_stage::ArrivalStage;
 use super::report_panics_and_disk_errors::AlertReporter;
+use super::resync_retry::ResyncRetry;
 use super::start_acceptance::StartReport;
 use super::vm_end_reason::EndReason;
 use super::vm_state::Phase;
@@ -26,12 +26,12 @@ use crate::libvirt_client::{CallError, Client, DomainSnapshot, Presence};
 use crate::notify::{EventType, Notifier, Publication, Publications};
 use crate::vm_events::VmEvent;
 
-/// For three quick calls to libvirt. virt-handler must be notified of a shutdown in time, even if the daemon hangs.
-const SNAPSHOT: Duration = Duration::from_secs(2);
-/// After QEMU's end without an event of libvirt's: the daemon most likely hangs.
-const SNAPSHOT_OF_ENDED: Duration = Duration::from_millis(250);
+/// The timeout of a snapshot, which is three quick calls to libvirt. virt-handler must be notified of a shutdown in time, even if the daemon hangs.
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(2);
+/// The timeout after QEMU has exited without an event of libvirt's: the daemon most likely hangs.
+const SNAPSHOT_TIMEOUT_AFTER_EXIT: Duration = Duration::from_millis(250);
 
-/// What the observer works with.
+/// Watches the VM.
 pub(super) struct Observer {
     /// libvirt.
     pub client: Client,
@@ -43,54 +43,54 @@ pub(super) struct Observer {
     pub notifier: Notifier,
     /// Whether virt-handler knows of the start.
     pub(super) start_report: StartReport,
-    /// The request that was begun last, which the notification most likely follows from; for the log.
+    /// The command that was started last and most likely caused the notification; for the log.
     pub(super) last_request: Arc<AtomicU64>,
     /// Reports panics and disk errors.
     pub(super) alert_reporter: AlertReporter,
-    /// What the guest agent reported.
+    /// The guest agent's answers.
     pub(super) guest_info: Arc<GuestInfoCache>,
     /// Whether the guest agent can be asked, for the task that polls it.
     pub(super) agent_link: watch::Sender<AgentLink>,
     /// Held while the domain is being defined, so that an incomplete definition is not read.
     pub(super) defining: Arc<Mutex<()>>,
-    /// Told what a running job should look at.
+    /// Passes events to the running job.
     pub(super) job_events: Arc<JobEvents>,
-    /// The phase, for everybody else.
+    /// The VM's phase, for other tasks.
     pub state: watch::Sender<Phase>,
-    /// How far a migration to this pod is.
-    pub(super) arrival: watch::Sender<ArrivalStage>,
+    /// The stage of a migration to this pod.
+    pub(super) incoming_migration: watch::Sender<IncomingStage>,
     /// The events to handle.
     pub(super) events: Mutex<mpsc::UnboundedReceiver<VmEvent>>,
-    /// What is kept between events, also when the task is started again.
+    /// State between events, which survives a restart of the task.
     pub(super) history: Mutex<ObserverHistory>,
 }
 
 const DOMAIN_NOT_READ: &str = "the domain could not be read";
 
-/// What the observer keeps between events.
+/// The observer's state between events.
 #[derive(Default)]
 pub(super) struct ObserverHistory {
-    /// The task has run before; events since then may be lost.
+    /// The task has run before; events between its runs may be lost.
     has_run: bool,
     publications: Publications,
     /// The domain as last read, for when libvirt gives no answer.
     last: Option<DomainSnapshot>,
-    /// How the VM ends, as far as that is known before libvirt reports it.
+    /// The reason of the VM's end, if it is known before libvirt reports the end.
     end: EndReason,
     last_notification: LastNotification,
     /// The last attempt to read the domain has failed.
-    is_outdated: bool,
+    last_read_failed: bool,
     /// The last attempt has published the domain, but not why it is paused.
     is_pause_unreported: bool,
-    retry: CatchUpRetry,
+    retry: ResyncRetry,
 }
 
 impl ObserverHistory {
-    fn observe_catch_up(&mut self, result: Result<(), String>) {
+    fn observe_resync(&mut self, result: Result<(), String>) {
         if let Err(reason) = &result {
             tracing::warn!(
                 reason,
-                "what was lost with libvirt's events is not known yet"
+                "the domain could not be read after libvirt's events may have been lost"
             );
         }
         self.retry.observe(result.is_ok());
@@ -107,19 +107,19 @@ impl Observer {
         let mut events = self.events.lock().await;
         let mut history = self.history.lock().await;
         if std::mem::replace(&mut history.has_run, true) {
-            self.catch_up(&mut history).await;
+            self.resync(&mut history).await;
         }
         loop {
             let event = tokio::select! {
                 event = events.recv() => event,
                 () = history.retry.due() => {
-                    self.retry_catch_up(&mut history).await;
+                    self.retry_resync(&mut history).await;
                     continue;
                 }
             };
             let Some(event) = event else { return };
-            if self.is_recovered(&event) {
-                // It is not published again, but a new attempt of the source begins with it, too.
+            if self.is_duplicate_incoming_start(&event) {
+                // It was published during the resync. It may also be the start of the source's next attempt.
                 self.job_events.observe(&event);
                 history.end.observe(&event);
             } else if self.is_relevant(&event) {
@@ -128,11 +128,11 @@ impl Observer {
                     self.alert_reporter.observe(event, &self.notifier).await;
                 }
                 if event == VmEvent::Republish {
-                    self.catch_up(&mut history).await;
+                    self.resync(&mut history).await;
                 } else {
                     self.observe(&event, &mut history).await;
                 }
-                self.update_arrival(&event);
+                self.update_incoming_stage(&event);
                 if event == VmEvent::StartFailed {
                     self.start_report.end();
                 }
@@ -159,51 +159,53 @@ impl Observer {
         }
     }
 
-    /// An arrival's begin that was taken for lost and comes after all: it was published.
-    fn is_recovered(&self, event: &VmEvent) -> bool {
-        self.is_relevant(event) && begins_arrival(event) && self.arrival.borrow().has_begun()
+    /// Whether this is the start of an incoming migration that a resync has already published.
+    fn is_duplicate_incoming_start(&self, event: &VmEvent) -> bool {
+        self.is_relevant(event)
+            && is_incoming_start(event)
+            && self.incoming_migration.borrow().has_begun()
     }
 
     /// Publishes the domain as it is now, after events may have been lost; again later if libvirt gives no answer.
-    async fn catch_up(&self, history: &mut ObserverHistory) {
-        let result = self.try_catch_up(history).await;
-        history.observe_catch_up(result);
+    async fn resync(&self, history: &mut ObserverHistory) {
+        let result = self.try_resync(history).await;
+        history.observe_resync(result);
     }
 
-    /// Reads what libvirt gave no answer about. What was published is not published again.
-    async fn retry_catch_up(&self, history: &mut ObserverHistory) {
-        if history.is_pause_unreported && !history.is_outdated {
+    /// Repeats the part of the resync that libvirt did not answer. Published states are not published again.
+    async fn retry_resync(&self, history: &mut ObserverHistory) {
+        if history.is_pause_unreported && !history.last_read_failed {
             let result = self.report_pause(history).await;
-            history.observe_catch_up(result);
+            history.observe_resync(result);
         } else {
-            self.catch_up(history).await;
+            self.resync(history).await;
         }
     }
 
-    async fn try_catch_up(&self, history: &mut ObserverHistory) -> Result<(), String> {
+    async fn try_resync(&self, history: &mut ObserverHistory) -> Result<(), String> {
         history.is_pause_unreported = false;
-        let arrival = self.lost_arrival_events().await?;
-        if arrival.is_empty() {
-            history.is_outdated = false;
+        let lost_events = self.lost_incoming_events().await?;
+        if lost_events.is_empty() {
+            history.last_read_failed = false;
             self.observe(&VmEvent::Republish, history).await;
-            if history.is_outdated {
+            if history.last_read_failed {
                 return Err(DOMAIN_NOT_READ.to_owned());
             }
             return self.report_pause(history).await;
         }
-        for (event, detail) in arrival {
+        for (event, detail) in lost_events {
             let domain = self.identity.domain.clone();
             let event = VmEvent::Libvirt(Event::Lifecycle {
                 domain,
                 event,
                 detail,
             });
-            history.is_outdated = false;
+            history.last_read_failed = false;
             self.observe(&event, history).await;
-            if history.is_outdated {
+            if history.last_read_failed {
                 return Err(DOMAIN_NOT_READ.to_owned());
             }
-            self.update_arrival(&event);
+            self.update_incoming_stage(&event);
         }
         Ok(())
     }
@@ -215,7 +217,7 @@ impl Observer {
             snapshot.status == LifeCycle::Paused && snapshot.reason == reason::IO_ERROR
         };
         if let Some(snapshot) = history.last.as_ref().filter(is_paused) {
-            let errors = in_time(self.client.disk_errors(snapshot)).await?;
+            let errors = with_snapshot_timeout(self.client.disk_errors(snapshot)).await?;
             self.alert_reporter
                 .observe_pause(errors, &self.notifier)
                 .await;
@@ -224,20 +226,20 @@ impl Observer {
         Ok(())
     }
 
-    /// The events of a VM that arrives by a migration, as far as its domain shows that they were lost.
-    async fn lost_arrival_events(&self) -> Result<Vec<(LifecycleEvent, Detail)>, String> {
-        let stage = *self.arrival.borrow();
+    /// Events of an incoming migration that were lost, as derived from the domain's state.
+    async fn lost_incoming_events(&self) -> Result<Vec<(LifecycleEvent, Detail)>, String> {
+        let stage = *self.incoming_migration.borrow();
         if !stage.is_under_way() {
             return Ok(Vec::new());
         }
-        let domain = in_time(self.client.lookup_with_state()).await?;
+        let domain = with_snapshot_timeout(self.client.lookup_with_state()).await?;
         Ok(stage.lost_events(domain.map(|(_, state)| state)))
     }
 
     async fn observe(&self, event: &VmEvent, history: &mut ObserverHistory) {
         history.end.observe(event);
-        if begins_arrival(event) {
-            self.metadata.set_arrival_start();
+        if is_incoming_start(event) {
+            self.metadata.set_incoming_migration_start();
         }
         if *event == VmEvent::GuestInfo && !self.guest_info.is_unpublished() {
             return;
@@ -278,17 +280,17 @@ impl Observer {
             self.update_phase(presence);
             return;
         }
-        // libvirt ends a QEMU that its guest has left, and tells so next.
+        // libvirt ends the source's QEMU after a migration, and reports the end next.
         if snapshot.status == LifeCycle::Shutdown && self.job_events.is_handed_over() {
             return;
         }
         if presence == Presence::Nothing && history.publications.last_published_active() {
-            // A transient domain is gone with its end, and so is the reason.
+            // A transient domain disappears when it ends, and its reason with it.
             if !is_end(event) && !matches!(event, VmEvent::Republish | VmEvent::QemuMissing) {
                 return;
             }
-            // A VM that has not arrived did not end here.
-            if !history.publications.is_arriving() {
+            // A VM whose migration to this pod is incomplete did not end here.
+            if !history.publications.is_incoming() {
                 self.publish_end(history);
             }
         }
@@ -327,10 +329,10 @@ impl Observer {
         });
     }
 
-    /// After the event was published: what follows from the stage is published after it.
-    fn update_arrival(&self, event: &VmEvent) {
+    /// Called after the event was published, since other tasks publish what follows from the stage.
+    fn update_incoming_stage(&self, event: &VmEvent) {
         if let VmEvent::Libvirt(event) = event {
-            self.arrival.send_if_modified(|stage| {
+            self.incoming_migration.send_if_modified(|stage| {
                 let next = stage.observe(event);
                 std::mem::replace(stage, next) != next
             });
@@ -382,9 +384,13 @@ impl Observer {
         history: &mut ObserverHistory,
     ) -> Option<DomainSnapshot> {
         let ended = *event == VmEvent::QemuEnded;
-        let deadline = if ended { SNAPSHOT_OF_ENDED } else { SNAPSHOT };
+        let deadline = if ended {
+            SNAPSHOT_TIMEOUT_AFTER_EXIT
+        } else {
+            SNAPSHOT_TIMEOUT
+        };
         let snapshot = self.snapshot(deadline).await;
-        history.is_outdated = snapshot.is_err();
+        history.last_read_failed = snapshot.is_err();
         match snapshot {
             Ok(snapshot) => Some(snapshot),
             Err(error) if ended => {
@@ -427,7 +433,7 @@ impl Observer {
             Default::default()
         };
         self.notify(snapshot, metadata, publication, history);
-        // Whoever waits for that may flush the notifier next, and the launcher ends after that.
+        // After the last metadata, the launcher flushes the notifier and exits.
         if publication.with_metadata {
             self.metadata.mark_published(version);
         }
@@ -497,17 +503,21 @@ impl Observer {
     }
 }
 
-/// virt-handler forgets a domain that has one.
+/// virt-handler removes a domain with a deletion timestamp from its cache.
 fn with_deletion_timestamp(mut domain: DomainJson) -> serde_json::Result<Vec<u8>> {
     domain.metadata.deletion_timestamp = Some(now());
     domain.to_json()
 }
 
-/// The answer of quick calls to libvirt, which notifications wait for.
-async fn in_time<T>(calls: impl Future<Output = Result<T, CallError>>) -> Result<T, String> {
-    match tokio::time::timeout(SNAPSHOT, calls).await {
+/// The answer of quick calls to libvirt, on which notifications wait.
+async fn with_snapshot_timeout<T>(
+    calls: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(SNAPSHOT_TIMEOUT, calls).await {
         Ok(answer) => answer.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("libvirt gave no answer within {SNAPSHOT:?}")),
+        Err(_) => Err(format!(
+            "libvirt gave no answer within {SNAPSHOT_TIMEOUT:?}"
+        )),
     }
 }
 
@@ -515,8 +525,8 @@ fn report_encoding(error: &serde_json::Error) {
     tracing::error!(reason = %error, "could not encode the domain");
 }
 
-/// libvirt has a domain that the guest is being sent to.
-fn begins_arrival(event: &VmEvent) -> bool {
+/// Whether libvirt has started to receive a domain.
+fn is_incoming_start(event: &VmEvent) -> bool {
     matches!(
         event,
         VmEvent::Libvirt(Event::Lifecycle {
@@ -527,7 +537,7 @@ fn begins_arrival(event: &VmEvent) -> bool {
     )
 }
 
-/// QEMU has ended.
+/// Whether QEMU has exited.
 fn is_end(event: &VmEvent) -> bool {
     matches!(
         event,

@@ -9,7 +9,7 @@
 //! Only the observer changes the phase, from libvirt's state or QEMU's process. `gone` is final: a launcher runs one
 //! virtual machine.
 
-use super::migration_arrival_stage::ArrivalStage;
+use super::incoming_stage::IncomingStage;
 use crate::libvirt_client::Presence;
 
 /// Where the domain is in its life.
@@ -48,7 +48,7 @@ pub struct VmState {
     /// Which side of a migration it is on.
     pub role: Role,
     /// How far a migration to this pod is.
-    pub arrival: ArrivalStage,
+    pub incoming_migration: IncomingStage,
     /// The VM was started, and virt-handler has not accepted a notification that it is alive.
     pub start_unreported: bool,
 }

@@ -59,7 +59,7 @@ pub(super) async fn negotiate(
 
 async fn read_greeting(stream: &mut UnixStream) -> Result<(), NbdError> {
     if stream.read_u64().await? != MAGIC || stream.read_u64().await? != OPTION {
-        return Err(NbdError::protocol("it is no NBD server"));
+        return Err(NbdError::protocol("it is not an NBD server"));
     }
     let offered = stream.read_u16().await?;
     if offered & FIXED_NEWSTYLE == 0 || offered & NO_ZEROES == 0 {

@@ -64,7 +64,7 @@ impl AlertPolicy {
         }
     }
 
-    /// The alert of a VM that is paused by these disk errors; `None` if it was told when the event came.
+    /// The alert of a VM that is paused by these disk errors; `None` if it was reported when the event came.
     pub(crate) fn observe_pause(&mut self, errors: BTreeMap<String, DiskFault>) -> Option<Alert> {
         let is_told = std::mem::replace(&mut self.paused, true);
         let named = errors.into_iter().map(|(alias, error)| match error {

@@ -14,7 +14,7 @@
 //! A VM that arrives by a migration is announced by `ADDED` when libvirt has it, with its metadata: virt-handler knows
 //! the migration by them. What libvirt reports before that (the agent's channel is there) says nothing about the VM,
 //! and its definition after that says nothing new. Nor does the end of a QEMU in which the guest has never run, which
-//! libvirt ends when the migration fails; that the domain is gone is told after that.
+//! libvirt ends when the migration fails; the notification that the domain is gone follows.
 
 #[cfg(test)]
 mod tests;
@@ -69,7 +69,7 @@ pub(crate) struct Publications {
     pending_metadata: bool,
     published_active: bool,
     starting: bool,
-    arriving: bool,
+    incoming: bool,
     own_redefinitions: u32,
 }
 
@@ -115,7 +115,7 @@ impl Publications {
         }
     }
 
-    /// Only between "off" and "on": a start that was published, or is over, is not published again.
+    /// A start is published once, and only while the VM is off.
     fn observe_start(&mut self) -> Option<Publication> {
         let is_unpublished = self.announced && !self.published_active;
         self.starting |= is_unpublished;
@@ -125,7 +125,7 @@ impl Publications {
         })
     }
 
-    /// Each start sets out with an agent that is not connected: the same moment in other words.
+    /// At each start libvirt reports that the agent is not connected: another event of the same moment.
     fn is_start(&self, event: &Event) -> bool {
         let no_agent = matches!(
             event,
@@ -137,7 +137,7 @@ impl Publications {
         no_agent && self.announced && (self.starting || !self.published_active)
     }
 
-    /// Whether the processors run; if the moment before was not published, it is published now.
+    /// Whether the vCPUs run. A start that was not published before is published first.
     fn is_running(event: &Event) -> bool {
         matches!(
             event,
@@ -162,34 +162,34 @@ impl Publications {
         redefined && !self.published_active
     }
 
-    /// libvirt makes an arriving domain persistent, and the launcher completes the definition.
-    fn is_definition_of_arrived(&mut self, event: &Event) -> bool {
+    /// libvirt makes an incoming domain persistent, and the launcher completes the definition.
+    fn is_definition_of_incoming_domain(&mut self, event: &Event) -> bool {
         let Event::Lifecycle { event, detail, .. } = event else {
             return false;
         };
         match (event, detail) {
-            (LifecycleEvent::Defined, Detail::Added) => self.arriving,
+            (LifecycleEvent::Defined, Detail::Added) => self.incoming,
             (LifecycleEvent::Defined, _) if self.own_redefinitions > 0 => {
                 self.own_redefinitions -= 1;
                 true
             }
             (LifecycleEvent::Defined, _) => false,
             (LifecycleEvent::Started, Detail::Migrated) => {
-                self.arriving = true;
+                self.incoming = true;
                 false
             }
             (LifecycleEvent::Started | LifecycleEvent::Resumed, _)
             | (LifecycleEvent::Suspended, Detail::Paused) => {
-                self.arriving = false;
+                self.incoming = false;
                 false
             }
             _ => false,
         }
     }
 
-    /// A VM is arriving, and its guest has not run here.
-    pub(crate) fn is_arriving(&self) -> bool {
-        self.arriving
+    /// Whether a migration to this pod is running, and the guest has not run here.
+    pub(crate) fn is_incoming(&self) -> bool {
+        self.incoming
     }
 
     /// A publication was made of a domain that has its QEMU process, or of one that has not.
@@ -211,8 +211,11 @@ impl Publications {
             Event::Lifecycle { event, .. } => *event == LifecycleEvent::Shutdown,
             _ => true,
         };
-        let is_early = (!self.announced || self.arriving) && says_little;
-        if is_early || self.is_definition_of_arrived(event) || self.is_own_redefinition(event) {
+        let is_early = (!self.announced || self.incoming) && says_little;
+        if is_early
+            || self.is_definition_of_incoming_domain(event)
+            || self.is_own_redefinition(event)
+        {
             return Vec::new();
         }
         let start = match Self::is_running(event) && !self.starting {

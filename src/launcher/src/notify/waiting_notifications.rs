@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_replaces_nothing_since_it_is_read_step_by_step() {
+    fn end_notifications_are_not_merged() {
         let mut waiting = waiting(&[("running", true), ("crashed", false), ("gone", false)]);
         waiting.drop_superseded();
         assert_eq!(names(&waiting), ["running", "crashed", "gone"]);

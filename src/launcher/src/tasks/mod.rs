@@ -129,17 +129,17 @@ mod tests {
     async fn task_that_panics_once_is_restarted() {
         let starts = Arc::new(AtomicUsize::new(0));
         let mut supervisor = Supervisor::default();
-        let (said, mut heard) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         let counted = Arc::clone(&starts);
         supervisor.spawn("observer", move || {
-            let (start, said) = (counted.fetch_add(1, Ordering::SeqCst), said.clone());
+            let (start, sender) = (counted.fetch_add(1, Ordering::SeqCst), sender.clone());
             async move {
                 assert!(start > 0, "the first time");
-                said.send(start).unwrap();
+                sender.send(start).unwrap();
                 std::future::pending().await
             }
         });
-        assert_eq!(heard.recv().await, Some(1));
+        assert_eq!(receiver.recv().await, Some(1));
         let failure = tokio::time::timeout(Duration::from_millis(50), supervisor.failure());
         assert!(failure.await.is_err(), "it runs");
     }

@@ -128,7 +128,7 @@ fn put_secrets(launcher: &TestLauncher) {
     }
 }
 
-/// A VM that was told of its credentials before its agent was there.
+/// A VM whose credentials were set before its agent connected.
 async fn started(guest: &Arc<Guest>) -> (TestLauncher, Vec<String>) {
     let launcher = TestLauncher::new().await;
     put_secrets(&launcher);
@@ -178,7 +178,7 @@ async fn old_agent_gets_a_file_and_the_owner_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_of_a_hostile_agent_are_truncated_in_events() {
+async fn long_agent_answers_are_truncated_in_events() {
     let (launcher, agent) = (TestLauncher::new().await, ScriptedAgent::default());
     put_secrets(&launcher);
     agent.answer("guest-ping", json!({}));
@@ -199,9 +199,9 @@ async fn answers_of_a_hostile_agent_are_truncated_in_events() {
     let notifications = launcher
         .notifications_until("credentials=setting the SSH")
         .await;
-    let told = notifications.last().unwrap();
-    assert!(told.len() < 1024, "{} bytes", told.len());
-    assert!(!told.contains('\u{1b}'), "{told}");
+    let notification = notifications.last().unwrap();
+    assert!(notification.len() < 1024, "{} bytes", notification.len());
+    assert!(!notification.contains('\u{1b}'), "{notification}");
     agent.answer("guest-ssh-add-authorized-keys", json!({}));
     agent.fail("guest-ssh-add-authorized-keys", None);
     put_secrets(&launcher);
@@ -225,11 +225,11 @@ async fn missing_secret_fails_the_start() {
         .run(Command::sync(sync_of(vmi())))
         .await
         .unwrap_err();
-    let said = error.message();
+    let message = error.message();
     assert!(
-        said.starts_with("access credentials: reading /")
-            && said.contains("secret/keys-access-cred"),
-        "{said}"
+        message.starts_with("access credentials: reading /")
+            && message.contains("secret/keys-access-cred"),
+        "{message}"
     );
     put_secrets(&launcher);
     launcher

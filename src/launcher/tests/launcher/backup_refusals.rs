@@ -63,11 +63,11 @@ async fn unusable_backup_requests_are_answered_with_a_reason() {
             "Redefine checkpoint failed: ChangedBlockTracking is not enabled",
         ),
     ] {
-        let nothing = RedefineCheckpointRequest {
+        let empty = RedefineCheckpointRequest {
             vmi: vmi_with_tracking(state),
             checkpoint: b"{}".to_vec(),
         };
-        let answer = client(&launcher).await.redefine_checkpoint(nothing).await;
+        let answer = client(&launcher).await.redefine_checkpoint(empty).await;
         let answer = answer.unwrap().into_inner();
         assert!(!answer.checkpoint_invalid);
         assert_eq!(answer.response.unwrap().message, reason);

@@ -203,12 +203,12 @@ async fn freeze_without_an_answer_is_undone() {
 async fn failed_unfreeze_of_a_guest_that_froze_itself_is_tried_again() {
     let (launcher, agent) = running().await;
     agent.answer("guest-fsfreeze-status", json!("frozen"));
-    // The agent is asked anew.
+    // The agent is asked again.
     agent.connect(&launcher);
     launcher.notifications_until("freeze=frozen").await;
-    let gone = FakeDaemon::error(code::AGENT_UNRESPONSIVE, 10, "no answer");
+    let no_answer = FakeDaemon::error(code::AGENT_UNRESPONSIVE, 10, "no answer");
     for command in ["guest-fsfreeze-status", "guest-fsfreeze-thaw"] {
-        agent.fail(command, Some(gone.clone()));
+        agent.fail(command, Some(no_answer.clone()));
     }
     assert!(!unfreeze(&launcher).await.success);
     for command in ["guest-fsfreeze-status", "guest-fsfreeze-thaw"] {

@@ -202,7 +202,7 @@ async fn ping_of_a_paused_guest_succeeds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lying_and_flooding_agents_change_nothing_and_harm_nothing() {
+async fn invalid_and_large_agent_answers_are_ignored() {
     let agent = ScriptedAgent::recorded();
     let launcher = running_with(&agent).await;
     launcher.notifications_until("os=KV Test Guest").await;

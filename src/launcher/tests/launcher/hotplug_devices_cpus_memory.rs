@@ -363,7 +363,7 @@ async fn memory_device_is_attached_and_then_resized() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_root_port_is_named_with_a_way_out() {
+async fn missing_root_port_error_contains_a_remedy() {
     let launcher = TestLauncher::new().await;
     sync(&launcher, &vmi_json()).await.unwrap();
     let text = "internal error: No more available PCI slots";
@@ -393,10 +393,10 @@ async fn host_devices_are_attached_in_the_background_one_request_at_a_time() {
     let second = ask().await;
     assert_eq!(second.message, "hot-plug host-devices is in progress");
     assert!(!second.success);
-    let mut again = ask().await;
-    while !again.success {
+    let mut repeated = ask().await;
+    while !repeated.success {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        again = ask().await;
+        repeated = ask().await;
     }
     assert_eq!(launcher.fake.count(Call::AttachDevice), 0);
 }

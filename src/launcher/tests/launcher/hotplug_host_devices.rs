@@ -160,7 +160,7 @@ async fn target_that_plugs_a_host_device_again_asks_its_hooks() {
     write_network_info(&launcher, &["blue"]);
     launcher.manager.run(sync_target("a")).await.unwrap();
     launcher.fake.begin_incoming(INCOMING).unwrap();
-    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.resume_incoming(INCOMING, false).unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
         .notifications_until("migration=a PreCopy ended")

@@ -1,4 +1,4 @@
-//! Clients whose `:authority` is no host name, written by hand: no Rust library sends them.
+//! Clients whose `:authority` is not a host name, written by hand: no Rust library sends them.
 
 use std::time::Duration;
 

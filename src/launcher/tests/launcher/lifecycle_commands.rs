@@ -12,7 +12,7 @@ use virt_launcher::manager::{Command, CommandEffect};
 use crate::test_launcher::{DOMAIN, TestLauncher, count, state, sync, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn notifications_of_a_whole_life() {
+async fn notifications_from_start_to_delete() {
     let launcher = TestLauncher::new().await;
     launcher.manager.run(Command::sync(sync())).await.unwrap();
     let notifications = launcher.notifications_until("Running").await;
@@ -27,7 +27,7 @@ async fn notifications_of_a_whole_life() {
     assert_eq!(
         count(&notifications, "Paused/User"),
         1,
-        "a plain pause is told once: {notifications:#?}"
+        "a plain pause is notified once: {notifications:#?}"
     );
     launcher.manager.run(Command::Unpause).await.unwrap();
     launcher.fake.obey_shutdown(false);
@@ -181,8 +181,8 @@ async fn repeated_delete_succeeds_while_the_launcher_exits() {
     launcher.manager.run(Command::Delete).await.unwrap();
     launcher.notifications_until("NonExistent").await;
     launcher.manager.close().await;
-    let again = launcher.manager.run(Command::Delete).await.unwrap();
-    assert_eq!(again, CommandEffect::AlreadySo);
+    let repeated = launcher.manager.run(Command::Delete).await.unwrap();
+    assert_eq!(repeated, CommandEffect::AlreadySo);
     let error = launcher.manager.run(Command::Pause).await.unwrap_err();
     assert_eq!(error.message(), "the launcher is exiting");
 }
@@ -229,8 +229,8 @@ async fn shutdown_resumes_a_paused_vm_first() {
     launcher.manager.run(Command::Pause).await.unwrap();
     launcher.manager.run(Command::Shutdown).await.unwrap();
     launcher.notifications_until("Shutoff/Shutdown").await;
-    let again = launcher.manager.run(Command::Shutdown).await.unwrap();
-    assert_eq!(again, CommandEffect::AlreadySo);
+    let repeated = launcher.manager.run(Command::Shutdown).await.unwrap();
+    assert_eq!(repeated, CommandEffect::AlreadySo);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -93,7 +93,7 @@ async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
     })
     .await;
     assert_eq!(launcher.fake.count(Call::Destroy), 0);
-    launcher.fake.end_hung_abort(DOMAIN);
+    launcher.fake.finish_hung_abort(DOMAIN);
     let notifications = launcher.notifications_until("failed").await;
     let last = records(&notifications).pop().unwrap();
     assert!(
@@ -112,7 +112,7 @@ async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
 #[tokio::test(flavor = "multi_thread")]
 async fn abort_that_hangs_at_switchover_is_reported_as_failed_and_can_be_repeated() {
     let launcher = migrating_whose_abort_hangs().await;
-    launcher.fake.stop_for_switch(DOMAIN);
+    launcher.fake.pause_for_switchover(DOMAIN);
     cancel(&launcher).await;
     tokio::time::sleep(Duration::from_secs(8)).await;
     launcher
@@ -125,7 +125,7 @@ async fn abort_that_hangs_at_switchover_is_reported_as_failed_and_can_be_repeate
         launcher.fake.count(Call::AbortJob) == 2
     })
     .await;
-    launcher.fake.end_hung_abort(DOMAIN);
+    launcher.fake.finish_hung_abort(DOMAIN);
     let notifications = launcher.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     assert!(last.contains("Succeeded ended failed"), "{last}");
@@ -266,7 +266,7 @@ async fn paused_guest_stays_paused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn migration_whose_daemon_is_killed_fails_and_leaves_nothing_behind() {
+async fn migration_fails_and_cleans_up_when_the_daemon_is_killed() {
     let launcher = running().await;
     launcher.fake.set_migration(NEVER_ENDING);
     assert!(migrate(&launcher, "m1").await.success);

@@ -19,7 +19,7 @@ use crate::scripted_agent::eventually;
 use crate::test_launcher::{DOMAIN, TestLauncher, sync};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
+async fn qemu_of_a_migrated_guest_gets_no_shutdown() {
     for has_left in [false, true] {
         let launcher = running().await;
         if has_left {
@@ -87,7 +87,7 @@ async fn guest_that_the_target_may_run_is_never_resumed() {
     let last = records(&notifications).pop().unwrap();
     assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
     let mode = fs::metadata(&marker).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode, 0o644, "libvirt's hook is told of another end");
+    assert_eq!(mode, 0o644, "libvirt's hook gets another end");
     assert_eq!(launcher.fake.count(Call::Resume), 0);
     launcher.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(
@@ -237,7 +237,7 @@ async fn guest_that_the_launcher_has_suspended_and_that_dies_has_not_migrated() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn guest_that_died_after_the_switch_is_where_the_target_says() {
+async fn after_the_switchover_the_targets_answer_decides_the_location_of_a_dead_guest() {
     for has_arrived in [false, true] {
         let launcher = running().await;
         launcher.fake.set_migration(MigrationPlan {
@@ -276,7 +276,7 @@ async fn guest_that_died_after_the_switch_is_where_the_target_says() {
 
 /// The event of the guest that runs on is lost with the daemon.
 #[tokio::test(flavor = "multi_thread")]
-async fn qemu_whose_guest_came_back_is_told_to_shut_down() {
+async fn qemu_of_a_returned_guest_gets_the_shutdown() {
     let launcher = running().await;
     publish_switch(&launcher).await;
     let reads = launcher.fake.count(Call::Xml);

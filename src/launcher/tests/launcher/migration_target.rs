@@ -53,7 +53,7 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
 
     launcher.fake.begin_incoming(INCOMING).unwrap();
     launcher.notifications_until("ADDED").await;
-    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.resume_incoming(INCOMING, false).unwrap();
     let before = launcher.notifications_until("Running").await;
     let frozen = freeze(&launcher, 0).await.message;
     let expected = "failed to freeze VMI, VMI is currently during migration";
@@ -98,7 +98,7 @@ async fn arrival_during_a_restart_of_the_daemon_is_notified() {
         if !is_seen {
             launcher.fake.begin_incoming(INCOMING).unwrap();
         }
-        launcher.fake.complete_incoming(INCOMING, false).unwrap();
+        launcher.fake.resume_incoming(INCOMING, false).unwrap();
         launcher.fake.start_daemon();
         launcher.notifications_until("Running").await;
         launcher.fake.end_incoming_job(DOMAIN);
@@ -126,7 +126,7 @@ async fn arrival_is_notified_although_libvirt_does_not_answer_at_first() {
         if !is_seen {
             launcher.fake.begin_incoming(INCOMING).unwrap();
         }
-        launcher.fake.complete_incoming(INCOMING, false).unwrap();
+        launcher.fake.resume_incoming(INCOMING, false).unwrap();
         let busy = "Timed out during operation: cannot acquire state change lock";
         let busy = FakeDaemon::error(code::OPERATION_TIMEOUT, 10, busy);
         launcher.fake.fail_next(Call::State, busy);
@@ -145,7 +145,7 @@ async fn event_of_an_arrival_that_was_recovered_is_not_notified_again() {
     launcher.manager.run(sync_target("a")).await.unwrap();
     launcher.fake.stop_daemon(libvirt::CloseReason::Eof);
     launcher.fake.begin_incoming(INCOMING).unwrap();
-    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.resume_incoming(INCOMING, false).unwrap();
     launcher.fake.start_daemon();
     // The last one of what was recovered.
     let before = launcher.notifications_until("MODIFIED").await.len();
@@ -160,10 +160,12 @@ async fn event_of_an_arrival_that_was_recovered_is_not_notified_again() {
         });
     }
     launcher.manager.run(Command::Pause).await.unwrap();
-    let told = launcher.notifications_until("Paused/User").await;
-    assert_eq!(told.len(), before + 1, "{told:#?}");
-    let added = told.iter().filter(|line| line.starts_with("ADDED"));
-    assert_eq!(added.count(), 1, "{told:#?}");
+    let notifications = launcher.notifications_until("Paused/User").await;
+    assert_eq!(notifications.len(), before + 1, "{notifications:#?}");
+    let added = notifications
+        .iter()
+        .filter(|line| line.starts_with("ADDED"));
+    assert_eq!(added.count(), 1, "{notifications:#?}");
 }
 
 /// What changes or reads the guest, with the words of the answer.
@@ -222,7 +224,7 @@ async fn commands_are_refused_until_the_guest_has_arrived() {
     for call in [Call::Suspend, Call::Resume, Call::Reset, Call::SetVcpus] {
         assert_eq!(launcher.fake.count(call), 0, "{call:?}");
     }
-    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.resume_incoming(INCOMING, false).unwrap();
     launcher.notifications_until("Running").await;
     launcher.manager.run(Command::Pause).await.unwrap();
 }
@@ -290,7 +292,7 @@ async fn vm_that_its_owner_paused_stays_paused() {
     let command = Command::SyncMigrationTarget(Arc::new(paused));
     launcher.manager.run(command).await.unwrap();
     launcher.fake.begin_incoming(INCOMING).unwrap();
-    launcher.fake.complete_incoming(INCOMING, true).unwrap();
+    launcher.fake.resume_incoming(INCOMING, true).unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
         .notifications_until("Paused/User grace=5 migration=a PreCopy ended")
@@ -306,7 +308,7 @@ async fn vm_that_arrives_paused_stays_paused() {
     let launcher = TestLauncher::new().await;
     launcher.manager.run(sync_target("a")).await.unwrap();
     launcher.fake.begin_incoming(INCOMING).unwrap();
-    launcher.fake.complete_incoming(INCOMING, true).unwrap();
+    launcher.fake.resume_incoming(INCOMING, true).unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
         .notifications_until("Paused/User grace=5 migration=a PreCopy ended")
@@ -337,7 +339,7 @@ async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() 
     launcher.manager.run(sync_target("a")).await.unwrap();
     launcher.fake.begin_incoming(INCOMING).unwrap();
     launcher.notifications_until("ADDED").await;
-    launcher.fake.give_up(DOMAIN);
+    launcher.fake.fail_incoming(DOMAIN);
     // What the launcher does then.
     let killed = launcher.manager.run(Command::Kill).await.unwrap();
     assert_eq!(killed, CommandEffect::AlreadySo);
@@ -429,7 +431,7 @@ async fn finalizing_refreshes_the_links_that_ask_for_it() {
     assert_eq!(without_domain, CommandEffect::AlreadySo);
     launcher.manager.run(sync_target("a")).await.unwrap();
     launcher.fake.begin_incoming(INCOMING).unwrap();
-    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.resume_incoming(INCOMING, false).unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
         .notifications_until("migration=a PreCopy ended")

@@ -32,15 +32,15 @@ async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
         .fail_migration(DOMAIN, FakeDaemon::error(1, 7, error));
     launcher.notifications_until("failed").await;
     assert_eq!(launcher.fake.count(Call::Migrate), 1);
-    let again = migrate(&launcher, "m1").await;
+    let repeated = migrate(&launcher, "m1").await;
     let expected = "migration job m1 already executed, finished at ";
     assert!(
-        !again.success && again.message.starts_with(expected),
-        "{again:?}"
+        !repeated.success && repeated.message.starts_with(expected),
+        "{repeated:?}"
     );
     assert!(
-        again.message.ends_with(", failed: true, abortStatus: "),
-        "{again:?}"
+        repeated.message.ends_with(", failed: true, abortStatus: "),
+        "{repeated:?}"
     );
     launcher.fake.set_migration(MigrationPlan::default());
     assert!(
@@ -53,7 +53,7 @@ async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn useless_requests_are_refused() {
+async fn invalid_requests_are_refused() {
     let launcher = running().await;
     let mut client = client(&launcher).await;
     let mut refusal = async |request: MigrationRequest| {

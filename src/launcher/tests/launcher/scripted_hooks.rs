@@ -8,7 +8,7 @@ use hook_host::{
 };
 use virt_launcher::hooks_trait::Hooks;
 
-/// Hooks that count their calls, and fail or hang as told.
+/// Hooks that count their calls, and fail or hang as configured.
 #[derive(Default)]
 pub(crate) struct ScriptedHooks {
     pub(crate) calls: Mutex<Vec<&'static str>>,

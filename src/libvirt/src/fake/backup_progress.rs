@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::jobs::{JobOperation, JobStats, JobType};
+use crate::domain_jobs::{JobOperation, JobStats, JobType};
 
 /// Bytes that are backed up.
 const SIZE: u64 = 64 << 20;

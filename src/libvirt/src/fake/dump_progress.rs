@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::domain_jobs::{JobOperation, JobStats, JobType};
 use crate::error::Error;
-use crate::jobs::{JobOperation, JobStats, JobType};
 
 /// Bytes that the guest's memory and registers take in the file.
 const SIZE: u64 = 64 << 20;

@@ -1,7 +1,7 @@
-//! A domain that arrives by a migration.
+//! The target side of a simulated migration.
 //!
 //! ```text
-//!   [none] ── begin_incoming ──▶ Paused/Migration ── complete_incoming ──▶ Running or Paused/User ── end_incoming_job ──▶ [no job]
+//!   [none] ── begin_incoming ──▶ Paused/Migration ── resume_incoming ──▶ Running or Paused/User ── end_incoming_job ──▶ [no job]
 //! ```
 
 use super::FakeDaemon;
@@ -12,10 +12,10 @@ use crate::error::Result;
 use crate::event::{Detail, LifecycleEvent};
 
 impl FakeDaemon {
-    /// The source sends a domain: it has a QEMU process, and is transient until [`FakeDaemon::complete_incoming`].
+    /// The source sends a domain: it has a QEMU process, and is transient until [`FakeDaemon::resume_incoming`].
     ///
     /// # Errors
-    /// XML that is no domain.
+    /// XML that is not a domain.
     pub fn begin_incoming(&self, xml: &str) -> Result<()> {
         let config = DomainDefinition::parse(xml)?;
         let uuid = config.uuid.clone().unwrap_or_default();
@@ -34,28 +34,12 @@ impl FakeDaemon {
         })
     }
 
-    /// The abort of the source's migration, which hangs by its plan, takes effect.
-    pub fn end_hung_abort(&self, domain: &str) {
-        self.daemon.with_domain(domain, |domain| {
-            if let Some(migration) = &mut domain.migration {
-                migration.plan.abort_hangs = false;
-            }
-        });
-    }
-
-    /// The guest of the source is stopped for its switch to the target.
-    pub fn stop_for_switch(&self, domain: &str) {
-        let _ = self
-            .daemon
-            .change(domain, |domain| Ok(domain.stopped_by_migration()));
-    }
-
-    /// All data are there: libvirt defines the domain as the source described it, and the guest runs, unless the
+    /// The transfer is complete: libvirt defines the domain as the source described it, and the guest runs, unless the
     /// source's was `paused`. The job of the migration goes on.
     ///
     /// # Errors
-    /// XML that is no domain.
-    pub fn complete_incoming(&self, persistent_xml: &str, paused: bool) -> Result<()> {
+    /// XML that is not a domain.
+    pub fn resume_incoming(&self, persistent_xml: &str, paused: bool) -> Result<()> {
         let config = DomainDefinition::parse(persistent_xml)?;
         let name = config.name.clone();
         self.daemon.change(&name, |domain| {
@@ -76,8 +60,8 @@ impl FakeDaemon {
         })
     }
 
-    /// libvirt ends the QEMU of a domain that it was to receive, without an event.
-    pub fn give_up(&self, domain: &str) {
+    /// The migration fails: libvirt ends the domain's QEMU without an event.
+    pub fn fail_incoming(&self, domain: &str) {
         let _ = self.daemon.change(domain, |domain| {
             domain.ended(Reason::Failed, Detail::Failed);
             Ok(Vec::new())
@@ -88,12 +72,5 @@ impl FakeDaemon {
     pub fn end_incoming_job(&self, domain: &str) {
         self.daemon
             .with_domain(domain, |domain| domain.incoming = false);
-    }
-
-    /// The inactive XML of the domain.
-    pub fn inactive_xml(&self, domain: &str) -> Option<String> {
-        let xml =
-            |domain: &mut SimulatedDomain| domain.inactive.as_ref().map(DomainDefinition::render);
-        self.daemon.with_domain(domain, xml).flatten()
     }
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::invalid_operation::invalid;
+use crate::domain_jobs::{JobOperation, JobStats, JobType};
 use crate::error::{Error, Result, code, origin};
-use crate::jobs::{JobOperation, JobStats, JobType};
 use crate::migration::{MigrationFlags, MigrationRequest};
 
 /// Bytes of the guest's memory.
@@ -24,7 +24,7 @@ pub struct MigrationPlan {
     pub never_converges: bool,
     /// Nothing is transferred any more.
     pub stuck: bool,
-    /// An abort is accepted and has no effect until [`FakeDaemon::end_hung_abort`](super::FakeDaemon::end_hung_abort).
+    /// An abort is accepted and has no effect until [`FakeDaemon::finish_hung_abort`](super::FakeDaemon::finish_hung_abort).
     pub abort_hangs: bool,
     /// The whole guest is on the target, which may run it: should the daemon die now, the next one leaves the guest paused.
     pub handed_over: bool,

@@ -42,11 +42,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::disks::{BlockInfo, DiskFault};
+use crate::domain_jobs::JobType;
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
 use crate::hypervisor_connection::HypervisorConnection;
-use crate::jobs::JobType;
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo, SevInfo};
 use crate::screenshot::Screenshot;
 use crate::stats::DomainStats;

@@ -15,9 +15,9 @@ use super::backup_progress::RunningBackup;
 use super::domain_definition::xml_error;
 use super::fake_connection::FakeConnection;
 use super::simulated_domain::{Events, SimulatedDomain};
+use crate::domain_jobs::{CompletedJob, JobStats, JobType};
 use crate::error::{Error, Result, code, origin};
 use crate::event::Event;
-use crate::jobs::{CompletedJob, JobStats, JobType};
 use crate::typed_params::ParamValue;
 
 /// libvirt's reason for the end of a backup that was aborted.

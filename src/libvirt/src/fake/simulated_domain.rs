@@ -11,18 +11,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain_xml::Element;
 
-use super::Agent;
 use super::backup_progress::RunningBackup;
 use super::dirty_rate_state::DirtyRateState;
 use super::domain_definition::DomainDefinition;
 use super::dump_progress::RunningDump;
 use super::invalid_operation::invalid;
 use super::migration_progress::RunningMigration;
+use super::{Agent, FakeDaemon};
 use crate::disks::{BlockInfo, DiskFault};
+use crate::domain_jobs::{CompletedJob, JobType};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
-use crate::jobs::{CompletedJob, JobType};
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo};
 use crate::screenshot::Screenshot;
 use crate::start_pause_stop::{RebootMode, ShutdownMode, StartOptions};
@@ -283,5 +283,14 @@ impl SimulatedDomain {
             domain: origin::QEMU,
             message: "Guest agent is not responding: QEMU guest agent is not connected".into(),
         })
+    }
+}
+
+impl FakeDaemon {
+    /// The inactive XML of the domain.
+    pub fn inactive_xml(&self, domain: &str) -> Option<String> {
+        let xml =
+            |domain: &mut SimulatedDomain| domain.inactive.as_ref().map(DomainDefinition::render);
+        self.daemon.with_domain(domain, xml).flatten()
     }
 }

@@ -14,10 +14,10 @@ use super::dump_progress::RunningDump;
 use super::fake_connection::FakeConnection;
 use super::invalid_operation::invalid;
 use super::simulated_domain::SimulatedDomain;
+use crate::domain_jobs::JobStats;
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
-use crate::jobs::JobStats;
 
 const POLL: Duration = Duration::from_millis(2);
 

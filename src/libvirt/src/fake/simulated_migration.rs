@@ -8,6 +8,7 @@
 use std::thread;
 use std::time::Duration;
 
+use super::FakeDaemon;
 use super::daemon::no_domain;
 use super::fake_connection::FakeConnection;
 use super::invalid_operation::invalid;
@@ -127,6 +128,24 @@ fn ended_early() -> Error {
         code: code::OPERATION_FAILED,
         domain: origin::QEMU,
         message: "operation failed: domain is not running".into(),
+    }
+}
+
+impl FakeDaemon {
+    /// The abort that hangs by the migration's plan takes effect.
+    pub fn finish_hung_abort(&self, domain: &str) {
+        self.daemon.with_domain(domain, |domain| {
+            if let Some(migration) = &mut domain.migration {
+                migration.plan.abort_hangs = false;
+            }
+        });
+    }
+
+    /// The source pauses the guest for the switchover.
+    pub fn pause_for_switchover(&self, domain: &str) {
+        let _ = self
+            .daemon
+            .change(domain, |domain| Ok(domain.stopped_by_migration()));
     }
 }
 

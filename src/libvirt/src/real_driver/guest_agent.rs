@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agent_timeouts_are_whole_seconds_and_never_special_values() {
+    fn agent_timeouts_are_full_seconds_and_never_special_values() {
         assert_eq!(agent_seconds(Duration::ZERO), 1);
         assert_eq!(agent_seconds(Duration::from_millis(1)), 1);
         assert_eq!(agent_seconds(Duration::from_millis(1001)), 2);

@@ -64,7 +64,7 @@ impl LaunchSecurity for RealDomain {
         )?;
         params.add_text(sys::VIR_DOMAIN_LAUNCH_SECURITY_SEV_SECRET, &secret.secret)?;
         let (list, count) = params.as_ptr();
-        // SAFETY: the domain is valid, the list has as many parameters as is said, and libvirt copies them.
+        // SAFETY: the domain is valid, the list has as many parameters as the count says, and libvirt copies them.
         check(unsafe {
             sys::virDomainSetLaunchSecurityState(self.as_ptr(), list, count.cast_signed(), 0)
         })

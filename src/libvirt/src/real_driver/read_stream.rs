@@ -37,7 +37,7 @@ impl Stream {
         let mut data = Vec::new();
         let mut chunk = vec![0_u8; CHUNK];
         loop {
-            // SAFETY: the stream is valid, and the buffer has as many bytes as is said.
+            // SAFETY: the stream is valid, and the buffer has as many bytes as the length says.
             let count = unsafe {
                 sys::virStreamRecv(self.raw, chunk.as_mut_ptr().cast::<c_char>(), chunk.len())
             };

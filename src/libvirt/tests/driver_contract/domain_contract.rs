@@ -83,11 +83,11 @@ fn check_define(
     assert!(hypervisor.lookup(NAME).unwrap().is_none());
     let domain = hypervisor.define(&driver.xml).unwrap();
     expect(recorder, &["Defined Added"]);
-    let again = hypervisor
+    let repeated = hypervisor
         .define(&domain.xml(XmlKind::Inactive).unwrap())
         .unwrap();
     expect(recorder, &["Defined Updated"]);
-    assert_eq!(domain.uuid(), again.uuid());
+    assert_eq!(domain.uuid(), repeated.uuid());
     domain
 }
 

@@ -99,7 +99,7 @@ fn check_destroy_during_dump(
     });
     let stats = domain.job_stats().unwrap();
     assert_eq!(stats.job_type, JobType::Unbounded);
-    assert!(stats.percent().is_some(), "{stats:?}");
+    assert!(stats.memory_percent().is_some(), "{stats:?}");
     let refused = domain.abort_job().unwrap_err();
     assert_eq!(
         refused.to_string(),

@@ -45,19 +45,19 @@ fn credentials_go_to_the_registrys_host_and_to_named_hosts() {
             "r.example",
             false,
             "http://r.example/token",
-            "no https address",
+            "not an https address",
         ),
         (
             "r.example",
             true,
             "http://evil.example/token",
-            "no https address",
+            "not an https address",
         ),
         (
             "r.example",
             true,
             "http://sso.example/token",
-            "no https address",
+            "not an https address",
         ),
         (
             "r.example",
@@ -81,17 +81,22 @@ fn credentials_go_to_the_registrys_host_and_to_named_hosts() {
             "r.example",
             false,
             "https://r.example@evil.example/",
-            "no https address",
+            "not an https address",
         ),
         (
             "r.example",
             false,
             "https://r.example/?x=",
-            "no https address",
+            "not an https address",
         ),
-        ("r.example", false, "ftp://r.example/", "no https address"),
-        ("r.example", false, "/token", "no https address"),
-        ("r.example", false, "", "no https address"),
+        (
+            "r.example",
+            false,
+            "ftp://r.example/",
+            "not an https address",
+        ),
+        ("r.example", false, "/token", "not an https address"),
+        ("r.example", false, "", "not an https address"),
     ] {
         let error = check(host, plain, Some(&alice), &named, realm)
             .unwrap_err()

@@ -46,13 +46,13 @@ fn both_kinds_of_cgroups_are_read() {
         ("x", "20000"),
         ("-1", "0 0"),
     ] {
-        let odd = machine(&[
+        let invalid_values = machine(&[
             ("proc/self/cgroup", "0::/"),
             ("sys/fs/cgroup/memory.max", memory),
             ("sys/fs/cgroup/cpu.max", cpu),
         ]);
         assert_eq!(
-            CgroupLimits::read_below(odd.path()),
+            CgroupLimits::read_below(invalid_values.path()),
             CgroupLimits::default(),
             "{memory} {cpu}"
         );
@@ -99,7 +99,7 @@ fn hooks_get_what_the_container_can_spare() {
 }
 
 #[test]
-fn too_much_is_explained_and_nothing_else() {
+fn only_excess_limits_are_explained() {
     let too_much = LoadError::Compile {
         path: "x".into(),
         size: 1,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::output::{Plain, Style};
+use crate::output::{Style, TerminalEscaped};
 
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -77,24 +77,28 @@ impl Finding {
             Verdict::Failed => style.bad("FAILED     "),
             Verdict::NotChecked => style.doubtful("not checked"),
         };
-        let mut text = format!("{word}  {}: {}\n", self.check, Plain(&self.message));
+        let mut text = format!(
+            "{word}  {}: {}\n",
+            self.check,
+            TerminalEscaped(&self.message)
+        );
         for detail in &self.details {
-            text += &format!("               {}\n", Plain(detail));
+            text += &format!("               {}\n", TerminalEscaped(detail));
         }
         text
     }
 }
 
 fn together(lines: &[String]) -> Vec<String> {
-    let mut said: Vec<(String, &str)> = Vec::new();
+    let mut messages: Vec<(String, &str)> = Vec::new();
     for line in lines {
         let (name, what) = line.split_once(": ").unwrap_or(("", line));
-        match said.iter_mut().find(|(_, known)| *known == what) {
+        match messages.iter_mut().find(|(_, known)| *known == what) {
             Some((names, _)) => *names += &format!(", {name}"),
-            None => said.push((name.to_owned(), what)),
+            None => messages.push((name.to_owned(), what)),
         }
     }
-    let lines = said.iter();
+    let lines = messages.iter();
     lines
         .map(|(names, what)| format!("{names}: {what}"))
         .collect()

@@ -204,6 +204,6 @@ fn refusal(output: &ToolOutput) -> String {
         .lines()
         .filter_map(|line| line.strip_prefix("error: "));
     // The first line only says that it failed.
-    let first = errors.next().unwrap_or("libvirt said nothing");
+    let first = errors.next().unwrap_or("libvirt reported no error");
     errors.next().unwrap_or(first).to_owned()
 }

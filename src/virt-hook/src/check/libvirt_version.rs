@@ -59,10 +59,10 @@ mod tests {
             format!("{major}.{}.0", minor + 1),
             format!("{}.0.0", major + 1),
         ] {
-            let told = text(&version);
+            let version_text = text(&version);
             assert!(
-                told.starts_with("doubtful") && told.contains("is newer than"),
-                "{told}"
+                version_text.starts_with("doubtful") && version_text.contains("is newer than"),
+                "{version_text}"
             );
         }
         for version in ["", "11", "11.x.0", "1.2.3000", "99999999999999999999.0.0"] {

@@ -68,7 +68,7 @@ fn verdict(refused: Vec<String>, visible: Vec<String>, sources: Sources) -> Find
         NAME,
         doubts,
         Verdict::Doubtful,
-        "it changes nothing of a VM that arrives that the guest would notice",
+        "it makes no change to an incoming VM that its guest would notice",
         doubt,
     )
 }

@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let (loaded, mut compile_cost) = match module_chain::load_once(path, &kept)? {
         Ok(loaded) => loaded,
         Err(error) if !error.is_fault_of_module() => return Err(Failure::machine(error)),
-        // What is no module at all has no properties to check.
+        // What is not a module at all has no properties to check.
         Err(error @ LoadError::Flawed { .. }) => return Err(Failure::usage(error)),
         Err(error) => {
             let why = interactive_compile::explain(error).to_string();

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_peak_alone_is_no_finding() {
+    fn large_memory_peak_alone_is_not_a_finding() {
         let limit = smallest_limits().compile_memory as u64;
         let text = |peak, why: Option<&str>| {
             let refused = || Ok(why.map(str::to_owned));

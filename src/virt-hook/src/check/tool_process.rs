@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_tool_is_named() {
+    fn error_contains_a_missing_tool() {
         let error = run_tool("no-such-program", Path::new("/"), |_| {}).err();
         let text = error.map(|error| error.to_string());
         assert_eq!(text.as_deref(), Some("no-such-program is not installed"));

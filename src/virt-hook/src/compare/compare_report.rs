@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::vmi_comparison::{Verdict, VmiComparison};
 use crate::exit_codes::{NOT_COMPARED, REFUSED};
-use crate::output::{Plain, Report, Style, changes};
+use crate::output::{Report, Style, TerminalEscaped, changes};
 
 /// The most VMIs that a line names.
 const MAX_NAMES: usize = 4;
@@ -81,12 +81,15 @@ impl Report for CompareReport {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            text += &format!("{word}  {}{more}\n", Plain(&shown.join(", ")));
+            text += &format!("{word}  {}{more}\n", TerminalEscaped(&shown.join(", ")));
             if let Some(reason) = &effect.reason {
-                text += &format!("  {}\n", Plain(reason));
+                text += &format!("  {}\n", TerminalEscaped(reason));
             }
             for failure in &effect.ignored_failures {
-                text += &format!("  {}\n", style.doubtful(&Plain(failure).to_string()));
+                text += &format!(
+                    "  {}\n",
+                    style.doubtful(&TerminalEscaped(failure).to_string())
+                );
             }
             changes(&mut text, style, &effect.changes);
             for (name, diff) in &effect.documents {

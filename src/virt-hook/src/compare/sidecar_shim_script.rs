@@ -80,7 +80,7 @@ impl Script {
             (ErrorKind::PermissionDenied, _) => {
                 "it, or the interpreter that its first line names, may not be executed"
             }
-            (_, Some(ENOEXEC)) => "it is no program, and has no first line such as #!/bin/sh",
+            (_, Some(ENOEXEC)) => "it is not a program, and has no first line such as #!/bin/sh",
             _ => {
                 return Failure::machine(
                     anyhow::Error::new(error).context(format!("running {name}")),
@@ -118,7 +118,7 @@ impl Script {
                 documents: super::vmi_comparison::documents(input),
                 ignored_failures: Vec::new(),
             },
-            Err(error) => Outcome::Refused(format!("its output is no domain: {error}")),
+            Err(error) => Outcome::Refused(format!("its output is not a domain: {error}")),
         })
     }
 }

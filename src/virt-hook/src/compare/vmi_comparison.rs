@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_whose_effect_is_not_known_is_not_compared() {
+    fn side_with_unknown_effect_is_not_compared() {
         let unknown = Outcome::Unknown("no facts".to_owned());
         for (original, port) in [
             (&unknown, &refused("no")),

@@ -25,7 +25,7 @@ Examples:
 
 Exit codes:
   0  all are compiled
-  2  the command line, or a file that it names, cannot be used: a module is no hook, or takes more than compiling may
+  2  the command line, or a file that it names, cannot be used: a module is not a hook, or takes more than compiling may
   3  the artifacts could not be written";
 
 /// What `compile` is given.

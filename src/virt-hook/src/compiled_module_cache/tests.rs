@@ -169,7 +169,7 @@ fn an_entry_that_others_may_change_is_not_used() {
 }
 
 #[test]
-fn a_directory_that_others_may_change_is_no_cache() {
+fn directory_writable_by_others_is_not_used_as_cache() {
     let temp_dir = tempfile::tempdir().unwrap();
     let open = |path: &Path| CompiledModuleCache::open(path, MAX_BYTES);
     let shared = temp_dir.path().join("shared");

@@ -66,7 +66,7 @@ impl Annotation {
             (AnnotationValue::Item(item), None) => Ok(json!([item]).to_string()),
             (AnnotationValue::Item(item), Some(old)) => {
                 let mut items: Vec<Value> = serde_json::from_str(old)
-                    .map_err(|error| format!("its {name} is no JSON list: {error}"))?;
+                    .map_err(|error| format!("its {name} is not a JSON list: {error}"))?;
                 // The module again, perhaps in another version.
                 items.retain(|other| other["configMap"]["name"] != item["configMap"]["name"]);
                 items.push(item.clone());
@@ -144,7 +144,7 @@ fn add(annotations: &[Annotation], all: &mut Map<String, Value>) -> Result<(), S
         let old = match all.get(&annotation.name) {
             None => None,
             Some(Value::String(old)) => Some(old.as_str()),
-            Some(_) => return Err(format!("its annotation {} is no text", annotation.name)),
+            Some(_) => return Err(format!("its annotation {} is not text", annotation.name)),
         };
         let value = annotation.joined(old)?;
         all.insert(annotation.name.clone(), value.into());
@@ -200,5 +200,5 @@ fn members<'a>(
     }
     member
         .as_object_mut()
-        .ok_or_else(|| format!("its {name} is no object"))
+        .ok_or_else(|| format!("its {name} is not an object"))
 }

@@ -49,7 +49,7 @@ pub(super) fn domain(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage(anyhow!(
-        "--domain {name}: it is no DNS name, as annotations begin with: the one that the admission policies have"
+        "--domain {name}: it is not a DNS name, as annotations begin with: the one that the admission policies have"
     )))
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exit_codes::Failure;
 use crate::image::{self, PackedHook};
-use crate::inspect::NarrowestPolicy;
+use crate::inspect::MinimalPolicy;
 use crate::module_files;
 use crate::output::{Report, Style};
 use crate::yaml_writer::{self, comment};
@@ -26,7 +26,7 @@ pub(crate) const HELP: &str = "\
 The manifests are printed for `kubectl apply --server-side`; without --server-side kubectl copies a
 ConfigMap into an annotation, which most modules do not fit into. With --vm they include the VM with
 the annotations that ask for the hook; without it, a comment has the annotations. A comment at the
-end has the narrowest operator's policy that the module needs, as `inspect` prints it.
+end has the minimal operator's policy that the module needs, as `inspect` prints it.
 
   configmap  the module in a ConfigMap, mounted by the admission policies; at most 1 MiB
   image      the module in an image of `virt-hook image`, mounted by the admission policies
@@ -43,7 +43,7 @@ Examples:
 Exit codes:
   0  the manifests are on standard output
   1  it does not fit its hook.yaml or a ConfigMap, or a sidecar needs --allow-dangerous; standard error says why
-  2  the command line, or a file that it names, cannot be used: it is no hook
+  2  the command line, or a file that it names, cannot be used: it is not a hook
   3  this machine could not do it";
 
 /// The most bytes of all values of a ConfigMap.
@@ -105,7 +105,7 @@ enum Route {
     Sidecar,
 }
 
-/// The objects, and what is no object.
+/// The objects, and what is not an object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Deployment {
@@ -118,8 +118,8 @@ pub(crate) struct Deployment {
     annotations: Map<String, Value>,
     /// Whether the manifests have a VM with the annotations.
     has_vm: bool,
-    /// The content of `allow` of the narrowest operator's policy with which the module runs.
-    policy: NarrowestPolicy,
+    /// The content of `allow` of the minimal operator's policy with which the module runs.
+    policy: MinimalPolicy,
     #[serde(skip)]
     image: Option<String>,
     /// Whether a Plugin is for every VM of the cluster.
@@ -151,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Deployment, Failure> {
         manifests,
         annotations: annotations::alone(&asked)?,
         has_vm: arguments.vm.is_some(),
-        policy: NarrowestPolicy::of(&hook.description),
+        policy: MinimalPolicy::of(&hook.description),
         image,
         for_all: scope.is_all(),
         domain: arguments.domain.clone(),
@@ -298,7 +298,7 @@ fn annotations(
             vec![annotation("image", image), annotation(list, name)]
         }
         (Route::Sidecar, Some(image)) => {
-            let policy = NarrowestPolicy::of(&hook.description);
+            let policy = MinimalPolicy::of(&hook.description);
             refuse_dangerous(arguments, &policy)?;
             let policy = serde_json::to_value(policy).map_err(Failure::machine)?;
             let sidecar = cluster_objects::sidecar(hook, image, &json!({"allow": policy}));
@@ -312,7 +312,7 @@ fn annotations(
 }
 
 /// Whoever writes the annotation grants: the module's own declaration is no reason to.
-fn refuse_dangerous(arguments: &Arguments, policy: &NarrowestPolicy) -> Result<(), Failure> {
+fn refuse_dangerous(arguments: &Arguments, policy: &MinimalPolicy) -> Result<(), Failure> {
     let wanted = policy.dangerous_and_dirs();
     if wanted.is_empty() || arguments.allow_dangerous {
         return Ok(());
@@ -377,9 +377,9 @@ impl Deployment {
 
     fn policy_comment(&self) -> String {
         let place = match self.route {
-            Route::Sidecar => "The narrowest policy that it needs, as in the sidecar's arguments:",
+            Route::Sidecar => "The minimal policy that it needs, as in the sidecar's arguments:",
             _ => {
-                "The narrowest operator's policy that it needs, for /etc/virt-launcher/hook-policy.yaml of the \
+                "The minimal operator's policy that it needs, for /etc/virt-launcher/hook-policy.yaml of the \
                  launcher's image:"
             }
         };

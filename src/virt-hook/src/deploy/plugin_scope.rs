@@ -22,7 +22,7 @@ impl PluginScope {
             let pair = pair.map(|(key, value)| (key.to_owned(), value.to_owned()));
             pair.ok_or_else(|| {
                 Failure::usage(anyhow!(
-                    "--label {label}: it is no label of Kubernetes: KEY=VALUE, such as wasm-hooks.example.com/canary=true"
+                    "--label {label}: it is not a label of Kubernetes: KEY=VALUE, such as wasm-hooks.example.com/canary=true"
                 ))
             })
         });

@@ -87,13 +87,13 @@ fn run_once(directory: &Path, command: &[OsString]) -> Result<bool, Failure> {
     let Some((program, arguments)) = command.split_first() else {
         return Ok(true);
     };
-    let own = std::env::current_exe().context("finding this program");
-    let own = own.map_err(Failure::Machine)?;
+    let virt_hook = std::env::current_exe().context("finding this program");
+    let virt_hook = virt_hook.map_err(Failure::Machine)?;
     let status = Command::new(program)
         .args(arguments)
         .current_dir(directory)
         // The Makefiles of `new` take this program from there.
-        .env("VIRT_HOOK", own)
+        .env("VIRT_HOOK", virt_hook)
         .status();
     let named = || format!("running {}", program.to_string_lossy());
     let status = status.with_context(named).map_err(Failure::Machine)?;

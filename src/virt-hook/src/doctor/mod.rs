@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::compiled_module_cache::CompiledModuleCache;
 use crate::exit_codes::Failure;
-use crate::output::{Plain, Report, Style};
+use crate::output::{Report, Style, TerminalEscaped};
 use program_version::Prober;
 
 pub(crate) const HELP: &str = "\
@@ -109,7 +109,11 @@ impl Report for DoctorReport {
             }
             let name = tool.name;
             text += &match &tool.found {
-                Some(found) => format!("  {}  {name}: {}\n", style.good("ok     "), Plain(found)),
+                Some(found) => format!(
+                    "  {}  {name}: {}\n",
+                    style.good("ok     "),
+                    TerminalEscaped(found)
+                ),
                 None => format!("  {}  {name}: {}\n", style.doubtful("missing"), tool.remedy),
             };
         }
@@ -119,13 +123,13 @@ impl Report for DoctorReport {
                 format!(
                     "  {}  they are kept in {}\n",
                     style.good("ok     "),
-                    Plain(directory)
+                    TerminalEscaped(directory)
                 )
             }
             (None, problem) => format!(
                 "  {}  they are not kept, so that each run compiles them again: {}\n",
                 style.doubtful("off    "),
-                Plain(problem.as_deref().unwrap_or_default())
+                TerminalEscaped(problem.as_deref().unwrap_or_default())
             ),
         };
         let languages = match self.languages.is_empty() {

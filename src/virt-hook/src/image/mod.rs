@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::exit_codes::Failure;
 use crate::module_files;
-use crate::output::{Plain, Report, Style};
+use crate::output::{Report, Style, TerminalEscaped};
 pub(crate) use packed_hook::{
     HOOK_YAML, MODULE, PackedHook, SIGNATURE_ANNOTATION, is_hook_name, pack,
 };
@@ -30,7 +30,7 @@ Examples:
 Exit codes:
   0  the layout is written
   1  a module does not fit its hook.yaml; standard error says why
-  2  the command line, or a file that it names, cannot be used: a module is no hook
+  2  the command line, or a file that it names, cannot be used: a module is not a hook
   3  the layout could not be written";
 
 /// Those that KubeVirt runs on.
@@ -143,7 +143,7 @@ fn write_image(arguments: &Arguments, hooks: &[PackedHook]) -> Result<String, Fa
 
 fn failure(error: ImageError) -> Failure {
     match error {
-        ImageError::Exists(_) => Failure::usage(error),
+        ImageError::OutputExists(_) => Failure::usage(error),
         _ => Failure::machine(error),
     }
 }
@@ -167,7 +167,7 @@ impl Report for ImageReport {
             let signed = if hook.signed { "signed" } else { "not signed" };
             text += &format!(
                 "  {}: sha256 {}, {} bytes, {signed}\n",
-                Plain(&hook.name),
+                TerminalEscaped(&hook.name),
                 hook.sha256,
                 hook.bytes
             );

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn data_in_a_secret_and_a_wrong_volume_are_told_apart() {
+    fn errors_for_data_in_a_secret_and_for_a_wrong_volume_differ() {
         let secret = unavailable("{secretRef: {name: web-data}}", "");
         assert!(secret.is_in_secret);
         assert!(

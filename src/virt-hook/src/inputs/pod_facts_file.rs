@@ -111,7 +111,7 @@ fn parse(bytes: &[u8]) -> Result<PodFile> {
     let value = value.clone();
     let of_pod = value.get("kind").and_then(Value::as_str) == Some("Pod");
     let mut facts = if of_pod {
-        let pod: Pod = serde_json::from_value(value).context("it is no Pod")?;
+        let pod: Pod = serde_json::from_value(value).context("it is not a Pod")?;
         PodFile {
             annotations: pod.metadata.annotations,
             labels: pod.metadata.labels,

@@ -220,7 +220,7 @@ fn domain(path: &Path) -> Result<String, Failure> {
     let wrong = |why: String| {
         let name = input_file::name(path);
         Err(Failure::usage(anyhow!(
-            "{name}: it is no domain XML: {why}"
+            "{name}: it is not a domain XML: {why}"
         )))
     };
     match Document::parse(&text) {
@@ -238,7 +238,7 @@ fn device(path: &Path) -> Result<String, Failure> {
     match AttachedDevice::parse(&text) {
         Ok(_) => Ok(text),
         Err(why) => Err(Failure::usage(anyhow!(
-            "{}: it is no device: {why}",
+            "{}: it is not a device: {why}",
             input_file::name(path)
         ))),
     }

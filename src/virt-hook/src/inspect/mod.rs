@@ -1,6 +1,6 @@
 //! `virt-hook inspect`: shows a module's description, interfaces, size, compile cost and policy.
 
-mod narrowest_policy;
+mod minimal_policy;
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ use crate::exit_codes::Failure;
 use crate::interactive_compile;
 use crate::module_chain;
 use crate::module_files;
-use crate::output::{Plain, Report, Style};
-pub(crate) use narrowest_policy::NarrowestPolicy;
+use crate::output::{Report, Style, TerminalEscaped};
+pub(crate) use minimal_policy::MinimalPolicy;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -25,7 +25,7 @@ Examples:
 
 Exit codes:
   0  it is a hook; standard output says which
-  2  the command line cannot be used, or the file is no hook that the host takes; standard error says why
+  2  the command line cannot be used, or the file is not a hook that the host takes; standard error says why
   3  this machine could not do it";
 
 /// What `inspect` is given.
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// The module
     #[arg(value_name = "WASM")]
     module: PathBuf,
-    /// Print nothing but the narrowest operator's policy that it needs
+    /// Print nothing but the minimal operator's policy that it needs
     #[arg(long)]
     policy_only: bool,
 }
@@ -63,8 +63,8 @@ pub(crate) struct ModuleReport {
     pub(crate) compile_millis: Option<u64>,
     /// Peak memory of the compile child in bytes.
     pub(crate) compile_peak_memory: Option<u64>,
-    /// The content of `allow` of the narrowest operator's policy that grants its wishes.
-    policy: NarrowestPolicy,
+    /// The content of `allow` of the minimal operator's policy that grants its wishes.
+    policy: MinimalPolicy,
     /// Whether the text is the policy alone.
     #[serde(skip)]
     is_policy_only: bool,
@@ -146,7 +146,7 @@ impl ModuleReport {
             exports: exports.into_iter().map(InterfaceReport::from).collect(),
             compile_millis: cost.map(|cost| cost.millis),
             compile_peak_memory: cost.and_then(|cost| cost.peak_memory),
-            policy: NarrowestPolicy::of(description),
+            policy: MinimalPolicy::of(description),
             is_policy_only: false,
         }
     }
@@ -163,11 +163,19 @@ impl ModuleReport {
             ("reads", dirs.collect()),
         ];
         for (title, list) in lists {
-            rows(text, title, list.iter().map(|item| Plain(item).to_string()));
+            rows(
+                text,
+                title,
+                list.iter().map(|item| TerminalEscaped(item).to_string()),
+            );
         }
         for (title, list) in [("migration", &wishes.migration), ("pod", &wishes.pod)] {
             if !list.is_empty() {
-                rows(text, title, list.iter().map(|item| Plain(item).to_string()));
+                rows(
+                    text,
+                    title,
+                    list.iter().map(|item| TerminalEscaped(item).to_string()),
+                );
             }
         }
     }
@@ -185,7 +193,11 @@ impl Report for ModuleReport {
         if self.is_policy_only {
             return self.policy.yaml();
         }
-        let name = format!("{} {}", Plain(&self.name), Plain(&self.version));
+        let name = format!(
+            "{} {}",
+            TerminalEscaped(&self.name),
+            TerminalEscaped(&self.version)
+        );
         let mut text = format!("{}\n", style.strong(name.trim()));
         let points = self.hook_points.iter();
         let points = points.map(|point| format!("{} (priority {})", point.name, point.priority));
@@ -212,7 +224,7 @@ impl Report for ModuleReport {
             text += &format!("             {count} of WASI, behind which there is nothing\n");
         }
         text + &format!(
-            "\nThe narrowest operator's policy that it needs:\n\n{}",
+            "\nThe minimal operator's policy that it needs:\n\n{}",
             self.policy.yaml()
         )
     }
@@ -222,7 +234,7 @@ fn interface_lines(interfaces: &[InterfaceReport]) -> impl Iterator<Item = Strin
     interfaces.iter().map(|interface| {
         let functions = interface.functions.join(", ");
         let line = format!("{} ({functions})", interface.name).replace(" ()", "");
-        Plain(&line).to_string()
+        TerminalEscaped(&line).to_string()
     })
 }
 

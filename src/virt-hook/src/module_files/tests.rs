@@ -27,11 +27,11 @@ fn mkfifo(path: &Path) {
 }
 
 #[test]
-fn settings_that_are_no_file_of_their_directory_are_refused() {
+fn settings_outside_their_directory_are_refused() {
     type Make = fn(&Path);
     let cases: [(Make, &str); 4] = [
-        (|path| fs::create_dir(path).unwrap(), "no regular file"),
-        (mkfifo, "no regular file"),
+        (|path| fs::create_dir(path).unwrap(), "not a regular file"),
+        (mkfifo, "not a regular file"),
         (
             |path| symlink("/etc/passwd", path).unwrap(),
             "within the directory",
@@ -185,7 +185,7 @@ fn a_module_that_cannot_be_read_is_refused() {
     let cases: [(Make, &str); 3] = [
         (|path| symlink("gone", path).unwrap(), "No such file"),
         (|path| fs::create_dir(path).unwrap(), "directory"),
-        (mkfifo, "no regular file"),
+        (mkfifo, "not a regular file"),
     ];
     for (make, part) in cases {
         for directory in ["hooks", "hooks/a"] {
@@ -209,7 +209,7 @@ fn modules_in_a_directory_and_in_its_sub_directories_are_refused() {
 }
 
 #[test]
-fn a_directory_without_modules_is_named() {
+fn error_contains_the_path_of_a_directory_without_modules() {
     let root = layout(&["a/notes.txt"]);
     assert!(refusal(root.path().join("a")).contains("no *.wasm"));
     assert!(find(&[root.path().join("gone.wasm")]).is_err());

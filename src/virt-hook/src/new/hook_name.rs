@@ -68,7 +68,7 @@ impl Names {
         let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
         if !starts || !name.chars().all(plain) || name.ends_with('-') || name.len() > LONGEST {
             bail!(
-                "{name:?} is no name for a hook: it has a-z, 0-9 and -, begins with a letter, does \
+                "{name:?} is not a name for a hook: it has a-z, 0-9 and -, begins with a letter, does \
                  not end with - and has at most {LONGEST} characters"
             );
         }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_the_template_are_no_names_that_it_uses() {
+    fn hook_name_does_not_collide_with_types_of_the_template() {
         let template = include_str!("../../templates/rust/src/lib.rs");
         let (_, imports) = template.split_once("use hooks_sdk::{").unwrap();
         let (imports, _) = imports.split_once("};").unwrap();

@@ -11,7 +11,7 @@ const MANIFEST: &str = "Cargo.toml";
 /// The table and the list in it that members are added to.
 const TABLE: &str = "workspace";
 const MEMBERS: &str = "members";
-/// The dependency by which a workspace of hooks is told from any other.
+/// The dependency by which a workspace of hooks is recognized.
 const SDK: &str = "hooks-sdk";
 
 /// The largest manifest that is read, in bytes.

@@ -24,8 +24,8 @@ pub(super) enum Sdk {
 }
 
 impl Sdk {
-    pub(super) fn of(told: Option<&Path>) -> Result<Self> {
-        let Some(path) = told else {
+    pub(super) fn of(sdk_option: Option<&Path>) -> Result<Self> {
+        let Some(path) = sdk_option else {
             return Ok(Self::Embedded);
         };
         let path = path
@@ -41,8 +41,8 @@ impl Sdk {
     }
 
     /// The SDK of a project in a workspace.
-    pub(super) fn of_workspace(told: Option<&Path>) -> Result<Self> {
-        match told {
+    pub(super) fn of_workspace(sdk_option: Option<&Path>) -> Result<Self> {
+        match sdk_option {
             None => Ok(Self::Workspace),
             Some(_) => bail!(
                 "the project joins the workspace around it, which has an SDK: leave --sdk out"
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_embedded_sdk_is_used_unless_a_directory_is_named() {
+    fn embedded_sdk_is_used_without_an_sdk_option() {
         let embedded = Sdk::of(None).unwrap();
         assert!(
             embedded
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_without_sdk_is_named() {
+    fn error_contains_the_path_of_a_directory_without_sdk() {
         let error = Sdk::of(Some(Path::new("/nonexistent"))).unwrap_err();
         assert!(error.to_string().contains("/nonexistent"), "{error}");
     }

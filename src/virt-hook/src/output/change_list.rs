@@ -6,7 +6,7 @@ use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;
 use similar::{ChangeTag, DiffOp};
 
-use super::{Plain, Style};
+use super::{Style, TerminalEscaped};
 
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
@@ -51,17 +51,23 @@ pub(crate) fn sides(
 ) {
     *text += &format!("  {title}\n");
     for line in before.into_iter().flat_map(str::lines) {
-        *text += &format!("    {}\n", style.bad(&format!("- {}", Plain(line))));
+        *text += &format!(
+            "    {}\n",
+            style.bad(&format!("- {}", TerminalEscaped(line)))
+        );
     }
     for line in after.into_iter().flat_map(str::lines) {
-        *text += &format!("    {}\n", style.good(&format!("+ {}", Plain(line))));
+        *text += &format!(
+            "    {}\n",
+            style.good(&format!("+ {}", TerminalEscaped(line)))
+        );
     }
 }
 
 /// Changes of a domain, one after the other.
 pub(crate) fn changes(text: &mut String, style: Style, changes: &[ChangeReport]) {
     for change in changes {
-        let title = format!("{}: {}", Plain(&change.path), change.kind);
+        let title = format!("{}: {}", TerminalEscaped(&change.path), change.kind);
         let (before, after) = (change.before.as_deref(), change.after.as_deref());
         sides(text, style, &title, before, after);
     }
@@ -78,7 +84,7 @@ pub(crate) fn lines(style: Style, before: &str, after: &str) -> String {
             style.strong(&UnifiedHunkHeader::new(&hunk).to_string())
         );
         for change in hunk.iter().flat_map(|op| op.iter_changes(&before, &after)) {
-            let line = Plain(change.value().trim_end_matches('\n')).to_string();
+            let line = TerminalEscaped(change.value().trim_end_matches('\n')).to_string();
             let line = format!("{}{line}", change.tag());
             text += &match change.tag() {
                 ChangeTag::Equal => line,

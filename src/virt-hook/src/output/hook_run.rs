@@ -5,7 +5,7 @@ use std::time::Duration;
 use hook_host::record::Record;
 use serde::Serialize;
 
-use super::{ChangeReport, Plain, Style, changes};
+use super::{ChangeReport, Style, TerminalEscaped, changes};
 
 /// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -61,7 +61,7 @@ impl RunReport {
 
     /// `smbios at OnDefineDomain: ok, 1 change, 800 us, 1216 KiB`, and below it the details.
     pub(crate) fn text(&self, style: Style) -> String {
-        let outcome = Plain(&self.outcome).to_string();
+        let outcome = TerminalEscaped(&self.outcome).to_string();
         let outcome = match (self.is_ok(), self.outcome == "veto") {
             (true, _) => style.good(&outcome),
             (_, true) => style.doubtful(&outcome),
@@ -72,7 +72,7 @@ impl RunReport {
             Duration::from_micros(self.duration_micros),
             self.peak_memory,
         );
-        let name = style.strong(&Plain(&self.hook).to_string());
+        let name = style.strong(&TerminalEscaped(&self.hook).to_string());
         // What becomes of the result, if that is not what the outcome says.
         let effect = match (self.failure_policy.as_str(), self.is_ok()) {
             ("DryRun", _) => " (DryRun: discarded)",
@@ -81,11 +81,11 @@ impl RunReport {
         };
         let mut text = format!("{name} at {}: {outcome}{effect}, {cost}\n", self.hook_point);
         if let Some(reason) = &self.reason {
-            text += &format!("  {}\n", Plain(reason));
+            text += &format!("  {}\n", TerminalEscaped(reason));
         }
         changes(&mut text, style, &self.changes);
         for line in &self.log {
-            text += &format!("  {}: {}\n", line.level, Plain(&line.message));
+            text += &format!("  {}: {}\n", line.level, TerminalEscaped(&line.message));
         }
         text
     }

@@ -7,9 +7,9 @@
 
 mod change_list;
 mod hook_run;
-mod log_fields;
 mod terminal_colors;
 mod terminal_escape;
+mod verbose_log_format;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -23,9 +23,9 @@ use crate::exit_codes::{Failure, REFUSED};
 
 pub(crate) use change_list::{ChangeReport, changes, lines, sides};
 pub(crate) use hook_run::{RunReport, cost};
-pub(crate) use log_fields::LogFields;
 pub(crate) use terminal_colors::{Colour, Style};
-pub(crate) use terminal_escape::Plain;
+pub(crate) use terminal_escape::TerminalEscaped;
+pub(crate) use verbose_log_format::UnquotedFields;
 
 /// The most bytes of a line on standard error.
 const MAX_LINE: usize = 64 << 10;

@@ -10,11 +10,11 @@ use hook_host::policy::{OperatorPolicy, PolicySummary};
 use serde::Serialize;
 
 use crate::exit_codes::Failure;
-use crate::inspect::NarrowestPolicy;
+use crate::inspect::MinimalPolicy;
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
-use crate::output::{Plain, Report, Style};
+use crate::output::{Report, Style, TerminalEscaped};
 use crate::tokio_runtime::runtime;
 
 pub(crate) const HELP: &str = "\
@@ -75,8 +75,8 @@ struct ModulePolicy {
     module: PathBuf,
     /// What it declares and does not get; none if it runs.
     refused: Option<String>,
-    /// The content of `allow` of the narrowest policy with which it runs.
-    needs: NarrowestPolicy,
+    /// The content of `allow` of the minimal policy with which it runs.
+    needs: MinimalPolicy,
 }
 
 /// Runs the verb.
@@ -137,7 +137,7 @@ fn module_policy(
     Ok(ModulePolicy {
         module: hook.module.clone(),
         refused,
-        needs: NarrowestPolicy::of(module.description()),
+        needs: MinimalPolicy::of(module.description()),
     })
 }
 
@@ -145,24 +145,24 @@ impl Report for PolicyReport {
     fn text(&self, style: Style) -> String {
         let mut text = String::new();
         for line in &self.allows {
-            text += &format!("{}\n", Plain(line));
+            text += &format!("{}\n", TerminalEscaped(line));
         }
         for WarningReport { place, text: open } in &self.warnings {
             let mark = style.doubtful("warning");
-            text += &format!("{mark}  {}: {open}\n", Plain(place));
+            text += &format!("{mark}  {}: {open}\n", TerminalEscaped(place));
         }
         for module in &self.modules {
             let (file, needs) = (module.module.display().to_string(), module.needs.yaml());
             text += &match &module.refused {
-                None => format!("\n{}  {}\n", style.good("ok"), Plain(&file)),
+                None => format!("\n{}  {}\n", style.good("ok"), TerminalEscaped(&file)),
                 Some(reason) => format!(
                     "\n{}  {}: {}\n",
                     style.bad("refused"),
-                    Plain(&file),
-                    Plain(reason)
+                    TerminalEscaped(&file),
+                    TerminalEscaped(reason)
                 ),
             };
-            text += &format!("The narrowest policy that it needs:\n\n{needs}");
+            text += &format!("The minimal policy that it needs:\n\n{needs}");
         }
         text
     }

@@ -90,7 +90,7 @@ fn check(reference: &Reference, hook: &PulledHook) -> Result<(), Failure> {
         return Err(refused("no name of a hook: a-z, 0-9 and -"));
     }
     if !hook.module.starts_with(WASM_MAGIC) {
-        return Err(refused("its module is no WebAssembly"));
+        return Err(refused("its module is not WebAssembly"));
     }
     let signature = hook.signature.as_ref().map_or(0, String::len);
     if signature as u64 > MAX_TEXT {

@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Comparison, Failure> {
     let record = Record::read(&arguments.record)
         .map_err(|error| Failure::Usage(with_record_path(&arguments.record, error)))?;
     let (module, port) = module(arguments, &record)?;
-    let replayed = again(&record, module, port)?;
+    let replayed = replay_record(&record, module, port)?;
     Ok(Comparison::of(arguments.record.clone(), record, replayed))
 }
 
@@ -139,7 +139,7 @@ fn module_hint(record: &Record) -> String {
     }
 }
 
-fn again(record: &Record, module: &Path, port: bool) -> Result<ReplayResult, Failure> {
+fn replay_record(record: &Record, module: &Path, port: bool) -> Result<ReplayResult, Failure> {
     let runtime = runtime()?;
     let options = interactive_compile::options(None).map_err(Failure::Machine)?;
     let replaying = replay(record, module, port, options);

@@ -7,7 +7,7 @@ use hook_host::record::{LogEntry, Record};
 use hook_host::replay::ReplayResult;
 use hook_host::{LogLevel, LogLine, Outcome};
 
-use crate::output::{Plain, Style, cost, sides};
+use crate::output::{Style, TerminalEscaped, cost, sides};
 
 /// Enough of a digest to tell modules apart.
 const DIGEST: usize = 12;
@@ -26,7 +26,7 @@ pub(super) fn of(style: Style, record: &Record, replayed: &ReplayResult) -> Stri
         changed(&mut text, style, change);
     }
     for name in &difference.documents {
-        text += &format!("  document {}\n", Plain(name));
+        text += &format!("  document {}\n", TerminalEscaped(name));
     }
     if difference.log {
         logs(&mut text, style, &record.log, &replayed.run.log);
@@ -40,17 +40,17 @@ pub(super) fn of(style: Style, record: &Record, replayed: &ReplayResult) -> Stri
 fn recorded(record: &Record) -> String {
     let hook = &record.hook;
     let kind = match (&hook.digest, &hook.sidecar) {
-        (Some(digest), _) => format!("sha256 {}", Plain(&short(digest))),
-        (None, Some(version)) => format!("gRPC sidecar {}", Plain(version)),
+        (Some(digest), _) => format!("sha256 {}", TerminalEscaped(&short(digest))),
+        (None, Some(version)) => format!("gRPC sidecar {}", TerminalEscaped(version)),
         (None, None) => "gRPC sidecar".to_owned(),
     };
     format!(
         "{} ({kind}) at {} for {}/{} ({}): {}",
-        Plain(&hook.hook),
-        Plain(&record.hook_point),
-        Plain(&record.invocation.namespace),
-        Plain(&record.invocation.name),
-        Plain(&record.invocation.reason),
+        TerminalEscaped(&hook.hook),
+        TerminalEscaped(&record.hook_point),
+        TerminalEscaped(&record.invocation.namespace),
+        TerminalEscaped(&record.invocation.name),
+        TerminalEscaped(&record.invocation.reason),
         result(
             &record.outcome,
             record.changes.len(),
@@ -78,7 +78,11 @@ pub(super) fn outcome(replayed: &ReplayResult) -> &'static str {
 }
 
 fn result(outcome: &str, changes: usize, duration: Duration, memory: usize) -> String {
-    format!("{}, {}", Plain(outcome), cost(changes, duration, memory))
+    format!(
+        "{}, {}",
+        TerminalEscaped(outcome),
+        cost(changes, duration, memory)
+    )
 }
 
 fn verdict(replayed: &ReplayResult) -> &'static str {
@@ -99,7 +103,7 @@ fn changed(text: &mut String, style: Style, change: &Change) {
         ChangeKind::Edited => "other value",
         ChangeKind::Moved => "other place",
     };
-    let title = format!("{}: {what}", Plain(&change.path));
+    let title = format!("{}: {what}", TerminalEscaped(&change.path));
     sides(
         text,
         style,
@@ -111,7 +115,7 @@ fn changed(text: &mut String, style: Style, change: &Change) {
 
 /// The logs from the first different line on.
 fn logs(text: &mut String, style: Style, before: &[LogEntry], after: &[LogLine]) {
-    let before: Vec<String> = before.iter().map(said).collect();
+    let before: Vec<String> = before.iter().map(format_entry).collect();
     let after: Vec<String> = after.iter().map(logged).collect();
     let alike = before.iter().zip(&after).take_while(|(a, b)| a == b);
     let from = alike.count();
@@ -124,7 +128,7 @@ fn logs(text: &mut String, style: Style, before: &[LogEntry], after: &[LogLine])
     );
 }
 
-fn said(line: &LogEntry) -> String {
+fn format_entry(line: &LogEntry) -> String {
     format!("{}: {}", line.level, line.message)
 }
 
@@ -148,13 +152,13 @@ pub(super) fn notes(record: &Record, replayed: &ReplayResult) -> Vec<String> {
     for what in &replayed.withheld {
         notes.push(format!(
             "{} was withheld from the record; the hook saw a placeholder",
-            Plain(what)
+            TerminalEscaped(what)
         ));
     }
     for dir in &record.dirs {
         notes.push(format!(
             "it may read {} of this machine; the record does not hold what was there",
-            Plain(&dir.display().to_string())
+            TerminalEscaped(&dir.display().to_string())
         ));
     }
     notes
@@ -174,7 +178,7 @@ mod tests {
             level: LogLevel::Info,
             message: message.to_owned(),
         };
-        let said = |message: &str| LogEntry {
+        let format_entry = |message: &str| LogEntry {
             level: "info".to_owned(),
             message: message.to_owned(),
         };
@@ -182,7 +186,7 @@ mod tests {
         logs(
             &mut text,
             Style::default(),
-            &[said("a"), said("b")],
+            &[format_entry("a"), format_entry("b")],
             &[line("a"), line("c"), line("d")],
         );
         assert!(

@@ -13,7 +13,7 @@ use crate::exit_codes::Failure;
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
-use crate::output::{Plain, Report, RunReport, Style, lines};
+use crate::output::{Report, RunReport, Style, TerminalEscaped, lines};
 use crate::run_hooks_as_launcher::{HookResults, Hooks};
 
 pub(crate) const HELP: &str = "\
@@ -194,7 +194,9 @@ impl RunResult {
 impl Report for RunResult {
     fn text(&self, style: Style) -> String {
         match &self.error {
-            Some(error) if self.runs.is_empty() => return format!("not called: {}", Plain(error)),
+            Some(error) if self.runs.is_empty() => {
+                return format!("not called: {}", TerminalEscaped(error));
+            }
             None if self.runs.is_empty() => {
                 return "not called: the VMI has no cloud-init data".to_owned();
             }

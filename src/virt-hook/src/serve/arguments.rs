@@ -18,7 +18,7 @@ The socket is there once all modules are ready, and gone when this ends: after t
 Shutdown call, or on SIGTERM.
 
 Exit codes:
-  0  it served, and was told to end
+  0  it served, and was stopped by a signal
   1  serving failed; standard error says why
   2  the command line, or a module that it names, cannot be used
   3  this machine could not do it";

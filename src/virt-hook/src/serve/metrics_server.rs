@@ -121,7 +121,7 @@ fn response(head: &[u8], metrics: &HookMetrics) -> String {
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target, version) = (words.next(), words.next(), words.next());
     if !version.is_some_and(|version| version.starts_with(b"HTTP/1.")) {
-        return plain("400 Bad Request", "", "this is no HTTP/1 request\n");
+        return plain("400 Bad Request", "", "this is not an HTTP/1 request\n");
     }
     if method != Some(b"GET") {
         return plain("405 Method Not Allowed", "Allow: GET\r\n", "only GET\n");

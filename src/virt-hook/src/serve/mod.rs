@@ -50,11 +50,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
             None => None,
         };
-        until_told(&found, staging, metrics, arguments, stop).await
+        wait_for_shutdown_request(&found, staging, metrics, arguments, stop).await
     })
 }
 
-async fn until_told(
+async fn wait_for_shutdown_request(
     found: &[HookModule],
     staging: SocketStaging,
     metrics: Option<MetricsListener>,
@@ -90,15 +90,15 @@ async fn until_told(
     let chain = tokio::select! {
         chain = module_chain::collect(found, staging.private(), options) => chain,
         () = &mut stop => {
-            tracing::info!("told to end before the hooks were ready");
+            tracing::info!("stopped before the hooks were ready");
             return Ok(());
         }
     };
-    let told = |error| {
+    let to_failure = |error| {
         let text = error_text(&cgroup.explain(error));
         anyhow!(policy_option::with_place(&text, &private))
     };
-    let chain = chain.map_err(|failure| match failure.map(told) {
+    let chain = chain.map_err(|failure| match failure.map(to_failure) {
         // Whoever runs the sidecar has to mend the policy or the module before it can start.
         Failure::Refused(error) => Failure::Usage(error),
         failure => failure,

@@ -80,7 +80,7 @@ pub(super) fn regular_file(dir: &Path, name: &str) -> Result<Option<PathBuf>> {
     // A link without a target is an error here.
     let metadata = fs::metadata(&path).with_context(named)?;
     if !metadata.is_file() {
-        bail!("{}: it is no regular file", path.display());
+        bail!("{}: it is not a regular file", path.display());
     }
     Ok(Some(path))
 }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_misses_are_told_from_other_files() {
+    fn misspelt_case_files_are_distinguished_from_other_files() {
         for name in [
             "expected.network_data",
             "expected.diffs",

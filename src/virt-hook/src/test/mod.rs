@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let compiled = kept.path().join("compiled");
-    // A module that is no hook is not a case's fault.
+    // A module that is not a hook is not a case's fault.
     module_chain::compile_once(&found, &compiled)?;
     let verdicts: Result<Vec<CaseResult>, Failure> = cases
         .iter()

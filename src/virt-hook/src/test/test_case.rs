@@ -93,7 +93,7 @@ impl Case {
         })
     }
 
-    /// The path of a file, if it is there; what is no regular file was refused before.
+    /// The path of a file, if it is there; what is not a regular file was refused before.
     fn file(&self, name: &str) -> Option<PathBuf> {
         Some(self.dir.join(name)).filter(|path| path.symlink_metadata().is_ok())
     }
@@ -211,9 +211,9 @@ impl Case {
 
     /// The modules with the case's hook.yaml instead of their own.
     fn with_settings(&self, found: &[HookModule]) -> Vec<HookModule> {
-        let own = self.file(HOOK);
+        let case_settings = self.file(HOOK);
         let settled = found.iter().map(|hook| HookModule {
-            settings: own.clone().or_else(|| hook.settings.clone()),
+            settings: case_settings.clone().or_else(|| hook.settings.clone()),
             ..hook.clone()
         });
         settled.collect()

@@ -39,14 +39,14 @@ impl Cgroup {
     }
 
     fn version_1(memory: u64, quota: u64) -> io::Result<Self> {
-        let memory_group = make(&own("memory")?)?;
+        let memory_group = make(&own_cgroup("memory")?)?;
         // Complete from here on, so that an error removes what was made.
         let mut group = Self {
             cpu: memory_group.clone(),
             memory: memory_group,
             version: 1,
         };
-        group.cpu = make(&own("cpu")?)?;
+        group.cpu = make(&own_cgroup("cpu")?)?;
         write(&group.memory, "memory.limit_in_bytes", memory)?;
         write(&group.cpu, "cpu.cfs_period_us", PERIOD)?;
         write(&group.cpu, "cpu.cfs_quota_us", quota)?;
@@ -55,7 +55,7 @@ impl Cgroup {
 
     /// A group with processes in it cannot hand its controllers down, but the root can.
     fn version_2(memory: u64, quota: u64) -> io::Result<Self> {
-        let directory = make(&own("").or_else(|_| Ok::<_, io::Error>(CGROUPS.into()))?)
+        let directory = make(&own_cgroup("").or_else(|_| Ok::<_, io::Error>(CGROUPS.into()))?)
             .or_else(|_| make(Path::new(CGROUPS)))?;
         let group = Self {
             memory: directory.clone(),
@@ -123,7 +123,7 @@ fn is_of_machine(error: &io::Error) -> bool {
 }
 
 /// This process's own group in a hierarchy.
-fn own(controller: &str) -> io::Result<PathBuf> {
+fn own_cgroup(controller: &str) -> io::Result<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup")?;
     let line = groups
         .lines()

@@ -176,7 +176,7 @@ impl RunningServe {
                 return;
             }
             if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("{status} instead of a {what}: {}", self.said().await);
+                panic!("{status} instead of a {what}: {}", self.read_stderr().await);
             }
             assert!(Instant::now() < end, "no {what}");
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -194,18 +194,20 @@ impl RunningServe {
         self.child.kill().await.unwrap();
     }
 
-    async fn said(&mut self) -> String {
-        let mut said = String::new();
+    async fn read_stderr(&mut self) -> String {
+        let mut text = String::new();
         let mut stderr = self.child.stderr.take().unwrap();
-        stderr.read_to_string(&mut said).await.unwrap();
-        said
+        stderr.read_to_string(&mut text).await.unwrap();
+        text
     }
 
-    /// Waits for its end and gives what it said.
+    /// Waits for the exit and returns stderr.
     pub async fn ended(mut self, code: i32) -> String {
-        let said = tokio::time::timeout(PATIENCE, self.said()).await.unwrap();
+        let stderr = tokio::time::timeout(PATIENCE, self.read_stderr())
+            .await
+            .unwrap();
         let status = self.child.wait().await.unwrap();
-        assert_eq!(status.code(), Some(code), "{said}");
-        said
+        assert_eq!(status.code(), Some(code), "{stderr}");
+        stderr
     }
 }

@@ -100,8 +100,8 @@ fn an_image_survives_the_way_through_a_registry() {
     // One layer, and a configuration for each of three architectures.
     let blobs = |report: &Value| (report["uploaded"].as_u64(), report["present"].as_u64());
     assert_eq!(blobs(&pushed), (Some(4), Some(0)));
-    let again = virt_hook(&push, "").result();
-    assert_eq!(blobs(&again), (Some(0), Some(4)));
+    let repeated = virt_hook(&push, "").result();
+    assert_eq!(blobs(&repeated), (Some(0), Some(4)));
 
     let pinned = pushed["reference"].as_str().unwrap();
     // Nobody signs a hook.yaml: only a digest, or the flag, lets it through.
@@ -127,9 +127,9 @@ fn an_image_survives_the_way_through_a_registry() {
                 "{file}"
             );
         }
-        let again = virt_hook(&pull, "");
-        assert_eq!(again.code, 2, "{}", again.err);
-        assert!(again.err.contains("banner exists"), "{}", again.err);
+        let repeated = virt_hook(&pull, "");
+        assert_eq!(repeated.code, 2, "{}", repeated.err);
+        assert!(repeated.err.contains("banner exists"), "{}", repeated.err);
     }
     let other = temp_dir.path().join("other");
     fs::create_dir(&other).unwrap();
@@ -189,12 +189,15 @@ fn artifacts_keep_their_signature() {
 }
 
 #[test]
-fn what_is_no_reference_or_layout_is_refused_at_once() {
+fn invalid_reference_or_layout_is_refused_without_a_request() {
     let temp_dir = tempfile::tempdir().unwrap();
     let at = text(temp_dir.path());
     for (arguments, part) in [
         (&["push", at, "hooks:1"][..], "the registry is missing"),
-        (&["push", at, "r.example/hooks:1"], "no OCI image layout"),
+        (
+            &["push", at, "r.example/hooks:1"],
+            "not an OCI image layout",
+        ),
         (&["pull", "hooks", "--into", at], "the registry is missing"),
         (
             &["pull", "r.example/h", "--into", at, "--ca", "/nonexistent"],

@@ -163,7 +163,7 @@ fn what_a_later_layer_deletes_is_not_installed() {
 
 /// `mediaType` is optional in an index.
 #[test]
-fn an_index_is_known_by_its_manifests() {
+fn index_without_media_type_is_detected_by_its_manifests() {
     let layer = layer(&[("a/hook.wasm", WASM)]);
     let manifest = manifest(TAR, std::slice::from_ref(&layer));
     let entry = json!({"mediaType": MANIFEST, "digest": sha256(&manifest), "size": manifest.len()});

@@ -41,7 +41,7 @@ impl RealRegistry {
             config += &service.registry_config();
         }
         if let Access::AliceWithTls = access {
-            // The default configuration makes a CA, which is no certificate of a server.
+            // The default configuration makes a CA, which is not a certificate of a server.
             fs::write(at("req.cnf"), "[req]\ndistinguished_name = dn\n[dn]\n").unwrap();
             let made = Command::new("openssl")
                 .args([

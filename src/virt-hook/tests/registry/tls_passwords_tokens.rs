@@ -128,11 +128,11 @@ fn credentials_are_not_sent_to_foreign_token_services() {
     let elsewhere = bearer(&format!("http://{foreign}/token"), "");
     let with_tls = bearer(&format!("https://{foreign}/token"), "");
     for (challenge, more, part) in [
-        (&elsewhere, &[][..], "is no https address"),
+        (&elsewhere, &[][..], "is not an https address"),
         (
             &elsewhere,
             &["--token-host", "127.0.0.1"],
-            "is no https address",
+            "is not an https address",
         ),
         (&with_tls, &[], "on another host, \"127.0.0.1\""),
     ] {

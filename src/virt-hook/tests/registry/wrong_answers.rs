@@ -36,21 +36,21 @@ fn what_a_registry_lies_about_is_refused() {
         ("a:1", "more than the 8 bytes", Answer::of(right()), Answer::of([WASM, WASM].concat())),
         ("a:1", "more than the 4194304 bytes", Answer::of(vec![b' '; 5 << 20]), module()),
         ("a:1", "more than the 33554432 bytes", Answer::of(manifest_of(OLD, WASM, 1 << 40)), module()),
-        ("a:1", "no JSON", Answer::of(b"hello".to_vec()), module()),
+        ("a:1", "not JSON", Answer::of(b"hello".to_vec()), module()),
         ("a:1", "v2/a/manifests/1", Answer::of(right()).claiming(1 << 20), module()),
         ("a:1", "within 5s", Answer::Silence, module()),
         ("a:1", "within 5s", Answer::of(right()), Answer::Silence),
         ("a:1", "nothing of this name", Answer::status(404), module()),
         ("a:1", "answers 500: \"gone \\u{1b}[2J\"", Answer::error("gone \u{1b}[2J"), module()),
         ("a:1", "neither an image nor", Answer::of(manifest_of(["x\u{1b}", "y"], WASM, 8)), module()),
-        ("a:1", "no sha256 digest", Answer::of(
+        ("a:1", "not a sha256 digest", Answer::of(
             json!({"config": {"mediaType": OLD[0]}, "layers": [{"mediaType": OLD[1], "digest": "../x"}]})
                 .to_string().into_bytes()), module()),
         ("a:1", "one layer", Answer::of(
             json!({"config": {"mediaType": OLD[0]}, "layers": []}).to_string().into_bytes()), module()),
-        ("a:1", "no WebAssembly", Answer::of(manifest_of(OLD, b"#!/bin/s", 8)),
+        ("a:1", "not WebAssembly", Answer::of(manifest_of(OLD, b"#!/bin/s", 8)),
             Answer::of(b"#!/bin/s".to_vec())),
-        ("a:1", "no https address", Answer::challenge("Bearer realm=\"https://a@b/\""), module()),
+        ("a:1", "not an https address", Answer::challenge("Bearer realm=\"https://a@b/\""), module()),
     ];
     for (reference, part, manifest, blob) in cases {
         let registry = LyingRegistry::start(move |path| match path.contains("/manifests/") {

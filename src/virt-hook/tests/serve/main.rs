@@ -103,15 +103,15 @@ async fn a_launcher_finds_one_ordinary_sidecar() {
     // Shutdown is answered, and then it ends, and nothing is left.
     let params = v1alpha3::ShutdownParams {};
     client.shutdown(params).await.unwrap();
-    let said = served.ended(0).await;
+    let stderr = served.ended(0).await;
     assert!(pod.files().is_empty());
     assert!(
-        said.contains("hook ran") && said.contains("1-smbios_hook"),
-        "{said}"
+        stderr.contains("hook ran") && stderr.contains("1-smbios_hook"),
+        "{stderr}"
     );
     assert!(
-        said.contains("/domain/sysinfo") && said.contains("name=\"vm\""),
-        "{said}"
+        stderr.contains("/domain/sysinfo") && stderr.contains("name=\"vm\""),
+        "{stderr}"
     );
 }
 
@@ -148,11 +148,11 @@ async fn our_own_launcher_collects_it_and_chains_it() {
     );
     assert!(!runs[0].changes.is_empty());
     // A stock launcher calls again, with what came out.
-    let (again, runs) = chain
+    let (repeated, runs) = chain
         .on_define_domain(&invocation, &vmi(), xml.clone())
         .await
         .unwrap();
-    assert_eq!((again, runs[0].changes.len()), (xml, 0));
+    assert_eq!((repeated, runs[0].changes.len()), (xml, 0));
     let runs = chain.shutdown(&invocation).await;
     assert_eq!(runs[0].outcome, Outcome::Ok);
     served.ended(0).await;
@@ -236,10 +236,13 @@ async fn a_plugins_launcher_mutates_a_domain() {
     assert!(stock_launcher::info(&socket).await.is_err());
 
     served.signal();
-    let said = served.ended(0).await;
-    assert!(said.contains("vm may start: MigrationTarget"), "{said}");
-    assert!(said.contains("shutting down is never easy"), "{said}");
-    assert!(said.contains("called before each of the others"), "{said}");
+    let stderr = served.ended(0).await;
+    assert!(stderr.contains("vm may start: MigrationTarget"), "{stderr}");
+    assert!(stderr.contains("shutting down is never easy"), "{stderr}");
+    assert!(
+        stderr.contains("called before each of the others"),
+        "{stderr}"
+    );
     assert!(pod.files().is_empty());
 }
 
@@ -277,14 +280,14 @@ async fn required_versions_must_be_known_and_met() {
     for (arguments, part) in [
         (&[][..], "give it with --libvirt-version"),
         (&["--libvirt-version", "v10.9.0"], "this is libvirt 10.9.0"),
-        (&["--libvirt-version", "new"], "no version such as"),
+        (&["--libvirt-version", "new"], "not a version such as"),
     ] {
-        let said = refused(arguments).await;
-        assert!(said.contains(part), "{part}: {said}");
+        let stderr = refused(arguments).await;
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
-    let said = refused(&[]).await;
+    let stderr = refused(&[]).await;
     let place = format!("{}:1:21", hook.join("hook.yaml").display());
-    assert!(said.contains(&place), "{place}: {said}");
+    assert!(stderr.contains(&place), "{place}: {stderr}");
     let mut served = pod.serve(&[&module], &["--libvirt-version", "11.3"]);
     served.ready().await;
     served.signal();
@@ -318,8 +321,12 @@ async fn a_veto_is_the_launchers_to_read() {
         other.shutdown(v1alpha3::ShutdownParams {})
     );
     assert!(one.is_ok() && two.is_ok());
-    let said = served.ended(0).await;
-    assert_eq!(said.matches("hooks were shut down").count(), 1, "{said}");
+    let stderr = served.ended(0).await;
+    assert_eq!(
+        stderr.matches("hooks were shut down").count(),
+        1,
+        "{stderr}"
+    );
 }
 
 #[tokio::test]
@@ -370,12 +377,12 @@ async fn modules_run_in_the_order_of_the_command_line() {
     };
     client.on_define_domain(params).await.unwrap_err();
     served.signal();
-    let said = served.ended(0).await;
-    let first = said.find("hook ran hook=\"1-smbios_hook\"").unwrap();
-    let second = said
+    let stderr = served.ended(0).await;
+    let first = stderr.find("hook ran hook=\"1-smbios_hook\"").unwrap();
+    let second = stderr
         .find("hook did not do its work hook=\"2-every_point\"")
         .unwrap();
-    assert!(first < second, "{said}");
+    assert!(first < second, "{stderr}");
 }
 
 #[tokio::test]
@@ -384,21 +391,21 @@ async fn a_policy_on_the_command_line_holds() {
     let module = example("smbios-hook");
     let policy = "{allow: {paths: [/domain/os/smbios/**]}}";
     // A wish that is not granted is an error before there is a socket.
-    let said = pod.serve(&[&module], &["--policy", policy]).ended(2).await;
+    let stderr = pod.serve(&[&module], &["--policy", policy]).ended(2).await;
     assert!(
-        said.contains("/domain/sysinfo") && said.contains("--policy:1:"),
-        "{said}"
+        stderr.contains("/domain/sysinfo") && stderr.contains("--policy:1:"),
+        "{stderr}"
     );
-    let said = pod
+    let stderr = pod
         .serve(&[&module], &["--policy", "{alow: {}}"])
         .ended(2)
         .await;
-    assert!(said.contains("alow"), "{said}");
-    let said = pod
+    assert!(stderr.contains("alow"), "{stderr}");
+    let stderr = pod
         .serve(&[&module], &["--policy", "/gone.yaml"])
         .ended(2)
         .await;
-    assert!(said.contains("/gone.yaml"), "{said}");
+    assert!(stderr.contains("/gone.yaml"), "{stderr}");
     assert!(pod.everything().is_empty(), "{:?}", pod.everything());
 
     let policy = "{allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}}";
@@ -414,17 +421,17 @@ async fn rules_of_namespaces_need_the_vms_namespace() {
     let pod = Pod::new();
     let module = example("smbios-hook");
     let policy = "{rules: [{namespaces: [ns], allow: {config: []}}]}";
-    let said = pod.serve(&[&module], &["--policy", policy]).ended(2).await;
+    let stderr = pod.serve(&[&module], &["--policy", policy]).ended(2).await;
     for part in ["--policy", "--namespace NAME"] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
     }
     let file = pod.root().join("policy.yaml");
     fs::write(&file, policy).unwrap();
     let in_file = ["--policy", file.to_str().unwrap()];
-    let said = pod.serve(&[&module], &in_file).ended(2).await;
+    let stderr = pod.serve(&[&module], &in_file).ended(2).await;
     assert!(
-        said.contains("policy.yaml") && said.contains("--namespace NAME"),
-        "{said}"
+        stderr.contains("policy.yaml") && stderr.contains("--namespace NAME"),
+        "{stderr}"
     );
     assert!(pod.everything().is_empty(), "{:?}", pod.everything());
 
@@ -449,7 +456,7 @@ async fn rules_of_namespaces_need_the_vms_namespace() {
     }
 }
 
-/// What is no WebAssembly at all gets the policy's refusal, and a module that is one is not compiled.
+/// What is not WebAssembly at all gets the policy's refusal, and a module that is one is not compiled.
 #[tokio::test]
 async fn a_refused_module_never_reaches_the_compiler() {
     let pod = Pod::new();
@@ -459,9 +466,9 @@ async fn a_refused_module_never_reaches_the_compiler() {
     fs::write(&garbage, "no WebAssembly").unwrap();
     let example = example("smbios-hook");
     for module in [&garbage, &example] {
-        let said = pod.serve(&[module], &["--policy", &listed]).ended(2).await;
-        let refused = said.contains("--policy:1:11: modules run only");
-        assert!(refused && !said.contains("was compiled"), "{said}");
+        let stderr = pod.serve(&[module], &["--policy", &listed]).ended(2).await;
+        let refused = stderr.contains("--policy:1:11: modules run only");
+        assert!(refused && !stderr.contains("was compiled"), "{stderr}");
     }
     // The owner's pin is asked as early.
     let (own, module) = (pod.root().join("own"), pod.root().join("own/smbios.wasm"));
@@ -469,10 +476,10 @@ async fn a_refused_module_never_reaches_the_compiler() {
     fs::copy(example, &module).unwrap();
     let pin = format!("sha256: '{}'\n", "0".repeat(64));
     fs::write(own.join("hook.yaml"), pin).unwrap();
-    let said = pod.serve(&[&module], &[]).ended(2).await;
+    let stderr = pod.serve(&[&module], &[]).ended(2).await;
     assert!(
-        said.contains("own/hook.yaml:1:9") && !said.contains("was compiled"),
-        "{said}"
+        stderr.contains("own/hook.yaml:1:9") && !stderr.contains("was compiled"),
+        "{stderr}"
     );
 }
 
@@ -484,10 +491,10 @@ async fn a_hooks_own_settings_go_with_it() {
     fs::copy(example("smbios-hook"), &module).unwrap();
     let settings = |text: &str| fs::write(own.join("hook.yaml"), text).unwrap();
     settings("allow: {paths: [/domain/os/smbios/**]}\n");
-    let said = pod.serve(&[&module], &[]).ended(2).await;
+    let stderr = pod.serve(&[&module], &[]).ended(2).await;
     assert!(
-        said.contains("/domain/sysinfo") && said.contains("hook.yaml:1:"),
-        "{said}"
+        stderr.contains("/domain/sysinfo") && stderr.contains("hook.yaml:1:"),
+        "{stderr}"
     );
     settings("failurePolicy: DryRun\n");
     let mut served = pod.serve(&[&module], &["--plugin", "smbios"]);
@@ -498,8 +505,8 @@ async fn a_hooks_own_settings_go_with_it() {
         .unwrap();
     assert_eq!(manufacturer(&domain), None);
     served.signal();
-    let said = served.ended(0).await;
-    assert!(said.contains("/domain/sysinfo"), "{said}");
+    let stderr = served.ended(0).await;
+    assert!(stderr.contains("/domain/sysinfo"), "{stderr}");
 }
 
 #[tokio::test]
@@ -513,14 +520,14 @@ async fn sigterm_before_ready_leaves_no_files() {
 }
 
 #[tokio::test]
-async fn unusable_modules_are_named_and_no_socket_appears() {
+async fn unusable_module_error_contains_its_path_and_no_socket_is_created() {
     let pod = Pod::new();
     let bad = pod.root().join("bad.wasm");
     fs::write(&bad, "no component").unwrap();
     let good = example("smbios-hook");
-    let gone = pod.root().join("gone.wasm");
+    let missing_module = pod.root().join("gone.wasm");
     for (modules, arguments, words) in [
-        (vec![&gone], vec![], "gone.wasm: No such file"),
+        (vec![&missing_module], vec![], "gone.wasm: No such file"),
         (vec![&good, &bad], vec![], "bad.wasm (12 bytes): "),
         (vec![&good, &good], vec![], "named twice"),
         (
@@ -531,13 +538,13 @@ async fn unusable_modules_are_named_and_no_socket_appears() {
         (vec![&good], vec!["--socket", "x"], "ends with .sock"),
         (vec![], vec![], "--module"),
     ] {
-        let said = pod.serve(&modules, &arguments).ended(2).await;
-        assert!(said.contains(words), "{said}");
+        let stderr = pod.serve(&modules, &arguments).ended(2).await;
+        assert!(stderr.contains(words), "{stderr}");
         assert!(pod.everything().is_empty(), "{:?}", pod.everything());
     }
     fs::remove_dir(pod.directory()).unwrap();
-    let said = pod.serve(&[&good], &[]).ended(2).await;
-    assert!(said.contains("shares it with the launcher"), "{said}");
+    let stderr = pod.serve(&[&good], &[]).ended(2).await;
+    assert!(stderr.contains("shares it with the launcher"), "{stderr}");
 }
 
 #[tokio::test]
@@ -545,14 +552,14 @@ async fn two_do_not_take_one_name() {
     let pod = Pod::new();
     let mut first = pod.serve(&[&example("smbios-hook")], &[]);
     first.ready().await;
-    let said = pod.serve(&[&example("smbios-hook")], &[]).ended(2).await;
-    assert!(said.contains("another process serves there"), "{said}");
+    let stderr = pod.serve(&[&example("smbios-hook")], &[]).ended(2).await;
+    assert!(stderr.contains("another process serves there"), "{stderr}");
     first.kill().await;
     // A container that was killed and is started again takes its own place.
-    let mut again = pod.serve(&[&example("smbios-hook")], &[]);
-    again.ready().await;
-    again.signal();
-    again.ended(0).await;
+    let mut repeated = pod.serve(&[&example("smbios-hook")], &[]);
+    repeated.ready().await;
+    repeated.signal();
+    repeated.ended(0).await;
 }
 
 /// KubeVirt v1.9.0 with any hook: the first define has `qemu:commandline`, the next ones have not.
@@ -577,13 +584,16 @@ async fn an_element_that_the_launcher_loses_between_two_calls_is_named_in_the_lo
         assert_eq!(answer.contains("-debugcon"), !more.is_empty(), "{answer}");
     }
     served.signal();
-    let said = served.ended(0).await;
-    let lost = said
+    let stderr = served.ended(0).await;
+    let lost = stderr
         .lines()
         .filter(|line| line.contains("qemu:commandline"));
     let lost: Vec<_> = lost
         .filter(|line| line.contains("has lost an element"))
         .collect();
-    assert_eq!(lost.len(), 1, "{said}");
-    assert!(lost[0].contains("WARN") && lost[0].contains("vm"), "{said}");
+    assert_eq!(lost.len(), 1, "{stderr}");
+    assert!(
+        lost[0].contains("WARN") && lost[0].contains("vm"),
+        "{stderr}"
+    );
 }

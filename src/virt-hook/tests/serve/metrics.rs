@@ -112,7 +112,7 @@ async fn prometheus_reads_calls_outcomes_and_durations() {
 }
 
 #[tokio::test]
-async fn hostile_scrapers_do_not_stop_hooks_or_other_scrapers() {
+async fn stalled_scrapers_do_not_stop_hooks_or_other_scrapers() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &["--metrics", "127.0.0.1:0"]);
     let address = address(&mut served).await;
@@ -158,7 +158,7 @@ async fn an_address_in_use_is_a_usage_error_that_names_it() {
     let address = taken.local_addr().unwrap().to_string();
     let pod = Pod::new();
     let served = pod.serve(&[&every_point()], &["--metrics", &address]);
-    let said = served.ended(2).await;
-    assert!(said.contains(&format!("--metrics {address}")), "{said}");
+    let stderr = served.ended(2).await;
+    assert!(stderr.contains(&format!("--metrics {address}")), "{stderr}");
     assert_eq!(pod.files(), Vec::<String>::new());
 }

@@ -17,11 +17,11 @@ fn every_verb_tells_the_packages_new_name() {
         let refused = virt_hook(arguments);
         assert_eq!(refused.code, code, "{}{}", refused.out, refused.err);
         let all = refused.out + &refused.err;
-        let told = all.lines().filter(|line| {
+        let documented = all.lines().filter(|line| {
             line.contains("built for kubevirt:hooks@0.1.0")
                 && line.contains("virt-hook:hooks@0.1.0 now: build it again")
         });
-        assert_eq!(told.count(), 1, "{all}");
+        assert_eq!(documented.count(), 1, "{all}");
     }
 }
 
@@ -142,34 +142,43 @@ fn what_cannot_be_used_has_exit_code_2_with_every_verb() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let empty = write(temp_dir.path(), "empty.yaml", "");
-    let gone = "/nonexistent/hook.wasm";
+    let missing_module = "/nonexistent/hook.wasm";
     for arguments in [
-        &["inspect", gone][..],
-        &["check", gone],
-        &["run", gone, "--vmi", text(&vmi)],
-        &["render", "--vmi", text(&vmi), "--hook", gone],
-        &["test", "--hook", gone, text(temp_dir.path())],
-        &["bench", gone],
-        &["compile", gone, "--into", text(temp_dir.path())],
-        &["wrap", gone, "--out", "x.wasm"],
-        &["image", gone, "--out", "layout"],
-        &["sign", gone, "--key", gone],
-        &["verify", gone, "--key", gone],
-        &["serve", "--module", gone],
-        &["replay", "/nonexistent.json", "--hook", gone],
+        &["inspect", missing_module][..],
+        &["check", missing_module],
+        &["run", missing_module, "--vmi", text(&vmi)],
+        &["render", "--vmi", text(&vmi), "--hook", missing_module],
+        &["test", "--hook", missing_module, text(temp_dir.path())],
+        &["bench", missing_module],
+        &["compile", missing_module, "--into", text(temp_dir.path())],
+        &["wrap", missing_module, "--out", "x.wasm"],
+        &["image", missing_module, "--out", "layout"],
+        &["sign", missing_module, "--key", missing_module],
+        &["verify", missing_module, "--key", missing_module],
+        &["serve", "--module", missing_module],
+        &["replay", "/nonexistent.json", "--hook", missing_module],
         &["run", text(&module), "--vmi", text(&empty)],
         &["render", "--vmi", text(&empty)],
         &["check", text(&module), "--vmi", text(&empty)],
         &["bench", text(&module), "--vmi", text(&empty)],
     ] {
-        let said = virt_hook(arguments);
-        assert_eq!(said.code, 2, "{arguments:?}: {}{}", said.out, said.err);
-        assert_eq!(said.err.lines().count(), 1, "{arguments:?}: {}", said.err);
+        let output = virt_hook(arguments);
+        assert_eq!(
+            output.code, 2,
+            "{arguments:?}: {}{}",
+            output.out, output.err
+        );
+        assert_eq!(
+            output.err.lines().count(),
+            1,
+            "{arguments:?}: {}",
+            output.err
+        );
     }
 }
 
 #[test]
-fn what_is_no_module_has_exit_code_2_with_every_verb() {
+fn file_that_is_no_module_has_exit_code_2_with_every_verb() {
     let place = tempfile::tempdir().unwrap();
     let vmi = vmi(place.path());
     write(place.path(), "cases/one/vmi.yaml", super::VMI);
@@ -204,16 +213,20 @@ fn what_is_no_module_has_exit_code_2_with_every_verb() {
             if name == "core.wasm" && arguments[0] == "wrap" {
                 continue;
             }
-            let said = virt_hook(arguments);
-            assert_eq!(said.code, 2, "{arguments:?}: {}{}", said.out, said.err);
-            assert_eq!(said.out, "", "{arguments:?}");
-            assert!(!said.err.contains("use it as it is"), "{}", said.err);
+            let output = virt_hook(arguments);
+            assert_eq!(
+                output.code, 2,
+                "{arguments:?}: {}{}",
+                output.out, output.err
+            );
+            assert_eq!(output.out, "", "{arguments:?}");
+            assert!(!output.err.contains("use it as it is"), "{}", output.err);
         }
     }
     let component = smbios();
     let wrapped = virt_hook(&["wrap", text(&component), "--out", text(&out)]);
     assert_eq!(wrapped.code, 2, "{}", wrapped.err);
     assert!(wrapped.err.contains("use it as it is"), "{}", wrapped.err);
-    let nothing = write(place.path(), "vmi.json", "{}");
-    assert_eq!(virt_hook(&["render", "--vmi", text(&nothing)]).code, 2);
+    let empty_vmi = write(place.path(), "vmi.json", "{}");
+    assert_eq!(virt_hook(&["render", "--vmi", text(&empty_vmi)]).code, 2);
 }

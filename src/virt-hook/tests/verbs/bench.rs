@@ -44,7 +44,7 @@ fn what_is_never_served_is_measured_in_process() {
 }
 
 #[test]
-fn a_vmi_that_has_nothing_to_call_the_hook_for_is_no_measurement() {
+fn vmi_without_hook_calls_is_not_measured() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = super::vmi(temp_dir.path());
     let module = temp_dir.path().join("every.wasm");

@@ -88,7 +88,7 @@ fn a_refused_vmi_is_a_finding_and_the_others_are_checked() {
 }
 
 #[test]
-fn wishes_that_nothing_needs_are_pointed_out() {
+fn unused_wishes_are_reported() {
     let json = virt_hook(&["check", text(&smbios()), "--json", "--without-libvirt"]).json();
     let wishes = verdict(&json, "wishes");
     assert_eq!(wishes["verdict"], "doubtful");
@@ -138,7 +138,7 @@ fn the_rules_of_a_policy_hold_in_the_namespace() {
 /// Adds a title each time, which is neither idempotent nor what libvirt takes twice.
 #[test]
 fn a_hook_that_does_more_each_time_fails() {
-    let module = odd();
+    let module = misbehaving_hook();
     let checked = virt_hook(&["check", text(&module)]);
     assert_eq!(checked.code, 1, "{}{}", checked.out, checked.err);
     assert!(
@@ -157,7 +157,7 @@ fn a_hook_that_does_more_each_time_fails() {
 /// The target of a migration is another node, and its VMI says so.
 #[test]
 fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
-    let vmi = super::VMI.replace("do: nothing", "odd.example.com/writes-node: ''")
+    let vmi = super::VMI.replace("do: nothing", "misbehaving.example.com/writes-node: ''")
         + "status: {nodeName: node-1, phase: Scheduled}\n";
     let (json, details) = refused_migration(&vmi);
     assert!(
@@ -171,7 +171,7 @@ fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
 /// The target of a migration calls PreStart too.
 #[test]
 fn a_hook_that_refuses_the_target_cannot_migrate() {
-    let refuses = "odd.example.com/writes-node: ''\n    odd.example.com/refuses-migration: ''";
+    let refuses = "misbehaving.example.com/writes-node: ''\n    misbehaving.example.com/refuses-migration: ''";
     let (_, details) = refused_migration(&super::VMI.replace("do: nothing", refuses));
     assert!(
         details.contains("vmi.yaml: hook ")
@@ -184,7 +184,7 @@ fn a_hook_that_refuses_the_target_cannot_migrate() {
 fn refused_migration(vmi: &str) -> (Value, String) {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = write(temp_dir.path(), "vmi.yaml", vmi);
-    let module = odd();
+    let module = misbehaving_hook();
     let arguments = ["check", text(&module), "--vmi", text(&vmi), "--json"];
     let json = virt_hook(&[&arguments[..], &["--without-libvirt"]].concat()).json();
     let finding = verdict(&json, "migration");
@@ -218,7 +218,7 @@ fn a_domain_that_libvirt_refuses_is_shown_with_the_change_and_the_reason() {
 }
 
 #[test]
-fn without_libvirts_tools_it_says_what_it_did_not_check() {
+fn skipped_checks_are_reported_without_libvirts_tools() {
     let mut program = super::program();
     program.args(["check", text(&smbios()), "--json"]);
     let output = program.env("PATH", "/nonexistent").output().unwrap();
@@ -236,7 +236,7 @@ fn without_libvirts_tools_it_says_what_it_did_not_check() {
 }
 
 #[test]
-fn a_component_that_is_no_hook_fails_the_world_check() {
+fn component_without_hook_exports_fails_the_world_check() {
     let temp_dir = tempfile::tempdir().unwrap();
     let empty_component = "\0asm\r\0\u{1}\0";
     let component = write(temp_dir.path(), "x.wasm", empty_component);
@@ -273,7 +273,7 @@ fn cloud_init_data_that_is_not_here_is_a_finding() {
     );
 }
 
-pub(super) fn odd() -> std::path::PathBuf {
+pub(super) fn misbehaving_hook() -> std::path::PathBuf {
     let target = tests::binaries::target_dir().join("hooks");
     let built = std::process::Command::new(env!("CARGO"))
         .args([

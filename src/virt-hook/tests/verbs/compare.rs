@@ -94,10 +94,10 @@ fn a_script_that_does_not_start_cannot_be_compared() {
         ];
         let unusable = virt_hook(&arguments);
         assert_eq!(unusable.code, 2, "{}{}", unusable.out, unusable.err);
-        let said = unusable.err;
+        let stderr = unusable.err;
         assert!(
-            said.contains("does not start") && said.contains(reason),
-            "{said}"
+            stderr.contains("does not start") && stderr.contains(reason),
+            "{stderr}"
         );
     }
 }
@@ -264,7 +264,7 @@ async fn a_port_is_compared_with_a_running_sidecar_and_with_a_module() {
 
 /// Its sidecar has ended.
 #[test]
-fn a_socket_without_a_sidecar_is_named_as_such() {
+fn error_says_that_a_socket_has_no_sidecar() {
     let place = tempfile::tempdir().unwrap();
     let (port, vmi) = (smbios(), vmi(place.path()));
     let socket = place.path().join("old.sock");
@@ -381,7 +381,7 @@ fn without_an_original_a_fleet_is_previewed() {
     assert_ne!(refused.code, 0, "{}{}", refused.out, refused.err);
 }
 
-/// A failing hook that the VM's owner has made unimportant is no hook that changes nothing.
+/// A failing hook that the VM's owner has made unimportant is not a hook that changes nothing.
 #[test]
 fn an_ignored_failure_is_neither_the_same_nor_unchanged() {
     let temp_dir = tempfile::tempdir().unwrap();
@@ -396,10 +396,10 @@ fn an_ignored_failure_is_neither_the_same_nor_unchanged() {
     let (hook, other) = (label("hook"), label("original"));
     let compare = ["compare", "--hook", text(&hook), "--vmi", text(&vmi)];
     let preview = virt_hook(&compare);
-    let said = "the hook failed there (Ignore): ";
+    let message = "the hook failed there (Ignore): ";
     assert_eq!(preview.code, 1, "{}{}", preview.out, preview.err);
     assert!(
-        preview.out.contains(said) && preview.out.contains("has no label"),
+        preview.out.contains(message) && preview.out.contains("has no label"),
         "{}",
         preview.out
     );

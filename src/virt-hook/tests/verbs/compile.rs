@@ -16,8 +16,8 @@ fn an_artifact_is_written_for_each_module() {
     let size = fs::metadata(path).unwrap().len();
     assert_eq!(artifact["bytes"], size);
     assert!(path.starts_with(text(&into)) && path.contains(artifact["sha256"].as_str().unwrap()));
-    let again = virt_hook(&["compile", text(&module), "--into", text(&into)]).ok();
-    assert!(again.contains(".cwasm"), "{again}");
+    let repeated = virt_hook(&["compile", text(&module), "--into", text(&into)]).ok();
+    assert!(repeated.contains(".cwasm"), "{repeated}");
     assert_eq!(
         fs::read_dir(&into).unwrap().count(),
         1,
@@ -26,7 +26,7 @@ fn an_artifact_is_written_for_each_module() {
 }
 
 #[test]
-fn what_is_no_hook_is_not_compiled() {
+fn file_that_is_no_hook_is_not_compiled() {
     let temp_dir = tempfile::tempdir().unwrap();
     let garbage = write(temp_dir.path(), "x.wasm", "garbage");
     let into = temp_dir.path().join("artifacts");

@@ -169,7 +169,7 @@ fn no_text_of_hook_yaml_ends_a_line_of_the_manifests() {
 
 /// The policy of a sidecar is whose that writes the annotation: a module does not grant itself the dangerous set.
 #[test]
-fn a_sidecars_policy_grants_nothing_dangerous_on_the_modules_word() {
+fn policy_of_a_sidecar_does_not_grant_the_modules_dangerous_wishes() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hook = temp_dir.path().join("args");
     fs::create_dir(&hook).unwrap();
@@ -251,7 +251,7 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
             2,
             &[module, "--as", "image", "--image", "hooks:1"],
             &[],
-            "\"hooks:1\" is no reference",
+            "\"hooks:1\" is not a reference",
         ),
         (
             2,
@@ -328,9 +328,13 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
         ),
     ];
     for (code, arguments, more, expected) in cases {
-        let said = virt_hook(&[&["deploy"], *arguments, *more].concat());
-        assert_eq!(said.code, *code, "{arguments:?}: {}", said.err);
-        assert!(said.err.contains(expected), "{arguments:?}: {}", said.err);
-        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+        let output = virt_hook(&[&["deploy"], *arguments, *more].concat());
+        assert_eq!(output.code, *code, "{arguments:?}: {}", output.err);
+        assert!(
+            output.err.contains(expected),
+            "{arguments:?}: {}",
+            output.err
+        );
+        assert_eq!(output.err.lines().count(), 1, "{}", output.err);
     }
 }

@@ -16,20 +16,26 @@ fn doctor_names_what_is_there_and_how_to_get_the_rest() {
     assert!(languages.contains("Rust"), "{here:#}");
     let mut without_tools = program();
     without_tools.arg("doctor").env("PATH", "/nonexistent");
-    let nothing = ProgramOutput::from(without_tools.output().unwrap());
-    assert_eq!(nothing.code, 1, "{}{}", nothing.out, nothing.err);
+    let output_without_tools = ProgramOutput::from(without_tools.output().unwrap());
+    assert_eq!(
+        output_without_tools.code, 1,
+        "{}{}",
+        output_without_tools.out, output_without_tools.err
+    );
     assert!(
-        nothing
+        output_without_tools
             .out
             .contains("missing  wasm32-wasip2: rustup target add wasm32-wasip2")
-            && nothing.out.contains("Hooks can be written in no language."),
+            && output_without_tools
+                .out
+                .contains("Hooks can be written in no language."),
         "{}",
-        nothing.out
+        output_without_tools.out
     );
 }
 
 #[test]
-fn doctor_says_why_compiled_modules_are_not_kept() {
+fn doctor_reports_why_compiled_modules_are_not_cached() {
     let temp_dir = tempfile::tempdir().unwrap();
     let doctor = |home: &std::path::Path| {
         let mut program = program();
@@ -109,9 +115,9 @@ fn an_unchanged_module_is_compiled_once_for_all_verbs() {
     let first = in_cache(&inspect).json();
     let entries = kept();
     assert_eq!(entries.len(), 2, "code and cost: {entries:?}");
-    let again = in_cache(&inspect).json();
+    let repeated = in_cache(&inspect).json();
     for member in ["compileMillis", "compilePeakMemory"] {
-        assert_eq!(again["result"][member], first["result"][member]);
+        assert_eq!(repeated["result"][member], first["result"][member]);
     }
     in_cache(&["run", text(&module), "--vmi", text(&vmi)]).ok();
     let checked = in_cache(&["check", text(&module), "--without-libvirt"]).ok();

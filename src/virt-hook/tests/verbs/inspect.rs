@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{smbios, text, virt_hook, vmi, write};
 
 #[test]
-fn inspect_says_what_a_module_is() {
+fn inspect_reports_description_imports_and_exports() {
     let module = smbios();
     let shown = virt_hook(&["inspect", text(&module)]).ok();
     for part in [
@@ -108,7 +108,7 @@ fn the_printed_policy_grants_no_dangerous_values() {
 }
 
 #[test]
-fn what_is_no_hook_is_refused_and_what_is_no_file_is_not_sensible() {
+fn unusable_file_and_unknown_option_are_usage_errors() {
     let temp_dir = tempfile::tempdir().unwrap();
     let garbage = write(temp_dir.path(), "garbage.wasm", "garbage");
     let refused = virt_hook(&["inspect", text(&garbage), "--json"]);
@@ -126,7 +126,7 @@ fn what_is_no_hook_is_refused_and_what_is_no_file_is_not_sensible() {
 
 /// A pipe that nobody writes to would be waited for.
 #[test]
-fn what_is_no_module_file_is_named_at_once() {
+fn error_contains_the_path_of_a_non_module_file() {
     let temp_dir = tempfile::tempdir().unwrap();
     let at = |name: &str| temp_dir.path().join(name);
     let (pipe, round) = (at("pipe.wasm"), at("round.wasm"));
@@ -136,38 +136,38 @@ fn what_is_no_module_file_is_named_at_once() {
     for verb in ["inspect", "check", "bench"] {
         for (path, words) in [
             (temp_dir.path(), "it is a directory: name the module in it"),
-            (&pipe, "it is no regular file"),
+            (&pipe, "it is not a regular file"),
             (&round, "symbolic links"),
         ] {
-            let said = virt_hook(&[verb, text(path)]);
-            assert_eq!(said.code, 2, "{verb}: {}{}", said.out, said.err);
+            let output = virt_hook(&[verb, text(path)]);
+            assert_eq!(output.code, 2, "{verb}: {}{}", output.out, output.err);
             assert!(
-                said.out.is_empty() && said.err.contains(words),
+                output.out.is_empty() && output.err.contains(words),
                 "{}",
-                said.err
+                output.err
             );
-            assert!(said.err.contains(text(path)), "{}", said.err);
+            assert!(output.err.contains(text(path)), "{}", output.err);
         }
     }
 }
 
 #[test]
-fn a_component_of_another_encoding_is_told_from_other_files() {
+fn component_of_another_encoding_is_distinguished_from_other_files() {
     let temp_dir = tempfile::tempdir().unwrap();
     let mut bytes = std::fs::read(smbios()).unwrap();
     bytes[4] += 1;
     let newer = temp_dir.path().join("newer.wasm");
     std::fs::write(&newer, bytes).unwrap();
-    let said = virt_hook(&["inspect", text(&newer)]);
-    assert_eq!(said.code, 2, "{}{}", said.out, said.err);
+    let output = virt_hook(&["inspect", text(&newer)]);
+    assert_eq!(output.code, 2, "{}{}", output.out, output.err);
     assert!(
-        said.err.contains("version 14") && said.err.contains("version 13"),
+        output.err.contains("version 14") && output.err.contains("version 13"),
         "{}",
-        said.err
+        output.err
     );
 }
 
-/// Each example's README has the narrowest policy, which its tests check.
+/// Each example's README has the minimal policy, which its tests check.
 #[test]
 fn inspect_prints_the_policy_of_the_examples_readme() {
     for (name, module) in [

@@ -204,7 +204,7 @@ fn native_tests_in_python_import_from_packages() {
 }
 
 #[test]
-fn an_sdk_that_is_named_is_used_where_it_is() {
+fn sdk_option_is_used_as_a_path_dependency() {
     let temp_dir = tempfile::tempdir().unwrap();
     let project = temp_dir.path().join("named");
     let sdk = tests::binaries::workspace().join("hooks-sdk");

@@ -10,14 +10,14 @@ fn policy_check_prints_the_policy_and_its_gaps() {
         "p.yaml",
         "sidecars: Forbid\nallow: {paths: [/domain/title]}\n",
     );
-    let told = virt_hook(&["policy", "check", text(&policy)]).ok();
+    let report = virt_hook(&["policy", "check", text(&policy)]).ok();
     for part in [
         "gRPC sidecars: none",
         "  paths: /domain/title",
         "p.yaml: any module may run",
         "p.yaml:2:8: without `hookPoints`",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(report.contains(part), "{part}: {report}");
     }
     for (content, place_and_reason) in [
         ("allow:\n  paths:\n", "p.yaml:2:"),
@@ -49,6 +49,6 @@ fn a_module_needs_the_policy_that_is_printed() {
     // What is printed is a policy, with which the module runs.
     let (_, needed) = refused.out.split_once("that it needs:\n\n").unwrap();
     let needed = write(temp_dir.path(), "needed.yaml", needed);
-    let told = check(text(&needed)).ok();
-    assert!(told.contains("ok  "), "{told}");
+    let report = check(text(&needed)).ok();
+    assert!(report.contains("ok  "), "{report}");
 }

@@ -64,15 +64,15 @@ fn run_takes_a_domain_and_a_policy() {
 }
 
 #[test]
-fn xml_that_is_none_is_named_before_the_hook_is_called() {
+fn invalid_xml_is_refused_before_the_hook_is_called() {
     let place = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(place.path()));
     for (option, content, reason) in [
-        ("--domain", "no XML", "foo.xml: it is no domain XML: "),
-        ("--domain", "", "foo.xml: it is no domain XML: "),
+        ("--domain", "no XML", "foo.xml: it is not a domain XML: "),
+        ("--domain", "", "foo.xml: it is not a domain XML: "),
         ("--domain", "<disk/>", "the root element is <disk>"),
-        ("--device", "<disk", "foo.xml: it is no device: "),
-        ("--device", "<domain/>", "foo.xml: it is no device: "),
+        ("--device", "<disk", "foo.xml: it is not a device: "),
+        ("--device", "<domain/>", "foo.xml: it is not a device: "),
     ] {
         let xml = write(place.path(), "foo.xml", content);
         let ran = virt_hook(&[
@@ -90,7 +90,7 @@ fn xml_that_is_none_is_named_before_the_hook_is_called() {
 }
 
 #[test]
-fn a_policys_limit_that_is_too_low_is_named_with_its_place() {
+fn error_contains_the_position_of_a_too_low_limit() {
     let place = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(place.path()));
     let allowed = "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}\n";
@@ -104,7 +104,7 @@ fn a_policys_limit_that_is_too_low_is_named_with_its_place() {
     }
 }
 
-/// What is no WebAssembly at all gets the policy's refusal.
+/// What is not WebAssembly at all gets the policy's refusal.
 #[test]
 fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
     let place = tempfile::tempdir().unwrap();
@@ -157,7 +157,7 @@ fn run_wants_to_know_where_and_tells_of_a_veto() {
 }
 
 #[test]
-fn a_run_says_what_the_failure_policy_makes_of_it() {
+fn run_reports_the_effect_of_the_failure_policy() {
     let place = tempfile::tempdir().unwrap();
     let unlabelled = vmi(place.path());
     for (hook, failure_policy, begin) in [

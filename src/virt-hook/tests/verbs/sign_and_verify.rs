@@ -61,7 +61,7 @@ fn keys_that_cannot_sign_are_refused_by_name() {
     let garbage = write(temp_dir.path(), "garbage", "\u{1b}[2J");
     for (path, part) in [
         (&public, "the private one signs"),
-        (&garbage, "no key in PEM"),
+        (&garbage, "not a key in PEM"),
     ] {
         let refused = virt_hook(&["sign", text(&module), "--key", text(path)]);
         assert_eq!(refused.code, 2, "{}", refused.err);
@@ -72,7 +72,7 @@ fn keys_that_cannot_sign_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_module_is_not_signed() {
+fn file_that_is_no_module_is_not_signed() {
     let place = tempfile::tempdir().unwrap();
     let key = signing_key(place.path(), "key");
     let text_file = write(place.path(), "notes.txt", "no module");

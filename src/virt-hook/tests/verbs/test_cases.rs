@@ -48,8 +48,8 @@ fn hooks_see_the_modes_of_disks_in_every_verb() {
 #[test]
 fn a_case_can_be_about_the_arrival_of_a_migration() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = super::check::odd();
-    let vmi = VMI.replace("do: nothing", "odd.example.com/writes-reason: ''");
+    let module = super::check::misbehaving_hook();
+    let vmi = VMI.replace("do: nothing", "misbehaving.example.com/writes-reason: ''");
     write(temp_dir.path(), "boots/vmi.yaml", &vmi);
     write(temp_dir.path(), "arrives/vmi.yaml", &vmi);
     let reason = r#"{"reason": "migration-target"}"#;
@@ -85,7 +85,7 @@ fn a_case_can_be_about_the_arrival_of_a_migration() {
 }
 
 #[test]
-fn cases_say_what_they_expect_and_what_differs() {
+fn case_report_has_expected_and_actual_output() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
     let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
@@ -145,12 +145,15 @@ fn cases_say_what_they_expect_and_what_differs() {
         error.contains(denied) && !error.contains(text(temp_dir.path())),
         "{error}"
     );
-    let again = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
-    assert!(again.contains("5 passed, 0 failed, 0 updated"), "{again}");
+    let repeated = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    assert!(
+        repeated.contains("5 passed, 0 failed, 0 updated"),
+        "{repeated}"
+    );
 }
 
 #[test]
-fn a_hook_that_needs_an_operators_policy_is_told_where_to_put_it() {
+fn refusal_of_a_case_says_where_to_put_the_operators_policy() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = super::pod::example("qemu-args-hook");
     write(temp_dir.path(), "set/vmi.yaml", VMI);
@@ -210,7 +213,7 @@ fn cases_share_a_policy_and_may_have_their_own() {
         text(&wide),
     ])
     .ok();
-    let gone = virt_hook(&[
+    let missing_cases = virt_hook(&[
         "test",
         "--hook",
         text(&module),
@@ -218,7 +221,11 @@ fn cases_share_a_policy_and_may_have_their_own() {
         "--policy",
         "/gone",
     ]);
-    assert_eq!(gone.code, 2, "{}{}", gone.out, gone.err);
+    assert_eq!(
+        missing_cases.code, 2,
+        "{}{}",
+        missing_cases.out, missing_cases.err
+    );
 }
 
 /// An error, and a hook that no longer does anything, are not what an author wants to write down.
@@ -266,7 +273,7 @@ fn update_records_errors_and_empty_diffs_only_on_request() {
 }
 
 #[test]
-fn update_says_that_a_new_case_expects_no_change() {
+fn update_reports_that_a_new_case_expects_no_change() {
     let place = tempfile::tempdir().unwrap();
     let module = smbios();
     write(
@@ -376,7 +383,7 @@ fn files_that_a_test_would_not_read_are_refused() {
 
 /// Under no policy, a case would pass that fails under the one that is meant.
 #[test]
-fn case_file_that_is_no_regular_file_is_refused() {
+fn case_file_must_be_a_regular_file() {
     let module = smbios();
     let dangling = |path: &Path| std::os::unix::fs::symlink("nowhere", path).unwrap();
     let directory = |path: &Path| fs::create_dir(path).unwrap();
@@ -460,9 +467,9 @@ fn a_case_has_one_vmi() {
     vmi("b");
     let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
-    let said = &tested.out;
-    assert!(said.contains("make a case of each other"), "{said}");
-    assert!(!said.contains("--vmi-name"), "{said}");
+    let stdout = &tested.out;
+    assert!(stdout.contains("make a case of each other"), "{stdout}");
+    assert!(!stdout.contains("--vmi-name"), "{stdout}");
     let twice = vmi("a");
     for name in [&[][..], &["--vmi-name", "a"], &["--vmi-name", "ns/a"]] {
         let run = virt_hook(&[&["run", text(&module), "--vmi", text(&twice)], name].concat());
@@ -472,7 +479,7 @@ fn a_case_has_one_vmi() {
 }
 
 #[test]
-fn what_is_no_folder_of_cases_is_named() {
+fn error_contains_the_path_of_a_non_case_directory() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
     for dir in [text(temp_dir.path()), "/nonexistent"] {

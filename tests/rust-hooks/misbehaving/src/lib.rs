@@ -37,16 +37,16 @@ const CRASHES: &str = "[3, {}]";
 const SPINS: &str = "[4, {}]";
 
 /// The annotation of a VMI in JSON whose value is a misbehaviour that waits for a domain which arrives by a migration.
-const ON_ARRIVAL: &str = "\"odd.example.com/on-arrival\":\"";
+const ON_ARRIVAL: &str = "\"misbehaving.example.com/on-arrival\":\"";
 
 /// The annotation of a VMI in JSON whose domain gets the name of its node.
-const WRITES_NODE: &str = "\"odd.example.com/writes-node\"";
+const WRITES_NODE: &str = "\"misbehaving.example.com/writes-node\"";
 
 /// The annotation of a VMI in JSON whose domain is described by the reason of the call.
-const WRITES_REASON: &str = "\"odd.example.com/writes-reason\"";
+const WRITES_REASON: &str = "\"misbehaving.example.com/writes-reason\"";
 
 /// The annotation of a VMI in JSON that is refused at PreStart on a migration's target.
-const REFUSES_MIGRATION: &str = "\"odd.example.com/refuses-migration\"";
+const REFUSES_MIGRATION: &str = "\"misbehaving.example.com/refuses-migration\"";
 
 /// Calls that this instance has answered.
 static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -184,7 +184,7 @@ fn seconds() -> u64 {
 fn act(vmi: &str) -> Result<(), Error> {
     match word(vmi) {
         "veto" => return Err(Error::Veto("not on a Friday".to_owned())),
-        "fail" => return Err(Error::Failed("the annotation is no number".to_owned())),
+        "fail" => return Err(Error::Failed("the annotation is not a number".to_owned())),
         "panic" => panic!("a wheel came off"),
         "exit" => std::process::exit(3),
         "loop" => spin(),

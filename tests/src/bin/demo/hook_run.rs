@@ -55,21 +55,21 @@ impl HookRun {
 
 /// Checks in the log what both hooks of the demo did.
 pub(crate) fn check(checks: &mut Checks, runs: &[HookRun], manufacturer: &str) {
-    let told = || {
-        let told: Vec<_> = runs.iter().map(HookRun::describe).collect();
-        told.join("\n")
+    let descriptions = || {
+        let descriptions: Vec<_> = runs.iter().map(HookRun::describe).collect();
+        descriptions.join("\n")
     };
     let smbios = |run: &HookRun| run.hook_point == "OnDefineDomain" && run.changed_to(manufacturer);
     checks.check(
         "the smbios hook's change of the domain XML is on record",
         runs.iter().any(smbios),
-        told,
+        descriptions,
     );
     let cloud_init = |run: &HookRun| run.hook_point == "PreCloudInitIso" && run.changed();
     checks.check(
         "the cloud-init hook's change of the user data is on record",
         runs.iter().any(cloud_init),
-        told,
+        descriptions,
     );
 }
 
@@ -115,22 +115,25 @@ mod tests {
         });
         let run = HookRun::read(&entry).expect("a run");
         assert!(run.changed() && run.changed_to("<baseBoard/>") && !run.changed_to("Edward"));
-        let told = run.describe();
+        let description = run.describe();
         assert!(
-            told.starts_with("smbios at OnDefineDomain: changed, 190 us\n"),
-            "{told}"
+            description.starts_with("smbios at OnDefineDomain: changed, 190 us\n"),
+            "{description}"
         );
         assert!(
-            told.contains("+ /domain/sysinfo/baseBoard: <baseBoard/>"),
-            "{told}"
+            description.contains("+ /domain/sysinfo/baseBoard: <baseBoard/>"),
+            "{description}"
         );
-        assert!(told.contains(r#"~ /domain/vcpu: "1" -> "2""#), "{told}");
+        assert!(
+            description.contains(r#"~ /domain/vcpu: "1" -> "2""#),
+            "{description}"
+        );
     }
 
     #[test]
     fn other_log_lines_are_ignored() {
-        let said = json!({ "msg": "hello", "hook": "smbios", "hook_point": "OnDefineDomain" });
-        assert!(HookRun::read(&said).is_none());
+        let log_entry = json!({ "msg": "hello", "hook": "smbios", "hook_point": "OnDefineDomain" });
+        assert!(HookRun::read(&log_entry).is_none());
         assert!(HookRun::read(&json!({ "msg": "ready" })).is_none());
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct LogFollower {
     log: Tail,
     console: Tail,
     events: watch::Receiver<Vec<Event>>,
-    told: usize,
+    event_count: usize,
     steps: watch::Receiver<Vec<StepEntry>>,
     told_steps: usize,
 }
@@ -67,7 +67,7 @@ impl LogFollower {
             log: Tail::of(pod.log_path()),
             console: Tail::of(console),
             events: handler.feed(),
-            told: 0,
+            event_count: 0,
             steps: handler.step_feed(),
             told_steps: 0,
         };
@@ -89,13 +89,13 @@ impl LogFollower {
         {
             self.print_entry(&entry);
         }
-        let events: Vec<String> = self.events.borrow()[self.told..]
+        let events: Vec<String> = self.events.borrow()[self.event_count..]
             .iter()
             .map(ToString::to_string)
             .collect();
-        self.told += events.len();
+        self.event_count += events.len();
         for event in events {
-            self.say("virt-handler", &format!("is told: {event}"));
+            self.say("virt-handler", &format!("is notified: {event}"));
         }
         let steps = self.steps.borrow().clone();
         for entry in &steps[self.told_steps..] {

@@ -244,7 +244,7 @@ async fn end(
         console.has_reported("powering off"),
         || console.text(),
     );
-    let gone = tests::until("the launcher's end", BOOT, async || {
+    let launcher_exit = tests::until("the launcher's end", BOOT, async || {
         let alive = launcher
             .as_ref()
             .and_then(|process| process.status("State"));
@@ -252,9 +252,9 @@ async fn end(
             .is_none_or(|state| state.starts_with('Z'))
             .then_some(Instant::now())
     });
-    let gone = checks.succeed("the launcher ends", gone.await);
+    let launcher_exit = checks.succeed("the launcher ends", launcher_exit.await);
     let status = fixture.pod.wait_for_exit(BOOT).await?;
-    let after = gone.map(|at| at.elapsed()).unwrap_or_default();
+    let after = launcher_exit.map(|at| at.elapsed()).unwrap_or_default();
     timeline.say(
         "monitor",
         &format!(

@@ -36,8 +36,8 @@ pub(crate) async fn measure(program: &LauncherProgram) -> Result<f64> {
         let mark = fixture.handler.events().len();
         let begin = fixture.handler.now();
         fixture.commands.sync(&with_disk).await?.ok()?;
-        let told = notification(&fixture, mark, true).await?;
-        times.push(told.saturating_sub(begin).as_secs_f64() * 1000.0);
+        let notified = notification(&fixture, mark, true).await?;
+        times.push(notified.saturating_sub(begin).as_secs_f64() * 1000.0);
         let mark = fixture.handler.events().len();
         fixture.commands.sync(&plain).await?.ok()?;
         notification(&fixture, mark, false).await?;
@@ -63,9 +63,10 @@ async fn notification(fixture: &LauncherFixture, mark: usize, attached: bool) ->
     let begin = Instant::now();
     loop {
         let events = fixture.handler.events();
-        let mut told = events.iter().skip(mark);
-        let told = told.find(|event| !event.event_type().is_empty() && has_disk(event) == attached);
-        if let Some(event) = told {
+        let mut new_events = events.iter().skip(mark);
+        let notified =
+            new_events.find(|event| !event.event_type().is_empty() && has_disk(event) == attached);
+        if let Some(event) = notified {
             return Ok(event.at);
         }
         ensure!(begin.elapsed() < EVENT, "{}", fixture.handler.history());

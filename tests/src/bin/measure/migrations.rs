@@ -116,7 +116,7 @@ async fn cancel(mut shuttle: Shuttle) -> Result<(Shuttle, f64)> {
     Ok((shuttle, median(times)))
 }
 
-/// How long the launcher of a target with so many modules takes for an incoming domain.
+/// The time that a target's launcher with this many modules takes for an incoming domain.
 async fn incoming(modules: usize) -> Result<f64> {
     let vmi = vmi("incoming")
         .cloud_init("#cloud-config\n")

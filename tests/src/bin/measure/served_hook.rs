@@ -85,7 +85,7 @@ pub(crate) async fn measure() -> Result<ServedHook> {
     })
 }
 
-/// A stock launcher dials a sidecar anew for each call.
+/// A stock launcher opens a new connection to a sidecar for each call.
 async fn calls(socket: &Path) -> Result<Vec<Duration>> {
     let domain = domain()?;
     let mut times = Vec::with_capacity(CALLS);

@@ -226,7 +226,7 @@ fn a_domain_of_another_uid_is_stale() {
         uid: uid.into(),
         ..domain("Running/Unknown")
     };
-    let gone = NotifiedDomain {
+    let deleted_domain = NotifiedDomain {
         deleted: true,
         ..other("")
     };
@@ -246,11 +246,16 @@ fn a_domain_of_another_uid_is_stale() {
         // A domain with a deletion timestamp counts as none, whatever its UID.
         (
             Some(vmi(Running)),
-            Some(gone.clone()),
+            Some(deleted_domain.clone()),
             Nothing,
             Some(Failed),
         ),
-        (Some(vmi(Succeeded)), Some(gone), Delete, Some(Succeeded)),
+        (
+            Some(vmi(Succeeded)),
+            Some(deleted_domain),
+            Delete,
+            Some(Succeeded),
+        ),
         (None, Some(other("older")), shutdown(5), None),
     ]);
 }

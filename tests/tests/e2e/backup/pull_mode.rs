@@ -86,8 +86,8 @@ async fn check_full_pull(backup: &BackupFixture, server: &ExportServer) -> Resul
         record["Mode"] == "Pull" && record["QuiesceStatus"] == "Succeeded",
         "{record}"
     );
-    let gone = async || read_all(&mut client, "data").await.is_err().then_some(());
-    tests::until("the end of the tunnel", BACKUP, gone).await
+    let is_closed = async || read_all(&mut client, "data").await.is_err().then_some(());
+    tests::until("the end of the tunnel", BACKUP, is_closed).await
 }
 
 async fn check_incremental_pull(backup: &BackupFixture, server: &ExportServer) -> Result<()> {

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use self::migrations::Guest;
 use self::process_resources::Holdings;
-use crate::check_expectation::nothing_left;
+use crate::check_expectation::check_nothing_left;
 use crate::command_socket_clients::mixed_commands;
 use crate::matrix_runner::save_logs;
 use crate::matrix_vocabulary::{Call, Phase, Program, Setup};
@@ -102,7 +102,7 @@ async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
             save_logs(&vm, &format!("leaks life {number}"), &format!("{error:#}"));
             return Err(error.context(format!("life {number}")));
         }
-        nothing_left(&vm, true)?;
+        check_nothing_left(&vm, true)?;
         ensure!(
             vm.pod.processes().is_empty(),
             "left: {:?}",

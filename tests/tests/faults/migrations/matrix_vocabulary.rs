@@ -1,14 +1,14 @@
 //! The vocabulary of the migration rows.
 
-/// One row: at `moment` of a migration `faults` happen, and then the VM must run where `outcome` says.
+/// One row: in `phase` of a migration `faults` happen, and then the VM must run on the side of `outcome`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MigrationRow {
     pub(crate) name: &'static str,
     pub(crate) target: Target,
-    pub(crate) moment: Moment,
+    pub(crate) phase: MigrationPhase,
     pub(crate) faults: &'static [Fault],
     pub(crate) outcome: Outcome,
-    /// What does not work, and a part of the reason that virt-handler gets. All other calls must succeed.
+    /// The call that fails, with a part of the reason that virt-handler gets. All other calls must succeed.
     pub(crate) refusal: Option<Refusal>,
     /// Also part of `make test`.
     pub(crate) quick: bool,
@@ -18,19 +18,19 @@ pub(crate) struct MigrationRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Plain,
-    /// libvirt has the identity of the source's.
+    /// The target's libvirt reports the same host UUID as the source's.
     SameHost,
     /// A module refuses every VM.
     Veto,
-    /// A module misbehaves so (a word of the guest `odd`) when the domain arrives.
-    OddHook(&'static str),
+    /// The module `misbehaving-hook` does this (a word of its annotation) on the target.
+    MisbehavingHook(&'static str),
     /// libvirt's hook hangs, and is not answered by the launcher.
     HungHook,
     /// virt-handler has made no sockets in the source's pod.
     NoProxies,
-    /// The VM has a disk of its own, which does not fit.
+    /// The VM has a disk for which the target has too little space.
     FullDisk,
-    /// Post-copy is allowed, and the kernel does not let QEMU have it.
+    /// Post-copy is allowed, but the kernel has no userfaultfd for QEMU.
     NoUserfaultfd,
     /// The VM has a gRPC sidecar in all its pods.
     Sidecar(Sidecar),
@@ -38,18 +38,18 @@ pub(crate) enum Target {
     SlowHook,
 }
 
-/// What a gRPC sidecar makes of the domain.
+/// A gRPC sidecar's rewrite of the domain XML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sidecar {
-    /// It writes the whole domain anew, as one that reads it into types and marshals them: KubeVirt's shim.
-    Retypes,
-    /// It appends a device.
-    Appends,
+    /// Marshals the whole domain from Go types, as KubeVirt's shim does.
+    RewriteTypes,
+    /// Appends a device.
+    AppendElement,
 }
 
-/// When the faults happen.
+/// The phase of the migration in which the faults happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum MigrationPhase {
     /// The target is prepared, and the migration is not requested yet.
     Prepared,
     /// The migration was just requested.
@@ -60,8 +60,8 @@ pub(crate) enum Moment {
     Transfer,
     /// The guest's memory is transferred, which takes some seconds.
     ShortTransfer,
-    /// The guest is stopped for its switch to the target.
-    Switch,
+    /// The guest is paused for the switchover.
+    Switchover,
     /// The guest runs on the target, and most of its memory is on the source.
     PostCopy,
     /// The guest has begun to run on the target.
@@ -77,9 +77,9 @@ pub(crate) enum Side {
     Target,
 }
 
-/// A program of a pod, or all of them.
+/// The process that a fault hits, or all processes of the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Victim {
+pub(crate) enum TargetProcess {
     Qemu,
     Daemon,
     Launcher,
@@ -89,11 +89,11 @@ pub(crate) enum Victim {
 /// A disturbance or a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    Kill(Side, Victim),
+    Kill(Side, TargetProcess),
     /// SIGTERM to the launcher, as when its pod is deleted.
     Terminate(Side),
     /// SIGSTOP, and SIGCONT after milliseconds.
-    Hang(Side, Victim, u64),
+    Hang(Side, TargetProcess, u64),
     /// The connections between the pods are closed, and none is accepted any more.
     CutProxies,
     /// virt-handler of a node, with its proxies and its notification server, ends and starts again after two seconds.
@@ -108,12 +108,12 @@ pub(crate) enum Fault {
     CleanUp,
 }
 
-/// Where the VM runs in the end.
+/// The side that runs the VM after the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     OnSource,
     OnTarget,
-    /// On the one or the other: the fault races with the migration.
+    /// On the source or the target: the fault races with the migration.
     Either,
     Nowhere,
 }
@@ -127,7 +127,7 @@ pub(crate) enum PodEnd {
     Killed,
 }
 
-/// What the target refuses, and a part of the reason.
+/// The call that fails, and a part of the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// SyncMigrationTarget.
@@ -139,14 +139,14 @@ pub(crate) enum Refusal {
 /// A row.
 pub(crate) const fn row(
     name: &'static str,
-    moment: Moment,
+    phase: MigrationPhase,
     faults: &'static [Fault],
     outcome: Outcome,
 ) -> MigrationRow {
     MigrationRow {
         name,
         target: Target::Plain,
-        moment,
+        phase,
         faults,
         outcome,
         refusal: None,
@@ -180,8 +180,8 @@ impl MigrationRow {
     /// How the pod of a side ends in this row.
     pub(crate) fn ends(&self, side: Side) -> PodEnd {
         let kills = |fault: &Fault| {
-            *fault == Fault::Kill(side, Victim::Pod)
-                || *fault == Fault::Kill(side, Victim::Launcher)
+            *fault == Fault::Kill(side, TargetProcess::Pod)
+                || *fault == Fault::Kill(side, TargetProcess::Launcher)
         };
         match self.faults.iter().any(kills) {
             true => PodEnd::Killed,
@@ -190,6 +190,6 @@ impl MigrationRow {
     }
 
     pub(crate) fn title(&self) -> String {
-        format!("migration: {} / {:?}", self.name, self.moment)
+        format!("migration: {} / {:?}", self.name, self.phase)
     }
 }

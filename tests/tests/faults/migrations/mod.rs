@@ -1,10 +1,10 @@
 //! Faults of live migrations. After each row exactly one side runs the VM or none does, both sides' states say so, and a
-//! second migration works. The VM goes on to the next row where it is.
+//! second migration works. The next row continues with the VM on the side where it runs.
 
 mod matrix_vocabulary;
+mod migration_fault_run;
 mod migration_matrix;
 mod outcome_checks;
-mod row_steps;
 mod sidecar_xml_rewrites;
 
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use matrix_vocabulary::{MigrationRow, Outcome};
+use migration_fault_run::{RowRun, RunningVm};
 use migration_matrix::MIGRATIONS;
-use row_steps::{RunningVm, Trial};
 
 /// The time limit of a row.
-const LONGEST: Duration = Duration::from_secs(240);
+const ROW_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The rows whose name contains one of `filters`; without filters all, or the quick ones.
 pub(crate) fn choose(filters: &[String], all: bool) -> Vec<MigrationRow> {
     let wanted = |row: &&MigrationRow| match filters {
         [] => all || row.quick,
-        _ => filters.iter().any(|one| row.title().contains(one)),
+        _ => filters.iter().any(|filter| row.title().contains(filter)),
     };
     MIGRATIONS.iter().filter(wanted).copied().collect()
 }
@@ -36,28 +36,29 @@ pub(crate) async fn run(rows: Vec<MigrationRow>) -> usize {
     let (mut vm, mut failed) = (None, 0);
     for (number, row) in (0_u32..).zip(&rows) {
         let row_begin = Instant::now();
-        let mut trial = Trial::new(number);
-        let played = tokio::time::timeout(LONGEST, play(&mut trial, vm.take(), row)).await;
-        let played = played.unwrap_or_else(|_| Err(anyhow::anyhow!("gave up after {LONGEST:?}")));
-        let (verdict, what) = match &played {
+        let mut run = RowRun::new(number);
+        let result = tokio::time::timeout(ROW_TIMEOUT, run_row(&mut run, vm.take(), row)).await;
+        let result =
+            result.unwrap_or_else(|_| Err(anyhow::anyhow!("gave up after {ROW_TIMEOUT:?}")));
+        let (verdict, detail) = match &result {
             Ok(_) => ("ok  ", "a second migration worked".to_owned()),
             Err(error) => ("FAIL", format!("{error:#}")),
         };
-        let told = trial.story();
+        let states = run.reported_states();
         println!(
-            "{verdict} {:<58} told: {told}; {} ms; {what}",
+            "{verdict} {:<58} states: {states}; {} ms; {detail}",
             row.title(),
             row_begin.elapsed().as_millis()
         );
-        if !trial.reason.is_empty() {
-            println!("     the source: {}", trial.reason);
+        if !run.reason.is_empty() {
+            println!("     the source: {}", run.reason);
         }
-        if let Err(error) = &played {
+        if let Err(error) = &result {
             failed += 1;
-            trial.save_logs(&row.title(), &format!("{row:#?}\n\n{error:#}"));
+            run.save_logs(&row.title(), &format!("{row:#?}\n\n{error:#}"));
         }
-        vm = played.ok().flatten();
-        trial.suppress_logs();
+        vm = result.ok().flatten();
+        run.suppress_logs();
     }
     println!(
         "faults: {} of {} migration rows passed in {:?}",
@@ -68,18 +69,18 @@ pub(crate) async fn run(rows: Vec<MigrationRow>) -> usize {
     failed
 }
 
-/// Plays a row with the VM of the row before, if that left one. Returns the VM after a second migration.
-async fn play(
-    trial: &mut Trial,
+/// Runs a row with the previous row's VM, if there is one. Returns the VM after a second migration.
+async fn run_row(
+    run: &mut RowRun,
     vm: Option<RunningVm>,
     row: &MigrationRow,
 ) -> Result<Option<RunningVm>> {
-    trial.prepare(vm, row.target).await?;
-    trial.play(row).await?;
-    let side = outcome_checks::check(trial, row).await?;
-    trial.keep_story();
+    run.prepare(vm, row.target).await?;
+    run.run_until_fault(row).await?;
+    let side = outcome_checks::check(run, row).await?;
+    run.save_reported_states();
     if row.outcome == Outcome::Nowhere {
         return Ok(None);
     }
-    trial.migrate_again(side).await.map(Some)
+    run.migrate_again(side).await.map(Some)
 }

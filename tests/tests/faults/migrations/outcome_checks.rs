@@ -1,4 +1,4 @@
-//! Checks where the VM runs after a row, and what both sides say.
+//! Checks which side runs the VM after a row, and both sides' states.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use tests::migration::{MIGRATION, MigrationPods, has_ended, migrating, migration
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
-use super::matrix_vocabulary::{MigrationRow, Moment, Outcome, PodEnd, Refusal, Side};
-use super::row_steps::{Trial, guest_of};
+use super::matrix_vocabulary::{MigrationPhase, MigrationRow, Outcome, PodEnd, Refusal, Side};
+use super::migration_fault_run::{RowRun, find_guest_qemu};
 
-/// What follows from a fault, on a busy machine.
-const SETTLED: Duration = Duration::from_secs(60);
+/// The time limit for the outcome of a fault on a busy machine.
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until the row's outcome holds. Returns the side that runs the VM.
-pub(crate) async fn check(trial: &mut Trial, row: &MigrationRow) -> Result<Side> {
+pub(crate) async fn check(run: &mut RowRun, row: &MigrationRow) -> Result<Side> {
     if row.outcome == Outcome::Nowhere {
-        return nowhere(trial, row).await;
+        return nowhere(run, row).await;
     }
-    let record = source_record(trial).await.context("the source's record")?;
+    let record = source_record(run).await.context("the source's record")?;
     if let Some(Refusal::Migration(expected)) = row.refusal {
         let record = record.as_ref().context("the source is gone")?;
         let reason = record["FailureReason"].as_str().unwrap_or_default();
@@ -37,10 +37,10 @@ pub(crate) async fn check(trial: &mut Trial, row: &MigrationRow) -> Result<Side>
         ensure!(failed == (side == Side::Source), "the record: {record}");
         let reason = record["FailureReason"].as_str().unwrap_or_default();
         ensure!(failed != reason.is_empty(), "the record: {record}");
-        trial.reason = reason.to_owned();
+        run.reason = reason.to_owned();
     }
     if record.is_some() && row.ends(Side::Source) == PodEnd::Clean {
-        let marker = trial.pods()?.source.pod.path(MIGRATED_MARKER);
+        let marker = run.pods()?.source.pod.path(MIGRATED_MARKER);
         let is_marked = marker.exists();
         ensure!(
             is_marked == (side == Side::Target),
@@ -48,20 +48,20 @@ pub(crate) async fn check(trial: &mut Trial, row: &MigrationRow) -> Result<Side>
         );
     }
     match side {
-        Side::Source => on_source(trial, row).await?,
-        Side::Target => on_target(trial, row).await?,
+        Side::Source => on_source(run, row).await?,
+        Side::Target => on_target(run, row).await?,
     }
     Ok(side)
 }
 
-/// The record of the migration that has ended; `None` if the target was not to be prepared, or the source is gone.
-async fn source_record(trial: &mut Trial) -> Result<Option<serde_json::Value>> {
-    if trial.is_unprepared {
+/// The source's record of the ended migration; `None` if SyncMigrationTarget failed as expected, or the source has ended.
+async fn source_record(run: &mut RowRun) -> Result<Option<serde_json::Value>> {
+    if run.target_refused {
         return Ok(None);
     }
-    ensure!(trial.requested, "the migration was not requested");
-    let uid = trial.uid();
-    let pods = trial.pods()?;
+    ensure!(run.requested, "the migration was not requested");
+    let uid = run.uid();
+    let pods = run.pods()?;
     let begin = Instant::now();
     loop {
         let ended = |event: &&Event| has_ended(event, &uid);
@@ -77,10 +77,10 @@ async fn source_record(trial: &mut Trial) -> Result<Option<serde_json::Value>> {
 }
 
 /// The VM runs on the source, and the target's pod ends.
-async fn on_source(trial: &mut Trial, row: &MigrationRow) -> Result<()> {
-    let vmi = trial.vmi()?.clone();
-    let uid = trial.uid();
-    let pods = trial.pods()?;
+async fn on_source(run: &mut RowRun, row: &MigrationRow) -> Result<()> {
+    let vmi = run.vmi()?.clone();
+    let uid = run.uid();
+    let pods = run.pods()?;
     runs(&pods.source, &vmi).await.context("the source")?;
     // virt-handler calls this after a failure, and ignores the error of a launcher that has ended.
     let _ = pods.clean_up_target(&migrating(&vmi, &uid)).await;
@@ -89,26 +89,30 @@ async fn on_source(trial: &mut Trial, row: &MigrationRow) -> Result<()> {
         .context("the target")?;
     let begin = Instant::now();
     loop {
-        let [source, target] = trial.events();
+        let [source, target] = run.events();
         ensure!(
             !target.iter().any(is_running),
             "the target was reported to run: {}",
-            trial.told()
+            run.current_states()
         );
         let last = source.iter().rev().find(|event| !event.state().is_empty());
         if last.is_none_or(is_running) {
             return Ok(());
         }
-        ensure!(begin.elapsed() < EVENT, "told: {}", trial.told());
+        ensure!(
+            begin.elapsed() < EVENT,
+            "reported states: {}",
+            run.current_states()
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
 /// The VM runs on the target, and the source ends after virt-handler's delete.
-async fn on_target(trial: &mut Trial, row: &MigrationRow) -> Result<()> {
-    let vmi = trial.vmi()?.clone();
-    let uid = trial.uid();
-    let pods = trial.pods()?;
+async fn on_target(run: &mut RowRun, row: &MigrationRow) -> Result<()> {
+    let vmi = run.vmi()?.clone();
+    let uid = run.uid();
+    let pods = run.pods()?;
     pods.wait_for_any_target_end().await?;
     let finalized = pods.finalize(&migrating(&vmi, &uid)).await?;
     ensure!(finalized.success, "{}", finalized.message);
@@ -132,14 +136,14 @@ async fn on_target(trial: &mut Trial, row: &MigrationRow) -> Result<()> {
     }
 }
 
-/// Neither side runs the VM, and both say so.
-async fn nowhere(trial: &mut Trial, row: &MigrationRow) -> Result<Side> {
-    let vmi = trial.vmi()?.clone();
-    let uid = trial.uid();
-    if row.moment == Moment::PostCopy {
-        source_record(trial).await.context("the source's record")?;
+/// Neither side runs the VM, and both report it.
+async fn nowhere(run: &mut RowRun, row: &MigrationRow) -> Result<Side> {
+    let vmi = run.vmi()?.clone();
+    let uid = run.uid();
+    if row.phase == MigrationPhase::PostCopy {
+        source_record(run).await.context("the source's record")?;
     }
-    let pods = trial.pods()?;
+    let pods = run.pods()?;
     let _ = pods.clean_up_target(&migrating(&vmi, &uid)).await;
     ends(&mut pods.target, row.ends(Side::Target))
         .await
@@ -147,12 +151,15 @@ async fn nowhere(trial: &mut Trial, row: &MigrationRow) -> Result<Side> {
     let source = &mut pods.source;
     let begin = Instant::now();
     while source.pod.wait_for_exit(Duration::ZERO).await.is_err() {
-        let told = source.handler.states();
-        if told.last().is_some_and(|state| state.contains("Shutoff/")) {
+        let states = source.handler.states();
+        if states
+            .last()
+            .is_some_and(|state| state.contains("Shutoff/"))
+        {
             let _ = source.commands.delete(&vmi).await;
             break;
         }
-        if told
+        if states
             .last()
             .is_some_and(|state| state.contains("/PostcopyFailed"))
         {
@@ -160,21 +167,25 @@ async fn nowhere(trial: &mut Trial, row: &MigrationRow) -> Result<Side> {
             let _ = source.commands.kill(&vmi).await;
         }
         ensure!(
-            begin.elapsed() < SETTLED,
-            "the end is not reported: {told:?}"
+            begin.elapsed() < OUTCOME_TIMEOUT,
+            "the end is not reported: {states:?}"
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     ends(source, row.ends(Side::Source))
         .await
         .context("the source")?;
-    let [_, target] = trial.events();
-    // In post-copy it ran there.
-    let runs = match row.moment {
-        Moment::PostCopy => target.last().is_some_and(is_running),
+    let [_, target] = run.events();
+    // In post-copy the guest has run on the target.
+    let runs = match row.phase {
+        MigrationPhase::PostCopy => target.last().is_some_and(is_running),
         _ => target.iter().any(is_running),
     };
-    ensure!(!runs, "the target was reported to run: {}", trial.told());
+    ensure!(
+        !runs,
+        "the target was reported to run: {}",
+        run.current_states()
+    );
     Ok(Side::Source)
 }
 
@@ -182,13 +193,13 @@ fn is_running(event: &Event) -> bool {
     event.state().starts_with("Running/")
 }
 
-/// The launcher says that the VM runs, its guest answers, and it can be paused.
+/// The launcher reports a running VM, its guest answers, and it can be paused.
 async fn runs(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let begin = Instant::now();
     loop {
         match is_well(launcher, vmi).await {
             Ok(()) => return Ok(()),
-            Err(error) if begin.elapsed() > SETTLED => return Err(error),
+            Err(error) if begin.elapsed() > OUTCOME_TIMEOUT => return Err(error),
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
     }
@@ -205,8 +216,8 @@ async fn is_well(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
 
 /// The pod has ended, and no guest of it runs.
 async fn ends(launcher: &mut LauncherFixture, end: PodEnd) -> Result<()> {
-    let status = launcher.pod.wait_for_exit(SETTLED).await?;
-    if guest_of(&launcher.pod.processes()).is_some() {
+    let status = launcher.pod.wait_for_exit(OUTCOME_TIMEOUT).await?;
+    if find_guest_qemu(&launcher.pod.processes()).is_some() {
         bail!("QEMU outlives its pod");
     }
     ensure!(

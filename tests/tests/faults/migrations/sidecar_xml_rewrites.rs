@@ -1,10 +1,10 @@
-//! What the rows' gRPC sidecars make of a domain.
+//! The XML rewrites of the rows' gRPC sidecars.
 
 use regex::{Captures, Regex};
 
-/// The domain as Go's encoding/xml writes what it has read into types: other quotes, no white space, no empty elements,
+/// The domain as Go's encoding/xml marshals it from types: other quotes, no white space, no empty elements,
 /// numbers in decimal.
-pub(crate) fn retype(xml: &str) -> String {
+pub(crate) fn rewrite_types(xml: &str) -> String {
     let replace =
         |pattern: &str, text: &str, with: &dyn Fn(&Captures<'_>) -> String| match Regex::new(
             pattern,
@@ -24,7 +24,7 @@ pub(crate) fn retype(xml: &str) -> String {
 }
 
 /// The domain with one more device.
-pub(crate) fn append(xml: &str) -> String {
+pub(crate) fn append_element(xml: &str) -> String {
     let device = "<rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>";
     xml.replacen("</devices>", &format!("{device}</devices>"), 1)
 }

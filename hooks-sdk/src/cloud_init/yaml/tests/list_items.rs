@@ -16,7 +16,7 @@ fn added(text: &str) -> Result<String, CloudInitError> {
 }
 
 #[test]
-fn an_item_joins_the_list_and_nothing_else_changes() {
+fn item_is_appended_and_other_lines_are_unchanged() {
     let before = "#cloud-config\n# mine\nruncmd:   # now\n  # first\n  - [a, b]\n  - |\n    #!/bin/sh\n    # last\n\n# the password\npassword: fedora\n";
     assert_eq!(
         added(before).unwrap(),
@@ -72,7 +72,7 @@ fn every_way_to_write_a_list_takes_an_item() {
 }
 
 #[test]
-fn an_item_that_is_there_is_told_from_one_that_contains_it() {
+fn existing_item_is_distinguished_from_one_that_contains_it() {
     for (before, item, after) in [
         ("[8080]", json!(80), "[8080, 80]"),
         ("[80]", json!(80), "[80]"),

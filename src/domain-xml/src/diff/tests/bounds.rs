@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn diffs_of_hostile_input_are_bounded() {
+fn diff_of_untrusted_input_is_bounded() {
     let key = "k".repeat(128);
     let nest = |value: &str| {
         let open: String = (0..100).map(|_| format!("<n name='{key}'>")).collect();

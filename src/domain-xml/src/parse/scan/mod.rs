@@ -124,7 +124,7 @@ impl<'a> Scan<'a> {
             next: index + 1,
         });
         if close == b'/' {
-            self.namespaces.leave(self.open.len());
+            self.namespaces.pop_element(self.open.len());
         } else {
             self.open.push(index);
         }
@@ -168,7 +168,7 @@ impl<'a> Scan<'a> {
         }
         self.at = close + 1;
         self.open.pop();
-        self.namespaces.leave(self.open.len());
+        self.namespaces.pop_element(self.open.len());
         let next = self.found.elements.len() as u32;
         let element = &mut self.found.elements[index as usize];
         element.body_end = start as u32;

@@ -86,7 +86,7 @@ fn ensure_refuses_paths_that_define_no_element() {
 }
 
 #[test]
-fn remove_takes_whole_lines() {
+fn remove_deletes_complete_lines() {
     let mut domain = Document::parse(DOMAIN).unwrap();
     assert_eq!(domain.root_mut().remove("devices/disk").unwrap(), 2);
     assert_eq!(domain.root_mut().remove("qemu:commandline").unwrap(), 1);

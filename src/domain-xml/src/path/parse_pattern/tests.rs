@@ -21,34 +21,37 @@ fn paths_of_the_documentation_parse() {
 
 #[test]
 fn errors_name_the_column_and_the_expected_syntax() {
-    let told = |path: &str| parse(path).unwrap_err().to_string();
+    let error_text = |path: &str| parse(path).unwrap_err().to_string();
     assert_eq!(
-        told("/domain//os"),
+        error_text("/domain//os"),
         "path `/domain//os`, column 9: expected the name of an element, `*`, `**` or `@`"
     );
     assert_eq!(
-        told("disk[@dev='vda'"),
+        error_text("disk[@dev='vda'"),
         "path `disk[@dev='vda'`, column 16: expected `]`"
     );
     assert_eq!(
-        told("disk[@dev=vda]"),
+        error_text("disk[@dev=vda]"),
         "path `disk[@dev=vda]`, column 11: expected a value in quotes"
     );
     assert_eq!(
-        told("disk[@dev='vda]"),
+        error_text("disk[@dev='vda]"),
         "path `disk[@dev='vda]`, column 11: expected a value whose quotes are closed"
     );
     assert_eq!(
-        told("disk[0]"),
+        error_text("disk[0]"),
         "path `disk[0]`, column 6: expected a position from 1"
     );
-    assert_eq!(told("os/1st"), "path `os/1st`, column 4: `1st` is no name");
     assert_eq!(
-        told("disk[*]"),
+        error_text("os/1st"),
+        "path `os/1st`, column 4: `1st` is not a name"
+    );
+    assert_eq!(
+        error_text("disk[*]"),
         "path `disk[*]`, column 6: expected a name without `*` in a predicate"
     );
     assert_eq!(
-        told("a/@b/c"),
+        error_text("a/@b/c"),
         "path `a/@b/c`, column 5: expected `/`, `[` or the end of the path"
     );
     for bad in [

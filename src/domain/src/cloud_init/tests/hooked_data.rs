@@ -38,8 +38,8 @@ fn unchanged_binary_data_survive_hooks() {
 fn invalid_hook_output_is_refused() {
     let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
     for (json, complaint) in [
-        ("nonsense", "no CloudInitData"),
-        (r#"{"DataSource":"floppy"}"#, "no CloudInitData"),
+        ("nonsense", "not valid CloudInitData"),
+        (r#"{"DataSource":"floppy"}"#, "not valid CloudInitData"),
         (
             r#"{"DataSource":"noCloud","UserData":"u"}"#,
             "neither NoCloudMetaData",

@@ -61,7 +61,7 @@ fn problem(context: &Context<'_>, path: &str) -> String {
 }
 
 /// The sizes shown to the guest. A size that the device does not report is the other one; a discard granularity
-/// that is no multiple of the logical size becomes the physical size.
+/// that is not a multiple of the logical size becomes the physical size.
 fn guest_sizes(sizes: &BlockSizes) -> Option<BlockIo> {
     let (logical, physical) = match (sizes.logical, sizes.physical) {
         (0, 0) => return None,

@@ -71,8 +71,8 @@ fn optional_fields_can_be_missing() {
         (lease.client, lease.router, lease.routes),
         (None, None, vec![])
     );
-    let odd = changed("Gateway", "0.0.0.0".into()).unwrap().v4.unwrap();
-    assert_eq!(odd.router, None);
+    let unspecified_gateway = changed("Gateway", "0.0.0.0".into()).unwrap().v4.unwrap();
+    assert_eq!(unspecified_gateway.router, None);
 }
 
 #[test]
@@ -81,27 +81,27 @@ fn invalid_fields_are_reported_by_name() {
         (
             "MAC",
             json!("AgAA"),
-            "its field MAC is \"AgAA\", which is no Ethernet address in base64",
+            "its field MAC is \"AgAA\", which is not an Ethernet address in base64",
         ),
         (
             "IP",
             json!({"IP": "fd10::1", "Mask": "////AA=="}),
-            "its field IP is \"fd10::1 ////AA==\", which is no IPv4 address with a mask in base64",
+            "its field IP is \"fd10::1 ////AA==\", which is not an IPv4 address with a mask in base64",
         ),
         (
             "IP",
             json!({"IP": "10.0.0.1", "Mask": "/wD/AA=="}),
-            "its field IP is \"10.0.0.1 /wD/AA==\", which is no IPv4 address with a mask in base64",
+            "its field IP is \"10.0.0.1 /wD/AA==\", which is not an IPv4 address with a mask in base64",
         ),
         (
             "Gateway",
             json!("x"),
-            "its field Gateway is \"x\", which is no IPv4 address",
+            "its field Gateway is \"x\", which is not an IPv4 address",
         ),
         (
             "Routes",
             json!([{"Gw": "y"}]),
-            "its field Routes.Gw is \"y\", which is no IPv4 address",
+            "its field Routes.Gw is \"y\", which is not an IPv4 address",
         ),
     ] {
         assert_eq!(changed(field, value).unwrap_err(), error);

@@ -74,7 +74,7 @@ fn only_sockets_and_modules_are_listed() {
     assert_eq!(
         unusable,
         [
-            "a/nested.wasm is no regular file",
+            "a/nested.wasm is not a regular file",
             "stray.wasm is in no directory of its own, after which it would be named"
         ]
     );

@@ -100,7 +100,7 @@ fn invalid_domains_and_changed_identities_are_refused() {
 
 /// libvirt keeps the first of metadata's children with a namespace, whatever its name is.
 #[test]
-fn kubevirts_metadata_is_known_by_its_namespace() {
+fn kubevirts_metadata_is_identified_by_its_namespace() {
     for evil in [
         "<evil xmlns='http://kubevirt.io'/>",
         "<x:evil xmlns:x='http://kubevirt.io'><x:uid>8</x:uid></x:evil>",

@@ -81,8 +81,8 @@ impl Condition {
         let parsed = Parser::new().max_recursion_depth(MAX_DEPTH).parse(text);
         let parsed = parsed.map_err(|errors| {
             let first = errors.errors.first();
-            InvalidCondition(first.map_or("it is no CEL".to_owned(), |error| {
-                format!("it is no CEL: {}", error.msg)
+            InvalidCondition(first.map_or("it is not CEL".to_owned(), |error| {
+                format!("it is not CEL: {}", error.msg)
             }))
         })?;
         type_check::condition(&parsed).map(Self)

@@ -110,10 +110,13 @@ fn a_missing_value_is_an_error_unless_the_other_side_decides() {
         "the list is made first"
     );
     assert_eq!(holds("true ? true : vmi.Labels['none'] == ''"), Ok(true));
-    let odd = json!({"metadata": {"name": 7, "labels": []}});
+    let mistyped_vmi = json!({"metadata": {"name": 7, "labels": []}});
     for text in ["vmi.Name == ''", "has(vmi.Name)", "'a' in vmi.Labels"] {
         assert!(
-            Condition::parse(text).unwrap().holds(&odd).is_err(),
+            Condition::parse(text)
+                .unwrap()
+                .holds(&mistyped_vmi)
+                .is_err(),
             "{text}"
         );
     }
@@ -122,12 +125,12 @@ fn a_missing_value_is_an_error_unless_the_other_side_decides() {
 #[test]
 fn unsupported_conditions_are_refused_with_a_reason() {
     for (text, part) in [
-        ("", "no CEL"),
-        ("invalid @@@ syntax", "no CEL"),
-        ("vmi.Name ==", "no CEL"),
+        ("", "not CEL"),
+        ("invalid @@@ syntax", "not CEL"),
+        ("vmi.Name ==", "not CEL"),
         ("vmi.Name", "a String stands where a Bool belongs"),
-        ("vmi.Labels", "no single value"),
-        ("vmi", "no single value"),
+        ("vmi.Labels", "not a single value"),
+        ("vmi", "not a single value"),
         ("vmi.Bogus == ''", "\"Bogus\" of vmi is not among"),
         (
             "vmi.metadata.name == ''",

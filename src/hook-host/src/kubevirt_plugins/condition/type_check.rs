@@ -103,7 +103,7 @@ fn value(parsed: &IdedExpr, depth: usize) -> TypeCheck<(Expr, Type)> {
     match part(parsed, depth)? {
         Part::Value(expr, found) => Ok((expr, found)),
         Part::Map(path) | Part::Struct(path, _) => {
-            no(format!("{} is no single value", path.join(".")))
+            no(format!("{} is not a single value", path.join(".")))
         }
     }
 }
@@ -224,7 +224,7 @@ fn call(call: &CallExpr, depth: usize) -> TypeCheck<Part> {
                 let key = value_of(key, Type::String, depth)?;
                 (Expr::Index(path, Box::new(key)), Type::String)
             }
-            _ => return no("[...] is asked of what is no map"),
+            _ => return no("[...] is asked of what is not a map"),
         },
         (op::IN, false, [what, whole]) => (among(what, whole, depth)?, Type::Bool),
         ("size", _, [one]) => (size(part(one, depth)?)?, Type::Int),

@@ -9,18 +9,18 @@ fn socket_path(plugin: &str, path: &str) -> Result<SocketPath, SocketError> {
 
 #[test]
 fn a_socket_outside_of_its_plugins_directory_is_refused() {
-    let own = socket_path("numa", "/var/run/kubevirt-plugin/numa/sub/hook.sock").unwrap();
+    let own_directory = socket_path("numa", "/var/run/kubevirt-plugin/numa/sub/hook.sock").unwrap();
     assert_eq!(
-        own.directory(),
+        own_directory.directory(),
         Path::new("/var/run/kubevirt-plugin/numa/sub")
     );
-    assert_eq!(own.file(), "hook.sock");
-    let odd = socket_path(
+    assert_eq!(own_directory.file(), "hook.sock");
+    let unnormalized = socket_path(
         "numa",
         "/var/run//kubevirt-plugin/./other/../numa/hook.sock",
     );
     assert_eq!(
-        odd.unwrap().path(),
+        unnormalized.unwrap().path(),
         Path::new("/var/run/kubevirt-plugin/numa/hook.sock")
     );
     for (plugin, path) in [
@@ -69,9 +69,9 @@ async fn symbolic_links_in_a_socket_path_are_refused() {
             "numa/linked/hook.sock",
             "is a symlink, which is not allowed",
         ),
-        ("numa/file.sock", "is no socket"),
-        ("numa/real", "is no socket"),
-        ("numa/file.sock/x", "is no directory"),
+        ("numa/file.sock", "is not a socket"),
+        ("numa/real", "is not a socket"),
+        ("numa/file.sock/x", "is not a directory"),
         ("numa/none.sock", "not ready after 30ms"),
         ("numa/none/hook.sock", "not ready after 30ms"),
     ] {

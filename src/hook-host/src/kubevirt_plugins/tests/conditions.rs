@@ -85,6 +85,6 @@ fn an_unsupported_condition_is_refused_with_its_position() {
     let none = conditional("vmi.Labels['none'] == 'x'", "", "Ignore");
     assert!(refusal(&none).contains("spec.condition of plugin numa: no such key: none"));
     // A condition over nothing that would be called.
-    let nothing = json!([plugin("n", json!({"condition": "x", "domainHooks": [{}]}))]);
-    assert_eq!(admit(&nothing, None), Ok(()));
+    let empty_hook = json!([plugin("n", json!({"condition": "x", "domainHooks": [{}]}))]);
+    assert_eq!(admit(&empty_hook, None), Ok(()));
 }

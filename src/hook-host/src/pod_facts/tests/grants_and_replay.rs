@@ -74,7 +74,7 @@ async fn the_answers_of_a_call_are_limited_and_replay_to_the_same() {
         "{error:?}"
     );
     let reads = questions.take_reads();
-    let kept = |read: &FactRead| read.value.as_ref().map_or(0, String::len);
+    let kept = |read: &PodFactEntry| read.value.as_ref().map_or(0, String::len);
     assert_eq!(reads.iter().map(kept).sum::<usize>(), granted * value.len());
     let access = PodAccess {
         facts: PodFacts::Recorded(Arc::new(reads)),
@@ -88,7 +88,7 @@ async fn the_answers_of_a_call_are_limited_and_replay_to_the_same() {
 
 #[tokio::test]
 async fn a_record_answers_in_the_order_of_its_questions() {
-    let read = |fact: &str, wait, value: Option<&str>| FactRead {
+    let read = |fact: &str, wait, value: Option<&str>| PodFactEntry {
         fact: fact.to_owned(),
         wait,
         value: value.map(str::to_owned),

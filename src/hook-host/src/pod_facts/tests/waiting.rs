@@ -13,8 +13,8 @@ async fn a_fact_that_comes_later_is_waited_for() {
     let (found, ()) = tokio::join!(questions.ask(annotation("late"), true), write);
     assert_eq!(found.unwrap().unwrap(), "here");
     assert!(questions.waited() > Duration::ZERO);
-    let again = questions.ask(annotation("late"), false).await;
-    assert_eq!(again.unwrap().unwrap(), "here");
+    let repeated = questions.ask(annotation("late"), false).await;
+    assert_eq!(repeated.unwrap().unwrap(), "here");
 }
 
 #[tokio::test]

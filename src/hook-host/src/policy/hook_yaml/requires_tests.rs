@@ -70,10 +70,10 @@ fn unknown_host_version_is_refused_or_noted() {
         unknown: UnknownVersion::Warn,
         ..HostVersions::default()
     };
-    let told = yaml(text).unwrap().require(&package(), &warn).unwrap();
+    let warnings = yaml(text).unwrap().require(&package(), &warn).unwrap();
     assert!(
-        told.len() == 1 && told[0].contains("libvirt >=11"),
-        "{told:?}"
+        warnings.len() == 1 && warnings[0].contains("libvirt >=11"),
+        "{warnings:?}"
     );
     // What is known is compared all the same.
     assert!(
@@ -90,17 +90,17 @@ fn malformed_ranges_are_refused_with_their_position() {
         (
             "requires: {libvirt: new}\n",
             "h/hook.yaml:1:21: ",
-            "\"new\" is no version range",
+            "\"new\" is not a version range",
         ),
         (
             "requires: {libvirt: ''}\n",
             "h/hook.yaml:1:21: ",
-            "no version range",
+            "not a version range",
         ),
         (
             "requires: {libvirt: '>=11 <13'}\n",
             "h/hook.yaml:1:21: ",
-            "no version range",
+            "not a version range",
         ),
         ("requires:\n  qemu: '>=10'\n", "h/hook.yaml:2:3: ", "qemu"),
         ("requires: ['11']\n", "h/hook.yaml:1:11: ", ""),

@@ -71,11 +71,11 @@ fn mistakes_are_refused_with_their_position() {
         ),
         ("a: [\n", "h/hook.yaml:", ""),
         ("failurePolicy: Ignorre\n", "h/hook.yaml:1:", "Ignorre"),
-        ("deadline: 2\n", "h/hook.yaml:1:11: ", "no duration"),
+        ("deadline: 2\n", "h/hook.yaml:1:11: ", "not a duration"),
         ("deadline: 16s\n", "h/hook.yaml:1:11: ", "15s"),
         ("memory: 1Gi\n", "h/hook.yaml:1:9: ", "536870912"),
         ("memory: 1k\n", "h/hook.yaml:1:9: ", "1048576 to 536870912"),
-        ("memory: 1x\n", "h/hook.yaml:1:9: ", "no size"),
+        ("memory: 1x\n", "h/hook.yaml:1:9: ", "not a size"),
         ("allow:\n  path: []\n", "h/hook.yaml:2:3: ", "path"),
         (
             "allow:\n  paths: ['/domain/[']\n",

@@ -77,7 +77,7 @@ mod tests {
         match checked {
             Ok(()) => None,
             Err(NotGranted::Refused(refusal)) => Some(refusal.path),
-            Err(NotGranted::Unchecked) => Some("unchecked".into()),
+            Err(NotGranted::CheckBudgetExhausted) => Some("unchecked".into()),
         }
     }
 

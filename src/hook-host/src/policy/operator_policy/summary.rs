@@ -174,8 +174,8 @@ impl Content {
             format!("limits: {}", self.limit_line()),
             "all hooks:".to_owned(),
         ];
-        let nothing = Allow::default();
-        let allow = self.allow.as_ref().map_or(&nothing, Located::get);
+        let empty = Allow::default();
+        let allow = self.allow.as_ref().map_or(&empty, Located::get);
         lines.extend(allow.lines(true));
         for rule in &self.rules {
             lines.push(format!("{}, instead:", rule.get().who()));

@@ -38,12 +38,12 @@ fn mistakes_are_refused_with_their_position() {
         (
             "rules:\n- {namespaces: [infra, 'prod-*'], allow: {}}\n",
             "p.yaml:2:24: ",
-            "\"prod-*\" is no name of a namespace",
+            "\"prod-*\" is not a name of a namespace",
         ),
         (
             "rules:\n- namespaces: [Prod]\n  allow: {}\n",
             "p.yaml:2:16: ",
-            "\"Prod\" is no name of a namespace",
+            "\"Prod\" is not a name of a namespace",
         ),
         (
             "rules:\n- allow: {}\n",
@@ -52,7 +52,11 @@ fn mistakes_are_refused_with_their_position() {
         ),
         ("rules: {}\n", "p.yaml:1:8: ", ""),
         ("rules:\n- keys: []\n", "p.yaml:2:9: ", "from 1 to 32 keys"),
-        ("rules:\n- keys: [abc]\n", "p.yaml:2:10: ", "no key in PEM"),
+        (
+            "rules:\n- keys: [abc]\n",
+            "p.yaml:2:10: ",
+            "not a key in PEM",
+        ),
         (
             "allow: {dangerous: ['qemu:commandline']}\n",
             "p.yaml:1:",

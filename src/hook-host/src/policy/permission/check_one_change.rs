@@ -6,10 +6,10 @@ use domain_xml::matching::{DocumentIndex, ElementAt, PatternReach, PatternSet};
 use domain_xml::{Budget, Change, ChangeKind, Part, Place};
 
 use super::dangerous_set::{self, DangerKind, Presence};
-use super::pattern_hint;
 use super::read_once_elements::is_read_once;
-use super::refusal::{Reason, Refusal, refusal};
+use super::refusal::{Refusal, RefusalReason, refusal};
 use super::reserved_nodes::{self, ReservedNode};
+use super::suggested_pattern;
 
 type CheckResult = Result<(), Box<Refusal>>;
 
@@ -52,17 +52,23 @@ impl<'a> Check<'_, 'a> {
         let checked = walked.and_then(|()| self.last_of(&way, change, place));
         self.way = way;
         match self.budget.exhausted() {
-            Some(_) => Err(refusal(change.path.clone(), Reason::Unchecked)),
+            Some(_) => Err(refusal(
+                change.path.clone(),
+                RefusalReason::CheckBudgetExhausted,
+            )),
             None => checked,
         }
     }
 
     /// Checks the change, to whose element `way` leads.
     fn last_of(&mut self, way: &[Spot<'a>], change: &Change, place: &Place) -> CheckResult {
-        let lost = || refusal(change.path.clone(), Reason::NoPlace);
+        let lost = || refusal(change.path.clone(), RefusalReason::NotInDiff);
         let (last, around) = way.split_last().ok_or_else(lost)?;
         if let Some(reserved) = way.iter().find_map(|spot| spot.reserved) {
-            return Err(refusal(change.path.clone(), Reason::Reserved(reserved)));
+            return Err(refusal(
+                change.path.clone(),
+                RefusalReason::Reserved(reserved),
+            ));
         }
         let path = || change.path.clone();
         let mut checked = match (&place.part, change.kind) {
@@ -83,7 +89,7 @@ impl<'a> Check<'_, 'a> {
             checked = self.twins(parent, last, &path);
         }
         if let Err(refusal) = &mut checked
-            && let Reason::NoPattern { nearest } = &mut refusal.reason
+            && let RefusalReason::NoPattern { nearest } = &mut refusal.reason
         {
             // The pattern that leads furthest below the root.
             let mut inner = around.iter().skip(1).rev();
@@ -94,7 +100,7 @@ impl<'a> Check<'_, 'a> {
 
     /// Makes `way` lead from the root to the changed element.
     fn walk(&mut self, way: &mut Vec<Spot<'a>>, change: &Change, place: &Place) -> CheckResult {
-        let lost = || refusal(change.path.clone(), Reason::NoPlace);
+        let lost = || refusal(change.path.clone(), RefusalReason::NotInDiff);
         let depth = place.before.len().max(place.after.len());
         let indices = |depth: usize| {
             let index = |side: &Vec<usize>| side.get(depth).copied();
@@ -194,7 +200,7 @@ impl<'a> Check<'_, 'a> {
             self.budget.spend_text(at.element.tag_bytes());
         }
         if !self.budget.spend(1) {
-            return Err(refusal(path(), Reason::Unchecked));
+            return Err(refusal(path(), RefusalReason::CheckBudgetExhausted));
         }
         let danger = spot.attribute_danger(name);
         let explicit = danger.is_some();
@@ -218,9 +224,9 @@ impl<'a> Check<'_, 'a> {
             return Ok(());
         }
         let reason = match (spot.ambiguous, danger.or(spot.inside)) {
-            (Some(pattern), _) => Reason::Ambiguous { pattern },
-            (None, Some(kind)) => Reason::Dangerous(kind),
-            (None, None) => Reason::NoPattern { nearest: None },
+            (Some(pattern), _) => RefusalReason::Ambiguous { pattern },
+            (None, Some(kind)) => RefusalReason::Dangerous(kind),
+            (None, None) => RefusalReason::NoPattern { nearest: None },
         };
         Err(refusal(path(), reason))
     }
@@ -228,11 +234,11 @@ impl<'a> Check<'_, 'a> {
     /// A move changes the parent. For a dangerous child a pattern must also name the child, since
     /// libvirt often uses the first of several.
     fn order(&mut self, parent: &Spot<'a>, moved: &Spot<'a>, change: &Change) -> CheckResult {
-        let path = || pattern_hint::parent(&change.path).to_owned();
+        let path = || suggested_pattern::parent(&change.path).to_owned();
         let around = self.element(parent, path);
         around.map_err(|mut refusal| {
-            if matches!(refusal.reason, Reason::NoPattern { .. }) {
-                refusal.reason = Reason::Move;
+            if matches!(refusal.reason, RefusalReason::NoPattern { .. }) {
+                refusal.reason = RefusalReason::ReorderedChildren;
             }
             refusal
         })?;
@@ -298,7 +304,7 @@ impl<'a> Check<'_, 'a> {
                 continue;
             }
             if !self.budget.spend(1) {
-                return Err(refusal(path(), Reason::Unchecked));
+                return Err(refusal(path(), RefusalReason::CheckBudgetExhausted));
             }
             let spot = self.enter(Some(spot), (None, None), before, after);
             self.member(&spot, || {
@@ -313,7 +319,7 @@ impl<'a> Check<'_, 'a> {
     /// Checks an inserted or removed element and its attributes.
     fn member(&mut self, spot: &Spot<'a>, path: impl Fn() -> String) -> CheckResult {
         if let Some(reserved) = spot.reserved {
-            return Err(refusal(path(), Reason::Reserved(reserved)));
+            return Err(refusal(path(), RefusalReason::Reserved(reserved)));
         }
         self.element(spot, &path)?;
         let Some(at) = spot.at() else {

@@ -4,8 +4,8 @@ use domain_xml::matching::{DocumentIndex, ElementAt};
 use domain_xml::{Change, ChangeKind, Part, Place};
 
 use super::dangerous_set::{self, DangerKind, Presence};
-use super::pattern_hint;
 use super::read_once_elements::is_read_once;
+use super::suggested_pattern;
 
 /// A dangerous node of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Search<'_> {
 
     /// The name of the changed element, without prefix.
     fn path_name(&self) -> String {
-        let parent = pattern_hint::parent(self.path);
+        let parent = suggested_pattern::parent(self.path);
         let step = &self.path[parent.len()..];
         let name = step.trim_start_matches('/').split('[').next();
         dangerous_set::local(name.unwrap_or_default()).to_owned()

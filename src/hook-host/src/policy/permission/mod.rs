@@ -21,10 +21,10 @@ mod dangerous_set;
 mod dangers_of_one_change;
 #[cfg(test)]
 pub(crate) mod libvirt_schema_reader;
-mod pattern_hint;
 mod read_once_elements;
 mod refusal;
 mod reserved_nodes;
+mod suggested_pattern;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_
 pub use dangers_of_one_change::Danger;
 pub(crate) use read_once_elements::first_twin;
 use refusal::refusal;
-pub use refusal::{Reason, Refusal};
+pub use refusal::{Refusal, RefusalReason};
 pub use reserved_nodes::ReservedNode;
 pub(crate) use reserved_nodes::{is_kubevirts, namespace_bytes};
 
@@ -125,7 +125,7 @@ impl<'a> Checker<'a> {
         match self.check(None, change) {
             Ok(by) => Permission::Granted { by },
             Err(mut refusal) => {
-                refusal.hint = self.hint(change, &refusal);
+                refusal.suggested_pattern = self.suggested_pattern(change, &refusal);
                 Permission::Refused(*refusal)
             }
         }
@@ -153,9 +153,12 @@ impl<'a> Checker<'a> {
         change: &Change,
     ) -> Result<Vec<usize>, Box<Refusal>> {
         let place = match change.place() {
-            None => return Err(refusal(change.path.clone(), Reason::NoPlace)),
+            None => return Err(refusal(change.path.clone(), RefusalReason::NotInDiff)),
             Some(place) if place.part == Part::Document => {
-                return Err(refusal(change.path.clone(), Reason::Document));
+                return Err(refusal(
+                    change.path.clone(),
+                    RefusalReason::DocumentReplaced,
+                ));
             }
             Some(place) => place,
         };
@@ -181,15 +184,18 @@ impl<'a> Checker<'a> {
     }
 
     /// A pattern that would permit the refused node; verified before it is returned.
-    fn hint(&mut self, change: &Change, refusal: &Refusal) -> Option<String> {
+    fn suggested_pattern(&mut self, change: &Change, refusal: &Refusal) -> Option<String> {
         if matches!(
             refusal.reason,
-            Reason::Reserved(_) | Reason::NoPlace | Reason::Document | Reason::Unchecked
+            RefusalReason::Reserved(_)
+                | RefusalReason::NotInDiff
+                | RefusalReason::DocumentReplaced
+                | RefusalReason::CheckBudgetExhausted
         ) {
             return None;
         }
         let mut tried = self.patterns.to_vec();
-        for candidate in pattern_hint::candidates(&refusal.path) {
+        for candidate in suggested_pattern::candidates(&refusal.path) {
             tried.push(PathPattern::parse(&candidate).ok()?);
             match self.check(Some(&PatternSet::new(&tried)), change) {
                 Err(still) if still.path == refusal.path => tried.pop(),

@@ -6,22 +6,22 @@ use super::reserved_nodes::ReservedNode;
 /// A node whose change is not permitted, and the pattern that would permit it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The outermost node that no pattern permits: the change's path, a path inside of it, or for
-    /// a move the parent's.
+    /// The outermost node that no pattern permits: the change's path, a path inside of it, or the
+    /// parent's if its children are reordered.
     pub path: String,
-    /// Why.
-    pub reason: Reason,
-    /// A pattern that would permit it; none when nothing can.
-    pub hint: Option<String>,
+    /// The cause.
+    pub reason: RefusalReason,
+    /// A pattern that would permit it; none if no pattern can.
+    pub suggested_pattern: Option<String>,
 }
 
 /// Why a change is not permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum RefusalReason {
     /// No hook may change it.
     Reserved(ReservedNode),
-    /// It is in the dangerous set, and no pattern names it.
+    /// It is in the dangerous set, and no pattern contains its name.
     Dangerous(DangerKind),
     /// A pattern would select it, but its predicate fits several siblings or the element is only
     /// known by its position.
@@ -29,25 +29,25 @@ pub enum Reason {
         /// The pattern, by index.
         pattern: usize,
     },
-    /// A child moved, and no pattern permits the parent.
-    Move,
+    /// Children have another order, and no pattern permits the parent.
+    ReorderedChildren,
     /// No pattern selects it.
     NoPattern {
         /// The pattern that comes closest, by index, if one selects anything around it.
         nearest: Option<usize>,
     },
-    /// The change was not found by a diff of these documents.
-    NoPlace,
+    /// The change is not of a diff of these documents.
+    NotInDiff,
     /// The budget for checks was used up before this change was checked.
-    Unchecked,
-    /// The root element became another one, or more changed than can be told apart.
-    Document,
+    CheckBudgetExhausted,
+    /// The root element has another name, or the documents differ too much for a diff by path.
+    DocumentReplaced,
 }
 
-pub(super) fn refusal(path: String, reason: Reason) -> Box<Refusal> {
+pub(super) fn refusal(path: String, reason: RefusalReason) -> Box<Refusal> {
     Box::new(Refusal {
         path,
         reason,
-        hint: None,
+        suggested_pattern: None,
     })
 }

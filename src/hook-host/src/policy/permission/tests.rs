@@ -15,7 +15,7 @@ const DOMAIN: &str = "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/
 <hostdev><source><address bus='1'/></source></hostdev>\
 <graphics type='vnc'/></devices></domain>";
 
-/// What the patterns say to each change between the documents.
+/// The permission of each change between the documents.
 fn verdicts(patterns: &[&str], before: &str, after: &str) -> Vec<Permission> {
     let parsed = patterns.iter().map(|p| PathPattern::parse(p).unwrap());
     let patterns: Vec<PathPattern> = parsed.collect();
@@ -55,7 +55,7 @@ fn grants(patterns: &[&str], from: &str, to: &str) -> bool {
     granted(patterns, DOMAIN, &edit(from, to))
 }
 
-fn danger(from: &str, to: &str) -> Option<DangerKind> {
+fn danger_kind(from: &str, to: &str) -> Option<DangerKind> {
     let (before, after) = (
         Document::parse(DOMAIN).unwrap(),
         Document::parse(&edit(from, to)).unwrap(),
@@ -67,19 +67,27 @@ fn danger(from: &str, to: &str) -> Option<DangerKind> {
 const VDA: &str = "/domain/devices/disk[target/@dev='vda']";
 
 #[test]
-fn a_reorder_is_a_move_of_the_parents() {
+fn reordered_children_need_a_pattern_for_the_parent() {
     let (from, to) = (
         "<boot dev='hd'/><boot dev='network'/>",
         "<boot dev='network'/><boot dev='hd'/>",
     );
     assert!(grants(&["/domain/os"], from, to));
     assert!(grants(&["/domain/os/**"], from, to));
-    let told = refusal(&["/domain/os/boot/**"], from, to);
+    let rejection = refusal(&["/domain/os/boot/**"], from, to);
     assert_eq!(
-        (told.reason, told.path.as_str(), told.hint.as_deref()),
-        (Reason::Move, "/domain/os", Some("/domain/os"))
+        (
+            rejection.reason,
+            rejection.path.as_str(),
+            rejection.suggested_pattern.as_deref()
+        ),
+        (
+            RefusalReason::ReorderedChildren,
+            "/domain/os",
+            Some("/domain/os")
+        )
     );
-    // The dangerous child needs its name as well.
+    // A dangerous child must also be in a pattern by its name.
     let emulators = ["qemu", "other"].map(|name| format!("<emulator>/usr/bin/{name}</emulator>"));
     let of = |order: [&str; 2]| edit(&emulators[0], &order.concat());
     let before = of([&emulators[0], &emulators[1]]);
@@ -134,21 +142,24 @@ fn no_pattern_permits_reserved_nodes() {
         assert!(!granted(&all, DOMAIN, &after), "{to}");
     }
     assert!(granted(&all, DOMAIN, &edit("<other/>", "<other x='1'/>")));
-    let told = refusal(&all, "ns_vm", "other");
+    let rejection = refusal(&all, "ns_vm", "other");
     assert_eq!(
-        (told.reason, told.hint),
-        (Reason::Reserved(ReservedNode::Name), None)
+        (rejection.reason, rejection.suggested_pattern),
+        (RefusalReason::Reserved(ReservedNode::Name), None)
     );
-    let gone = refusal(
+    let refusal_of_metadata = refusal(
         &all,
         "<metadata><kubevirt xmlns='http://kubevirt.io'><uid>7</uid></kubevirt><other/></metadata>",
         "",
     );
-    assert_eq!(gone.reason, Reason::Reserved(ReservedNode::Metadata));
+    assert_eq!(
+        refusal_of_metadata.reason,
+        RefusalReason::Reserved(ReservedNode::Metadata)
+    );
 }
 
 #[test]
-fn removing_one_of_two_that_libvirt_reads_once_changes_both() {
+fn removing_the_first_of_two_elements_that_libvirt_reads_once_changes_the_effective_one() {
     // The first <driver> has no format; without it, the second one's format counts.
     let (hiding, revealed) = (
         "<driver io='native'/><driver name='qemu' type='raw'/>",
@@ -160,7 +171,7 @@ fn removing_one_of_two_that_libvirt_reads_once_changes_both() {
     let format = "/domain/devices/disk/driver/@type";
     assert!(!granted(&all, &before, DOMAIN));
     assert!(granted(&[all[0], format], &before, DOMAIN));
-    // Lists are matched by key: another disk touches no disk.
+    // Elements of lists are matched by key: a new disk changes no other disk.
     let disk = "<disk><target dev='vdc'/></disk><hostdev>";
     assert!(grants(
         &["/domain/devices/disk[target/@dev='vdc']/**"],
@@ -172,18 +183,19 @@ fn removing_one_of_two_that_libvirt_reads_once_changes_both() {
 #[test]
 fn changes_without_a_diff_are_refused() {
     let document = Document::parse(DOMAIN).unwrap();
-    let by_hand = Change::new(
+    let change_not_from_diff = Change::new(
         "/domain/os/@x",
         ChangeKind::Inserted,
         None,
         Some("1".into()),
     );
     let all = [PathPattern::parse("/domain/**").unwrap()];
-    let Permission::Refused(told) = permits(&all, &by_hand, &document, &document) else {
+    let Permission::Refused(rejection) = permits(&all, &change_not_from_diff, &document, &document)
+    else {
         panic!("granted");
     };
-    assert_eq!(told.reason, Reason::NoPlace);
-    // A place of other documents is no place of these.
+    assert_eq!(rejection.reason, RefusalReason::NotInDiff);
+    // Neither is a change of other documents.
     let (a, b) = (
         Document::parse("<a><b/></a>").unwrap(),
         Document::parse("<a><b/><c/><d x='1'/></a>").unwrap(),
@@ -196,7 +208,7 @@ fn changes_without_a_diff_are_refused() {
     );
 }
 
-/// Whether all changes are permitted, and found so within a number of steps.
+/// Whether all changes are permitted; the check must not exceed the number of steps.
 fn granted_within(patterns: &[&str], before: &str, after: &str, steps: u64) -> bool {
     let parsed = patterns.iter().map(|p| PathPattern::parse(p).unwrap());
     let patterns: Vec<PathPattern> = parsed.collect();
@@ -265,7 +277,7 @@ fn predicates_cost_the_bytes_that_they_read() {
     let more = |pattern: &str, short: &str, long: &str| {
         steps_of(&[pattern, "/domain/**"], long) - steps_of(&[pattern, "/domain/**"], short)
     };
-    // The innermost text is read for itself, its parent and that one's parent.
+    // The innermost text is read for the predicates of its element, of the parent and of the grandparent.
     let text = more(
         "/domain/**/a[text()='v'][a='v'][a/a='v']/b",
         &deep("a", "v"),
@@ -278,7 +290,7 @@ fn predicates_cost_the_bytes_that_they_read() {
         &tag("v"),
         &tag(&format!("v{}", "x".repeat(16_000))),
     );
-    // For itself and its parent, and once for the danger of the attribute.
+    // The attribute is read for its element's predicate, for the parent's predicate, and by the check of the dangerous set.
     assert_eq!(attributes, 3 * 1000);
     let named = |name: &str| deep("a", &format!("<{name}/>"));
     let names = more(
@@ -290,7 +302,7 @@ fn predicates_cost_the_bytes_that_they_read() {
 }
 
 #[test]
-fn hostile_size_stays_linear() {
+fn check_of_large_documents_is_linear() {
     let list = |value: &str| {
         let disks: String = (0..5_000)
             .map(|n| format!("<disk><target dev='v{n}'/><driver io='{value}'/></disk>"))

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_of_a_value_is_named() {
+    fn error_contains_the_key_of_the_value() {
         for (before, named) in [
             ("priority: ", "priority: a whole number"),
             ("  a: {b: 1, priority: ", "priority: a whole number"),

@@ -27,7 +27,7 @@ fn links_are_followed_within_the_directory_only() {
     )
     .unwrap();
     let error = text("pipe.yaml").unwrap_err().to_string();
-    assert!(error.contains("no regular file"), "{error}");
+    assert!(error.contains("not a regular file"), "{error}");
 }
 
 #[test]

@@ -11,7 +11,7 @@
 //! Secrets appear in no log and no message.
 
 mod agent_session;
-mod authorized_keys;
+mod authorized_keys_without_agent_command;
 mod secret_watch;
 mod set_keys_and_passwords;
 

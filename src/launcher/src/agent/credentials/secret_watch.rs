@@ -83,8 +83,8 @@ mod tests {
         symlink("..second", mount.path().join("..data_tmp")).unwrap();
         fs::rename(mount.path().join("..data_tmp"), mount.path().join("..data")).unwrap();
         assert!(watch.changed_within(Duration::from_secs(60)).await);
-        let again = watch.changed_within(Duration::from_millis(1)).await;
-        assert!(!again, "the steps of one change are one change");
+        let repeated = watch.changed_within(Duration::from_millis(1)).await;
+        assert!(!repeated, "the steps of one change are one change");
     }
 
     #[tokio::test]

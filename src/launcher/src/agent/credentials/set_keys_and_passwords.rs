@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::agent_session::AgentSession;
-use super::authorized_keys;
+use super::authorized_keys_without_agent_command;
 use crate::agent::guest_exec::ExecError;
 use crate::libvirt_client::Client;
 
@@ -67,7 +67,7 @@ async fn set_keys(agent: &AgentSession<'_>, user: &str, keys: &[String]) -> Resu
         return Ok(false);
     };
     tracing::debug!(user, reason = %error, "the agent did not set SSH keys; writing the file");
-    match authorized_keys::write(agent, user, keys).await {
+    match authorized_keys_without_agent_command::replace_authorized_keys(agent, user, keys).await {
         Ok(()) => Ok(true),
         Err(second) => Err(format!("{error}; as a file: {second}")),
     }

@@ -73,7 +73,7 @@ struct Inner {
     turn: Mutex<()>,
     /// Counts freezes.
     freeze: AtomicU64,
-    /// What the agent said last: the guest may have been reset since.
+    /// The agent's last answer: the guest may have been reset since.
     was_frozen: AtomicBool,
     /// Whether the guest was frozen, or a freeze was sent whose outcome is unknown, and no status "thawed" came since.
     may_be_frozen: AtomicBool,
@@ -309,7 +309,7 @@ fn is_unresponsive(error: &CallError) -> bool {
     matches!(error, CallError::Libvirt(error) if error.is_agent_unresponsive())
 }
 
-/// Whether the agent has said no, or is not there.
+/// Whether the agent refused, or is not connected.
 fn is_refusal(error: &CallError) -> bool {
     match error {
         CallError::Libvirt(error) => matches!(

@@ -31,7 +31,7 @@ pub(super) enum Input {
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Start the timer anew.
+    /// Restart the timer.
     Arm(Duration),
     /// Stop it.
     Disarm,

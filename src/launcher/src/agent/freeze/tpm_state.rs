@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn missing_directory_is_named() {
+    async fn error_contains_the_path_of_a_missing_directory() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("tpm2")).unwrap();
         fs::write(directory.path().join("tpm2/state"), b"x").unwrap();

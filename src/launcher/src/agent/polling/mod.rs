@@ -16,7 +16,7 @@ use super::guest_info::GuestInfoCache;
 use crate::libvirt_client::Client;
 use schedule::Schedule;
 
-/// Asks the guest agent. Clones begin anew with the same cache.
+/// Asks the guest agent. A clone starts its own schedule on the same cache.
 #[derive(Clone)]
 pub(crate) struct Poller {
     pub(crate) client: Client,

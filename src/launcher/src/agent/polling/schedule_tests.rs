@@ -68,7 +68,7 @@ fn polls_start_at_once_and_slow_down_to_their_intervals() {
 }
 
 #[test]
-fn nothing_is_asked_without_an_agent_or_while_the_guest_is_paused() {
+fn no_query_without_an_agent_or_while_the_guest_is_paused() {
     let mut schedule = Schedule::new(PollIntervals::default());
     assert_eq!(schedule.next(), None);
     schedule.observe_link(UP, seconds(1));
@@ -98,7 +98,7 @@ fn frozen_agent_is_asked_only_for_its_freeze_status() {
 }
 
 #[test]
-fn silent_agent_is_left_alone_ever_longer_until_it_answers() {
+fn polling_interval_of_a_silent_agent_grows_until_it_answers() {
     let mut schedule = connected();
     let asked = run(&mut schedule, 0, 300, PollOutcome::Silent);
     let times: Vec<u64> = asked.iter().map(|(at, _)| *at).collect();

@@ -41,7 +41,7 @@ async fn image_replaces_the_one_before() {
 }
 
 #[tokio::test]
-async fn directory_that_cannot_be_created_is_named() {
+async fn error_contains_the_path_of_a_directory_that_cannot_be_created() {
     let error = write_iso(&data("x"), Path::new("/proc/none/noCloud.iso"), 0)
         .await
         .unwrap_err();

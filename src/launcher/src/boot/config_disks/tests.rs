@@ -104,11 +104,11 @@ fn sysprep_volume_needs_an_answer_file() {
     write(&iso(ConfigKind::Sysprep, with.path(), &image)).unwrap();
     let without = mounted(&[("answers.xml", "")]);
     let error = write(&iso(ConfigKind::Sysprep, without.path(), &image)).unwrap_err();
-    let said = error.to_string();
+    let error_text = error.to_string();
     assert!(
-        said.contains("volume settings")
-            && said.contains("neither autounattend.xml nor unattend.xml"),
-        "{said}"
+        error_text.contains("volume settings")
+            && error_text.contains("neither autounattend.xml nor unattend.xml"),
+        "{error_text}"
     );
 }
 
@@ -121,19 +121,19 @@ fn refusal(mount: &Path) -> String {
 }
 
 #[test]
-fn unreadable_file_is_named() {
-    let gone = refusal(Path::new("/nonexistent/settings"));
+fn error_contains_the_path_of_an_unreadable_file() {
+    let missing = refusal(Path::new("/nonexistent/settings"));
     assert!(
-        gone.starts_with("volume settings (configMap): reading /nonexistent/settings: "),
-        "{gone}"
+        missing.starts_with("volume settings (configMap): reading /nonexistent/settings: "),
+        "{missing}"
     );
 
     let outside = mounted(&[("key", "")]);
     symlink("/etc/passwd", outside.path().join("passwd")).unwrap();
-    let said = refusal(outside.path());
+    let error_text = refusal(outside.path());
     assert!(
-        said.contains("/passwd: it links to /etc/passwd, outside"),
-        "{said}"
+        error_text.contains("/passwd: it links to /etc/passwd, outside"),
+        "{error_text}"
     );
 
     let endless = mounted(&[("key", "")]);
@@ -142,10 +142,10 @@ fn unreadable_file_is_named() {
 
     let large = tempfile::tempdir().unwrap();
     fs::write(large.path().join("large"), vec![0; (16 << 20) + 1]).unwrap();
-    let said = refusal(large.path());
+    let error_text = refusal(large.path());
     assert!(
-        said.contains("/large: ") && said.contains("more than 16777216 bytes"),
-        "{said}"
+        error_text.contains("/large: ") && error_text.contains("more than 16777216 bytes"),
+        "{error_text}"
     );
 
     let broken = mounted(&[("key", "")]);

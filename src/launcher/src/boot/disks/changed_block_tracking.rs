@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn missing_data_file_is_named() {
+    async fn error_contains_the_path_of_a_missing_data_file() {
         let directory = tempfile::tempdir().unwrap();
         let image = directory.path().join("vol.qcow2");
         let tools = DiskTools::new(2_097_152_000);

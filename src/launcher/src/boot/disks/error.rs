@@ -34,7 +34,7 @@ pub enum DiskError {
         image: PathBuf,
         /// How it ended.
         status: String,
-        /// What it said.
+        /// Its output.
         message: String,
     },
     /// It, or the file system below it, took too long.
@@ -47,7 +47,7 @@ pub enum DiskError {
         /// How long it may take.
         deadline: Duration,
     },
-    /// What it said about an image makes no sense.
+    /// Its output about an image cannot be parsed.
     #[error("qemu-img info {image}: {message}")]
     ImageInfo {
         /// The image.
@@ -74,7 +74,7 @@ pub enum DiskError {
     /// A file system hangs.
     #[error("{0}: is its file system reachable?")]
     NoAnswer(#[from] NoAnswer),
-    /// An image on the node is no image.
+    /// An image on the node is not an image.
     #[error(
         "volume {volume}: {path} is {what}: a hostDisk must be a file, and links are not followed"
     )]

@@ -63,8 +63,8 @@ pub(super) async fn run<S: AsRef<OsStr>>(
 
 /// Shells put it in different words; the dynamic linker has the same exit code for its own failures.
 fn is_missing(message: &str) -> bool {
-    let said = ["not found", "No such file or directory"];
-    said.iter().any(|words| message.ends_with(words)) && !message.contains("shared libraries")
+    let phrases = ["not found", "No such file or directory"];
+    phrases.iter().any(|words| message.ends_with(words)) && !message.contains("shared libraries")
 }
 
 fn spawn<S: AsRef<OsStr>>(

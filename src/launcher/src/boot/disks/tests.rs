@@ -107,20 +107,23 @@ async fn overlay_is_backed_by_its_image() {
 }
 
 #[tokio::test]
-async fn missing_required_file_is_named() {
+async fn error_contains_the_path_of_a_missing_required_file() {
     let directory = tempfile::tempdir().unwrap();
-    let gone = directory.path().join("disk_0.img");
-    let error = make_files(&[overlay(&directory.path().join("o"), &gone)], &tools())
-        .await
-        .unwrap_err();
+    let missing_image = directory.path().join("disk_0.img");
+    let error = make_files(
+        &[overlay(&directory.path().join("o"), &missing_image)],
+        &tools(),
+    )
+    .await
+    .unwrap_err();
     assert!(
-        matches!(&error, DiskError::NoBacking { volume, path } if volume == "root" && *path == gone)
+        matches!(&error, DiskError::NoBacking { volume, path } if volume == "root" && *path == missing_image)
     );
     let boot = RequiredFile::KernelBoot {
-        artifacts: vec![text(&gone)],
+        artifacts: vec![text(&missing_image)],
     };
     let error = make_files(&[boot], &tools()).await.unwrap_err();
-    assert!(matches!(error, DiskError::NoKernelBootArtifact { path } if path == gone));
+    assert!(matches!(error, DiskError::NoKernelBootArtifact { path } if path == missing_image));
 }
 
 #[tokio::test]
@@ -135,10 +138,10 @@ async fn container_disks_are_inspected_once() {
         .unwrap();
     assert_eq!(found["root"].format, "qcow2");
     fs::remove_file(&image).unwrap();
-    let again = container_disks(&vmi(), &found, directory.path(), &tools())
+    let repeated = container_disks(&vmi(), &found, directory.path(), &tools())
         .await
         .unwrap();
-    assert_eq!(again, found);
+    assert_eq!(repeated, found);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn read_device(path: &str) -> io::Result<BlockSizes> {
     let device = File::from(open(path, flags, Mode::empty())?);
     let metadata = device.metadata()?;
     if !metadata.file_type().is_block_device() {
-        return Err(io::Error::other("it is no block device"));
+        return Err(io::Error::other("it is not a block device"));
     }
     Ok(BlockSizes {
         logical: ioctl_blksszget(device.as_fd())?.into(),
@@ -76,6 +76,6 @@ mod tests {
         let problem = read(&volume("/nonexistent", false)).unwrap_err();
         assert!(problem.contains("/nonexistent"), "{problem}");
         let problem = read(&volume("/dev/null", true)).unwrap_err();
-        assert!(problem.contains("no block device"), "{problem}");
+        assert!(problem.contains("not a block device"), "{problem}");
     }
 }

@@ -37,7 +37,7 @@ pub enum IommuFdError {
         /// The cause.
         source: io::Error,
     },
-    /// What came is no open device.
+    /// What came is not an open device.
     #[error(
         "iommufd: {socket} handed over {what} instead of an open /dev/iommu; does the node have one?"
     )]

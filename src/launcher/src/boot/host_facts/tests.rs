@@ -54,7 +54,7 @@ async fn only_block_devices_are_block_volumes() {
 }
 
 #[test]
-fn regular_file_is_no_device() {
+fn regular_file_is_not_a_device() {
     assert!(is_usable(Path::new("/dev/null")));
     assert!(!is_usable(Path::new("/etc/passwd")));
     assert!(!is_usable(Path::new("/nonexistent")));

@@ -85,32 +85,32 @@ fn symlinks_are_resolved_inside_the_image() {
         Path::new("images/disk_1/data/real.img")
     );
     symlink("/etc/passwd", image.join("passwd")).unwrap();
-    let said = pod.volumes.link(&vmi("passwd")).unwrap_err().to_string();
+    let error_text = pod.volumes.link(&vmi("passwd")).unwrap_err().to_string();
     assert!(
-        said.starts_with("volume root: passwd in the image volume /"),
-        "{said}"
+        error_text.starts_with("volume root: passwd in the image volume /"),
+        "{error_text}"
     );
     symlink("round", image.join("round")).unwrap();
-    let said = pod.volumes.link(&vmi("round")).unwrap_err().to_string();
-    assert!(said.ends_with("too many links"), "{said}");
+    let error_text = pod.volumes.link(&vmi("round")).unwrap_err().to_string();
+    assert!(error_text.ends_with("too many links"), "{error_text}");
 }
 
 #[test]
-fn missing_file_is_named() {
+fn error_contains_the_path_of_a_missing_file() {
     let pod = pod();
-    let said = pod.volumes.link(&vmi("")).unwrap_err().to_string();
-    assert!(said.contains("images/disk_1: "), "{said}");
+    let error_text = pod.volumes.link(&vmi("")).unwrap_err().to_string();
+    assert!(error_text.contains("images/disk_1: "), "{error_text}");
     pod.file("images/disk_1/one");
     pod.file("images/disk_1/two");
-    let said = pod.volumes.link(&vmi("")).unwrap_err().to_string();
+    let error_text = pod.volumes.link(&vmi("")).unwrap_err().to_string();
     assert!(
-        said.contains("name the disk's file in containerDisk.path"),
-        "{said}"
+        error_text.contains("name the disk's file in containerDisk.path"),
+        "{error_text}"
     );
-    let said = pod.volumes.link(&vmi("one")).unwrap_err().to_string();
+    let error_text = pod.volumes.link(&vmi("one")).unwrap_err().to_string();
     assert!(
-        said.starts_with("kernel boot: /boot/vmlinuz in the image volume /"),
-        "{said}"
+        error_text.starts_with("kernel boot: /boot/vmlinuz in the image volume /"),
+        "{error_text}"
     );
 }
 

@@ -29,10 +29,10 @@ const DIRECTORY_MODE: u32 = 0o755;
 pub enum FormatError {
     /// A path beyond eight parts, with an empty part, `.` or `..`, a part beyond 255 bytes, or one that
     /// two files share.
-    #[error("{0:?} is no path that the image can hold")]
+    #[error("{0:?} is not a path that the image can hold")]
     Path(String),
     /// A volume label of more than 32 characters, or not ASCII.
-    #[error("{0:?} is no volume label: at most 32 ASCII characters")]
+    #[error("{0:?} is not a volume label: at most 32 ASCII characters")]
     Label(String),
     /// More than this process is to hold in memory.
     #[error("the files have {0} bytes, more than the {max} an image may have", max = MAX_CONTENT)]

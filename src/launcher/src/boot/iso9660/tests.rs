@@ -34,11 +34,11 @@ fn extracted(image: &str, options: &[&str], into: &Path) -> Vec<(String, Vec<u8>
         .args(["-indev", image, "-osirrox", "on", "-extract", "/", into])
         .output();
     let output = output.expect("xorriso reads images back in these tests: install xorriso");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
     assert!(
-        !said.contains("WARNING") && !said.contains("SORRY"),
-        "{said}"
+        !stderr.contains("WARNING") && !stderr.contains("SORRY"),
+        "{stderr}"
     );
     let mut found = Vec::new();
     walk(Path::new(into), "", &mut found);
@@ -185,7 +185,7 @@ fn oversized_content_is_refused() {
         image("thirty-three-letters-in-the-label", &[])
             .unwrap_err()
             .to_string(),
-        "\"thirty-three-letters-in-the-label\" is no volume label: at most 32 ASCII characters"
+        "\"thirty-three-letters-in-the-label\" is not a volume label: at most 32 ASCII characters"
     );
     let large = vec![0; MAX_CONTENT + 1];
     let error = image("cidata", &[("a", &large)]).unwrap_err();
@@ -195,7 +195,7 @@ fn oversized_content_is_refused() {
     );
 }
 
-/// Names as anybody may choose them: with separators of the format in them, and what it has no room for.
+/// File names that contain separators of ISO 9660, or are too long for it.
 fn any_name() -> impl Strategy<Value = String> {
     let short = prop_oneof![
         "[a-zA-Z0-9._;~ -]{1,12}",

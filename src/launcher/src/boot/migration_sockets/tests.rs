@@ -100,7 +100,7 @@ async fn connection_is_piped_to_the_port() {
 }
 
 #[tokio::test]
-async fn directory_that_cannot_be_made_is_named() {
+async fn error_contains_the_path_of_a_directory_that_cannot_be_created() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let directory = file.path().join("migrationproxy");
     let mut sockets = MigrationSockets::default();

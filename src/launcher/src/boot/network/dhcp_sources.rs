@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-use domain::pod_network_and_dhcp::{Dns, Lease, MAX_RESOLV_CONF_BYTES, MAX_VIF_CACHE_BYTES};
+use domain::pod_network_and_dhcp::{DnsConfig, Lease, MAX_RESOLV_CONF_BYTES, MAX_VIF_CACHE_BYTES};
 
 use super::NetworkError;
 use crate::blocking;
@@ -35,8 +35,8 @@ pub(super) async fn lease(
 }
 
 /// The pod's name service. What is beyond the limit is not seen.
-pub(super) async fn dns(path: &Path) -> Result<Dns, NetworkError> {
-    Ok(Dns::parse(&text(path, MAX_RESOLV_CONF_BYTES).await?))
+pub(super) async fn dns(path: &Path) -> Result<DnsConfig, NetworkError> {
+    Ok(DnsConfig::parse(&text(path, MAX_RESOLV_CONF_BYTES).await?))
 }
 
 /// The pod's name.
@@ -45,7 +45,7 @@ pub(super) async fn hostname(path: &Path) -> Result<String, NetworkError> {
 }
 
 async fn text(path: &Path, limit: usize) -> Result<String, NetworkError> {
-    let file = read("reading what the guest is told by DHCP", path, limit).await?;
+    let file = read("reading the source of DHCP options", path, limit).await?;
     let file = file.map_err(|source| NetworkError::Pod {
         path: path.to_owned(),
         source,

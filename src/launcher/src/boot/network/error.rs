@@ -59,7 +59,7 @@ pub enum NetworkError {
         source: VifCacheError,
     },
     /// The pod's name or its name service is not known.
-    #[error("reading {path}, which the guest is told by DHCP: {source}")]
+    #[error("reading {path}, a source of DHCP options: {source}")]
     Pod {
         /// The file.
         path: PathBuf,

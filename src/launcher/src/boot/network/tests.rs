@@ -220,7 +220,7 @@ fn only_a_bridged_guest_gets_the_pods_address() {
             let interface =
                 json!({"name": "default", "bridge": {}, "dhcpOptions": {"bootFileName": "b"}});
             pod.connect(interface.clone()).await.unwrap();
-            // virt-handler makes the bridge of an interface anew that is unplugged and plugged in again.
+            // When an interface is unplugged and plugged in again, virt-handler creates its bridge again.
             rerun_in_namespaces::shell(NEW_BRIDGE);
             pod.connect(interface).await.unwrap();
             guest.plug("guest0").await;
@@ -246,8 +246,8 @@ fn only_a_bridged_guest_gets_the_pods_address() {
 }
 
 #[test]
-fn missing_link_is_named() {
-    match side("boot::network::tests::missing_link_is_named") {
+fn error_contains_the_name_of_a_missing_link() {
+    match side("boot::network::tests::error_contains_the_name_of_a_missing_link") {
         Side::Outside => {}
         Side::Guest => {}
         Side::Pod => rerun_in_namespaces::run(async |_| {

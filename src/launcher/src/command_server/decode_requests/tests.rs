@@ -2,7 +2,7 @@
 use super::*;
 
 #[test]
-fn plugins_are_read_whatever_else_is_in_the_options() {
+fn plugins_are_decoded_beside_unknown_options() {
     let read = |json: &str| {
         plugins(Some(&wire::VirtualMachineOptions {
             plugins_json: json.as_bytes().to_vec(),

@@ -17,8 +17,8 @@ pub enum BackupRequestError {
     /// A field is missing or empty.
     #[error("the backup's {0} is missing")]
     Missing(&'static str),
-    /// A name that is no Kubernetes name; it would become part of a path.
-    #[error("the backup's {what} {name:?} is no name of a Kubernetes object")]
+    /// A name that is not a Kubernetes name; it would become part of a path.
+    #[error("the backup's {what} {name:?} is not a name of a Kubernetes object")]
     Name {
         /// The field.
         what: &'static str,

@@ -26,13 +26,13 @@ use tonic::transport::server::Connected;
 
 use super::ExportRequest;
 
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PORT: u16 = 443;
-/// An export server that is gone without a word is noticed after both.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
-const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(20);
-/// A certificate of any use is much smaller.
-const LARGEST_PEM: usize = 256 << 10;
+/// An export server whose connection is lost without a FIN is noticed after both.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Usual certificates are much smaller.
+const MAX_PEM_BYTES: usize = 256 << 10;
 
 /// The tunnel cannot be opened, or broke.
 #[derive(Debug, thiserror::Error)]
@@ -40,17 +40,17 @@ pub(super) enum TunnelError {
     /// A certificate or key cannot be used.
     #[error("the {what} for the export server cannot be used: {reason}")]
     Certificate {
-        /// Which one.
+        /// The certificate or key.
         what: &'static str,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
-    /// The export server's address or name.
-    #[error("{0:?} is no name of an export server")]
-    Name(String),
+    /// The export server's address or name is invalid.
+    #[error("{0:?} is not a valid name of an export server")]
+    InvalidServerName(String),
     /// Connecting took too long.
-    #[error("connecting to the export server took longer than {CONNECT:?}")]
-    Late,
+    #[error("connecting to the export server took longer than {CONNECT_TIMEOUT:?}")]
+    ConnectTimeout,
     /// The connection, or TLS on it, failed.
     #[error("connecting to the export server: {0}")]
     Connect(#[from] std::io::Error),
@@ -97,18 +97,18 @@ pub(super) struct TunnelStream {
 
 /// Opens a tunnel.
 pub(super) async fn open(request: &ExportRequest) -> Result<OpenTunnel, TunnelError> {
-    let opened = tokio::time::timeout(CONNECT, connect(request)).await;
-    opened.unwrap_or(Err(TunnelError::Late))
+    let opened = tokio::time::timeout(CONNECT_TIMEOUT, connect(request)).await;
+    opened.unwrap_or(Err(TunnelError::ConnectTimeout))
 }
 
 async fn connect(request: &ExportRequest) -> Result<OpenTunnel, TunnelError> {
-    let authority = authority(&request.address);
-    let tls = connect_tls(request, &authority).await?;
-    open_on(tls, authority).await
+    let host_port = host_port(&request.address);
+    let tls = connect_tls(request, &host_port).await?;
+    open_on(tls, host_port).await
 }
 
-/// Opens a tunnel to `authority` on a connection.
-pub(super) async fn open_on<T>(io: T, authority: String) -> Result<OpenTunnel, TunnelError>
+/// Opens a tunnel to `host_port` on a connection.
+pub(super) async fn open_on<T>(io: T, host_port: String) -> Result<OpenTunnel, TunnelError>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -117,8 +117,8 @@ where
     let ends = ended.drop_guard();
     let (mut sender, connection) = http2::Builder::new(tasks.clone())
         .timer(TokioTimer::new())
-        .keep_alive_interval(KEEP_ALIVE)
-        .keep_alive_timeout(KEEP_ALIVE_ANSWER)
+        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
         .handshake(TokioIo::new(io))
         .await?;
     tasks.execute(async move {
@@ -126,8 +126,8 @@ where
             tracing::debug!(reason = %error, "the connection to the export server has ended");
         }
     });
-    let connect = Request::connect(&authority).body(String::new());
-    let connect = connect.map_err(|_| TunnelError::Name(authority))?;
+    let connect = Request::connect(&host_port).body(String::new());
+    let connect = connect.map_err(|_| TunnelError::InvalidServerName(host_port))?;
     let response = sender.send_request(connect).await?;
     if response.status() != StatusCode::OK {
         return Err(TunnelError::Refused(response.status()));
@@ -145,12 +145,12 @@ where
 
 async fn connect_tls(
     request: &ExportRequest,
-    authority: &str,
+    host_port: &str,
 ) -> Result<TlsStream<TcpStream>, TunnelError> {
     let config = tls_config(request)?;
     let name = ServerName::try_from(request.server_name.clone());
-    let name = name.map_err(|_| TunnelError::Name(request.server_name.clone()))?;
-    let tcp = TcpStream::connect(authority).await?;
+    let name = name.map_err(|_| TunnelError::InvalidServerName(request.server_name.clone()))?;
+    let tcp = TcpStream::connect(host_port).await?;
     tcp.set_nodelay(true)?;
     Ok(TlsConnector::from(Arc::new(config))
         .connect(name, tcp)
@@ -161,12 +161,12 @@ fn tls_config(request: &ExportRequest) -> Result<ClientConfig, TunnelError> {
     let unusable =
         |what: &'static str| move |reason: String| TunnelError::Certificate { what, reason };
     let mut roots = RootCertStore::empty();
-    for authority in certificates(&request.ca).map_err(unusable("certificate authority"))? {
-        let added = roots.add(authority);
+    for ca in certificates(&request.ca).map_err(unusable("certificate authority"))? {
+        let added = roots.add(ca);
         added.map_err(|error| unusable("certificate authority")(error.to_string()))?;
     }
     let chain = certificates(&request.certificate).map_err(unusable("certificate"))?;
-    let key = PrivateKeyDer::from_pem_slice(limited(&request.key).map_err(unusable("key"))?);
+    let key = PrivateKeyDer::from_pem_slice(check_pem_size(&request.key).map_err(unusable("key"))?);
     let key = key.map_err(|error| unusable("key")(error.to_string()))?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -179,7 +179,7 @@ fn tls_config(request: &ExportRequest) -> Result<ClientConfig, TunnelError> {
 }
 
 fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates = CertificateDer::pem_slice_iter(limited(pem)?);
+    let certificates = CertificateDer::pem_slice_iter(check_pem_size(pem)?);
     let certificates: Result<Vec<_>, _> = certificates.collect();
     let certificates = certificates.map_err(|error| error.to_string())?;
     match certificates.is_empty() {
@@ -188,17 +188,20 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-fn limited(pem: &str) -> Result<&[u8], String> {
-    match pem.len() <= LARGEST_PEM {
+fn check_pem_size(pem: &str) -> Result<&[u8], String> {
+    match pem.len() <= MAX_PEM_BYTES {
         true => Ok(pem.as_bytes()),
-        false => Err(format!("it has {} bytes", pem.len())),
+        false => Err(format!(
+            "it is {} bytes, more than {MAX_PEM_BYTES}",
+            pem.len()
+        )),
     }
 }
 
 /// Host and port; the port of HTTPS if there is none.
-fn authority(address: &str) -> String {
+fn host_port(address: &str) -> String {
     let host = match address.rsplit_once(':') {
-        Some((host, port)) if port.parse::<u16>().is_ok() && is_whole(host) => {
+        Some((host, port)) if port.parse::<u16>().is_ok() && is_host_without_port(host) => {
             return format!("{host}:{port}");
         }
         _ => address,
@@ -209,8 +212,8 @@ fn authority(address: &str) -> String {
     }
 }
 
-/// An IPv6 address is whole only in brackets.
-fn is_whole(host: &str) -> bool {
+/// Whether `host` is a complete host; a bare IPv6 address is not, since its last group could be a port.
+fn is_host_without_port(host: &str) -> bool {
     !host.contains(':') || host.ends_with(']')
 }
 

@@ -1,4 +1,4 @@
-//! Makes the checkpoint of an earlier backup known to libvirt again, after the VM was started anew.
+//! Redefines the checkpoint of an earlier backup in libvirt, after the VM was restarted.
 
 use std::collections::HashSet;
 use std::time::Duration;

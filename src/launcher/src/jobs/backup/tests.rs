@@ -100,8 +100,8 @@ async fn push_ends_by_itself_and_leaves_file_and_checkpoint() {
     vm.fake.set_backup_duration(Duration::from_millis(100));
     let started = vm.start("bk1", Mode::Push).await.unwrap();
     assert_eq!(started, JobStart::Started);
-    let again = vm.start("bk1", Mode::Push).await.unwrap();
-    assert_eq!(again, JobStart::AlreadyRunning);
+    let repeated = vm.start("bk1", Mode::Push).await.unwrap();
+    assert_eq!(repeated, JobStart::AlreadyRunning);
     let record = vm.last().await;
     assert!(record.completed && !record.failed, "{record:?}");
     assert_eq!(record.quiesce_status, "Skipped");
@@ -173,12 +173,12 @@ async fn failed_push_has_a_reason_and_no_files() {
     let record = vm.last().await;
     assert!(record.failed);
     assert_eq!(record.backup_msg, "No space left on device");
-    let gone = async {
+    let socket_is_removed = async {
         while !vm.files().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(SOON, gone).await.unwrap();
+    tokio::time::timeout(SOON, socket_is_removed).await.unwrap();
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn backup_end_is_reported_after_a_daemon_restart() {
 }
 
 #[tokio::test]
-async fn redefined_checkpoint_is_known_again() {
+async fn redefined_checkpoint_is_listed() {
     let vm = RunningVm::new().await;
     let checkpoint = |time: Option<&str>| Checkpoint {
         name: "c1".into(),

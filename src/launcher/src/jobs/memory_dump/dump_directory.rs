@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_directory_is_named() {
+    fn error_contains_the_path_of_a_missing_directory() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();

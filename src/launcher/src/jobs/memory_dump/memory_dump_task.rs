@@ -64,7 +64,7 @@ async fn prepare(
         .await
         .is_err()
     {
-        tracing::debug!("virt-handler is not told of the memory dump yet");
+        tracing::debug!("virt-handler was not notified of the memory dump yet");
     }
     let to = request.directory().to_owned();
     blocking::file_call(
@@ -127,7 +127,7 @@ async fn report(domain: &Arc<dyn Domain>, times: ProgressTimes) {
         ticks.tick().await;
         let processed = progress(domain).await.and_then(|stats| {
             tracing::info!(
-                percent = stats.percent(),
+                percent = stats.memory_percent(),
                 bytes = stats.memory_processed,
                 "dumping the guest's memory"
             );

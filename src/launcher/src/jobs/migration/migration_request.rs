@@ -20,7 +20,7 @@ pub struct MigrationJob {
 /// Why a VMI is not migrated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MigrationRefusal {
-    /// virt-controller has not said which migration.
+    /// The VMI has no migration UID of virt-controller yet.
     #[error("cannot migrate VMI until migrationState is ready")]
     NotReady,
     /// The VM is being backed up.

@@ -24,13 +24,13 @@ use crate::jobs::{
 const ABSENT: VmState = VmState {
     phase: Phase::Absent,
     role: Role::Boot,
-    arrival: ArrivalStage::None,
+    incoming_migration: IncomingStage::None,
     start_unreported: false,
 };
 const ACTIVE: VmState = VmState {
     phase: Phase::Active,
     role: Role::Boot,
-    arrival: ArrivalStage::None,
+    incoming_migration: IncomingStage::None,
     start_unreported: false,
 };
 
@@ -115,7 +115,7 @@ impl TestQueue {
     fn request(&mut self, command: Command, state: &VmState) -> u64 {
         self.issued += 1;
         let id = self.issued;
-        let actions = self.queue.request(RequestId(id), command, id, state);
+        let actions = self.queue.request(CommandId(id), command, id, state);
         self.carry_out(actions);
         id
     }
@@ -123,7 +123,7 @@ impl TestQueue {
     /// Ends a running command: who is answered.
     fn end(&mut self, id: u64, succeeded: bool, state: &VmState) -> Vec<u64> {
         self.started.retain(|(running, _)| *running != id);
-        let (callers, actions) = self.queue.observe_done(RequestId(id), succeeded, state);
+        let (callers, actions) = self.queue.observe_done(CommandId(id), succeeded, state);
         self.carry_out(actions);
         callers
     }

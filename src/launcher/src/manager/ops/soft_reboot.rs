@@ -106,11 +106,12 @@ mod tests {
     #[test]
     fn ways_follow_from_agent_and_acpi() {
         let agent = r#","status":{"conditions":[{"type":"AgentConnected","status":"True"}]}"#;
-        let gone = r#","status":{"conditions":[{"type":"AgentConnected","status":"False"}]}"#;
+        let disconnected =
+            r#","status":{"conditions":[{"type":"AgentConnected","status":"False"}]}"#;
         let no_acpi = r#","spec":{"domain":{"features":{"acpi":{"enabled":false}}}}"#;
         assert_eq!(method_of("").unwrap(), RebootMethod::PowerButton);
         assert_eq!(method_of(agent).unwrap(), RebootMethod::AgentOrPowerButton);
-        assert_eq!(method_of(gone).unwrap(), RebootMethod::PowerButton);
+        assert_eq!(method_of(disconnected).unwrap(), RebootMethod::PowerButton);
         assert!(matches!(method_of(no_acpi), Err(OpError::NoWayToReboot)));
         assert_eq!(
             method_of(&format!("{agent}{no_acpi}")).unwrap(),

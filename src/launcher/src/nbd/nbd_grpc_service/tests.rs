@@ -140,7 +140,7 @@ async fn map_distinguishes_data_and_holes() {
 }
 
 #[tokio::test]
-async fn unknown_export_bitmap_and_socket_are_named() {
+async fn error_contains_an_unknown_export_bitmap_or_socket() {
     let exported = ExportedImage::new().await;
     let export = exported.map("none", "").await.unwrap_err();
     assert!(export.message().contains("\"none\""), "{export}");
@@ -149,8 +149,13 @@ async fn unknown_export_bitmap_and_socket_are_named() {
         bitmap.message(),
         "server does not support requested context: qemu:dirty-bitmap:c1"
     );
-    let gone = NbdClient::connect(Path::new("/nonexistent/sock"), "data", &[]).await;
-    assert!(gone.unwrap_err().to_string().contains("/nonexistent/sock"));
+    let missing_socket = NbdClient::connect(Path::new("/nonexistent/sock"), "data", &[]).await;
+    assert!(
+        missing_socket
+            .unwrap_err()
+            .to_string()
+            .contains("/nonexistent/sock")
+    );
 }
 
 #[tokio::test]
@@ -186,5 +191,5 @@ async fn nonsense_is_an_error() {
         }
     });
     let error = NbdClient::connect(&socket, "data", &[]).await.unwrap_err();
-    assert!(error.to_string().contains("no NBD server"), "{error}");
+    assert!(error.to_string().contains("not an NBD server"), "{error}");
 }

@@ -40,7 +40,7 @@ fn alert_names_the_volume_that_paused_the_vm() {
             "VM Paused due to IO error at the volume: root"
         ]
     );
-    assert_eq!(alerts.observe(&stopped), None, "it was told");
+    assert_eq!(alerts.observe(&stopped), None, "it was already reported");
 }
 
 /// A disk whose errors go to the guest (`errorPolicy: report`) has not paused the VM.
@@ -63,13 +63,16 @@ fn disk_that_fails_after_the_pause_gives_an_alert_of_its_own() {
     alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
     let second = Alert::Disks(vec![disk("ua-data", NO_SPACE)]);
     assert_eq!(alerts.observe(&io_error("ua-data", "enospc")), Some(second));
-    for told in ["ua-root", "ua-data"] {
-        assert_eq!(alerts.observe(&io_error(told, "enospc")), None, "{told}");
+    for alias in ["ua-root", "ua-data"] {
+        assert_eq!(alerts.observe(&io_error(alias, "enospc")), None, "{alias}");
     }
     alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
     assert_eq!(alerts.observe(&io_error("ua-data", "enospc")), None);
-    let again = alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
-    assert_eq!(again, Some(Alert::Disks(vec![disk("ua-data", NO_SPACE)])));
+    let repeated = alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
+    assert_eq!(
+        repeated,
+        Some(Alert::Disks(vec![disk("ua-data", NO_SPACE)]))
+    );
 }
 
 #[test]

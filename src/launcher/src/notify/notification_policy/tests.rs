@@ -35,7 +35,7 @@ fn definition_is_published_before_metadata_in_either_order() {
 }
 
 #[test]
-fn nothing_is_published_before_the_first_event() {
+fn no_notification_before_the_first_event() {
     assert_eq!(
         kinds(&[VmEvent::Metadata, VmEvent::Republish, VmEvent::Metadata]),
         []
@@ -69,7 +69,7 @@ fn incoming_migration_is_added_with_its_metadata() {
 }
 
 #[test]
-fn arriving_vm_is_added_once_and_its_definition_is_not_published() {
+fn incoming_vm_is_added_once_and_its_definition_is_not_published() {
     let no_agent = VmEvent::Libvirt(Event::AgentLifecycle {
         domain: "default_vm1".into(),
         connected: false,
@@ -108,12 +108,12 @@ fn end_of_qemu_without_a_running_guest_is_notified_after_the_domain_is_gone() {
     let ending = lifecycle(LifecycleEvent::Shutdown, Detail::Finished);
     assert_eq!(kinds(&[VmEvent::Metadata, ending.clone()]), []);
     let incoming = lifecycle(LifecycleEvent::Started, Detail::Migrated);
-    let gone = lifecycle(LifecycleEvent::Stopped, Detail::Failed);
-    let told = kinds(&[incoming.clone(), ending.clone(), gone]);
-    assert_eq!(told, [("ADDED", true), MODIFIED]);
+    let stopped = lifecycle(LifecycleEvent::Stopped, Detail::Failed);
+    let kinds_of_events = kinds(&[incoming.clone(), ending.clone(), stopped]);
+    assert_eq!(kinds_of_events, [("ADDED", true), MODIFIED]);
     let resumed = lifecycle(LifecycleEvent::Resumed, Detail::Migrated);
-    let told = kinds(&[incoming, resumed, ending]);
-    assert_eq!(told, [("ADDED", true), MODIFIED, MODIFIED]);
+    let kinds_of_events = kinds(&[incoming, resumed, ending]);
+    assert_eq!(kinds_of_events, [("ADDED", true), MODIFIED, MODIFIED]);
 }
 
 #[test]

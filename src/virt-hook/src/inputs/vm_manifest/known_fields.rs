@@ -97,7 +97,7 @@ mod tests {
     use super::super::{VM, VMI};
     use super::*;
 
-    fn told(vmi: &Value) -> Vec<(String, Option<&'static str>)> {
+    fn unknown_fields_of(vmi: &Value) -> Vec<(String, Option<&'static str>)> {
         let found = unknown(vmi, VMI).into_iter();
         found.map(|field| (field.path, field.similar)).collect()
     }
@@ -114,7 +114,7 @@ mod tests {
             ("xyzzy", None),
         ];
         assert_eq!(
-            told(&vmi),
+            unknown_fields_of(&vmi),
             expected.map(|(path, similar)| (path.to_owned(), similar))
         );
     }
@@ -124,7 +124,7 @@ mod tests {
         let vmi = json!({"metadata": {"labels": {"a": "b"}, "annotations": {"x/y": "z"}},
             "spec": {"nodeSelector": {"disk": "ssd"}, "domain": {"resources": {"requests":
             {"example.com/gpu": "1"}}}}, "status": {"anything": 1}});
-        assert_eq!(told(&vmi), []);
+        assert_eq!(unknown_fields_of(&vmi), []);
     }
 
     #[test]

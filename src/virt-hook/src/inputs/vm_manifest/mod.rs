@@ -16,7 +16,7 @@ const LISTS: [&str; 3] = ["List", "VirtualMachineInstanceList", "VirtualMachineL
 const DEFAULT_NAMESPACE: &str = "default";
 /// The most unknown fields of one VMI that are named.
 const MAX_FIELDS: usize = 10;
-/// The most bytes of a text that is no manifest which an error shows.
+/// The most bytes of a text that is not a manifest which an error shows.
 const MAX_SHOWN: usize = 40;
 /// How errors about a file without a VMI end.
 const WANTED: &str = "give the manifest of a VirtualMachineInstance or a VirtualMachine, in YAML or \
@@ -56,7 +56,7 @@ pub(crate) enum ManifestError {
     Item {
         /// Its position, from 1.
         number: usize,
-        /// Why it is no VMI.
+        /// Why it is not a VMI.
         error: Box<ManifestError>,
     },
 }
@@ -252,17 +252,17 @@ fn unknown_fields(object: &Value, kind: &str) -> Vec<String> {
 }
 
 fn missing_memory(vmi: &Vmi) -> Option<String> {
-    let is_told = |field: &str| {
+    let is_set = |field: &str| {
         let memory = vmi.value().pointer(&format!("/spec/domain/{field}"));
         memory.is_some_and(|memory| !memory.is_null())
     };
-    let told = [
+    let memory_fields = [
         "memory/guest",
         "resources/requests/memory",
         "resources/limits/memory",
     ];
     let no_memory = "the domain has no memory, and libvirt would refuse it";
-    if !told.into_iter().any(is_told) {
+    if !memory_fields.into_iter().any(is_set) {
         return Some(format!("spec.domain.memory.guest is missing: {no_memory}"));
     }
     let domain = &vmi.spec.domain;

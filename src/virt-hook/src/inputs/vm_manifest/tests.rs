@@ -147,7 +147,7 @@ fn items_without_a_kind_have_that_of_their_list() {
 }
 
 #[test]
-fn a_vmi_without_a_namespace_is_in_the_default_one() {
+fn vmi_without_a_namespace_is_in_default() {
     for text in [
         VMI_TEXT.replace(", namespace: ns", ""),
         VMI_TEXT.replace("namespace: ns", "namespace: ''"),

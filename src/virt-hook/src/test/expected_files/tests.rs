@@ -84,7 +84,7 @@ fn an_unexpected_error_and_a_hook_that_stops_acting_are_doubted() {
 }
 
 #[test]
-fn a_new_case_without_changes_is_told_from_others() {
+fn new_case_without_changes_is_detected() {
     let changed = made(&BEFORE.replace(">a<", ">b<"));
     assert!(expected(&[]).begins_idle(&made(BEFORE)));
     assert!(!expected(&[]).begins_idle(&changed));

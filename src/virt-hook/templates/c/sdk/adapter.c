@@ -67,7 +67,7 @@ void exports_virt_hook_hooks_handler_describe(hook_string_t *ret) {
         give(text_of(description), ret);
         return;
     }
-    /* The host shows a member that is no list. */
+    /* The host shows a member that is not a list. */
     give(text_join(text_of("{\"hookPoints\": "), text_part(text_of(missing), 0, text_of(missing).length - 1),
                    text_of(" has a function, and hook_describe() does not list it\"}")), ret);
 }

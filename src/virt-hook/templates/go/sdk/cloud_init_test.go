@@ -139,7 +139,7 @@ func TestKeysAndTextsAreReadAndRemoved(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"", "a..b", ".a", "a.", "a[0]", "a/b", "a['b"} {
-		if _, err := yaml.Contains(path); err == nil || !strings.Contains(err.Error(), "is no path") {
+		if _, err := yaml.Contains(path); err == nil || !strings.Contains(err.Error(), "is not a path") {
 			t.Error(path, err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestUserDataIsEditedAndOtherwiseKept(t *testing.T) {
 		return network.Set("a.b", 1)
 	})
 	if got, _ := cloudInit.Document("network-data"); got != "a: x\n" || err == nil ||
-		err.Error() != "network-data, line 1: a is no mapping that a key can be added to" {
+		err.Error() != "network-data, line 1: a is not a mapping that a key can be added to" {
 		t.Error(got, err)
 	}
 	if _, err := ParseCloudConfig("#!/bin/sh\n"); err == nil || !strings.Contains(err.Error(), `begins with "#!/bin/sh"`) {

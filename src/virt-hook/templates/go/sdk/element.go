@@ -48,7 +48,7 @@ func (n *node) isLayout() bool { return n.kind == textNode && isBlank(n.raw) }
 // NewElement is an element without attributes and content. A name that is none panics.
 func NewElement(name string) *Element {
 	if !isName(name) {
-		panic("`" + name + "` is no name of an element")
+		panic("`" + name + "` is not a name of an element")
 	}
 	return &Element{name: name, tag: name, made: true, touched: true}
 }

@@ -12,7 +12,7 @@ func (e *Element) touch() {
 // SetAttr sets an attribute: in place if there is one of this name, else after the last one. It returns the element.
 func (e *Element) SetAttr(name, value string) *Element {
 	if !isName(name) {
-		panic("`" + name + "` is no name of an attribute")
+		panic("`" + name + "` is not a name of an attribute")
 	}
 	if set := e.attribute(name); set != nil {
 		if set.value(e.tag) != value {

@@ -149,7 +149,7 @@ func (y *YAML) addLines(path string, item any, flow string, block func(pad strin
 		y.lines = slices.Insert(y.lines, scope.end, added...)
 		return nil
 	}
-	refused := CloudInitError("line " + itoa(found.line+1) + ": " + name + " is no list that an item can be added to")
+	refused := CloudInitError("line " + itoa(found.line+1) + ": " + name + " is not a list that an item can be added to")
 	if !isIdle(y.written(*found)) {
 		if !y.addToFlow(*found, item, flow) {
 			return refused
@@ -293,7 +293,7 @@ func (y *YAML) mapping(found yamlKey, scope yamlScope, key string) (*yamlScope, 
 	case idle && kind == mappingBelow:
 		return &inside, nil
 	}
-	return nil, CloudInitError("line " + itoa(found.line+1) + ": " + key + " is no mapping that a key can be added to")
+	return nil, CloudInitError("line " + itoa(found.line+1) + ": " + key + " is not a mapping that a key can be added to")
 }
 
 func (y *YAML) find(scope yamlScope, name string) (*yamlKey, error) {
@@ -336,7 +336,7 @@ func (y *YAML) mayEnd(scope yamlScope, key string) error {
 			odd = true
 		}
 		if odd && !begins {
-			return CloudInitError("line " + itoa(at+1) + ": " + key + " is no mapping that a key can be added to")
+			return CloudInitError("line " + itoa(at+1) + ": " + key + " is not a mapping that a key can be added to")
 		}
 		idle = idle && isIdle(line)
 	}

@@ -119,7 +119,7 @@ func isItemWritten(written string, value any) bool {
 
 // yamlNames are the names of a path, of which there is at least one.
 func yamlNames(path string) ([]string, error) {
-	refused := CloudInitError("`" + path + "` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']")
+	refused := CloudInitError("`" + path + "` is not a path: names are joined by dots, and one with a dot or a slash is ['a.b/c']")
 	var names []string
 	for rest := path; rest != ""; {
 		if rest[0] == '[' {

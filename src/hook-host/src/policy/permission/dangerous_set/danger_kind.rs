@@ -83,7 +83,7 @@ kinds! {
     Disguise: "has a prefix, and is read as if it had none",
 }
 
-/// A name that is no class of the dangerous set.
+/// A name that is not a class of the dangerous set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name:?} is neither a path that begins with /domain/ nor a class of the dangerous set ({})",

@@ -214,7 +214,7 @@ fn presence_decides_about_values() {
 
 /// libvirt reads `coredump-destroy` here.
 #[test]
-fn a_text_in_pieces_is_dangerous_whatever_it_says() {
+fn text_in_several_nodes_is_dangerous() {
     let split = "<domain><on_crash>core<x>dump-destroy</x></on_crash></domain>";
     let plain = "<domain><on_crash>destroy</on_crash></domain>";
     let kind = Some(DangerKind::CoreDump);

@@ -122,7 +122,7 @@ fn no_wildcard_matches_the_dangerous_set() {
             "/domain/devices/hostdev/**",
         ),
     ] {
-        assert_eq!(danger(from, to), Some(kind), "{to}");
+        assert_eq!(danger_kind(from, to), Some(kind), "{to}");
         for wide in [
             "/domain/**",
             "**",
@@ -136,7 +136,7 @@ fn no_wildcard_matches_the_dangerous_set() {
         }
         assert_eq!(
             refusal(&["/domain/**"], from, to).reason,
-            Reason::Dangerous(kind),
+            RefusalReason::Dangerous(kind),
             "{to}"
         );
         if !pattern.is_empty() {
@@ -170,7 +170,7 @@ fn no_wildcard_matches_the_dangerous_set() {
         "<source file='/a'/>",
         labelled
     ));
-    assert_eq!(danger("<os>", "<os firmware='efi'>"), None);
+    assert_eq!(danger_kind("<os>", "<os firmware='efi'>"), None);
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_change_is_seen_as_what_it_is() {
         from,
         to
     ));
-    assert_eq!(danger(from, to), Some(DangerKind::Disguise));
+    assert_eq!(danger_kind(from, to), Some(DangerKind::Disguise));
     // A text in CDATA is text, markup in it is none.
     assert!(!grants(
         &["/domain/devices/disk/**"],

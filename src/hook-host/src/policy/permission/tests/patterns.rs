@@ -20,9 +20,15 @@ fn a_pattern_permits_what_it_selects() {
         "/domain/devices",
         "/other/**",
     ] {
-        let refusal = refusal(&[not], from, to);
-        assert!(matches!(refusal.reason, Reason::NoPattern { .. }), "{not}");
-        assert_eq!(refusal.hint.as_deref(), Some(queues.as_str()));
+        let rejection = refusal(&[not], from, to);
+        assert!(
+            matches!(rejection.reason, RefusalReason::NoPattern { .. }),
+            "{not}"
+        );
+        assert_eq!(
+            rejection.suggested_pattern.as_deref(),
+            Some(queues.as_str())
+        );
     }
     let both = verdicts(&["/x", &queues], DOMAIN, &edit(from, to));
     assert_eq!(both, [Permission::Granted { by: vec![1] }]);
@@ -50,13 +56,22 @@ fn an_element_with_content_needs_a_pattern_for_all_of_it() {
         from,
         to
     ));
-    let told = refusal(&["/domain/os/smbios", "/domain/os/@firmware"], from, to);
-    assert_eq!(told.path, "/domain/os/smbios/@mode");
-    assert_eq!(told.reason, Reason::NoPattern { nearest: Some(0) });
-    assert_eq!(told.hint.as_deref(), Some("/domain/os/smbios/@mode"));
-    let told = refusal(&["/domain/os/@firmware"], from, to);
+    let rejection = refusal(&["/domain/os/smbios", "/domain/os/@firmware"], from, to);
+    assert_eq!(rejection.path, "/domain/os/smbios/@mode");
     assert_eq!(
-        (told.path.as_str(), told.hint.as_deref()),
+        rejection.reason,
+        RefusalReason::NoPattern { nearest: Some(0) }
+    );
+    assert_eq!(
+        rejection.suggested_pattern.as_deref(),
+        Some("/domain/os/smbios/@mode")
+    );
+    let rejection = refusal(&["/domain/os/@firmware"], from, to);
+    assert_eq!(
+        (
+            rejection.path.as_str(),
+            rejection.suggested_pattern.as_deref()
+        ),
         ("/domain/os/smbios", Some("/domain/os/smbios"))
     );
     // Removing is as much.
@@ -87,7 +102,7 @@ fn predicates_hold_where_the_change_is() {
         &edit("<hostdev>", &disk("")),
         DOMAIN
     ));
-    // An identity cannot be taken on, given away, or borrowed for a moment.
+    // A change of the identity itself needs permission under the old and the new identity.
     let all = format!("{VDA}/**");
     assert!(!grants(&[&all], "dev='vda'", "dev='vdc'"));
     assert!(!grants(
@@ -116,10 +131,10 @@ fn predicates_hold_where_the_change_is() {
         "dev='vda'",
         "dev='vdc'"
     ));
-    // What the hint offers has been tried.
-    let told = refusal(&[], "dev='vda'", "dev='vdc'");
+    // A suggested pattern is checked before it is returned.
+    let rejection = refusal(&[], "dev='vda'", "dev='vdc'");
     assert_eq!(
-        told.hint.as_deref(),
+        rejection.suggested_pattern.as_deref(),
         Some("/domain/devices/disk/target/@dev")
     );
 }
@@ -128,8 +143,8 @@ fn predicates_hold_where_the_change_is() {
 fn a_shared_identity_is_refused_under_predicates() {
     let twin = "<disk device='disk'><target dev='vda'/><alias name='ua-z'/></disk><hostdev>";
     let all = format!("{VDA}/**");
-    let told = refusal(&[&all], "<hostdev>", twin);
-    assert_eq!(told.reason, Reason::Ambiguous { pattern: 0 });
+    let rejection = refusal(&[&all], "<hostdev>", twin);
+    assert_eq!(rejection.reason, RefusalReason::Ambiguous { pattern: 0 });
     let twins = edit("<hostdev>", twin);
     let cached = twins.replacen("name='qemu' ", "name='qemu' cache='none' ", 1);
     for pattern in [

@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::pod_network_and_dhcp::{DhcpOptions, Dns, Lease, Mac};
+use domain::pod_network_and_dhcp::{DhcpOptions, DnsConfig, Lease, Mac};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio_util::task::AbortOnDropHandle;
@@ -25,7 +25,7 @@ pub(super) use v6::Responder6;
 
 /// KubeVirt's lease time, which stands for an unlimited one.
 const LEASE: Duration = Duration::from_secs(999 * 24 * 60 * 60);
-/// More than an Ethernet frame is no request of a guest.
+/// More than an Ethernet frame is not a request of a guest.
 const MAX_REQUEST: usize = 1500;
 /// The pause after a failure of the socket (the bridge is down).
 const PAUSE: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub(super) struct DhcpConfig {
     pub(super) lease: Lease,
     pub(super) mtu: u32,
     pub(super) hostname: String,
-    pub(super) dns: Dns,
+    pub(super) dns: DnsConfig,
 }
 
 /// What is answered on one bridge.
@@ -74,7 +74,7 @@ pub(super) struct DhcpServers(Mutex<BTreeMap<String, DhcpServer>>);
 
 struct DhcpServer {
     offer: Offer,
-    /// The bridge's index in the kernel, to which the sockets are bound: a bridge that is made anew has another.
+    /// The bridge's index in the kernel, to which the sockets are bound: a bridge that is created again has another index.
     bridge_index: u32,
     _tasks: Vec<AbortOnDropHandle<()>>,
 }

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use domain::pod_network_and_dhcp::{DhcpOptions, Dns, Lease4, Mac, Route};
+use domain::pod_network_and_dhcp::{DhcpOptions, DnsConfig, Lease4, Mac, Route};
 
 use super::{LEASE, Responder};
 
@@ -58,7 +58,7 @@ impl Responder4 {
         lease: &Lease4,
         mtu: u32,
         hostname: &str,
-        dns: &Dns,
+        dns: &DnsConfig,
         custom: &DhcpOptions,
     ) -> Responder4 {
         let mut options = Options::default();

@@ -27,8 +27,8 @@ fn lease() -> Lease4 {
     }
 }
 
-fn dns() -> Dns {
-    Dns {
+fn dns() -> DnsConfig {
+    DnsConfig {
         v4: vec![[10, 96, 0, 10].into()],
         v6: vec![],
         search: vec!["ns.svc.cluster.local".into(), "cluster.local".into()],
@@ -154,7 +154,13 @@ fn missing_value_is_not_sent() {
         routes: vec![],
         ..lease()
     };
-    let quiet = Responder4::new(&lease, 70_000, "", &Dns::default(), &DhcpOptions::default());
+    let quiet = Responder4::new(
+        &lease,
+        70_000,
+        "",
+        &DnsConfig::default(),
+        &DhcpOptions::default(),
+    );
     let (offer, _) = ask(&quiet, &request(MessageType::Discover, GUEST), NOBODY).unwrap();
     let codes: Vec<u8> = offer
         .opts()

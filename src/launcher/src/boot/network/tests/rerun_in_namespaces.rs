@@ -36,14 +36,14 @@ pub(super) fn side(name: &str) -> Side {
             Side::Guest
         }
         _ => {
-            was_good("pod", again("pod", name));
+            was_good("pod", rerun_test("pod", name));
             Side::Outside
         }
     }
 }
 
 /// This test once more, in a new network namespace; who is not root gets one of users around it.
-fn again(role: &str, name: &str) -> Child {
+fn rerun_test(role: &str, name: &str) -> Child {
     let mut unshare = Command::new("unshare");
     if !rustix::process::geteuid().is_root() {
         unshare.arg("--map-root-user");
@@ -80,7 +80,7 @@ impl Guest {
     pub(super) async fn plug(self, link: &str) {
         let link = link.to_owned();
         let guest = move || {
-            let child = again("guest", &env::var(NAME).unwrap());
+            let child = rerun_test("guest", &env::var(NAME).unwrap());
             let namespace =
                 |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).unwrap();
             let id = child.id().to_string();

@@ -30,7 +30,7 @@ fn checkpoint_and_directory_are_named_by_the_time_in_utc() {
 }
 
 #[test]
-fn unusable_fields_are_named() {
+fn error_contains_the_unusable_field() {
     let refused = |edit: fn(&mut BackupFields)| {
         let mut fields = fields();
         edit(&mut fields);

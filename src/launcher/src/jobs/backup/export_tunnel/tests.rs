@@ -27,7 +27,7 @@ async fn accept_tunnel(connection: DuplexStream, opened: oneshot::Sender<TokioIo
 }
 
 #[tokio::test]
-async fn nothing_is_left_open_after_the_export() {
+async fn all_connections_are_closed_after_the_export() {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (opened, tunnel) = oneshot::channel();
     let peer = tokio::spawn(accept_tunnel(far, opened));
@@ -41,7 +41,7 @@ async fn nothing_is_left_open_after_the_export() {
 }
 
 #[tokio::test]
-async fn peer_that_does_not_read_keeps_nothing_open() {
+async fn connection_of_a_peer_that_does_not_read_is_closed() {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (opened, tunnel) = oneshot::channel();
     let peer = accept_tunnel(far, opened);
@@ -78,6 +78,6 @@ fn address_without_a_port_gets_that_of_https() {
         ("fd00::a:1", "[fd00::a:1]:443"),
         ("[fd00::1]:8443", "[fd00::1]:8443"),
     ] {
-        assert_eq!(authority(address), expected);
+        assert_eq!(host_port(address), expected);
     }
 }

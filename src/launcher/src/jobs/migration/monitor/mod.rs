@@ -49,7 +49,7 @@ pub(super) struct MigrationLimits {
 }
 
 impl MigrationLimits {
-    /// The rules of a migration of so many gigabytes of 10⁹ bytes.
+    /// The rules of a migration of this size, in gigabytes of 10⁹ bytes.
     pub(super) fn new(
         options: &MigrationOptions,
         gigabytes: u64,
@@ -145,9 +145,9 @@ pub(super) enum Action {
     StartPostCopy,
     /// Stop the guest's processors.
     Suspend,
-    /// Allow so many milliseconds without the guest, from the beginning.
+    /// Set the maximum downtime in milliseconds, from the beginning.
     SetFirstDowntime(u64),
-    /// Allow so many milliseconds without the guest, so that the migration completes.
+    /// Raise the maximum downtime to this many milliseconds, so that the migration completes.
     SetMaxDowntime(u64),
 }
 
@@ -156,9 +156,9 @@ pub(super) enum Action {
 pub(super) enum Cause {
     /// virt-handler, or the end of the VM.
     Cancelled,
-    /// Nothing was transferred for so many seconds.
+    /// Nothing was transferred for this many seconds.
     NoProgress(u64),
-    /// It is not complete after so many seconds.
+    /// It is not complete after this many seconds.
     Limit(u64),
     /// The downtime would be longer than allowed, in milliseconds.
     Downtime(u64),

@@ -95,7 +95,7 @@ impl Job {
 
 /// The recorded migration of 272 MiB with 5 MiB/s: nothing is done while data are transferred.
 #[test]
-fn recorded_slow_migration_is_left_alone() {
+fn recorded_slow_migration_is_not_aborted() {
     let mut job = Job::new(&options(), false);
     for (millis, remaining) in [(400, 272), (4012, 253), (8030, 227)] {
         job.sample(at(millis, remaining * MIB));
@@ -111,7 +111,7 @@ fn recorded_slow_migration_is_left_alone() {
 
 /// The recorded limit of 1 s: the abort comes with the first sample after whole 2 s.
 #[test]
-fn limit_counts_whole_seconds() {
+fn limit_counts_full_seconds() {
     let one_second = MigrationOptions {
         completion_timeout_per_gib: 1,
         ..options()
@@ -217,7 +217,7 @@ fn preparation_counts_as_time_without_progress() {
 
 /// libvirt's first answer, while the target is prepared, is `processed=0 remaining=0 total=0`.
 #[test]
-fn zeros_before_the_transfer_are_no_remainder() {
+fn zero_before_the_transfer_is_not_remaining_memory() {
     let mut job = Job::new(&options(), false);
     let mut zeros = at(3, 0);
     if let Some(stats) = &mut zeros.stats {
@@ -235,7 +235,7 @@ fn zeros_before_the_transfer_are_no_remainder() {
 }
 
 #[test]
-fn remainder_that_only_swings_is_no_progress() {
+fn oscillating_remaining_memory_is_not_progress() {
     let unlimited = MigrationOptions {
         completion_timeout_per_gib: 0,
         progress_timeout: 10,

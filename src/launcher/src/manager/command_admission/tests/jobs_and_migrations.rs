@@ -6,12 +6,12 @@ use super::*;
 fn each_backup_has_its_own_answer_and_its_abort_does_not_wait() {
     let mut test = TestQueue::default();
     let first = test.request(backup("bk0"), &ACTIVE);
-    let again = test.request(backup("bk0"), &ACTIVE);
+    let repeated = test.request(backup("bk0"), &ACTIVE);
     let second = test.request(backup("bk1"), &ACTIVE);
     let third = test.request(backup("bk2"), &ACTIVE);
     let abort = test.request(abort_backup(), &ACTIVE);
     assert_eq!(test.running(), [first, abort]);
-    assert_eq!(test.end(first, false, &ACTIVE), [first, again]);
+    assert_eq!(test.end(first, false, &ACTIVE), [first, repeated]);
     assert_eq!(test.end(second, true, &ACTIVE), [second]);
     assert_eq!(test.end(third, true, &ACTIVE), [third]);
 }
@@ -47,14 +47,14 @@ fn freeze_and_the_start_of_a_migration_wait_for_each_other() {
 fn guest_that_has_not_arrived_is_not_changed() {
     let mut test = TestQueue::default();
     let role = Role::Target;
-    for arrival in [
-        ArrivalStage::None,
-        ArrivalStage::Expected,
-        ArrivalStage::Incoming,
+    for incoming_migration in [
+        IncomingStage::None,
+        IncomingStage::Expected,
+        IncomingStage::Receiving,
     ] {
         let state = VmState {
             role,
-            arrival,
+            incoming_migration,
             ..ACTIVE
         };
         for command in [
@@ -71,7 +71,7 @@ fn guest_that_has_not_arrived_is_not_changed() {
     }
     let state = VmState {
         role,
-        arrival: ArrivalStage::Running,
+        incoming_migration: IncomingStage::Running,
         ..ACTIVE
     };
     let pause = test.request(Command::Pause, &state);

@@ -20,20 +20,20 @@ fn any_state() -> impl Strategy<Value = VmState> {
     let roles = prop::sample::select(vec![Role::Boot, Role::Source, Role::Target]);
     let phases = prop::sample::select(phases.to_vec());
     let arrivals = [
-        ArrivalStage::None,
-        ArrivalStage::Expected,
-        ArrivalStage::Incoming,
-        ArrivalStage::Running,
+        IncomingStage::None,
+        IncomingStage::Expected,
+        IncomingStage::Receiving,
+        IncomingStage::Running,
     ];
     let arrivals = prop::sample::select(arrivals.to_vec());
-    (phases, roles, arrivals, any::<bool>()).prop_map(|(phase, role, arrival, start_unreported)| {
-        VmState {
+    (phases, roles, arrivals, any::<bool>()).prop_map(
+        |(phase, role, incoming_migration, start_unreported)| VmState {
             phase,
             role,
-            arrival,
+            incoming_migration,
             start_unreported,
-        }
-    })
+        },
+    )
 }
 
 fn any_command() -> impl Strategy<Value = Command> {

@@ -6,9 +6,9 @@ use super::*;
 fn repeated_sync_joins_the_running_one() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
-    let again = test.request(sync("1", 5), &ABSENT);
+    let repeated = test.request(sync("1", 5), &ABSENT);
     assert_eq!(test.running(), [boot]);
-    assert_eq!(test.end(boot, true, &ACTIVE), [boot, again]);
+    assert_eq!(test.end(boot, true, &ACTIVE), [boot, repeated]);
     assert!(test.running().is_empty());
 }
 
@@ -66,11 +66,11 @@ fn sync_of_another_vmi_takes_no_place_behind_a_boot() {
 #[test]
 fn sync_is_refused_once_the_domain_is_gone() {
     let mut test = TestQueue::default();
-    let gone = VmState {
+    let state_gone = VmState {
         phase: Phase::Gone,
         ..ACTIVE
     };
-    let late = test.request(sync("1", 5), &gone);
+    let late = test.request(sync("1", 5), &state_gone);
     assert_eq!(test.refused[&late], Refusal::Gone);
 }
 

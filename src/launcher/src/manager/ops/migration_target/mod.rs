@@ -1,7 +1,7 @@
 //! The target of a migration: everything is put in place before the source's libvirt sends the domain.
 //!
 //! Nothing is defined and nothing is published: libvirt receives the domain from the source
-//! ([`crate::manager::migration_arrival`] watches for it). Hooks run as for a boot, so that a veto or a failure comes before the
+//! ([`crate::manager::incoming_migration`] watches for it). Hooks run as for a boot, so that a veto or a failure comes before the
 //! migration; the domain that they return is not used here.
 
 mod check_hotplugged_disks;
@@ -34,7 +34,7 @@ use crate::unix_listener;
 const FORCED_WAIT: &str = "kubevirt.io/func-test-block-migration-target-preparation";
 
 /// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and then once more now and then:
-/// each time everything is made anew, except what the source may be using by then.
+/// each time everything is prepared again, except what the source may be using by then.
 pub(in crate::manager) async fn sync_migration_target(
     vm: &VmContext,
     request: &SyncRequest,
@@ -49,7 +49,8 @@ pub(in crate::manager) async fn sync_migration_target(
     let state = vmi.status.migration_state.clone().unwrap_or_default();
     let record = record(vm, &state)?;
     vm.driver_state().role = Role::Target;
-    vm.arrival.send_modify(|stage| *stage = stage.expect());
+    vm.incoming_migration
+        .send_modify(|stage| *stage = stage.expect());
     if until(interrupted, prepare(vm, request, &state)).await? == CommandEffect::AlreadySo {
         return Ok(CommandEffect::AlreadySo);
     }

@@ -86,6 +86,8 @@ async fn in_time<T>(what: &str, published: impl Future<Output = T>) {
         .await
         .is_err()
     {
-        tracing::warn!("virt-handler could not be told of the {what} within {PUBLISH_TIMEOUT:?}");
+        tracing::warn!(
+            "virt-handler could not be notified of the {what} within {PUBLISH_TIMEOUT:?}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Changes of the VMI that a running VM does not follow, as with KubeVirt's launcher: they are logged and sent as an
-//! event, each once.
+//! Changes of the VMI that cannot be applied to a running VM, as with KubeVirt's launcher: each is logged and sent as an
+//! event once.
 
 use domain::libvirt_spec::DomainSpec;
 use domain::reconcile::{LiveDomain, RunningSettings, occupied_targets};
@@ -8,13 +8,13 @@ use kubevirt_api::vmi::Vmi;
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 
-/// Reports the settings that `vmi` has otherwise than the VMI of the first sync.
+/// Reports the settings in which `vmi` differs from the VMI of the first sync.
 pub(super) fn report(vm: &VmContext, vmi: &Vmi) {
-    let now = RunningSettings::of(vmi);
+    let requested = RunningSettings::of(vmi);
     let unapplied = {
         let mut state = vm.driver_state();
-        let runs = state.settings.get_or_insert_with(|| now.clone());
-        runs.unapplied(&now)
+        let running = state.settings.get_or_insert_with(|| requested.clone());
+        running.unapplied(&requested)
     };
     warn_once(vm, unapplied, |new| {
         format!(
@@ -23,14 +23,14 @@ pub(super) fn report(vm: &VmContext, vmi: &Vmi) {
     });
 }
 
-/// Reports the hotplugged volumes of `wanted` whose place in the guest a hook's disk has.
+/// Reports the hotplugged volumes of `wanted` whose target is occupied by a hook's disk.
 pub(super) fn report_occupied_targets(vm: &VmContext, wanted: &DomainSpec, live: &LiveDomain) {
     let occupied = occupied_targets(wanted, live).into_iter();
     let texts = occupied.map(|(volume, target)| format!("{volume} ({target})"));
     warn_once(vm, texts.collect(), |new| {
         format!(
-            "A hook has added a disk in the place of a volume, which is not attached: {new}; let the hook take a target that is far from \
-             those of volumes, such as vdz"
+            "A disk added by a hook uses the target of volume {new}, so the volume is not attached; change the hook to use a \
+             target far from those of volumes, such as vdz"
         )
     });
 }
@@ -40,7 +40,7 @@ fn warn_once(vm: &VmContext, unapplied: Vec<String>, message: impl FnOnce(String
         let mut state = vm.driver_state();
         let unapplied = unapplied.into_iter();
         unapplied
-            .filter(|one| state.reported_settings.insert(one.clone()))
+            .filter(|change| state.reported_settings.insert(change.clone()))
             .collect()
     };
     if new.is_empty() {

@@ -29,7 +29,7 @@ class Element:
 
     def __init__(self, name, attributes=None, text=None):
         if not is_name(name):
-            raise ValueError(f"`{name}` is no name of an element")
+            raise ValueError(f"`{name}` is not a name of an element")
         self.parent = None
         self.written_name = self.tag = name
         self.nodes = []
@@ -119,7 +119,7 @@ class Element:
     def set_attr(self, name, value):
         """Sets an attribute, in place if there is one of this name. Returns the element."""
         if not is_name(name):
-            raise ValueError(f"`{name}` is no name of an attribute")
+            raise ValueError(f"`{name}` is not a name of an attribute")
         value, found = _as_text(value, name), self._attribute(name)
         if found is not None:
             if unescape(found.raw(self.tag), True) != value:

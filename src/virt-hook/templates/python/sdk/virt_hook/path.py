@@ -16,7 +16,7 @@ _WORD = re.compile("[^/\\[\\]@='\" \t\r\n]*")
 
 
 class PathError(ValueError):
-    """What is no path, or a path that nothing can be made from."""
+    """What is not a path, or a path that nothing can be made from."""
 
 
 class _Predicate:

@@ -24,7 +24,7 @@ TEXT, CDATA, OTHER = "text", "cdata", "other"
 
 
 class XmlError(ValueError):
-    """What is no XML, and where."""
+    """What is not XML, and where."""
 
 
 class Attribute:

@@ -100,7 +100,7 @@ class Yaml:
             self._lines[scope.end : scope.end] = added
             return
         line = found[0]
-        refused = CloudInitError(f"line {line + 1}: {name} is no list that an item can be added to")
+        refused = CloudInitError(f"line {line + 1}: {name} is not a list that an item can be added to")
         if not is_idle(self._written(found)):
             if not self._add_to_flow(found, item, flow):
                 raise refused
@@ -186,7 +186,7 @@ class Yaml:
         """The mapping of a key; None if it has no value."""
         kind, inside = below(self._lines, found[0], scope.indent)
         if not is_idle(self._written(found)) or kind not in ("nothing", "mapping"):
-            raise CloudInitError(f"line {found[0] + 1}: {key} is no mapping that a key can be added to")
+            raise CloudInitError(f"line {found[0] + 1}: {key} is not a mapping that a key can be added to")
         return inside
 
     def _find(self, scope, name):
@@ -217,7 +217,7 @@ class Yaml:
             begins = line.rstrip() == "---" and idle
             odd = line.startswith(_ODD_LINE) and split_key(line) is None or line.startswith(("---", "..."))
             if odd and not begins:
-                raise CloudInitError(f"line {at + 1}: {key} is no mapping that a key can be added to")
+                raise CloudInitError(f"line {at + 1}: {key} is not a mapping that a key can be added to")
             idle = idle and is_idle(line)
 
 
@@ -233,7 +233,7 @@ def _names(path):
         at = one.end()
     slash = "/" in path and "'" not in path and '"' not in path
     if at < len(path) or not found or slash:
-        raise CloudInitError(f"`{path}` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']")
+        raise CloudInitError(f"`{path}` is not a path: names are joined by dots, and one with a dot or a slash is ['a.b/c']")
     return found
 
 

@@ -40,7 +40,7 @@ fn downtime_is_limited_first() {
 }
 
 #[test]
-fn converging_migration_is_left_alone() {
+fn converging_migration_is_not_aborted() {
     let mut job = Job::new(&stalling(options()), false);
     iterate(
         &mut job,

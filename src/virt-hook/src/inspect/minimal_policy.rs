@@ -1,4 +1,4 @@
-//! The narrowest operator's policy with which a module gets what it declares.
+//! The minimal operator's policy with which a module gets what it declares.
 
 use domain_xml::PathPattern;
 use hook_host::Description;
@@ -10,7 +10,7 @@ use crate::yaml_writer::scalar;
 /// The content of `allow`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct NarrowestPolicy {
+pub(crate) struct MinimalPolicy {
     paths: Vec<String>,
     dangerous: Vec<String>,
     dirs: Vec<String>,
@@ -22,7 +22,7 @@ pub(crate) struct NarrowestPolicy {
     pod: Vec<String>,
 }
 
-impl NarrowestPolicy {
+impl MinimalPolicy {
     pub(crate) fn of(description: &Description) -> Self {
         let wishes = description.wishes.clone().unwrap_or_default();
         let is_dangerous =

@@ -1,4 +1,4 @@
-//! Applies the steps of a row.
+//! Applies the steps of a row of the fault matrix.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use crate::stalled_client::StalledClient;
 use crate::test_vm::{TestVm, ask};
 
 /// How often a client of [`Step::Poll`] asks.
-const POLL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a second launcher may run until it is refused.
-const SECOND: Duration = Duration::from_secs(15);
+const SECOND_LAUNCHER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The pod's end after its launcher was killed.
-const END: Duration = Duration::from_secs(15);
+const POD_EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The state of a running row.
 pub(crate) struct RowRun {
     /// The number of notifications before the first step.
-    pub(crate) mark: usize,
+    pub(crate) first_event_index: usize,
     /// The number of notifications up to the state that the row waited for last.
-    told: usize,
+    last_state_index: usize,
     /// The time of the last step that began or ended a disturbance.
     pub(crate) disturbed: Instant,
     pollers: Vec<JoinHandle<()>>,
@@ -32,10 +32,10 @@ pub(crate) struct RowRun {
 }
 
 impl RowRun {
-    pub(crate) fn begin(mark: usize) -> RowRun {
+    pub(crate) fn begin(first_event_index: usize) -> RowRun {
         RowRun {
-            mark,
-            told: mark,
+            first_event_index,
+            last_state_index: first_event_index,
             disturbed: Instant::now(),
             pollers: Vec::new(),
             stalled: None,
@@ -78,21 +78,24 @@ impl RowRun {
             Step::Poll(call) => self.poll(vm, call).await,
             Step::Notify(mode) => vm.notify(mode),
             Step::RestartHandler => vm.restart_handler().await,
-            Step::Told(state, limit) => {
-                vm.wait_for_state(state, self.mark, millis(limit)).await?;
+            Step::Reported(state, limit) => {
+                vm.wait_for_state(state, self.first_event_index, millis(limit))
+                    .await?;
                 let events = vm.events();
-                let mut told = events.iter().skip(self.mark);
-                let index = told.position(|event| event.state().starts_with(state));
-                self.told = self.mark + index.map_or(0, |index| index + 1);
+                let mut new_events = events.iter().skip(self.first_event_index);
+                let index = new_events.position(|event| event.state().starts_with(state));
+                self.last_state_index = self.first_event_index + index.map_or(0, |index| index + 1);
                 Ok(())
             }
-            Step::EventTold(reason, times) => {
-                let count = vm.count_kubernetes_events(self.mark, reason);
+            Step::EventReported(reason, times) => {
+                let count = vm.count_kubernetes_events(self.first_event_index, reason);
                 ensure!(count == times, "{count} events of the reason {reason}");
                 Ok(())
             }
             Step::BackupEnded(failure, limit) => {
-                let message = vm.backup_message(self.mark, millis(limit)).await?;
+                let message = vm
+                    .backup_message(self.first_event_index, millis(limit))
+                    .await?;
                 let is_expected = match failure.is_empty() {
                     true => message.is_empty(),
                     false => message.contains(failure),
@@ -100,9 +103,14 @@ impl RowRun {
                 ensure!(is_expected, "the backup ended with {message:?}");
                 Ok(())
             }
-            Step::BackupOver(limit) => vm.backup_message(self.mark, millis(limit)).await.map(drop),
+            Step::BackupEndedAnyhow(limit) => vm
+                .backup_message(self.first_event_index, millis(limit))
+                .await
+                .map(drop),
             Step::DumpFailed(failure, limit) => {
-                let reason = vm.dump_failure(self.mark, millis(limit)).await?;
+                let reason = vm
+                    .dump_failure(self.first_event_index, millis(limit))
+                    .await?;
                 ensure!(reason.contains(failure), "the dump failed with {reason:?}");
                 Ok(())
             }
@@ -110,13 +118,13 @@ impl RowRun {
                 self.stalled = Some(vm.stall_backup_client().await?);
                 Ok(())
             }
-            Step::NotTold(state) => self.not_told(vm, state),
+            Step::NotReported(state) => self.not_reported(vm, state),
             Step::Type(line) => vm.type_line(line).await,
             Step::ConsoleLogged(text, limit) => self.console_logged(vm, text, millis(limit)).await,
             Step::Remove(paths) => remove(vm, paths),
             Step::SecondLauncher => second_launcher(vm).await,
             Step::StartAgain => {
-                vm.pod.wait_for_exit(END).await?;
+                vm.pod.wait_for_exit(POD_EXIT_TIMEOUT).await?;
                 vm.start(&[])?;
                 vm.ready().await
             }
@@ -139,18 +147,18 @@ impl RowRun {
             self.pollers.push(tokio::spawn(async move {
                 loop {
                     let _ = ask(&client, &vmi, call).await;
-                    tokio::time::sleep(POLL).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }));
         }
         Ok(())
     }
 
-    fn not_told(&self, vm: &TestVm, state: &str) -> Result<()> {
-        let told = vm.states(self.told);
+    fn not_reported(&self, vm: &TestVm, state: &str) -> Result<()> {
+        let states = vm.states(self.last_state_index);
         ensure!(
-            !told.iter().any(|told| told.starts_with(state)),
-            "virt-handler was told {state}: {told:?}"
+            !states.iter().any(|reported| reported.starts_with(state)),
+            "virt-handler was notified of {state}: {states:?}"
         );
         Ok(())
     }
@@ -158,8 +166,9 @@ impl RowRun {
     async fn console_logged(&self, vm: &TestVm, text: &str, limit: Duration) -> Result<()> {
         let console = vm.pod.console(&vm.vmi);
         let logged = async || {
-            (console.text().contains(text) || vm.has_kubernetes_event(self.mark, "onsole"))
-                .then_some(())
+            (console.text().contains(text)
+                || vm.has_kubernetes_event(self.first_event_index, "onsole"))
+            .then_some(())
         };
         tests::until(
             &format!("{text:?} in the serial console's log"),
@@ -188,12 +197,12 @@ fn disturbs(step: Step) -> bool {
         | Step::Refused(_)
         | Step::AskUntil(..)
         | Step::Poll(_)
-        | Step::Told(..)
-        | Step::EventTold(..)
+        | Step::Reported(..)
+        | Step::EventReported(..)
         | Step::BackupEnded(..)
-        | Step::BackupOver(_)
+        | Step::BackupEndedAnyhow(_)
         | Step::DumpFailed(..)
-        | Step::NotTold(_)
+        | Step::NotReported(_)
         | Step::ConsoleLogged(..) => false,
         Step::Notify(mode) => mode != ProxyMode::Slow(0),
         _ => true,
@@ -269,7 +278,7 @@ async fn second_launcher(vm: &TestVm) -> Result<()> {
         .kill_on_drop(true)
         .spawn()
         .context("nsenter (package util-linux)")?;
-    match tokio::time::timeout(SECOND, child.wait()).await {
+    match tokio::time::timeout(SECOND_LAUNCHER_TIMEOUT, child.wait()).await {
         Ok(status) => {
             let status = status?;
             ensure!(!status.success(), "the second launcher ended with {status}");
@@ -282,8 +291,8 @@ async fn second_launcher(vm: &TestVm) -> Result<()> {
                     let _ = rustix::process::kill_process(process.pid, Signal::TERM);
                 }
             }
-            let _ = tokio::time::timeout(SECOND, child.wait()).await;
-            bail!("the second launcher was not refused within {SECOND:?}")
+            let _ = tokio::time::timeout(SECOND_LAUNCHER_TIMEOUT, child.wait()).await;
+            bail!("the second launcher was not refused within {SECOND_LAUNCHER_TIMEOUT:?}")
         }
     }
 }

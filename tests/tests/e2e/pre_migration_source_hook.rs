@@ -1,4 +1,4 @@
-//! Hooks of the source before a migration: a refusal, and parameters that QEMU then has.
+//! A hook at PreMigrationSource refuses a migration, and sets QEMU's parameters of the next one.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn annotate(vmi: &Vmi, name: &str, value: &str) -> Vmi {
     vmi.clone().annotate(&name, value)
 }
 
-/// What QEMU on the source answers to a query of its monitor.
+/// The answer of the source's QEMU to a QMP query.
 async fn query(pods: &MigrationPods, vmi: &Vmi, command: &str) -> Result<Value> {
     let command = json!({ "execute": command }).to_string();
     let mut answer = qemu_command(&pods.source.pod, vmi, &command).await?;
@@ -27,7 +27,7 @@ async fn query(pods: &MigrationPods, vmi: &Vmi, command: &str) -> Result<Value> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hook_refuses_a_migration_and_tunes_the_next_one() -> Result<()> {
+async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Result<()> {
     let vmi = Vmi::new("tunes", LauncherUser::Nonroot);
     let PreparedMigration { source, target } = PreparedMigration::create(LauncherUser::Nonroot)?;
     let module = install_hooks::example("migration-tuning-hook")?;
@@ -41,8 +41,8 @@ async fn hook_refuses_a_migration_and_tunes_the_next_one() -> Result<()> {
     pods.source.wait_for_agent(&vmi).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
 
-    let held = annotate(&vmi, "hold", HOLD);
-    pods.migrate(&migrating(&held, UID), &stock_options())
+    let vmi_on_hold = annotate(&vmi, "hold", HOLD);
+    pods.migrate(&migrating(&vmi_on_hold, UID), &stock_options())
         .await?
         .ok()?;
     let record = migration_of(&pods.wait_for_source_end(UID).await?).clone();
@@ -54,7 +54,7 @@ async fn hook_refuses_a_migration_and_tunes_the_next_one() -> Result<()> {
     pods.source.commands.guest_ping(&vmi, 5).await?.ok()?;
     ensure!(
         pods.target.handler.events().is_empty(),
-        "the target hears nothing of it: {}",
+        "the target was notified: {}",
         pods.target.handler.history()
     );
 
@@ -62,8 +62,8 @@ async fn hook_refuses_a_migration_and_tunes_the_next_one() -> Result<()> {
     let tuned = annotate(&tuned, "connections", "2");
     let tuned = migrating(&annotate(&tuned, "auto-converge", "true"), NEXT_UID);
     pods.migrate(&tuned, &stock_options()).await?.ok()?;
-    let told = &pods.target.handler;
-    told.wait_for_state("Paused/Migration", 0, BOOT).await?;
+    let target = &pods.target.handler;
+    target.wait_for_state("Paused/Migration", 0, BOOT).await?;
     let parameters = query(&pods, &vmi, "query-migrate-parameters").await?;
     ensure!(
         parameters["max-bandwidth"] == 1 << 20 && parameters["multifd-channels"] == 2,
@@ -74,7 +74,7 @@ async fn hook_refuses_a_migration_and_tunes_the_next_one() -> Result<()> {
     for name in ["multifd", "auto-converge"] {
         let is_on = capabilities
             .iter()
-            .any(|one| one["capability"] == name && one["state"] == true);
+            .any(|capability| capability["capability"] == name && capability["state"] == true);
         ensure!(is_on, "{name}: {capabilities:?}");
     }
     pods.cancel(&tuned).await?.ok()?;

@@ -46,7 +46,7 @@ pub struct ModuleIdentity<'a> {
 
 /// How a hook is run, and what it may do.
 #[derive(Debug, Clone)]
-pub struct HookSettings {
+pub struct EffectiveSettings {
     /// Hook points and priorities.
     pub hook_points: Vec<Subscription>,
     /// What a failure of the hook means.
@@ -137,10 +137,10 @@ pub(crate) fn resolve(
     base: &Limits,
     yaml: Option<&HookYaml>,
     operator: Option<&OperatorPolicy>,
-) -> Result<HookSettings, ResolveError> {
+) -> Result<EffectiveSettings, ResolveError> {
     let resolver = Resolver::of_module(identity, yaml, operator)?;
     resolver.digest()?;
-    Ok(HookSettings {
+    Ok(EffectiveSettings {
         hook_points: resolver.hook_points()?,
         failure_policy: resolver.failure_policy()?,
         limits: resolver.limits(base)?,
@@ -167,7 +167,7 @@ pub(crate) fn resolve_sidecar(
     base: &Limits,
     yaml: Option<&HookYaml>,
     operator: Option<&OperatorPolicy>,
-) -> Result<HookSettings, ResolveError> {
+) -> Result<EffectiveSettings, ResolveError> {
     if let Some(operator) = operator
         && let Some(sidecars) = &operator.content.sidecars
         && *sidecars.get() == Sidecars::Forbid
@@ -199,7 +199,7 @@ pub(crate) fn resolve_sidecar(
         is_signed: false,
         is_capped: false,
     };
-    Ok(HookSettings {
+    Ok(EffectiveSettings {
         hook_points: resolver.hook_points()?,
         failure_policy: resolver.failure_policy()?,
         limits: base.clone(),

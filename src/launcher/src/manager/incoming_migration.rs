@@ -1,6 +1,6 @@
-//! The end of a VM's arrival by a migration.
+//! The end of a migration to this pod.
 //!
-//! The observer moves the [`ArrivalStage`], from libvirt's events. The task records the end, which virt-handler takes for
+//! The observer moves the [`IncomingStage`], from libvirt's events. The task records the end, which virt-handler takes for
 //! the migration's success: libvirt's job may outlast the guest's first instruction here, and until it has ended the
 //! source can still take the VM back.
 
@@ -10,39 +10,39 @@ use std::time::Duration;
 use libvirt::{DomainState, JobOperation, JobType, Reason, State, XmlKind, code};
 use tokio::time::Instant;
 
+use super::incoming_stage::IncomingStage;
 use super::kubevirt_metadata::now;
-use super::migration_arrival_stage::ArrivalStage;
 use super::vm_context::VmContext;
 use super::vm_state::Role;
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 use crate::vm_events::VmEvent;
 
-/// Between two questions about the job, which libvirt answers without QEMU.
+/// The interval of polling the job, which libvirt answers without QEMU.
 const JOB_POLL: Duration = Duration::from_millis(25);
-/// After libvirt has said for this long that the job runs, the migration counts as ended, as with KubeVirt's launcher.
+/// After libvirt has reported for this long that the job runs, the migration counts as ended, as with KubeVirt's launcher.
 const JOB_TIMEOUT: Duration = Duration::from_secs(18);
 
 /// Records the end of each migration to this pod, as long as the launcher lives.
 pub(super) async fn run(vm: Arc<VmContext>) {
-    let mut stage = vm.arrival.subscribe();
+    let mut stage = vm.incoming_migration.subscribe();
     while stage
-        .wait_for(|stage| *stage == ArrivalStage::Running)
+        .wait_for(|stage| *stage == IncomingStage::Running)
         .await
         .is_ok()
     {
         if vm.driver_state().role == Role::Target {
             let job_ended = job_ended(&vm);
-            let gone = vm.arrival.subscribe();
+            let stage_receiver = vm.incoming_migration.subscribe();
             tokio::select! {
                 () = job_ended => {
                     redefine(&vm).await;
                     finish(&vm).await;
                 }
-                () = stopped(gone) => {}
+                () = stopped(stage_receiver) => {}
             }
         }
         if stage
-            .wait_for(|stage| *stage != ArrivalStage::Running)
+            .wait_for(|stage| *stage != IncomingStage::Running)
             .await
             .is_err()
         {
@@ -51,14 +51,14 @@ pub(super) async fn run(vm: Arc<VmContext>) {
     }
 }
 
-async fn stopped(mut stage: tokio::sync::watch::Receiver<ArrivalStage>) {
+async fn stopped(mut stage: tokio::sync::watch::Receiver<IncomingStage>) {
     // Cannot fail: the VM holds the sender.
     let _ = stage
-        .wait_for(|stage| *stage != ArrivalStage::Running)
+        .wait_for(|stage| *stage != IncomingStage::Running)
         .await;
 }
 
-/// How long libvirt has said that the job of the migration runs. Pure. While there is no answer, the source may still take
+/// How long libvirt has reported that the job of the migration runs. Pure. While there is no answer, the source may still take
 /// the VM back, and no time passes.
 #[derive(Debug, Default)]
 struct RunningJob(Duration);

@@ -4,16 +4,16 @@ use super::Scalar;
 
 /// Writes the text of a document, indented with tabs.
 #[derive(Default)]
-pub struct Writer {
+pub struct XmlWriter {
     out: String,
     depth: usize,
     /// The start tag of the current element still lacks its `>`.
     tag_open: bool,
     /// The current element holds text, so its end tag stays on the line.
-    inline: bool,
+    has_text: bool,
 }
 
-impl Writer {
+impl XmlWriter {
     /// An empty document.
     pub fn new() -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Writer {
         self.out.push_str(name);
         self.depth += 1;
         self.tag_open = true;
-        self.inline = false;
+        self.has_text = false;
     }
 
     /// Writes an attribute of the element that was opened last.
@@ -49,16 +49,16 @@ impl Writer {
         }
         self.close_tag();
         escape(&mut self.out, text);
-        self.inline = true;
+        self.has_text = true;
     }
 
-    /// Closes the current element, whose name is given.
+    /// Closes the current element, whose name is `name`.
     pub fn end(&mut self, name: &str) {
         self.depth -= 1;
         if self.tag_open {
             self.out.push_str("/>");
         } else {
-            if !self.inline {
+            if !self.has_text {
                 self.new_line();
             }
             self.out.push_str("</");
@@ -66,7 +66,7 @@ impl Writer {
             self.out.push('>');
         }
         self.tag_open = false;
-        self.inline = false;
+        self.has_text = false;
     }
 
     /// The document.
@@ -113,27 +113,27 @@ fn escape(out: &mut String, text: &str) {
 /// An element with attributes and content.
 pub trait WriteElement {
     /// Writes the attributes.
-    fn write_attrs(&self, writer: &mut Writer);
+    fn write_attrs(&self, writer: &mut XmlWriter);
     /// Writes the children and the text.
-    fn write_body(&self, writer: &mut Writer);
+    fn write_content(&self, writer: &mut XmlWriter);
 
     /// Writes the whole element.
-    fn write(&self, name: &str, writer: &mut Writer) {
+    fn write(&self, name: &str, writer: &mut XmlWriter) {
         writer.start(name);
         self.write_attrs(writer);
-        self.write_body(writer);
+        self.write_content(writer);
         writer.end(name);
     }
 }
 
 /// The value of a child element: an element, an optional or repeated one, or one that holds only text.
 pub trait WriteChild {
-    /// Writes the child; `when_set` leaves out a text with the zero value.
-    fn write_child(&self, name: &str, when_set: bool, writer: &mut Writer);
+    /// Writes the child; with `omit_empty`, a text with the zero value is left out.
+    fn write_child(&self, name: &str, omit_empty: bool, writer: &mut XmlWriter);
 }
 
-fn write_text_element<T: Scalar>(value: &T, name: &str, when_set: bool, writer: &mut Writer) {
-    if when_set && value.is_zero() {
+fn write_text_element<T: Scalar>(value: &T, name: &str, omit_empty: bool, writer: &mut XmlWriter) {
+    if omit_empty && value.is_zero() {
         return;
     }
     if let Some(text) = value.text() {
@@ -146,8 +146,8 @@ fn write_text_element<T: Scalar>(value: &T, name: &str, when_set: bool, writer: 
 macro_rules! text_elements {
     ($($value:ty)*) => {$(
         impl WriteChild for $value {
-            fn write_child(&self, name: &str, when_set: bool, writer: &mut Writer) {
-                write_text_element(self, name, when_set, writer);
+            fn write_child(&self, name: &str, omit_empty: bool, writer: &mut XmlWriter) {
+                write_text_element(self, name, omit_empty, writer);
             }
         }
     )*};
@@ -155,7 +155,7 @@ macro_rules! text_elements {
 text_elements!(String bool u32 u64 i32 i64);
 
 impl<T: WriteChild> WriteChild for Option<T> {
-    fn write_child(&self, name: &str, _when_set: bool, writer: &mut Writer) {
+    fn write_child(&self, name: &str, _omit_empty: bool, writer: &mut XmlWriter) {
         if let Some(child) = self {
             child.write_child(name, false, writer);
         }
@@ -163,7 +163,7 @@ impl<T: WriteChild> WriteChild for Option<T> {
 }
 
 impl<T: WriteChild> WriteChild for Vec<T> {
-    fn write_child(&self, name: &str, _when_set: bool, writer: &mut Writer) {
+    fn write_child(&self, name: &str, _omit_empty: bool, writer: &mut XmlWriter) {
         for child in self {
             child.write_child(name, false, writer);
         }
@@ -171,7 +171,7 @@ impl<T: WriteChild> WriteChild for Vec<T> {
 }
 
 impl<T: WriteChild> WriteChild for Box<T> {
-    fn write_child(&self, name: &str, when_set: bool, writer: &mut Writer) {
-        (**self).write_child(name, when_set, writer);
+    fn write_child(&self, name: &str, omit_empty: bool, writer: &mut XmlWriter) {
+        (**self).write_child(name, omit_empty, writer);
     }
 }

@@ -19,7 +19,7 @@ fn resolve_texts(
     description: &str,
     yaml: Option<&str>,
     operator: Option<&str>,
-) -> Result<HookSettings, ResolveError> {
+) -> Result<EffectiveSettings, ResolveError> {
     let description = Description::parse(description).unwrap();
     let digest = "d".repeat(64);
     let identity = ModuleIdentity {
@@ -45,7 +45,7 @@ fn refusal(description: &str, yaml: Option<&str>, operator: Option<&str>) -> Str
         .to_string()
 }
 
-fn with(yaml: &str, operator: Option<&str>) -> Result<HookSettings, ResolveError> {
+fn with(yaml: &str, operator: Option<&str>) -> Result<EffectiveSettings, ResolveError> {
     resolve_texts(PLAIN, Some(&format!("# one line\n{yaml}")), operator)
 }
 
@@ -90,14 +90,14 @@ fn directories_must_be_allowed_by_the_operator() {
         dirs(narrowed, "allow: {dirs: [/etc]}\n"),
         [Path::new("/etc/hook/a")]
     );
-    let nothing = refusal(
+    let refusal_text = refusal(
         READER,
         Some("allow: {dirs: []}\n"),
         Some("allow: {dirs: [/etc]}\n"),
     );
     assert!(
-        nothing.contains("allow.dirs of h/hook.yaml:1:"),
-        "{nothing}"
+        refusal_text.contains("allow.dirs of h/hook.yaml:1:"),
+        "{refusal_text}"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Jobs: operations on a domain that take longer than a call should, such as a memory dump or a migration.
+//! Jobs of a domain: long-running operations (`virDomainJob`), such as a memory dump or a migration.
 //!
 //! libvirt runs one job of a domain at a time. Calls that change the domain wait for its end, 30 s at
 //! most, and then fail with [`OPERATION_TIMEOUT`](crate::error::code::OPERATION_TIMEOUT); queries,
@@ -38,7 +38,7 @@ pub struct CompletedJob {
     pub error: Option<String>,
 }
 
-/// Progress of a job. What libvirt does not tell is `None`; sizes are bytes.
+/// Progress of a job. What libvirt does not report is `None`; sizes are bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobStats {
     /// Whether a job runs.
@@ -136,7 +136,7 @@ impl JobStats {
     /// From what `virDomainGetJobStats` returns; unknown names are left out.
     pub fn from_typed_params(job_type: i32, params: &[(String, ParamValue)]) -> Self {
         let mut stats = JobStats {
-            job_type: numbered(&TYPES, i64::from(job_type)).unwrap_or(JobType::Other),
+            job_type: from_number(&TYPES, i64::from(job_type)).unwrap_or(JobType::Other),
             ..JobStats::default()
         };
         for (name, value) in params {
@@ -163,8 +163,8 @@ impl JobStats {
         stats
     }
 
-    /// How much of the memory is transferred, of a hundred.
-    pub fn percent(&self) -> Option<u8> {
+    /// How much of the memory is transferred, in percent.
+    pub fn memory_percent(&self) -> Option<u8> {
         let (total, processed) = (self.memory_total?, self.memory_processed?);
         let percent = u128::from(processed.min(total)) * 100 / u128::from(total.max(1));
         u8::try_from(percent).ok()
@@ -184,11 +184,11 @@ impl CompletedJob {
 
 fn operation(value: Option<u64>) -> JobOperation {
     value
-        .and_then(|value| numbered(&OPERATIONS, i64::try_from(value).ok()?))
+        .and_then(|value| from_number(&OPERATIONS, i64::try_from(value).ok()?))
         .unwrap_or_default()
 }
 
-fn numbered<T: Copy>(list: &[T], number: i64) -> Option<T> {
+fn from_number<T: Copy>(list: &[T], number: i64) -> Option<T> {
     list.get(usize::try_from(number).ok()?).copied()
 }
 
@@ -217,15 +217,15 @@ mod tests {
         assert_eq!(stats.operation, JobOperation::Dump);
         assert_eq!(stats.time_elapsed, Some(572));
         assert_eq!(stats.memory_remaining, None);
-        assert_eq!(stats.percent(), Some(15));
+        assert_eq!(stats.memory_percent(), Some(15));
     }
 
     #[test]
-    fn percent_is_at_most_100_and_never_divides_by_zero() {
-        assert_eq!(stats(10, 20).percent(), Some(100));
-        assert_eq!(stats(0, 0).percent(), Some(0));
-        assert_eq!(stats(u64::MAX, u64::MAX).percent(), Some(100));
-        assert_eq!(JobStats::default().percent(), None);
+    fn memory_percent_is_at_most_100_and_never_divides_by_zero() {
+        assert_eq!(stats(10, 20).memory_percent(), Some(100));
+        assert_eq!(stats(0, 0).memory_percent(), Some(0));
+        assert_eq!(stats(u64::MAX, u64::MAX).memory_percent(), Some(100));
+        assert_eq!(JobStats::default().memory_percent(), None);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! When the observer reads the domain again, after libvirt gave no answer when events were lost.
+//! The time of the observer's next attempt to read the domain, after events may have been lost and libvirt did not answer.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The next attempt, if one is needed.
 #[derive(Debug, Default)]
-pub(super) struct CatchUpRetry(Option<Attempt>);
+pub(super) struct ResyncRetry(Option<Attempt>);
 
 #[derive(Debug)]
 struct Attempt {
@@ -18,7 +18,7 @@ struct Attempt {
     pause: Duration,
 }
 
-impl CatchUpRetry {
+impl ResyncRetry {
     /// An attempt has ended.
     pub(super) fn observe(&mut self, has_succeeded: bool) {
         let last = self.0.take();
@@ -44,8 +44,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_come_ever_later_until_one_succeeds() {
-        let mut retry = CatchUpRetry::default();
+    fn pause_doubles_until_an_attempt_succeeds() {
+        let mut retry = ResyncRetry::default();
         let mut after = |has_succeeded| {
             retry.observe(has_succeeded);
             retry.0.as_ref().map(|next| next.pause.as_secs())
@@ -57,8 +57,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_due_when_nothing_has_failed() {
-        let retry = CatchUpRetry::default();
+    async fn no_attempt_is_due_without_a_failure() {
+        let retry = ResyncRetry::default();
         let due = tokio::time::timeout(Duration::from_millis(10), retry.due());
         assert!(due.await.is_err());
     }

@@ -1,5 +1,5 @@
-//! SSH keys for agents before 5.2, which have no command for them: writes the file `authorized_keys`, and runs
-//! the guest's own programs for its directory, owner and mode.
+//! SSH keys for agents before 5.2, which have no command for them: writes `authorized_keys` with the agent's file
+//! commands, and runs programs in the guest to set its directory, owner and mode.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,16 +12,16 @@ use crate::agent::answer::AnswerError;
 use crate::agent::guest_exec::{self, ExecError, GuestCommand};
 use crate::agent::quote;
 
-/// The most that is read of a file in the guest, in bytes.
+/// The limit for a file that is read in the guest.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// The file is not written.
+/// Why `authorized_keys` could not be replaced.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum KeysError {
+pub(super) enum AuthorizedKeysError {
     /// The agent refused, or did not answer.
     #[error(transparent)]
     Agent(#[from] ExecError),
-    /// A program in the guest failed.
+    /// A program failed in the guest.
     #[error("{program} ended with {exit_code} in the guest")]
     Program {
         /// The program and its arguments.
@@ -30,8 +30,8 @@ pub(super) enum KeysError {
         exit_code: i32,
     },
     /// The guest has no such user.
-    #[error("the guest does not tell the home directory of user {0}")]
-    NoHome(String),
+    #[error("the guest reports no home directory for user {0}")]
+    UserNotFound(String),
 }
 
 #[derive(Deserialize)]
@@ -43,21 +43,22 @@ struct Chunk {
     eof: bool,
 }
 
-/// Where a user's files are, and whose they are to be.
+/// A user's home directory, and the owner of files in it.
 #[derive(Debug, PartialEq, Eq)]
-struct Home {
+struct HomeDirectory {
     directory: String,
     owner: String,
 }
 
-/// Makes these the user's only keys.
-pub(super) async fn write(
+/// Replaces the user's `authorized_keys`.
+pub(super) async fn replace_authorized_keys(
     agent: &AgentSession<'_>,
     user: &str,
     keys: &[String],
-) -> Result<(), KeysError> {
+) -> Result<(), AuthorizedKeysError> {
     let entry = run(agent, "getent", &["passwd", "--", user]).await?;
-    let home = home(&entry).ok_or_else(|| KeysError::NoHome(user.to_owned()))?;
+    let home = parse_passwd_entry(&entry)
+        .ok_or_else(|| AuthorizedKeysError::UserNotFound(user.to_owned()))?;
     let directory = format!("{}/.ssh", home.directory);
     let file = format!("{directory}/authorized_keys");
     let content = keys.join("\n");
@@ -66,9 +67,9 @@ pub(super) async fn write(
         return Ok(());
     }
     run(agent, "mkdir", &["-p", "--", &directory]).await?;
-    own(agent, &home, "700", &directory).await?;
+    set_owner_and_mode(agent, &home, "700", &directory).await?;
     if before.is_some() {
-        own(agent, &home, "600", &file).await?;
+        set_owner_and_mode(agent, &home, "600", &file).await?;
     }
     let open = json!({ "path": file, "mode": "w" });
     let handle: i64 = agent.ask("guest-file-open", open).await?;
@@ -77,11 +78,14 @@ pub(super) async fn write(
     let written = agent.ask::<IgnoredAny>("guest-file-write", put).await;
     close(agent, handle).await?;
     written?;
-    own(agent, &home, "600", &file).await
+    set_owner_and_mode(agent, &home, "600", &file).await
 }
 
 /// A file's content; `None` when there is none.
-async fn read(agent: &AgentSession<'_>, path: &str) -> Result<Option<Vec<u8>>, KeysError> {
+async fn read(
+    agent: &AgentSession<'_>,
+    path: &str,
+) -> Result<Option<Vec<u8>>, AuthorizedKeysError> {
     let open = json!({ "path": path, "mode": "r" });
     let handle: i64 = match agent.ask("guest-file-open", open).await {
         Ok(handle) => handle,
@@ -93,11 +97,11 @@ async fn read(agent: &AgentSession<'_>, path: &str) -> Result<Option<Vec<u8>>, K
     Ok(Some(content?))
 }
 
-async fn read_open(agent: &AgentSession<'_>, handle: i64) -> Result<Vec<u8>, KeysError> {
+async fn read_open(agent: &AgentSession<'_>, handle: i64) -> Result<Vec<u8>, AuthorizedKeysError> {
     let mut content = Vec::new();
     while content.len() <= MAX_BYTES {
-        let more = json!({ "handle": handle, "count": 64 * 1024 });
-        let chunk: Chunk = agent.ask("guest-file-read", more).await?;
+        let request = json!({ "handle": handle, "count": 64 * 1024 });
+        let chunk: Chunk = agent.ask("guest-file-read", request).await?;
         let bytes = STANDARD
             .decode(&chunk.buf_b64)
             .map_err(|error| ExecError::Answer {
@@ -113,7 +117,7 @@ async fn read_open(agent: &AgentSession<'_>, handle: i64) -> Result<Vec<u8>, Key
     Ok(content)
 }
 
-async fn close(agent: &AgentSession<'_>, handle: i64) -> Result<(), KeysError> {
+async fn close(agent: &AgentSession<'_>, handle: i64) -> Result<(), AuthorizedKeysError> {
     let arguments = json!({ "handle": handle });
     agent
         .ask::<IgnoredAny>("guest-file-close", arguments)
@@ -121,12 +125,12 @@ async fn close(agent: &AgentSession<'_>, handle: i64) -> Result<(), KeysError> {
     Ok(())
 }
 
-async fn own(
+async fn set_owner_and_mode(
     agent: &AgentSession<'_>,
-    home: &Home,
+    home: &HomeDirectory,
     mode: &str,
     path: &str,
-) -> Result<(), KeysError> {
+) -> Result<(), AuthorizedKeysError> {
     run(agent, "chown", &[&home.owner, path]).await?;
     run(agent, "chmod", &[mode, path]).await?;
     Ok(())
@@ -136,31 +140,31 @@ async fn run(
     agent: &AgentSession<'_>,
     program: &str,
     arguments: &[&str],
-) -> Result<String, KeysError> {
+) -> Result<String, AuthorizedKeysError> {
     let command = GuestCommand {
         domain: agent.client.domain_name().to_owned(),
         program: program.to_owned(),
         arguments: arguments.iter().map(ToString::to_string).collect(),
         timeout: COMMAND_TIMEOUT,
     };
-    let done = guest_exec::exec(agent.client, &command).await?;
-    if done.exit_code != 0 {
-        return Err(KeysError::Program {
+    let output = guest_exec::exec(agent.client, &command).await?;
+    if output.exit_code != 0 {
+        return Err(AuthorizedKeysError::Program {
             // An argument may be a path from the guest's user database.
             program: quote(&format!("{program} {}", arguments.join(" "))),
-            exit_code: done.exit_code,
+            exit_code: output.exit_code,
         });
     }
-    Ok(done.stdout)
+    Ok(output.stdout)
 }
 
-/// From a line of the guest's user database.
-fn home(entry: &str) -> Option<Home> {
+/// Parses a line of `getent passwd`.
+fn parse_passwd_entry(entry: &str) -> Option<HomeDirectory> {
     let fields: Vec<&str> = entry.trim().split(':').collect();
     let [_, _, uid, gid, _, directory, ..] = fields.as_slice() else {
         return None;
     };
-    directory.starts_with('/').then(|| Home {
+    directory.starts_with('/').then(|| HomeDirectory {
         directory: (*directory).to_owned(),
         owner: format!("{uid}:{gid}"),
     })
@@ -172,12 +176,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn home_is_read_from_the_user_database() {
-        let found = home("fedora:x:1000:1001:Cloud User:/home/fedora:/bin/bash\n").unwrap();
-        assert_eq!(found.directory, "/home/fedora");
-        assert_eq!(found.owner, "1000:1001");
+    fn home_directory_and_owner_are_parsed_from_passwd() {
+        let home =
+            parse_passwd_entry("fedora:x:1000:1001:Cloud User:/home/fedora:/bin/bash\n").unwrap();
+        assert_eq!(home.directory, "/home/fedora");
+        assert_eq!(home.owner, "1000:1001");
         for entry in ["", "root:x:0:0:root", "x:x:1:1:x:relative:/bin/sh"] {
-            assert_eq!(home(entry), None, "{entry}");
+            assert_eq!(parse_passwd_entry(entry), None, "{entry}");
         }
     }
 }

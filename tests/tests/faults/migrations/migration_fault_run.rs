@@ -1,4 +1,4 @@
-//! One row's two pods, what is done to them, and the second migration.
+//! Runs one migration row: the source and target pod, the faults, and the second migration.
 
 use std::fs;
 use std::time::Duration;
@@ -19,71 +19,71 @@ use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
 
 use super::matrix_vocabulary::{
-    Fault, MigrationRow, Moment, Refusal, Side, Sidecar, Target, Victim,
+    Fault, MigrationPhase, MigrationRow, Refusal, Side, Sidecar, Target, TargetProcess,
 };
 use super::sidecar_xml_rewrites;
 
-/// So slow that the migration lasts longer than a row.
+/// At this bandwidth a migration lasts longer than a row.
 const SLOW_BANDWIDTH: &str = "1Mi";
-/// Some seconds for the memory of a small guest.
-const BRISK: &str = "20Mi";
-/// What the proxies let through in post-copy, whatever QEMU is allowed: some seconds for the memory of a small guest.
-const PROXIED: u64 = 10 << 20;
-/// A module that is called now has not returned.
-const HOOKS_BEGIN: Duration = Duration::from_millis(300);
-/// The time between the end of a virt-handler and the next one.
-const VIRT_HANDLER_AWAY: Duration = Duration::from_secs(2);
-/// Room for an empty image, and not for what the guest has written.
+/// At this bandwidth the memory of the small guest takes some seconds.
+const SHORT_TRANSFER_BANDWIDTH: &str = "20Mi";
+/// Bytes per second through the proxies in post-copy: some seconds for the memory of the small guest.
+const POST_COPY_PROXY_LIMIT: u64 = 10 << 20;
+/// The time after the request at which the hooks of PreMigrationSource run.
+const HOOK_CALL_DELAY: Duration = Duration::from_millis(300);
+/// The time from virt-handler's end to its restart.
+const VIRT_HANDLER_DOWNTIME: Duration = Duration::from_secs(2);
+/// Mounts a file system with space for an empty image, but not for the blocks that the guest has written.
 const SMALL_DISK: &str = "mkdir -p /run/libvirt/empty-disks
     mount -t tmpfs -o size=6m,mode=2777,uid=107,gid=107 tmpfs /run/libvirt/empty-disks";
-/// libvirt waits for its hook without a limit.
+/// A libvirt hook that hangs: libvirt waits for its hooks without a limit.
 const HUNG_HOOK: &str = "#!/bin/sh\ncase \"$2\" in migrate) sleep 5; exit 1 ;; esac\nexit 0\n";
 
 /// A VM that runs, and its launcher.
 pub(crate) struct RunningVm {
     pub(crate) launcher: LauncherFixture,
     vmi: Vmi,
-    /// The number of its host.
+    /// The number of the simulated host.
     host: u32,
 }
 
 /// The state of a row.
-pub(crate) struct Trial {
+pub(crate) struct RowRun {
     number: u32,
     pods: Option<MigrationPods>,
     vmi: Option<Vmi>,
     host: u32,
     proxies: Option<Proxies>,
-    /// The notifications that each side had sent before this row.
-    marks: [usize; 2],
-    /// The target was not prepared, as the row expects.
-    pub(crate) is_unprepared: bool,
+    /// The number of notifications that the source and the target had sent before this row.
+    first_event_index: [usize; 2],
+    /// SyncMigrationTarget failed, as the row expects.
+    pub(crate) target_refused: bool,
     pub(crate) requested: bool,
     /// The source's FailureReason.
     pub(crate) reason: String,
-    story: Option<String>,
+    reported_states: Option<String>,
 }
 
-impl Trial {
-    pub(crate) fn new(number: u32) -> Trial {
-        Trial {
+impl RowRun {
+    pub(crate) fn new(number: u32) -> RowRun {
+        RowRun {
             number,
             pods: None,
             vmi: None,
             host: 0,
             proxies: None,
-            marks: [0, 0],
-            is_unprepared: false,
+            first_event_index: [0, 0],
+            target_refused: false,
             requested: false,
             reason: String::new(),
-            story: None,
+            reported_states: None,
         }
     }
 
     /// Boots the VM if none runs, and starts a launcher for it to migrate to.
     pub(crate) async fn prepare(&mut self, vm: Option<RunningVm>, target: Target) -> Result<()> {
-        let wanted = adapt(target, Vmi::new("moves", LauncherUser::Nonroot));
-        let fits = |vm: &RunningVm| needs(&vm.vmi) == needs(&wanted);
+        let required = configure_vmi(target, Vmi::new("moves", LauncherUser::Nonroot));
+        let fits = |vm: &RunningVm| fixture_annotations(&vm.vmi) == fixture_annotations(&required);
         let vm = match vm.filter(fits) {
             Some(vm) => vm,
             None => self.boot(target).await?,
@@ -93,7 +93,7 @@ impl Trial {
             _ => vm.host + 1,
         };
         let launcher = start_target(&vm.vmi, host, target).await?;
-        self.marks = [vm.launcher.handler.events().len(), 0];
+        self.first_event_index = [vm.launcher.handler.events().len(), 0];
         (self.vmi, self.host) = (Some(vm.vmi), host);
         self.pods = Some(MigrationPods {
             source: vm.launcher,
@@ -103,7 +103,7 @@ impl Trial {
     }
 
     async fn boot(&self, target: Target) -> Result<RunningVm> {
-        let vmi = adapt(target, Vmi::new("moves", LauncherUser::Nonroot));
+        let vmi = configure_vmi(target, Vmi::new("moves", LauncherUser::Nonroot));
         let host = self.number * 100 + 1;
         let prepared = prepare_pod(LauncherUser::Nonroot, host, SOURCE_POD)?;
         let count = serve_sidecar(&prepared, &vmi)?;
@@ -136,27 +136,27 @@ impl Trial {
         format!("4d4d0000-0000-4000-8000-{:012}", self.number * 10 + 1)
     }
 
-    /// The migration up to the row's moment, and its faults.
-    pub(crate) async fn play(&mut self, row: &MigrationRow) -> Result<()> {
+    /// Migrates up to the row's phase, and applies its faults.
+    pub(crate) async fn run_until_fault(&mut self, row: &MigrationRow) -> Result<()> {
         let (uid, vmi) = (self.uid(), self.vmi()?.clone());
         let pods = self.pods()?;
         let answer = pods.sync_target(&in_migration(&vmi, &uid)).await?;
         if let Some(Refusal::Preparation(reason)) = row.refusal {
             let is_expected = !answer.success && answer.message.contains(reason);
             ensure!(is_expected, "SyncMigrationTarget: {answer:?}");
-            self.is_unprepared = true;
+            self.target_refused = true;
             return Ok(());
         }
         ensure!(answer.success, "SyncMigrationTarget: {}", answer.message);
         if row.target != Target::NoProxies {
-            let limit = (row.moment == Moment::PostCopy).then_some(PROXIED);
+            let limit = (row.phase == MigrationPhase::PostCopy).then_some(POST_COPY_PROXY_LIMIT);
             let (source, target) = (&pods.source.pod, &pods.target.pod);
             let proxies = Proxies::start_limited(source, target, vmi.uid(), limit)?;
             self.proxies = Some(proxies);
         }
-        if row.moment == Moment::Prepared {
+        if row.phase == MigrationPhase::Prepared {
             self.apply(row.faults).await?;
-            let mut options = options(row.moment);
+            let mut options = options(row.phase);
             if row.target == Target::NoUserfaultfd {
                 options["AllowPostCopy"] = json!(true);
             }
@@ -164,46 +164,52 @@ impl Trial {
             self.requested = true;
             return Ok(());
         }
-        self.request(&uid, options(row.moment)).await?.ok()?;
+        self.request(&uid, options(row.phase)).await?.ok()?;
         self.requested = true;
-        self.reach(row.moment)
+        self.wait_for_phase(row.phase)
             .await
-            .with_context(|| format!("reaching {:?}", row.moment))?;
+            .with_context(|| format!("reaching {:?}", row.phase))?;
         self.apply(row.faults).await
     }
 
-    async fn reach(&mut self, moment: Moment) -> Result<()> {
+    async fn wait_for_phase(&mut self, phase: MigrationPhase) -> Result<()> {
         let uid = self.uid();
-        let marks = self.marks;
+        let first_event_index = self.first_event_index;
         let MigrationPods { source, target } = self.pods()?;
-        let state = match moment {
-            Moment::Prepared | Moment::Requested => return Ok(()),
-            Moment::Hooks => {
-                tokio::time::sleep(HOOKS_BEGIN).await;
+        let state = match phase {
+            MigrationPhase::Prepared | MigrationPhase::Requested => return Ok(()),
+            MigrationPhase::Hooks => {
+                tokio::time::sleep(HOOK_CALL_DELAY).await;
                 return Ok(());
             }
-            Moment::Switch => {
+            MigrationPhase::Switchover => {
                 let handler = &source.handler;
-                let stopped = handler.wait_for_state("Paused/Migration", marks[0], BOOT);
+                let stopped =
+                    handler.wait_for_state("Paused/Migration", first_event_index[0], BOOT);
                 return stopped.await.map(drop);
             }
-            Moment::PostCopy => {
+            MigrationPhase::PostCopy => {
                 let handler = &target.handler;
                 let runs = |event: &Event| event.state().starts_with("Running/");
                 let runs = handler.wait_for("the guest's run on the target", 0, BOOT, runs);
                 return runs.await.map(drop);
             }
-            Moment::Transfer | Moment::ShortTransfer => "Paused/Migration",
-            Moment::Resumed => "Running/Unknown",
-            Moment::Ended => {
+            MigrationPhase::Transfer | MigrationPhase::ShortTransfer => "Paused/Migration",
+            MigrationPhase::Resumed => "Running/Unknown",
+            MigrationPhase::Ended => {
                 let ended = |event: &Event| has_ended(event, &uid);
                 let handler = &source.handler;
-                let end = handler.wait_for("the migration's end", marks[0], MIGRATION, ended);
+                let end = handler.wait_for(
+                    "the migration's end",
+                    first_event_index[0],
+                    MIGRATION,
+                    ended,
+                );
                 return end.await.map(drop);
             }
         };
-        let told = target.handler.wait_for_state(state, 0, BOOT);
-        told.await.map(drop)
+        let reported = target.handler.wait_for_state(state, 0, BOOT);
+        reported.await.map(drop)
     }
 
     async fn apply(&mut self, faults: &[Fault]) -> Result<()> {
@@ -218,12 +224,12 @@ impl Trial {
     async fn apply_one(&mut self, fault: Fault) -> Result<()> {
         let (uid, next, vmi) = (self.uid(), self.next_uid(), self.vmi()?.clone());
         match fault {
-            Fault::Kill(side, victim) => self.signal(side, victim, Signal::KILL),
-            Fault::Terminate(side) => self.signal(side, Victim::Launcher, Signal::TERM),
-            Fault::Hang(side, victim, millis) => {
-                self.signal(side, victim, Signal::STOP)?;
+            Fault::Kill(side, process) => self.signal(side, process, Signal::KILL),
+            Fault::Terminate(side) => self.signal(side, TargetProcess::Launcher, Signal::TERM),
+            Fault::Hang(side, process, millis) => {
+                self.signal(side, process, Signal::STOP)?;
                 tokio::time::sleep(Duration::from_millis(millis)).await;
-                self.signal(side, victim, Signal::CONT)
+                self.signal(side, process, Signal::CONT)
             }
             Fault::CutProxies => {
                 self.proxies.take();
@@ -237,13 +243,16 @@ impl Trial {
                     Side::Target => &pods.target.handler,
                 };
                 handler.stop().await;
-                tokio::time::sleep(VIRT_HANDLER_AWAY).await;
+                tokio::time::sleep(VIRT_HANDLER_DOWNTIME).await;
                 handler.start().await;
                 Ok(())
             }
-            Fault::RepeatUid => self.request(&uid, options(Moment::Ended)).await?.ok(),
+            Fault::RepeatUid => self
+                .request(&uid, options(MigrationPhase::Ended))
+                .await?
+                .ok(),
             Fault::OtherUid => {
-                let answer = self.request(&next, options(Moment::Ended)).await?;
+                let answer = self.request(&next, options(MigrationPhase::Ended)).await?;
                 ensure!(!answer.success, "another migration was accepted");
                 Ok(())
             }
@@ -261,37 +270,37 @@ impl Trial {
         self.pods()?.migrate(&vmi, &options).await
     }
 
-    fn signal(&mut self, side: Side, victim: Victim, signal: Signal) -> Result<()> {
+    fn signal(&mut self, side: Side, target_process: TargetProcess, signal: Signal) -> Result<()> {
         let pod = &match side {
             Side::Source => &self.pods()?.source,
             Side::Target => &self.pods()?.target,
         }
         .pod;
-        let process = match victim {
-            Victim::Pod => return pod.signal(signal),
-            Victim::Qemu => guest_of(&pod.processes()),
-            Victim::Daemon => pod.daemon(),
-            Victim::Launcher => pod.process("virt-launcher"),
+        let process = match target_process {
+            TargetProcess::Pod => return pod.signal(signal),
+            TargetProcess::Qemu => find_guest_qemu(&pod.processes()),
+            TargetProcess::Daemon => pod.daemon(),
+            TargetProcess::Launcher => pod.process("virt-launcher"),
         };
-        let process = process.context("it does not run")?;
+        let process = process.context("the process does not run")?;
         Ok(kill_process(process.pid, signal)?)
     }
 
-    /// A migration from where the VM runs to a new pod, which must succeed.
+    /// Migrates from the side that runs the VM to a new pod, which must succeed.
     pub(crate) async fn migrate_again(&mut self, side: Side) -> Result<RunningVm> {
         let vmi = self.vmi()?.clone();
         let (uid, host) = (self.next_uid(), self.host + 1);
         let MigrationPods { source, target } = self.pods.take().context("no pods run")?;
         let source = match side {
-            Side::Source => ended(target, source),
-            Side::Target => ended(source, target),
+            Side::Source => drop_ended(target, source),
+            Side::Target => drop_ended(source, target),
         };
         self.proxies.take();
-        let mark = source.handler.events().len();
+        let first_event_index = source.handler.events().len();
         let target = start_target(&vmi, host, Target::Plain).await?;
         self.pods = Some(MigrationPods { source, target });
-        let again = self.succeed(&vmi, &uid, mark).await;
-        again.context("the second migration")?;
+        let result = self.succeed(&vmi, &uid, first_event_index).await;
+        result.context("the second migration")?;
         let MigrationPods { mut source, target } = self.pods.take().context("no pods run")?;
         source.commands.delete(&vmi).await?.ok()?;
         source.expect_exit_code(0).await?;
@@ -304,16 +313,16 @@ impl Trial {
         })
     }
 
-    async fn succeed(&mut self, vmi: &Vmi, uid: &str, mark: usize) -> Result<()> {
+    async fn succeed(&mut self, vmi: &Vmi, uid: &str, first_event_index: usize) -> Result<()> {
         let pods = self.pods.as_ref().context("no pods run")?;
-        let (migrating, options) = (in_migration(vmi, uid), options(Moment::Ended));
+        let (migrating, options) = (in_migration(vmi, uid), options(MigrationPhase::Ended));
         let answer = pods.sync_target(&migrating).await?;
         ensure!(answer.success, "SyncMigrationTarget: {}", answer.message);
         let _proxies = Proxies::start(&pods.source.pod, &pods.target.pod, vmi.uid())?;
         pods.migrate(&migrating, &options).await?.ok()?;
         let ended = |event: &Event| has_ended(event, uid);
         let handler = &pods.source.handler;
-        let end = handler.wait_for("the migration's end", mark, MIGRATION, ended);
+        let end = handler.wait_for("the migration's end", first_event_index, MIGRATION, ended);
         let end = end.await?;
         let record = migration_of(&end);
         ensure!(record["Failed"] != true, "{record}");
@@ -328,18 +337,18 @@ impl Trial {
         let Some(pods) = &self.pods else {
             return [Vec::new(), Vec::new()];
         };
-        let since = |launcher: &LauncherFixture, mark| {
+        let since = |launcher: &LauncherFixture, first_event_index| {
             let events = launcher.handler.events();
-            events.into_iter().skip(mark).collect()
+            events.into_iter().skip(first_event_index).collect()
         };
         [
-            since(&pods.source, self.marks[0]),
-            since(&pods.target, self.marks[1]),
+            since(&pods.source, self.first_event_index[0]),
+            since(&pods.target, self.first_event_index[1]),
         ]
     }
 
-    /// The states that both sides' virt-handlers were told, without repetitions.
-    pub(crate) fn told(&self) -> String {
+    /// The states that both launchers have reported to virt-handler, without repetitions.
+    pub(crate) fn current_states(&self) -> String {
         let [source, target] = self.events().map(|events| {
             let mut states: Vec<String> = events.iter().map(Event::state).collect();
             states.retain(|state| !state.is_empty());
@@ -349,21 +358,27 @@ impl Trial {
         format!("[{source}] [{target}]")
     }
 
-    /// Keeps what was told until now: what follows is the second migration's.
-    pub(crate) fn keep_story(&mut self) {
-        self.story = Some(self.told());
+    /// Saves the states that were reported until now, before the second migration reports more.
+    pub(crate) fn save_reported_states(&mut self) {
+        self.reported_states = Some(self.current_states());
     }
 
-    pub(crate) fn story(&self) -> String {
-        self.story.clone().unwrap_or_else(|| self.told())
+    pub(crate) fn reported_states(&self) -> String {
+        self.reported_states
+            .clone()
+            .unwrap_or_else(|| self.current_states())
     }
 
     pub(crate) fn save_logs(&self, title: &str, error: &str) {
         let Some(pods) = &self.pods else { return };
         let name = title.replace(|character: char| !character.is_ascii_alphanumeric(), "-");
         let directory = target_dir().join("faults");
-        let sides = [("source", &pods.source), ("target", &pods.target)].map(|(side, one)| {
-            format!("==== {side}\n{}\n{}", one.handler.history(), one.pod.log())
+        let sides = [("source", &pods.source), ("target", &pods.target)].map(|(side, launcher)| {
+            format!(
+                "==== {side}\n{}\n{}",
+                launcher.handler.history(),
+                launcher.pod.log()
+            )
         });
         let path = directory.join(format!("{name}.log"));
         let text = format!("{error}\n\n{}\n{}", sides[0], sides[1]);
@@ -380,15 +395,15 @@ impl Trial {
     }
 }
 
-/// Drops the side that ended, and returns the other.
-fn ended(mut gone: LauncherFixture, left: LauncherFixture) -> LauncherFixture {
-    gone.pod.suppress_log();
-    drop(gone);
-    left
+/// Drops the side that ended, and returns the survivor.
+fn drop_ended(mut ended: LauncherFixture, survivor: LauncherFixture) -> LauncherFixture {
+    ended.pod.suppress_log();
+    drop(ended);
+    survivor
 }
 
-/// QEMU with a guest, not one that libvirt asks for its capabilities.
-pub(crate) fn guest_of(processes: &[Process]) -> Option<Process> {
+/// The QEMU process of the guest, not one that libvirt starts to probe capabilities.
+pub(crate) fn find_guest_qemu(processes: &[Process]) -> Option<Process> {
     let is_guest = |process: &&Process| {
         let path = format!("/proc/{}/cmdline", process.pid.as_raw_nonzero());
         process.name == "qemu-system-x86"
@@ -397,34 +412,34 @@ pub(crate) fn guest_of(processes: &[Process]) -> Option<Process> {
     processes.iter().find(is_guest).cloned()
 }
 
-const ON_ARRIVAL: &str = "odd.example.com/on-arrival";
-/// The VM has a disk of its own, with content.
+const ON_ARRIVAL: &str = "misbehaving.example.com/on-arrival";
+/// The VM has a disk with content.
 const DISK: &str = "row.example.com/disk";
-/// What the VM's gRPC sidecar does.
+/// The XML rewrite of the VM's gRPC sidecar.
 const SIDECAR: &str = "row.example.com/sidecar";
-/// Its module does not return before a slow migration.
+/// The VM's module does not return from PreMigrationSource before a slow migration.
 const SLOW_HOOK: &str = "row.example.com/slow-hook";
-const RETYPES: &str = "retypes";
-const APPENDS: &str = "appends";
+const REWRITE_TYPES: &str = "rewrite-types";
+const APPEND_ELEMENT: &str = "append-element";
 
-/// What a VM must have for the row.
-fn adapt(target: Target, vmi: Vmi) -> Vmi {
+/// Adds the disks and annotations that the row needs to the VMI.
+fn configure_vmi(target: Target, vmi: Vmi) -> Vmi {
     match target {
-        Target::OddHook(word) => vmi.annotate(ON_ARRIVAL, word),
+        Target::MisbehavingHook(word) => vmi.annotate(ON_ARRIVAL, word),
         Target::FullDisk => vmi.annotate(DISK, "").empty_disk("scratch", "64Mi"),
-        Target::Sidecar(Sidecar::Retypes) => vmi.annotate(SIDECAR, RETYPES),
-        Target::Sidecar(Sidecar::Appends) => vmi.annotate(SIDECAR, APPENDS),
+        Target::Sidecar(Sidecar::RewriteTypes) => vmi.annotate(SIDECAR, REWRITE_TYPES),
+        Target::Sidecar(Sidecar::AppendElement) => vmi.annotate(SIDECAR, APPEND_ELEMENT),
         Target::SlowHook => vmi.annotate(SLOW_HOOK, ""),
         _ => vmi,
     }
 }
 
-/// What distinguishes VMs of different rows.
-fn needs(vmi: &Vmi) -> [Option<&str>; 4] {
+/// The annotations by which VMs of different rows differ.
+fn fixture_annotations(vmi: &Vmi) -> [Option<&str>; 4] {
     [ON_ARRIVAL, DISK, SIDECAR, SLOW_HOOK].map(|name| vmi.annotation(name))
 }
 
-/// As [`migrating`]; the disk of a VM that has one is copied.
+/// As [`migrating`], with block migration if the VM has a disk.
 fn in_migration(vmi: &Vmi, uid: &str) -> Vmi {
     let has_disk = vmi.annotation(DISK).is_some();
     migrating(vmi, uid).edit(|vmi| {
@@ -434,7 +449,7 @@ fn in_migration(vmi: &Vmi, uid: &str) -> Vmi {
     })
 }
 
-/// Writes to the disk more than a full one takes.
+/// Writes more to the disk than the full file system of the target can hold.
 async fn fill_disk(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let script = "for n in 1 2 3 4 5 6 7 8; do cat /bin/busybox; done >/dev/vda && sync";
     let arguments = ["-c", script];
@@ -451,8 +466,8 @@ fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static
         return Ok(&["--hook-sidecars", "1"]);
     }
     let rewrite = match vmi.annotation(SIDECAR) {
-        Some(RETYPES) => sidecar_xml_rewrites::retype,
-        Some(_) => sidecar_xml_rewrites::append,
+        Some(REWRITE_TYPES) => sidecar_xml_rewrites::rewrite_types,
+        Some(_) => sidecar_xml_rewrites::append_element,
         None => return Ok(&[]),
     };
     let sidecar = GrpcSidecar::new("sidecar").on_define_domain(0, move |xml| Ok(rewrite(&xml)));
@@ -461,12 +476,12 @@ fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static
     Ok(&["--hook-sidecars", "1"])
 }
 
-/// A launcher for a VM to arrive in.
+/// Starts the target's launcher.
 async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFixture> {
     let prepared = prepare_pod(LauncherUser::Nonroot, host, TARGET_POD)?;
     let module = match target {
         Target::Veto => Some(install_hooks::example("required-label-hook")?),
-        Target::OddHook(_) => Some(install_hooks::rust_hook("misbehaving-hook")?),
+        Target::MisbehavingHook(_) => Some(install_hooks::rust_hook("misbehaving-hook")?),
         _ => None,
     };
     if let Some(module) = &module {
@@ -490,18 +505,22 @@ async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFi
     prepared.start(vmi, count).await
 }
 
-fn options(moment: Moment) -> Value {
+fn options(phase: MigrationPhase) -> Value {
     let mut options = stock_options();
-    let bandwidth = match moment {
-        Moment::Hooks | Moment::Transfer => SLOW_BANDWIDTH,
-        Moment::ShortTransfer => BRISK,
-        Moment::PostCopy => {
+    let bandwidth = match phase {
+        MigrationPhase::Hooks | MigrationPhase::Transfer => SLOW_BANDWIDTH,
+        MigrationPhase::ShortTransfer => SHORT_TRANSFER_BANDWIDTH,
+        MigrationPhase::PostCopy => {
             options["CompletionTimeoutPerGiB"] = json!(1);
             options["AllowPostCopy"] = json!(true);
             options["AllowWorkloadDisruption"] = json!(true);
             "0"
         }
-        Moment::Prepared | Moment::Requested | Moment::Switch | Moment::Resumed | Moment::Ended => {
+        MigrationPhase::Prepared
+        | MigrationPhase::Requested
+        | MigrationPhase::Switchover
+        | MigrationPhase::Resumed
+        | MigrationPhase::Ended => {
             return options;
         }
     };

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn predicates_are_no_steps() {
+    fn slash_in_a_predicate_does_not_end_a_step() {
         let path = "/domain/devices/disk[target/@dev='a]/b'][x=\"'/\"]/driver/@io";
         assert_eq!(parent(path), &path[..path.len() - 4]);
         assert_eq!(parent(parent(parent(path))), "/domain/devices");

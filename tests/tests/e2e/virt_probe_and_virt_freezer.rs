@@ -11,10 +11,10 @@ use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
-const QEMU: u32 = 107;
+const PVC_DIR: &str = "/run/kubevirt-private/vmi-disks/data";
+const QEMU_UID: u32 = 107;
 
-/// The programs' directory.
+/// The directory with KubeVirt's programs.
 fn programs() -> Result<PathBuf> {
     let directory = std::env::var_os("KUBEVIRT_PROGRAMS");
     directory.map(PathBuf::from).context(
@@ -56,11 +56,11 @@ fn succeed(fixture: &LauncherFixture, program: &str, arguments: &[&str]) -> Resu
 }
 
 /// A guest with a disk whose file system can be frozen.
-async fn boot() -> Result<(LauncherFixture, Vmi)> {
-    let disk = json!({ "hostDisk": { "path": format!("{CLAIM}/disk.img"), "type": "Disk" } });
+async fn boot_with_data_disk() -> Result<(LauncherFixture, Vmi)> {
+    let disk = json!({ "hostDisk": { "path": format!("{PVC_DIR}/disk.img"), "type": "Disk" } });
     let vmi = Vmi::new("probed", LauncherUser::Nonroot).volume("data", disk);
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    let claim = prepared.pod.path(CLAIM);
+    let claim = prepared.pod.path(PVC_DIR);
     fs::create_dir_all(&claim)?;
     let disk = claim.join("disk.img");
     File::create(&disk)?.set_len(32 << 20)?;
@@ -70,8 +70,8 @@ async fn boot() -> Result<(LauncherFixture, Vmi)> {
         make.args(["-q", "-F"]).arg(&disk).status()?.success(),
         "mkfs.ext4"
     );
-    for one in [&claim, &disk] {
-        chown(one, Some(QEMU), Some(QEMU))?;
+    for path in [&claim, &disk] {
+        chown(path, Some(QEMU_UID), Some(QEMU_UID))?;
     }
     let fixture = prepared.start(&vmi, &[]).await?;
     fixture.boot_without_controller(&vmi).await?;
@@ -85,7 +85,7 @@ async fn boot() -> Result<(LauncherFixture, Vmi)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "KubeVirt's programs come from its own build: make test-kubevirt-programs"]
 async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
-    let (fixture, vmi) = boot().await?;
+    let (fixture, vmi) = boot_with_data_disk().await?;
     let socket = "/run/kubevirt/sockets/launcher-sock";
     let domain = vmi.domain();
     let probe = [
@@ -102,12 +102,12 @@ async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
         "virt-probe",
         &[&probe[..], &["--guestAgentPing"]].concat(),
     )?;
-    let said = succeed(
+    let output = succeed(
         &fixture,
         "virt-probe",
         &[&probe[..], &["--command", "echo", "--", "probed"]].concat(),
     )?;
-    ensure!(said.contains("probed"), "{said}");
+    ensure!(output.contains("probed"), "{output}");
     let failed = run(
         &fixture,
         "virt-probe",

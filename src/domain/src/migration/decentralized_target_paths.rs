@@ -1,4 +1,4 @@
-//! The VM's name and UID in paths, for a target that is another VMI.
+//! Decentralized migration: paths that contain the VM's name or UID are rewritten for the target's VMI.
 
 use domain_xml::{Document, Element};
 use kubevirt_api::vmi::{MigrationSide, Vmi};
@@ -10,8 +10,8 @@ fn target(vmi: &Vmi) -> Option<&MigrationSide> {
     state.target_state.as_ref()
 }
 
-/// Names the target's files in disks: the directory `NAMESPACE/NAME/` of the VMI becomes that of the target.
-pub(super) fn rename_files(document: &mut Document, vmi: &Vmi) {
+/// Rewrites the paths of disks: the directory `NAMESPACE/NAME/` of the VMI becomes the one of the target's VMI.
+pub(super) fn rewrite_disk_paths(document: &mut Document, vmi: &Vmi) {
     let target = target(vmi).filter(|target| target.domain().is_some());
     let Some(target) = target else {
         return;
@@ -25,15 +25,15 @@ pub(super) fn rename_files(document: &mut Document, vmi: &Vmi) {
         let Some(source) = disk.child_mut("source") else {
             continue;
         };
-        rename(source, &from, &to);
+        rewrite_file_attr(source, &from, &to);
         let store = source.child_mut("dataStore");
         if let Some(source) = store.and_then(|store| store.child_mut("source")) {
-            rename(source, &from, &to);
+            rewrite_file_attr(source, &from, &to);
         }
     }
 }
 
-/// On the target, the VMI is the target's own.
+/// On the target, `vmi` is the target's VMI, and its status names the source.
 fn source_directory(vmi: &Vmi) -> String {
     let state = vmi.status.migration_state.as_ref();
     let source = state.and_then(|state| state.source_state.as_ref());
@@ -43,14 +43,14 @@ fn source_directory(vmi: &Vmi) -> String {
     }
 }
 
-fn rename(source: &mut Element, from: &str, to: &str) {
+fn rewrite_file_attr(source: &mut Element, from: &str, to: &str) {
     let file = source.attr("file").map(|file| file.replacen(from, to, 1));
     if let Some(file) = file {
         source.set_attr("file", file);
     }
 }
 
-/// Replaces the VMI's UID by the target's, wherever it is: in paths of the serial console, VNC and logs.
+/// Replaces the VMI's UID by the target's everywhere in the XML: in paths of the serial console, VNC and logs.
 pub(super) fn replace_uid(xml: String, vmi: &Vmi) -> String {
     let uid = target(vmi).map_or("", |target| target.vmi_uid.as_str());
     if uid.is_empty() || vmi.uid().is_empty() || uid == vmi.uid() {

@@ -1,4 +1,4 @@
-//! The counts as log lines.
+//! The metrics of each hook as one log line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::printable::printable;
 const MAX_NAME: usize = 256;
 
 impl HookMetrics {
-    /// Writes one log line per hook: calls, outcomes, durations, time of the compilation. `until` says what has happened
-    /// up to now: `started` or `ended`.
-    pub fn log(&self, until: &str) {
+    /// Writes one log line per hook: calls, outcomes, durations, time of the compilation. `phase` is the VM's: `started` or
+    /// `ended`.
+    pub fn log(&self, phase: &str) {
         let hooks = self.lock().clone();
         for (hook, counts) in &hooks {
-            log_hook(hook, counts, until);
+            log_hook(hook, counts, phase);
         }
     }
 }
 
-fn log_hook(hook: &str, counts: &HookCounts, until: &str) {
+fn log_hook(hook: &str, counts: &HookCounts, phase: &str) {
     let points = counts.points.values();
     let (mut outcomes, mut total, mut longest, mut changes) =
         (BTreeMap::new(), Duration::ZERO, Duration::ZERO, 0);
@@ -42,7 +42,7 @@ fn log_hook(hook: &str, counts: &HookCounts, until: &str) {
         name = printable(&counts.identity.name, MAX_NAME),
         version = printable(&counts.identity.version, MAX_NAME),
         digest = counts.identity.digest,
-        until,
+        phase,
         calls = outcomes.values().sum::<u64>(),
         hook_points = by_point.collect::<Vec<_>>().join(","),
         outcomes = by_outcome.collect::<Vec<_>>().join(","),
@@ -50,7 +50,7 @@ fn log_hook(hook: &str, counts: &HookCounts, until: &str) {
         total_micros = micros(total),
         longest_micros = micros(longest),
         compile_micros = counts.compile_time.map(micros),
-        "calls of the hook"
+        "hook statistics"
     );
 }
 

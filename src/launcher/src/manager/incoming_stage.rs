@@ -1,7 +1,7 @@
-//! The stages of a VM's arrival by a migration. Pure.
+//! The stages of a migration to this pod. Pure.
 //!
 //! ```text
-//!   [none] ─prepared─▶ [expected] ─started, migrated─▶ [incoming] ─resumed, or paused by its owner─▶ [running]
+//!   [none] ─prepared─▶ [expected] ─started, migrated─▶ [receiving] ─resumed, or paused by its owner─▶ [running]
 //!     ▲                    │                              │                                             │
 //!     └───────stopped──────┴──────────────────────────────┴─────────────────────────────────────────────┘
 //! ```
@@ -9,38 +9,38 @@
 
 use libvirt::{Detail, DomainState, Event, LifecycleEvent, Reason, State};
 
-/// How far a migration to this pod is.
+/// The stage of a migration to this pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ArrivalStage {
-    /// None is under way.
+pub enum IncomingStage {
+    /// No migration to this pod.
     #[default]
     None,
     /// This pod is prepared for the VM, or is being prepared.
     Expected,
     /// The domain is here, its data is on the way.
-    Incoming,
+    Receiving,
     /// The guest runs here, or is paused here because its owner paused it.
     Running,
 }
 
-impl ArrivalStage {
+impl IncomingStage {
     /// The stage once this pod is to be a migration's target.
     #[must_use]
-    pub(super) fn expect(self) -> ArrivalStage {
+    pub(super) fn expect(self) -> IncomingStage {
         match self {
-            ArrivalStage::None => ArrivalStage::Expected,
+            IncomingStage::None => IncomingStage::Expected,
             under_way => under_way,
         }
     }
 
-    /// Whether an event of the arrival is yet to come.
+    /// Whether an event of the migration is still to come.
     pub(super) fn is_under_way(self) -> bool {
-        matches!(self, ArrivalStage::Expected | ArrivalStage::Incoming)
+        matches!(self, IncomingStage::Expected | IncomingStage::Receiving)
     }
 
     /// Whether libvirt has begun to receive the VM.
     pub(super) fn has_begun(self) -> bool {
-        matches!(self, ArrivalStage::Incoming | ArrivalStage::Running)
+        matches!(self, IncomingStage::Receiving | IncomingStage::Running)
     }
 
     /// The lifecycle events that were lost, by the state that the domain has now; `None` if there is no such domain. In
@@ -49,7 +49,7 @@ impl ArrivalStage {
         let started = (LifecycleEvent::Started, Detail::Migrated);
         let Some(state) = state.filter(|state| state.is_active()) else {
             let stopped = (LifecycleEvent::Stopped, Detail::Failed);
-            let is_lost = self == ArrivalStage::Incoming;
+            let is_lost = self == IncomingStage::Receiving;
             return is_lost.then_some(stopped).into_iter().collect();
         };
         let arrived = match (state.state, state.reason) {
@@ -61,25 +61,25 @@ impl ArrivalStage {
             _ => None,
         };
         match self {
-            ArrivalStage::Expected => [started].into_iter().chain(arrived).collect(),
-            ArrivalStage::Incoming => arrived.into_iter().collect(),
-            ArrivalStage::None | ArrivalStage::Running => Vec::new(),
+            IncomingStage::Expected => [started].into_iter().chain(arrived).collect(),
+            IncomingStage::Receiving => arrived.into_iter().collect(),
+            IncomingStage::None | IncomingStage::Running => Vec::new(),
         }
     }
 
     /// The stage after an event of the domain.
     #[must_use]
-    pub(super) fn observe(self, event: &Event) -> ArrivalStage {
+    pub(super) fn observe(self, event: &Event) -> IncomingStage {
         let Event::Lifecycle { event, detail, .. } = event else {
             return self;
         };
         match (self, event, detail) {
-            (_, LifecycleEvent::Stopped, _) => ArrivalStage::None,
-            (_, LifecycleEvent::Started, Detail::Migrated) => ArrivalStage::Incoming,
+            (_, LifecycleEvent::Stopped, _) => IncomingStage::None,
+            (_, LifecycleEvent::Started, Detail::Migrated) => IncomingStage::Receiving,
             // After post-copy this event comes when all memory is here.
-            (ArrivalStage::Incoming, LifecycleEvent::Resumed, Detail::Migrated)
-            | (ArrivalStage::Incoming, LifecycleEvent::Suspended, Detail::Paused) => {
-                ArrivalStage::Running
+            (IncomingStage::Receiving, LifecycleEvent::Resumed, Detail::Migrated)
+            | (IncomingStage::Receiving, LifecycleEvent::Suspended, Detail::Paused) => {
+                IncomingStage::Running
             }
             _ => self,
         }
@@ -100,9 +100,9 @@ mod tests {
         }
     }
 
-    fn after(events: &[(LifecycleEvent, Detail)]) -> ArrivalStage {
+    fn after(events: &[(LifecycleEvent, Detail)]) -> IncomingStage {
         let events = events.iter().map(|(kind, detail)| event(*kind, *detail));
-        events.fold(ArrivalStage::None, |stage, event| stage.observe(&event))
+        events.fold(IncomingStage::None, |stage, event| stage.observe(&event))
     }
 
     const STARTED: (LifecycleEvent, Detail) = (LifecycleEvent::Started, Detail::Migrated);
@@ -111,89 +111,92 @@ mod tests {
     #[test]
     fn guest_runs_after_a_migration_or_stays_paused() {
         let defined = (LifecycleEvent::Defined, Detail::Added);
-        assert_eq!(after(&[STARTED, defined]), ArrivalStage::Incoming);
-        assert_eq!(after(&[STARTED, defined, RESUMED]), ArrivalStage::Running);
+        assert_eq!(after(&[STARTED, defined]), IncomingStage::Receiving);
+        assert_eq!(after(&[STARTED, defined, RESUMED]), IncomingStage::Running);
         let paused = (LifecycleEvent::Suspended, Detail::Paused);
-        assert_eq!(after(&[STARTED, paused]), ArrivalStage::Running);
+        assert_eq!(after(&[STARTED, paused]), IncomingStage::Running);
         let post_copy = (LifecycleEvent::Resumed, Detail::Postcopy);
-        assert_eq!(after(&[STARTED, post_copy]), ArrivalStage::Incoming);
-        assert_eq!(after(&[STARTED, post_copy, RESUMED]), ArrivalStage::Running);
+        assert_eq!(after(&[STARTED, post_copy]), IncomingStage::Receiving);
+        assert_eq!(
+            after(&[STARTED, post_copy, RESUMED]),
+            IncomingStage::Running
+        );
     }
 
     #[test]
-    fn pause_of_a_vm_that_booted_here_is_no_arrival() {
+    fn pause_of_a_locally_booted_vm_is_not_incoming() {
         let booted = (LifecycleEvent::Started, Detail::Booted);
         let paused = (LifecycleEvent::Suspended, Detail::Paused);
-        assert_eq!(after(&[booted, paused, RESUMED]), ArrivalStage::None);
+        assert_eq!(after(&[booted, paused, RESUMED]), IncomingStage::None);
     }
 
     #[test]
     fn stopped_vm_has_not_arrived() {
         let stopped = (LifecycleEvent::Stopped, Detail::Failed);
-        assert_eq!(after(&[STARTED, stopped, RESUMED]), ArrivalStage::None);
+        assert_eq!(after(&[STARTED, stopped, RESUMED]), IncomingStage::None);
     }
 
     #[test]
     fn lost_events_lead_to_the_same_stage() {
-        let caught_up = |stage: ArrivalStage, state, reason| {
+        let caught_up = |stage: IncomingStage, state, reason| {
             let lost = stage.lost_events(Some(State::new(state, reason)));
             let events = lost.iter().map(|(kind, detail)| event(*kind, *detail));
             events.fold(stage, |stage, event| stage.observe(&event))
         };
         for (stage, state, reason, expected) in [
             (
-                ArrivalStage::None,
+                IncomingStage::None,
                 DomainState::Running,
                 Reason::Booted,
-                ArrivalStage::None,
+                IncomingStage::None,
             ),
             (
-                ArrivalStage::Expected,
+                IncomingStage::Expected,
                 DomainState::Shutoff,
                 Reason::Unknown,
-                ArrivalStage::Expected,
+                IncomingStage::Expected,
             ),
             (
-                ArrivalStage::Expected,
+                IncomingStage::Expected,
                 DomainState::Paused,
                 Reason::Migration,
-                ArrivalStage::Incoming,
+                IncomingStage::Receiving,
             ),
             (
-                ArrivalStage::Expected,
+                IncomingStage::Expected,
                 DomainState::Running,
                 Reason::Migrated,
-                ArrivalStage::Running,
+                IncomingStage::Running,
             ),
             (
-                ArrivalStage::Incoming,
+                IncomingStage::Receiving,
                 DomainState::Running,
                 Reason::Migrated,
-                ArrivalStage::Running,
+                IncomingStage::Running,
             ),
             (
-                ArrivalStage::Incoming,
+                IncomingStage::Receiving,
                 DomainState::Paused,
                 Reason::User,
-                ArrivalStage::Running,
+                IncomingStage::Running,
             ),
             (
-                ArrivalStage::Incoming,
+                IncomingStage::Receiving,
                 DomainState::Running,
                 Reason::Postcopy,
-                ArrivalStage::Incoming,
+                IncomingStage::Receiving,
             ),
             (
-                ArrivalStage::Incoming,
+                IncomingStage::Receiving,
                 DomainState::Shutoff,
                 Reason::Failed,
-                ArrivalStage::None,
+                IncomingStage::None,
             ),
             (
-                ArrivalStage::Running,
+                IncomingStage::Running,
                 DomainState::Running,
                 Reason::Migrated,
-                ArrivalStage::Running,
+                IncomingStage::Running,
             ),
         ] {
             let found = caught_up(stage, state, reason);
@@ -204,8 +207,8 @@ mod tests {
     #[test]
     fn domain_that_is_gone_does_not_arrive() {
         let stopped = (LifecycleEvent::Stopped, Detail::Failed);
-        assert_eq!(ArrivalStage::Incoming.lost_events(None), [stopped]);
-        assert_eq!(ArrivalStage::Expected.lost_events(None), []);
+        assert_eq!(IncomingStage::Receiving.lost_events(None), [stopped]);
+        assert_eq!(IncomingStage::Expected.lost_events(None), []);
     }
 
     proptest! {
@@ -216,7 +219,7 @@ mod tests {
                 (LifecycleEvent::Stopped, Detail::Failed), (LifecycleEvent::Started, Detail::Booted),
             ];
             let events: Vec<_> = kinds.iter().map(|kind| all[*kind]).collect();
-            if after(&events) == ArrivalStage::Running {
+            if after(&events) == IncomingStage::Running {
                 let since_stop = events.rsplit(|event| event.0 == LifecycleEvent::Stopped).next();
                 prop_assert!(since_stop.is_some_and(|events| events.contains(&STARTED)));
             }

@@ -1,4 +1,4 @@
-//! The fields of a log line, for people: `--verbose`.
+//! The format of virt-hook's own log under `--verbose`.
 
 use std::fmt::{self, Debug};
 
@@ -7,50 +7,50 @@ use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::Writer;
 
-use super::Plain;
+use super::TerminalEscaped;
 
-/// Writes the message, then `name=value` for each field, texts as they are. tracing itself writes texts as Rust
-/// would, with quotes and escapes.
-pub(crate) struct LogFields;
+/// Writes the message, then `name=value` for each field. Texts have no quotes and Rust escapes, which tracing's default
+/// format adds.
+pub(crate) struct UnquotedFields;
 
-impl<'writer> FormatFields<'writer> for LogFields {
+impl<'writer> FormatFields<'writer> for UnquotedFields {
     fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
-        let mut line = LogLine {
+        let mut fields_writer = FieldWriter {
             writer,
             is_first: true,
             result: Ok(()),
         };
-        fields.record(&mut line);
-        line.result
+        fields.record(&mut fields_writer);
+        fields_writer.result
     }
 }
 
-struct LogLine<'writer> {
+struct FieldWriter<'writer> {
     writer: Writer<'writer>,
     is_first: bool,
     result: fmt::Result,
 }
 
-impl LogLine<'_> {
+impl FieldWriter<'_> {
     fn write(&mut self, name: &str, value: fmt::Arguments<'_>) {
         if self.result.is_err() {
             return;
         }
-        let gap = if std::mem::take(&mut self.is_first) {
+        let separator = if std::mem::take(&mut self.is_first) {
             ""
         } else {
             " "
         };
         self.result = match name {
-            "message" => write!(self.writer, "{gap}{value}"),
-            _ => write!(self.writer, "{gap}{name}={value}"),
+            "message" => write!(self.writer, "{separator}{value}"),
+            _ => write!(self.writer, "{separator}{name}={value}"),
         };
     }
 }
 
-impl Visit for LogLine<'_> {
+impl Visit for FieldWriter<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.write(field.name(), format_args!("{}", Plain(value)));
+        self.write(field.name(), format_args!("{}", TerminalEscaped(value)));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {

@@ -5,8 +5,8 @@ use virt_sys as sys;
 use super::call_libvirt::{c_string, check};
 use super::domain_handle::RealDomain;
 use super::typed_params;
+use crate::domain_jobs::{CompletedJob, JobStats, Jobs};
 use crate::error::Result;
-use crate::jobs::{CompletedJob, JobStats, Jobs};
 use crate::typed_params::ParamValue;
 
 impl Jobs for RealDomain {
