@@ -1,6 +1,8 @@
 //! Manifests: the VMIs of a file that holds a VirtualMachineInstance, a VirtualMachine or a list of them.
 
 mod known_fields;
+mod kubevirt_defaults;
+mod virtual_machine;
 
 use hook_host::printable;
 use kubevirt_api::strict_json_or_yaml::{self, SyntaxError};
@@ -131,9 +133,9 @@ fn vmis(
         });
     }
     match kind {
-        None if has_template => of_virtual_machine(object).map(|manifest| vec![manifest]),
-        None | Some(VMI) => vmi(object, text).map(|manifest| vec![manifest]),
-        Some(VM) => of_virtual_machine(object).map(|manifest| vec![manifest]),
+        None if has_template => virtual_machine::convert(object).map(|manifest| vec![manifest]),
+        None | Some(VMI) => vmi(object, kind, text).map(|manifest| vec![manifest]),
+        Some(VM) => virtual_machine::convert(object).map(|manifest| vec![manifest]),
         Some(list) if LISTS.contains(&list) => match fields.get("items") {
             Some(Value::Array(found)) if !found.is_empty() => items(
                 found,
@@ -160,72 +162,49 @@ fn items(list: &[Value], kind: Option<&str>) -> Result<Vec<Manifest>, ManifestEr
     Ok(found)
 }
 
-/// A VMI as it stands, in a namespace. Its own JSON text is kept as it came, if it names one.
-fn vmi(object: &Value, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
+/// A VMI in a namespace, with KubeVirt's defaults unless it is one of a cluster, which has a status, or an extract that names no
+/// kind. Its own JSON text is kept as it came, if nothing is added.
+fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
     let json = text.filter(|text| text.trim_ascii_start().starts_with(b"{"));
-    let namespaced = in_default_namespace(object);
-    let vmi = match (json, &namespaced) {
-        (Some(json), None) => Vmi::from_json(json)?,
-        (_, namespaced) => {
-            let object = namespaced.as_ref().unwrap_or(object);
-            Vmi::from_json(object.to_string().as_bytes())?
-        }
-    };
     let mut notes = unknown_fields(object, VMI);
-    notes.extend(namespaced.map(|_| {
-        format!("metadata.namespace is missing: it is {DEFAULT_NAMESPACE} here, as for kubectl")
-    }));
-    notes.extend(missing_memory(&vmi));
-    Ok(Manifest { vmi, notes })
-}
-
-/// The VMI in the default namespace, if it names none: in the cluster it always has one, and libvirt's name contains it.
-fn in_default_namespace(object: &Value) -> Option<Value> {
-    let namespace = object.get("metadata")?.as_object()?.get("namespace");
-    let is_missing = namespace.is_none_or(|namespace| namespace.is_null() || namespace == "");
-    let mut object = is_missing.then(|| object.clone())?;
-    object["metadata"]["namespace"] = DEFAULT_NAMESPACE.into();
-    Some(object)
-}
-
-/// The VMI that virt-controller makes of a VirtualMachine, without the cluster's defaults.
-fn of_virtual_machine(machine: &Value) -> Result<Manifest, ManifestError> {
-    let metadata = |field: &str| machine.get("metadata")?.get(field).cloned();
-    let name = metadata("name").filter(|name| *name != "");
-    let name = name.ok_or(ManifestError::Missing("metadata.name"))?;
-    let template = machine.get("spec").and_then(|spec| spec.get("template"));
-    let Some(Value::Object(template)) = template else {
-        return Err(ManifestError::Missing("spec.template"));
-    };
-    let mut own = match template.get("metadata") {
-        Some(Value::Object(own)) => own.clone(),
-        _ => Map::new(),
-    };
-    let namespace =
-        metadata("namespace").filter(|namespace| *namespace != "" && !namespace.is_null());
-    let namespace = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.into());
-    let mut notes = vec![format!(
-        "this is a VirtualMachine: its spec.template is used, without the cluster's defaults{}",
-        match machine["spec"].get("instancetype") {
-            Some(Value::Object(_)) => " and without its instance type",
-            _ => "",
+    let mut complete = object.clone();
+    if set_default_namespace(&mut complete) {
+        notes.push(format!(
+            "metadata.namespace is missing: it is {DEFAULT_NAMESPACE} here, as for kubectl"
+        ));
+    }
+    let has_status =
+        matches!(object.get("status"), Some(Value::Object(status)) if !status.is_empty());
+    if let (Some(_), false, Some(Value::Object(spec))) =
+        (kind, has_status, complete.get_mut("spec"))
+    {
+        let defaults = kubevirt_defaults::set(spec, false);
+        if !defaults.is_empty() {
+            notes.push(format!(
+                "this VMI is of no cluster, and gets KubeVirt's defaults: {}",
+                defaults.join(", ")
+            ));
         }
-    )];
-    own.insert("name".to_owned(), name);
-    own.insert("namespace".to_owned(), namespace);
-    let mut object = Map::new();
-    object.insert("apiVersion".to_owned(), "kubevirt.io/v1".into());
-    object.insert("kind".to_owned(), VMI.into());
-    object.insert("metadata".to_owned(), own.into());
-    object.insert(
-        "spec".to_owned(),
-        template.get("spec").cloned().unwrap_or_default(),
-    );
-    let object = Value::Object(object);
-    let vmi = Vmi::from_json(object.to_string().as_bytes())?;
-    notes.extend(unknown_fields(machine, VM));
+    }
+    let vmi = match json {
+        Some(json) if complete == *object => Vmi::from_json(json)?,
+        _ => Vmi::from_json(complete.to_string().as_bytes())?,
+    };
     notes.extend(missing_memory(&vmi));
     Ok(Manifest { vmi, notes })
+}
+
+/// Sets the default namespace in a VMI that names none: in the cluster it always has one, and libvirt's name contains it.
+fn set_default_namespace(object: &mut Value) -> bool {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return false;
+    };
+    let namespace = metadata.get("namespace");
+    let is_missing = namespace.is_none_or(|namespace| namespace.is_null() || namespace == "");
+    if is_missing {
+        metadata.insert("namespace".to_owned(), DEFAULT_NAMESPACE.into());
+    }
+    is_missing
 }
 
 fn kind(fields: &Map<String, Value>) -> Option<&str> {
