@@ -351,7 +351,7 @@ fn without_an_original_a_fleet_is_previewed() {
         "--json",
     ])
     .json();
-    // What all VMIs have in common is one warning.
+    // What all VMIs have in common is one warning each.
     let machine = VMI
         .replace("metadata:", "kind: VirtualMachine\nmetadata:")
         .replace(
@@ -362,9 +362,14 @@ fn without_an_original_a_fleet_is_previewed() {
     let several = [named("a"), named("b"), named("c")].join("---\n");
     let machines = write(temp_dir.path(), "machines.yaml", &several);
     let shown = virt_hook(&["compare", "--hook", text(&module), "--vmi", text(&machines)]);
-    assert_eq!(shown.err.lines().count(), 1, "{}", shown.err);
-    let warning = "machines.yaml: ns/a and 2 more: this is a VirtualMachine";
-    assert!(shown.err.contains(warning), "{}", shown.err);
+    assert_eq!(shown.err.lines().count(), 2, "{}", shown.err);
+    for warning in [
+        "this is a VirtualMachine",
+        "metadata.annotations of the VirtualMachine",
+    ] {
+        let warning = format!("machines.yaml: ns/a and 2 more: {warning}");
+        assert!(shown.err.contains(&warning), "{}", shown.err);
+    }
     assert_eq!(
         json["result"]["groups"][0]["vmis"]
             .as_array()

@@ -119,6 +119,27 @@ fn defaults_of_kubevirt_are_set_and_noted() {
     assert_eq!(found.notes, [note]);
 }
 
+/// The VMI has the metadata of the template alone.
+#[test]
+fn annotations_that_are_not_in_the_template_are_noted() {
+    let own = "annotations: {a: other, smbios.vm.kubevirt.io/baseBoardManufacturer: ACME, \
+        kubectl.kubernetes.io/last-applied-configuration: '{}', kubevirt.io/latest-observed-api-version: v1}, \
+        labels: {app: web, app.kubernetes.io/name: web, name.os.template.kubevirt.io/fedora: x}";
+    let text = VM_TEXT.replace("uid: u", &format!("uid: u, {own}"));
+    let notes = one(&text).notes;
+    let [_, annotations, labels] = &notes[..] else {
+        panic!("{notes:?}")
+    };
+    for part in [
+        "metadata.annotations of the VirtualMachine",
+        "do not see them: smbios.vm.kubevirt.io/baseBoardManufacturer; ",
+        "spec.template.metadata.annotations",
+    ] {
+        assert!(annotations.contains(part), "{annotations}");
+    }
+    assert!(labels.contains("do not see them: app; "), "{labels}");
+}
+
 #[test]
 fn a_vmi_gets_the_defaults_unless_it_is_of_a_cluster_or_an_extract() {
     let without_status = VMI_TEXT.replace("status: {phase: Running}", "status: {}");

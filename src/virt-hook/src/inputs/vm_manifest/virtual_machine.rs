@@ -1,12 +1,28 @@
 //! The VMI of a VirtualMachine.
 
+use hook_host::printable;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Map, Value, json};
 
 use super::{
-    DEFAULT_NAMESPACE, Manifest, ManifestError, VM, VMI, kubevirt_defaults, missing_memory,
-    unknown_fields,
+    DEFAULT_NAMESPACE, MAX_FIELDS, Manifest, ManifestError, VM, VMI, kubevirt_defaults,
+    missing_memory, unknown_fields,
 };
+
+/// The domains of annotations and labels that tools set in VMs themselves.
+const TOOLS: [&str; 8] = [
+    "kubernetes.io",
+    "kubevirt.io",
+    "vm.kubevirt.io",
+    "instancetype.kubevirt.io",
+    "template.kubevirt.io",
+    "kubemacpool.io",
+    "helm.sh",
+    "meta.helm.sh",
+];
+const SUFFIXES_OF_TOOLS: [&str; 2] = [".kubernetes.io", ".template.kubevirt.io"];
+/// The most bytes of a key that a note shows.
+const MAX_KEY: usize = 120;
 
 /// The VMI that virt-controller makes of a VirtualMachine, without the cluster's defaults.
 pub(super) fn convert(machine: &Value) -> Result<Manifest, ManifestError> {
@@ -49,6 +65,11 @@ pub(super) fn convert(machine: &Value) -> Result<Manifest, ManifestError> {
         "this is a VirtualMachine: its spec.template is used, {added}without the cluster's defaults"
     )];
     notes.extend(not_applied(has("instancetype"), has("preference")));
+    notes.extend(
+        ["annotations", "labels"]
+            .iter()
+            .filter_map(|field| outside_template(machine, field)),
+    );
     let object = json!({
         "apiVersion": "kubevirt.io/v1",
         "kind": VMI,
@@ -61,6 +82,43 @@ pub(super) fn convert(machine: &Value) -> Result<Manifest, ManifestError> {
         notes.extend(missing_memory(&vmi));
     }
     Ok(Manifest { vmi, notes })
+}
+
+/// That annotations or labels of a VM itself, which its VMI does not get, are perhaps meant for the VMI.
+fn outside_template(machine: &Value, field: &str) -> Option<String> {
+    let keys = |path: &str| machine.pointer(&format!("{path}/{field}"))?.as_object();
+    let of_template = keys("/spec/template/metadata");
+    let is_outside = |key: &&String| of_template.is_none_or(|known| !known.contains_key(*key));
+    let outside = keys("/metadata")?.keys().filter(is_outside);
+    let outside: Vec<_> = outside.filter(|key| !is_of_tool(key)).collect();
+    let shown = outside
+        .iter()
+        .take(MAX_FIELDS)
+        .map(|key| printable(key, MAX_KEY));
+    let shown: Vec<String> = shown.collect();
+    let more = match outside.len().saturating_sub(MAX_FIELDS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!shown.is_empty()).then(|| {
+        format!(
+            "metadata.{field} of the VirtualMachine are not those of its VMI, and hooks do not see them: {}{more}; those for hooks \
+             belong into spec.template.metadata.{field}",
+            shown.join(", ")
+        )
+    })
+}
+
+/// Whether an annotation or label is one that tools set in VMs themselves: kubectl, KubeVirt, Helm.
+fn is_of_tool(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else {
+        return false;
+    };
+    // Hooks have annotations below kubevirt.io, such as smbios.vm.kubevirt.io, so subdomains do not count in general.
+    TOOLS.contains(&domain)
+        || SUFFIXES_OF_TOOLS
+            .iter()
+            .any(|suffix| domain.ends_with(suffix))
 }
 
 /// What only the cluster adds to a VM.
