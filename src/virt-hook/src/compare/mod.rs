@@ -41,8 +41,8 @@ Exit codes:
   1  another effect, or a failure that hook.yaml ignores; standard output shows it
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it
-  4  on some of the VMIs nothing was compared (neither side ran, or a hook needs facts about the pod, which --pod
-     gives), and on the others the effect is the same";
+  4  on some of the VMIs nothing was compared (neither side ran, a side is called at no hook point that is compared,
+     or a hook needs facts about the pod, which --pod gives), and on the others the effect is the same";
 
 /// What `compare` is given.
 #[derive(Debug, Args)]
@@ -126,23 +126,31 @@ fn compare(
     }
     let points = port.points(original);
     let namespace = &input.invocation.namespace;
-    let port_result = match original {
-        // A port that a script cannot be compared with is not the same as one that does nothing.
-        ComparedHook::Script(_) if !port.is_called_at(&points, namespace)? => {
-            Outcome::Unknown(format!(
-                "it is called at neither {} nor {}, and a script acts nowhere else",
-                HookPoint::PreStart,
-                HookPoint::OnDefineDomain
-            ))
-        }
-        _ => port.run(input, &points)?,
+    // A side that is not called is not the same as one that does nothing.
+    let is_original_called =
+        matches!(original, ComparedHook::Nothing) || original.is_called_at(&points, namespace)?;
+    let port_result = match port.is_called_at(&points, namespace)? {
+        true => port.run(input, &points)?,
+        false => not_called(&points),
     };
-    let original_result = original.run(input, &points)?;
+    let original_result = match is_original_called {
+        true => original.run(input, &points)?,
+        false => not_called(&points),
+    };
     let effect = VmiComparison::between(&original_result, &port_result);
     Ok(match original {
         ComparedHook::Nothing => effect,
         _ => effect.in_comparison_with_original(),
     })
+}
+
+/// The outcome of a side that none of the compared hook points calls.
+fn not_called(points: &[HookPoint]) -> Outcome {
+    let points: Vec<String> = points.iter().map(HookPoint::to_string).collect();
+    Outcome::Unknown(format!(
+        "it is called at none of the hook points that are compared: {}",
+        points.join(", ")
+    ))
 }
 
 /// Whether a hook would be called with cloud-init data that is only in the cluster.

@@ -46,6 +46,8 @@ pub(super) enum Actual {
         xml: String,
         /// The documents, and as `migration` the parameters of a migration, that hooks changed.
         documents: BTreeMap<String, String>,
+        /// Whether any hook ran.
+        is_hook_called: bool,
     },
     /// A hook vetoes.
     Veto(String),
@@ -94,6 +96,19 @@ impl Difference {
     }
 }
 
+impl Actual {
+    /// Whether nothing changed because no hook ran.
+    pub(super) fn lacks_calls(&self) -> bool {
+        matches!(
+            self,
+            Self::Domain {
+                is_hook_called: false,
+                ..
+            }
+        )
+    }
+}
+
 impl ExpectedFiles {
     pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
         let mut files = BTreeMap::new();
@@ -130,6 +145,7 @@ impl ExpectedFiles {
                 before,
                 xml,
                 documents,
+                ..
             } if documents.is_empty() && changed(before, xml).is_empty() => {
                 let is_idle = |(name, text): (&String, &String)| match name.as_str() {
                     DIFF => text.trim().is_empty(),
@@ -187,6 +203,7 @@ impl ExpectedFiles {
                 before,
                 xml,
                 documents,
+                ..
             } => {
                 let mut files = documents.clone();
                 let changed = changed(before, xml);

@@ -58,6 +58,10 @@ Exit codes:
   2  the command line, a module or the folder of cases cannot be used
   3  this machine could not do it";
 
+/// The note about a case that would pass with any hook.
+const NO_CALLS: &str = "no hook was called: the VMI of a case for PreCloudInitIso has cloud-init data, a case for OnAttachDevice has \
+    a device.xml, and one for PreMigrationSource a migration.json";
+
 /// What `test` is given.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -102,7 +106,7 @@ struct CaseResult {
     /// Why `--update` did not write the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_written: Option<&'static str>,
-    /// What to look at in what `--update` wrote.
+    /// What to look at: in what `--update` wrote, or why nothing changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
@@ -158,7 +162,10 @@ fn run_case(
     let begins_idle = outcome == Outcome::Updated && expected.begins_idle(&actual);
     Ok(CaseResult {
         name: case.name.clone(),
-        note: begins_idle.then_some("writes that nothing changes"),
+        note: match actual.lacks_calls() {
+            true => Some(NO_CALLS),
+            false => begins_idle.then_some("writes that nothing changes"),
+        },
         not_written: not_written.filter(|_| outcome == Outcome::Failed),
         outcome,
         differences,

@@ -282,6 +282,7 @@ fn actual(input: &VmiInput, results: HookResults) -> Actual {
         before,
         xml,
         documents: changed,
+        is_hook_called: !results.runs.is_empty(),
     }
 }
 

@@ -124,8 +124,34 @@ fn a_port_that_refuses_a_vm_is_not_the_same_as_a_script_that_does_not() {
     // A port that acts where no script does.
     let elsewhere = compare("cloud-init-hook", identity);
     assert_eq!(elsewhere.code, 4, "{}{}", elsewhere.out, elsewhere.err);
-    for part in ["NOT RUN  ns/vm\n", "at neither PreStart nor OnDefineDomain"] {
+    for part in [
+        "NOT RUN  ns/vm\n",
+        "that are compared: PreStart, OnDefineDomain",
+    ] {
         assert!(elsewhere.out.contains(part), "{}", elsewhere.out);
+    }
+}
+
+#[test]
+fn hooks_that_are_not_called_are_not_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (example("migration-tuning-hook"), vmi(place.path()));
+    let smbios = smbios();
+    let compare = ["compare", "--vmi", text(&vmi), "--hook"];
+    for (hook, more) in [
+        (&module, vec![]),
+        (&module, vec!["--original", text(&module)]),
+        (&smbios, vec!["--original", text(&module)]),
+    ] {
+        let shown = virt_hook(&[&compare[..], &[text(hook)], &more].concat());
+        assert_eq!(shown.code, 4, "{more:?}: {}{}", shown.out, shown.err);
+        for part in [
+            "NOT RUN  ns/vm\n",
+            "PreStart, PreCloudInitIso, OnDefineDomain",
+            "1 not run",
+        ] {
+            assert!(shown.out.contains(part), "{more:?}: {}", shown.out);
+        }
     }
 }
 

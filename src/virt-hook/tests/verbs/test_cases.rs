@@ -291,6 +291,20 @@ fn update_says_that_a_new_case_expects_no_change() {
 }
 
 #[test]
+fn a_case_in_which_no_hook_is_called_has_a_note() {
+    let place = tempfile::tempdir().unwrap();
+    let module = super::pod::example("migration-tuning-hook");
+    write(place.path(), "idle/vmi.yaml", VMI);
+    write(place.path(), "idle/expected.diff", "");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+    assert!(
+        tested.contains("passed  idle\n  note: no hook was called: ")
+            && tested.contains("a migration.json"),
+        "{tested}"
+    );
+}
+
+#[test]
 fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
     let temp_dir = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| write(temp_dir.path(), name, content);

@@ -17,6 +17,7 @@ fn made(xml: &str) -> Actual {
         before: BEFORE.to_owned(),
         xml: xml.to_owned(),
         documents: BTreeMap::new(),
+        is_hook_called: true,
     }
 }
 
