@@ -41,7 +41,8 @@ and one or more of what is expected:
                            cloud-init documents, those that hooks changed
   expected.migration       the parameters that hooks changed, a line `NAME: VALUE` each
   expected.veto            the hook's words when it says no
-  expected.error           any other refusal, of the hook, the policy or the VMI
+  expected.error           any other refusal, of the hook, the policy or the VMI; also one that failurePolicy in
+                           hook.yaml ignores, beside what hooks changed
 A file that looks like one of these and is none, such as vmi.yml or expected.network_data, is refused.
 
 Examples:

@@ -17,6 +17,7 @@ use crate::exit_codes::Failure;
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_files::HookModule;
+use crate::output::RunReport;
 use crate::run_hooks_as_launcher::{HookResults, Hooks};
 
 /// What a case says of the call.
@@ -123,7 +124,7 @@ impl Case {
         match results {
             Ok((input, results)) => Ok(match actual(&input, results) {
                 Actual::Error(error) => Actual::Error(self.without_place(&error, found)),
-                actual => actual,
+                actual => actual.map_failures(|failure| self.without_place(&failure, found)),
             }),
             Err(Failure::Machine(error)) => Err(Failure::Machine(error)),
             Err(refusal) => Ok(Actual::Error(self.without_place(&refusal.line(), found))),
@@ -248,10 +249,11 @@ fn actual(input: &VmiInput, results: HookResults) -> Actual {
         };
     }
     // A failure at Shutdown stops nothing, but fails the case.
-    let failed = results.runs.iter().find(|run| !run.is_ok());
-    if let Some(run) = failed.filter(|run| run.failure_policy == "Fail") {
+    let failures = || results.runs.iter().filter(|run| !run.is_ok());
+    if let Some(run) = failures().find(|run| run.failure_policy == "Fail") {
         return Actual::Error(run.reason.clone().unwrap_or_default());
     }
+    let discarded_failures = failures().map(discarded_failure).collect();
     let before = input.cloud_init.as_ref().ok().and_then(Option::as_ref);
     let before = before
         .map(cloud_init_documents::from_data)
@@ -283,7 +285,17 @@ fn actual(input: &VmiInput, results: HookResults) -> Actual {
         xml,
         documents: changed,
         is_hook_called: !results.runs.is_empty(),
+        discarded_failures,
     }
+}
+
+/// The line of `expected.error` about a failure or veto that changes nothing, because of `hook.yaml`.
+fn discarded_failure(run: &RunReport) -> String {
+    let reason = run.reason.as_deref().unwrap_or(&run.outcome);
+    format!(
+        "{} at {} (failurePolicy: {}): {reason}",
+        run.hook, run.hook_point, run.failure_policy
+    )
 }
 
 /// The error for a folder without cases.
@@ -292,4 +304,68 @@ fn no_cases(dir: &Path) -> anyhow::Error {
         "{}: no case in it: a case is a directory with a vmi.yaml or vmi.json",
         dir.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn failed(hook: &str, failure_policy: &str) -> RunReport {
+        RunReport {
+            hook: hook.to_owned(),
+            hook_point: "Shutdown".to_owned(),
+            outcome: "trap".to_owned(),
+            reason: Some(format!("{hook} broke")),
+            failure_policy: failure_policy.to_owned(),
+            changes: Vec::new(),
+            log: Vec::new(),
+            duration_micros: 1,
+            deadline_millis: 1,
+            peak_memory: 1,
+            memory_limit: 1,
+        }
+    }
+
+    fn actual_of(runs: Vec<RunReport>) -> Actual {
+        let yaml = "metadata: {name: a, namespace: b}\nspec: {domain: {memory: {guest: 1Gi}}}\n";
+        let input = VmiInput::on_any_node(yaml).unwrap();
+        let results = HookResults {
+            xml: input.xml.clone(),
+            devices: Vec::new(),
+            migration: None,
+            cloud_init: None,
+            runs,
+            lacks_pod_facts: false,
+            error: None,
+        };
+        actual(&input, results)
+    }
+
+    #[test]
+    fn a_failure_is_an_error_even_after_one_that_is_ignored() {
+        let error = actual_of(vec![failed("a", "Ignore"), failed("b", "Fail")]);
+        assert!(
+            matches!(&error, Actual::Error(text) if text == "b broke"),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn discarded_failures_are_part_of_the_result() {
+        let found = actual_of(vec![failed("a", "Ignore"), failed("b", "DryRun")]);
+        let Actual::Domain {
+            discarded_failures, ..
+        } = found
+        else {
+            panic!("{found:?}")
+        };
+        assert_eq!(
+            discarded_failures,
+            [
+                "a at Shutdown (failurePolicy: Ignore): a broke",
+                "b at Shutdown (failurePolicy: DryRun): b broke"
+            ]
+        );
+    }
 }

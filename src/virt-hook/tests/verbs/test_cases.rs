@@ -291,6 +291,28 @@ fn update_says_that_a_new_case_expects_no_change() {
 }
 
 #[test]
+fn a_failure_that_hook_yaml_ignores_fails_a_case_that_does_not_expect_it() {
+    let place = tempfile::tempdir().unwrap();
+    let module = super::pod::example("required-label-hook");
+    write(place.path(), "refused/vmi.yaml", VMI);
+    write(place.path(), "refused/hook.yaml", "failurePolicy: Ignore\n");
+    write(place.path(), "refused/expected.diff", "");
+    let test = ["test", "--hook", text(&module), text(place.path())];
+    let failed = virt_hook(&test);
+    assert_eq!(failed.code, 1, "{}{}", failed.out, failed.err);
+    for part in [
+        "FAILED  refused\n",
+        "at PreStart (failurePolicy: Ignore): ",
+        "has no label",
+    ] {
+        assert!(failed.out.contains(part), "{}", failed.out);
+    }
+    virt_hook(&[&test[..], &["--update", "--accept-errors"]].concat()).ok();
+    assert!(place.path().join("refused/expected.error").exists());
+    virt_hook(&test).ok();
+}
+
+#[test]
 fn a_case_in_which_no_hook_is_called_has_a_note() {
     let place = tempfile::tempdir().unwrap();
     let module = super::pod::example("migration-tuning-hook");
