@@ -12,8 +12,8 @@ use anyhow::Context;
 use clap::Args;
 use hook_host::HookPoint;
 
-use crate::exit_codes::{Failure, error_text};
-use crate::inputs::{CloudInitUnavailable, NamedVmi, VmiInput};
+use crate::exit_codes::Failure;
+use crate::inputs::{CloudInitUnavailable, DumpContent, DumpEntry, VmiInput};
 pub(crate) use compare_report::CompareReport;
 use compare_report::Group;
 use compared_hook::{ComparedHook, Options};
@@ -29,12 +29,13 @@ that prints nothing and ends with 2, 126 or 127, and a module that the policy do
 
 Without --original: what the hooks change, VMI by VMI, before they are rolled out.
 
-VMIs come from files with one or with many (`kubectl get vmi -A -o json`), and from folders of such.
+VMIs come from files with one or with many (`kubectl get vm,vmi -A -o json`), and from folders of such. A
+VirtualMachine whose VMI is there, too, is left out; other objects are named.
 
 Examples:
   virt-hook compare --hook port.wasm --original ./onDefineDomain --vmi vmi.yaml
   virt-hook compare --hook port.wasm --original /run/hooks/old.sock --vmi-dir dump
-  kubectl get vmi -A -o json > dump/all.json; virt-hook compare --hook new.wasm --vmi-dir dump
+  kubectl get vm,vmi -A -o json > dump/all.json; virt-hook compare --hook new.wasm --vmi-dir dump
 
 Exit codes:
   0  the same effect on every VMI; without --original, no hook refused or failed
@@ -85,15 +86,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
     };
     let mut groups: Vec<Group> = Vec::new();
     let mut cloud_init_not_compared = 0;
-    for NamedVmi { name, input } in vmis {
-        let effect = match input {
-            Ok(input) => {
+    for DumpEntry { name, content } in vmis {
+        let effect = match content {
+            DumpContent::Vmi(input) => {
                 let is_left_out = lacks_cloud_init(&input, &mut original, &mut port)?;
                 cloud_init_not_compared += usize::from(is_left_out);
                 compare(&input, &mut original, &mut port)?
             }
-            Err(Failure::Refused(refusal)) => VmiComparison::of_refused_vmi(&error_text(&refusal)),
-            Err(failure) => return Err(failure),
+            DumpContent::Refused(refusal) => VmiComparison::of_refused_vmi(&refusal),
+            DumpContent::NoVm(reason) => VmiComparison::of_other_object(reason),
+            DumpContent::Unreadable(reason) => VmiComparison::of_unreadable(&reason),
         };
         match groups.iter_mut().find(|group| group.effect == effect) {
             Some(group) => group.vmis.push(name),

@@ -24,10 +24,20 @@ const MAX_SHOWN: usize = 40;
 const WANTED: &str = "give the manifest of a VirtualMachineInstance or a VirtualMachine, in YAML or \
     JSON, as kubectl get vmi NAME -o yaml prints it";
 
+/// An object of a file.
+#[derive(Debug)]
+pub(crate) struct ManifestEntry {
+    /// `NAMESPACE/NAME`, if it has a name.
+    pub(crate) name: Option<String>,
+    pub(crate) manifest: Result<Manifest, ManifestError>,
+}
+
 /// A VMI of a manifest.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     pub(crate) vmi: Vmi,
+    /// It is of a VirtualMachine's template.
+    pub(crate) is_of_template: bool,
     /// What the author should know: where the VMI comes from, and what looks like a mistake.
     pub(crate) notes: Vec<String>,
 }
@@ -72,18 +82,32 @@ impl ManifestError {
             _ => false,
         }
     }
+
+    /// The error itself, for an item of a list.
+    pub(crate) fn innermost(&self) -> &Self {
+        match self {
+            Self::Item { error, .. } => error.innermost(),
+            other => other,
+        }
+    }
 }
 
 /// Reads all VMIs of a manifest in JSON or YAML.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
+    let entries = read_entries(bytes)?.into_iter();
+    entries.map(|entry| entry.manifest).collect()
+}
+
+/// As [`read`], with those items of a list that are no VMIs.
+pub(crate) fn read_entries(bytes: &[u8]) -> Result<Vec<ManifestEntry>, ManifestError> {
     if let Some(format) = other_format(bytes) {
         return Err(ManifestError::OtherFormat(format));
     }
     let documents = strict_json_or_yaml::documents(bytes)?;
     match &documents[..] {
         [] => Err(ManifestError::Empty),
-        [only] => vmis(only, None, Some(bytes)),
-        several => items(several, None),
+        [only] => entries(only, None, Some(bytes)),
+        several => Ok(items(several, None)),
     }
 }
 
@@ -108,13 +132,13 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     (start.starts_with(b"<") && !start.starts_with(b"<<")).then_some("XML")
 }
 
-/// The VMIs of one object. `kind_of_items` is the kind of what has none in a list; `text` is the object's own text, if it is not
+/// What is in one object. `kind_of_items` is the kind of what has none in a list; `text` is the object's own text, if it is not
 /// part of another.
-fn vmis(
+fn entries(
     object: &Value,
     kind_of_items: Option<&str>,
     text: Option<&[u8]>,
-) -> Result<Vec<Manifest>, ManifestError> {
+) -> Result<Vec<ManifestEntry>, ManifestError> {
     let Value::Object(fields) = object else {
         return Err(ManifestError::NotAnObject(description(object)));
     };
@@ -132,34 +156,64 @@ fn vmis(
             kind: format!("{kind} of {other}"),
         });
     }
-    match kind {
-        None if has_template => virtual_machine::convert(object).map(|manifest| vec![manifest]),
-        None | Some(VMI) => vmi(object, kind, text).map(|manifest| vec![manifest]),
-        Some(VM) => virtual_machine::convert(object).map(|manifest| vec![manifest]),
-        Some(list) if LISTS.contains(&list) => match fields.get("items") {
-            Some(Value::Array(found)) if !found.is_empty() => items(
-                found,
-                list.strip_suffix("List").filter(|kind| !kind.is_empty()),
-            ),
-            _ => Err(ManifestError::NoItems),
-        },
-        Some(kind) => Err(ManifestError::Kind {
-            kind: kind.to_owned(),
-        }),
-    }
+    let manifest = match kind {
+        None if has_template => virtual_machine::convert(object)?,
+        None | Some(VMI) => vmi(object, kind, text)?,
+        Some(VM) => virtual_machine::convert(object)?,
+        Some(list) if LISTS.contains(&list) => {
+            let kind = list.strip_suffix("List").filter(|kind| !kind.is_empty());
+            return match fields.get("items") {
+                Some(Value::Array(found)) if !found.is_empty() => Ok(items(found, kind)),
+                _ => Err(ManifestError::NoItems),
+            };
+        }
+        Some(kind) => {
+            return Err(ManifestError::Kind {
+                kind: kind.to_owned(),
+            });
+        }
+    };
+    Ok(vec![ManifestEntry {
+        name: full_name(object),
+        manifest: Ok(manifest),
+    }])
 }
 
-fn items(list: &[Value], kind: Option<&str>) -> Result<Vec<Manifest>, ManifestError> {
+fn items(list: &[Value], kind: Option<&str>) -> Vec<ManifestEntry> {
     let mut found = Vec::new();
     for (index, item) in list.iter().enumerate() {
-        let number = index + 1;
-        let vmis = vmis(item, kind, None).map_err(|error| ManifestError::Item {
-            number,
+        let of_item = |error| ManifestError::Item {
+            number: index + 1,
             error: Box::new(error),
-        });
-        found.extend(vmis?);
+        };
+        match entries(item, kind, None) {
+            Ok(entries) => found.extend(entries.into_iter().map(|entry| ManifestEntry {
+                manifest: entry.manifest.map_err(of_item),
+                ..entry
+            })),
+            Err(error) => found.push(ManifestEntry {
+                name: full_name(item),
+                manifest: Err(of_item(error)),
+            }),
+        }
     }
-    Ok(found)
+    found
+}
+
+/// `NAMESPACE/NAME` of any object.
+fn full_name(object: &Value) -> Option<String> {
+    let metadata = object.get("metadata")?;
+    let text = |field: &str| {
+        metadata
+            .get(field)?
+            .as_str()
+            .filter(|text| !text.is_empty())
+    };
+    let name = text("name")?;
+    Some(format!(
+        "{}/{name}",
+        text("namespace").unwrap_or(DEFAULT_NAMESPACE)
+    ))
 }
 
 /// A VMI in a namespace, with KubeVirt's defaults unless it is one of a cluster, which has a status, or an extract that names no
@@ -191,7 +245,11 @@ fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manife
         _ => Vmi::from_json(complete.to_string().as_bytes())?,
     };
     notes.extend(missing_memory(&vmi));
-    Ok(Manifest { vmi, notes })
+    Ok(Manifest {
+        vmi,
+        is_of_template: false,
+        notes,
+    })
 }
 
 /// Sets the default namespace in a VMI that names none: in the cluster it always has one, and libvirt's name contains it.

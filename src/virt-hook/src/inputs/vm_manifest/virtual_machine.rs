@@ -81,7 +81,11 @@ pub(super) fn convert(machine: &Value) -> Result<Manifest, ManifestError> {
     if !has("instancetype") {
         notes.extend(missing_memory(&vmi));
     }
-    Ok(Manifest { vmi, notes })
+    Ok(Manifest {
+        vmi,
+        is_of_template: true,
+        notes,
+    })
 }
 
 /// That annotations or labels of a VM itself, which its VMI does not get, are perhaps meant for the VMI.
