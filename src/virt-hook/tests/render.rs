@@ -263,6 +263,21 @@ fn there_is_a_limit_to_what_is_read() {
 }
 
 #[test]
+fn a_hook_that_render_does_not_call_is_warned_about() {
+    let module = tests::install_hooks::example("cloud-init-hook").unwrap();
+    let arguments = ["--hook", text(&module), "--diff"];
+    let output = render(&arguments, minimal().to_string().as_bytes());
+    assert_eq!(xml(&output), "");
+    let said = warnings(&output);
+    let expected =
+        "was not called: render calls PreStart and OnDefineDomain, and it has PreCloudInitIso";
+    assert!(
+        said.contains("virt-hook: warning: the hook cloud") && said.contains(expected),
+        "{said}"
+    );
+}
+
+#[test]
 fn hooks_change_the_domain() {
     let module = tests::install_hooks::example("smbios-hook").unwrap();
     let mut vmi = minimal();

@@ -16,7 +16,7 @@ use crate::exit_codes::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
 use crate::module_files;
-use crate::output::ChangeReport;
+use crate::output::{ChangeReport, RunReport};
 use crate::run_hooks_as_launcher::{HookResults, Hooks};
 
 /// Percentage of a limit from which on a finding mentions it.
@@ -37,6 +37,8 @@ pub(super) struct BehaviourCheck {
 /// The runs on one sample VMI.
 pub(super) struct SampleRun {
     pub(super) name: String,
+    /// The author expects the hook to do its work on it.
+    must_succeed: bool,
     pub(super) input: VmiInput,
     pub(super) once: HookResults,
     /// The run on its own output; `None` if the first run failed.
@@ -178,12 +180,22 @@ impl BehaviourCheck {
             let message = "it refuses every VMI: give --vmi one that it lets pass";
             return Finding::unless_of_vmis(name, vetoes, Verdict::Doubtful, "", message);
         }
+        let failing = || self.samples.iter().filter(|one| one.has_failed());
+        let (verdict, message) = if failing().count() == samples {
+            (Verdict::Failed, "it fails on every VMI")
+        } else if failing().any(|one| one.must_succeed) {
+            let message =
+                "it fails on a VMI of --vmi; if it should, put an expected.error beside the VMI";
+            (Verdict::Failed, message)
+        } else {
+            (Verdict::Doubtful, "it cannot do its work on a VMI")
+        };
         Finding::unless_of_vmis(
             name,
             self.runs(|outcome| outcome == "failed"),
-            Verdict::Doubtful,
+            verdict,
             format!("{samples} VMIs, {} vetoes, no crash", vetoes.len()),
-            "it cannot do its work on a VMI",
+            message,
         )
     }
 
@@ -216,6 +228,10 @@ impl BehaviourCheck {
     }
 
     fn is_idempotent(&self) -> Finding {
+        if !self.samples.iter().any(SampleRun::has_run_twice) {
+            let message = "on no VMI the hook did anything that it could be run on again";
+            return Finding::new("idempotent", Verdict::NotChecked, message);
+        }
         let details = self
             .samples
             .iter()
@@ -273,6 +289,19 @@ impl BehaviourCheck {
 }
 
 impl SampleRun {
+    /// Whether the hook reports a failure in one of its runs that facts about a pod would not mend.
+    fn has_failed(&self) -> bool {
+        let results = || [&self.once].into_iter().chain(&self.again);
+        let lacks_pod_facts = results().any(|results| results.lacks_pod_facts);
+        let mut runs = results().flat_map(|results| &results.runs);
+        !lacks_pod_facts && runs.any(|run| run.outcome == "failed")
+    }
+
+    /// Whether the hook ran on its own output.
+    fn has_run_twice(&self) -> bool {
+        self.again.is_some() && self.once.runs.iter().any(RunReport::is_ok)
+    }
+
     /// What the hook changed of the domain, in one line.
     pub(super) fn changed(&self) -> String {
         let changes = self.once.runs.iter().flat_map(|run| &run.changes);
@@ -288,7 +317,12 @@ impl SampleRun {
     }
 
     fn of(hooks: &Hooks, named: SampleVmi) -> Result<Self, Failure> {
-        let SampleVmi { name, input, .. } = named;
+        let SampleVmi {
+            name,
+            input,
+            is_built_in,
+            expects_error,
+        } = named;
         let input = input.with_attached_devices();
         let has_data = input.cloud_init.is_ok();
         let points: Vec<HookPoint> = HookPoint::ALL
@@ -305,6 +339,7 @@ impl SampleRun {
         };
         Ok(Self {
             name,
+            must_succeed: !is_built_in && !expects_error,
             input,
             once,
             again,

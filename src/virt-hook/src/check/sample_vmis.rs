@@ -26,6 +26,8 @@ pub(super) struct SampleVmi {
     pub(super) name: String,
     pub(super) input: VmiInput,
     pub(super) is_built_in: bool,
+    /// The hook may fail on it: it is the VMI of a case that is about an error.
+    pub(super) expects_error: bool,
 }
 
 /// The VMIs that hooks are checked on.
@@ -45,6 +47,7 @@ impl SampleVmis {
                 name: name.to_owned(),
                 input,
                 is_built_in: true,
+                expects_error: false,
             });
         }
         let mut all = Self {
@@ -75,6 +78,7 @@ impl SampleVmis {
                     name: if several { name } else { file.clone() },
                     input,
                     is_built_in: false,
+                    expects_error: expects_error(path),
                 }),
                 // The text begins with the file's name.
                 Err(Failure::Refused(refusal)) if several => {
@@ -88,7 +92,7 @@ impl SampleVmis {
     }
 
     fn refuse(&mut self, path: &Path, reason: String) {
-        if !path.with_file_name(EXPECTED_ERROR).is_file() {
+        if !expects_error(path) {
             self.refused.push(reason);
         }
     }
@@ -104,6 +108,11 @@ impl SampleVmis {
         );
         (!self.refused.is_empty()).then_some(finding)
     }
+}
+
+/// Whether the VMI is that of a case which expects an error.
+fn expects_error(path: &Path) -> bool {
+    path.with_file_name(EXPECTED_ERROR).is_file()
 }
 
 /// An error in a built-in VMI, which is this program's own fault.

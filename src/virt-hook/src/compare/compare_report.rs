@@ -22,6 +22,8 @@ pub(crate) struct CompareReport {
     failed_and_ignored: usize,
     /// VMIs on which hooks were not called with the cloud-init data, because it is in Secrets.
     cloud_init_not_compared: usize,
+    /// Objects that are no VMs.
+    no_vms: usize,
     /// VMIs with the same difference; what differs least often comes last.
     groups: Vec<Group>,
     #[serde(skip)]
@@ -43,12 +45,13 @@ impl CompareReport {
             wanted.map(|group| group.vmis.len()).sum()
         };
         Self {
-            vmis: count(&|_| true),
+            vmis: count(&|effect| effect.verdict != Verdict::NoVm),
             same: count(&|effect| effect.verdict == Verdict::Same),
             different: count(&|effect| effect.verdict == Verdict::Different),
             not_run: count(&|effect| effect.verdict == Verdict::NotRun),
             failed_and_ignored: count(&|effect| !effect.ignored_failures.is_empty()),
             cloud_init_not_compared,
+            no_vms: count(&|effect| effect.verdict == Verdict::NoVm),
             groups,
             is_preview,
         }
@@ -67,6 +70,7 @@ impl CompareReport {
             (Verdict::Different, true) => style.doubtful("changed"),
             (Verdict::Refused, _) => style.bad("REFUSED"),
             (Verdict::NotRun, _) => style.bad("NOT RUN"),
+            (Verdict::NoVm, _) => style.doubtful("NO VM"),
         }
     }
 }
@@ -116,6 +120,9 @@ impl Report for CompareReport {
             self.different,
             self.refused()
         );
+        if self.no_vms > 0 {
+            text += &format!("{} objects are no VMs\n", self.no_vms);
+        }
         if self.cloud_init_not_compared > 0 {
             text += &format!(
                 "cloud-init not compared on {} VMIs (their data is in Secrets)\n",

@@ -12,8 +12,8 @@ use anyhow::Context;
 use clap::Args;
 use hook_host::HookPoint;
 
-use crate::exit_codes::{Failure, error_text};
-use crate::inputs::{CloudInitUnavailable, NamedVmi, VmiInput};
+use crate::exit_codes::Failure;
+use crate::inputs::{CloudInitUnavailable, DumpContent, DumpEntry, VmiInput};
 pub(crate) use compare_report::CompareReport;
 use compare_report::Group;
 use compared_hook::{ComparedHook, Options};
@@ -29,20 +29,21 @@ that prints nothing and ends with 2, 126 or 127, and a module that the policy do
 
 Without --original: what the hooks change, VMI by VMI, before they are rolled out.
 
-VMIs come from files with one or with many (`kubectl get vmi -A -o json`), and from folders of such.
+VMIs come from files with one or with many (`kubectl get vm,vmi -A -o json`), and from folders of such. A
+VirtualMachine whose VMI is there, too, is left out; other objects are named.
 
 Examples:
   virt-hook compare --hook port.wasm --original ./onDefineDomain --vmi vmi.yaml
   virt-hook compare --hook port.wasm --original /run/hooks/old.sock --vmi-dir dump
-  kubectl get vmi -A -o json > dump/all.json; virt-hook compare --hook new.wasm --vmi-dir dump
+  kubectl get vm,vmi -A -o json > dump/all.json; virt-hook compare --hook new.wasm --vmi-dir dump
 
 Exit codes:
   0  the same effect on every VMI; without --original, no hook refused or failed
   1  another effect, or a failure that hook.yaml ignores; standard output shows it
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it
-  4  on some of the VMIs nothing was compared (neither side ran, or a hook needs facts about the pod, which --pod
-     gives), and on the others the effect is the same";
+  4  on some of the VMIs nothing was compared (neither side ran, a side is called at no hook point that is compared,
+     or a hook needs facts about the pod, which --pod gives), and on the others the effect is the same";
 
 /// What `compare` is given.
 #[derive(Debug, Args)]
@@ -85,15 +86,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
     };
     let mut groups: Vec<Group> = Vec::new();
     let mut cloud_init_not_compared = 0;
-    for NamedVmi { name, input } in vmis {
-        let effect = match input {
-            Ok(input) => {
+    for DumpEntry { name, content } in vmis {
+        let effect = match content {
+            DumpContent::Vmi(input) => {
                 let is_left_out = lacks_cloud_init(&input, &mut original, &mut port)?;
                 cloud_init_not_compared += usize::from(is_left_out);
                 compare(&input, &mut original, &mut port)?
             }
-            Err(Failure::Refused(refusal)) => VmiComparison::of_refused_vmi(&error_text(&refusal)),
-            Err(failure) => return Err(failure),
+            DumpContent::Refused(refusal) => VmiComparison::of_refused_vmi(&refusal),
+            DumpContent::NoVm(reason) => VmiComparison::of_other_object(reason),
+            DumpContent::Unreadable(reason) => VmiComparison::of_unreadable(&reason),
         };
         match groups.iter_mut().find(|group| group.effect == effect) {
             Some(group) => group.vmis.push(name),
@@ -126,23 +128,31 @@ fn compare(
     }
     let points = port.points(original);
     let namespace = &input.invocation.namespace;
-    let port_result = match original {
-        // A port that a script cannot be compared with is not the same as one that does nothing.
-        ComparedHook::Script(_) if !port.is_called_at(&points, namespace)? => {
-            Outcome::Unknown(format!(
-                "it is called at neither {} nor {}, and a script acts nowhere else",
-                HookPoint::PreStart,
-                HookPoint::OnDefineDomain
-            ))
-        }
-        _ => port.run(input, &points)?,
+    // A side that is not called is not the same as one that does nothing.
+    let is_original_called =
+        matches!(original, ComparedHook::Nothing) || original.is_called_at(&points, namespace)?;
+    let port_result = match port.is_called_at(&points, namespace)? {
+        true => port.run(input, &points)?,
+        false => not_called(&points),
     };
-    let original_result = original.run(input, &points)?;
+    let original_result = match is_original_called {
+        true => original.run(input, &points)?,
+        false => not_called(&points),
+    };
     let effect = VmiComparison::between(&original_result, &port_result);
     Ok(match original {
         ComparedHook::Nothing => effect,
         _ => effect.in_comparison_with_original(),
     })
+}
+
+/// The outcome of a side that none of the compared hook points calls.
+fn not_called(points: &[HookPoint]) -> Outcome {
+    let points: Vec<String> = points.iter().map(HookPoint::to_string).collect();
+    Outcome::Unknown(format!(
+        "it is called at none of the hook points that are compared: {}",
+        points.join(", ")
+    ))
 }
 
 /// Whether a hook would be called with cloud-init data that is only in the cluster.

@@ -38,6 +38,8 @@ pub(super) enum Verdict {
     Refused,
     /// Neither side looked at the domain, or the effect of one is not known here.
     NotRun,
+    /// The object is none of a VM.
+    NoVm,
 }
 
 /// The difference between two outcomes.
@@ -173,6 +175,19 @@ impl VmiComparison {
     pub(super) fn of_refused_vmi(refusal: &str) -> Self {
         let reason = format!("the VMI is refused: {refusal}");
         Self::new(Verdict::Refused, Some(reason))
+    }
+
+    /// The object is no VM.
+    pub(super) fn of_other_object(reason: String) -> Self {
+        Self::new(Verdict::NoVm, Some(reason))
+    }
+
+    /// The object or its file cannot be read.
+    pub(super) fn of_unreadable(reason: &str) -> Self {
+        Self::new(
+            Verdict::NotRun,
+            Some(format!("it cannot be read: {reason}")),
+        )
     }
 
     fn of(changes: Vec<ChangeReport>, documents: BTreeMap<String, String>) -> Self {

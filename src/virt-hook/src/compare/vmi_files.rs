@@ -6,21 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 
 use crate::exit_codes::Failure;
-use crate::inputs::{NamedVmi, VmiSource};
+use crate::inputs::{self, DumpEntry};
 
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Reads and converts all VMIs, for the same node everywhere.
-pub(super) fn read(files: &[PathBuf], folder: Option<&Path>) -> Result<Vec<NamedVmi>, Failure> {
-    let mut paths = files.to_vec();
-    if let Some(folder) = folder {
-        paths.extend(manifests(folder).map_err(Failure::Usage)?);
-    }
-    let mut found = Vec::new();
-    for path in paths {
-        found.extend(VmiSource::on_any_node(&path).read_each()?);
-    }
-    Ok(found)
+pub(super) fn read(files: &[PathBuf], folder: Option<&Path>) -> Result<Vec<DumpEntry>, Failure> {
+    let of_folder = folder.map(manifests).transpose().map_err(Failure::Usage)?;
+    inputs::read_dump(files, &of_folder.unwrap_or_default())
 }
 
 fn manifests(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {

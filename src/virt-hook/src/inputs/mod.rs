@@ -1,6 +1,7 @@
 //! The inputs of hooks: one set of command-line options for all verbs that run hooks.
 
 mod cloud_init_input;
+mod cluster_dump;
 mod domain_reason;
 mod host_facts;
 pub(crate) mod input_file;
@@ -15,6 +16,7 @@ use clap::Args;
 use hook_host::PolicySource;
 
 pub(crate) use cloud_init_input::CloudInitUnavailable;
+pub(crate) use cluster_dump::{DumpContent, DumpEntry, read as read_dump};
 pub(crate) use domain_reason::DomainReason;
 pub(crate) use pod_facts_file::PodFacts;
 pub(crate) use vm_manifest::notes_about_fields;

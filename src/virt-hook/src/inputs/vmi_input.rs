@@ -10,7 +10,7 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use super::cloud_init_input::{self, CloudInitUnavailable};
-use super::vm_manifest::{self, Manifest};
+use super::vm_manifest::{self, Manifest, ManifestEntry, ManifestError};
 use super::{InputArgs, host_facts, input_file};
 use crate::exit_codes::Failure;
 use crate::output;
@@ -65,7 +65,7 @@ pub(crate) struct NamedVmi {
     pub(crate) input: Result<VmiInput, Failure>,
 }
 
-fn full_name(manifest: &Manifest) -> String {
+pub(super) fn full_name(manifest: &Manifest) -> String {
     format!("{}/{}", manifest.vmi.namespace(), manifest.vmi.name())
 }
 
@@ -88,14 +88,15 @@ impl VmiSource {
         let manifests = self.manifests()?;
         let is_of_list = manifests.len() > 1;
         let chosen = self.choose(manifests)?;
-        self.warn(std::slice::from_ref(&chosen), is_of_list);
+        self.warn(&[&chosen], is_of_list);
         self.input(&chosen)
     }
 
     /// Reads all VMIs of the file, and converts each by itself.
     pub(crate) fn read_each(&self) -> Result<Vec<NamedVmi>, Failure> {
         let manifests = self.manifests()?;
-        self.warn(&manifests, manifests.len() > 1);
+        let all: Vec<&Manifest> = manifests.iter().collect();
+        self.warn(&all, all.len() > 1);
         let each = manifests.iter().map(|one| NamedVmi {
             name: full_name(one),
             input: self.input(one),
@@ -103,17 +104,26 @@ impl VmiSource {
         Ok(each.collect())
     }
 
+    /// Reads all objects of the file, those that are no VMIs included.
+    pub(super) fn entries(&self) -> Result<Result<Vec<ManifestEntry>, ManifestError>, Failure> {
+        let bytes = input_file::read(&self.given.vmi, MAX_MANIFEST)?;
+        Ok(vm_manifest::read_entries(&bytes))
+    }
+
     fn manifests(&self) -> Result<Vec<Manifest>, Failure> {
         let path = &self.given.vmi;
         let bytes = input_file::read(path, MAX_MANIFEST)?;
-        vm_manifest::read(&bytes).map_err(|error| {
-            let is_refusal = error.is_refusal();
-            let error = anyhow::Error::new(error).context(input_file::name(path));
-            match is_refusal {
-                true => Failure::Refused(error),
-                false => Failure::Usage(error),
-            }
-        })
+        vm_manifest::read(&bytes).map_err(|error| self.failure(error))
+    }
+
+    /// The failure of a file without a VMI.
+    pub(super) fn failure(&self, error: ManifestError) -> Failure {
+        let is_refusal = error.is_refusal();
+        let error = anyhow::Error::new(error).context(input_file::name(&self.given.vmi));
+        match is_refusal {
+            true => Failure::Refused(error),
+            false => Failure::Usage(error),
+        }
     }
 
     fn choose(&self, mut manifests: Vec<Manifest>) -> Result<Manifest, Failure> {
@@ -158,7 +168,7 @@ impl VmiSource {
     }
 
     /// Warns once of what several VMIs have in common. VMIs of a list are named.
-    fn warn(&self, manifests: &[Manifest], is_of_list: bool) {
+    pub(super) fn warn(&self, manifests: &[&Manifest], is_of_list: bool) {
         let file = input_file::name(&self.given.vmi);
         let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
         for manifest in manifests {
@@ -181,7 +191,7 @@ impl VmiSource {
         }
     }
 
-    fn input(&self, manifest: &Manifest) -> Result<VmiInput, Failure> {
+    pub(super) fn input(&self, manifest: &Manifest) -> Result<VmiInput, Failure> {
         let name = input_file::name(&self.given.vmi);
         let vmi = &manifest.vmi;
         let xml = match &self.domain {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use domain::hotplug_ports::{DefinitionPlan, HotplugPorts};
-use hook_host::{HookPoint, is_printable};
+use hook_host::{HookInfo, HookPoint, is_printable};
 use kubevirt_api::vmi::Vmi;
 use serde::Serialize;
 
@@ -33,6 +33,9 @@ Exit codes:
   1  the VMI, or a hook by the policy, was refused, or a hook refused or failed; standard error says why
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it";
+
+/// The hook points that decide the domain of a VM that starts.
+const POINTS: [HookPoint; 2] = [HookPoint::PreStart, HookPoint::OnDefineDomain];
 
 /// What `render` is given.
 #[derive(Debug, Args)]
@@ -122,8 +125,13 @@ fn hook(
         namespace: input.invocation.namespace.clone(),
         ..HookOptions::default()
     };
-    let points = [HookPoint::PreStart, HookPoint::OnDefineDomain];
-    let results = Hooks::collect(&found, options)?.run(input, &points)?;
+    let hooks = Hooks::collect(&found, options)?;
+    for info in hooks.hooks() {
+        if let Some(warning) = not_called(&info) {
+            output::warn(&warning);
+        }
+    }
+    let results = hooks.run(input, &POINTS)?;
     if let Some(error) = results.error {
         return Err(Failure::refused(error));
     }
@@ -135,6 +143,23 @@ fn hook(
     rendered.xml = results.xml;
     rendered.runs = results.runs;
     Ok(())
+}
+
+/// A warning about a hook that has no part in the domain: no change of a hook that is not called tells nothing.
+fn not_called(info: &HookInfo) -> Option<String> {
+    if POINTS.iter().any(|point| info.priority(*point).is_some()) {
+        return None;
+    }
+    let points: Vec<String> = HookPoint::ALL
+        .into_iter()
+        .filter(|point| info.priority(*point).is_some())
+        .map(|point| point.to_string())
+        .collect();
+    Some(format!(
+        "the hook {} was not called: render calls PreStart and OnDefineDomain, and it has {}; `virt-hook run` calls these",
+        info.hook,
+        points.join(", ")
+    ))
 }
 
 /// As the launcher does with what the hooks leave. The last definition needs the addresses that

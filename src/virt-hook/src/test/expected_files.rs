@@ -46,6 +46,10 @@ pub(super) enum Actual {
         xml: String,
         /// The documents, and as `migration` the parameters of a migration, that hooks changed.
         documents: BTreeMap<String, String>,
+        /// Whether any hook ran.
+        is_hook_called: bool,
+        /// Failures and vetoes that change nothing, because `hook.yaml` has another failure policy than Fail; a line each.
+        discarded_failures: Vec<String>,
     },
     /// A hook vetoes.
     Veto(String),
@@ -94,6 +98,31 @@ impl Difference {
     }
 }
 
+impl Actual {
+    /// The same result with other texts of the failures that change nothing.
+    pub(super) fn map_failures(mut self, text: impl Fn(String) -> String) -> Self {
+        if let Self::Domain {
+            discarded_failures, ..
+        } = &mut self
+        {
+            let failures = std::mem::take(discarded_failures);
+            *discarded_failures = failures.into_iter().map(text).collect();
+        }
+        self
+    }
+
+    /// Whether nothing changed because no hook ran.
+    pub(super) fn lacks_calls(&self) -> bool {
+        matches!(
+            self,
+            Self::Domain {
+                is_hook_called: false,
+                ..
+            }
+        )
+    }
+}
+
 impl ExpectedFiles {
     pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
         let mut files = BTreeMap::new();
@@ -127,13 +156,21 @@ impl ExpectedFiles {
                 Some("the case ends in an error, which was not expected")
             }
             Actual::Domain {
+                discarded_failures, ..
+            } if !discarded_failures.is_empty() && !self.0.contains_key(ERROR) => {
+                Some("a hook fails here and failurePolicy hides it, which was not expected")
+            }
+            Actual::Domain {
                 before,
                 xml,
                 documents,
+                discarded_failures,
+                ..
             } if documents.is_empty() && changed(before, xml).is_empty() => {
                 let is_idle = |(name, text): (&String, &String)| match name.as_str() {
                     DIFF => text.trim().is_empty(),
                     XML => changed(before, text).is_empty(),
+                    ERROR => !discarded_failures.is_empty(),
                     _ => false,
                 };
                 (!self.0.iter().all(is_idle))
@@ -187,8 +224,13 @@ impl ExpectedFiles {
                 before,
                 xml,
                 documents,
+                discarded_failures,
+                ..
             } => {
                 let mut files = documents.clone();
+                if !discarded_failures.is_empty() {
+                    files.insert(ERROR.to_owned(), line(&discarded_failures.join("\n")));
+                }
                 let changed = changed(before, xml);
                 if self.0.contains_key(XML) {
                     files.insert(XML.to_owned(), line(xml));

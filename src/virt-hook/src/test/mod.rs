@@ -41,7 +41,8 @@ and one or more of what is expected:
                            cloud-init documents, those that hooks changed
   expected.migration       the parameters that hooks changed, a line `NAME: VALUE` each
   expected.veto            the hook's words when it says no
-  expected.error           any other refusal, of the hook, the policy or the VMI
+  expected.error           any other refusal, of the hook, the policy or the VMI; also one that failurePolicy in
+                           hook.yaml ignores, beside what hooks changed
 A file that looks like one of these and is none, such as vmi.yml or expected.network_data, is refused.
 
 Examples:
@@ -57,6 +58,10 @@ Exit codes:
   1  a case is not as expected; standard output shows the difference
   2  the command line, a module or the folder of cases cannot be used
   3  this machine could not do it";
+
+/// The note about a case that would pass with any hook.
+const NO_CALLS: &str = "no hook was called: the VMI of a case for PreCloudInitIso has cloud-init data, a case for OnAttachDevice has \
+    a device.xml, and one for PreMigrationSource a migration.json";
 
 /// What `test` is given.
 #[derive(Debug, Args)]
@@ -102,7 +107,7 @@ struct CaseResult {
     /// Why `--update` did not write the case.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_written: Option<&'static str>,
-    /// What to look at in what `--update` wrote.
+    /// What to look at: in what `--update` wrote, or why nothing changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
@@ -158,7 +163,10 @@ fn run_case(
     let begins_idle = outcome == Outcome::Updated && expected.begins_idle(&actual);
     Ok(CaseResult {
         name: case.name.clone(),
-        note: begins_idle.then_some("writes that nothing changes"),
+        note: match actual.lacks_calls() {
+            true => Some(NO_CALLS),
+            false => begins_idle.then_some("writes that nothing changes"),
+        },
         not_written: not_written.filter(|_| outcome == Outcome::Failed),
         outcome,
         differences,

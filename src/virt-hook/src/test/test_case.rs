@@ -17,6 +17,7 @@ use crate::exit_codes::Failure;
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_files::HookModule;
+use crate::output::RunReport;
 use crate::run_hooks_as_launcher::{HookResults, Hooks};
 
 /// What a case says of the call.
@@ -123,7 +124,7 @@ impl Case {
         match results {
             Ok((input, results)) => Ok(match actual(&input, results) {
                 Actual::Error(error) => Actual::Error(self.without_place(&error, found)),
-                actual => actual,
+                actual => actual.map_failures(|failure| self.without_place(&failure, found)),
             }),
             Err(Failure::Machine(error)) => Err(Failure::Machine(error)),
             Err(refusal) => Ok(Actual::Error(self.without_place(&refusal.line(), found))),
@@ -248,10 +249,11 @@ fn actual(input: &VmiInput, results: HookResults) -> Actual {
         };
     }
     // A failure at Shutdown stops nothing, but fails the case.
-    let failed = results.runs.iter().find(|run| !run.is_ok());
-    if let Some(run) = failed.filter(|run| run.failure_policy == "Fail") {
+    let failures = || results.runs.iter().filter(|run| !run.is_ok());
+    if let Some(run) = failures().find(|run| run.failure_policy == "Fail") {
         return Actual::Error(run.reason.clone().unwrap_or_default());
     }
+    let discarded_failures = failures().map(discarded_failure).collect();
     let before = input.cloud_init.as_ref().ok().and_then(Option::as_ref);
     let before = before
         .map(cloud_init_documents::from_data)
@@ -282,7 +284,18 @@ fn actual(input: &VmiInput, results: HookResults) -> Actual {
         before,
         xml,
         documents: changed,
+        is_hook_called: !results.runs.is_empty(),
+        discarded_failures,
     }
+}
+
+/// The line of `expected.error` about a failure or veto that changes nothing, because of `hook.yaml`.
+fn discarded_failure(run: &RunReport) -> String {
+    let reason = run.reason.as_deref().unwrap_or(&run.outcome);
+    format!(
+        "{} at {} (failurePolicy: {}): {reason}",
+        run.hook, run.hook_point, run.failure_policy
+    )
 }
 
 /// The error for a folder without cases.
@@ -292,3 +305,6 @@ fn no_cases(dir: &Path) -> anyhow::Error {
         dir.display()
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -154,6 +154,41 @@ fn a_hook_that_does_more_each_time_fails() {
     assert!(checked.err.contains("checks failed"), "{}", checked.err);
 }
 
+#[test]
+fn a_failure_on_a_vmi_of_the_author_fails_unless_it_is_expected() {
+    let place = tempfile::tempdir().unwrap();
+    let fails = super::VMI.replace("do: nothing", "do: fail");
+    let vmi = write(place.path(), "case/vmi.yaml", &fails);
+    let module = place.path().join("hook/every.wasm");
+    write(place.path(), "hook/hook.yaml", "{}\n");
+    fs::copy(super::pod::every_point(), &module).unwrap();
+    let runs = |settings: &str| {
+        write(place.path(), "hook/hook.yaml", settings);
+        let arguments = ["check", text(&module), "--vmi", text(&vmi)];
+        let json = virt_hook(&[&arguments[..], &["--without-libvirt", "--json"]].concat()).json();
+        verdict(&json, "runs").clone()
+    };
+    // It needs this configuration.
+    let everywhere = runs("{}\n");
+    assert_eq!(everywhere["verdict"], "failed", "{everywhere:#}");
+    assert_eq!(everywhere["message"], "it fails on every VMI");
+    let configured = "config: {colour: red}\n";
+    let of_author = runs(configured);
+    assert_eq!(of_author["verdict"], "failed", "{of_author:#}");
+    assert_ne!(of_author["message"], "it fails on every VMI");
+    write(place.path(), "case/expected.error", "no licence server\n");
+    let expected = runs(configured);
+    assert_eq!(expected["verdict"], "doubtful", "{expected:#}");
+}
+
+#[test]
+fn a_hook_that_refuses_every_vmi_is_not_called_idempotent() {
+    let module = super::pod::example("required-label-hook");
+    let json = virt_hook(&["check", text(&module), "--json", "--without-libvirt"]).json();
+    let idempotent = verdict(&json, "idempotent");
+    assert_eq!(idempotent["verdict"], "not-checked", "{json:#}");
+}
+
 /// The target of a migration is another node, and its VMI says so.
 #[test]
 fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {

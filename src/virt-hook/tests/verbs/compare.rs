@@ -124,8 +124,34 @@ fn a_port_that_refuses_a_vm_is_not_the_same_as_a_script_that_does_not() {
     // A port that acts where no script does.
     let elsewhere = compare("cloud-init-hook", identity);
     assert_eq!(elsewhere.code, 4, "{}{}", elsewhere.out, elsewhere.err);
-    for part in ["NOT RUN  ns/vm\n", "at neither PreStart nor OnDefineDomain"] {
+    for part in [
+        "NOT RUN  ns/vm\n",
+        "that are compared: PreStart, OnDefineDomain",
+    ] {
         assert!(elsewhere.out.contains(part), "{}", elsewhere.out);
+    }
+}
+
+#[test]
+fn hooks_that_are_not_called_are_not_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (example("migration-tuning-hook"), vmi(place.path()));
+    let smbios = smbios();
+    let compare = ["compare", "--vmi", text(&vmi), "--hook"];
+    for (hook, more) in [
+        (&module, vec![]),
+        (&module, vec!["--original", text(&module)]),
+        (&smbios, vec!["--original", text(&module)]),
+    ] {
+        let shown = virt_hook(&[&compare[..], &[text(hook)], &more].concat());
+        assert_eq!(shown.code, 4, "{more:?}: {}{}", shown.out, shown.err);
+        for part in [
+            "NOT RUN  ns/vm\n",
+            "PreStart, PreCloudInitIso, OnDefineDomain",
+            "1 not run",
+        ] {
+            assert!(shown.out.contains(part), "{more:?}: {}", shown.out);
+        }
     }
 }
 
@@ -320,6 +346,70 @@ fn the_rules_of_a_policy_hold_in_each_vmis_namespace() {
     assert!(shown.out.contains("REFUSED  a/vm, b/vm\n"), "{}", shown.out);
 }
 
+/// What `kubectl get vm,vmi,secret -A -o yaml` prints, and a file that is cut off.
+#[test]
+fn a_dump_may_have_other_objects_and_vms_with_their_vmis() {
+    let place = tempfile::tempdir().unwrap();
+    let item = |text: &str| format!("- {}\n", text.trim_end().replace('\n', "\n  "));
+    let vmi = format!("kind: VirtualMachineInstance\n{VMI}status: {{phase: Running}}\n");
+    let template = "spec: {template: {spec: {domain: {devices: {}, memory: {guest: 64Mi}}}}}\n";
+    let vm = |name: &str| {
+        format!("kind: VirtualMachine\nmetadata: {{name: {name}, namespace: ns}}\n{template}")
+    };
+    let secret = "kind: Secret\nmetadata: {name: token, namespace: ns}\n";
+    let refused = "kind: VirtualMachineInstance\nmetadata: {name: wrong, namespace: ns}\nspec: {volumes: 7}\n";
+    let list = |items: &[&str]| {
+        let items: String = items.iter().map(|text| item(text)).collect();
+        format!("kind: List\nitems:\n{items}")
+    };
+    let all = list(&[&vm("vm"), &vm("stopped"), secret, &vmi]);
+    write(place.path(), "dump/all.yaml", &all);
+    write(place.path(), "dump/secret.yaml", secret);
+    let dump = place.path().join("dump");
+    let module = smbios();
+    let arguments = ["compare", "--hook", text(&module), "--vmi-dir", text(&dump)];
+    let shown = virt_hook(&arguments).ok();
+    for part in [
+        "changed  ns/vm\n",
+        "unchanged  ns/stopped\n",
+        "NO VM  ",
+        "  it is a Secret\n",
+        "2 VMIs: 1 unchanged, 1 changed, 0 refused\n2 objects are no VMs\n",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    write(
+        place.path(),
+        "dump/cut.json",
+        "{\"kind\": \"List\", \"items\": [",
+    );
+    let shown = virt_hook(&arguments);
+    assert_eq!(shown.code, 4, "{}{}", shown.out, shown.err);
+    for part in [
+        "changed  ns/vm\n",
+        "cut.json\n  it cannot be read: ",
+        "1 not run",
+    ] {
+        assert!(shown.out.contains(part), "{part}: {}", shown.out);
+    }
+    write(place.path(), "dump/more.yaml", &list(&[refused]));
+    let shown = virt_hook(&arguments);
+    assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
+    assert!(shown.out.contains("REFUSED  ns/wrong\n"), "{}", shown.out);
+
+    let secrets = write(place.path(), "secrets.yaml", &list(&[secret, secret]));
+    let arguments = ["compare", "--hook", text(&module), "--vmi", text(&secrets)];
+    let shown = virt_hook(&arguments);
+    assert_eq!(shown.code, 2, "{}{}", shown.out, shown.err);
+    assert!(
+        shown
+            .err
+            .contains("there is no VMI, and ns/token: it is a Secret"),
+        "{}",
+        shown.err
+    );
+}
+
 #[test]
 fn without_an_original_a_fleet_is_previewed() {
     let temp_dir = tempfile::tempdir().unwrap();
@@ -351,7 +441,7 @@ fn without_an_original_a_fleet_is_previewed() {
         "--json",
     ])
     .json();
-    // What all VMIs have in common is one warning.
+    // What all VMIs have in common is one warning each.
     let machine = VMI
         .replace("metadata:", "kind: VirtualMachine\nmetadata:")
         .replace(
@@ -362,9 +452,14 @@ fn without_an_original_a_fleet_is_previewed() {
     let several = [named("a"), named("b"), named("c")].join("---\n");
     let machines = write(temp_dir.path(), "machines.yaml", &several);
     let shown = virt_hook(&["compare", "--hook", text(&module), "--vmi", text(&machines)]);
-    assert_eq!(shown.err.lines().count(), 1, "{}", shown.err);
-    let warning = "machines.yaml: ns/a and 2 more: this is a VirtualMachine";
-    assert!(shown.err.contains(warning), "{}", shown.err);
+    assert_eq!(shown.err.lines().count(), 2, "{}", shown.err);
+    for warning in [
+        "this is a VirtualMachine",
+        "metadata.annotations of the VirtualMachine",
+    ] {
+        let warning = format!("machines.yaml: ns/a and 2 more: {warning}");
+        assert!(shown.err.contains(&warning), "{}", shown.err);
+    }
     assert_eq!(
         json["result"]["groups"][0]["vmis"]
             .as_array()

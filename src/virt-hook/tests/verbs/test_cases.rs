@@ -298,6 +298,42 @@ fn update_reports_that_a_new_case_expects_no_change() {
 }
 
 #[test]
+fn a_failure_that_hook_yaml_ignores_fails_a_case_that_does_not_expect_it() {
+    let place = tempfile::tempdir().unwrap();
+    let module = super::pod::example("required-label-hook");
+    write(place.path(), "refused/vmi.yaml", VMI);
+    write(place.path(), "refused/hook.yaml", "failurePolicy: Ignore\n");
+    write(place.path(), "refused/expected.diff", "");
+    let test = ["test", "--hook", text(&module), text(place.path())];
+    let failed = virt_hook(&test);
+    assert_eq!(failed.code, 1, "{}{}", failed.out, failed.err);
+    for part in [
+        "FAILED  refused\n",
+        "at PreStart (failurePolicy: Ignore): ",
+        "has no label",
+    ] {
+        assert!(failed.out.contains(part), "{}", failed.out);
+    }
+    virt_hook(&[&test[..], &["--update", "--accept-errors"]].concat()).ok();
+    assert!(place.path().join("refused/expected.error").exists());
+    virt_hook(&test).ok();
+}
+
+#[test]
+fn a_case_in_which_no_hook_is_called_has_a_note() {
+    let place = tempfile::tempdir().unwrap();
+    let module = super::pod::example("migration-tuning-hook");
+    write(place.path(), "idle/vmi.yaml", VMI);
+    write(place.path(), "idle/expected.diff", "");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+    assert!(
+        tested.contains("passed  idle\n  note: no hook was called: ")
+            && tested.contains("a migration.json"),
+        "{tested}"
+    );
+}
+
+#[test]
 fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
     let temp_dir = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| write(temp_dir.path(), name, content);

@@ -1,6 +1,8 @@
 //! Manifests: the VMIs of a file that holds a VirtualMachineInstance, a VirtualMachine or a list of them.
 
 mod known_fields;
+mod kubevirt_defaults;
+mod virtual_machine;
 
 use hook_host::printable;
 use kubevirt_api::strict_json_or_yaml::{self, SyntaxError};
@@ -22,10 +24,20 @@ const MAX_SHOWN: usize = 40;
 const WANTED: &str = "give the manifest of a VirtualMachineInstance or a VirtualMachine, in YAML or \
     JSON, as kubectl get vmi NAME -o yaml prints it";
 
+/// An object of a file.
+#[derive(Debug)]
+pub(crate) struct ManifestEntry {
+    /// `NAMESPACE/NAME`, if it has a name.
+    pub(crate) name: Option<String>,
+    pub(crate) manifest: Result<Manifest, ManifestError>,
+}
+
 /// A VMI of a manifest.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     pub(crate) vmi: Vmi,
+    /// It is of a VirtualMachine's template.
+    pub(crate) is_of_template: bool,
     /// What the author should know: where the VMI comes from, and what looks like a mistake.
     pub(crate) notes: Vec<String>,
 }
@@ -70,18 +82,32 @@ impl ManifestError {
             _ => false,
         }
     }
+
+    /// The error itself, for an item of a list.
+    pub(crate) fn innermost(&self) -> &Self {
+        match self {
+            Self::Item { error, .. } => error.innermost(),
+            other => other,
+        }
+    }
 }
 
 /// Reads all VMIs of a manifest in JSON or YAML.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
+    let entries = read_entries(bytes)?.into_iter();
+    entries.map(|entry| entry.manifest).collect()
+}
+
+/// As [`read`], with those items of a list that are no VMIs.
+pub(crate) fn read_entries(bytes: &[u8]) -> Result<Vec<ManifestEntry>, ManifestError> {
     if let Some(format) = other_format(bytes) {
         return Err(ManifestError::OtherFormat(format));
     }
     let documents = strict_json_or_yaml::documents(bytes)?;
     match &documents[..] {
         [] => Err(ManifestError::Empty),
-        [only] => vmis(only, None, Some(bytes)),
-        several => items(several, None),
+        [only] => entries(only, None, Some(bytes)),
+        several => Ok(items(several, None)),
     }
 }
 
@@ -106,13 +132,13 @@ fn other_format(bytes: &[u8]) -> Option<&'static str> {
     (start.starts_with(b"<") && !start.starts_with(b"<<")).then_some("XML")
 }
 
-/// The VMIs of one object. `kind_of_items` is the kind of what has none in a list; `text` is the object's own text, if it is not
+/// What is in one object. `kind_of_items` is the kind of what has none in a list; `text` is the object's own text, if it is not
 /// part of another.
-fn vmis(
+fn entries(
     object: &Value,
     kind_of_items: Option<&str>,
     text: Option<&[u8]>,
-) -> Result<Vec<Manifest>, ManifestError> {
+) -> Result<Vec<ManifestEntry>, ManifestError> {
     let Value::Object(fields) = object else {
         return Err(ManifestError::NotAnObject(description(object)));
     };
@@ -130,102 +156,113 @@ fn vmis(
             kind: format!("{kind} of {other}"),
         });
     }
-    match kind {
-        None if has_template => of_virtual_machine(object).map(|manifest| vec![manifest]),
-        None | Some(VMI) => vmi(object, text).map(|manifest| vec![manifest]),
-        Some(VM) => of_virtual_machine(object).map(|manifest| vec![manifest]),
-        Some(list) if LISTS.contains(&list) => match fields.get("items") {
-            Some(Value::Array(found)) if !found.is_empty() => items(
-                found,
-                list.strip_suffix("List").filter(|kind| !kind.is_empty()),
-            ),
-            _ => Err(ManifestError::NoItems),
-        },
-        Some(kind) => Err(ManifestError::Kind {
-            kind: kind.to_owned(),
-        }),
-    }
+    let manifest = match kind {
+        None if has_template => virtual_machine::convert(object)?,
+        None | Some(VMI) => vmi(object, kind, text)?,
+        Some(VM) => virtual_machine::convert(object)?,
+        Some(list) if LISTS.contains(&list) => {
+            let kind = list.strip_suffix("List").filter(|kind| !kind.is_empty());
+            return match fields.get("items") {
+                Some(Value::Array(found)) if !found.is_empty() => Ok(items(found, kind)),
+                _ => Err(ManifestError::NoItems),
+            };
+        }
+        Some(kind) => {
+            return Err(ManifestError::Kind {
+                kind: kind.to_owned(),
+            });
+        }
+    };
+    Ok(vec![ManifestEntry {
+        name: full_name(object),
+        manifest: Ok(manifest),
+    }])
 }
 
-fn items(list: &[Value], kind: Option<&str>) -> Result<Vec<Manifest>, ManifestError> {
+fn items(list: &[Value], kind: Option<&str>) -> Vec<ManifestEntry> {
     let mut found = Vec::new();
     for (index, item) in list.iter().enumerate() {
-        let number = index + 1;
-        let vmis = vmis(item, kind, None).map_err(|error| ManifestError::Item {
-            number,
+        let of_item = |error| ManifestError::Item {
+            number: index + 1,
             error: Box::new(error),
-        });
-        found.extend(vmis?);
+        };
+        match entries(item, kind, None) {
+            Ok(entries) => found.extend(entries.into_iter().map(|entry| ManifestEntry {
+                manifest: entry.manifest.map_err(of_item),
+                ..entry
+            })),
+            Err(error) => found.push(ManifestEntry {
+                name: full_name(item),
+                manifest: Err(of_item(error)),
+            }),
+        }
     }
-    Ok(found)
+    found
 }
 
-/// A VMI as it stands, in a namespace. Its own JSON text is kept as it came, if it names one.
-fn vmi(object: &Value, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
+/// `NAMESPACE/NAME` of any object.
+fn full_name(object: &Value) -> Option<String> {
+    let metadata = object.get("metadata")?;
+    let text = |field: &str| {
+        metadata
+            .get(field)?
+            .as_str()
+            .filter(|text| !text.is_empty())
+    };
+    let name = text("name")?;
+    Some(format!(
+        "{}/{name}",
+        text("namespace").unwrap_or(DEFAULT_NAMESPACE)
+    ))
+}
+
+/// A VMI in a namespace, with KubeVirt's defaults unless it is one of a cluster, which has a status, or an extract that names no
+/// kind. Its own JSON text is kept as it came, if nothing is added.
+fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
     let json = text.filter(|text| text.trim_ascii_start().starts_with(b"{"));
-    let namespaced = in_default_namespace(object);
-    let vmi = match (json, &namespaced) {
-        (Some(json), None) => Vmi::from_json(json)?,
-        (_, namespaced) => {
-            let object = namespaced.as_ref().unwrap_or(object);
-            Vmi::from_json(object.to_string().as_bytes())?
-        }
-    };
     let mut notes = unknown_fields(object, VMI);
-    notes.extend(namespaced.map(|_| {
-        format!("metadata.namespace is missing: it is {DEFAULT_NAMESPACE} here, as for kubectl")
-    }));
-    notes.extend(missing_memory(&vmi));
-    Ok(Manifest { vmi, notes })
-}
-
-/// The VMI in the default namespace, if it names none: in the cluster it always has one, and libvirt's name contains it.
-fn in_default_namespace(object: &Value) -> Option<Value> {
-    let namespace = object.get("metadata")?.as_object()?.get("namespace");
-    let is_missing = namespace.is_none_or(|namespace| namespace.is_null() || namespace == "");
-    let mut object = is_missing.then(|| object.clone())?;
-    object["metadata"]["namespace"] = DEFAULT_NAMESPACE.into();
-    Some(object)
-}
-
-/// The VMI that virt-controller makes of a VirtualMachine, without the cluster's defaults.
-fn of_virtual_machine(machine: &Value) -> Result<Manifest, ManifestError> {
-    let metadata = |field: &str| machine.get("metadata")?.get(field).cloned();
-    let name = metadata("name").filter(|name| *name != "");
-    let name = name.ok_or(ManifestError::Missing("metadata.name"))?;
-    let template = machine.get("spec").and_then(|spec| spec.get("template"));
-    let Some(Value::Object(template)) = template else {
-        return Err(ManifestError::Missing("spec.template"));
-    };
-    let mut own = match template.get("metadata") {
-        Some(Value::Object(own)) => own.clone(),
-        _ => Map::new(),
-    };
-    let namespace =
-        metadata("namespace").filter(|namespace| *namespace != "" && !namespace.is_null());
-    let namespace = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.into());
-    let mut notes = vec![format!(
-        "this is a VirtualMachine: its spec.template is used, without the cluster's defaults{}",
-        match machine["spec"].get("instancetype") {
-            Some(Value::Object(_)) => " and without its instance type",
-            _ => "",
+    let mut complete = object.clone();
+    if set_default_namespace(&mut complete) {
+        notes.push(format!(
+            "metadata.namespace is missing: it is {DEFAULT_NAMESPACE} here, as for kubectl"
+        ));
+    }
+    let has_status =
+        matches!(object.get("status"), Some(Value::Object(status)) if !status.is_empty());
+    if let (Some(_), false, Some(Value::Object(spec))) =
+        (kind, has_status, complete.get_mut("spec"))
+    {
+        let defaults = kubevirt_defaults::set(spec, false);
+        if !defaults.is_empty() {
+            notes.push(format!(
+                "this VMI is of no cluster, and gets KubeVirt's defaults: {}",
+                defaults.join(", ")
+            ));
         }
-    )];
-    own.insert("name".to_owned(), name);
-    own.insert("namespace".to_owned(), namespace);
-    let mut object = Map::new();
-    object.insert("apiVersion".to_owned(), "kubevirt.io/v1".into());
-    object.insert("kind".to_owned(), VMI.into());
-    object.insert("metadata".to_owned(), own.into());
-    object.insert(
-        "spec".to_owned(),
-        template.get("spec").cloned().unwrap_or_default(),
-    );
-    let object = Value::Object(object);
-    let vmi = Vmi::from_json(object.to_string().as_bytes())?;
-    notes.extend(unknown_fields(machine, VM));
+    }
+    let vmi = match json {
+        Some(json) if complete == *object => Vmi::from_json(json)?,
+        _ => Vmi::from_json(complete.to_string().as_bytes())?,
+    };
     notes.extend(missing_memory(&vmi));
-    Ok(Manifest { vmi, notes })
+    Ok(Manifest {
+        vmi,
+        is_of_template: false,
+        notes,
+    })
+}
+
+/// Sets the default namespace in a VMI that names none: in the cluster it always has one, and libvirt's name contains it.
+fn set_default_namespace(object: &mut Value) -> bool {
+    let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
+        return false;
+    };
+    let namespace = metadata.get("namespace");
+    let is_missing = namespace.is_none_or(|namespace| namespace.is_null() || namespace == "");
+    if is_missing {
+        metadata.insert("namespace".to_owned(), DEFAULT_NAMESPACE.into());
+    }
+    is_missing
 }
 
 fn kind(fields: &Map<String, Value>) -> Option<&str> {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::json;
+
 use super::*;
 
 fn one(text: &str) -> Manifest {
@@ -15,7 +17,7 @@ fn error(text: &str) -> String {
 }
 
 const VMI_TEXT: &str = "kind: VirtualMachineInstance\nmetadata: {name: web, namespace: ns}\n\
-    spec: {domain: {devices: {}, memory: {guest: 1Gi}}}\n";
+    spec: {domain: {devices: {}, memory: {guest: 1Gi}}}\nstatus: {phase: Running}\n";
 const VM_TEXT: &str = "kind: VirtualMachine\nmetadata: {name: web, namespace: ns, uid: u}\n\
     spec:\n  template:\n    metadata: {annotations: {a: b}}\n    \
     spec: {domain: {devices: {}, memory: {guest: 1Gi}}}\n";
@@ -56,12 +58,30 @@ fn template_of_a_virtual_machine_is_used_with_a_note() {
         "{note}"
     );
     assert!(!note.contains("instance type"), "{note}");
+    let vmi: Value = serde_json::from_str(found.vmi.raw_json()).unwrap();
+    let owner = &vmi["metadata"]["ownerReferences"][0];
+    assert_eq!(
+        [&owner["kind"], &owner["name"], &owner["uid"]],
+        ["VirtualMachine", "web", "u"]
+    );
 
     let typed = VM_TEXT.replace(
         "spec:\n  template",
         "spec:\n  instancetype: {name: u1.small}\n  template",
     );
-    assert!(one(&typed).notes[0].contains("without its instance type"));
+    let notes = one(&typed.replace(", memory: {guest: 1Gi}", "")).notes;
+    let [_, note] = &notes[..] else {
+        panic!("{notes:?}")
+    };
+    for part in [
+        "its instance type is not applied",
+        "virtctl expand --vm",
+        "kubectl get vmi",
+    ] {
+        assert!(note.contains(part), "{note}");
+    }
+    let both = typed.replace("  template", "  preference: {name: fedora}\n  template");
+    assert!(one(&both).notes[1].contains("its instance type and its preference are not applied"));
     assert_eq!(
         one(&VM_TEXT.replace(", namespace: ns", "")).vmi.namespace(),
         "default"
@@ -73,6 +93,66 @@ fn template_of_a_virtual_machine_is_used_with_a_note() {
         "{notes:?}"
     );
     assert!(notes[2].contains("memory.guest is missing"), "{notes:?}");
+}
+
+/// The shape that `virtctl create vm` prints.
+#[test]
+fn defaults_of_kubevirt_are_set_and_noted() {
+    let created = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {creationTimestamp: null, name: web}\n\
+        spec:\n  dataVolumeTemplates: []\n  runStrategy: Always\n  template:\n    metadata: {creationTimestamp: null}\n    \
+        spec:\n      domain:\n        devices: {disks: [{name: root, bootOrder: 1}]}\n        memory: {guest: 512Mi}\n        \
+        resources: {limits: {cpu: 4}}\n      terminationGracePeriodSeconds: 180\n      volumes:\n      \
+        - {name: root, containerDisk: {image: a}}\n      - {name: cloudinitdisk, cloudInitNoCloud: {userData: b}}\nstatus: {}\n";
+    let found = one(created);
+    let vmi: Value = serde_json::from_str(found.vmi.raw_json()).unwrap();
+    assert_eq!(
+        vmi["spec"]["domain"]["devices"]["disks"],
+        json!([
+            {"name": "root", "bootOrder": 1, "disk": {"bus": "sata"}},
+            {"name": "cloudinitdisk", "disk": {"bus": "sata"}},
+        ])
+    );
+    assert_eq!(vmi["spec"]["domain"]["cpu"]["sockets"], 4);
+    assert_eq!(vmi["spec"]["networks"][0]["name"], "default");
+    let note = "this is a VirtualMachine: its spec.template is used, with KubeVirt's defaults (CPU sockets, \
+        the network interface, disks of volumes, disk targets, disk buses), without the cluster's defaults";
+    assert_eq!(found.notes, [note]);
+}
+
+/// The VMI has the metadata of the template alone.
+#[test]
+fn annotations_that_are_not_in_the_template_are_noted() {
+    let own = "annotations: {a: other, smbios.vm.kubevirt.io/baseBoardManufacturer: ACME, \
+        kubectl.kubernetes.io/last-applied-configuration: '{}', kubevirt.io/latest-observed-api-version: v1}, \
+        labels: {app: web, app.kubernetes.io/name: web, name.os.template.kubevirt.io/fedora: x}";
+    let text = VM_TEXT.replace("uid: u", &format!("uid: u, {own}"));
+    let notes = one(&text).notes;
+    let [_, annotations, labels] = &notes[..] else {
+        panic!("{notes:?}")
+    };
+    for part in [
+        "metadata.annotations of the VirtualMachine",
+        "do not see them: smbios.vm.kubevirt.io/baseBoardManufacturer; ",
+        "spec.template.metadata.annotations",
+    ] {
+        assert!(annotations.contains(part), "{annotations}");
+    }
+    assert!(labels.contains("do not see them: app; "), "{labels}");
+}
+
+#[test]
+fn a_vmi_gets_the_defaults_unless_it_is_of_a_cluster_or_an_extract() {
+    let without_status = VMI_TEXT.replace("status: {phase: Running}", "status: {}");
+    let found = one(&without_status);
+    let note = "this VMI is of no cluster, and gets KubeVirt's defaults: the network interface";
+    assert_eq!(found.notes, [note]);
+    assert!(found.vmi.raw_json().contains("masquerade"));
+    let extract = without_status.replace("kind: VirtualMachineInstance\n", "");
+    for text in [VMI_TEXT, &extract] {
+        let found = one(text);
+        assert_eq!(found.notes, [""; 0]);
+        assert!(!found.vmi.raw_json().contains("masquerade"));
+    }
 }
 
 #[test]
@@ -183,7 +263,7 @@ fn misspelt_fields_of_a_virtual_machine_are_noted() {
         "status: {x: 1}\nspec:\n  running: true\n  instancetype: {name: a}\n  preference: {kind: b}\n  \
          dataVolumeTemplates: [{metadata: {name: c}, spec: {any: d}}]\n  template",
     );
-    assert_eq!(one(&known).notes.len(), 1, "{:?}", one(&known).notes);
+    assert_eq!(one(&known).notes.len(), 2, "{:?}", one(&known).notes);
 }
 
 #[test]

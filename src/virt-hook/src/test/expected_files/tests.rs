@@ -17,6 +17,8 @@ fn made(xml: &str) -> Actual {
         before: BEFORE.to_owned(),
         xml: xml.to_owned(),
         documents: BTreeMap::new(),
+        is_hook_called: true,
+        discarded_failures: Vec::new(),
     }
 }
 
@@ -41,6 +43,35 @@ fn domains_are_compared_structurally() {
     let other = written.replace(">a<", ">b<");
     let differences = expected(&[(XML, &other)]).against(&made(BEFORE));
     assert!(differences[0].diff.contains("- b\n+ a"), "{differences:?}");
+}
+
+#[test]
+fn a_discarded_failure_is_expected_by_its_text() {
+    let failure = "a at PreStart (failurePolicy: Ignore): no";
+    let broken = |xml: &str| Actual::Domain {
+        before: BEFORE.to_owned(),
+        xml: xml.to_owned(),
+        documents: BTreeMap::new(),
+        is_hook_called: true,
+        discarded_failures: vec![failure.to_owned()],
+    };
+    let idle = broken(BEFORE);
+    let differences = expected(&[(DIFF, "")]).against(&idle);
+    assert!(
+        differences.iter().any(|one| one.diff.contains(failure)),
+        "{differences:?}"
+    );
+    assert!(expected(&[(DIFF, "")]).doubt(&idle).is_some());
+    for files in [&[(ERROR, failure)][..], &[(ERROR, failure), (DIFF, "")]] {
+        assert_eq!(expected(files).against(&idle), [], "{files:?}");
+        assert_eq!(expected(files).doubt(&idle), None, "{files:?}");
+    }
+    // Another hook acts.
+    let differences = expected(&[(ERROR, failure)]).against(&broken(&BEFORE.replace(">a<", ">b<")));
+    assert!(
+        differences[0].what.contains("expected.diff"),
+        "{differences:?}"
+    );
 }
 
 #[test]
@@ -99,6 +130,8 @@ fn unexpected_document_changes_are_differences() {
         before: BEFORE.to_owned(),
         xml: BEFORE.to_owned(),
         documents,
+        is_hook_called: true,
+        discarded_failures: Vec::new(),
     };
     assert_eq!(expected(&[(DIFF, "")]).against(&actual).len(), 1);
     assert_eq!(expected(&[("user-data", "x")]).against(&actual), []);

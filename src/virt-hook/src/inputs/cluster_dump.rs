@@ -1,0 +1,132 @@
+//! All VMIs of a cluster, in files that may have other objects too.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+
+use super::vm_manifest::{Manifest, ManifestEntry, ManifestError};
+use super::vmi_input::full_name;
+use super::{VmiInput, VmiSource, input_file};
+use crate::exit_codes::{Failure, error_text};
+
+/// An object of a dump.
+pub(crate) struct DumpEntry {
+    /// `NAMESPACE/NAME`, or the file.
+    pub(crate) name: String,
+    pub(crate) content: DumpContent,
+}
+
+/// The VMI of an object, or why there is none.
+pub(crate) enum DumpContent {
+    Vmi(Box<VmiInput>),
+    /// The VMI is refused.
+    Refused(String),
+    /// An object of another kind.
+    NoVm(String),
+    /// Neither is known.
+    Unreadable(String),
+}
+
+/// A file of the dump, and its objects or why it has none.
+struct DumpFile {
+    source: VmiSource,
+    entries: Vec<ManifestEntry>,
+}
+
+/// Reads and converts all VMIs, for the same node everywhere. A VirtualMachine whose VMI is there, too, is left out. A file of `files` has
+/// to have a VMI, and one of `dump_files` may have none.
+pub(crate) fn read(files: &[PathBuf], dump_files: &[PathBuf]) -> Result<Vec<DumpEntry>, Failure> {
+    let mut read = Vec::new();
+    for path in files {
+        let source = VmiSource::on_any_node(path);
+        let entries = source.entries()?.map_err(|error| source.failure(error))?;
+        read.push(DumpFile { source, entries });
+    }
+    let mut found = Vec::new();
+    for path in dump_files {
+        let source = VmiSource::on_any_node(path);
+        match source.entries() {
+            Ok(Ok(entries)) => read.push(DumpFile { source, entries }),
+            Ok(Err(error)) => found.push(DumpEntry::without_vmi(path, None, &error)),
+            Err(failure) => found.push(DumpEntry {
+                name: input_file::name(path),
+                content: DumpContent::Unreadable(failure.line()),
+            }),
+        }
+    }
+    let running: HashSet<String> = read
+        .iter()
+        .flat_map(|file| &file.entries)
+        .filter_map(|entry| entry.manifest.as_ref().ok())
+        .filter(|manifest| !manifest.is_of_template)
+        .map(full_name)
+        .collect();
+    for file in read {
+        file.convert(&running, &mut found)?;
+    }
+    let is_of_vmi =
+        |entry: &DumpEntry| matches!(entry.content, DumpContent::Vmi(_) | DumpContent::Refused(_));
+    if found.iter().any(is_of_vmi) {
+        return Ok(found);
+    }
+    let reason = found.first().map(|entry| match &entry.content {
+        DumpContent::NoVm(reason) | DumpContent::Unreadable(reason) => {
+            format!(", and {}: {reason}", entry.name)
+        }
+        DumpContent::Vmi(_) | DumpContent::Refused(_) => String::new(),
+    });
+    Err(Failure::usage(anyhow!(
+        "there is no VMI{}",
+        reason.unwrap_or_default()
+    )))
+}
+
+impl DumpFile {
+    fn convert(self, running: &HashSet<String>, found: &mut Vec<DumpEntry>) -> Result<(), Failure> {
+        let Self { source, entries } = self;
+        let is_of_list = entries.len() > 1;
+        let path = &source.given.vmi;
+        let mut manifests: Vec<Manifest> = Vec::new();
+        for entry in entries {
+            match entry.manifest {
+                Ok(vm) if vm.is_of_template && running.contains(&full_name(&vm)) => {}
+                Ok(manifest) => manifests.push(manifest),
+                Err(error) => found.push(DumpEntry::without_vmi(path, entry.name, &error)),
+            }
+        }
+        source.warn(&manifests.iter().collect::<Vec<_>>(), is_of_list);
+        for manifest in manifests {
+            let content = match source.input(&manifest) {
+                Ok(input) => DumpContent::Vmi(input.into()),
+                Err(Failure::Refused(refusal)) => DumpContent::Refused(error_text(&refusal)),
+                Err(failure) => return Err(failure),
+            };
+            found.push(DumpEntry {
+                name: full_name(&manifest),
+                content,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl DumpEntry {
+    fn without_vmi(path: &Path, name: Option<String>, error: &ManifestError) -> Self {
+        let file = input_file::name(path);
+        let innermost = error.innermost();
+        Self {
+            content: match innermost {
+                ManifestError::Kind { kind } => DumpContent::NoVm(format!("it is a {kind}")),
+                ManifestError::NoItems => DumpContent::NoVm(innermost.to_string()),
+                _ if error.is_refusal() => DumpContent::Refused(innermost.to_string()),
+                _ => DumpContent::Unreadable(innermost.to_string()),
+            },
+            name: match (name, error) {
+                (Some(name), _) => name,
+                (None, ManifestError::Item { number, .. }) => format!("{file}, item {number}"),
+                (None, _) => file,
+            },
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use super::*;
+
+fn of(spec: Value) -> (Value, Vec<&'static str>) {
+    let Value::Object(mut spec) = spec else {
+        panic!("{spec}")
+    };
+    let names = set(&mut spec, false);
+    (spec.into(), names)
+}
+
+#[test]
+fn every_volume_has_a_disk_with_a_target_and_a_bus() {
+    let (spec, names) = of(json!({
+        "domain": {
+            "cpu": {"cores": 2},
+            "memory": {"guest": "1Gi"},
+            "devices": {
+                "autoattachPodInterface": false,
+                "filesystems": [{"name": "shared"}],
+                "disks": [{"name": "root", "bootOrder": 1}, {"name": "seed", "cdrom": {}}, {"name": "data", "disk": {"bus": "scsi"}}],
+            },
+        },
+        "volumes": [{"name": "root"}, {"name": "seed"}, {"name": "data"}, {"name": "shared"}, {"name": "more"}],
+    }));
+    assert_eq!(
+        spec["domain"]["devices"]["disks"],
+        json!([
+            {"name": "root", "bootOrder": 1, "disk": {"bus": "sata"}},
+            {"name": "seed", "cdrom": {"bus": "sata"}},
+            {"name": "data", "disk": {"bus": "scsi"}},
+            {"name": "more", "disk": {"bus": "sata"}},
+        ])
+    );
+    assert_eq!(names, ["disks of volumes", "disk targets", "disk buses"]);
+    assert!(spec.get("networks").is_none());
+    assert_eq!(spec["domain"]["cpu"], json!({"cores": 2}));
+}
+
+#[test]
+fn the_pods_resources_are_those_of_the_guest() {
+    let resources =
+        json!({"requests": {"memory": "2Gi", "cpu": "500m"}, "limits": {"cpu": "3500m"}});
+    let (spec, names) = of(json!({"domain": {"resources": resources}}));
+    assert_eq!(spec["domain"]["memory"], json!({"guest": "2Gi"}));
+    let topology = json!({"sockets": 4, "cores": 1, "threads": 1});
+    assert_eq!(spec["domain"]["cpu"], topology);
+    assert_eq!(names[..2], ["guest memory", "CPU sockets"]);
+    let (spec, _) = of(json!({"domain": {"memory": {"hugepages": {"pageSize": "2Mi"}}}}));
+    assert_eq!(spec["domain"]["memory"]["guest"], "2Mi");
+}
+
+#[test]
+fn a_vmi_without_networks_has_the_pods() {
+    let (spec, names) = of(json!({"domain": {}}));
+    assert_eq!(spec["networks"], json!([{"name": "default", "pod": {}}]));
+    let interfaces = &spec["domain"]["devices"]["interfaces"];
+    assert_eq!(interfaces, &json!([{"name": "default", "masquerade": {}}]));
+    assert_eq!(names, ["the network interface"]);
+    let (spec, _) = of(json!({"architecture": "arm64", "domain": {}, "volumes": [{"name": "a"}]}));
+    assert_eq!(
+        spec["domain"]["devices"]["disks"][0]["disk"]["bus"],
+        "virtio"
+    );
+}
+
+#[test]
+fn values_of_a_wrong_type_are_left_alone() {
+    for spec in [
+        json!({"domain": 7}),
+        json!({"domain": {"devices": [], "cpu": "two", "memory": 1}, "volumes": 7, "networks": 7}),
+        json!({"domain": {"cpu": {"cores": 1}, "devices": {"disks": "a", "interfaces": 1}}, "volumes": [{"name": "a"}]}),
+    ] {
+        assert_eq!(of(spec.clone()).0, spec);
+    }
+}
