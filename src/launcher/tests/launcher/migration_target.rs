@@ -17,7 +17,7 @@ use crate::boot_hooks::run_at;
 use crate::command_client::{backup, backup_start, client, vmi_request};
 use crate::freeze::freeze;
 use crate::scripted_hooks::ScriptedHooks;
-use crate::test_launcher::{DOMAIN, TestLauncher, sync, sync_of, vmi_json};
+use crate::test_launcher::{DOMAIN, TestLauncher, state, sync, sync_of, vmi_json};
 
 pub(crate) const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
     <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\
@@ -298,6 +298,26 @@ async fn vm_that_its_owner_paused_stays_paused() {
     launcher.manager.run(Command::sync(sync())).await.unwrap();
     let state = launcher.fake.state(DOMAIN).map(|state| state.state);
     assert_eq!(state, Some(DomainState::Paused));
+}
+
+/// Its owner has unpaused it on the source after this pod was prepared.
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_that_arrives_running_is_resumed_after_a_disk_error() {
+    let launcher = TestLauncher::new().await;
+    let paused = migrating("a", |status| {
+        status["conditions"] = json!([{"type": "Paused", "status": "True"}]);
+    });
+    let command = Command::SyncMigrationTarget(Arc::new(paused));
+    launcher.manager.run(command).await.unwrap();
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.fake.complete_incoming(INCOMING, false).unwrap();
+    launcher.fake.end_incoming_job(DOMAIN);
+    launcher
+        .notifications_until("migration=a PreCopy ended")
+        .await;
+    launcher.fake.io_error(DOMAIN, "ua-disk0");
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Running));
 }
 
 /// Its owner has paused it on the source after this pod was prepared.
