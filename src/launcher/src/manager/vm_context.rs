@@ -154,6 +154,8 @@ pub struct DriverState {
     pub settings: Option<RunningSettings>,
     /// Settings in later VMIs that were reported because the running VM keeps its own.
     pub reported_settings: HashSet<String>,
+    /// Interfaces whose links a finalized migration has taken down and not up again.
+    pub(super) links_taken_down: HashSet<String>,
     /// Devices that hooks refused.
     pub(super) refused_devices: RefusedDevices,
     /// The hooks of this boot, until the domain is started and events tell of them.
