@@ -146,16 +146,15 @@ async fn try_redefine(vm: &VmContext) -> Result<(), String> {
     })
 }
 
-/// The guest's owner may have paused it on the source after this pod was prepared. A guest that was paused before libvirt's
-/// migration arrives so.
-async fn is_paused_by_owner(vm: &VmContext) -> bool {
+/// Whether the guest has arrived paused; `None` if libvirt does not answer. The guest's owner may have paused or unpaused it
+/// on the source after this pod was prepared. A guest that was paused before libvirt's migration arrives so.
+async fn is_paused_by_owner(vm: &VmContext) -> Option<bool> {
+    let paused = State::new(DomainState::Paused, Reason::User);
     match vm.client.lookup_with_state().await {
-        Ok(domain) => {
-            domain.is_some_and(|(_, state)| state == State::new(DomainState::Paused, Reason::User))
-        }
+        Ok(domain) => Some(domain.is_some_and(|(_, state)| state == paused)),
         Err(error) => {
             tracing::warn!(reason = %error, "asking whether the guest has arrived paused");
-            false
+            None
         }
     }
 }
@@ -171,7 +170,8 @@ async fn finish(vm: &VmContext) {
     {
         // Before the record, after which virt-handler sends commands.
         let mut state = vm.driver_state();
-        state.paused_by_user |= is_paused;
+        // virt-handler may have paused the guest since it runs here.
+        state.paused_by_user |= is_paused.unwrap_or(state.paused_on_source);
         state.role = Role::Boot;
         state.given_up = false;
         state.defined = true;

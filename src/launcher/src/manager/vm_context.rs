@@ -130,6 +130,8 @@ pub struct DriverState {
     pub(crate) hook_server: Option<HookServer>,
     /// A user has paused the VM: a sync must not resume it.
     pub paused_by_user: bool,
+    /// A user had paused the VM on the source when this pod was prepared for its migration.
+    pub paused_on_source: bool,
     /// This launcher has defined the domain and prepared its resources.
     pub defined: bool,
     /// The cloud-init image of this boot; it is written when the domain starts.
@@ -152,6 +154,8 @@ pub struct DriverState {
     pub settings: Option<RunningSettings>,
     /// Settings in later VMIs that were reported because the running VM keeps its own.
     pub reported_settings: HashSet<String>,
+    /// Interfaces whose links a finalized migration has taken down and not up again.
+    pub(super) links_taken_down: HashSet<String>,
     /// Devices that hooks refused.
     pub(super) refused_devices: RefusedDevices,
     /// The hooks of this boot, until the domain is started and events tell of them.

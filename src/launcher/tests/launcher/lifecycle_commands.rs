@@ -223,6 +223,20 @@ async fn late_pause_is_not_undone_by_a_sync() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unpause_of_a_running_vm_revokes_a_pause_without_an_answer() {
+    let launcher = TestLauncher::new().await;
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let broken = FakeDaemon::error(38, 7, "Cannot recv data: Input/output error");
+    launcher.fake.fail_next(Call::Suspend, broken);
+    launcher.manager.run(Command::Pause).await.unwrap_err();
+    let unpaused = launcher.manager.run(Command::Unpause).await.unwrap();
+    assert_eq!(unpaused, CommandEffect::AlreadySo);
+    launcher.fake.io_error(DOMAIN, "ua-disk0");
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Running));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn shutdown_resumes_a_paused_vm_first() {
     let launcher = TestLauncher::new().await;
     launcher.manager.run(Command::sync(sync())).await.unwrap();

@@ -11,6 +11,7 @@ mod commands_during_migration;
 mod daemon_losses;
 mod dirty_rate;
 mod disk_expansion;
+mod finalized_migrations;
 mod freeze;
 mod guest_agent_polling;
 mod guest_exec;

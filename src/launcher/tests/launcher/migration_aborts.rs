@@ -67,6 +67,34 @@ async fn abort_that_libvirt_refuses_is_recorded_and_success_wins() {
     assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
 }
 
+/// The launcher restores the VM between libvirt's error and the end of the record.
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_after_a_failure_does_not_hide_its_reason() {
+    let launcher = running().await;
+    let text = "internal error: process exited while connecting to monitor";
+    launcher
+        .fake
+        .fail_next(Call::Migrate, FakeDaemon::error(1, 10, text));
+    launcher.fake.delay(Call::State, Duration::from_secs(1));
+    assert!(migrate(&launcher, "m1").await.success);
+    eventually("the migration", async || {
+        launcher.fake.count(Call::Migrate) == 1
+    })
+    .await;
+    let states = launcher.fake.count(Call::State);
+    eventually(
+        "the question about the state after the failure",
+        async || launcher.fake.count(Call::State) > states,
+    )
+    .await;
+    cancel(&launcher).await;
+    let notifications = launcher.notifications_until("ended").await;
+    let expected = format!(
+        "Running/Unknown migration=m1 PreCopy ended failed: virError(Code=1, Domain=10, Message='{text}')"
+    );
+    assert_eq!(records(&notifications).last().unwrap(), &expected);
+}
+
 /// A migration under way, whose abort has no effect, and the target's domain that waits for its guest.
 async fn migrating_whose_abort_hangs() -> TestLauncher {
     let launcher = running().await;

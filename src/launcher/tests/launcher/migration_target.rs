@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use hook_host::{FailurePolicy, HookError, HookPoint, Outcome, Run};
-use kubevirt_api::virtual_machine_options::{InterfaceBindingMigration, Options};
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{Detail, DomainState, Event, LifecycleEvent, code};
@@ -17,14 +16,14 @@ use crate::boot_hooks::run_at;
 use crate::command_client::{backup, backup_start, client, vmi_request};
 use crate::freeze::freeze;
 use crate::scripted_hooks::ScriptedHooks;
-use crate::test_launcher::{DOMAIN, TestLauncher, sync, sync_of, vmi_json};
+use crate::test_launcher::{DOMAIN, TestLauncher, state, sync, sync_of, vmi_json};
 
 pub(crate) const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
     <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\
     <target dev='tap0'/><alias name='ua-default'/></interface></devices></domain>";
 
 /// The VM's request during the migration `uid`, its status edited.
-fn migrating(uid: &str, edit: impl FnOnce(&mut Value)) -> SyncRequest {
+pub(crate) fn migrating(uid: &str, edit: impl FnOnce(&mut Value)) -> SyncRequest {
     let mut vmi = vmi_json();
     vmi["status"]["migrationTransport"] = json!("Unix");
     vmi["status"]["migrationState"] = json!({"migrationUid": uid});
@@ -302,6 +301,26 @@ async fn vm_that_its_owner_paused_stays_paused() {
     assert_eq!(state, Some(DomainState::Paused));
 }
 
+/// Its owner has unpaused it on the source after this pod was prepared.
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_that_arrives_running_is_resumed_after_a_disk_error() {
+    let launcher = TestLauncher::new().await;
+    let paused = migrating("a", |status| {
+        status["conditions"] = json!([{"type": "Paused", "status": "True"}]);
+    });
+    let command = Command::SyncMigrationTarget(Arc::new(paused));
+    launcher.manager.run(command).await.unwrap();
+    launcher.fake.begin_incoming(INCOMING).unwrap();
+    launcher.fake.resume_incoming(INCOMING, false).unwrap();
+    launcher.fake.end_incoming_job(DOMAIN);
+    launcher
+        .notifications_until("migration=a PreCopy ended")
+        .await;
+    launcher.fake.io_error(DOMAIN, "ua-disk0");
+    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&launcher), Some(DomainState::Running));
+}
+
 /// Its owner has paused it on the source after this pod was prepared.
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_arrives_paused_stays_paused() {
@@ -410,44 +429,4 @@ async fn image_without_a_status_fails_the_preparation() {
     let command = Command::SyncMigrationTarget(Arc::new(request));
     let error = launcher.manager.run(command).await.unwrap_err();
     assert_eq!(error.message(), "failed to find the status of volume ci");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn finalizing_refreshes_the_links_that_ask_for_it() {
-    let launcher = TestLauncher::new().await;
-    let mut options = Options::default();
-    let method = || InterfaceBindingMigration {
-        method: "link-refresh".into(),
-    };
-    options
-        .interface_migration
-        .insert("default".into(), method());
-    let request = SyncRequest {
-        options,
-        ..migrating("a", |_| {})
-    };
-    let finalize = || Command::FinalizeMigration(Arc::new(request.clone()));
-    let without_domain = launcher.manager.run(finalize()).await.unwrap();
-    assert_eq!(without_domain, CommandEffect::AlreadySo);
-    launcher.manager.run(sync_target("a")).await.unwrap();
-    launcher.fake.begin_incoming(INCOMING).unwrap();
-    launcher.fake.resume_incoming(INCOMING, false).unwrap();
-    launcher.fake.end_incoming_job(DOMAIN);
-    launcher
-        .notifications_until("migration=a PreCopy ended")
-        .await;
-    assert_eq!(
-        launcher.manager.run(finalize()).await.unwrap(),
-        CommandEffect::Changed
-    );
-    assert_eq!(launcher.fake.count(Call::UpdateDevice), 2, "down and up");
-    let refusal = FakeDaemon::error(9, 10, "operation failed: no");
-    launcher.fake.fail_next(Call::UpdateDevice, refusal);
-    let failed = launcher.manager.run(finalize()).await.unwrap_err();
-    assert!(failed.message().contains("operation failed"), "{failed}");
-    assert_eq!(
-        launcher.fake.count(Call::UpdateDevice),
-        4,
-        "up all the same"
-    );
 }

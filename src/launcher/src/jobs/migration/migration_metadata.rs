@@ -20,8 +20,14 @@ const SMALLER_PREFIX: &str = "Volume migration cannot be performed because the d
 /// The record; every change is published. Clones are the same record.
 #[derive(Clone)]
 pub(in crate::jobs) struct MigrationRecord {
-    current: Arc<Mutex<Migration>>,
+    state: Arc<Mutex<State>>,
     recorder: Arc<dyn JobRecorder>,
+}
+
+struct State {
+    migration: Migration,
+    /// libvirt's call has failed: a request to abort has no effect, and the failure's reason stays.
+    denies_aborts: bool,
 }
 
 impl MigrationRecord {
@@ -30,13 +36,12 @@ impl MigrationRecord {
         let begun = Migration::begin(uid, timestamp::now());
         recorder.set_migration(begun.clone());
         MigrationRecord {
-            current: Arc::new(Mutex::new(begun)),
+            state: Arc::new(Mutex::new(State {
+                migration: begun,
+                denies_aborts: false,
+            })),
             recorder,
         }
-    }
-
-    fn current(&self) -> Migration {
-        self.lock().clone()
     }
 
     /// How the guest is migrated now.
@@ -49,14 +54,26 @@ impl MigrationRecord {
         self.change(|record| abort_status::ABORTING.clone_into(&mut record.abort_status));
     }
 
-    /// virt-handler asks for an abort; false if the migration has ended or is being aborted already.
+    /// virt-handler asks for an abort; false if the migration has ended or failed, or is being aborted already.
     pub(in crate::jobs) fn request_abort(&self) -> bool {
-        let record = self.current();
-        if record.end_timestamp.is_some() || record.abort_status == abort_status::ABORTING {
+        let mut state = self.lock();
+        let has_ended = state.migration.end_timestamp.is_some() || state.denies_aborts;
+        if has_ended || state.migration.abort_status == abort_status::ABORTING {
             return false;
         }
-        self.begin_abort();
+        abort_status::ABORTING.clone_into(&mut state.migration.abort_status);
+        self.recorder.set_migration(state.migration.clone());
         true
+    }
+
+    /// libvirt's call has failed: from now on nothing is aborted.
+    pub(super) fn deny_aborts(&self) {
+        self.lock().denies_aborts = true;
+    }
+
+    /// Nobody knows yet where the guest is: virt-handler hears that its abort fails.
+    pub(super) fn allow_aborts(&self) {
+        self.lock().denies_aborts = false;
     }
 
     /// There was nothing to abort, or it could not be aborted.
@@ -83,16 +100,16 @@ impl MigrationRecord {
     }
 
     fn change(&self, change: impl FnOnce(&mut Migration)) {
-        let mut current = self.lock();
-        let before = current.clone();
-        change(&mut current);
-        if *current != before {
-            self.recorder.set_migration(current.clone());
+        let mut state = self.lock();
+        let before = state.migration.clone();
+        change(&mut state.migration);
+        if state.migration != before {
+            self.recorder.set_migration(state.migration.clone());
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Migration> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -158,6 +158,7 @@ impl<'a> SourceMigration<'a> {
         let Err(error) = self.migrate(control).await else {
             return Ok(());
         };
+        self.record.deny_aborts();
         match self.learn_outcome(&error, control).await {
             Outcome::OnTarget => Ok(()),
             Outcome::Unknown => {
@@ -366,6 +367,7 @@ impl<'a> SourceMigration<'a> {
             return Outcome::Unknown;
         }
         self.record.lose_abort();
+        self.record.allow_aborts();
         let target = self.target();
         let mut inquiry =
             GuestLocationQuery::new(self.context, target, self.was_paused, self.was_suspended);
@@ -388,6 +390,9 @@ impl<'a> SourceMigration<'a> {
         if let Some(connection) = inquiry.connection {
             self.connection = connection;
         }
+        self.record.deny_aborts();
+        // An abort that was requested meanwhile has come too late.
+        self.record.lose_abort();
         outcome
     }
 

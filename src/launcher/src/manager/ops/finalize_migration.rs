@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,12 +61,17 @@ async fn refresh_links(
     interfaces: &[&str],
 ) -> Result<(), OpError> {
     let xml = vm.client.xml(domain, XmlKind::Active).await?;
+    let taken_down = vm.driver_state().links_taken_down.clone();
     let mut refreshed = Ok(());
-    for (up, down) in links(&xml, interfaces)? {
-        let is_down = update(vm, domain, "taking a link down", down).await;
+    for link in links(&xml, interfaces, &taken_down)? {
+        vm.driver_state().links_taken_down.insert(link.name.clone());
+        let is_down = update(vm, domain, "taking a link down", link.down).await;
         tokio::time::sleep(LINK_DOWN).await;
         // Also after an error: the link may be down all the same.
-        let is_up = update(vm, domain, "taking a link up", up).await;
+        let is_up = update(vm, domain, "taking a link up", link.up).await;
+        if is_up.is_ok() {
+            vm.driver_state().links_taken_down.remove(&link.name);
+        }
         refreshed = refreshed.and(is_down).and(is_up);
     }
     refreshed
@@ -81,8 +87,24 @@ async fn update(
     Ok(vm.client.on(domain, what, COMMAND, update).await?)
 }
 
-/// Each of the interfaces with its link up, and the same with its link down.
-fn links(xml: &str, interfaces: &[&str]) -> Result<Vec<(String, String)>, OpError> {
+/// The link of an interface.
+#[derive(Debug, PartialEq)]
+struct Link {
+    /// The interface's name in the VMI.
+    name: String,
+    /// The interface with its link up.
+    up: String,
+    /// The interface with its link down.
+    down: String,
+}
+
+/// The links of the interfaces. A link that is down stays down, as a hook on the target may have made it, unless an earlier
+/// attempt has taken it down and not up again.
+fn links(
+    xml: &str,
+    interfaces: &[&str],
+    taken_down: &HashSet<String>,
+) -> Result<Vec<Link>, OpError> {
     let document = Document::parse(xml).map_err(|error| {
         OpError::Description(format!("libvirt's description of the domain: {error}"))
     })?;
@@ -90,20 +112,30 @@ fn links(xml: &str, interfaces: &[&str]) -> Result<Vec<(String, String)>, OpErro
     let found = devices
         .iter()
         .flat_map(|devices| devices.children_named("interface"))
-        .filter(|interface| has_alias(interface, interfaces));
+        .filter_map(|interface| Some((name_of(interface)?, interface)))
+        .filter(|(name, interface)| {
+            interfaces.contains(&name.as_str())
+                && (!is_down(interface) || taken_down.contains(name))
+        });
     Ok(found
-        .map(|interface| (with_link_up(interface), with_link_down(interface)))
+        .map(|(name, interface)| Link {
+            name,
+            up: with_link_up(interface),
+            down: with_link_down(interface),
+        })
         .collect())
 }
 
-fn has_alias(interface: &Element, names: &[&str]) -> bool {
-    let alias = interface
-        .child("alias")
-        .and_then(|alias| alias.attr("name"));
-    alias.is_some_and(|alias| names.contains(&Alias::name_in(&alias)))
+fn is_down(interface: &Element) -> bool {
+    let state = interface.child("link").and_then(|link| link.attr("state"));
+    state.is_some_and(|state| state == "down")
 }
 
-/// An earlier attempt may have left the link down.
+fn name_of(interface: &Element) -> Option<String> {
+    let alias = interface.child("alias")?.attr("name")?;
+    Some(Alias::name_in(&alias).to_owned())
+}
+
 fn with_link_up(interface: &Element) -> String {
     let mut up = interface.clone();
     up.remove_child("link");
@@ -126,21 +158,25 @@ mod tests {
         let xml = "<domain><devices><interface type='ethernet'><alias name='ua-default'/></interface>\
             <interface type='ethernet'><link state='up'/><alias name='ua-second'/></interface>\
             <disk type='file'><alias name='ua-second'/></disk></devices></domain>";
-        let links = links(xml, &["second"]).unwrap();
+        let none = HashSet::new();
+        let links = links(xml, &["second"], &none).unwrap();
         assert_eq!(links.len(), 1);
-        let (up, down) = &links[0];
+        let Link { name, up, down } = &links[0];
+        assert_eq!(name, "second");
         assert!(
             !up.contains("state='down'") && down.contains("state='down'"),
             "{down}"
         );
-        assert!(self::links("<domain", &["second"]).is_err());
+        assert!(self::links("<domain", &["second"], &none).is_err());
     }
 
     #[test]
-    fn link_that_an_earlier_attempt_left_down_comes_up() {
+    fn link_that_is_down_comes_up_only_if_an_earlier_attempt_left_it_down() {
         let xml = "<domain><devices><interface type='ethernet'><link state='down'/>\
             <alias name='ua-second'/></interface></devices></domain>";
-        let (up, down) = &links(xml, &["second"]).unwrap()[0];
+        assert_eq!(links(xml, &["second"], &HashSet::new()).unwrap(), []);
+        let taken_down = HashSet::from(["second".to_owned()]);
+        let Link { up, down, .. } = &links(xml, &["second"], &taken_down).unwrap()[0];
         assert!(!up.contains("down"), "{up}");
         assert!(down.contains("state='down'"), "{down}");
     }

@@ -9,10 +9,12 @@ use crate::manager::vm_context::VmContext;
 /// Resumes the processors. A VM that is not paused stays as it is.
 pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<CommandEffect, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
-    if vm.client.state_of(&domain).await?.state != DomainState::Paused {
+    let state = vm.client.state_of(&domain).await?.state;
+    // Also of a running VM: a pause without an answer may still be carried out.
+    vm.driver_state().paused_by_user = false;
+    if state != DomainState::Paused {
         return Ok(CommandEffect::AlreadySo);
     }
-    vm.driver_state().paused_by_user = false;
     let unpaused = vm
         .client
         .on(&domain, "unpausing the domain", COMMAND, |domain| {

@@ -44,6 +44,8 @@ pub(super) struct StallWatch {
     /// Seconds for the whole migration, and for the switchover.
     limit: Option<u64>,
     switchover_deadline: Option<u64>,
+    /// The limit from the moment at which the proposed downtime is set.
+    limit_after_downtime: Option<u64>,
     is_downtime_set: bool,
     /// Iterations inside the window, each with a smaller remainder than the one before.
     recent: VecDeque<Iteration>,
@@ -63,6 +65,7 @@ impl StallWatch {
             options,
             limit: limits.completion_timeout,
             switchover_deadline: limits.completion_timeout,
+            limit_after_downtime: None,
             is_downtime_set: false,
             recent: VecDeque::new(),
             earlier: None,
@@ -88,7 +91,8 @@ impl StallWatch {
         }
         let decision = self.observe_stats(sample, mode);
         let decision = decision.or_else(|| self.overdue(sample.elapsed.as_secs(), mode));
-        self.is_switching_over |= decision.is_some();
+        self.is_switching_over |=
+            decision.is_some_and(|action| !matches!(action, Action::Abort(_)));
         actions.extend(decision);
         actions
     }
@@ -250,19 +254,25 @@ impl StallWatch {
             return Some(Action::Abort(Cause::Limit(deadline)));
         }
         let factor = self.options.completion_timeout_factor;
-        self.limit = self.limit.map(|limit| scaled(limit, factor));
+        self.limit_after_downtime = self.limit.map(|limit| scaled(limit, factor));
         Some(Action::SetMaxDowntime(LONGEST_DOWNTIME))
     }
 
     pub(super) fn observe_outcome(&mut self, action: Action, elapsed: Duration, succeeded: bool) {
         match action {
+            // A refused abort leaves a switchover, and its deadline, as they are.
+            Action::Abort(_) => {}
             Action::SetFirstDowntime(_) => self.is_downtime_set = succeeded,
             Action::SetMaxDowntime(_) if succeeded => {
+                self.limit = self.limit_after_downtime.take().or(self.limit);
                 // QEMU may not stop the guest at once, or ever.
                 let timeout = self.options.switchover_timeout;
                 self.switchover_deadline = Some(elapsed.as_secs().saturating_add(timeout));
             }
-            _ if !succeeded => self.is_switching_over = false,
+            _ if !succeeded => {
+                self.is_switching_over = false;
+                self.limit_after_downtime = None;
+            }
             _ => {}
         }
     }

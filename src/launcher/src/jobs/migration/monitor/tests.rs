@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+mod progress;
 mod properties;
 mod stalls;
 

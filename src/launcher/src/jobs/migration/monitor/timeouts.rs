@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use libvirt::JobStats;
+
 use super::{Action, Cause, LONGEST_DOWNTIME, MigrationLimits, Mode, Sample};
 
 /// The timeouts and what they are measured by.
@@ -9,13 +11,34 @@ use super::{Action, Cause, LONGEST_DOWNTIME, MigrationLimits, Mode, Sample};
 pub(super) struct Timeouts {
     limits: MigrationLimits,
     limit: Option<u64>,
-    /// The smallest remainder so far. A remainder that grows and shrinks again is no progress.
+    /// The smallest remainder of this phase. A remainder that grows and shrinks again within a phase is no progress.
     smallest: Option<u64>,
+    phase: Phase,
     progress_at: Duration,
     /// libvirt has refused to complete the migration by force, which it does before the transfer.
     force_failed: bool,
     /// The downtime that QEMU is yet to be given.
     first_downtime: Option<u64>,
+}
+
+/// What is transferred. Each phase begins with a larger remainder: libvirt copies disks first and counts memory when
+/// that is done, and a pass over the guest's memory sends again what the guest has written meanwhile.
+#[derive(Debug, Default)]
+struct Phase {
+    counts_memory: bool,
+    memory_iteration: Option<u64>,
+}
+
+impl Phase {
+    /// Whether a phase begins with this sample.
+    fn begins(&mut self, stats: &JobStats) -> bool {
+        let counts_memory = stats.memory_total.is_some_and(|total| total > 0);
+        let begins = (counts_memory && !self.counts_memory)
+            || stats.memory_iteration > self.memory_iteration;
+        self.counts_memory |= counts_memory;
+        self.memory_iteration = self.memory_iteration.max(stats.memory_iteration);
+        begins
+    }
 }
 
 impl Timeouts {
@@ -24,6 +47,7 @@ impl Timeouts {
             limits,
             limit: limits.completion_timeout,
             smallest: None,
+            phase: Phase::default(),
             progress_at: Duration::ZERO,
             force_failed: false,
             first_downtime: limits.first_downtime,
@@ -71,9 +95,12 @@ impl Timeouts {
     }
 
     fn observe_progress(&mut self, sample: &Sample) {
-        let Some(remaining) = sample.remaining() else {
+        let (Some(stats), Some(remaining)) = (&sample.stats, sample.remaining()) else {
             return;
         };
+        if self.phase.begins(stats) {
+            self.smallest = None;
+        }
         if self.smallest.is_none_or(|smallest| remaining < smallest) {
             self.smallest = Some(remaining);
             self.progress_at = sample.elapsed;

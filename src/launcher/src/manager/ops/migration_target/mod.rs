@@ -59,8 +59,7 @@ pub(in crate::manager) async fn sync_migration_target(
     if let Some(record) = record {
         vm.metadata.set_migration(record);
     }
-    // The source's guest is paused by its owner: a sync after the migration must not resume it.
-    vm.driver_state().paused_by_user = vmi.status.has_condition("Paused");
+    vm.driver_state().paused_on_source = vmi.status.has_condition("Paused");
     tracing::info!(migration = state.uid_on_target(), "ready for the migration");
     Ok(CommandEffect::Changed)
 }

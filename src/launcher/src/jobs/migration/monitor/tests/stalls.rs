@@ -113,6 +113,52 @@ fn overdue_migration_is_completed_only_while_data_flow() {
 }
 
 #[test]
+fn refused_downtime_does_not_raise_the_limit() {
+    let mut job = Job::new(&stalling(disruptive(20, false)), false);
+    iterate(&mut job, &[1000]);
+    for millis in [21_000, 21_400] {
+        job.sample_with(at(millis, 1000 * MIB), false);
+    }
+    job.sample(at(21_800, 1000 * MIB));
+    let downtime = Action::SetMaxDowntime(LONGEST_DOWNTIME);
+    let requested = [(21_000, downtime), (21_400, downtime), (21_800, downtime)];
+    assert_eq!(job.log[1..], requested);
+    for millis in [22_200, 40_999, 41_000] {
+        job.sample(Sample {
+            is_paused: true,
+            ..at(millis, 1000 * MIB)
+        });
+    }
+    let twice_the_limit = (41_000, Action::Abort(Cause::Limit(40)));
+    assert_eq!(job.log[4..], [twice_the_limit]);
+}
+
+#[test]
+fn refused_abort_after_the_switchover_deadline_is_repeated() {
+    let mut job = Job::new(&stalling(disruptive(150, false)), false);
+    iterate(&mut job, &[4000, 4100, 4000, 4200, 4100]);
+    job.sample_with(at(111_000, 4000 * MIB), false);
+    job.sample(at(111_400, 4000 * MIB));
+    let abort = Action::Abort(Cause::Limit(110));
+    assert_eq!(job.log[2..], [(111_000, abort), (111_400, abort)]);
+}
+
+#[test]
+fn refused_abort_of_a_stalled_migration_is_repeated_at_the_next_iteration() {
+    let mut job = Job::new(&stalling(options()), false);
+    iterate(&mut job, &[4000, 4100, 4000, 4200]);
+    for (millis, succeeded) in [(50_000, false), (60_000, true)] {
+        let begins_iteration = Sample {
+            begins_iteration: true,
+            ..at(millis, 4100 * MIB)
+        };
+        job.sample_with(begins_iteration, succeeded);
+    }
+    let abort = Action::Abort(Cause::Downtime(41_000));
+    assert_eq!(job.log[1..], [(50_000, abort), (60_000, abort)]);
+}
+
+#[test]
 fn pause_by_qemu_is_recorded_with_a_stall_detector() {
     let mut job = Job::new(&stalling(options()), false);
     job.sample(Sample {
