@@ -167,8 +167,8 @@ fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
     let at = |name: &str| directory.path().join(name);
     let (base, programs) = (base(directory.path()), programs(directory.path()));
     fs::write(at("policy.yaml"), "allow: {paths: [/domain/title]}\n").unwrap();
-    fs::create_dir_all(at("hooks/banner")).unwrap();
-    fs::write(at("hooks/banner/hook.wasm"), "module").unwrap();
+    fs::create_dir_all(at("hooks/image-banner")).unwrap();
+    fs::write(at("hooks/image-banner/hook.wasm"), "module").unwrap();
     fs::create_dir(at("artifacts")).unwrap();
     fs::write(at("artifacts/code"), "code").unwrap();
     let flags = [
@@ -214,8 +214,11 @@ fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
         ("usr/bin/container-disk", (file, 0o755)),
         ("etc/virt-launcher", (dir, 0o755)),
         ("etc/virt-launcher/hook-policy.yaml", (file, 0o644)),
-        ("etc/virt-launcher/hooks/banner", (dir, 0o755)),
-        ("etc/virt-launcher/hooks/banner/hook.wasm", (file, 0o644)),
+        ("etc/virt-launcher/hooks/image-banner", (dir, 0o755)),
+        (
+            "etc/virt-launcher/hooks/image-banner/hook.wasm",
+            (file, 0o644),
+        ),
         ("usr/share/virt-launcher/hook-artifacts/code", (file, 0o644)),
     ] {
         assert_eq!(mode(path), expected, "{path}");

@@ -49,6 +49,7 @@ fn usable_annotations_are_admitted() {
     let usable: &[&[(&str, &str)]] = &[
         &[],
         &[IMAGE, ("hooks", "banner")],
+        &[IMAGE, ("hooks", "image-banner")],
         &[IMAGE, ("hooks", "banner, serial-2"), ("standing", "banner")],
         &[("config-maps", "a,b")],
         &[
@@ -89,6 +90,18 @@ fn unusable_annotations_are_refused_by_name_where_they_are_written() {
             "name a hook twice",
         ),
         (&[("config-maps", "a,namespace-b")], "begin with namespace-"),
+        (
+            &[IMAGE, ("standing", "image-b")],
+            "begin with namespace- or image-",
+        ),
+        (
+            &[("config-maps", "a,image-b")],
+            "begin with namespace- or image-",
+        ),
+        (
+            &[("claim", "hooks"), ("claim-hooks", "image-b")],
+            "begin with namespace- or image-",
+        ),
         (&[("claim", "hooks")], "/claim needs"),
         (&[("claim-hooks", "a")], "/claim-hooks needs"),
         (
