@@ -36,7 +36,7 @@ const KUBECTL: &[(&str, &[&str])] = &[
     ("describe", &[]),
     ("exec", &["-c", "-it"]),
     ("get", &["-A", "-l", "-o", "--field-selector"]),
-    ("logs", &["-l", "-c"]),
+    ("logs", &["-l", "-c", "--tail"]),
     ("patch", &["--type", "-p", "--patch-file"]),
     ("set", &[]),
 ];
@@ -117,6 +117,8 @@ fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSe
         assert!(label.starts_with(VM_LABEL), "{at}: {label}");
     }
     match *verb {
+        // Without it kubectl prints the last ten lines of a pod that a label selects.
+        "logs" if after("-l").is_some() => assert!(words.contains(&"--tail=-1"), "{at}"),
         "patch" if words[1] == "serviceaccount" => {
             let patch: Value = serde_json::from_str(after("-p").unwrap()).unwrap();
             let secret = &patch["imagePullSecrets"][0]["name"];
