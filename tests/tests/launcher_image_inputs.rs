@@ -1,7 +1,8 @@
 //! `make image` and `make context` with this build's programs, and with inputs that a launcher could not use.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -136,6 +137,32 @@ fn a_module_in_no_directory_of_its_own_is_refused() {
         said.contains("loose.wasm") && said.contains("NAME/hook.wasm"),
         "{said}"
     );
+}
+
+/// launcher-image compares it with that of the base, and with that of each program.
+#[test]
+fn the_image_is_for_the_architecture_of_the_machine() {
+    let inputs = Inputs::new();
+    let (tools, arguments) = (inputs.at("tools"), inputs.at("arguments"));
+    fs::create_dir(&tools).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >{}\nexit 1\n", arguments.display());
+    fs::write(tools.join("launcher-image"), script).unwrap();
+    let mode = Permissions::from_mode(0o755);
+    fs::set_permissions(tools.join("launcher-image"), mode).unwrap();
+    let output = Command::new(workspace().join("scripts/build-launcher-image"))
+        .arg("--context")
+        .arg(inputs.at("context"))
+        .env("TOOLS", tools)
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let said = fs::read_to_string(arguments).unwrap();
+    assert_eq!(said, format!("--check --architecture {architecture}\n"));
 }
 
 /// The annotations of a VM mount hooks of other names in the same directory, over those of the image.

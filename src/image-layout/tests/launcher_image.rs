@@ -311,6 +311,23 @@ fn unusable_bases_and_inputs_are_refused_by_name() {
     };
     let text = refusal(&base, arm);
     assert!(text.contains("no image for linux/arm64"), "{text}");
+    // Its descriptor has no platform.
+    let oci = "application/vnd.oci.image.manifest.v1+json";
+    for (config, part) in [
+        (
+            json!({"os": "linux", "architecture": "arm64", "rootfs": {"diff_ids": []}}),
+            "is for linux/arm64, and one for linux/amd64 is needed",
+        ),
+        (
+            json!({"rootfs": {"diff_ids": []}}),
+            "is for unknown/unknown",
+        ),
+    ] {
+        let path = at(config["architecture"].as_str().unwrap_or("none"));
+        write_base(&path, &config, oci);
+        let text = refusal(&path, amd64());
+        assert!(text.contains(part), "{text}");
+    }
     let docker = "application/vnd.docker.distribution.manifest.v2+json";
     write_base(&at("docker"), &json!({}), docker);
     let text = refusal(&at("docker"), amd64());
