@@ -112,6 +112,31 @@ async fn prometheus_reads_calls_outcomes_and_durations() {
 }
 
 #[tokio::test]
+async fn the_log_ends_with_the_calls_of_each_hook() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook"), &example("cloud-init-hook")], &[]);
+    served.ready().await;
+    assert!(define(&pod, vmi()).await);
+    served.signal();
+    let said = served.ended(0).await;
+    let said = String::from_utf8(strip_ansi(said.as_bytes())).unwrap();
+    let lines = said.lines();
+    let lines: Vec<_> = lines
+        .filter(|line| line.contains("calls of the hook"))
+        .collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    for (hook, calls) in [
+        ("hook=\"1-smbios-hook\"", "hook_points=\"OnDefineDomain=1\""),
+        ("hook=\"2-cloud-init-hook\"", "calls=0"),
+    ] {
+        let line = lines.iter().find(|line| line.contains(hook));
+        let line = line.unwrap_or_else(|| panic!("{hook}: {said}"));
+        assert!(line.contains(calls), "{line}");
+        assert!(line.contains("until=\"ended\""), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn hostile_scrapers_do_not_stop_hooks_or_other_scrapers() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &["--metrics", "127.0.0.1:0"]);
