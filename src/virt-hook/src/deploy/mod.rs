@@ -232,6 +232,9 @@ fn hook(arguments: &Arguments) -> Result<PackedHook, Failure> {
         one.settings = Some(yaml.clone());
     }
     kubernetes_names::hook(&one.directory, &one.module)?;
+    if matches!(arguments.route, Route::Configmap | Route::Image) && !arguments.counted {
+        kubernetes_names::standing_hook(&one.directory)?;
+    }
     let mut packed = image::pack(&found)?;
     packed
         .pop()

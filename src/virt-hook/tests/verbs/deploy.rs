@@ -345,6 +345,12 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
         ),
         (
             2,
+            &[module, "--as", "configmap", "--name", "image-smbios"],
+            &[],
+            "names that begin with image-",
+        ),
+        (
+            2,
             &[module, "--as", "configmap", "--namespace", "A"],
             &[],
             "--namespace A: ",
