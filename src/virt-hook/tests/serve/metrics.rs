@@ -126,8 +126,8 @@ async fn the_log_ends_with_the_calls_of_each_hook() {
         .collect();
     assert_eq!(lines.len(), 2, "{said}");
     for (hook, calls) in [
-        ("hook=\"1-smbios-hook\"", "hook_points=\"OnDefineDomain=1\""),
-        ("hook=\"2-cloud-init-hook\"", "calls=0"),
+        ("hook=\"1-smbios_hook\"", "hook_points=\"OnDefineDomain=1\""),
+        ("hook=\"2-cloud_init_hook\"", "calls=0"),
     ] {
         let line = lines.iter().find(|line| line.contains(hook));
         let line = line.unwrap_or_else(|| panic!("{hook}: {said}"));
