@@ -1,7 +1,8 @@
 //! `make image` and `make context` with this build's programs, and with inputs that a launcher could not use.
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -19,10 +20,10 @@ const PROGRAMS: [&str; 4] = [
 struct Inputs(tempfile::TempDir);
 
 impl Inputs {
-    /// A policy under which the standing hook `smbios` runs.
+    /// A policy under which the standing hook `image-smbios` runs.
     fn new() -> Self {
         let inputs = Self(tempfile::tempdir().unwrap());
-        let hook = inputs.at("hooks/smbios");
+        let hook = inputs.at("hooks/image-smbios");
         fs::create_dir_all(&hook).unwrap();
         fs::copy(example("smbios-hook").unwrap(), hook.join("hook.wasm")).unwrap();
         inputs.policy("allow:\n  paths: ['/domain/**']\n");
@@ -88,7 +89,7 @@ fn the_context_has_the_files_of_the_layer() {
     files(&context, &context, &mut found);
     for path in [
         "etc/virt-launcher/hook-policy.yaml",
-        "etc/virt-launcher/hooks/smbios/hook.wasm",
+        "etc/virt-launcher/hooks/image-smbios/hook.wasm",
         "usr/bin/libvirt-hook-client",
         "usr/bin/virt-hook",
         "usr/bin/virt-launcher",
@@ -129,7 +130,7 @@ fn a_policy_that_cannot_be_read_is_refused() {
 #[test]
 fn a_module_in_no_directory_of_its_own_is_refused() {
     let inputs = Inputs::new();
-    let module = inputs.at("hooks/smbios/hook.wasm");
+    let module = inputs.at("hooks/image-smbios/hook.wasm");
     fs::copy(module, inputs.at("hooks/loose.wasm")).unwrap();
     let stderr = inputs.refusal();
     assert!(
@@ -138,10 +139,46 @@ fn a_module_in_no_directory_of_its_own_is_refused() {
     );
 }
 
+/// launcher-image compares it with that of the base, and with that of each program.
+#[test]
+fn the_image_is_for_the_architecture_of_the_machine() {
+    let inputs = Inputs::new();
+    let (tools, arguments) = (inputs.at("tools"), inputs.at("arguments"));
+    fs::create_dir(&tools).unwrap();
+    let script = format!("#!/bin/sh\necho \"$@\" >{}\nexit 1\n", arguments.display());
+    fs::write(tools.join("launcher-image"), script).unwrap();
+    let mode = Permissions::from_mode(0o755);
+    fs::set_permissions(tools.join("launcher-image"), mode).unwrap();
+    let output = Command::new(workspace().join("scripts/build-launcher-image"))
+        .arg("--context")
+        .arg(inputs.at("context"))
+        .env("TOOLS", tools)
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let said = fs::read_to_string(arguments).unwrap();
+    assert_eq!(said, format!("--check --architecture {architecture}\n"));
+}
+
+/// The annotations of a VM mount hooks of other names in the same directory, over those of the image.
+#[test]
+fn a_name_that_a_vm_can_take_is_refused() {
+    let inputs = Inputs::new();
+    let hook = inputs.at("hooks/image-smbios");
+    fs::rename(hook, inputs.at("hooks/audit")).unwrap();
+    let said = inputs.refusal();
+    assert!(said.contains("audit: rename it to image-"), "{said}");
+}
+
 #[test]
 fn a_broken_hook_yaml_is_refused() {
     let inputs = Inputs::new();
-    fs::write(inputs.at("hooks/smbios/hook.yaml"), "nonsense: [\n").unwrap();
+    fs::write(inputs.at("hooks/image-smbios/hook.yaml"), "nonsense: [\n").unwrap();
     assert!(inputs.refusal().contains("hook.yaml"));
 }
 

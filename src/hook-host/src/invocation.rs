@@ -30,6 +30,9 @@ impl HookPoint {
         Self::Shutdown,
     ];
 
+    /// What a Plugin whose sidecar is a module calls of it.
+    pub const OF_PLUGIN_MODULES: [Self; 2] = [Self::PreStart, Self::OnDefineDomain];
+
     /// KubeVirt's name.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -3,11 +3,13 @@
 
 mod fixture;
 
+use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use fixture::{HookDirs, XML, invocation};
-use hook_host::{CloudInitDocuments, collect};
+use hook_host::{CloudInitDocuments, CollectConfig, Plugins, collect};
+use serde_json::json;
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -46,6 +48,37 @@ impl Log {
             .collect();
         assert_eq!(lines.len(), 1, "{parts:?} in {text}");
         lines[0].to_owned()
+    }
+}
+
+/// They would be missed without a word: the Plugin's other hook points are called.
+#[tokio::test]
+async fn hook_points_of_a_module_that_its_plugin_does_not_call_are_logged() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let dirs = HookDirs::new();
+    let plugins_dir = dirs.hooks().with_file_name("plugins");
+    let odd = plugins_dir.join("odd");
+    fs::create_dir_all(&odd).unwrap();
+    fs::copy(fixture::misbehaving_hook(), odd.join("hook.wasm")).unwrap();
+    let config = CollectConfig {
+        plugins_dir,
+        ..dirs.config(0)
+    };
+    let chain = collect(config).await.unwrap();
+    let hook = json!({"sidecar": {"socketPath": odd.join("hook.sock")}});
+    let plugins = json!([{"metadata": {"name": "odd"}, "spec": {"domainHooks": [hook]}}]);
+    let plugins = Plugins::parse(plugins.to_string().as_bytes()).unwrap();
+    let boot = invocation();
+    let defined = chain.define(&boot, "{}", XML.into(), &plugins);
+    defined.await.unwrap();
+    for point in ["PreCloudInitIso", "Shutdown"] {
+        let line = log.line(&["WARN", "a Plugin does not call", point]);
+        assert!(line.contains("hook=\"plugin/odd[0]\""), "{line}");
     }
 }
 

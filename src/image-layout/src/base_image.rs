@@ -45,6 +45,7 @@ impl BaseImage {
             .ok_or_else(|| refused(path, format!("it has no image for {platform}; {REMEDY}")))?;
         let config = manifest["config"]["digest"].as_str().unwrap_or_default();
         let config = blobs::read_json(layout, config)?;
+        check_platform(&config, platform).map_err(|reason| refused(path, reason))?;
         let is_list = |value: &Json| value.is_array();
         if !is_list(&manifest["layers"]) || !is_list(&config["rootfs"]["diff_ids"]) {
             return Err(refused(
@@ -58,6 +59,23 @@ impl BaseImage {
             config,
             _unpacked: unpacked,
         })
+    }
+}
+
+/// A layout's only image is found without a platform in its descriptor: its configuration always has one.
+fn check_platform(config: &Json, platform: &Platform) -> Result<(), String> {
+    let member = |name: &str| config[name].as_str().unwrap_or("unknown").to_owned();
+    let own = Platform {
+        os: member("os"),
+        architecture: member("architecture"),
+    };
+    match own == *platform {
+        true => Ok(()),
+        false => Err(format!(
+            "its image is for {own}, and one for {platform} is needed; take that of this machine: skopeo copy \
+             --override-arch {} docker://IMAGE oci:DIRECTORY",
+            platform.architecture
+        )),
     }
 }
 

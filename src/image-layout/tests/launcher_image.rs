@@ -167,8 +167,8 @@ fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
     let at = |name: &str| directory.path().join(name);
     let (base, programs) = (base(directory.path()), programs(directory.path()));
     fs::write(at("policy.yaml"), "allow: {paths: [/domain/title]}\n").unwrap();
-    fs::create_dir_all(at("hooks/banner")).unwrap();
-    fs::write(at("hooks/banner/hook.wasm"), "module").unwrap();
+    fs::create_dir_all(at("hooks/image-banner")).unwrap();
+    fs::write(at("hooks/image-banner/hook.wasm"), "module").unwrap();
     fs::create_dir(at("artifacts")).unwrap();
     fs::write(at("artifacts/code"), "code").unwrap();
     let flags = [
@@ -214,8 +214,11 @@ fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
         ("usr/bin/container-disk", (file, 0o755)),
         ("etc/virt-launcher", (dir, 0o755)),
         ("etc/virt-launcher/hook-policy.yaml", (file, 0o644)),
-        ("etc/virt-launcher/hooks/banner", (dir, 0o755)),
-        ("etc/virt-launcher/hooks/banner/hook.wasm", (file, 0o644)),
+        ("etc/virt-launcher/hooks/image-banner", (dir, 0o755)),
+        (
+            "etc/virt-launcher/hooks/image-banner/hook.wasm",
+            (file, 0o644),
+        ),
         ("usr/share/virt-launcher/hook-artifacts/code", (file, 0o644)),
     ] {
         assert_eq!(mode(path), expected, "{path}");
@@ -308,6 +311,23 @@ fn unusable_bases_and_inputs_are_refused_by_name() {
     };
     let text = refusal(&base, arm);
     assert!(text.contains("no image for linux/arm64"), "{text}");
+    // Its descriptor has no platform.
+    let oci = "application/vnd.oci.image.manifest.v1+json";
+    for (config, part) in [
+        (
+            json!({"os": "linux", "architecture": "arm64", "rootfs": {"diff_ids": []}}),
+            "is for linux/arm64, and one for linux/amd64 is needed",
+        ),
+        (
+            json!({"rootfs": {"diff_ids": []}}),
+            "is for unknown/unknown",
+        ),
+    ] {
+        let path = at(config["architecture"].as_str().unwrap_or("none"));
+        write_base(&path, &config, oci);
+        let text = refusal(&path, amd64());
+        assert!(text.contains(part), "{text}");
+    }
     let docker = "application/vnd.docker.distribution.manifest.v2+json";
     write_base(&at("docker"), &json!({}), docker);
     let text = refusal(&at("docker"), amd64());

@@ -106,6 +106,8 @@ impl TokenRequest<'_> {
     }
 
     /// The registry's scope, unless it is about another repository, which a service of several registries might grant.
+    /// For a push with push in any case: the first request of one only reads, so some registries ask for pull alone
+    /// (Quay), and refuse that token for a repository that does not exist yet.
     fn scope(&self, wanted: Option<&str>) -> Result<String, RegistryError> {
         let scope_prefix = format!("repository:{}:", self.repository);
         let Some(wanted) = wanted else {
@@ -120,12 +122,29 @@ impl TokenRequest<'_> {
                 quoted(wanted)
             )));
         }
-        Ok(wanted.to_owned())
+        if !self.can_push {
+            return Ok(wanted.to_owned());
+        }
+        let with_push = wanted.split(' ').map(|item| match item.strip_prefix(&own) {
+            Some(actions) => format!("{own}{}", with_pull_and_push(actions)),
+            None => item.to_owned(),
+        });
+        Ok(with_push.collect::<Vec<_>>().join(" "))
     }
 
     fn refused(&self, reason: String) -> RegistryError {
         RegistryError::malformed(self.origin, reason)
     }
+}
+
+fn with_pull_and_push(actions: &str) -> String {
+    let mut all: Vec<_> = actions.split(',').filter(|one| !one.is_empty()).collect();
+    for wanted in ["pull", "push"] {
+        if !all.contains(&wanted) {
+            all.push(wanted);
+        }
+    }
+    all.join(",")
 }
 
 fn without_port(host: &str) -> &str {

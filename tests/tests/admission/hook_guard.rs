@@ -49,7 +49,15 @@ fn usable_annotations_are_admitted() {
     let usable: &[&[(&str, &str)]] = &[
         &[],
         &[IMAGE, ("hooks", "banner")],
+        &[IMAGE, ("hooks", "image-banner")],
         &[IMAGE, ("hooks", "banner, serial-2"), ("standing", "banner")],
+        &[
+            (
+                "image",
+                "registry.example/team_a/wasm--hooks@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+            ),
+            ("hooks", "banner"),
+        ],
         &[("config-maps", "a,b")],
         &[
             ("claim", "hooks.v1"),
@@ -75,6 +83,14 @@ fn unusable_annotations_are_refused_by_name_where_they_are_written() {
             &[("image", " registry.example/x"), ("hooks", "a")],
             "is not from",
         ),
+        (
+            &[("image", "registry.example/hooks:1 "), ("hooks", "a")],
+            "\"registry.example/hooks:1 \" is no reference of an image",
+        ),
+        (
+            &[("image", "registry.example/"), ("hooks", "a")],
+            "\"registry.example/\" is no reference of an image",
+        ),
         (&[IMAGE], "/image needs"),
         (&[("hooks", "a")], "need wasm-hooks.example.com/image"),
         (&[("standing", "a")], "need wasm-hooks.example.com/image"),
@@ -89,6 +105,18 @@ fn unusable_annotations_are_refused_by_name_where_they_are_written() {
             "name a hook twice",
         ),
         (&[("config-maps", "a,namespace-b")], "begin with namespace-"),
+        (
+            &[IMAGE, ("standing", "image-b")],
+            "begin with namespace- or image-",
+        ),
+        (
+            &[("config-maps", "a,image-b")],
+            "begin with namespace- or image-",
+        ),
+        (
+            &[("claim", "hooks"), ("claim-hooks", "image-b")],
+            "begin with namespace- or image-",
+        ),
         (&[("claim", "hooks")], "/claim needs"),
         (&[("claim-hooks", "a")], "/claim-hooks needs"),
         (
@@ -307,6 +335,11 @@ fn unusable_annotations_of_a_namespace_are_refused() {
         &[IMAGE, ("standing", "audit,audit")],
         &[IMAGE, ("standing", "a/b")],
         &[("image", "elsewhere.example/x"), ("standing", "audit")],
+        &[
+            ("image", "registry.example/hooks:1 "),
+            ("standing", "audit"),
+        ],
+        &[("image", "registry.example/"), ("standing", "audit")],
     ] {
         let changed = namespace(annotations);
         guard().admit(Request::create(changed.clone())).unwrap_err();

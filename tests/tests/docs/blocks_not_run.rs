@@ -1,10 +1,11 @@
 //! Static checks of blocks that a test cannot run.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
-use tests::binaries::workspace;
+use tests::binaries::{binary, workspace};
 
 use crate::doc_session::DocSession;
 use crate::page_blocks::source;
@@ -31,12 +32,14 @@ const KUBECTL: &[(&str, &[&str])] = &[
             "--docker-server",
             "--docker-username",
             "--docker-password",
+            "--dry-run",
+            "-o",
         ],
     ),
     ("describe", &[]),
     ("exec", &["-c", "-it"]),
     ("get", &["-A", "-l", "-o", "--field-selector"]),
-    ("logs", &["-l", "-c"]),
+    ("logs", &["-l", "-c", "--tail"]),
     ("patch", &["--type", "-p", "--patch-file"]),
     ("set", &[]),
 ];
@@ -60,6 +63,9 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
             ("cluster", "export") => assert!(rest[0].starts_with("CHECKOUT="), "{at}"),
             ("cluster", "podman") => podman(&at, rest),
             // Its verb and flags are checked with those of all pages.
+            ("cluster", "virt-hook") if rest.iter().any(|word| word == "--vm") => {
+                deploy(&at, rest, session);
+            }
             ("cluster", "virt-hook") => {}
             ("cluster", name) if name.ends_with("=$") => {}
             // It copies images between a registry and a layout.
@@ -117,6 +123,8 @@ fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSe
         assert!(label.starts_with(VM_LABEL), "{at}: {label}");
     }
     match *verb {
+        // Without it kubectl prints the last ten lines of a pod that a label selects.
+        "logs" if after("-l").is_some() => assert!(words.contains(&"--tail=-1"), "{at}"),
         "patch" if words[1] == "serviceaccount" => {
             let patch: Value = serde_json::from_str(after("-p").unwrap()).unwrap();
             let secret = &patch["imagePullSecrets"][0]["name"];
@@ -206,8 +214,8 @@ fn podman_run(at: &str, words: &[String]) {
 fn config_map(at: &str, words: &[&str], session: &mut DocSession) {
     assert_eq!(words[1], "configmap", "{at}");
     let mut keys = BTreeMap::new();
-    for word in &words[3..] {
-        let file = word.strip_prefix("--from-file=").unwrap();
+    let files = words.iter();
+    for file in files.filter_map(|word| word.strip_prefix("--from-file=")) {
         let (key, path) = file
             .split_once('=')
             .unwrap_or((file.rsplit('/').next().unwrap(), file));
@@ -216,6 +224,28 @@ fn config_map(at: &str, words: &[&str], session: &mut DocSession) {
         keys.insert(key.to_owned(), path);
     }
     session.config_maps.insert(words[2].to_owned(), keys);
+}
+
+/// `virt-hook deploy` with the VM that the page wrote by hand: who follows both has the hook once.
+fn deploy(at: &str, words: &[String], session: &DocSession) {
+    let Some(vm) = &session.vm else {
+        return;
+    };
+    let file = words.iter().position(|word| word == "--vm").unwrap() + 1;
+    fs::write(session.current_dir.join(&words[file]), vm).unwrap();
+    let mut program = Command::new(binary("virt-hook").unwrap());
+    let program = program.args(words).current_dir(&session.current_dir);
+    let output = program.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{at}: {said}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let (before, after) = (yaml_blocks::sidecars(vm), yaml_blocks::sidecars(&printed));
+    assert_eq!(after.len(), before.len(), "{at}: {printed}");
+    let config_map =
+        |sidecar: &yaml_blocks::Sidecar| sidecar.config_map.as_ref().unwrap().name.clone();
+    for name in after.iter().map(config_map) {
+        assert!(session.config_maps.contains_key(&name), "{at}: {name}");
+    }
 }
 
 /// Checks that the Makefile has the target, and that its scripts parse.

@@ -28,6 +28,8 @@ pub(crate) struct DocSession {
     last_output: String,
     /// ConfigMaps created so far: their keys and files.
     pub(crate) config_maps: BTreeMap<String, BTreeMap<String, PathBuf>>,
+    /// The last VirtualMachine that the page shows with sidecars.
+    pub(crate) vm: Option<String>,
     /// The registry secret created last.
     pub(crate) pull_secret: Option<String>,
     pub(crate) image: Option<Image>,
@@ -65,6 +67,7 @@ impl DocSession {
             current_dir,
             last_output: String::new(),
             config_maps: BTreeMap::new(),
+            vm: None,
             pull_secret: None,
             image: None,
         }
@@ -105,7 +108,11 @@ impl DocSession {
             ),
             ("dockerfile", _) => self.image = Some(dockerfile_image::build(at, &block.text, self)),
             ("yaml", "") => {
-                for sidecar in yaml_blocks::sidecars(&block.text) {
+                let sidecars = yaml_blocks::sidecars(&block.text);
+                if !sidecars.is_empty() && block.text.contains("kind: VirtualMachine\n") {
+                    self.vm = Some(block.text.clone());
+                }
+                for sidecar in sidecars {
                     dockerfile_image::start(at, &sidecar, self);
                 }
             }

@@ -54,7 +54,7 @@ pub(super) struct PluginModule {
 impl PluginModule {
     /// The error is why the module cannot be a plugin.
     pub(super) fn new(module: Box<dyn HookBody>, points: Vec<HookPoint>) -> Result<Self, String> {
-        let called = [HookPoint::PreStart, HookPoint::OnDefineDomain];
+        let called = HookPoint::OF_PLUGIN_MODULES;
         if called.iter().any(|point| points.contains(point)) {
             return Ok(Self { module, points });
         }
@@ -62,6 +62,12 @@ impl PluginModule {
             "the module has neither PreStart nor OnDefineDomain, and a plugin calls nothing else"
                 .into(),
         )
+    }
+
+    /// The module's hook points that a plugin does not call.
+    pub(super) fn uncalled_points(&self) -> impl Iterator<Item = HookPoint> {
+        let points = self.points.iter().copied();
+        points.filter(|point| !HookPoint::OF_PLUGIN_MODULES.contains(point))
     }
 
     async fn mutate_domain(&self, mut call: HookCall<'_>, xml: &str) -> HookReport {

@@ -183,6 +183,15 @@ impl PluginHook {
         } = hook;
         let points = settings.hook_points.iter().map(|at| at.point).collect();
         settings.failure_policy = failure_policy;
+        let module = PluginModule::new(body, points)?;
+        for point in module.uncalled_points() {
+            let (hook, hook_point) = (self.name(), point.name());
+            tracing::warn!(
+                hook,
+                hook_point,
+                "a Plugin does not call this hook point; a standing hook has all of them"
+            );
+        }
         Ok(Hook {
             info: HookInfo {
                 version: info.version,
@@ -192,7 +201,7 @@ impl PluginHook {
                 ..self.info(None)
             },
             settings,
-            body: Box::new(PluginModule::new(body, points)?),
+            body: Box::new(module),
         })
     }
 

@@ -109,9 +109,27 @@ fn credentials_go_to_the_registrys_host_and_to_named_hosts() {
 
 #[test]
 fn a_token_is_for_the_own_repository() {
-    let request = request("r.example", false, None, &[]);
-    let own = "repository:team/hooks:pull";
-    assert_eq!(request.scope(Some(own)).unwrap(), own);
+    let mut request = request("r.example", false, None, &[]);
+    for (wanted, asked) in [
+        (
+            "repository:team/hooks:pull",
+            "repository:team/hooks:pull,push",
+        ),
+        (
+            "repository:team/hooks:push",
+            "repository:team/hooks:push,pull",
+        ),
+        (
+            "repository:team/hooks:*",
+            "repository:team/hooks:*,pull,push",
+        ),
+        (
+            "aws repository:team/hooks:",
+            "aws repository:team/hooks:pull,push",
+        ),
+    ] {
+        assert_eq!(request.scope(Some(wanted)).unwrap(), asked);
+    }
     assert_eq!(request.scope(Some("aws")).unwrap(), "aws");
     assert_eq!(
         request.scope(None).unwrap(),
@@ -124,4 +142,7 @@ fn a_token_is_for_the_own_repository() {
         let error = request.scope(Some(other)).unwrap_err().to_string();
         assert!(error.contains("another repository"), "{error}");
     }
+    request.can_push = false;
+    let own = "repository:team/hooks:pull";
+    assert_eq!(request.scope(Some(own)).unwrap(), own);
 }

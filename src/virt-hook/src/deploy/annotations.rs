@@ -123,6 +123,17 @@ pub(super) fn on_vm(
     }
 }
 
+/// How many hook sidecars a VM of [`on_vm`] has.
+pub(super) fn sidecar_count(vm: &Value) -> usize {
+    let owner = match vm["kind"].as_str() {
+        Some("VirtualMachine") => &vm["spec"]["template"],
+        _ => vm,
+    };
+    let items = owner["metadata"]["annotations"][SIDECARS].as_str();
+    let items = items.and_then(|items| serde_json::from_str::<Vec<Value>>(items).ok());
+    items.map_or(0, |items| items.len())
+}
+
 /// Makes a manifest of what `kubectl get -o yaml` prints. With a resourceVersion the API server refuses it as soon as KubeVirt
 /// has updated the VM's status, and afterwards `kubectl apply` of the owner's file.
 fn remove_server_fields(vm: &mut Value) {

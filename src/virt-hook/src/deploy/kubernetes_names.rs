@@ -7,6 +7,8 @@ use anyhow::anyhow;
 use crate::exit_codes::Failure;
 use crate::image::is_hook_name;
 
+/// What the guard of deploy/admission refuses in annotations of VMs.
+const RESERVED: [&str; 2] = ["namespace-", "image-"];
 const MAX_LABEL: usize = 63;
 const MAX_SUBDOMAIN: usize = 253;
 
@@ -31,6 +33,17 @@ pub(super) fn hook(name: &str, module: &Path) -> Result<(), Failure> {
          with {way_out}",
         module.display()
     )))
+}
+
+/// The name of a standing hook of a VM, which must not be one that the guard keeps for others.
+pub(super) fn standing_hook(name: &str) -> Result<(), Failure> {
+    match RESERVED.iter().find(|prefix| name.starts_with(**prefix)) {
+        None => Ok(()),
+        Some(prefix) => Err(Failure::usage(anyhow!(
+            "{name}: the guard keeps names that begin with {prefix} for hooks of namespaces and of the launcher's image; \
+             give the hook another one with --name NAME"
+        ))),
+    }
 }
 
 /// A namespace, of an option.

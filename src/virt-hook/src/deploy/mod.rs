@@ -1,6 +1,7 @@
 //! `virt-hook deploy`: the objects that bring a module into a cluster.
 
 mod annotations;
+mod called_hook_points;
 mod cluster_objects;
 mod kubernetes_names;
 mod plugin_scope;
@@ -9,15 +10,17 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use hook_host::HookPoint;
 use oci_registry::Reference;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::exit_codes::Failure;
 use crate::image::{self, PackedHook};
+use crate::inputs::input_file;
 use crate::inspect::MinimalPolicy;
 use crate::module_files;
-use crate::output::{Report, Style};
+use crate::output::{self, Report, Style};
 use crate::yaml_writer::{self, comment};
 use annotations::{Annotation, AnnotationValue, SIDECARS};
 use plugin_scope::PluginScope;
@@ -42,7 +45,8 @@ Examples:
 
 Exit codes:
   0  the manifests are on standard output
-  1  it does not fit its hook.yaml or a ConfigMap, or a sidecar needs --allow-dangerous; standard error says why
+  1  it does not fit its hook.yaml or a ConfigMap, nothing calls its hook points on the route, or a sidecar needs
+     --allow-dangerous; standard error says why
   2  the command line, or a file that it names, cannot be used: it is not a hook
   3  this machine could not do it";
 
@@ -118,6 +122,8 @@ pub(crate) struct Deployment {
     annotations: Map<String, Value>,
     /// Whether the manifests have a VM with the annotations.
     has_vm: bool,
+    /// The module's hook points that are never called on the route.
+    uncalled_hook_points: Vec<&'static str>,
     /// The content of `allow` of the minimal operator's policy with which the module runs.
     policy: MinimalPolicy,
     #[serde(skip)]
@@ -127,6 +133,9 @@ pub(crate) struct Deployment {
     for_all: bool,
     #[serde(skip)]
     domain: String,
+    /// About the hook points.
+    #[serde(skip)]
+    notes: String,
 }
 
 /// Reads and checks the module, and makes the objects.
@@ -139,18 +148,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Deployment, Failure> {
         arguments.for_namespace.as_deref(),
     )?;
     let hook = hook(arguments)?;
+    let (route, points) = (arguments.route, &hook.hook_points);
+    let uncalled = route.uncalled(&arguments.module, points)?;
     let mut manifests = objects(arguments, &hook, image.as_deref(), &scope)?;
     let asked = annotations(arguments, &hook, image.as_deref())?;
     if let Some(path) = &arguments.vm {
-        manifests.push(annotations::on_vm(path, &asked, &arguments.namespace)?);
+        let vm = annotations::on_vm(path, &asked, &arguments.namespace)?;
+        let sidecars = annotations::sidecar_count(&vm);
+        if let Some(warning) = called_hook_points::cloud_init_warning(route, points, sidecars) {
+            output::warn(&format!("{}: {warning}", input_file::name(path)));
+        }
+        manifests.push(vm);
     }
     Ok(Deployment {
         name: hook.name.clone(),
         sha256: hook.sha256.clone(),
-        route: arguments.route,
+        route,
         manifests,
         annotations: annotations::alone(&asked)?,
         has_vm: arguments.vm.is_some(),
+        notes: route.notes(points, &uncalled),
+        uncalled_hook_points: uncalled.into_iter().map(HookPoint::name).collect(),
         policy: MinimalPolicy::of(&hook.description),
         image,
         for_all: scope.is_all(),
@@ -214,6 +232,9 @@ fn hook(arguments: &Arguments) -> Result<PackedHook, Failure> {
         one.settings = Some(yaml.clone());
     }
     kubernetes_names::hook(&one.directory, &one.module)?;
+    if matches!(arguments.route, Route::Configmap | Route::Image) && !arguments.counted {
+        kubernetes_names::standing_hook(&one.directory)?;
+    }
     let mut packed = image::pack(&found)?;
     packed
         .pop()
@@ -346,8 +367,8 @@ impl Deployment {
             }
         };
         comment(&format!(
-            "Hook {name}, sha256 {}.\n{line}\nkubectl apply --server-side -f -\n",
-            self.sha256
+            "Hook {name}, sha256 {}.\n{line}\n{}kubectl apply --server-side -f -\n",
+            self.sha256, self.notes
         ))
     }
 

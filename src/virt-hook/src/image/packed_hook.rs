@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use hook_host::Description;
 use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::Interface;
+use hook_host::{Description, HookPoint};
 use image_layout::{ImageError, Layer, WasmArtifact, sha256};
 use sigstore_bundle::{Bundle, SUFFIX};
 
@@ -35,6 +35,8 @@ pub(crate) struct PackedHook {
     pub(crate) hook_yaml: Option<Vec<u8>>,
     pub(crate) signature: Option<String>,
     pub(crate) description: Description,
+    /// Those of the description that hook.yaml leaves.
+    pub(crate) hook_points: Vec<HookPoint>,
     exports: Vec<String>,
     imports: Vec<String>,
 }
@@ -70,9 +72,16 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     let interfaces = module.interfaces();
     let sha256 = module.digest().to_owned();
     check_unchanged(path, &bytes, &sha256)?;
+    let hook_yaml = hook_yaml(hook, &sha256)?;
+    let left = hook_yaml.as_ref().and_then(|(yaml, _)| yaml.hook_points());
+    let points = module.description().hook_points.iter();
+    let points = points.map(|subscription| subscription.point);
     Ok(PackedHook {
         name: hook.directory.clone(),
-        hook_yaml: hook_yaml(hook, &sha256)?,
+        hook_points: points
+            .filter(|point| left.as_ref().is_none_or(|left| left.contains(point)))
+            .collect(),
+        hook_yaml: hook_yaml.map(|(_, text)| text.into_bytes()),
         signature: signature(path, &bytes)?,
         sha256,
         description: module.description().clone(),
@@ -116,7 +125,8 @@ fn check_name(hook: &HookModule) -> Result<(), Failure> {
     )))
 }
 
-fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<Vec<u8>>, Failure> {
+/// hook.yaml and its text.
+fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<(HookYaml, String)>, Failure> {
     let Some(path) = &hook.settings else {
         return Ok(None);
     };
@@ -129,7 +139,7 @@ fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<Vec<u8>>, Failure
             path.display(),
             hook.module.display()
         ))),
-        _ => Ok(Some(text.into_bytes())),
+        _ => Ok(Some((yaml, text))),
     }
 }
 

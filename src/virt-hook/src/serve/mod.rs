@@ -107,16 +107,18 @@ async fn wait_for_shutdown_request(
         tracing::warn!("{unseen}");
     }
     tracing::info!(hooks = found.len(), ready_after = ?started.elapsed(), allowance = %cgroup, "hooks are ready");
-    let _metrics = metrics.map(|listener| listener.serve(Arc::clone(chain.metrics())));
+    let counts = Arc::clone(chain.metrics());
+    let _metrics = metrics.map(|listener| listener.serve(Arc::clone(&counts)));
     let config = ServeConfig {
         front_end: front_end(arguments, &chain),
         namespace: Some(arguments.namespace.clone()).filter(|namespace| !namespace.is_empty()),
         limits,
         drain: DRAIN,
     };
-    let stop_reason = hook_host::serve::serve(chain, staging, config, stop)
-        .await
-        .map_err(Failure::refused)?;
+    let stop_reason = hook_host::serve::serve(chain, staging, config, stop).await;
+    // The metrics of most VMs cannot be scraped: their pods pass every port to the guest.
+    counts.log("ended");
+    let stop_reason = stop_reason.map_err(Failure::refused)?;
     tracing::info!(ending = ?stop_reason, "hooks are no longer served");
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
@@ -108,6 +109,34 @@ fn a_registry_with_a_token_service_gets_tokens_and_no_passwords() {
     );
     assert!(scopes.iter().any(is_push), "{scopes:?}");
     assert_eq!(scopes.last().unwrap(), "repository:team/hooks:pull");
+}
+
+/// Quay asks for pull at the first request of a push, and refuses such a token where there is no repository yet.
+#[test]
+fn a_push_asks_for_a_token_to_push_whatever_the_registry_asks_for() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (layout, _) = layout(temp_dir.path(), &["--architecture", "amd64"]);
+    let may_push = Arc::new(AtomicBool::new(false));
+    let service = LyingRegistry::start({
+        let may_push = Arc::clone(&may_push);
+        move |path| {
+            may_push.fetch_or(path.contains("push"), Ordering::SeqCst);
+            Answer::of(br#"{"token": "x"}"#.to_vec())
+        }
+    });
+    let realm = format!("http://{}/token", service.host());
+    let challenge = format!("Bearer realm=\"{realm}\",service=\"s\",scope=\"repository:a:pull\"");
+    let registry = LyingRegistry::start(move |path| match may_push.load(Ordering::SeqCst) {
+        false => Answer::challenge(&challenge),
+        true if path.contains("/manifests/") => Answer::status(201),
+        // It has all blobs.
+        true => Answer::status(200),
+    });
+    let reference = format!("{}/a:1", registry.host());
+    let push = ["push", text(&layout), &reference, "--plain-http"];
+    let alice = ["--username", "alice", "--password-stdin", "--json"];
+    let pushed = virt_hook(&[&push[..], &alice].concat(), "secret").result();
+    assert_eq!(pushed["present"], 2);
 }
 
 /// Pulls as alice from a registry that answers as the test says, with arguments after the others.

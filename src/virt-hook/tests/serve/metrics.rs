@@ -112,6 +112,31 @@ async fn prometheus_reads_calls_outcomes_and_durations() {
 }
 
 #[tokio::test]
+async fn the_log_ends_with_the_calls_of_each_hook() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook"), &example("cloud-init-hook")], &[]);
+    served.ready().await;
+    assert!(define(&pod, vmi()).await);
+    served.signal();
+    let log = served.ended(0).await;
+    let log = String::from_utf8(strip_ansi(log.as_bytes())).unwrap();
+    let lines = log.lines();
+    let lines: Vec<_> = lines
+        .filter(|line| line.contains("hook statistics"))
+        .collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    for (hook, calls) in [
+        ("hook=\"1-smbios_hook\"", "hook_points=\"OnDefineDomain=1\""),
+        ("hook=\"2-cloud_init_hook\"", "calls=0"),
+    ] {
+        let line = lines.iter().find(|line| line.contains(hook));
+        let line = line.unwrap_or_else(|| panic!("{hook}: {log}"));
+        assert!(line.contains(calls), "{line}");
+        assert!(line.contains("phase=\"ended\""), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn stalled_scrapers_do_not_stop_hooks_or_other_scrapers() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &["--metrics", "127.0.0.1:0"]);

@@ -196,6 +196,90 @@ fn policy_of_a_sidecar_does_not_grant_the_modules_dangerous_wishes() {
     assert!(other_route.err.contains(words), "{}", other_route.err);
 }
 
+/// KubeVirt calls nothing else, and fails the start of every VM for a Plugin whose module cannot be one.
+#[test]
+fn a_module_is_refused_where_nothing_would_call_it() {
+    let image = ["--image", "registry.example/hooks:1"];
+    let cases = [
+        ("cloud-init-hook", "plugin", "PreCloudInitIso"),
+        ("shutdown-audit-hook", "plugin", "Shutdown"),
+        ("migration-tuning-hook", "sidecar", "PreMigrationSource"),
+    ];
+    for (example, route, point) in cases {
+        let module = super::pod::example(example);
+        let arguments = ["deploy", text(&module), "--as", route, "--name", "hook"];
+        let refused = virt_hook(&[&arguments[..], &image].concat());
+        assert_eq!(refused.code, 1, "{example}: {}{}", refused.out, refused.err);
+        assert_eq!(refused.out, "");
+        for part in [&format!("has only {point}"), "--as configmap or image"] {
+            assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        }
+        let standing = ["deploy", text(&module), "--as", "image", "--name", "hook"];
+        virt_hook(&[&standing[..], &image].concat()).ok();
+    }
+    for example in ["cloud-init-hook", "shutdown-audit-hook"] {
+        let module = super::pod::example(example);
+        let arguments = ["deploy", text(&module), "--as", "sidecar", "--name", "hook"];
+        virt_hook(&[&arguments[..], &image].concat()).ok();
+    }
+}
+
+#[test]
+fn hook_points_that_are_not_called_are_named() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let hook = temp_dir.path().join("disks");
+    fs::create_dir(&hook).unwrap();
+    let module = super::pod::example("disk-tuning-hook");
+    fs::copy(module, hook.join("hook.wasm")).unwrap();
+    let deploy = |route: &str, more: &[&str]| {
+        let image = ["--image", "registry.example/hooks:1"];
+        virt_hook(&[&["deploy", text(&hook), "--as", route], &image[..], more].concat())
+    };
+    for route in ["plugin", "sidecar"] {
+        let printed = deploy(route, &[]).ok();
+        assert!(
+            printed.contains(" never calls OnAttachDevice; "),
+            "{printed}"
+        );
+        let result = deploy(route, &["--json"]).json()["result"].clone();
+        assert_eq!(result["uncalledHookPoints"], json!(["OnAttachDevice"]));
+    }
+    let standing = deploy("image", &["--json"]).json()["result"].clone();
+    assert_eq!(standing["uncalledHookPoints"], json!([]));
+    // hook.yaml has the last word about a module's hook points.
+    write(&hook, "hook.yaml", "hookPoints: [{name: OnAttachDevice}]\n");
+    assert_eq!(deploy("plugin", &[]).code, 1);
+    write(&hook, "hook.yaml", "hookPoints: [{name: OnDefineDomain}]\n");
+    let narrowed = deploy("plugin", &["--json"]).json()["result"].clone();
+    assert_eq!(narrowed["uncalledHookPoints"], json!([]));
+}
+
+/// KubeVirt's launcher returns after the first sidecar with PreCloudInitIso.
+#[test]
+fn a_second_sidecar_with_cloud_init_is_warned_about() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vm = write(temp_dir.path(), "vm.yaml", VM);
+    let alone = VM.replace("[{\"image\": \"other\"}]", "[]");
+    let alone = write(temp_dir.path(), "alone.yaml", &alone);
+    let warning =
+        "the VM has 2 hook sidecars, and KubeVirt's own launcher calls PreCloudInitIso of one only";
+    let deploy = |example: &str, vm: &Path| {
+        let module = super::pod::example(example);
+        let module = ["deploy", text(&module), "--as", "sidecar", "--name", "hook"];
+        let image = ["--image", "registry.example/virt-hook:1"];
+        let vm = ["--namespace", "shop", "--vm", text(vm)];
+        let deployed = virt_hook(&[&module[..], &image, &vm].concat());
+        (deployed.err.contains(warning), deployed.ok())
+    };
+    let (is_warned, printed) = deploy("cloud-init-hook", &vm);
+    assert!(is_warned, "{printed}");
+    assert!(
+        printed.contains("# KubeVirt's own launcher calls PreCloudInitIso of one sidecar only")
+    );
+    assert!(!deploy("cloud-init-hook", &alone).0);
+    assert!(!deploy("smbios-hook", &vm).0);
+}
+
 #[test]
 fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
     let temp_dir = tempfile::tempdir().unwrap();
@@ -258,6 +342,12 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
             &[module, "--as", "configmap", "--name", "A.b"],
             &[],
             "--name a-b",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--name", "image-smbios"],
+            &[],
+            "names that begin with image-",
         ),
         (
             2,

@@ -188,6 +188,17 @@ impl HookYaml {
         self.content.sha256.as_ref().map(|pin| pin.get().0.as_str())
     }
 
+    /// The hook points that are left of the module's; `None` for all of them.
+    #[must_use]
+    pub fn hook_points(&self) -> Option<Vec<HookPoint>> {
+        let points = self.content.hook_points.as_ref()?.iter();
+        Some(
+            points
+                .map(|entry| HookPoint::from(*entry.name.get()))
+                .collect(),
+        )
+    }
+
     /// The digest that the module must have, with its position.
     pub(crate) fn pin(&self) -> Option<DigestPin> {
         let pin = self.content.sha256.as_ref()?;

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Refuses a directory in which a launcher finds no hooks, or not all.
+/// What the names of the image's standing hooks begin with; the guard of deploy/admission refuses them in a VM's
+/// annotations, whose hooks are mounted in the same directory.
+const PREFIX: &str = "image-";
+
+/// Refuses a directory in which a launcher finds no hooks, or not all, or hooks that a VM can replace.
 pub(crate) fn check(hooks: &Path) -> Result<()> {
     let mut found = false;
     for path in entries(hooks)? {
@@ -22,6 +26,13 @@ pub(crate) fn check(hooks: &Path) -> Result<()> {
         let modules = entries(&path)?;
         if !modules.iter().any(|file| is_module(file)) {
             bail!("{place}: it has no *.wasm file");
+        }
+        let name = path.file_name().and_then(|name| name.to_str());
+        if !name.is_some_and(|name| name.starts_with(PREFIX)) {
+            bail!(
+                "{place}: rename it to {PREFIX}NAME: the guard of deploy/admission keeps such names for the image, and a \
+                 VM's annotations mount a hook of another name over this one"
+            );
         }
         found = true;
     }
