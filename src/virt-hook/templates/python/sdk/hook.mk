@@ -32,7 +32,7 @@ $(PYTHON)/bin/componentize-py: | sdk/requirements.txt
 .PHONY: native test check clean
 EMPTY =
 native:
-	$(if $(TESTS),PYTHONPATH=$(subst $(EMPTY) $(EMPTY),:,$(strip sdk $(PACKAGES))) python3 -m unittest --quiet $(TESTS))
+	$(if $(TESTS),PYTHONPATH=$(subst $(EMPTY) $(EMPTY),:,$(strip sdk $(PACKAGES))) python3 -m virt_hook.run_tests $(TESTS))
 
 test: native build/$(NAME).wasm
 	$(VIRT_HOOK) test --hook build/$(NAME).wasm cases
