@@ -31,17 +31,18 @@ class Interfaces(Hook):
             for setting in settings:
                 if setting not in TUNABLE:
                     raise Veto(f"{ANNOTATION}: {setting!r} is not one of {sorted(TUNABLE)}")
+            check_queues(vmi, settings)
 
     def on_define_domain(self, vmi, domain):
         for name, settings in tuning(vmi).items():
             interface = domain.interface(name)
             if interface is not None:  # it may be plugged in later
-                tune(interface, settings)
+                tune(vmi, interface, settings)
 
     def on_attach_device(self, vmi, device):
         """An interface that is plugged in while the VM runs."""
         if device.name == "interface":
-            tune(device, tuning(vmi).get(device.vmi_name, {}))
+            tune(vmi, device, tuning(vmi).get(device.vmi_name, {}))
 
     def pre_migration_source(self, vmi, migration):
         """A VM with many queues is moved through as many connections."""
@@ -50,7 +51,22 @@ class Interfaces(Hook):
             migration["parallel-connections"] = min(max(queues), 8)
 
 
-def tune(interface, settings):
+def check_queues(vmi, settings):
+    """Refuses queues that the interface's tap device does not have: QEMU would not start."""
+    queues = settings.get("queues")
+    if queues is None:
+        return
+    if not vmi.get_path("spec.domain.devices.networkInterfaceMultiqueue") or vmi.vcpus < 2:
+        raise Veto(
+            f"{ANNOTATION} sets queues, but virt-handler makes tap devices with one queue: "
+            "that takes networkInterfaceMultiqueue: true in spec.domain.devices, and two vCPUs"
+        )
+    if not isinstance(queues, int) or not 2 <= queues <= 256:
+        raise Veto(f"{ANNOTATION}: queues is a number from 2 to 256, not {queues!r}")
+
+
+def tune(vmi, interface, settings):
+    check_queues(vmi, settings)
     for setting, value in settings.items():
         interface.ensure("driver").set_attr(TUNABLE[setting], value)
 

@@ -136,7 +136,7 @@ pub fn build_with_make(directory: &str, makefile: &str, name: &str) -> Result<Pa
         .args(["-f", makefile, &module])
         .arg(format!("NAME={name}"))
         .arg(format!("VIRT_HOOK={}", binary("virt-hook")?.display()))
-        .arg(format!("PYTHON={}", python.display()))
+        .arg(format!("HOOK_VENV={}", python.display()))
         .output()
         .context("make cannot be run; scripts/setup installs it")?;
     if !output.status.success() {

@@ -143,17 +143,36 @@ fn attach() -> Hook {
     loaded(&built.unwrap_or_else(|error| panic!("{error:#}")))
 }
 
+/// The hook in Python that uses every hook point.
+fn board() -> Hook {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let make = || {
+        let directory = "tests/hooks/python-every-hook-point";
+        install_hooks::build_with_make(directory, "sdk/hook.mk", "board")
+            .unwrap_or_else(|error| panic!("{error:#}"))
+    };
+    loaded(BUILT.get_or_init(make))
+}
+
+/// A VMI with a value of the annotation that [`board`] reads.
+fn board_vmi(value: &str) -> String {
+    let name = "board.example.com/manufacturer";
+    serde_json::json!({"metadata": {"annotations": {name: value}}}).to_string()
+}
+
+#[test]
+fn a_veto_that_a_python_hook_returns_is_a_failure() {
+    let hook = board();
+    let failure = hook.pre_start(&board_vmi("a returned veto")).failure();
+    let expected = "pre_start returned a Veto: raise it (hook.py:";
+    assert!(failure.contains(expected), "{failure}");
+    hook.pre_start(&board_vmi("ACME")).ok();
+}
+
 #[test]
 fn hooks_in_c_and_python_read_facts_about_the_pod() {
-    let board = install_hooks::build_with_make(
-        "tests/hooks/python-every-hook-point",
-        "sdk/hook.mk",
-        "board",
-    );
-    let board = loaded(&board.unwrap_or_else(|error| panic!("{error:#}")));
-    let name = "board.example.com/manufacturer";
-    let vmi = serde_json::json!({"metadata": {"annotations": {name: "the pod"}}}).to_string();
-    for hook in [attach(), board] {
+    let vmi = board_vmi("the pod");
+    for hook in [attach(), board()] {
         let hook = hook
             .with_pod_annotation("a.example/b", "one")
             .with_network_status(install_hooks::NETWORK_STATUS);
@@ -208,6 +227,14 @@ fn a_c_hook_that_defines_an_unlisted_hook_point_is_refused() {
         refused.contains("OnAttachDevice has a function, and hook_describe() does not list it"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_c_hook_that_lists_a_hook_point_without_a_function_is_refused() {
+    let module = built_c("c-missing-function", "missing");
+    let refused = Hook::load(module).map(drop).unwrap_err().to_string();
+    let expected = "lists OnDefineDomain, and there is no function hook_on_define_domain";
+    assert!(refused.contains(expected), "{refused}");
 }
 
 #[test]

@@ -192,3 +192,30 @@ proptest! {
         prop_assert!(document.find_all("**").unwrap().len() <= count - removed);
     }
 }
+
+const DISKS: &str = "<domain type='kvm'><name>vm</name><devices><disk/></devices></domain>";
+
+#[test]
+fn an_absolute_path_with_another_root_is_an_error() {
+    let mut domain = Document::parse(DISKS).unwrap();
+    for path in ["/devices/disk", "/other/name", "/name/@x"] {
+        let root = domain.root_mut();
+        let errors = [
+            root.find(path).unwrap_err(),
+            root.find_all(path).unwrap_err(),
+            root.value(path).unwrap_err(),
+            root.values(path).unwrap_err(),
+            root.find_mut(path).unwrap_err(),
+            root.set_if_absent(path, "a").unwrap_err(),
+            root.remove(path).unwrap_err(),
+        ];
+        for error in errors {
+            let expected = "the element is <domain>, not what the path begins with";
+            assert!(error.to_string().ends_with(expected), "{error}");
+        }
+    }
+    for path in ["/*/none", "/**/none", "/domain[@type='x']/name"] {
+        assert_eq!(domain.root_mut().remove(path), Ok(0), "{path}");
+    }
+    assert_eq!(domain.render(), DISKS);
+}

@@ -64,6 +64,8 @@ bool vgpu_display(text vmi, text *domain) {
     if (!xml_find(*domain, device.bytes, &found)) return true;
     xml_set(domain, path_join(device, text_of("/@display")), text_of("on"));
     xml_set(domain, path_join(device, text_of("/@ramfb")), text_of("on"));
+    /* A VM without a display of its own has no <video>. */
+    if (!xml_find(*domain, "domain/devices/video/model", &found)) return true;
     xml_set(domain, "domain/devices/video/model/@type", text_of("none"));
     xml_remove(domain, "domain/devices/video/model/@heads");
     xml_remove(domain, "domain/devices/video/model/@vram");

@@ -34,9 +34,12 @@ bool disk_queues_and_io_thread(text vmi, text *domain) {
 }
 
 bool interface_queues(text vmi, text *domain) {
-    text wanted, interface = {0}, name, model, prefix;
-    if (!json_find(vmi, (const char *const[]){"spec", "domain", "devices", "interfaces", NULL}, &wanted)) return true;
+    text multiqueue, wanted, interface = {0}, name, model, prefix;
     size_t vcpus = vmi_vcpus(vmi);
+    /* Otherwise the tap device has one queue, and QEMU cannot open a second one. */
+    const char *const path_of_multiqueue[] = {"spec", "domain", "devices", "networkInterfaceMultiqueue", NULL};
+    if (!json_find(vmi, path_of_multiqueue, &multiqueue) || !text_is(multiqueue, "true") || vcpus < 2) return true;
+    if (!json_find(vmi, (const char *const[]){"spec", "domain", "devices", "interfaces", NULL}, &wanted)) return true;
     while (json_next(wanted, &interface)) {
         if (!json_find(interface, (const char *const[]){"name", NULL}, &name)) continue;
         text path = text_join(text_of("domain/devices/interface[alias/@name='ua-"), name, text_of("']"));
@@ -51,7 +54,9 @@ bool interface_queues(text vmi, text *domain) {
 bool interface_model(text vmi, text *domain) {
     /* An old guest without virtio drivers. */
     (void)vmi;
-    xml_set(domain, "domain/devices/interface[alias/@name='ua-default']/model/@type", text_of("e1000e"));
+    xml_element found;
+    const char *interface = "domain/devices/interface[alias/@name='ua-default']";
+    if (xml_find(*domain, interface, &found)) xml_set(domain, path_join(text_of(interface), text_of("/model/@type")), text_of("e1000e"));
     return true;
 }
 

@@ -1,7 +1,11 @@
 /* XML: what an edit does not name keeps its bytes. */
+#define _POSIX_C_SOURCE 200809L
 #include "sdk/native/native.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char DOMAIN[] =
     "<?xml version='1.0'?><!-- <name/> -->\n"
@@ -51,7 +55,75 @@ static void values_are_found(void) {
     CHECK(!xml_value(domain, "domain/devices/disk[2]/@device", &value));
     CHECK(!xml_value(domain, "domain/devices/disk[@type='block']", &value));
     CHECK(!xml_value(domain, "domain/devices/disk/alias[2]/@name", &value));
-    CHECK(!xml_value(domain, "other/name", &value));
+}
+
+/* Whether a call ends the process, as a path that is none does. */
+static bool is_refused(void (*call)(const char *), const char *path) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stderr)) _exit(1);
+        call(path);
+        _exit(0);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status);
+}
+
+static void find(const char *path) {
+    xml_element found;
+    xml_find(domain, path, &found);
+}
+
+static void next(const char *path) {
+    xml_element at = {0};
+    xml_next(domain, path, &at);
+}
+
+static void value_of(const char *path) {
+    text value;
+    xml_value(domain, path, &value);
+}
+
+static void removal(const char *path) { xml_remove(&domain, path); }
+
+static void set(const char *path) { xml_set(&domain, path, text_of("a")); }
+
+/* Such a path would find nothing in any document. */
+static void a_path_with_another_root_is_refused(void) {
+    void (*const calls[])(const char *) = {find, next, value_of, removal, set};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        CHECK(is_refused(calls[i], "devices/disk"));
+        CHECK(is_refused(calls[i], "/other/@name"));
+        CHECK(!is_refused(calls[i], "/domain/devices/disk"));
+    }
+    CHECK(!is_refused(find, "*/devices/disk"));
+}
+
+/* Another element that the path selects, and that has the value, changes nothing. */
+static void the_first_element_is_set(void) {
+    text disks = text_of("<domain><disk><driver/></disk><disk><driver queues='4'/></disk></domain>");
+    xml_set(&disks, "domain/disk/driver/@queues", text_of("4"));
+    CHECK_TEXT(disks, "<domain><disk><driver queues='4'/></disk><disk><driver queues='4'/></disk></domain>");
+    text texts = text_of("<a><b/><b>x</b></a>");
+    xml_set(&texts, "a/b", text_of("x"));
+    CHECK_TEXT(texts, "<a><b>x</b><b>x</b></a>");
+}
+
+static void a_text_keeps_children_and_comments(void) {
+    static const char *const cases[][3] = {
+        {"<a>x<!-- c --><b/>y</a>", "z", "<a>z<!-- c --><b/></a>"},
+        {"<a>\n  <b/>\n</a>", "z", "<a>z\n  <b/>\n</a>"},
+        {"<a><b/><![CDATA[x]]><c>t</c></a>", "z<", "<a><b/>z&lt;<c>t</c></a>"},
+        {"<a><!-- c -->x</a>", "", "<a><!-- c --></a>"},
+        {"<a> </a>", "z", "<a>z</a>"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        text xml = text_of(cases[i][0]);
+        xml_set(&xml, "a", text_of(cases[i][1]));
+        CHECK_TEXT(xml, cases[i][2]);
+    }
 }
 
 static void every_element_is_visited_and_can_be_replaced(void) {
@@ -78,7 +150,7 @@ static void edits_stay_where_they_are(void) {
     xml_set(&domain, "domain/devices/disk[3]/@device", text_of("cdrom"));
     check_replaced("<disk/>", "<disk device='cdrom'/>", __LINE__);
     xml_set(&domain, "domain/title", text_of("x"));
-    check_replaced("<![CDATA[a & ]]>b &lt;c&#x3e;<!-- no -->", "x", __LINE__);
+    check_replaced("<![CDATA[a & ]]>b &lt;c&#x3e;<!-- no -->", "x<!-- no -->", __LINE__);
     CHECK(xml_remove(&domain, "domain/devices/disk/@device") == 1);
     check_replaced("  device='disk'", "", __LINE__);
     CHECK(xml_remove(&domain, "domain/devices/disk[@type='file']/target") == 1);
@@ -154,6 +226,9 @@ static void facts_about_the_pod_are_given(void) {
 int main(void) {
     domain = text_of(DOMAIN);
     values_are_found();
+    a_path_with_another_root_is_refused();
+    the_first_element_is_set();
+    a_text_keeps_children_and_comments();
     every_element_is_visited_and_can_be_replaced();
     edits_stay_where_they_are();
     missing_elements_are_made();

@@ -77,9 +77,12 @@ func vgpuDisplay(vmi *hooks.VMI, domain *hooks.Domain) error {
 			continue
 		}
 		device.SetAttr("display", "on").SetAttr("ramfb", "on")
-		domain.Set("devices/video/model/@type", "none")
-		domain.Remove("devices/video/model/@heads")
-		domain.Remove("devices/video/model/@vram")
+		// A VM without a display of its own has no <video>.
+		if model := domain.Find("devices/video/model"); model != nil {
+			model.SetAttr("type", "none")
+			model.RemoveAttr("heads")
+			model.RemoveAttr("vram")
+		}
 		break
 	}
 	return nil

@@ -36,6 +36,10 @@ func diskQueuesAndIOThread(vmi *hooks.VMI, domain *hooks.Domain) error {
 }
 
 func interfaceQueues(vmi *hooks.VMI, domain *hooks.Domain) error {
+	// Otherwise the tap device has one queue, and QEMU cannot open a second one.
+	if !vmi.Get("spec.domain.devices.networkInterfaceMultiqueue").IsTrue() || vmi.VCPUs() < 2 {
+		return nil
+	}
 	queues := strconv.Itoa(min(vmi.VCPUs(), 8))
 	for _, wanted := range vmi.Interfaces() {
 		device := domain.Interface(wanted.Name())
@@ -49,7 +53,9 @@ func interfaceQueues(vmi *hooks.VMI, domain *hooks.Domain) error {
 
 func interfaceModel(_ *hooks.VMI, domain *hooks.Domain) error {
 	// An old guest without virtio drivers.
-	domain.Set("devices/interface[alias/@name='ua-default']/model/@type", "e1000e")
+	if device := domain.Interface("default"); device != nil {
+		device.Set("model/@type", "e1000e")
+	}
 	return nil
 }
 

@@ -63,9 +63,12 @@ def vgpu_display(vmi, domain):
         if device is None:
             return
         device.set_attr("display", "on").set_attr("ramfb", "on")
-        domain.set("devices/video/model/@type", "none")
-        domain.remove("devices/video/model/@heads")
-        domain.remove("devices/video/model/@vram")
+        # A VM without a display of its own has no <video>.
+        model = domain.find("devices/video/model")
+        if model is not None:
+            model.set_attr("type", "none")
+            model.remove_attr("heads")
+            model.remove_attr("vram")
 
 
 def shared_memory(vmi, domain):

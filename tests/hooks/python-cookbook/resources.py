@@ -25,6 +25,9 @@ def disk_queues_and_io_thread(vmi, domain):
 
 
 def interface_queues(vmi, domain):
+    # Otherwise the tap device has one queue, and QEMU cannot open a second one.
+    if not vmi.get_path("spec.domain.devices.networkInterfaceMultiqueue") or vmi.vcpus < 2:
+        return
     for wanted in vmi.interfaces:
         interface = domain.interface(wanted["name"])
         if interface is not None and (interface.value("model/@type") or "").startswith("virtio"):
@@ -34,7 +37,9 @@ def interface_queues(vmi, domain):
 
 def interface_model(vmi, domain):
     # An old guest without virtio drivers.
-    domain.set("devices/interface[alias/@name='ua-default']/model/@type", "e1000e")
+    interface = domain.interface("default")
+    if interface is not None:
+        interface.set("model/@type", "e1000e")
 
 
 def cpu_features(vmi, domain):

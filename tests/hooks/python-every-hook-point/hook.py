@@ -17,6 +17,7 @@ class Board(Hook):
             raise Veto("a board without a manufacturer")
         if vmi.annotation(ANNOTATION) == "the pod":
             self.tell_facts()
+        return Veto("it is lost") if vmi.annotation(ANNOTATION) == "a returned veto" else None
 
     def tell_facts(self):
         lab = pod.networks("infra/lab")

@@ -148,6 +148,21 @@ class XmlTest(unittest.TestCase):
             with self.assertRaisesRegex(PathError, "nothing can be made", msg=path):
                 Domain.parse(XML).ensure(path)
 
+    def test_an_absolute_path_with_another_root_is_refused(self):
+        domain = Domain.parse(XML)
+        for use in (
+            domain.find,
+            domain.find_all,
+            domain.value,
+            domain.remove,
+            lambda path: domain.set_if_absent(path, "a"),
+        ):
+            for path in ("/devices/disk", "/other/@name"):
+                with self.assertRaisesRegex(PathError, "the element is <domain>, not what the path begins with"):
+                    use(path)
+        for path in ("/*/none", "/**/none", "/domain[@type='x']/name"):
+            self.assertIsNone(domain.find(path), path)
+
     def test_devices_are_found_by_the_names_of_the_vmi(self):
         domain = Domain.parse(XML)
         for found in [

@@ -79,9 +79,12 @@ pub(crate) fn vgpu_display(vmi: &Vmi, domain: &mut Domain) -> Result {
     };
     device.set("@display", "on")?;
     device.set("@ramfb", "on")?;
-    domain.set("devices/video/model/@type", "none")?;
-    domain.remove("devices/video/model/@heads")?;
-    domain.remove("devices/video/model/@vram")?;
+    // A VM without a display of its own has no <video>.
+    if let Some(model) = domain.find_mut("devices/video/model")? {
+        model.set_attr("type", "none");
+        model.remove_attr("heads");
+        model.remove_attr("vram");
+    }
     Ok(())
 }
 

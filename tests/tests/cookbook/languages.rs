@@ -14,7 +14,8 @@ use tests::install_hooks;
 
 use crate::{
     CLOUD_INIT_RECIPES, DISK_LIMIT, DOMAIN_RECIPES, NUMBERS_OF_DEVICES, all_wishes, changed,
-    documents, domain, refused_numbers, vmi_json, vmi_with, with_recipe,
+    documents, domain, refused_numbers, single_cpu_vmi, single_queue_vmi, unusual_domain, vmi_json,
+    vmi_with, with_recipe,
 };
 
 /// Runs recipes in Python natively, each twice, and returns their results.
@@ -47,18 +48,20 @@ fn pod() -> Value {
 /// The SDK in Python follows the rules of the SDK in Rust to the byte.
 #[test]
 fn recipes_in_python_write_what_those_in_rust_write() {
-    let cases: Vec<Value> = DOMAIN_RECIPES
-        .iter()
-        .map(|recipe| json!([recipe.name, vmi_json(recipe.name), domain(), pod()]))
-        .collect();
-    for (recipe, edited) in DOMAIN_RECIPES.iter().zip(run_python(&cases)) {
-        assert_eq!(
-            edited.as_str().unwrap(),
-            changed(recipe, &domain()),
-            "{}",
-            recipe.name
-        );
+    for xml in [domain(), unusual_domain()] {
+        let cases: Vec<Value> = DOMAIN_RECIPES
+            .iter()
+            .map(|recipe| json!([recipe.name, vmi_json(recipe.name), xml, pod()]))
+            .collect();
+        for (recipe, edited) in DOMAIN_RECIPES.iter().zip(run_python(&cases)) {
+            let wanted = changed(recipe, &xml);
+            assert_eq!(edited.as_str().unwrap(), wanted, "{}", recipe.name);
+        }
     }
+    let queues = "interface_queues";
+    let cases = [single_queue_vmi(queues), single_cpu_vmi(queues)]
+        .map(|vmi| json!([queues, vmi, domain(), pod()]));
+    assert_eq!(run_python(&cases), [domain(), domain()]);
     let given: serde_json::Map<_, _> = documents()
         .into_iter()
         .map(|(name, text)| (name, text.into()))
@@ -116,10 +119,12 @@ fn refuse_wrong_numbers(module: &Hook) {
 
 /// The recipes of a module, called by the name in an annotation.
 fn run_module(module: &Hook, is_byte_identical: bool) {
-    for recipe in DOMAIN_RECIPES {
+    let domains = [domain(), unusual_domain()];
+    let with_domains = |recipe| domains.iter().map(move |xml| (recipe, xml));
+    for (recipe, xml) in DOMAIN_RECIPES.iter().flat_map(with_domains) {
         let vmi = vmi_json(recipe.name).to_string();
-        let edited = module.on_define_domain(&vmi, &domain()).ok().xml;
-        let wanted = changed(recipe, &domain());
+        let edited = module.on_define_domain(&vmi, xml).ok().xml;
+        let wanted = changed(recipe, xml);
         if is_byte_identical {
             assert_eq!(edited, wanted, "{}", recipe.name);
         }
@@ -128,6 +133,11 @@ fn run_module(module: &Hook, is_byte_identical: bool) {
         assert!(differences.is_empty(), "{}: {differences:?}", recipe.name);
         let repeated = module.on_define_domain(&vmi, &edited).ok().xml;
         assert_eq!(repeated, edited, "{}: a second run changes it", recipe.name);
+    }
+    let queues = "interface_queues";
+    for vmi in [single_queue_vmi(queues), single_cpu_vmi(queues)] {
+        let run = module.on_define_domain(&vmi.to_string(), &domain());
+        assert_eq!(run.ok().xml, domain(), "{vmi}");
     }
 }
 
@@ -211,6 +221,22 @@ fn hooks_in_go_and_c_tune_and_refuse_migrations() {
     }
 }
 
+/// What a line of a recipe's file imports.
+fn imports(line: &str) -> Vec<&str> {
+    if let Some(names) = line.strip_prefix("from virt_hook import ") {
+        return names.split(", ").collect();
+    }
+    let is_import = line.starts_with("\t\"") && line.ends_with('"')
+        || line.starts_with("import \"")
+        || line.starts_with("import ") && !line.ends_with('(')
+        || line.starts_with("#include <");
+    if is_import {
+        vec![line.trim()]
+    } else {
+        Vec::new()
+    }
+}
+
 #[test]
 fn each_page_has_each_recipe_with_its_wishes() {
     for (page, sources, function) in [
@@ -231,6 +257,7 @@ fn each_page_has_each_recipe_with_its_wishes() {
         ),
     ] {
         let text = fs::read_to_string(workspace().join(page)).unwrap();
+        let (introduction, _) = text.split_once("\n## ").unwrap();
         let is_c = page.starts_with("docs/c-");
         for wish in all_wishes().filter(|wish| !is_c || !wish.starts_with("network-status")) {
             assert!(text.contains(&format!("`{wish}`")), "{page}: {wish}");
@@ -238,7 +265,11 @@ fn each_page_has_each_recipe_with_its_wishes() {
         let mut found = 0;
         for source in sources {
             let source = workspace().join("tests/hooks").join(source);
-            for line in fs::read_to_string(source).unwrap().lines() {
+            let source = fs::read_to_string(source).unwrap();
+            for line in source.lines() {
+                for name in imports(line) {
+                    assert!(introduction.contains(name), "{page} does not import {name}");
+                }
                 if line.starts_with(function) {
                     assert!(text.contains(line), "{page} lacks {line}");
                     // Other functions are parts of recipes.

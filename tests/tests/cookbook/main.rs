@@ -141,6 +141,7 @@ fn vmi_with(recipe: &str, annotation: &str, value: &str) -> Value {
             "devices": {
                 "gpus": [{"name": "gpu1", "deviceName": "nvidia.com/vgpu"}],
                 "interfaces": [{"name": "default", "masquerade": {}}],
+                "networkInterfaceMultiqueue": true,
             },
         }},
         "status": {"nodeName": "node01"},
@@ -157,6 +158,43 @@ fn domain() -> String {
         .replace("</devices>", gpu)
 }
 
+/// A domain without a display of its own, whose interface has another name than in the VMI, and that has a second USB
+/// controller, which is what a recipe makes of the first.
+fn unusual_domain() -> String {
+    let whole = domain();
+    let (before, video) = whole.split_once("<video>").unwrap();
+    let (_, after) = video.split_once("</video>").unwrap();
+    let second = "<controller type='usb' index='1' model='qemu-xhci'/></devices>";
+    let unusual = format!("{before}{after}")
+        .replace("ua-default", "ua-storage")
+        .replace("</devices>", second);
+    assert!(unusual.contains("ua-storage"), "the interface has no alias");
+    unusual
+}
+
+/// A VMI without multiqueue, for whose interfaces virt-handler makes tap devices with one queue.
+fn single_queue_vmi(recipe: &str) -> Value {
+    let mut vmi = vmi_json(recipe);
+    vmi["spec"]["domain"]["devices"]["networkInterfaceMultiqueue"] = false.into();
+    vmi
+}
+
+/// A VMI with one vCPU, for which virt-handler does the same.
+fn single_cpu_vmi(recipe: &str) -> Value {
+    let mut vmi = vmi_json(recipe);
+    vmi["spec"]["domain"]["cpu"]["cores"] = 1.into();
+    vmi
+}
+
+#[test]
+fn interfaces_get_queues_only_where_their_tap_devices_have_them() {
+    for vmi in [single_queue_vmi(""), single_cpu_vmi("")] {
+        let mut edited = Domain::parse(domain()).unwrap();
+        resources::interface_queues(&Vmi::new(vmi.to_string()), &mut edited).unwrap();
+        assert_eq!(edited.render(), domain(), "{vmi}");
+    }
+}
+
 #[test]
 fn each_recipe_works_with_the_wishes_of_its_page() {
     let (mut refused, mut unused) = (Vec::new(), Vec::new());
@@ -171,7 +209,11 @@ fn each_recipe_works_with_the_wishes_of_its_page() {
             let found = Domain::parse(&**after).unwrap().value(path).unwrap();
             assert_eq!(found.as_deref(), Some(value), "{}: {path}", recipe.name);
         }
-        let edits = edits.map(|(before, after)| (before, parse(&after)));
+        let mut edits = edits
+            .map(|(before, after)| (before, parse(&after)))
+            .to_vec();
+        let unusual = unusual_domain();
+        edits.push((parse(&unusual), parse(&changed(recipe, &unusual))));
         let wishes: Vec<PathPattern> = recipe
             .wishes
             .iter()
@@ -208,8 +250,10 @@ fn each_recipe_works_with_the_wishes_of_its_page() {
 #[test]
 fn a_second_run_changes_nothing() {
     for recipe in DOMAIN_RECIPES {
-        let once = changed(recipe, &domain());
-        assert_eq!(changed(recipe, &once), once, "{}", recipe.name);
+        for xml in [domain(), unusual_domain()] {
+            let once = changed(recipe, &xml);
+            assert_eq!(changed(recipe, &once), once, "{}", recipe.name);
+        }
     }
 }
 
@@ -340,6 +384,9 @@ fn all_wishes() -> impl Iterator<Item = &'static &'static str> {
 fn the_page_lists_each_recipe_with_its_wishes() {
     let page = fs::read_to_string(workspace().join("docs/rust.md")).unwrap();
     let code: BTreeSet<&str> = page.split('`').collect();
+    let (_, page_imports) = page.split_once("`use hooks_sdk::{").unwrap();
+    let (page_imports, _) = page_imports.split_once("};").unwrap();
+    let page_imports: Vec<&str> = page_imports.split(", ").collect();
     for recipe in DOMAIN_RECIPES {
         assert!(
             page.contains(&format!("fn {}(", recipe.name)),
@@ -358,6 +405,15 @@ fn the_page_lists_each_recipe_with_its_wishes() {
             .filter_map(|line| line.strip_prefix("pub(crate) "))
         {
             assert!(page.contains(function), "the page lacks {function}");
+        }
+        let imports = source
+            .lines()
+            .find_map(|line| line.strip_prefix("use hooks_sdk::{")?.strip_suffix("};"));
+        for name in imports.unwrap().split(", ") {
+            assert!(
+                page_imports.contains(&name),
+                "the page does not import {name}"
+            );
         }
     }
 }

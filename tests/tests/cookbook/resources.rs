@@ -35,7 +35,13 @@ pub(crate) fn disk_queues_and_io_thread(vmi: &Vmi, domain: &mut Domain) -> Resul
 }
 
 pub(crate) fn interface_queues(vmi: &Vmi, domain: &mut Domain) -> Result {
-    let queues = vmi.vcpus().clamp(1, 8).to_string();
+    // Otherwise the tap device has one queue, and QEMU cannot open a second one.
+    let multiqueue = vmi.get("spec.domain.devices.networkInterfaceMultiqueue");
+    let is_multiqueue = multiqueue.is_some_and(|value| value.as_bool() == Some(true));
+    if !is_multiqueue || vmi.vcpus() < 2 {
+        return Ok(());
+    }
+    let queues = vmi.vcpus().min(8).to_string();
     for wanted in vmi.interfaces() {
         let Some(interface) = domain.interface(wanted.name()) else {
             continue;
@@ -53,10 +59,9 @@ pub(crate) fn interface_queues(vmi: &Vmi, domain: &mut Domain) -> Result {
 
 pub(crate) fn interface_model(_vmi: &Vmi, domain: &mut Domain) -> Result {
     // An old guest without virtio drivers.
-    domain.set(
-        "devices/interface[alias/@name='ua-default']/model/@type",
-        "e1000e",
-    )?;
+    if let Some(interface) = domain.interface("default") {
+        interface.set("model/@type", "e1000e")?;
+    }
     Ok(())
 }
 

@@ -177,7 +177,7 @@ impl DocSession {
             .args(["-eu", "-c", script])
             .current_dir(&self.current_dir)
             .env("PATH", format!("{programs}:{path}"))
-            .env("PYTHON", target_dir().join("python"))
+            .env("HOOK_VENV", target_dir().join("python"))
             // Without Go, only commands that call it fail.
             .envs(install_hooks::go_environment().into_iter().flatten())
             .env("CARGO_TARGET_DIR", self.target())

@@ -28,6 +28,7 @@ const KINDS: &[(&str, &str, &str)] = &[
         "metadata.name metadata.namespace metadata.uid metadata.annotations.* metadata.labels.* \
       spec.domain.memory.guest spec.domain.cpu.cores spec.domain.devices.interfaces[].name \
       spec.domain.devices.interfaces[].masquerade spec.domain.devices.interfaces[].bridge \
+      spec.domain.devices.networkInterfaceMultiqueue \
       spec.domain.devices.gpus[].name spec.domain.devices.gpus[].deviceName spec.domain.devices.hostDevices[].name \
       spec.domain.devices.hostDevices[].deviceName spec.domain.devices.disks[].name \
       spec.domain.devices.disks[].disk.bus spec.volumes[].name spec.volumes[].cloudInitNoCloud.userData \

@@ -33,7 +33,7 @@ impl Element {
     /// Removes everything that the path selects, with its lines, and returns the number of removals. This element itself
     /// stays.
     pub fn remove(&mut self, path: &str) -> Result<usize, PathError> {
-        let pattern = PathPattern::parse(path)?;
+        let pattern = PathPattern::for_element(path, self)?;
         let mut removed = 0;
         // Backwards, so that removals do not shift the positions of the others.
         for trail in pattern.locate(self, usize::MAX).iter().rev() {
@@ -75,16 +75,8 @@ fn ensure<'a>(
     pattern: &PathPattern,
 ) -> Result<&'a mut Element, PathError> {
     let steps = definite_steps(pattern)?;
-    let (own, below) = if pattern.absolute {
-        steps.split_at(1)
-    } else {
-        steps.split_at(0)
-    };
-    if let Some((name, _)) = own.first()
-        && !origin.is(name)
-    {
-        return Err(pattern.error(PathErrorKind::OtherRoot(origin.name().to_owned())));
-    }
+    pattern.check_root(origin)?;
+    let below = steps.split_at(usize::from(pattern.absolute)).1;
     let mut element = origin;
     for (name, conditions) in below {
         element = ensure_step(element, name, conditions);

@@ -1,6 +1,6 @@
 //! Selects elements by a path: one walk over the tree, with the path's steps as bits of a state.
 
-use super::{NameTest, PathError, PathPattern, Predicate, Step, Target};
+use super::{NameTest, PathError, PathErrorKind, PathPattern, Predicate, Step, Target};
 use crate::Element;
 use crate::start_tag::Attribute;
 
@@ -9,9 +9,10 @@ pub(super) type NodeIndices = Vec<usize>;
 
 impl Element {
     /// The first element that the path selects. A path that ends in an attribute selects the
-    /// elements that carry it. An absolute path begins with this element itself.
+    /// elements that carry it. An absolute path begins with this element itself; one that begins with another name is an
+    /// error, since it selects nothing in any document.
     pub fn find(&self, path: &str) -> Result<Option<&Element>, PathError> {
-        let pattern = PathPattern::parse(path)?;
+        let pattern = PathPattern::for_element(path, self)?;
         Ok(pattern
             .locate(self, 1)
             .first()
@@ -20,14 +21,14 @@ impl Element {
 
     /// The first element that the path selects, to edit.
     pub fn find_mut(&mut self, path: &str) -> Result<Option<&mut Element>, PathError> {
-        let pattern = PathPattern::parse(path)?;
+        let pattern = PathPattern::for_element(path, self)?;
         let trail = pattern.locate(self, 1).into_iter().next();
         Ok(trail.and_then(|trail| self.at_mut(&trail)))
     }
 
     /// All elements that the path selects, in document order.
     pub fn find_all(&self, path: &str) -> Result<Vec<&Element>, PathError> {
-        Ok(PathPattern::parse(path)?.find_all(self))
+        Ok(PathPattern::for_element(path, self)?.find_all(self))
     }
 
     /// The first value that the path selects: an attribute's, or an element's text.
@@ -40,7 +41,7 @@ impl Element {
 
     /// Every value that the path selects, in document order; one per element.
     pub fn values(&self, path: &str) -> Result<Vec<String>, PathError> {
-        let pattern = PathPattern::parse(path)?;
+        let pattern = PathPattern::for_element(path, self)?;
         Ok(pattern
             .find_all(self)
             .into_iter()
@@ -62,6 +63,27 @@ impl Element {
 }
 
 impl PathPattern {
+    /// Reads a path that is to select from this element.
+    pub(super) fn for_element(path: &str, element: &Element) -> Result<PathPattern, PathError> {
+        let pattern = PathPattern::parse(path)?;
+        pattern.check_root(element)?;
+        Ok(pattern)
+    }
+
+    /// Refuses an absolute path that begins with another element.
+    pub(super) fn check_root(&self, element: &Element) -> Result<(), PathError> {
+        match self.steps.first() {
+            Some(Step::Child {
+                name: NameTest::Exact(name),
+                ..
+            }) if self.absolute && !element.is(name) => {
+                let root = element.canonical_name().to_owned();
+                Err(self.error(PathErrorKind::OtherRoot(root)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// All elements that the path selects from `element`, in document order.
     pub fn find_all<'a>(&self, element: &'a Element) -> Vec<&'a Element> {
         self.locate(element, usize::MAX)

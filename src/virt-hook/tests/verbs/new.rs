@@ -122,6 +122,49 @@ fn make_finds_the_module_and_the_cases_after_a_rename() {
     );
 }
 
+#[test]
+fn make_finds_the_module_where_cargo_is_configured_to_build() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let temp_dir = temp_dir.path();
+    virt_hook(&["new", text(&temp_dir.join("first"))]).ok();
+    let configured =
+        "mkdir .cargo && printf '[build]\\ntarget-dir = \"by file\"\\n' > .cargo/config.toml";
+    shell(configured, temp_dir).ok();
+    for (environment, expected) in [
+        ("env -u CARGO_TARGET_DIR", "by file"),
+        (
+            "env -u CARGO_TARGET_DIR CARGO_BUILD_TARGET_DIR=$PWD/named",
+            "named",
+        ),
+        ("env CARGO_TARGET_DIR=$PWD/other", "other"),
+    ] {
+        let made = shell(&format!("{environment} make -n -C first test"), temp_dir).ok();
+        let module = temp_dir
+            .join(expected)
+            .join("wasm32-wasip2/hook/first.wasm");
+        assert!(
+            made.contains(&format!("--hook '{}'", text(&module))),
+            "{made}"
+        );
+    }
+}
+
+/// Such variables are for programs of the machine; the Makefiles took them for their own.
+#[test]
+fn variables_that_environments_export_do_not_change_the_build() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let temp_dir = temp_dir.path();
+    for lang in ["c", "python"] {
+        virt_hook(&["new", text(&temp_dir.join(lang)), "--lang", lang]).ok();
+        let plain = shell(&format!("make -n -C {lang} test"), temp_dir).ok();
+        let exported = "CFLAGS=-O9 LDFLAGS=-lx PYTHON=/usr/bin/python3 PACKAGES=gcc";
+        let made = shell(&format!("{exported} make -n -C {lang} test"), temp_dir).ok();
+        assert_eq!(made, plain, "{lang}");
+    }
+    let own = shell("make -n -C c HOOK_CFLAGS=-DOWN", temp_dir).ok();
+    assert!(own.contains("-DOWN"), "{own}");
+}
+
 /// A new project with a file in a subdirectory, for which `make` takes everything as built.
 fn built_project(temp_dir: &Path, lang: &str, file: &str, content: &str) -> std::path::PathBuf {
     let project = temp_dir.join(lang);
@@ -292,7 +335,10 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
         .unwrap();
     let made = String::from_utf8_lossy(&made.stdout).into_owned();
     assert!(
-        made.contains("../target/wasm32-wasip2/hook/second.wasm"),
+        made.contains(&format!(
+            "{}/target/wasm32-wasip2/hook/second.wasm",
+            text(&hooks)
+        )),
         "{made}"
     );
     let refused = virt_hook(&[

@@ -28,25 +28,33 @@ static text taken(const hook_string_t *from) {
 #pragma weak hook_pre_migration_source
 #pragma weak hook_shutdown
 
-/* Whether the description names what is defined. A function of the hook that the host never calls would be a mistake that
- * nobody notices. */
-static const char *defined_and_not_listed(const char *description) {
+/* Where the description and the functions differ, or an empty text. A function that the host never calls, and a hook point
+ * whose function has a misspelt name, would be mistakes that nobody notices. */
+static text mismatch(const char *description) {
     const struct {
         bool is_defined;
-        const char *point;
+        const char *point, *function;
     } points[] = {
-        {hook_pre_start, "\"PreStart\""},
-        {hook_pre_cloud_init_iso, "\"PreCloudInitIso\""},
-        {hook_on_define_domain, "\"OnDefineDomain\""},
-        {hook_on_attach_device, "\"OnAttachDevice\""},
-        {hook_pre_migration_source, "\"PreMigrationSource\""},
-        {hook_shutdown, "\"Shutdown\""},
+        {hook_pre_start, "PreStart", "hook_pre_start"},
+        {hook_pre_cloud_init_iso, "PreCloudInitIso", "hook_pre_cloud_init_iso"},
+        {hook_on_define_domain, "OnDefineDomain", "hook_on_define_domain"},
+        {hook_on_attach_device, "OnAttachDevice", "hook_on_attach_device"},
+        {hook_pre_migration_source, "PreMigrationSource", "hook_pre_migration_source"},
+        {hook_shutdown, "Shutdown", "hook_shutdown"},
     };
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        text before, behind;
-        if (points[i].is_defined && !text_cut(text_of(description), points[i].point, &before, &behind)) return points[i].point;
+        text point = text_of(points[i].point), before, behind;
+        const char *quoted = path_join(text_of("\""), point, text_of("\""));
+        bool is_listed = text_cut(text_of(description), quoted, &before, &behind);
+        if (points[i].is_defined && !is_listed) {
+            return text_join(point, text_of(" has a function, and hook_describe() does not list it"));
+        }
+        if (is_listed && !points[i].is_defined) {
+            return text_join(text_of("hook_describe() lists "), point, text_of(", and there is no function "),
+                             text_of(points[i].function));
+        }
     }
-    return NULL;
+    return text_of("");
 }
 
 /* ---- what the host calls ----------------------------------------------------------------------- */
@@ -62,14 +70,10 @@ static bool done(bool well, exports_virt_hook_hooks_handler_error_t *err) {
 }
 
 void exports_virt_hook_hooks_handler_describe(hook_string_t *ret) {
-    const char *description = hook_describe(), *missing = defined_and_not_listed(description);
-    if (!missing) {
-        give(text_of(description), ret);
-        return;
-    }
-    /* The host shows a member that is not a list. */
-    give(text_join(text_of("{\"hookPoints\": "), text_part(text_of(missing), 0, text_of(missing).length - 1),
-                   text_of(" has a function, and hook_describe() does not list it\"}")), ret);
+    const char *description = hook_describe();
+    text mistake = mismatch(description);
+    /* The host shows a member that is no list. */
+    give(mistake.length == 0 ? text_of(description) : text_join(text_of("{\"hookPoints\": \""), mistake, text_of("\"}")), ret);
 }
 
 bool exports_virt_hook_hooks_handler_pre_start(hook_string_t *vmi,

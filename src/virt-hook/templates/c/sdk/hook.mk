@@ -1,11 +1,12 @@
-# How a hook in C is built and tested. NAME is the hook's; variables that are set before this file is included stay.
+# How a hook in C is built and tested. NAME is the hook's; HOOK_CFLAGS and HOOK_LDFLAGS that are set before this file is
+# included stay. CFLAGS and LDFLAGS are not read: those of the environment are for programs of this machine.
 
 CC = clang
 VIRT_HOOK ?= virt-hook
 
 # No C library: sdk/libc.c has what hooks need of it.
-CFLAGS ?= --target=wasm32 -std=c11 -Os -Wall -Wextra -Werror -ffreestanding -fno-builtin -isystem sdk/libc
-LDFLAGS ?= --target=wasm32 -nostdlib -Wl,--no-entry,--stack-first,--strip-debug
+HOOK_CFLAGS ?= --target=wasm32 -std=c11 -Os -Wall -Wextra -Werror -ffreestanding -fno-builtin -isystem sdk/libc
+HOOK_LDFLAGS ?= --target=wasm32 -nostdlib -Wl,--no-entry,--stack-first,--strip-debug
 
 TESTS = $(wildcard test_*.c)
 OWN = $(filter-out $(TESTS),$(wildcard *.c))
@@ -15,14 +16,14 @@ build/$(NAME).wasm: build/$(NAME).core.wasm
 	$(VIRT_HOOK) wrap $< --out $@
 
 build/$(NAME).core.wasm: $(OBJECTS)
-	$(CC) $(LDFLAGS) -o $@ $(OBJECTS)
+	$(CC) $(HOOK_LDFLAGS) -o $@ $(OBJECTS)
 
 # In subdirectories too.
 HEADERS := $(shell find -L . -name build -prune -o -name '*.h' -print)
 
 build/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -c -o $@ $<
+	$(CC) $(HOOK_CFLAGS) -c -o $@ $<
 
 # Programs of this machine, with its C library: no WebAssembly, and a debugger works. What the host calls, and what calls
 # the host, is left out.

@@ -167,10 +167,11 @@ typedef struct {
     size_t start, content, content_end, end;
 } xml_element;
 
-/* Paths begin with the root: "domain/devices/disk". They can have predicates, which all must hold:
+/* Paths begin with the root: "domain/devices/disk"; one that begins with another name is wrong. They can have predicates,
+ * which all must hold:
  *   [@type='usb']  [target/@dev='vda']  [mac]  [text()='a']  [2], the second of its name
  * `*` is any name. Names are compared as they are written, prefixes included. Those that end in an attribute,
- * "domain/cpu/@mode", select the elements that have it. A path that is none is logged, and ends the call as a failure.
+ * "domain/cpu/@mode", select the elements that have it. A path that is wrong is logged, and ends the call as a failure.
  */
 
 /* The first element at a path. */
@@ -185,7 +186,8 @@ void xml_replace(text *xml, xml_element *at, text by);
 /* The value of an attribute, or the element's own text. */
 bool xml_value(text xml, const char *path, text *value);
 
-/* Sets an attribute or a text. Missing elements are made, with what the predicates ask for. */
+/* Sets an attribute or a text, of the first element at the path. Missing elements are made, with what the predicates ask
+ * for. A text leaves children and comments. */
 void xml_set(text *xml, const char *path, text value);
 
 /* The same, unless there is a value. Whether it was set. */

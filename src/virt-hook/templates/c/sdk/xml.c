@@ -104,20 +104,28 @@ bool xml_attribute(text xml, const xml_element *of, text name, xml_span *value) 
     }
 }
 
-/* An element's own text, without its children's. */
-static text own_text(text xml, const xml_element *of) {
+bool xml_next_piece(text xml, const xml_element *of, xml_piece *one) {
+    size_t at = one->from = one->to;
+    if (at >= of->content_end) return false;
+    xml_element child;
+    if (xml.bytes[at] != '<') {
+        one->kind = XML_TEXT;
+        while (at < of->content_end && xml.bytes[at] != '<') at++;
+    } else if ((at = after_other(xml, one->from)) != one->from) {
+        one->kind = starts(xml, one->from, "<![CDATA[") ? XML_CDATA : XML_OTHER;
+    } else {
+        one->kind = XML_CHILD;
+        at = xml_sibling(xml, at, &child) ? child.end : of->content_end;
+    }
+    one->to = at;
+    return true;
+}
+
+text xml_own_text(text xml, const xml_element *of) {
     text all = text_of("");
-    for (size_t at = of->content; at < of->content_end;) {
-        size_t from = at;
-        xml_element child;
-        if (xml.bytes[at] != '<') {
-            while (at < of->content_end && xml.bytes[at] != '<') at++;
-            all = text_join(all, xml_unescape(text_part(xml, from, at)));
-        } else if ((at = after_other(xml, from)) == from) {
-            at = xml_sibling(xml, from, &child) ? child.end : of->content_end;
-        } else if (starts(xml, from, "<![CDATA[")) {
-            all = text_join(all, text_part(xml, from + 9, at - 3));
-        }
+    for (xml_piece one = {.to = of->content}; xml_next_piece(xml, of, &one);) {
+        if (one.kind == XML_TEXT) all = text_join(all, xml_unescape(text_part(xml, one.from, one.to)));
+        if (one.kind == XML_CDATA) all = text_join(all, text_part(xml, one.from + 9, one.to - 3));
     }
     return all;
 }
@@ -198,7 +206,7 @@ static bool has_value(text xml, const xml_element *of, text path, const xml_pred
         return !wanted->has_value || text_equal(value, wanted->value);
     }
     if (path.length == 0 || text_is(path, "text()")) {
-        return !wanted->has_value || text_equal(own_text(xml, of), wanted->value);
+        return !wanted->has_value || text_equal(xml_own_text(xml, of), wanted->value);
     }
     const char *slash = memchr(path.bytes, '/', path.length);
     size_t length = slash ? (size_t)(slash - path.bytes) : path.length;
@@ -249,7 +257,17 @@ static bool locate(text xml, size_t at, const char *path, size_t from, xml_eleme
     return false;
 }
 
+void xml_check_root(text xml, const char *path) {
+    xml_step step;
+    xml_element root;
+    xml_next_step(xml_skip_root(path), &step);
+    if (text_is(step.name, "*") || !xml_sibling(xml, 0, &root) || text_equal(xml_name(xml, &root), step.name)) return;
+    text name = xml_name(xml, &root);
+    xml_refuse(path, path_join(text_of("the document is <"), name, text_of(">, not what the path begins with")));
+}
+
 bool xml_next(text xml, const char *path, xml_element *found) {
+    xml_check_root(xml, path);
     return locate(xml, 0, xml_skip_root(path), found->end, found);
 }
 
@@ -272,7 +290,7 @@ bool xml_value(text xml, const char *path, text *value) {
     if (!xml_find(xml, path, &found)) return false;
     const char *attribute = xml_attribute_of(xml_skip_root(path));
     xml_span span;
-    if (!attribute) *value = own_text(xml, &found);
+    if (!attribute) *value = xml_own_text(xml, &found);
     else if (xml_attribute(xml, &found, text_of(attribute), &span)) *value = xml_unescape(text_part(xml, span.from, span.to));
     return true;
 }

@@ -123,7 +123,8 @@ static xml_element ensure(text *xml, const char *path) {
     const char *rest = xml_next_step(xml_skip_root(path), &step);
     xml_element found;
     size_t at = 0, position = 0;
-    if (!xml_child(*xml, &at, &step, &position, &found)) xml_refuse(path, "the document has another root");
+    xml_check_root(*xml, path);
+    if (!xml_child(*xml, &at, &step, &position, &found)) xml_refuse(path, "the document's root is not what the path asks for");
     while (rest && *rest != '@') {
         rest = xml_next_step(rest, &step);
         xml_element parent = found;
@@ -138,20 +139,56 @@ static xml_element ensure(text *xml, const char *path) {
     return found;
 }
 
+static bool is_layout(text xml, const xml_piece *one) {
+    if (one->kind != XML_TEXT) return false;
+    for (size_t at = one->from; at < one->to; at++) {
+        if (!is_blank(xml.bytes[at])) return false;
+    }
+    return true;
+}
+
+/* The content of an element with another text, at the place of the old one. Children and comments stay, and the white
+ * space between children. */
+static text content_with(text xml, const xml_element *of, text escaped) {
+    bool has_children = false;
+    size_t place = 0;
+    for (xml_piece one = {.to = of->content}; xml_next_piece(xml, of, &one);) has_children |= one.kind == XML_CHILD;
+    text before = text_of(""), behind = text_of("");
+    for (xml_piece one = {.to = of->content}; xml_next_piece(xml, of, &one);) {
+        bool is_text = one.kind == XML_TEXT || one.kind == XML_CDATA;
+        text part = text_part(xml, one.from, one.to);
+        if (is_text && !(has_children && is_layout(xml, &one))) {
+            if (!place) place = one.from, before = behind, behind = text_of("");
+        } else {
+            behind = text_join(behind, part);
+        }
+    }
+    return text_join(before, escaped, behind);
+}
+
+static void set_text(text *xml, const xml_element *at, text value) {
+    if (text_equal(xml_own_text(*xml, at), value)) return;
+    text escaped = xml_escape(value);
+    if (!xml_is_empty_tag(*xml, at->start, at->content)) {
+        *xml = text_replace(*xml, at->content, at->content_end, content_with(*xml, at, escaped));
+        return;
+    }
+    text tag = text_part(*xml, at->start, at->content - 2);
+    while (is_blank(tag.bytes[tag.length - 1])) tag.length--;
+    text whole = text_join(tag, text_of(">"), escaped, text_of("</"), xml_name(*xml, at), text_of(">"));
+    *xml = text_replace(*xml, at->start, at->end, whole);
+}
+
 void xml_set(text *xml, const char *path, text value) {
     xml_element at = ensure(xml, path);
     const char *attribute = xml_attribute_of(xml_skip_root(path));
-    text escaped = xml_escape(value), old;
+    text escaped = xml_escape(value);
     xml_span span;
-    if (xml_value(*xml, path, &old) && text_equal(old, value)) return;
     if (!attribute) {
-        bool empty = xml_is_empty_tag(*xml, at.start, at.content);
-        text name = xml_name(*xml, &at), tag = text_part(*xml, at.start, at.content - (empty ? 2 : 1));
-        while (is_blank(tag.bytes[tag.length - 1])) tag.length--;
-        text whole = text_join(tag, text_of(">"), escaped, text_of("</"), name, text_of(">"));
-        *xml = text_replace(*xml, at.start, at.end, whole);
+        set_text(xml, &at, value);
     } else if (xml_attribute(*xml, &at, text_of(attribute), &span)) {
-        *xml = text_replace(*xml, span.from, span.to, escaped);
+        bool is_same = text_equal(xml_unescape(text_part(*xml, span.from, span.to)), value);
+        if (!is_same) *xml = text_replace(*xml, span.from, span.to, escaped);
     } else {
         size_t end = at.content - (xml_is_empty_tag(*xml, at.start, at.content) ? 2 : 1);
         while (is_blank(xml->bytes[end - 1])) end--;

@@ -21,6 +21,18 @@ typedef struct {
     bool has_value;
 } xml_predicate;
 
+/* A part of an element's content. */
+typedef enum { XML_TEXT, XML_CDATA, XML_OTHER, XML_CHILD } xml_kind;
+typedef struct {
+    xml_kind kind;
+    size_t from, to;
+} xml_piece;
+
+/* The next part of an element's content: `for (xml_piece one = {.to = of->content}; xml_next_piece(xml, of, &one);)`. */
+bool xml_next_piece(text xml, const xml_element *of, xml_piece *one);
+/* An element's own text, without its children's. */
+text xml_own_text(text xml, const xml_element *of);
+
 /* The byte after a tag's `>`; one within quotes is none. */
 size_t xml_after_tag(text xml, size_t at);
 /* The next start or end tag at or after `at`; comments, CDATA and the like are stepped over. */
@@ -35,6 +47,8 @@ bool xml_attribute(text xml, const xml_element *of, text name, xml_span *found);
 /* Reads a step; what comes after it, or NULL. */
 const char *xml_next_step(const char *path, xml_step *step);
 const char *xml_skip_root(const char *path);
+/* Refuses a path that begins with another element than the document: it would find nothing, in every document. */
+void xml_check_root(text xml, const char *path);
 bool xml_next_predicate(text *rest, xml_predicate *one);
 /* The next sibling from `*at` on that a step selects. `*position` counts those of the step's name. */
 bool xml_child(text xml, size_t *at, const xml_step *step, size_t *position, xml_element *found);

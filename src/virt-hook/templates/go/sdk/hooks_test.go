@@ -103,7 +103,7 @@ func TestPathsSelect(t *testing.T) {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
-	for _, path := range []string{"/other/name", "devices/disk[2]", "devices/disk[driver]", "title[text()='x']"} {
+	for _, path := range []string{"devices/disk[2]", "devices/disk[driver]", "title[text()='x']"} {
 		if domain.Find(path) != nil {
 			t.Error(path)
 		}
@@ -113,6 +113,38 @@ func TestPathsSelect(t *testing.T) {
 	}
 	if domain.HostDevice("big") == nil || domain.HostDevice("0000:65:00.0") == nil || domain.HostDevice("65:00") != nil {
 		t.Error("host devices")
+	}
+}
+
+func TestAbsolutePathsWithAnotherRootPanic(t *testing.T) {
+	domain := MustParseDomain(domainXML)
+	panics := func(call func(path string), path string) (message any) {
+		defer func() { message = recover() }()
+		call(path)
+		return nil
+	}
+	for name, call := range map[string]func(string){
+		"Find":        func(path string) { domain.Find(path) },
+		"FindAll":     func(path string) { domain.FindAll(path) },
+		"Value":       func(path string) { domain.Value(path) },
+		"Remove":      func(path string) { domain.Remove(path) },
+		"SetIfAbsent": func(path string) { domain.SetIfAbsent(path, "a") },
+	} {
+		for _, path := range []string{"/devices/disk", "/other/@name"} {
+			want := "path `" + path + "`: the element is <domain>, not what the path begins with"
+			if message := panics(call, path); message != want {
+				t.Errorf("%s: %v", name, message)
+			}
+		}
+	}
+	for _, path := range []string{"/*/none", "/**/none", "/domain[@type='x']/name"} {
+		if domain.Find(path) != nil {
+			t.Error(path)
+		}
+	}
+	var none *Element
+	if none.Find("/devices/disk") != nil {
+		t.Error("nil has elements")
 	}
 }
 

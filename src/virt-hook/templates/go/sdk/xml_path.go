@@ -171,10 +171,13 @@ func accepts(test, name string) bool {
 
 // locate walks from an element, with the path's steps as bits of a state, and calls found for every selected element
 // in document order until that returns false.
+//
+// An absolute path that begins with another element panics: it selects nothing in any document.
 func (p *path) locate(from *Element, found func(*Element) bool) {
 	if from == nil {
 		return
 	}
+	p.mustBeginWith(from)
 	state := p.closure(1)
 	if p.absolute {
 		state = p.advance(state, from, make([]int, len(p.steps)))
@@ -349,16 +352,20 @@ func (e *Element) Remove(path string) int {
 func (p *path) ensure(e *Element) *Element {
 	p.mustBeDefinite()
 	steps := p.steps
+	p.mustBeginWith(e)
 	if p.absolute {
-		if e.canonicalName() != steps[0].name {
-			p.refuse("the element is <" + e.name + ">, not what the path begins with")
-		}
 		steps = steps[1:]
 	}
 	for i := range steps {
 		e = steps[i].ensure(e)
 	}
 	return e
+}
+
+func (p *path) mustBeginWith(e *Element) {
+	if p.absolute && !p.steps[0].descend && !accepts(p.steps[0].name, e.canonicalName()) {
+		p.refuse("the element is <" + e.name + ">, not what the path begins with")
+	}
 }
 
 func (p *path) mustBeDefinite() {

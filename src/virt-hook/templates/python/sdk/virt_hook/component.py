@@ -6,6 +6,7 @@ import sys
 from .cloud_init import Documents
 from .domain import Device, Domain
 from .hook import Hook, Veto
+from .hook_calls import HookError, call_hook_point, check_members
 from .migration import Migration
 from .vmi import Vmi
 
@@ -29,6 +30,7 @@ HOOK_POINTS = {
 
 def export(hook):
     """Makes the component's exports of a hook, in the file that calls this. Returns the one named Handler."""
+    check_members(hook)
     if exports is None:
         return None
     made = {"Handler": _handler(hook)}
@@ -63,23 +65,23 @@ def _handler(hook):
 
         def pre_start(self, vmi):
             with _Errors():
-                hook().pre_start(Vmi.parse(vmi))
+                call_hook_point(hook(), "pre_start", Vmi.parse(vmi))
 
         def pre_cloud_init_iso(self, vmi, data_source, documents):
             with _Errors():
                 by_name = Documents(documents)
-                hook().pre_cloud_init_iso(Vmi.parse(vmi), data_source, by_name)
+                call_hook_point(hook(), "pre_cloud_init_iso", Vmi.parse(vmi), data_source, by_name)
                 return list(by_name.items())
 
         def on_define_domain(self, vmi, domain_xml):
             with _Errors():
                 domain = Domain.parse(domain_xml)
-                hook().on_define_domain(Vmi.parse(vmi), domain)
+                call_hook_point(hook(), "on_define_domain", Vmi.parse(vmi), domain)
                 return str(domain)
 
         def shutdown(self):
             with _Errors():
-                hook().shutdown()
+                call_hook_point(hook(), "shutdown")
 
     return Handler
 
@@ -89,7 +91,7 @@ def _attach_device(hook):
         def on_attach_device(self, vmi, device_xml):
             with _Errors():
                 device = Device.parse(device_xml)
-                hook().on_attach_device(Vmi.parse(vmi), device)
+                call_hook_point(hook(), "on_attach_device", Vmi.parse(vmi), device)
                 return str(device)
 
     return AttachDevice
@@ -100,7 +102,7 @@ def _migration_source(hook):
         def pre_migration_source(self, vmi, parameters):
             with _Errors():
                 migration = Migration.from_parameters(parameters)
-                hook().pre_migration_source(Vmi.parse(vmi), migration)
+                call_hook_point(hook(), "pre_migration_source", Vmi.parse(vmi), migration)
                 return migration.parameters()
 
     return MigrationSource
@@ -115,6 +117,8 @@ class _Errors:
     def __exit__(self, kind, error, trace):
         if isinstance(error, Veto):
             raise Err(types.Error_Veto(str(error))) from None
+        if isinstance(error, HookError):
+            raise Err(types.Error_Failed(str(error))) from None
         if isinstance(error, Exception):
             raise Err(types.Error_Failed(f"{kind.__name__}: {error} ({_place(trace)})")) from None
 

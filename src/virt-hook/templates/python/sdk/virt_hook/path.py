@@ -153,11 +153,13 @@ class _Path:
             known = all(one.position == 0 and one.value is not None for one in step.predicates)
             if step.name.endswith("*") or not known:
                 self.refuse("nothing can be made from it: name every element and give every predicate a value")
-        if not self.absolute:
-            return self.steps
-        if element.name != self.steps[0].name:
+        self.check_root(element)
+        return self.steps[1:] if self.absolute else self.steps
+
+    def check_root(self, element):
+        """Refuses an absolute path that begins with another element: it selects nothing in any document."""
+        if self.absolute and self.steps[0].name != "**" and not _accepts(self.steps[0].name, element.name):
             self.refuse(f"the element is <{element.written_name}>, not what the path begins with")
-        return self.steps[1:]
 
 
 def _accepts(test, name):
@@ -167,6 +169,7 @@ def _accepts(test, name):
 def select(source, element):
     """The elements that a path selects, in document order."""
     path = _Path(source)
+    path.check_root(element)
     state = path.closure({0})
     return path.walk(element, path.advance(state, element, {}) if path.absolute else state)
 

@@ -1,10 +1,12 @@
 """Calls a hook natively, in tests: no WebAssembly, and a debugger works.
 
+    import unittest
     from virt_hook.testing import call
 
-    def test_the_title_is_set():
-        domain = call(Title).on_define_domain({"metadata": {...}}, "<domain/>")
-        assert domain == "<domain>...</domain>"
+    class TitleTest(unittest.TestCase):
+        def test_the_title_is_set(self):
+            domain = call(Title).on_define_domain({"metadata": {...}}, "<domain/>")
+            self.assertEqual(domain, "<domain>...</domain>")
 
 A change is checked against nothing but a second run here. What the host checks besides, grants and limits, the cases
 check (`make test`); `make check` also runs the module twice.
@@ -15,6 +17,7 @@ import json
 from .cloud_init import Documents
 from .component import describe
 from .domain import Device, Domain
+from .hook_calls import call_hook_point, check_members
 from .host import Native
 from .migration import Migration
 from .vmi import Vmi
@@ -23,6 +26,7 @@ from .vmi import Vmi
 def call(hook, config=None, invocation=None, pod=None):
     """A hook to call, under a host that knows this configuration, these facts about the call, and this pod: a dict
     with `annotations`, `labels`, `networkStatus` and `networkInfo`, as a case's pod.yaml."""
+    check_members(hook)
     return _Callable(hook, config or {}, invocation or {}, pod or {})
 
 
@@ -40,39 +44,39 @@ class _Callable:
         return list(Native.logged)
 
     def pre_start(self, vmi):
-        self._started().pre_start(_vmi(vmi))
+        call_hook_point(self._started(), "pre_start", _vmi(vmi))
 
     def pre_cloud_init_iso(self, vmi, documents, data_source="noCloud"):
         """The documents afterwards, as a dict of texts."""
-        return self._twice(dict, documents, lambda hook, edited: hook.pre_cloud_init_iso(_vmi(vmi), data_source, edited), Documents)
+        return self._twice("pre_cloud_init_iso", (_vmi(vmi), data_source), documents, Documents, dict)
 
     def on_define_domain(self, vmi, xml):
         """The domain's XML afterwards."""
-        return self._twice(str, xml, lambda hook, domain: hook.on_define_domain(_vmi(vmi), domain), Domain.parse)
+        return self._twice("on_define_domain", (_vmi(vmi),), xml, Domain.parse, str)
 
     def on_attach_device(self, vmi, xml):
         """The device's XML afterwards."""
-        return self._twice(str, xml, lambda hook, device: hook.on_attach_device(_vmi(vmi), device), Device.parse)
+        return self._twice("on_attach_device", (_vmi(vmi),), xml, Device.parse, str)
 
     def pre_migration_source(self, vmi, parameters):
         """The parameters afterwards."""
         migration = Migration(parameters)
-        self._started().pre_migration_source(_vmi(vmi), migration)
+        call_hook_point(self._started(), "pre_migration_source", _vmi(vmi), migration)
         return dict(migration)
 
     def shutdown(self):
-        self._started().shutdown()
+        call_hook_point(self._started(), "shutdown")
 
     def _started(self):
         Native.config, Native.invocation, Native.pod = self._config, self._invocation, self._pod
         Native.logged = []
         return self._hook()
 
-    def _twice(self, render, before, edit, parse):
+    def _twice(self, point, arguments, before, parse, render):
         once = before
         for run in ("first", "second"):
             edited = parse(once)
-            edit(self._started(), edited)
+            call_hook_point(self._started(), point, *arguments, edited)
             after = render(edited)
             if run == "second" and after != once:
                 raise AssertionError(f"a second run changes what the first one made: {once!r} becomes {after!r}")
