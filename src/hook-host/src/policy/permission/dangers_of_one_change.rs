@@ -219,7 +219,9 @@ impl Search<'_> {
     }
 
     fn attributes(&mut self, at: &ElementAt<'_>, path: &str) {
-        for attribute in at.element.attribute_names() {
+        let is_new = self.presence == Presence::After;
+        let defaults = dangerous_set::dangerous_defaults(at.element).filter(|_| is_new);
+        for attribute in at.element.attribute_names().chain(defaults) {
             let kind = dangerous_set::of_attribute(attribute, at.element, at.parent, self.presence);
             self.add(kind, format!("{path}/@{attribute}"));
         }
