@@ -18,8 +18,12 @@ use crate::pod_facts::PodFactReader;
 /// The most random bytes that a guest gets at once: the host allocates them first.
 const RANDOM_AT_ONCE: u64 = 1 << 20;
 
-/// The most resources of the host, such as streams and pollables, that a guest has at once.
-const MAX_RESOURCES: usize = 10_000;
+/// The most resources of the host, such as streams and pollables, that a guest has at once. A stream of a file has a
+/// buffer of 64 KiB, which counts against none of the guest's limits.
+const MAX_RESOURCES: usize = 256;
+
+/// The most entries of directories that a call lists. The host holds the entries of a directory at once.
+const MAX_DIR_ENTRIES: usize = 65_536;
 
 /// The facts that a hook may query with `invocation`, by the keys that the WIT names.
 pub(super) type InvocationFacts = HashMap<&'static str, String>;
@@ -35,6 +39,8 @@ pub(super) struct StoreState {
     pub(super) pod: PodFactReader,
     interfaces: BTreeSet<String>,
     has_dirs: bool,
+    /// The entries of directories that the call may still list.
+    dir_entries_left: usize,
 }
 
 impl StoreState {
@@ -89,12 +95,20 @@ impl StoreState {
             pod,
             interfaces: context.interfaces.clone(),
             has_dirs: !context.dirs.is_empty(),
+            dir_entries_left: MAX_DIR_ENTRIES,
         })
     }
 
     /// Whether the call may read directories.
     pub(super) fn has_dirs(&self) -> bool {
         self.has_dirs
+    }
+
+    /// Counts entries of a directory. Whether the call may list so many more.
+    pub(super) fn spend_dir_entries(&mut self, entries: usize) -> bool {
+        let left = self.dir_entries_left.checked_sub(entries);
+        self.dir_entries_left = left.unwrap_or(0);
+        left.is_some()
     }
 
     /// Whether the optional interface is granted. The error is the answer to the guest.
