@@ -132,6 +132,39 @@ async fn a_directory_of_thousands_of_entries_is_not_listed() {
     define(&lists).await.unwrap();
 }
 
+#[tokio::test]
+async fn links_do_not_lead_out_of_what_the_operator_allows() {
+    let (_removed, root) = temporary();
+    let volume = root.join("vol");
+    std::fs::create_dir_all(volume.join("..data_1/inside")).unwrap();
+    std::fs::write(volume.join("..data_1/inside/file"), "content").unwrap();
+    // As the kubelet writes ConfigMaps.
+    symlink("..data_1", volume.join("..data")).unwrap();
+    symlink("..data/inside", volume.join("inside")).unwrap();
+    symlink("/etc", volume.join("absolute")).unwrap();
+    symlink("../../../../etc", volume.join("relative")).unwrap();
+    let module = guest(&volume.join("inside"), open!("0")).module();
+    define(&chain(&module, &root, None).await).await.unwrap();
+    for link in ["absolute", "relative"] {
+        let link = volume.join(link);
+        let wish = guest(&link, "").module();
+        let narrowed = guest(&root, "").module();
+        let yaml = format!("allow: {{dirs: ['{}']}}\n", link.display());
+        for (module, yaml) in [(wish, None), (narrowed, Some(yaml.as_str()))] {
+            let refused = define(&chain(&module, &root, yaml).await)
+                .await
+                .unwrap_err();
+            let refused = refused.to_string();
+            let place = format!(
+                "{} cannot be opened within {}",
+                link.display(),
+                root.display()
+            );
+            assert!(refused.contains(&place), "{refused}");
+        }
+    }
+}
+
 const STREAMS: &str = "package wasi:io@0.2.0 {
         interface error { resource error; }
         interface streams {

@@ -1,8 +1,12 @@
 //! The host state of one wasmtime store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::random::Deterministic;
 use wasmtime_wasi::{FsPerms, HostWallClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
@@ -76,7 +80,9 @@ impl StoreState {
             .max_random_size(RANDOM_AT_ONCE);
         for dir in &context.dirs {
             let name = dir.to_string_lossy();
-            wasi.preopened_dir(dir, &name, FsPerms::ReadOnly)
+            let opened = open_beneath(dir, &context.dir_roots)?;
+            let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+            wasi.preopened_dir(path, &name, FsPerms::ReadOnly)
                 .map_err(|error| format!("the directory {name} cannot be opened: {error}"))?;
         }
         if let Some(fixed) = &context.determinism {
@@ -117,6 +123,25 @@ impl StoreState {
             return Ok(());
         }
         Err(format!("denied: {interface} is not granted to this hook"))
+    }
+}
+
+/// Opens a directory. Who fills one of the roots may put links into it; they lead nowhere outside of the root.
+fn open_beneath(dir: &Path, roots: &[PathBuf]) -> Result<Dir, String> {
+    let around = roots.iter().filter(|root| dir.starts_with(root));
+    let nearest = around.max_by_key(|root| root.components().count());
+    let root = nearest.map_or(dir, PathBuf::as_path);
+    let opened = Dir::open_ambient_dir(root, ambient_authority())
+        .map_err(|error| format!("the directory {} cannot be opened: {error}", root.display()))?;
+    match dir.strip_prefix(root) {
+        Ok(below) if !below.as_os_str().is_empty() => opened.open_dir(below).map_err(|error| {
+            format!(
+                "the directory {} cannot be opened within {}, which the operator's policy allows: {error}",
+                dir.display(),
+                root.display()
+            )
+        }),
+        _ => Ok(opened),
     }
 }
 
