@@ -54,6 +54,16 @@ pub(super) enum Presence {
     InPattern,
 }
 
+impl Presence {
+    /// Where the elements around a changed node are: a new node is in elements that were there.
+    pub(super) fn of_parent(self) -> Self {
+        match self {
+            Self::After => Self::Edited,
+            other => other,
+        }
+    }
+}
+
 const HYPERVISORS: &[&str] = &["qemu", "lxc", "xen", "bhyve"];
 
 /// `("qemu", "arg")` of `qemu:arg`; the prefix is empty if there is none.
