@@ -14,7 +14,7 @@ use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use sigstore_bundle::SUFFIX;
 
 use crate::policy::HOOK_YAML;
-use crate::printable::{is_printable, printable};
+use crate::printable::{MAX_MESSAGE, is_printable, printable};
 
 /// A hook's location: a sub-directory and a file in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -201,7 +201,7 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
                 let reason = format!("{id} cannot be read ({error})");
-                listing.unusable.push(reason);
+                listing.unusable.push(printable(&reason, MAX_MESSAGE));
                 continue;
             }
         };
@@ -211,6 +211,8 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
             }
             continue;
         };
+        // A sidecar's socket names the hook if its `Info` does not. Files that are no hooks may have any name.
+        refuse_unprintable(&id.file)?;
         let (mut stamp, mut age) = (stamp(&metadata), age(&metadata));
         if let Some(settings) = &settings {
             stamp.settings = Some(version(settings));

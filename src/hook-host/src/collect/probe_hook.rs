@@ -27,12 +27,20 @@ use crate::sidecar::{InfoError, Sidecar, query_info};
 use crate::wasm::{self, CodeOrigin, LoadError, Loader, Module, ModuleSnapshot};
 use crate::{Description, Limits};
 
+/// The most compilations at once: each may need a GiB.
+const MAX_COMPILE_SLOTS: usize = 4;
+
+/// How many modules are compiled at once, each with so many threads: more than the processors only use memory.
+fn compile_slots(processors: usize, threads: usize) -> usize {
+    (processors / threads.max(1)).clamp(1, MAX_COMPILE_SLOTS)
+}
+
 /// What all probes share.
 #[derive(Clone)]
 pub(super) struct Probe {
     hooks_dir: PathBuf,
     loader: Loader,
-    /// Limits concurrent compilations: one already uses all processors, more only use memory.
+    /// Limits concurrent compilations.
     compile_slots: Arc<Semaphore>,
     policy: Arc<PolicyContext>,
 }
@@ -72,7 +80,8 @@ impl Probe {
         loader: Loader,
         operator: Option<OperatorPolicy>,
     ) -> Self {
-        let slots = std::thread::available_parallelism().map_or(1, usize::from);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let slots = compile_slots(processors, config.limits.compile_threads);
         Self {
             hooks_dir: config.hooks_dir.clone(),
             loader,
@@ -422,5 +431,29 @@ fn from_module(id: &HookId, module: Module, settings: EffectiveSettings) -> Hook
         info,
         settings,
         body: Box::new(module),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_compiled_at_once_share_the_processors() {
+        for (processors, threads, slots) in [
+            (1, 4, 1),
+            (2, 4, 1),
+            (4, 4, 1),
+            (4, 1, 4),
+            (8, 4, 2),
+            (64, 4, 4),
+            (64, 0, 4),
+        ] {
+            assert_eq!(
+                compile_slots(processors, threads),
+                slots,
+                "{processors} {threads}"
+            );
+        }
     }
 }

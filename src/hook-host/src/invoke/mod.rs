@@ -360,7 +360,7 @@ impl Chain {
         let searched = Arc::clone(&provenance);
         let work = move |budget: &Rc<Budget<'static>>| searched.overlaps_within(budget);
         match work_within_budget::run(deadline, provenance.path_bytes(), work).await {
-            Ok(overlaps) => overlaps.iter().for_each(run_log::overlap),
+            Ok(overlaps) => run_log::overlaps(&overlaps),
             Err(reason) => run_log::no_overlaps(&reason.to_string()),
         }
         *self.locked_provenance() = Arc::unwrap_or_clone(provenance);

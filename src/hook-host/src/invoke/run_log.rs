@@ -8,6 +8,8 @@ use crate::{FailurePolicy, Invocation, LogLevel, LogLine, Outcome, Overlap, Run}
 
 /// The most changes in a log line.
 const MAX_CHANGES: usize = 64;
+/// The most nodes that several hooks changed, of which each has a line.
+const MAX_OVERLAPS: usize = 64;
 /// The most bytes of one value.
 const MAX_VALUE: usize = 512;
 
@@ -56,13 +58,21 @@ pub(super) fn run(invocation: &Invocation, run: &Run, withholds: bool) {
     }
 }
 
-/// Warns that several hooks changed the same node: the last change wins.
-pub(super) fn overlap(overlap: &Overlap) {
-    tracing::warn!(
-        path = shorten(&overlap.path),
-        hooks = overlap.hooks.join(","),
-        "several hooks wrote the same node; the last one's word holds"
-    );
+/// Warns of nodes that several hooks changed: the last change wins. Two hooks that agree can overlap in every node.
+pub(super) fn overlaps(overlaps: &[Overlap]) {
+    for overlap in overlaps.iter().take(MAX_OVERLAPS) {
+        tracing::warn!(
+            path = shorten(&overlap.path),
+            hooks = overlap.hooks.join(","),
+            "several hooks wrote the same node; the last one's word holds"
+        );
+    }
+    if overlaps.len() > MAX_OVERLAPS {
+        tracing::warn!(
+            more = overlaps.len() - MAX_OVERLAPS,
+            "several hooks wrote further nodes, too"
+        );
+    }
 }
 
 /// Warns that nobody knows whether several hooks changed the same node.
@@ -116,4 +126,49 @@ fn change(change: &Change) -> Value {
 
 fn shorten(text: &str) -> String {
     printable(text, MAX_VALUE)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn overlaps_without_number_have_few_lines() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone());
+        let all: Vec<Overlap> = (0..100_000)
+            .map(|n| Overlap {
+                path: format!("/domain/x[{n}]"),
+                hooks: vec!["a".into(), "b".into()],
+            })
+            .collect();
+        tracing::subscriber::with_default(subscriber.finish(), || overlaps(&all));
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), MAX_OVERLAPS + 1, "{text}");
+        assert!(
+            text.contains("/domain/x[63]") && text.contains("more=99936"),
+            "{text}"
+        );
+    }
 }

@@ -26,6 +26,7 @@ pub(crate) fn resolve_plugin(
         limits: base.clone(),
         config: BTreeMap::new(),
         dirs: Vec::new(),
+        dir_roots: Vec::new(),
         migration: BTreeSet::new(),
         pod: Arc::default(),
         grant: Grant::unlimited(),

@@ -141,8 +141,8 @@ pub struct Allow {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Rule {
-    pub(super) digests: Vec<Sha256>,
-    pub(super) namespaces: Vec<Located<String>>,
+    pub(super) digests: Option<Located<Vec<Sha256>>>,
+    pub(super) namespaces: Option<Located<Vec<Located<String>>>>,
     pub(super) keys: Option<Located<Vec<Located<SignerKey>>>>,
     pub(super) allow: Allow,
 }
@@ -154,10 +154,30 @@ impl Rule {
         Some(keys.get().iter().map(|key| &key.get().0))
     }
 
+    /// The digests that the rule lists; none if it holds for any.
+    pub(super) fn digests(&self) -> &[Sha256] {
+        self.digests.as_ref().map_or(&[], |list| list.get())
+    }
+
+    /// The namespaces that the rule lists; none if it holds for any.
+    pub(super) fn namespaces(&self) -> &[Located<String>] {
+        self.namespaces.as_ref().map_or(&[], |list| list.get())
+    }
+
     fn names(&self, digest: &str, namespace: &str) -> bool {
-        let digest = self.digests.is_empty() || self.digests.iter().any(|d| d.0 == digest);
-        let mut namespaces = self.namespaces.iter();
-        digest && (self.namespaces.is_empty() || namespaces.any(|known| known.get() == namespace))
+        let mut digests = self.digests().iter();
+        let mut namespaces = self.namespaces().iter();
+        (self.digests.is_none() || digests.any(|known| known.0 == digest))
+            && (self.namespaces.is_none() || namespaces.any(|known| known.get() == namespace))
+    }
+
+    /// The place of a list that is there and empty, with its key.
+    fn empty_list(&self) -> Option<(&'static str, YamlPosition)> {
+        let digests = self.digests.as_ref().filter(|list| list.get().is_empty());
+        let namespaces = self.namespaces.as_ref();
+        let namespaces = namespaces.filter(|list| list.get().is_empty());
+        let digests = digests.map(|list| ("digests", list.position()));
+        digests.or_else(|| Some(("namespaces", namespaces?.position())))
     }
 }
 
@@ -234,7 +254,7 @@ impl OperatorPolicy {
     #[must_use]
     pub fn names_namespaces(&self) -> bool {
         let mut rules = self.content.rules.iter();
-        rules.any(|rule| !rule.get().namespaces.is_empty())
+        rules.any(|rule| rule.get().namespaces.is_some())
     }
 
     /// The rules that name a hook by its digest and namespace.
@@ -252,7 +272,7 @@ impl OperatorPolicy {
     /// Whether a rule that lists this digest applies in the namespace.
     pub(super) fn lists(&self, digest: &str, namespace: &str) -> bool {
         let rules = self.rules(digest, namespace);
-        rules.iter().any(|rule| !rule.digests.is_empty())
+        rules.iter().any(|rule| rule.digests.is_some())
     }
 
     pub(super) fn at(&self, place: YamlPosition) -> String {
@@ -324,8 +344,14 @@ impl OperatorPolicy {
 
     fn check_rules(&self) -> Result<(), PolicyError> {
         for rule in &self.content.rules {
+            if let Some((key, position)) = rule.get().empty_list() {
+                let reason = format!(
+                    "{key} lists nothing, so the rule would hold for none: list some, or leave the key out to name all"
+                );
+                return Err(self.wrong(position, reason));
+            }
             let has_keys = rule.get().keys.is_some();
-            if rule.get().digests.is_empty() && rule.get().namespaces.is_empty() && !has_keys {
+            if rule.get().digests.is_none() && rule.get().namespaces.is_none() && !has_keys {
                 let reason = "a rule names digests, namespaces or keys; what holds for all other \
                               hooks goes under `allow` at the top";
                 return Err(self.wrong(rule.position(), reason));
@@ -336,7 +362,7 @@ impl OperatorPolicy {
                 let reason = format!("a rule has from 1 to {MAX_KEYS} keys");
                 return Err(self.wrong(keys.position(), reason));
             }
-            for namespace in &rule.get().namespaces {
+            for namespace in rule.get().namespaces() {
                 self.check_namespace(namespace)?;
             }
         }
@@ -345,7 +371,7 @@ impl OperatorPolicy {
             Some(digests)
                 if *digests.get() == Digests::Listed
                     && rules
-                        .all(|rule| rule.get().digests.is_empty() && rule.get().keys.is_none()) =>
+                        .all(|rule| rule.get().digests.is_none() && rule.get().keys.is_none()) =>
             {
                 let reason = "digests are to be listed, and no rule lists any or has keys: no \
                               module could run";

@@ -117,6 +117,7 @@ impl Record {
             limits: self.limits.to_limits(base)?,
             config: self.config.clone(),
             dirs: self.dirs.clone(),
+            dir_roots: Vec::new(),
             migration: self
                 .migration
                 .iter()

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Store, UpdateDeadline};
 
+use super::directory_threads;
 use super::module_call::{Answer, Call, CallContext, CallError, CallReport};
 use super::shared_engine::EngineHost;
 use super::store_state::{InvocationFacts, StoreState};
@@ -32,16 +33,37 @@ pub(super) async fn call(
     context: &CallContext,
     call: &Call<'_>,
 ) -> CallReport {
-    let limits = context.limits.as_ref().unwrap_or(&host.limits);
-    let started = Instant::now();
-    let refused = |error| CallReport {
+    let work = call_with_threads(host, hook, name, context, call);
+    if context.dirs.is_empty() {
+        return work.await;
+    }
+    let report = directory_threads::run(work).await;
+    report.unwrap_or_else(|reason| refused(CallError::Host(reason), Duration::ZERO))
+}
+
+/// The report of a call that never began.
+fn refused(error: CallError, duration: Duration) -> CallReport {
+    CallReport {
         result: Err(error),
         log: Vec::new(),
-        duration: started.elapsed(),
+        duration,
         peak_memory: 0,
         facts: Vec::new(),
         waited: Duration::ZERO,
-    };
+    }
+}
+
+/// Calls a hook; blocking operations use the threads of the runtime that polls the call.
+async fn call_with_threads(
+    host: &EngineHost,
+    hook: &HookBinding,
+    name: &str,
+    context: &CallContext,
+    call: &Call<'_>,
+) -> CallReport {
+    let limits = context.limits.as_ref().unwrap_or(&host.limits);
+    let started = Instant::now();
+    let refused = |error| refused(error, started.elapsed());
     if let Err(error) = call.check_size(limits.output) {
         return refused(error);
     }

@@ -24,6 +24,7 @@ impl HookBody for Module {
                 time_left: Some(call.time_left),
                 limits: Some(call.settings.limits.clone()),
                 dirs: call.settings.dirs.clone(),
+                dir_roots: call.settings.dir_roots.clone(),
                 determinism: call.determinism,
                 // Each fact needs a grant of its own.
                 interfaces: BTreeSet::from([POD_INTERFACE.to_owned()]),

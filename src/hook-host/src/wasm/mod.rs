@@ -14,6 +14,7 @@ mod compile_child;
 mod compile_child_confinement;
 mod compile_module;
 mod component_interfaces;
+mod directory_threads;
 mod engine_config;
 mod epoch_thread;
 mod error;

@@ -78,6 +78,8 @@ pub struct CallContext {
     pub limits: Option<Limits>,
     /// Directories that the hook may read, under the same paths.
     pub dirs: Vec<PathBuf>,
+    /// Directories that `dirs` are opened beneath, where links lead no further.
+    pub dir_roots: Vec<PathBuf>,
     /// Fixed random numbers and time, for a run that can be replayed.
     pub determinism: Option<Determinism>,
     /// Optional interfaces that are granted, by name without version (`virt-hook:hooks/NAME`).

@@ -1,8 +1,12 @@
 //! The host state of one wasmtime store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::random::Deterministic;
 use wasmtime_wasi::{FsPerms, HostWallClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
@@ -18,8 +22,12 @@ use crate::pod_facts::PodFactReader;
 /// The most random bytes that a guest gets at once: the host allocates them first.
 const RANDOM_AT_ONCE: u64 = 1 << 20;
 
-/// The most resources of the host, such as streams and pollables, that a guest has at once.
-const MAX_RESOURCES: usize = 10_000;
+/// The most resources of the host, such as streams and pollables, that a guest has at once. A stream of a file has a
+/// buffer of 64 KiB, which counts against none of the guest's limits.
+const MAX_RESOURCES: usize = 256;
+
+/// The most entries of directories that a call lists. The host holds the entries of a directory at once.
+const MAX_DIR_ENTRIES: usize = 65_536;
 
 /// The facts that a hook may query with `invocation`, by the keys that the WIT names.
 pub(super) type InvocationFacts = HashMap<&'static str, String>;
@@ -35,6 +43,8 @@ pub(super) struct StoreState {
     pub(super) pod: PodFactReader,
     interfaces: BTreeSet<String>,
     has_dirs: bool,
+    /// The entries of directories that the call may still list.
+    dir_entries_left: usize,
 }
 
 impl StoreState {
@@ -70,7 +80,9 @@ impl StoreState {
             .max_random_size(RANDOM_AT_ONCE);
         for dir in &context.dirs {
             let name = dir.to_string_lossy();
-            wasi.preopened_dir(dir, &name, FsPerms::ReadOnly)
+            let opened = open_beneath(dir, &context.dir_roots)?;
+            let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+            wasi.preopened_dir(path, &name, FsPerms::ReadOnly)
                 .map_err(|error| format!("the directory {name} cannot be opened: {error}"))?;
         }
         if let Some(fixed) = &context.determinism {
@@ -89,6 +101,7 @@ impl StoreState {
             pod,
             interfaces: context.interfaces.clone(),
             has_dirs: !context.dirs.is_empty(),
+            dir_entries_left: MAX_DIR_ENTRIES,
         })
     }
 
@@ -97,12 +110,38 @@ impl StoreState {
         self.has_dirs
     }
 
+    /// Counts entries of a directory. Whether the call may list so many more.
+    pub(super) fn spend_dir_entries(&mut self, entries: usize) -> bool {
+        let left = self.dir_entries_left.checked_sub(entries);
+        self.dir_entries_left = left.unwrap_or(0);
+        left.is_some()
+    }
+
     /// Whether the optional interface is granted. The error is the answer to the guest.
     pub(super) fn require(&self, interface: &str) -> Result<(), String> {
         if self.interfaces.contains(interface) {
             return Ok(());
         }
         Err(format!("denied: {interface} is not granted to this hook"))
+    }
+}
+
+/// Opens a directory. Who fills one of the roots may put links into it; they lead nowhere outside of the root.
+fn open_beneath(dir: &Path, roots: &[PathBuf]) -> Result<Dir, String> {
+    let around = roots.iter().filter(|root| dir.starts_with(root));
+    let nearest = around.max_by_key(|root| root.components().count());
+    let root = nearest.map_or(dir, PathBuf::as_path);
+    let opened = Dir::open_ambient_dir(root, ambient_authority())
+        .map_err(|error| format!("the directory {} cannot be opened: {error}", root.display()))?;
+    match dir.strip_prefix(root) {
+        Ok(below) if !below.as_os_str().is_empty() => opened.open_dir(below).map_err(|error| {
+            format!(
+                "the directory {} cannot be opened within {}, which the operator's policy allows: {error}",
+                dir.display(),
+                root.display()
+            )
+        }),
+        _ => Ok(opened),
     }
 }
 

@@ -36,6 +36,27 @@ fn a_directory_that_somebody_fills_is_refused() {
 }
 
 #[test]
+fn sockets_and_modules_with_unprintable_names_are_refused() {
+    for name in ["a\u{202e}b", "a\u{1b}[2Jb", "a\nb"] {
+        let dir = tempfile::tempdir().unwrap();
+        let hook = dir.path().join("h");
+        fs::create_dir(&hook).unwrap();
+        fs::write(hook.join(name), "no hook").unwrap();
+        assert_eq!(names(&scan(dir.path()).unwrap()), Vec::<String>::new());
+        fs::remove_file(hook.join(name)).unwrap();
+        let socket = UnixListener::bind(hook.join(name)).unwrap();
+        let refused = scan(dir.path()).unwrap_err().to_string();
+        drop(socket);
+        fs::remove_file(hook.join(name)).unwrap();
+        fs::write(hook.join(format!("{name}.wasm")), "").unwrap();
+        for error in [refused, scan(dir.path()).unwrap_err().to_string()] {
+            assert!(error.contains("cannot be printed; rename it"), "{error}");
+            assert!(error.chars().all(is_printable), "{error:?}");
+        }
+    }
+}
+
+#[test]
 fn as_many_hooks_as_are_allowed_leave_room_for_other_files() {
     let dir = tempfile::tempdir().unwrap();
     for number in 0..MAX_HOOKS {

@@ -75,6 +75,12 @@ impl Resolver<'_> {
             .collect();
         Ok(granted?.concat())
     }
+
+    /// The operator's directories. Paths are compared as text: who fills a directory may put links into it.
+    pub(super) fn dir_roots(&self) -> Vec<PathBuf> {
+        let operator = self.required_operator_list("allow.dirs", |allow| allow.dirs.as_ref());
+        paths(operator).values.into_iter().cloned().collect()
+    }
 }
 
 fn paths<'a>(cap: AllowList<'a, Located<Directory>>) -> AllowList<'a, PathBuf> {

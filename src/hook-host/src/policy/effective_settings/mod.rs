@@ -57,6 +57,8 @@ pub struct EffectiveSettings {
     pub config: BTreeMap<String, String>,
     /// Directories that the hook may read.
     pub dirs: Vec<PathBuf>,
+    /// The directories of the operator's policy, beneath which those of the hook stay.
+    pub dir_roots: Vec<PathBuf>,
     /// Parameters of a migration that the hook may change.
     pub migration: BTreeSet<MigrationParameter>,
     /// Facts about the pod that the hook may read.
@@ -146,6 +148,7 @@ pub(crate) fn resolve(
         limits: resolver.limits(base)?,
         config: resolver.config()?,
         dirs: resolver.dirs()?,
+        dir_roots: resolver.dir_roots(),
         migration: resolver.migration()?,
         pod: Arc::new(resolver.pod()),
         grant: resolver.grant()?,
@@ -205,6 +208,7 @@ pub(crate) fn resolve_sidecar(
         limits: base.clone(),
         config: BTreeMap::new(),
         dirs: Vec::new(),
+        dir_roots: Vec::new(),
         migration: BTreeSet::new(),
         pod: Arc::default(),
         grant: Grant::unlimited(),

@@ -25,7 +25,7 @@ pub(super) fn effective_rules<'a>(
     let is_listed = || {
         named
             .iter()
-            .any(|rule| rule.keys.is_none() && !rule.digests.is_empty())
+            .any(|rule| rule.keys.is_none() && rule.digests.is_some())
     };
     if let Some(keys) = with_keys().find_map(|rule| rule.keys.as_ref())
         && !with_keys().any(&holds)

@@ -111,7 +111,7 @@ impl OperatorPolicy {
         }
         for rule in &content.rules {
             if let Some(dangerous) = &rule.get().allow.dangerous
-                && rule.get().digests.is_empty()
+                && rule.get().digests.is_none()
                 && rule.get().keys.is_none()
                 && !dangerous.get().is_empty()
             {
@@ -210,9 +210,9 @@ impl Content {
 
 impl Rule {
     fn who(&self) -> String {
-        let digests = self.digests.iter().map(|digest| digest.0.as_str());
+        let digests = self.digests().iter().map(|digest| digest.0.as_str());
         let digests = listed("sha256", &digests.collect::<Vec<_>>());
-        let namespaces = self.namespaces.iter().map(|name| name.get().as_str());
+        let namespaces = self.namespaces().iter().map(|name| name.get().as_str());
         let namespaces = listed("namespace", &namespaces.collect::<Vec<_>>());
         let both: Vec<String> = digests.into_iter().chain(namespaces).collect();
         let who = match &both[..] {

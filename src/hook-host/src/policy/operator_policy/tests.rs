@@ -50,6 +50,16 @@ fn mistakes_are_refused_with_their_position() {
             "p.yaml:2:3: ",
             "names digests, namespaces or keys",
         ),
+        (
+            "rules:\n- {digests: [], namespaces: [infra], allow: {}}\n",
+            "p.yaml:2:13: ",
+            "digests lists nothing",
+        ),
+        (
+            "rules:\n- {namespaces: [], keys: [], allow: {}}\n",
+            "p.yaml:2:16: ",
+            "namespaces lists nothing",
+        ),
         ("rules: {}\n", "p.yaml:1:8: ", ""),
         ("rules:\n- keys: []\n", "p.yaml:2:9: ", "from 1 to 32 keys"),
         (

@@ -325,7 +325,9 @@ impl<'a> Check<'_, 'a> {
         let Some(at) = spot.at() else {
             return Ok(());
         };
-        for name in at.element.attribute_names() {
+        let is_new = spot.before.is_none();
+        let defaults = dangerous_set::dangerous_defaults(at.element).filter(|_| is_new);
+        for name in at.element.attribute_names().chain(defaults) {
             self.attribute(spot, name, || format!("{}/@{name}", path()))?;
         }
         Ok(())

@@ -100,11 +100,16 @@ impl Search<'_> {
         trail: &[usize],
     ) -> Option<()> {
         let mut at = side.root();
+        let own = self.presence;
+        if !trail.is_empty() {
+            self.presence = own.of_parent();
+        }
         let mut inside = self.element(&at, None, change.path.clone());
         for index in trail.split_last().map_or(&[][..], |(_, above)| above) {
             at = side.child(&at, *index)?;
             inside = self.element(&at, inside, change.path.clone());
         }
+        self.presence = own;
         if let Some(last) = trail.last() {
             at = side.child(&at, *last)?;
             if matches!(change.kind, ChangeKind::Inserted | ChangeKind::Removed)
@@ -129,7 +134,8 @@ impl Search<'_> {
         let mut inside = None;
         let mut around = trail.iter().take(level.saturating_sub(1));
         loop {
-            let kind = dangerous_set::of_element(parent.element, parent.parent, self.presence);
+            let presence = self.presence.of_parent();
+            let kind = dangerous_set::of_element(parent.element, parent.parent, presence);
             inside = kind
                 .filter(|kind| dangerous_set::must_be_named(*kind, inside))
                 .or(inside);
@@ -219,7 +225,9 @@ impl Search<'_> {
     }
 
     fn attributes(&mut self, at: &ElementAt<'_>, path: &str) {
-        for attribute in at.element.attribute_names() {
+        let is_new = self.presence == Presence::After;
+        let defaults = dangerous_set::dangerous_defaults(at.element).filter(|_| is_new);
+        for attribute in at.element.attribute_names().chain(defaults) {
             let kind = dangerous_set::of_attribute(attribute, at.element, at.parent, self.presence);
             self.add(kind, format!("{path}/@{attribute}"));
         }

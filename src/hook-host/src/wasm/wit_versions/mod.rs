@@ -6,6 +6,7 @@
 
 mod closed_wasi;
 mod exported_hook_points;
+mod granted_files;
 mod interface_name;
 mod optional_imports;
 mod pod_interface;
@@ -119,6 +120,7 @@ pub fn package_version() -> Version {
 pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
+    granted_files::replace(&mut linker)?;
     v0_1::add_to_linker(&mut linker)?;
     for interface in optional_imports::INTERFACES {
         (interface.add_to_linker)(&mut linker)?;

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use domain_xml::Element;
 
 use rule::{Rule, When};
-use rule_table::RULES;
+use rule_table::{DANGEROUS_DEFAULTS, RULES};
 
 pub use danger_kind::{DangerKind, UnknownDanger};
 
@@ -52,6 +52,16 @@ pub(super) enum Presence {
     Edited,
     /// In a pattern, which stands for all values.
     InPattern,
+}
+
+impl Presence {
+    /// Where the elements around a changed node are: a new node is in elements that were there.
+    pub(super) fn of_parent(self) -> Self {
+        match self {
+            Self::After => Self::Edited,
+            other => other,
+        }
+    }
 }
 
 const HYPERVISORS: &[&str] = &["qemu", "lxc", "xen", "bhyve"];
@@ -94,12 +104,15 @@ fn rules_for<'a>(
 impl Rule {
     fn applies(&self, presence: Presence, value: impl FnOnce() -> String) -> bool {
         match (self.when, presence) {
-            (When::Always, _) | (_, Presence::InPattern) | (When::Removed, Presence::Removed) => {
-                true
-            }
+            (When::Always, _)
+            | (_, Presence::InPattern)
+            | (When::Removed, Presence::Removed)
+            | (When::Added, Presence::After) => true,
             (When::AddedOrChangedTo(is_dangerous), Presence::After | Presence::Edited)
             | (When::ChangedTo(is_dangerous), Presence::Edited) => is_dangerous(&value()),
-            (When::AddedOrChangedTo(_) | When::ChangedTo(_) | When::Removed, _) => false,
+            (When::AddedOrChangedTo(_) | When::ChangedTo(_) | When::Removed | When::Added, _) => {
+                false
+            }
         }
     }
 }
@@ -146,6 +159,19 @@ pub(super) fn of_attribute(
     });
     let disguise = (!split(attribute).0.is_empty()).then_some(DangerKind::Disguise);
     rule.map(|rule| rule.kind).or(disguise)
+}
+
+/// The attributes that a new element lacks, and of which libvirt takes a dangerous default.
+pub(super) fn dangerous_defaults<'a>(element: &'a Element) -> impl Iterator<Item = &'a str> {
+    let name = local(element.name());
+    let of_element = DANGEROUS_DEFAULTS
+        .iter()
+        .filter(move |default| default.element == name);
+    let absent = of_element.filter(|default| {
+        let mut names = element.attribute_names();
+        !names.any(|name| local(name) == default.attribute)
+    });
+    absent.map(|default| default.attribute)
 }
 
 /// Whether a pattern must name an element of this kind inside of `inside`. A grant of a dangerous

@@ -24,6 +24,15 @@ pub(super) enum When {
     ChangedTo(fn(&str) -> bool),
     /// Removals, unless the parent is removed too.
     Removed,
+    /// New elements. A change of one that was there is judged by what changes in it.
+    Added,
+}
+
+/// An attribute that must be named if a new element comes without it, since libvirt then takes a value that other
+/// rules are about.
+pub(super) struct DangerousDefault {
+    pub(super) element: &'static str,
+    pub(super) attribute: &'static str,
 }
 
 pub(super) const fn element_rule(

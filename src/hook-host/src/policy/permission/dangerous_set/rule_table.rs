@@ -6,8 +6,8 @@ use std::net::Ipv6Addr;
 
 use super::DangerKind::*;
 use super::rule::{
-    Rule, When, attribute_anywhere, attribute_of, attribute_rule, attribute_set_to,
-    element_anywhere, element_in, element_rule,
+    DangerousDefault, Rule, When, attribute_anywhere, attribute_of, attribute_rule,
+    attribute_set_to, element_anywhere, element_in, element_rule,
 };
 
 /// The first rule that applies counts.
@@ -190,6 +190,8 @@ pub(super) const RULES: &[Rule] = &[
         When::Always,
         HostNetwork,
     ),
+    // Without a `cid` libvirt takes any address that is free.
+    element_rule(Some("devices"), "vsock", When::Added, HostNetwork),
     // Instead of the address that was given.
     attribute_rule(
         Some("vsock"),
@@ -299,6 +301,15 @@ pub(super) const RULES: &[Rule] = &[
         CoreDump,
     ),
     attribute_set_to("clock", "timezone", is_path, HostPath),
+];
+
+/// Each attribute has a rule of [`RULES`].
+pub(super) const DANGEROUS_DEFAULTS: &[DangerousDefault] = &[
+    // A network of QEMU's own (`user`), through which the guest reaches whatever the launcher's container does.
+    DangerousDefault {
+        element: "interface",
+        attribute: "type",
+    },
 ];
 
 fn dumps_core(action: &str) -> bool {

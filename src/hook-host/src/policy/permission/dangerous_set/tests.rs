@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::{Document, diff};
 
 use super::rule::{Rule, When};
-use super::rule_table::RULES;
+use super::rule_table::{DANGEROUS_DEFAULTS, RULES};
 use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT, unreviewed_libvirt};
 use crate::policy::permission::libvirt_schema_reader::{self, Leaf, Schema, Values};
 use crate::policy::permission::{Checker, dangers};
@@ -141,7 +141,9 @@ fn every_rule_without_values_tells_its_node_from_others() {
             .iter()
             .any(|step| INDEX.contains_key(&(false, *step)));
         if rule.attribute.is_some() || !is_in_danger {
-            assert_eq!(danger("<domain/>", &domain(&other, "x")), None, "{other}");
+            // A new parent may be dangerous itself.
+            let without = domain(path[..last].trim_end_matches(['/', '@']), "");
+            assert_eq!(danger(&without, &domain(&other, "x")), None, "{other}");
         }
     }
 }
@@ -149,7 +151,12 @@ fn every_rule_without_values_tells_its_node_from_others() {
 #[test]
 fn every_rule_of_values_tells_them_apart() {
     for (path, harmless, dangerous) in VALUES {
-        let (none, good, bad) = ("<domain/>", domain(path, harmless), domain(path, dangerous));
+        let none = match path.contains("/vsock/") {
+            // A new one is dangerous itself.
+            true => "<domain><devices><vsock/></devices></domain>",
+            false => "<domain/>",
+        };
+        let (good, bad) = (domain(path, harmless), domain(path, dangerous));
         let expected = kind_of(path);
         assert_eq!(danger(none, &good), None, "{path}");
         let if_new = expected.filter(|_| !TURN.contains(path));
@@ -169,6 +176,16 @@ fn kind_of(path: &str) -> Option<DangerKind> {
     let document = Document::parse(&domain(path, "x")).unwrap();
     let kinds = Checker::new(&[], &document, &document).kinds_of_names(true);
     kinds.first().copied()
+}
+
+#[test]
+fn every_default_that_is_dangerous_is_of_an_attribute_with_a_rule() {
+    for default in DANGEROUS_DEFAULTS {
+        let new = format!("<domain><devices><{}/></devices></domain>", default.element);
+        let path = format!("/domain/devices/{}/@{}", default.element, default.attribute);
+        assert!(danger("<domain/>", &new).is_some(), "{path}");
+        assert_eq!(danger("<domain/>", &new), kind_of(&path), "{path}");
+    }
 }
 
 #[test]

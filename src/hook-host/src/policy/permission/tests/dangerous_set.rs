@@ -58,7 +58,7 @@ fn no_wildcard_matches_the_dangerous_set() {
         (
             Script,
             "<graphics",
-            "<interface><script path='/x'/></interface><graphics",
+            "<video><driver name='vhostuser'/></video><graphics",
             "",
         ),
         (
@@ -225,4 +225,53 @@ fn a_change_is_seen_as_what_it_is() {
         "<uuid>",
         "<title><![CDATA[<disk/>]]></title><uuid>"
     ));
+}
+
+/// libvirt gives an interface without a type QEMU's own network, and a vsock without a CID one that is free.
+#[test]
+fn what_libvirt_connects_by_default_is_granted_by_name() {
+    let (interface, vsock) = ("/domain/devices/interface", "/domain/devices/vsock");
+    let user = format!("{interface}/@type");
+    for (new, patterns) in [
+        ("<interface type='user'/>", &[interface, &user][..]),
+        ("<interface/>", &[interface, &user]),
+        (
+            "<interface><mac address='52:54:00:00:00:01'/></interface>",
+            &["/domain/devices/interface/**", &user],
+        ),
+        (
+            "<x:interface xmlns:x='u'/>",
+            &[
+                "/domain/devices/x:interface",
+                "/domain/devices/x:interface/@type",
+            ],
+        ),
+        ("<vsock/>", &[vsock]),
+        ("<vsock><cid/></vsock>", &["/domain/devices/vsock/**"]),
+        (
+            "<vsock><cid auto='yes'/></vsock>",
+            &["/domain/devices/vsock/**"],
+        ),
+    ] {
+        let to = format!("{new}<graphics");
+        let kind = DangerKind::HostNetwork;
+        assert_eq!(danger("<graphics", &to), Some(kind), "{new}");
+        for wide in ["/domain/**", "/domain/devices/*/@*", "/domain/devices/*"] {
+            assert!(
+                !grants(&[wide, interface], "<graphics", &to),
+                "{wide} {new}"
+            );
+        }
+        let refused = refusal(&["/domain/**", interface], "<graphics", &to);
+        assert_eq!(refused.reason, Reason::Dangerous(kind), "{new}");
+        assert!(grants(patterns, "<graphics", &to), "{new}");
+    }
+    // The one that is there keeps what it has.
+    let plain = |model: &str| {
+        let devices = format!("<interface>{model}</interface><vsock>{model}</vsock><graphics");
+        DOMAIN.replacen("<graphics", &devices, 1)
+    };
+    let (before, after) = (plain(""), plain("<model type='virtio'/>"));
+    assert!(granted(&["/domain/devices/**"], &before, &after));
+    assert!(granted(&["/domain/devices/**"], &before, DOMAIN));
 }

@@ -1,0 +1,238 @@
+//! Hooks with granted directories, whose content may be the choice of the VM's owner.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fixture::handwritten_guest::HandwrittenGuest;
+use fixture::{HookDirs, XML, invocation};
+use hook_host::{Chain, CollectConfig, HookError, Limits, PolicySource, collect};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+/// The functions of WASI preview 1 that the guests call, and the name `file`.
+const PREVIEW1: &str = r#"
+    (import "wasi_snapshot_preview1" "path_open"
+        (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "fd_readdir"
+        (func $list (param i32 i32 i32 i64 i32) (result i32)))"#;
+const NAME: &str = r#"(data (i32.const 512) "file") (global $streams (mut i32) (i32.const 0))"#;
+
+/// Opens `file` in the first directory. Traps unless the answer is `$errno`.
+macro_rules! open {
+    ($errno:literal) => {
+        concat!(
+            "(if (i32.ne (i32.const ",
+            $errno,
+            ") (call $open (i32.const 3) (i32.const 1) (i32.const 512) (i32.const 4) (i32.const 0)
+                (i64.const 2) (i64.const 0) (i32.const 0) (i32.const 64))) (then unreachable))"
+        )
+    };
+}
+
+/// Lists the first directory. Traps unless the answer is `$errno`.
+macro_rules! list {
+    ($errno:literal) => {
+        concat!(
+            "(if (i32.ne (i32.const ",
+            $errno,
+            ") (call $list (i32.const 3) (i32.const 8192) (i32.const 4096) (i64.const 0)
+                (i32.const 64))) (then unreachable))"
+        )
+    };
+}
+
+/// A guest that wants a directory.
+fn guest(dir: &Path, define: &'static str) -> HandwrittenGuest {
+    let description = format!(
+        r#"{{"name": "reader", "hookPoints": [{{"name": "OnDefineDomain"}}],
+            "wishes": {{"paths": ["/domain/**"], "dirs": ["{}"]}}}}"#,
+        dir.display()
+    );
+    HandwrittenGuest {
+        imports: PREVIEW1,
+        fields: NAME,
+        define,
+        description: description.leak(),
+        ..HandwrittenGuest::default()
+    }
+}
+
+/// A chain of a module, with an operator's policy that allows a directory, and perhaps a `hook.yaml`.
+async fn chain(module: &[u8], allowed: &Path, yaml: Option<&str>) -> Chain {
+    let dirs = HookDirs::new();
+    if let Some(yaml) = yaml {
+        dirs.put_old("h", "hook.yaml", yaml.as_bytes());
+    }
+    dirs.put_old("h", "m.wasm", module);
+    let policy = dirs.at("../policy", "p.yaml");
+    let allow = format!(
+        "allow: {{paths: ['/domain/**'], dirs: ['{}']}}\n",
+        allowed.display()
+    );
+    std::fs::write(&policy, allow).unwrap();
+    let config = CollectConfig {
+        policy: PolicySource::File(policy),
+        limits: Limits {
+            call_deadline: Duration::from_secs(60),
+            ..Limits::default()
+        },
+        ..dirs.config(1)
+    };
+    collect(config).await.unwrap()
+}
+
+async fn define(chain: &Chain) -> Result<(), HookError> {
+    let defined = chain
+        .on_define_domain(&invocation(), "{}", XML.into())
+        .await;
+    defined.map(|_| ())
+}
+
+fn temporary() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().canonicalize().unwrap();
+    (dir, path)
+}
+
+#[tokio::test]
+async fn a_file_is_opened_and_a_pipe_is_not() {
+    let (_removed, dir) = temporary();
+    let file = dir.join("file");
+    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    // EACCES; without the refusal the call ends by its deadline, and its thread never.
+    let opens = chain(&guest(&dir, open!("2")).module(), &dir, None).await;
+    for _ in 0..3 {
+        define(&opens).await.unwrap();
+    }
+    std::fs::remove_file(&file).unwrap();
+    std::fs::write(&file, "content").unwrap();
+    let opens = chain(&guest(&dir, open!("0")).module(), &dir, None).await;
+    define(&opens).await.unwrap();
+    std::fs::remove_file(&file).unwrap();
+    symlink("/etc/passwd", &file).unwrap();
+    // EPERM.
+    let opens = chain(&guest(&dir, open!("63")).module(), &dir, None).await;
+    define(&opens).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_of_thousands_of_entries_is_not_listed() {
+    let (_removed, dir) = temporary();
+    for n in 0..4096 {
+        std::fs::write(dir.join(n.to_string()), "").unwrap();
+    }
+    let lists = chain(&guest(&dir, list!("0")).module(), &dir, None).await;
+    define(&lists).await.unwrap();
+    std::fs::write(dir.join("one-more"), "").unwrap();
+    // ENOMEM.
+    let lists = chain(&guest(&dir, list!("48")).module(), &dir, None).await;
+    define(&lists).await.unwrap();
+}
+
+#[tokio::test]
+async fn links_do_not_lead_out_of_what_the_operator_allows() {
+    let (_removed, root) = temporary();
+    let volume = root.join("vol");
+    std::fs::create_dir_all(volume.join("..data_1/inside")).unwrap();
+    std::fs::write(volume.join("..data_1/inside/file"), "content").unwrap();
+    // As the kubelet writes ConfigMaps.
+    symlink("..data_1", volume.join("..data")).unwrap();
+    symlink("..data/inside", volume.join("inside")).unwrap();
+    symlink("/etc", volume.join("absolute")).unwrap();
+    symlink("../../../../etc", volume.join("relative")).unwrap();
+    let module = guest(&volume.join("inside"), open!("0")).module();
+    define(&chain(&module, &root, None).await).await.unwrap();
+    for link in ["absolute", "relative"] {
+        let link = volume.join(link);
+        let wish = guest(&link, "").module();
+        let narrowed = guest(&root, "").module();
+        let yaml = format!("allow: {{dirs: ['{}']}}\n", link.display());
+        for (module, yaml) in [(wish, None), (narrowed, Some(yaml.as_str()))] {
+            let refused = define(&chain(&module, &root, yaml).await)
+                .await
+                .unwrap_err();
+            let refused = refused.to_string();
+            let place = format!(
+                "{} cannot be opened within {}",
+                link.display(),
+                root.display()
+            );
+            assert!(refused.contains(&place), "{refused}");
+        }
+    }
+}
+
+const STREAMS: &str = "package wasi:io@0.2.0 {
+        interface error { resource error; }
+        interface streams {
+            use error.{error};
+            variant stream-error { last-operation-failed(error), closed }
+            resource input-stream { read: func(len: u64) -> result<list<u8>, stream-error>; }
+        }
+    }
+    package wasi:filesystem@0.2.0 {
+        interface types {
+            use wasi:io/streams@0.2.0.{input-stream};
+            enum error-code { access, would-block, already, bad-descriptor, busy, deadlock, quota, exist,
+                file-too-large, illegal-byte-sequence, in-progress, interrupted, invalid, io, is-directory, loop,
+                too-many-links, message-size, name-too-long, no-device, no-entry, no-lock, insufficient-memory,
+                insufficient-space, not-directory, not-empty, not-recoverable, unsupported, no-tty,
+                no-such-device, overflow, not-permitted, pipe, read-only, invalid-seek, text-file-busy,
+                cross-device }
+            flags path-flags { symlink-follow }
+            flags open-flags { create, directory, exclusive, truncate }
+            flags descriptor-flags { read, write, file-integrity-sync, data-integrity-sync,
+                requested-write-sync, mutate-directory }
+            resource descriptor {
+                open-at: func(path-flags: path-flags, path: string, open-flags: open-flags,
+                    %flags: descriptor-flags) -> result<descriptor, error-code>;
+                read-via-stream: func(offset: u64) -> result<input-stream, error-code>;
+            }
+        }
+        interface preopens {
+            use types.{descriptor};
+            get-directories: func() -> list<tuple<descriptor, string>>;
+        }
+    }";
+
+/// Each read allocates 64 KiB in the host, and the guest waits for none of them.
+#[tokio::test]
+async fn streams_of_a_file_are_limited() {
+    let (_removed, dir) = temporary();
+    std::fs::write(dir.join("file"), "content").unwrap();
+    let define_domain = "
+        (call $dirs (i32.const 64))
+        (call $open (i32.load (i32.load (i32.const 64))) (i32.const 0) (i32.const 512) (i32.const 4)
+            (i32.const 0) (i32.const 1) (i32.const 80))
+        (if (i32.load8_u (i32.const 80)) (then unreachable))
+        (loop $again
+            (call $stream (i32.load (i32.const 84)) (i64.const 0) (i32.const 96))
+            (call $read (i32.load (i32.const 100)) (i64.const 65536) (i32.const 112))
+            (global.set $streams (i32.add (global.get $streams) (i32.const 1)))
+            (br_if $again (i32.lt_u (global.get $streams) (i32.const 1000))))";
+    let guest = HandwrittenGuest {
+        imports: r#"
+            (import "wasi:filesystem/preopens@0.2.0" "get-directories" (func $dirs (param i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.open-at"
+                (func $open (param i32 i32 i32 i32 i32 i32 i32)))
+            (import "wasi:filesystem/types@0.2.0" "[method]descriptor.read-via-stream"
+                (func $stream (param i32 i64 i32)))
+            (import "wasi:io/streams@0.2.0" "[method]input-stream.read"
+                (func $read (param i32 i64 i32)))"#,
+        ..guest(&dir, define_domain)
+    };
+    let imports = "import wasi:filesystem/preopens@0.2.0; import wasi:filesystem/types@0.2.0; \
+                   import wasi:io/streams@0.2.0;";
+    let module = guest.module_with(STREAMS, imports, |text| text);
+    let error = define(&chain(&module, &dir, None).await).await.unwrap_err();
+    let HookError::Trap { message, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(
+        message.contains("resource table has no free keys"),
+        "{message}"
+    );
+}
