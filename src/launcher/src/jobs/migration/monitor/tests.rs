@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod properties;
+mod recorded_runs;
 mod stalls;
 
 use hook_host::MigrationParameters;
