@@ -31,6 +31,7 @@ mod libvirt_daemon;
 mod memory_dump;
 mod migration_decentralized;
 mod migration_hooks;
+mod migration_libvirt_hook;
 mod migration_source;
 mod migration_target;
 mod migration_to_other_volumes;
