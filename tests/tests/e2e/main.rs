@@ -29,6 +29,7 @@ mod kubevirt_plugins;
 mod kubevirt_programs;
 mod libvirt_daemon;
 mod memory_dump;
+mod migration_abi;
 mod migration_decentralized;
 mod migration_hooks;
 mod migration_libvirt_hook;
