@@ -50,7 +50,7 @@ test-apiserver: ## admission policies on a real kube-apiserver; KUBE_APISERVER=P
 	@scripts/setup build
 	@scripts/test-apiserver
 
-test-kubevirt-programs: ## KubeVirt's virt-probe and virt-freezer with this launcher and a guest; KUBEVIRT_PROGRAMS=DIR has them
+test-kubevirt-programs: ## KubeVirt's virt-probe, virt-freezer and libvirt-hook-client with this launcher and a guest; KUBEVIRT_PROGRAMS=DIR has them
 	@scripts/setup run
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH:/usr/sbin:/sbin"; cargo test --workspace --test e2e virt_probe_and_virt_freezer -- --ignored
 

@@ -258,6 +258,21 @@ impl Pod {
         Ok(symlink(client, hooks.join("qemu"))?)
     }
 
+    /// The pod's image has `client` as `/usr/bin/libvirt-hook-client`, and as libvirt's hook a script that refuses everything,
+    /// in place of that of [`Pod::install_libvirt_hook`]. Before the launcher starts.
+    pub fn install_hook_client_in_image(&self, client: &Path) -> Result<()> {
+        let programs = self.directory.path().join("usr/bin");
+        fs::create_dir_all(&programs)?;
+        install_program(client, &programs.join("libvirt-hook-client"))?;
+        let hook = self.path("/etc/libvirt/hooks/qemu");
+        fs::remove_file(&hook)?;
+        fs::write(&hook, "#!/bin/sh\necho the hook of the image >&2\nexit 1\n")?;
+        Ok(fs::set_permissions(
+            &hook,
+            fs::Permissions::from_mode(0o755),
+        )?)
+    }
+
     /// libvirt's socket, as libvirt's clients on this machine reach it.
     pub fn libvirt_socket(&self) -> PathBuf {
         // `libvirtd` stands in for `virtqemud` where a distribution has only that.

@@ -40,6 +40,8 @@ over var-cache-libvirt /var/cache/libvirt
 over run /run
 ip link set lo up
 [ ! -e "$pod/stock_image.sh" ] || sh -eu "$pod/stock_image.sh" "$pod"
+# What the pod's image has in /usr and this machine lacks.
+[ ! -d "$pod/usr" ] || mount -t overlay usr -o "lowerdir=$pod/usr:/usr" /usr
 # What virt-handler does to a pod's network.
 [ ! -e "$pod/network.sh" ] || sh -eu "$pod/network.sh" "$pod"
 

@@ -28,7 +28,9 @@ mod kubevirt_launcher_answers;
 mod kubevirt_plugins;
 mod libvirt_daemon;
 mod memory_dump;
+mod migration_abi;
 mod migration_decentralized;
+mod migration_libvirt_hook;
 mod migration_source;
 mod migration_target;
 mod migration_to_other_volumes;
@@ -48,7 +50,7 @@ mod standalone_manifest;
 mod standalone_vmi;
 mod unprivileged_pod;
 mod virt_handler_restarts;
-mod virt_probe_and_virt_freezer;
+mod virt_probe_virt_freezer_and_hook_client;
 mod virtlogd_deaths;
 mod vm_lifecycle;
 

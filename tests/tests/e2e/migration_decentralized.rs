@@ -9,14 +9,14 @@ use tests::migration::{
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-const SOURCE_UID: &str = "4d4d0000-0000-4000-8000-000000000031";
-const TARGET_UID: &str = "4d4d0000-0000-4000-8000-000000000032";
+pub(crate) const SOURCE_UID: &str = "4d4d0000-0000-4000-8000-000000000031";
+pub(crate) const TARGET_UID: &str = "4d4d0000-0000-4000-8000-000000000032";
 const TARGET_VMI_UID: &str = "7a6d0000-0000-4000-8000-000000000033";
 /// Of the VM, which both VMIs are of.
-const FIRMWARE_UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
+pub(crate) const FIRMWARE_UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
 /// The VMI with the record of the migration as `cluster`, which the other one synchronizes with, has it.
-fn migrating(vmi: &Vmi, source: &Vmi, target: &Vmi, cluster: &str) -> Vmi {
+pub(crate) fn migrating(vmi: &Vmi, source: &Vmi, target: &Vmi, cluster: &str) -> Vmi {
     let side = |side: &str, vmi: &Vmi, uid: &str| {
         let mut state = json!({
             "migrationUID": uid, "domainName": vmi.name(), "domainNamespace": vmi.namespace(),
@@ -48,6 +48,15 @@ fn migrating(vmi: &Vmi, source: &Vmi, target: &Vmi, cluster: &str) -> Vmi {
     })
 }
 
+/// The same VM as a VMI of another cluster: another name, namespace and UID.
+pub(crate) fn another_vmi(source: &Vmi) -> Vmi {
+    source.clone().edit(|vmi| {
+        vmi["metadata"]["name"] = json!("arrives");
+        vmi["metadata"]["namespace"] = json!("elsewhere");
+        vmi["metadata"]["uid"] = json!(TARGET_VMI_UID);
+    })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_becomes_another_vmi() -> Result<()> {
     let source = Vmi::new("leaves", LauncherUser::Nonroot)
@@ -57,11 +66,7 @@ async fn vm_becomes_another_vmi() -> Result<()> {
             vmi["status"]["volumeStatus"] =
                 json!([{ "name": "cloudinit", "target": "vda", "size": 1 << 20 }]);
         });
-    let target = source.clone().edit(|vmi| {
-        vmi["metadata"]["name"] = json!("arrives");
-        vmi["metadata"]["namespace"] = json!("elsewhere");
-        vmi["metadata"]["uid"] = json!(TARGET_VMI_UID);
-    });
+    let target = another_vmi(&source);
     let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     let (one, other) = tokio::try_join!(
         prepared.source.start(&source, &[]),

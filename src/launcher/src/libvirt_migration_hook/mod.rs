@@ -26,6 +26,8 @@ use crate::unix_listener::Listener;
 
 /// libvirt's hook waits for 30 s.
 const DEADLINE: Duration = Duration::from_secs(28);
+/// For what follows an answered document.
+const REST: Duration = Duration::from_secs(2);
 /// One migration has one hook; its attempts follow each other.
 const MAX_CONNECTIONS: usize = 4;
 
@@ -76,7 +78,7 @@ impl Drop for HookServer {
 async fn answer(mut connection: UnixStream, edit: EditDomain) {
     let answered = tokio::time::timeout(DEADLINE, exchange(&mut connection, &edit));
     match answered.await {
-        Ok(Ok(())) => {}
+        Ok(Ok(())) => read_rest(connection).await,
         Ok(Err(error)) => tracing::warn!(reason = %error, "libvirt's migration hook went away"),
         Err(_) => tracing::error!("libvirt's migration hook was not answered within {DEADLINE:?}"),
     }
@@ -101,6 +103,14 @@ async fn exchange(connection: &mut UnixStream, edit: &EditDomain) -> io::Result<
         }
     }
     connection.shutdown().await
+}
+
+/// What a hook writes after the end of the document, such as a line's end: a connection that is closed before would be the
+/// hook's failure.
+async fn read_rest(connection: UnixStream) {
+    let (mut rest, mut nowhere) = (connection.take(MAX_BYTES as u64), tokio::io::sink());
+    let read = tokio::io::copy(&mut rest, &mut nowhere);
+    let _ = tokio::time::timeout(REST, read).await;
 }
 
 /// The domain as text, up to its end or the end of the stream.

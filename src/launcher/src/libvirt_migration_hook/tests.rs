@@ -4,6 +4,9 @@ use kubevirt_api::libvirt_hook_protocol::{announced, read_refusal};
 use super::*;
 use crate::unix_listener;
 
+/// libvirt's document for a hook, which KubeVirt's client passes on as it is (tests/corpus/libvirt-hook-calls/README.md).
+const RECORDED: &str =
+    include_str!("../../../../tests/corpus/libvirt-hook-calls/migrate-begin.stdin.xml");
 const DOMAIN: &str = "<domain><name>a</name></domain>\n";
 
 fn server(directory: &tempfile::TempDir) -> (HookServer, PathBuf) {
@@ -42,6 +45,50 @@ async fn any_number_of_hooks_is_answered() {
     }
     drop(server);
     assert!(!path.exists());
+}
+
+/// As KubeVirt's client talks: the document in any pieces, its side stays open, and it reads to the end.
+async fn ask_as_kubevirts_client(path: &Path, document: &str, piece: usize) -> Vec<u8> {
+    let mut connection = UnixStream::connect(path).await.unwrap();
+    for bytes in document.as_bytes().chunks(piece) {
+        connection.write_all(bytes).await.unwrap();
+    }
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn kubevirts_client_gets_the_edited_domain() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, path) = server(&directory);
+    server.replace(Arc::new(|xml: String| {
+        Box::pin(async move { Ok(xml.replace("<name>default_vm1<", "<name>edited<")) })
+    }));
+    let expected = RECORDED.replace("<name>default_vm1<", "<name>edited<");
+    assert_ne!(expected, RECORDED);
+    // A copy of a pipe has pieces of 32 KiB or of the pipe's size.
+    for piece in [RECORDED.len(), 1000, 1] {
+        let answer = ask_as_kubevirts_client(&path, RECORDED, piece).await;
+        assert!(answer == expected.as_bytes(), "pieces of {piece} bytes");
+    }
+    server.replace(Arc::new(|_| Box::pin(async { Err("no".to_owned()) })));
+    let refused = ask_as_kubevirts_client(&path, RECORDED, RECORDED.len()).await;
+    assert_eq!(refused, b"", "the only failure that it knows");
+}
+
+#[tokio::test]
+async fn end_of_the_last_line_may_follow_the_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, path) = server(&directory);
+    let mut connection = UnixStream::connect(&path).await.unwrap();
+    let (document, line_end) = DOMAIN.split_at(DOMAIN.len() - 1);
+    connection.write_all(document.as_bytes()).await.unwrap();
+    let mut answer = vec![0; document.len()];
+    connection.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, document.replace("<name>a", "<name>b").as_bytes());
+    assert_eq!(connection.read(&mut [0]).await.unwrap(), 0, "all of it");
+    connection.write_all(line_end.as_bytes()).await.unwrap();
 }
 
 #[tokio::test]

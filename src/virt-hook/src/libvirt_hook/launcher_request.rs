@@ -24,8 +24,10 @@ pub(super) fn pass_domain(socket: &Path) -> Result<(), String> {
 pub(super) fn ask(socket: &Path, xml: &str) -> Result<String, String> {
     let failed = |error: io::Error| format!("the launcher's socket {}: {error}", socket.display());
     let mut launcher = UnixStream::connect(socket).map_err(failed)?;
+    // KubeVirt's launcher reads to the end of the root element. A byte behind it that is not read when the launcher closes the
+    // connection would become an error here.
     launcher
-        .write_all(announced(xml).as_bytes())
+        .write_all(announced(xml.trim_end()).as_bytes())
         .map_err(failed)?;
     // A launcher that has read all of the domain may be done already.
     let _ = launcher.shutdown(Shutdown::Write);
@@ -66,6 +68,28 @@ mod tests {
         let asked = ask(&socket, "<domain/>");
         launcher.join().unwrap();
         asked
+    }
+
+    /// As KubeVirt's launcher (tests/corpus/libvirt-hook-calls/README.md).
+    #[test]
+    fn launcher_may_close_at_the_end_of_the_root_element() {
+        const END: &[u8] = b"</domain>";
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("hook-socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let launcher = thread::spawn(move || {
+            let (mut hook, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(END) {
+                let mut byte = [0];
+                hook.read_exact(&mut byte).unwrap();
+                request.extend(byte);
+            }
+            hook.write_all(b"<domain></domain>").unwrap();
+        });
+        let asked = ask(&socket, "<domain>\n</domain>\n");
+        launcher.join().unwrap();
+        assert_eq!(asked.unwrap(), "<domain></domain>");
     }
 
     #[test]

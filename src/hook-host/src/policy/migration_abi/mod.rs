@@ -1,8 +1,8 @@
 //! What a hook may change of a domain that arrives by a migration: the guest must find the machine that it left.
 //!
-//! libvirt compares the domain that the target makes of the source's with the source's, and refuses what the guest would
-//! notice. Its message names no hook, so that each hook's changes are compared first. The table is
-//! `accepted_changes.txt`; what it does not list is refused.
+//! libvirt compares the domain that the target makes of the source's with the source's, and refuses most of what the guest would
+//! notice; QEMU refuses the state of another machine. Neither message names a hook, so that each hook's changes are compared
+//! first. The table is `accepted_changes.txt`; what it does not list is refused.
 
 use std::sync::OnceLock;
 
@@ -61,11 +61,12 @@ mod tests {
 
     const DOMAIN: &str = "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\
         <name>ns_vm</name><title>t</title><memory>1</memory><vcpu>1</vcpu><os><type machine='q35'>hvm</type>\
-        <smbios mode='sysinfo'/></os><sysinfo type='smbios'><system><entry name='serial'>1</entry></system></sysinfo>\
+        <loader>/l</loader><smbios mode='sysinfo'/></os><sysinfo type='smbios'><system><entry name='serial'>1</entry></system></sysinfo>\
         <devices><disk type='file' device='disk'><driver name='qemu' type='raw' cache='none' queues='1'/>\
         <source file='/a'/><target dev='vda' bus='virtio'/><serial>s</serial></disk>\
         <interface type='ethernet'><mac address='02:00:00:00:00:01'/><target dev='tap0'/><model type='virtio'/>\
-        <mtu size='1500'/></interface></devices></domain>";
+        <mtu size='1500'/></interface></devices><qemu:commandline><qemu:arg value='-S'/><qemu:env name='E' value='a'/>\
+        </qemu:commandline></domain>";
 
     /// The path that is refused, if one is.
     fn refused(from: &str, to: &str) -> Option<String> {
@@ -104,20 +105,15 @@ mod tests {
                 "<cputune><vcpupin vcpu='0' cpuset='3'/></cputune><vcpu>",
             ),
             ("</devices>", "<emulator>/usr/bin/q</emulator></devices>"),
-            (
-                "</type>",
-                "</type><kernel>/k</kernel><loader readonly='yes'>/l</loader>",
-            ),
+            ("</type>", "</type><kernel>/k</kernel>"),
+            ("<loader>/l", "<loader>/m"),
             ("</devices>", "<graphics type='vnc' port='-1'/></devices>"),
             ("</domain>", "<seclabel type='none'/></domain>"),
             (
                 "<model type='virtio'/>",
                 "<model type='virtio'/><rom file='/r'/>",
             ),
-            (
-                "</domain>",
-                "<qemu:commandline><qemu:arg value='-S'/></qemu:commandline></domain>",
-            ),
+            ("name='E' value='a'", "name='E' value='b'"),
         ] {
             assert_eq!(refused(from, to), None, "{to}");
         }
@@ -156,6 +152,19 @@ mod tests {
                  </devices>",
                 "hostdev",
             ),
+            ("<loader>/l</loader>", "", "loader"),
+            ("<loader>", "<loader type='pflash'>", "loader"),
+            (
+                "<model type='virtio'/>",
+                "<model type='virtio'/><rom enabled='no'/>",
+                "rom",
+            ),
+            (
+                "<qemu:env",
+                "<qemu:arg value='-device'/><qemu:arg value='edu'/><qemu:env",
+                "qemu:arg",
+            ),
+            ("value='-S'", "value='-s'", "qemu:arg"),
             (
                 "</devices>",
                 "<rng model='virtio'><backend model='random'/></rng></devices>",

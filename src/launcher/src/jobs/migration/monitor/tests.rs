@@ -2,6 +2,7 @@
 
 mod progress;
 mod properties;
+mod recorded_runs;
 mod stalls;
 
 use hook_host::MigrationParameters;

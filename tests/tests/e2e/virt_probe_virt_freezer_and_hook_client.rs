@@ -1,4 +1,5 @@
-//! KubeVirt's own `virt-probe` and `virt-freezer`, which stay in the image, with this launcher's command socket.
+//! KubeVirt's own programs with this launcher: `virt-probe` and `virt-freezer`, which stay in the image, with its command
+//! socket, and `libvirt-hook-client`, which `virt-hook` replaces there, with its server for libvirt's hook.
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -11,6 +12,8 @@ use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
+use super::migration_libvirt_hook::{Clusters, domain_is_edited_through};
+
 const PVC_DIR: &str = "/run/kubevirt-private/vmi-disks/data";
 const QEMU_UID: u32 = 107;
 
@@ -18,7 +21,7 @@ const QEMU_UID: u32 = 107;
 fn programs() -> Result<PathBuf> {
     let directory = std::env::var_os("KUBEVIRT_PROGRAMS");
     directory.map(PathBuf::from).context(
-        "KUBEVIRT_PROGRAMS=DIR names a directory with KubeVirt's virt-probe and virt-freezer",
+        "KUBEVIRT_PROGRAMS=DIR names a directory with KubeVirt's virt-probe, virt-freezer and libvirt-hook-client",
     )
 }
 
@@ -138,4 +141,30 @@ async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
     )?;
     status("thawed").await?;
     fixture.end_vm(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "KubeVirt's programs come from its own build: make test-kubevirt-programs"]
+async fn libvirt_hook_client_passes_the_edited_domain() -> Result<()> {
+    domain_is_edited_through(&programs()?.join("libvirt-hook-client")).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "KubeVirt's programs come from its own build: make test-kubevirt-programs"]
+async fn libvirt_hook_client_passes_a_refusal_without_its_reason() -> Result<()> {
+    let annotation = (
+        "smbios.vm.kubevirt.io/baseBoardManufacturer",
+        "Radical Edward",
+    );
+    let client = programs()?.join("libvirt-hook-client");
+    let clusters = Clusters::prepare(&client, "smbios-hook", annotation).await?;
+    let reason = clusters.migrate().await?;
+    ensure!(reason.contains("Hook script execution failed"), "{reason}");
+    let Clusters { source, pods, .. } = clusters;
+    ensure!(
+        pods.target.pod.log().contains("hook-sidecar-0"),
+        "the target's log has the reason"
+    );
+    pods.source.wait_for_agent(&source).await?;
+    pods.source.end_vm(&source).await
 }
