@@ -52,7 +52,7 @@ test-apiserver: ## admission policies on a real kube-apiserver; KUBE_APISERVER=P
 
 test-kubevirt-programs: ## KubeVirt's virt-probe, virt-freezer and libvirt-hook-client with this launcher and a guest; KUBEVIRT_PROGRAMS=DIR has them
 	@scripts/setup run
-	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH:/usr/sbin:/sbin"; cargo test --workspace --test e2e virt_probe_and_virt_freezer -- --ignored
+	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH:/usr/sbin:/sbin"; cargo test --workspace --test e2e virt_probe_virt_freezer_and_hook_client -- --ignored
 
 advisories: ## known vulnerabilities of dependencies; needs the network
 	@scripts/setup deny

@@ -20,7 +20,7 @@ const VM: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {n
     runStrategy: Always\n  template:\n    spec:\n      domain: {devices: {}}\n";
 
 /// The printed objects for the example that edits SMBIOS, under the name `smbios`.
-fn deploy(arguments: &[&str]) -> Vec<Json> {
+pub(crate) fn deploy(arguments: &[&str]) -> Vec<Json> {
     let module = example("smbios-hook").unwrap();
     let mut program = Command::new(binary("virt-hook").unwrap());
     program.arg("deploy").arg(module);
@@ -168,7 +168,7 @@ fn a_plugin_is_for_the_vms_of_its_label_and_namespace_only() {
         if let Some(value) = label {
             request.object["metadata"]["labels"][canary] = value.into();
         }
-        let stored = server.evaluate(request.clone()).unwrap();
+        let stored = server.admit(request.clone()).unwrap();
         assert_eq!(stored != request.object, mounted, "{label:?} {namespace}");
     }
 }

@@ -72,8 +72,8 @@ impl ApiServer {
         answer
     }
 
-    /// The answer of the emulation alone: the real server's namespaces have other names.
-    pub(crate) fn evaluate(&self, mut request: Request) -> Result<Json, String> {
+    /// The answer of the emulation alone.
+    fn evaluate(&self, mut request: Request) -> Result<Json, String> {
         for policy in &self.policies.mutating {
             if applies(policy, &request)? {
                 mutate(policy, &mut request)?;

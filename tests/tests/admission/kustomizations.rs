@@ -33,7 +33,7 @@ struct GeneratedConfigMap {
 }
 
 /// The objects of a directory of `deploy`.
-fn render(directory: &Path) -> Vec<Json> {
+pub(crate) fn render(directory: &Path) -> Vec<Json> {
     let at = directory.display();
     let text = fs::read_to_string(directory.join("kustomization.yaml")).unwrap();
     let kustomization: Kustomization =
@@ -79,7 +79,7 @@ fn render(directory: &Path) -> Vec<Json> {
 }
 
 /// Every directory of `deploy` with a kustomization.
-fn directories(below: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn directories(below: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(below).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -90,11 +90,11 @@ fn directories(below: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn overlay(name: &str) -> Vec<Json> {
+pub(crate) fn overlay(name: &str) -> Vec<Json> {
     render(&workspace().join("deploy/overlays").join(name))
 }
 
-fn server(version: &str, objects: Vec<Json>) -> ApiServer {
+pub(crate) fn server(version: &str, objects: Vec<Json>) -> ApiServer {
     let mut policies = Policies::default();
     policies.add(version, "overlay", objects);
     ApiServer::new(policies)

@@ -1,11 +1,11 @@
 //! A real API server beside the evaluation: with `KUBE_API`, every request of these tests goes to both, and the answers
 //! must agree. `scripts/test-apiserver` starts one.
 //!
-//! Requests are dry runs. The object that the real server stores is the evaluated one with the server's defaults, so each
-//! member of the evaluated object must be in it.
+//! Requests are dry runs, with strict validation of fields. The object that the real server stores is the evaluated one with
+//! the server's defaults, so each member of the evaluated object must be in it.
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
@@ -14,6 +14,7 @@ use crate::emulated_api_server::Request;
 use crate::policy_files::Policies;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io";
+const STRICT: &str = "fieldValidation=Strict";
 const LABEL: &str = "admission-test";
 /// Policies are in force within a second; a loaded machine takes longer.
 const IN_FORCE: Duration = Duration::from_secs(60);
@@ -35,24 +36,33 @@ static SERVER: LazyLock<Option<Mutex<RealServer>>> = LazyLock::new(|| {
 });
 
 /// An API server behind `kubectl proxy`.
-struct RealServer {
+pub(crate) struct RealServer {
     url: String,
     /// The version of mutating policies that is tried.
-    version: String,
+    pub(crate) version: String,
     agent: ureq::Agent,
     in_force: Option<Vec<Json>>,
     sets: u32,
     names: u32,
-    /// The namespaces by their annotations.
+    /// The namespaces by their names in the tests, and annotations.
     namespaces: BTreeMap<String, String>,
+}
+
+/// The real server, for tests that need one.
+pub(crate) fn real_server() -> MutexGuard<'static, RealServer> {
+    locked().expect("KUBE_API names no API server; scripts/test-apiserver does")
+}
+
+fn locked() -> Option<MutexGuard<'static, RealServer>> {
+    let server = SERVER.as_ref()?;
+    Some(server.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Checks that the real server, if there is one, answers the same.
 pub(crate) fn agrees(policies: &Policies, request: &Request, evaluated: &Result<Json, String>) {
-    let Some(server) = &*SERVER else {
+    let Some(mut server) = locked() else {
         return;
     };
-    let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
     let (name, real) = server.ask(policies, request);
     let at = format!(
         "{} {}: {real:?}\nevaluated: {evaluated:?}",
@@ -87,33 +97,21 @@ pub(crate) fn agrees(policies: &Policies, request: &Request, evaluated: &Result<
 impl RealServer {
     /// The object's name at the server, and the stored object or the reason of the refusal.
     fn ask(&mut self, policies: &Policies, request: &Request) -> (String, Result<Json, String>) {
-        let namespace = self.namespace(&request.namespace["metadata"]["annotations"]);
+        let namespace = self.namespace(&request.namespace["metadata"]);
         let name = self.fresh("object");
         let collection_and_object = |object: &Json| {
             let mut object = object.clone();
-            let (collection, version) = match object["kind"].as_str().unwrap() {
-                "Pod" => (format!("/api/v1/namespaces/{namespace}/pods"), "v1"),
-                "Namespace" => ("/api/v1/namespaces".to_owned(), "v1"),
-                "VirtualMachinePool" => (
-                    format!(
-                        "/apis/pool.kubevirt.io/v1beta1/namespaces/{namespace}/virtualmachinepools"
-                    ),
-                    "pool.kubevirt.io/v1beta1",
-                ),
-                kind => (
-                    format!(
-                        "/apis/kubevirt.io/v1/namespaces/{namespace}/{}s",
-                        kind.to_lowercase()
-                    ),
-                    "kubevirt.io/v1",
-                ),
+            let version = match object["kind"].as_str().unwrap() {
+                "Pod" | "Namespace" => "v1",
+                "VirtualMachinePool" => "pool.kubevirt.io/v1beta1",
+                _ => "kubevirt.io/v1",
             };
             object["apiVersion"] = version.into();
             object["metadata"]["name"] = name.as_str().into();
             if object["kind"] != "Namespace" {
                 object["metadata"]["namespace"] = namespace.as_str().into();
             }
-            (collection, object)
+            (collection(&object), object)
         };
         let (collection, object) = collection_and_object(&request.object);
         let Some(old) = &request.old else {
@@ -137,23 +135,34 @@ impl RealServer {
         format!("{kind}-{}-{}", self.version, self.names)
     }
 
-    /// A namespace with the annotations; the policies do not judge how it came to be.
-    fn namespace(&mut self, annotations: &Json) -> String {
-        if let Some(name) = self.namespaces.get(&annotations.to_string()) {
+    /// A namespace with the annotations; the policies do not judge how it came to be. One that a test names keeps its name.
+    fn namespace(&mut self, metadata: &Json) -> String {
+        let annotations = &metadata["annotations"];
+        let key = format!("{} {annotations}", metadata["name"]);
+        if let Some(name) = self.namespaces.get(&key) {
             return name.clone();
         }
-        let name = self.fresh("namespace");
+        let name = match metadata["name"].as_str().unwrap() {
+            "default" => self.fresh("namespace"),
+            own => own.to_owned(),
+        };
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": name, "annotations": annotations}});
         self.enforce(&[]);
-        self.send("POST", "/api/v1/namespaces", &namespace).unwrap();
-        self.namespaces
-            .insert(annotations.to_string(), name.clone());
+        let path = collection(&namespace);
+        // The tests of the other API version have made those with names of their own.
+        if self
+            .send("GET", &format!("{path}/{name}"), &Json::Null)
+            .is_err()
+        {
+            self.send("POST", &path, &namespace).unwrap();
+        }
+        self.namespaces.insert(key, name.clone());
         name
     }
 
     /// Makes these, and no others, the server's policies, and waits until they are in force.
-    fn enforce(&mut self, objects: &[Json]) {
+    pub(crate) fn enforce(&mut self, objects: &[Json]) {
         if self.in_force.as_deref() == Some(objects) {
             return;
         }
@@ -174,26 +183,18 @@ impl RealServer {
         self.sets += 1;
         let sentinel = format!("sentinel-{}-{}", self.version, self.sets);
         for object in objects.iter().chain(&sentinels(&sentinel)) {
-            let resource = match object["kind"].as_str().unwrap() {
-                "MutatingAdmissionPolicy" => "mutatingadmissionpolicies",
-                "MutatingAdmissionPolicyBinding" => "mutatingadmissionpolicybindings",
-                "ValidatingAdmissionPolicy" => "validatingadmissionpolicies",
-                "ValidatingAdmissionPolicyBinding" => "validatingadmissionpolicybindings",
-                kind => panic!("{kind}"),
-            };
-            let version = self.version_of(resource);
             let mut object = object.clone();
+            let version = self.version_of(object["kind"].as_str().unwrap());
             object["apiVersion"] = format!("admissionregistration.k8s.io/{version}").into();
-            let path = format!("{POLICIES}/{version}/{resource}");
-            self.send("POST", &path, &object)
+            self.send("POST", &collection(&object), &object)
                 .unwrap_or_else(|error| panic!("{}: {error}", object["metadata"]["name"]));
         }
         self.wait_for(&sentinel);
         self.in_force = Some(objects.to_vec());
     }
 
-    fn version_of(&self, resource: &str) -> String {
-        match resource.starts_with("mutating") {
+    fn version_of(&self, resource_or_kind: &str) -> String {
+        match resource_or_kind.to_lowercase().starts_with("mutating") {
             true => self.version.clone(),
             false => "v1".to_owned(),
         }
@@ -220,15 +221,24 @@ impl RealServer {
         }
     }
 
-    fn send(&self, method: &str, path: &str, object: &Json) -> Result<Json, String> {
+    pub(crate) fn send(&self, method: &str, path: &str, object: &Json) -> Result<Json, String> {
+        let uri = match (method, path.contains('?')) {
+            ("GET" | "DELETE", _) => format!("{}{path}", self.url),
+            (_, true) => format!("{}{path}&{STRICT}", self.url),
+            (_, false) => format!("{}{path}?{STRICT}", self.url),
+        };
+        let content = match method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
         let body = match object {
             Json::Null => Vec::new(),
             object => object.to_string().into_bytes(),
         };
         let request = http::Request::builder()
             .method(method)
-            .uri(format!("{}{path}", self.url))
-            .header("content-type", "application/json")
+            .uri(uri)
+            .header("content-type", content)
             .body(body)
             .unwrap();
         let mut answer = self.agent.run(request).unwrap();
@@ -238,6 +248,30 @@ impl RealServer {
             true => Ok(read),
             false => Err(read["message"].as_str().unwrap_or(&text).to_owned()),
         }
+    }
+}
+
+/// The path of the objects of this kind, in this namespace.
+pub(crate) fn collection(object: &Json) -> String {
+    let version = object["apiVersion"].as_str().unwrap();
+    let root = match version.contains('/') {
+        true => format!("/apis/{version}"),
+        false => format!("/api/{version}"),
+    };
+    let kind = object["kind"].as_str().unwrap().to_lowercase();
+    let resource = match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
+    };
+    let is_of_cluster = version.starts_with("admissionregistration.k8s.io/")
+        || matches!(kind.as_str(), "namespace" | "plugin");
+    let namespace = object["metadata"]["namespace"].as_str();
+    match is_of_cluster {
+        true => format!("{root}/{resource}"),
+        false => format!(
+            "{root}/namespaces/{}/{resource}",
+            namespace.unwrap_or("default")
+        ),
     }
 }
 
@@ -264,7 +298,7 @@ fn sentinels(name: &str) -> [Json; 4] {
 }
 
 /// Whether each member of `part` is in `whole`; lists have the same length. Empty values may be left out.
-fn contains(whole: &Json, part: &Json, at: &str) -> Result<(), String> {
+pub(crate) fn contains(whole: &Json, part: &Json, at: &str) -> Result<(), String> {
     match (whole, part) {
         (_, Json::Object(members)) if whole.is_object() => members
             .iter()

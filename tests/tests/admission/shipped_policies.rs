@@ -40,7 +40,7 @@ pub(crate) fn words(all: &[&str]) -> Vec<String> {
 }
 
 /// The policies that VM owners use by annotations: names, annotations, and what they add.
-fn by_annotation() -> Vec<(&'static str, Annotations, PodAdditions)> {
+pub(crate) fn by_annotation() -> Vec<(&'static str, Annotations, PodAdditions)> {
     let config_map = |name: &str| json!({"name": format!("wasm-config-map-{name}"), "configMap": {"name": name, "defaultMode": 292}});
     let claim = json!({"name": "wasm-claim-hooks", "persistentVolumeClaim": {"claimName": "hooks", "readOnly": true}});
     vec![

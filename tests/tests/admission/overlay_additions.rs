@@ -1,0 +1,51 @@
+//! Under each overlay of `deploy/` with this project's launcher, launchers' pods get what they ask for, and other pods nothing.
+
+use serde_json::Value as Json;
+
+use crate::emulated_api_server::Request;
+use crate::kustomizations::{overlay, server};
+use crate::pod_corpus::{added, annotated, compute, pods, starts_a_vm, stock_pods};
+use crate::shipped_policies::by_annotation;
+
+const OURS: &str = "registry.example/virt-launcher:v1.9.0-wasm";
+
+/// The image of `compute`, which the canary's policy changes.
+fn set_image(pod: &mut Json, image: &str) {
+    let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+    for container in containers {
+        if container["name"] == "compute" {
+            container["image"] = image.into();
+        }
+    }
+}
+
+#[test]
+fn launcher_pods_get_what_they_ask_for_under_each_overlay() {
+    for (name, version) in [
+        ("whole-cluster", "v1"),
+        ("canary", "v1"),
+        ("whole-cluster-v1beta1", "v1beta1"),
+        ("canary-v1beta1", "v1beta1"),
+    ] {
+        let server = server(version, overlay(name));
+        let canary = name.starts_with("canary");
+        let corpus = if canary { stock_pods() } else { pods() };
+        for (policy, annotations, promised) in by_annotation() {
+            for (pod_name, pod) in &corpus {
+                let at = format!("{name}: {policy}: {pod_name}");
+                let mut pod = annotated(pod.clone(), annotations);
+                if canary {
+                    pod["metadata"]["labels"]["wasm-hooks.example.com/canary"] = "true".into();
+                }
+                let stored = server.admit(Request::create(pod.clone())).unwrap();
+                if !starts_a_vm(pod_name) {
+                    assert_eq!(stored, pod, "{at}");
+                    continue;
+                }
+                assert_eq!(compute(&stored)["image"], OURS, "{at}");
+                set_image(&mut pod, OURS);
+                assert_eq!(added(&pod, &stored), promised, "{at}");
+            }
+        }
+    }
+}
