@@ -125,10 +125,13 @@ impl TokenRequest<'_> {
         if !self.can_push {
             return Ok(wanted.to_owned());
         }
-        let with_push = wanted.split(' ').map(|item| match item.strip_prefix(&own) {
-            Some(actions) => format!("{own}{}", with_pull_and_push(actions)),
-            None => item.to_owned(),
-        });
+        let with_push =
+            wanted
+                .split(' ')
+                .map(|item| match item.strip_prefix(scope_prefix.as_str()) {
+                    Some(actions) => format!("{scope_prefix}{}", with_pull_and_push(actions)),
+                    None => item.to_owned(),
+                });
         Ok(with_push.collect::<Vec<_>>().join(" "))
     }
 

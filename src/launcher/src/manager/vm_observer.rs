@@ -341,14 +341,21 @@ impl Observer {
 
     /// virt-handler deletes a domain that has migrated. It gets that state with the migration's end, which follows within
     /// milliseconds. A daemon that died at the switch calls the same end a crash, which would fail a VMI that runs on the
-    /// target: that state waits, too, until the target was asked.
+    /// target: that state waits, too, until the target was asked, and is dropped if the guest runs there.
     fn awaits_end_of_migration(&self, snapshot: &DomainSnapshot) -> bool {
-        let may_have_migrated = snapshot.reason == reason::MIGRATED
-            || (snapshot.reason == reason::CRASHED && self.job_events.is_handed_over());
-        let record = self.metadata.current().migration;
-        snapshot.status == LifeCycle::Shutoff
-            && may_have_migrated
-            && record.is_some_and(|record| record.end_timestamp.is_none())
+        if snapshot.status != LifeCycle::Shutoff {
+            return false;
+        }
+        let Some(record) = self.metadata.current().migration else {
+            return false;
+        };
+        let has_ended = record.end_timestamp.is_some();
+        match snapshot.reason {
+            reason::MIGRATED => !has_ended,
+            // The record may have ended after the snapshot was taken.
+            reason::CRASHED if self.job_events.is_handed_over() => !has_ended || !record.failed,
+            _ => false,
+        }
     }
 
     fn update_phase(&self, presence: Presence) {

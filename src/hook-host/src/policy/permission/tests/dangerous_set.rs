@@ -255,7 +255,7 @@ fn what_libvirt_connects_by_default_is_granted_by_name() {
     ] {
         let to = format!("{new}<graphics");
         let kind = DangerKind::HostNetwork;
-        assert_eq!(danger("<graphics", &to), Some(kind), "{new}");
+        assert_eq!(danger_kind("<graphics", &to), Some(kind), "{new}");
         for wide in ["/domain/**", "/domain/devices/*/@*", "/domain/devices/*"] {
             assert!(
                 !grants(&[wide, interface], "<graphics", &to),
@@ -263,7 +263,7 @@ fn what_libvirt_connects_by_default_is_granted_by_name() {
             );
         }
         let refused = refusal(&["/domain/**", interface], "<graphics", &to);
-        assert_eq!(refused.reason, Reason::Dangerous(kind), "{new}");
+        assert_eq!(refused.reason, RefusalReason::Dangerous(kind), "{new}");
         assert!(grants(patterns, "<graphics", &to), "{new}");
     }
     // The one that is there keeps what it has.
