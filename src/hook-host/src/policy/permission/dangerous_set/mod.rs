@@ -162,7 +162,7 @@ pub(super) fn of_attribute(
 }
 
 /// The attributes that a new element lacks, and of which libvirt takes a dangerous default.
-pub(super) fn dangerous_defaults<'a>(element: &'a Element) -> impl Iterator<Item = &'a str> {
+pub(super) fn dangerous_defaults(element: &Element) -> impl Iterator<Item = &str> {
     let name = local(element.name());
     let of_element = DANGEROUS_DEFAULTS
         .iter()
