@@ -45,11 +45,12 @@ mod tests {
             (0..MAX_THREADS).map(|_| mpsc::channel::<()>()).unzip();
         for end in hung {
             let hang = async {
-                tokio::task::spawn_blocking(move || {
+                let hung = tokio::task::spawn_blocking(move || {
                     let _ = end.recv();
-                })
+                });
+                drop(hung);
             };
-            drop(run(hang).await.unwrap());
+            run(hang).await.unwrap();
         }
         // The next operation waits in vain, and everybody else's do not.
         let short = Duration::from_millis(20);

@@ -217,7 +217,7 @@ pub(super) struct Monitor {
 
 #[derive(Debug)]
 enum Rules {
-    Timeouts(Timeouts),
+    Timeouts(Box<Timeouts>),
     Stall(Box<StallWatch>),
 }
 
@@ -229,7 +229,7 @@ impl Monitor {
             is_aborting: false,
             rules: match limits.stall {
                 Some(options) => Rules::Stall(Box::new(StallWatch::new(limits, options))),
-                None => Rules::Timeouts(Timeouts::new(limits)),
+                None => Rules::Timeouts(Box::new(Timeouts::new(limits))),
             },
             limits,
         }
