@@ -166,13 +166,19 @@ async fn cdata_prefixes_and_wrappers_do_not_hide_a_change() {
     // libvirt's parser ignores these declarations, and so reads a command line of QEMU.
     let chain_of_all = chain_of_misbehaving_hook("allow: {paths: ['/domain/**']}\n").await;
     let qemu = "http://libvirt.org/schemas/domain/qemu/1.0";
-    for hidden in [
-        format!("<commandline xmlns='{qemu}' xmlns:='urn:x'/>"),
-        format!("<description xmlns:q='{qemu}'><q:commandline xmlns:q=''/></description>"),
+    for (hidden, reason) in [
+        (
+            format!("<commandline xmlns='{qemu}' xmlns:='urn:x'/>"),
+            "not a name",
+        ),
+        (
+            format!("<description xmlns:q='{qemu}'><q:commandline xmlns:q=''/></description>"),
+            "not a valid namespace declaration",
+        ),
     ] {
         let vmi = format!("replace\n<uuid>\n{hidden}<uuid>");
         let error = define(&chain_of_all, &vmi).await.unwrap_err();
-        assert!(error.to_string().contains("not a name"), "{error}");
+        assert!(error.to_string().contains(reason), "{error}");
     }
     // To libvirt's parser the colon belongs to the local name, so that nobody finds the element any more.
     let with_metadata = XML.replace(

@@ -23,7 +23,7 @@ pub enum VifCacheError {
     #[error("it is not virt-handler's JSON: {0}")]
     Json(String),
     /// A field has an invalid value.
-    #[error("its field {field} is {value:?}, which is no {expected}")]
+    #[error("its field {field} is {value:?}, which is not an {expected}")]
     Field {
         /// The field.
         field: &'static str,

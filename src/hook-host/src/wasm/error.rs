@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use super::artifact_cache::ArtifactError;
 use super::checks_before_compile::Flaw;
-use super::compile_module::CompileError;
 use super::memory_limiter::OUT_OF_MEMORY;
 use super::module_call::CallError;
+use super::run_compile_child::CompileError;
 use super::wit_versions::LinkError;
 use crate::description::DescriptionError;
 

@@ -13,7 +13,6 @@ use wasmtime::component::{Component, Linker};
 
 use super::Compiler;
 use super::artifact_cache::{self, ArtifactCache, ArtifactError, artifact_name};
-use super::compile_module::{self, CompileError, CompileJob};
 use super::engine_config::{self, EngineRole, TargetMachine};
 use super::epoch_thread::EpochTicker;
 use super::error::LoadError;
@@ -23,6 +22,7 @@ use super::loaded_module::{CodeOrigin, Module, ModuleInfo};
 use super::module_file::ModuleFile;
 use super::module_snapshot::ModuleSnapshot;
 use super::precompiled_dirs::PrecompiledDirs;
+use super::run_compile_child::{self, CompileError, CompileJob};
 use super::shared_engine::EngineHost;
 use super::store_state::StoreState;
 use super::wit_versions::{self, HookBinding};
@@ -286,7 +286,8 @@ impl Loader {
         };
         let started = Instant::now();
         let compiling = async {
-            let compiled = compile_module::compile(&options.compiler, job, &options.limits).await;
+            let compiled =
+                run_compile_child::compile(&options.compiler, job, &options.limits).await;
             (compiled, started.elapsed())
         };
         let ((compiled, took), load_context) =

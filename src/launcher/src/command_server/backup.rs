@@ -236,7 +236,7 @@ mod tests {
             checkpoint(b"{}")
                 .unwrap_err()
                 .to_string()
-                .contains("not a name")
+                .contains("no name")
         );
     }
 }

@@ -176,7 +176,7 @@ mod tests {
         for (text, part) in [
             ("annotation: {a: b}\n", "neither a Pod nor a map"),
             ("annotations: {a: [1]}\n", "neither a Pod nor a map"),
-            ("kind: Pod\n", "no Pod"),
+            ("kind: Pod\n", "not a Pod"),
             ("a: [\n", "no YAML"),
             (
                 "annotations: {k8s.v1.cni.cncf.io/network-status: '[]'}\nnetworkStatus: []\n",

@@ -1,4 +1,5 @@
-//! The defaults that KubeVirt's API server sets in every VMI, whatever the cluster's configuration is.
+//! The defaults that KubeVirt's API server sets in every VMI, whatever the cluster's configuration is; and the network interface,
+//! for which the cluster may have another setting.
 
 use std::collections::HashSet;
 
@@ -20,6 +21,8 @@ pub(super) fn set(spec: &mut Object, has_instance_type: bool) -> Vec<&'static st
         set_disks_of_volumes(spec).then_some("disks of volumes"),
         set_disk_targets(spec).then_some("disk targets"),
         set_disk_buses(spec).then_some("disk buses"),
+        set_watchdog_action(spec).then_some("the watchdog's action"),
+        set_spinlock_retries(spec).then_some("spinlock retries"),
     ];
     names.into_iter().flatten().collect()
 }
@@ -106,6 +109,8 @@ fn set_cpu_topology(spec: &mut Object) -> bool {
     sockets.is_some()
 }
 
+/// `bridge` is the interface of a cluster without `network.defaultNetworkInterface` in its configuration
+/// (`pkg/virt-config/virt-config.go`).
 fn set_network(spec: &mut Object) -> bool {
     let has_some = !list(spec, &["networks"]).is_empty()
         || is_set(spec.get("networks").filter(|networks| !networks.is_array()));
@@ -120,7 +125,7 @@ fn set_network(spec: &mut Object) -> bool {
     if has_some || has_interfaces || is_unwanted {
         return false;
     }
-    let interfaces = json!([{"name": "default", "masquerade": {}}]);
+    let interfaces = json!([{"name": "default", "bridge": {}}]);
     devices.insert("interfaces".to_owned(), interfaces);
     spec.insert(
         "networks".to_owned(),
@@ -191,6 +196,51 @@ fn set_disk_buses(spec: &mut Object) -> bool {
         }
     }
     is_any_set
+}
+
+/// `SetAmd64Watchdog` of `pkg/defaults/amd64.go`; the other architectures have no `i6300esb`.
+fn set_watchdog_action(spec: &mut Object) -> bool {
+    if matches!(
+        spec.get("architecture").and_then(Value::as_str),
+        Some("arm64" | "s390x")
+    ) {
+        return false;
+    }
+    let watchdog = spec.get_mut("domain").and_then(|domain| {
+        domain
+            .get_mut("devices")?
+            .get_mut("watchdog")?
+            .as_object_mut()
+    });
+    let Some(model) = watchdog.and_then(|watchdog| child(watchdog, "i6300esb")) else {
+        return false;
+    };
+    if is_set(model.get("action")) {
+        return false;
+    }
+    model.insert("action".to_owned(), "reset".into());
+    true
+}
+
+/// `SetDefaults_FeatureSpinlocks` of `api/core/v1/defaults.go`.
+fn set_spinlock_retries(spec: &mut Object) -> bool {
+    let spinlocks = spec.get_mut("domain").and_then(|domain| {
+        let hyperv = domain.get_mut("features")?.get_mut("hyperv")?;
+        hyperv.get_mut("spinlocks")?.as_object_mut()
+    });
+    let Some(spinlocks) = spinlocks else {
+        return false;
+    };
+    let is_off = spinlocks.get("enabled") == Some(&Value::Bool(false));
+    if is_off
+        || spinlocks
+            .get("retries")
+            .is_some_and(|retries| !retries.is_null())
+    {
+        return false;
+    }
+    spinlocks.insert("retries".to_owned(), 4096.into());
+    true
 }
 
 #[cfg(test)]

@@ -146,12 +146,12 @@ fn a_vmi_gets_the_defaults_unless_it_is_of_a_cluster_or_an_extract() {
     let found = one(&without_status);
     let note = "this VMI is of no cluster, and gets KubeVirt's defaults: the network interface";
     assert_eq!(found.notes, [note]);
-    assert!(found.vmi.raw_json().contains("masquerade"));
+    assert!(found.vmi.raw_json().contains("\"bridge\""));
     let extract = without_status.replace("kind: VirtualMachineInstance\n", "");
     for text in [VMI_TEXT, &extract] {
         let found = one(text);
         assert_eq!(found.notes, [""; 0]);
-        assert!(!found.vmi.raw_json().contains("masquerade"));
+        assert!(!found.vmi.raw_json().contains("\"bridge\""));
     }
 }
 

@@ -54,13 +54,36 @@ fn a_vmi_without_networks_has_the_pods() {
     let (spec, names) = of(json!({"domain": {}}));
     assert_eq!(spec["networks"], json!([{"name": "default", "pod": {}}]));
     let interfaces = &spec["domain"]["devices"]["interfaces"];
-    assert_eq!(interfaces, &json!([{"name": "default", "masquerade": {}}]));
+    assert_eq!(interfaces, &json!([{"name": "default", "bridge": {}}]));
     assert_eq!(names, ["the network interface"]);
     let (spec, _) = of(json!({"architecture": "arm64", "domain": {}, "volumes": [{"name": "a"}]}));
     assert_eq!(
         spec["domain"]["devices"]["disks"][0]["disk"]["bus"],
         "virtio"
     );
+}
+
+#[test]
+fn watchdogs_and_spinlocks_are_complete() {
+    let vmi = |watchdog: Value, spinlocks: Value| {
+        json!({"domain": {"devices": {"autoattachPodInterface": false, "watchdog": watchdog},
+            "cpu": {"cores": 1}, "features": {"hyperv": {"spinlocks": spinlocks}}}})
+    };
+    let reset = json!({"name": "w", "i6300esb": {"action": "reset"}});
+    for watchdog in [json!({"name": "w"}), json!({"name": "w", "i6300esb": {}})] {
+        let (spec, names) = of(vmi(watchdog, json!({})));
+        assert_eq!(
+            spec,
+            vmi(reset.clone(), json!({"retries": 4096})),
+            "{names:?}"
+        );
+        assert_eq!(names, ["the watchdog's action", "spinlock retries"]);
+    }
+    let poweroff = json!({"name": "w", "i6300esb": {"action": "poweroff"}});
+    for spinlocks in [json!({"enabled": false}), json!({"retries": 8191})] {
+        let complete = vmi(poweroff.clone(), spinlocks);
+        assert_eq!(of(complete.clone()), (complete, Vec::new()));
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ def problems_of(module, suite):
     functions = [
         name
         for name, member in vars(module).items()
-        if name.startswith("test") and isinstance(member, FunctionType) and member.__module__ == module.__name__
+        if name.startswith("test_") and isinstance(member, FunctionType) and member.__module__ == module.__name__
     ]
     if functions and not hasattr(module, "load_tests"):
         yield f"{functions[0]} is a function, which is never called: make it a method of a unittest.TestCase"
