@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 /// A module's bytes in sealed memory. Cheap to clone.
@@ -41,8 +42,7 @@ impl ModuleSnapshot {
             hasher.update(&buffer[..read]);
             file.write_all(&buffer[..read])?;
         }
-        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-        fcntl_add_seals(&file, seals)?;
+        seal(&file)?;
         let digest = format!("{:x}", hasher.finalize());
         let file = Arc::new(file);
         Ok(Self { file, digest })
@@ -65,6 +65,18 @@ impl ModuleSnapshot {
         self.file.read_exact_at(&mut bytes, 0)?;
         Ok(bytes)
     }
+}
+
+/// Forbids all changes. `F_SEAL_WRITE` waits until nobody in the kernel refers to the pages, and fails with `EBUSY` if that
+/// takes 150 ms, as memory reclaim and compaction can; `F_SEAL_FUTURE_WRITE` (Linux 5.1) does not, and means the same for a file
+/// that has never been mapped.
+fn seal(file: &File) -> io::Result<()> {
+    let others = SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    match fcntl_add_seals(file, others | SealFlags::FUTURE_WRITE) {
+        Err(Errno::INVAL) => fcntl_add_seals(file, others | SealFlags::WRITE)?,
+        sealed => sealed?,
+    }
+    Ok(())
 }
 
 #[cfg(test)]
