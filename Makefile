@@ -79,7 +79,7 @@ fuzz: ## every fuzz target for SECONDS each; needs a nightly toolchain
 
 cross: ## all programs type-checked for aarch64, those without libvirt linked too
 	@scripts/setup cross
-	@scripts/cross
+	@scripts/check-aarch64
 
 book: doc ## the documentation as a searchable site, with the rustdoc
 	@scripts/setup book
@@ -91,7 +91,7 @@ measure: ## time and memory of a launcher with one hook, against the reference's
 
 static: ## virt-hook as one static file for amd64, for an image FROM scratch (release build)
 	@scripts/setup build
-	@scripts/build-static
+	@scripts/build-static-virt-hook
 
 context: ## what deploy/image/Containerfile copies (CONTEXT=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR])
 	@scripts/setup build
