@@ -6,11 +6,11 @@
 //! `hooks-sdk/wit` to the module's exports, and translates WASI preview 1 (which Go's runtime and C's
 //! `printf` need, for example) to the WASI that the host links and grants nothing of.
 
-mod go_module;
+mod go_adapter_memory;
 
 use std::collections::BTreeSet;
 
-use go_module::GoModuleError;
+use go_adapter_memory::GoAdapterMemoryError;
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as PREVIEW1,
     WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
@@ -134,7 +134,7 @@ pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
     }
     let found = inspect(core)?;
     let mut module = match found.is_go && found.wants_preview1 {
-        true => go_module::with_adapter_memory(core)
+        true => go_adapter_memory::with_adapter_memory(core)
             .map_err(unusable_go_module)?
             .ok_or(WrapError::GoWithoutSdk)?,
         false => core.to_vec(),
@@ -249,9 +249,9 @@ fn not_a_module(error: wasmparser::BinaryReaderError) -> WrapError {
     WrapError::NotAModule(error.to_string())
 }
 
-fn unusable_go_module(error: GoModuleError) -> WrapError {
+fn unusable_go_module(error: GoAdapterMemoryError) -> WrapError {
     match error {
-        GoModuleError::Damaged(error) => not_a_module(error),
+        GoAdapterMemoryError::Damaged(error) => not_a_module(error),
         other => WrapError::GoMemory(other.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! Files of an image that somebody else made, after all its layers.
+//! The wanted files of an untrusted image, after all its layers are applied.
 
 use std::collections::BTreeMap;
 

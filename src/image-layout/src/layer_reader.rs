@@ -1,4 +1,4 @@
-//! One layer that somebody else made: of limited size, and nothing is written.
+//! Reads one untrusted layer in memory, within size limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};

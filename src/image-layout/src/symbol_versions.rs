@@ -1,6 +1,6 @@
 //! The versions of library symbols that a program needs, such as `GLIBC_2.34`.
 
-use object::elf::{EM_AARCH64, EM_X86_64, FileHeader64, VER_FLG_WEAK};
+use object::elf::{FileHeader64, VER_FLG_WEAK};
 use object::read::elf::{FileHeader, SectionHeader};
 use object::{Endianness, FileKind};
 
@@ -47,20 +47,6 @@ pub fn symbol_versions(program: &[u8]) -> Result<Vec<String>, ImageError> {
         Ok(versions)
     };
     read().map_err(|error| unreadable(format!("its ELF sections cannot be read: {error}")))
-}
-
-/// The architecture that a program is for, as images call it: `amd64`, `arm64`, or the number that ELF has for another.
-pub fn program_architecture(program: &[u8]) -> Result<String, ImageError> {
-    let header = FileHeader64::<Endianness>::parse(program);
-    let machine = header.and_then(|header| Ok(header.e_machine(header.endian()?)));
-    let machine = machine.map_err(|error| {
-        ImageError::UnreadableProgram(format!("its ELF header cannot be read: {error}"))
-    })?;
-    Ok(match machine {
-        EM_X86_64 => "amd64".to_owned(),
-        EM_AARCH64 => "arm64".to_owned(),
-        other => format!("ELF machine {other}"),
-    })
 }
 
 /// The first needed version that a base lacks, and the newest one that it has. Versions of libraries that `base` does not name

@@ -10,7 +10,7 @@
 //! The monitor lives as long as the VM and must stay small: no async runtime, no threads.
 
 mod child_processes;
-mod container_disk_sockets;
+mod container_disk_cleanup;
 mod flags;
 mod istio_proxy;
 mod json_log_lines;
@@ -104,7 +104,7 @@ fn clean_up(flags: &Flags, code: u8) {
     istio_proxy::end();
     report(
         "cleaning up the container disk directory",
-        container_disk_sockets::remove(&flags.container_disk_dir),
+        container_disk_cleanup::remove(&flags.container_disk_dir),
     );
 }
 

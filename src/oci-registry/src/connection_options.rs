@@ -1,4 +1,4 @@
-//! How a registry is reached.
+//! Options of a registry client: limits, credentials, TLS roots, plain HTTP, hosts of tokens.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who asks.
+//! Credentials for a registry, read from Docker's `config.json` and the `auth.json` of the containers tools.
 
 use std::ffi::OsString;
 use std::fs::File;

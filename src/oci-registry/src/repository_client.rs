@@ -1,4 +1,4 @@
-//! A repository of a registry: manifests, blobs, and who asks.
+//! A client of one repository: pulls manifests and blobs, with credentials.
 
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
 use http::{HeaderName, Method, Response, StatusCode};

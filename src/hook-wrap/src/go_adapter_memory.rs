@@ -27,7 +27,7 @@ const ALLOCATE: &str = "cabi_realloc_adapter";
 
 /// Why a module cannot be prepared.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum GoModuleError {
+pub(crate) enum GoAdapterMemoryError {
     #[error(transparent)]
     Damaged(#[from] BinaryReaderError),
     #[error("its memory has the SDK's mark {} times", .0)]
@@ -45,7 +45,7 @@ struct Counts {
 }
 
 /// The module with the function; `None` if it has no variable with the mark.
-pub(crate) fn with_adapter_memory(core: &[u8]) -> Result<Option<Vec<u8>>, GoModuleError> {
+pub(crate) fn with_adapter_memory(core: &[u8]) -> Result<Option<Vec<u8>>, GoAdapterMemoryError> {
     let Some(memory) = reserved_memory(&segments(core)?)? else {
         return Ok(None);
     };
@@ -116,7 +116,7 @@ fn address(segment: &Data<'_>) -> Result<Option<u64>, BinaryReaderError> {
 
 /// The address after the only mark. What follows it must be the SDK's variable, and not constants after a copy of the
 /// text: the adapter writes there.
-fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoModuleError> {
+fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoAdapterMemoryError> {
     let marks = segments.iter().flat_map(|(address, data)| {
         let positions = data.windows(MARK.len()).enumerate();
         positions
@@ -126,7 +126,7 @@ fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoModuleErr
     let start = match marks.collect::<Vec<u64>>()[..] {
         [] => return Ok(None),
         [start] => start,
-        ref several => return Err(GoModuleError::SeveralMarks(several.len())),
+        ref several => return Err(GoAdapterMemoryError::SeveralMarks(several.len())),
     };
     let reserved = start..start + u64::from(RESERVED);
     let is_used = segments.iter().any(|(address, data)| {
@@ -136,7 +136,7 @@ fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoModuleErr
     });
     match u32::try_from(reserved.end) {
         Ok(_) if !is_used => Ok(u32::try_from(start).ok()),
-        _ => Err(GoModuleError::Used),
+        _ => Err(GoAdapterMemoryError::Used),
     }
 }
 
