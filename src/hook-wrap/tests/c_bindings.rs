@@ -44,7 +44,7 @@ fn the_c_bindings_are_those_of_the_wit() {
     let names: Vec<&str> = generated.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["hook.c", "hook.h"]);
     for (name, text) in &generated {
-        let path = sdk().join(name);
+        let path = sdk().join("bindings").join(name);
         if std::env::var_os("UPDATE_BINDINGS").is_some() {
             fs::write(&path, text).unwrap();
         }

@@ -1,4 +1,4 @@
-/* Between the functions that a hook defines and those that the bindings of the WIT ask for. */
+/* Implements the exports that the bindings of the WIT declare, by calling the functions that a hook defines. */
 #include "virt_hook.h"
 
 #include <stdlib.h>

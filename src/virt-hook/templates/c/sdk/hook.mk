@@ -10,7 +10,7 @@ HOOK_LDFLAGS ?= --target=wasm32 -nostdlib -Wl,--no-entry,--stack-first,--strip-d
 
 TESTS = $(wildcard test_*.c)
 OWN = $(filter-out $(TESTS),$(wildcard *.c))
-OBJECTS = $(patsubst %.c,build/%.o,$(OWN) $(wildcard sdk/*.c))
+OBJECTS = $(patsubst %.c,build/%.o,$(OWN) $(wildcard sdk/*.c sdk/bindings/*.c))
 
 build/$(NAME).wasm: build/$(NAME).core.wasm
 	$(VIRT_HOOK) wrap $< --out $@
@@ -27,7 +27,7 @@ build/%.o: %.c $(HEADERS)
 
 # Programs of this machine, with its C library: no WebAssembly, and a debugger works. What the host calls, and what calls
 # the host, is left out.
-NATIVE_SDK = $(filter-out sdk/libc.c,$(shell grep -L 'import_module\|export_name' sdk/*.c)) $(wildcard sdk/native/*.c)
+NATIVE_SDK = $(filter-out sdk/libc.c,$(shell grep -L 'import_module\|export_name' sdk/*.c sdk/bindings/*.c)) $(wildcard sdk/native/*.c)
 
 build/test_%: test_%.c $(OWN) $(NATIVE_SDK) $(HEADERS)
 	@mkdir -p $(@D)

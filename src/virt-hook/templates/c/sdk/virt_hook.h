@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "hook.h"
+#include "bindings/hook.h"
 
 /* A piece of text. It is UTF-8, and does not end in a zero byte. */
 typedef struct {

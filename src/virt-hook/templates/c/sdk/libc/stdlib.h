@@ -1,4 +1,4 @@
-/* What hooks and the bindings need of it; see libc.c. */
+/* The subset of <stdlib.h> that hooks and the bindings use; libc.c implements it. */
 #ifndef SDK_STDLIB_H
 #define SDK_STDLIB_H
 

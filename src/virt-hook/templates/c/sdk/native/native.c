@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What is known by a key; the first of the two is what kind of key. */
+/* Configuration and invocation values that a test has set; `kind` is 'c' or 'i'. */
 static struct {
     char kind;
     const char *key, *value;
