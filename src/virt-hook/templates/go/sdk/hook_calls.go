@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// asVeto is errors.As for a Veto, which may be wrapped. What wraps it is told too.
+// asVeto is errors.As for a Veto, which may be wrapped. The text of the wrapping error is kept in the veto's reason.
 func asVeto(err error) (Veto, bool) {
 	var veto Veto
 	if errors.As(err, &veto) {

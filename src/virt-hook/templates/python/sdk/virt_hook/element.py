@@ -3,16 +3,14 @@
 from . import path as paths
 from . import xml_render
 from .insert import order_of, parent_path
+from .xml_escape import escape, is_blank, unescape
 from .xml_names import (
     NAMESPACES,
     URIS,
     declared_prefix,
-    escape,
-    is_blank,
     is_name,
     join_name,
     split_name,
-    unescape,
 )
 from .xml_parse import CDATA, TEXT, XmlError, attributes, parse
 

@@ -1,4 +1,4 @@
-"""Names and text of XML. Look-ups use canonical names: the prefix of libvirt's documentation, whatever prefix the
+"""Names of XML. Look-ups use canonical names: the prefix of libvirt's documentation, whatever prefix the
 document declares for that namespace. KubeVirt's metadata has a default namespace, so that its canonical prefix is empty."""
 
 import re
@@ -16,12 +16,6 @@ NAMESPACES = {
     "http://kubevirt.io": "",
 }
 URIS = {prefix: uri for uri, prefix in NAMESPACES.items() if prefix}
-
-_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
-_REFERENCE = re.compile("&([^;&]*);")
-_LINE_END = re.compile("\r\n?")
-_BLANK_IN_ATTRIBUTE = re.compile("\r\n|[\r\n\t]")
 
 
 def is_name(name):
@@ -42,36 +36,3 @@ def declared_prefix(attribute):
     if attribute == "xmlns":
         return ""
     return attribute[6:] if attribute.startswith("xmlns:") else None
-
-
-def escape(plain, quote=None):
-    """Plain text as character data, or as an attribute's value between quotes. What XML forbids becomes U+FFFD."""
-    text = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\r", "&#13;")
-    if quote:
-        text = text.replace("\t", "&#9;").replace("\n", "&#10;")
-        text = text.replace(quote, "&apos;" if quote == "'" else "&quot;")
-    return _FORBIDDEN.sub("\ufffd", text)
-
-
-def unescape(raw, attribute=False):
-    """Character data as plain text, as XML requires: line ends become \\n, in attributes white space a space."""
-    raw = _BLANK_IN_ATTRIBUTE.sub(" ", raw) if attribute else _LINE_END.sub("\n", raw)
-    return _REFERENCE.sub(lambda found: resolve(found[1]) or found[0], raw) if "&" in raw else raw
-
-
-def resolve(reference):
-    """The character of &reference;, or None. Without a DTD there are no others."""
-    if reference in _ENTITIES:
-        return _ENTITIES[reference]
-    digits, base = (reference[2:], 16) if reference.startswith("#x") else (reference[1:], 10)
-    if not reference.startswith("#") or not digits.isalnum() or not digits.isascii():
-        return None
-    try:
-        character = chr(int(digits, base))
-    except (ValueError, OverflowError):
-        return None
-    return None if _FORBIDDEN.match(character) else character
-
-
-def is_blank(text):
-    return not text.strip(" \t\r\n")

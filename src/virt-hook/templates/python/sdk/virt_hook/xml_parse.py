@@ -2,7 +2,8 @@
 
 import re
 
-from .xml_names import NAME, resolve
+from .xml_escape import resolve
+from .xml_names import NAME
 
 # The limits of a document, which are the host's.
 _MAX_BYTES = 8 << 20

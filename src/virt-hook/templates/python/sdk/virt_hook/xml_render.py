@@ -1,6 +1,7 @@
 """Writes elements: what was not edited is copied."""
 
-from .xml_names import URIS, is_blank, split_name
+from .xml_escape import is_blank
+from .xml_names import URIS, split_name
 from .xml_parse import CDATA, TEXT
 
 
