@@ -1,4 +1,7 @@
-"""Tunes network interfaces from one annotation: queues, ring sizes and where packets are sent."""
+"""Tunes network interfaces from one annotation: queues, ring sizes and where packets are sent.
+
+A migration gets as many parallel connections as an interface has queues.
+"""
 
 import json
 

@@ -17,7 +17,7 @@ mod hook;
 mod hook_point;
 pub mod host;
 mod parse_dotted_path;
-mod pod_answer;
+mod pod_network;
 // For the component, and for hooks-sdk-testing; not part of the API.
 #[doc(hidden)]
 pub mod dispatch;

@@ -102,7 +102,7 @@ fn parse_error_contains_text_and_position(hook: Hook) {
     );
 }
 
-/// The same hook for a target that knows no WASI: nothing of it is imported, and it does the same.
+/// The hook compiled for wasm32-unknown-unknown: the module imports no WASI interface and gives the same output.
 #[test]
 fn module_without_wasi_imports_only_the_host() {
     let hook = match Hook::build_without_wasi(env!("CARGO_MANIFEST_DIR")) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Level;
-use crate::pod_answer::{FactError, PodNetwork};
+use crate::pod::{FactError, PodNetwork};
 
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 const NETWORK_INFO: &str = "kubevirt.io/network-info";

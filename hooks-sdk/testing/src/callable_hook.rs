@@ -12,8 +12,9 @@ use hook_host::{
 };
 
 use crate::call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
+use crate::error::Error;
 use crate::module_build::{Part, Target};
-use crate::module_cache::{Error, block_on, build_and_load, load};
+use crate::module_cache::{block_on, build_and_load, load};
 use crate::native::{self, Body};
 use crate::pod_facts::{MountedPod, PodFacts};
 

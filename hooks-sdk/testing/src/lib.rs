@@ -26,6 +26,7 @@
 mod call_result;
 mod callable_hook;
 mod deployment;
+mod error;
 mod hook_readme_runner;
 mod module_build;
 mod module_cache;
@@ -35,11 +36,11 @@ mod pod_facts;
 pub use call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 pub use callable_hook::Hook;
 pub use deployment::{Deployment, DeploymentError, DeploymentResult};
+pub use error::Error;
 pub use hook_host;
 pub use hook_readme_runner::{ReadmeError, readme};
 pub use hooks_sdk_macros::test;
 pub use module_build::BuildError;
-pub use module_cache::Error;
 
 /// Builds the hook of the crate that is being tested, once per process. Panics if that fails.
 #[macro_export]

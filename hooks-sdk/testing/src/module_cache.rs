@@ -1,40 +1,16 @@
 //! Builds and loads modules for tests, each once per process.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use hook_host::wasm::{LoadError, LoadOptions, Module};
+use hook_host::wasm::{LoadOptions, Module};
 use tempfile::TempDir;
 
-use crate::module_build::{self, BuildError, Part, Target};
-
-/// Why a hook cannot be tested.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Error {
-    /// It could not be built.
-    Build(BuildError),
-    /// The host could not load it.
-    Load(LoadError),
-    /// The host's runtime could not be created.
-    Runtime(io::Error),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Build(error) => error.fmt(f),
-            Error::Load(error) => error.fmt(f),
-            Error::Runtime(error) => write!(f, "no runtime for the hook host: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
+use crate::error::Error;
+use crate::module_build::{self, Part, Target};
 
 type Key = (PathBuf, Part, Target);
 

@@ -1,7 +1,7 @@
 //! Edits YAML in its text form: parsing and rendering would lose comments, quoting and order.
 //! An edit that is not safe in the text form is refused.
 
-mod block_extent;
+mod block_mapping;
 mod inline_value;
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::CloudInitError;
 use crate::parse_dotted_path::{self, Step};
-use block_extent::{Below, Scope, below, continues_list, depth, end_of_value, is_idle, split_key};
+use block_mapping::{
+    MappingLines, ValueKind, continues_list, depth, end_of_value, is_idle, split_key, value_below,
+};
 
 /// A YAML document whose top level is a mapping. Comments and everything that is not edited are kept.
 ///
@@ -74,8 +76,8 @@ impl Yaml {
     pub fn keys(&self, path: &str) -> Result<Vec<String>, CloudInitError> {
         let scope = match self.find_path(path) {
             _ if path.is_empty() => Some(self.top()),
-            Ok(Some((found, scope))) => match below(&self.lines, found.line, scope.indent) {
-                Below::Mapping(scope) => Some(scope),
+            Ok(Some((found, scope))) => match value_below(&self.lines, found.line, scope.indent) {
+                ValueKind::Mapping(scope) => Some(scope),
                 _ => None,
             },
             Ok(None) => None,
@@ -166,14 +168,14 @@ impl Yaml {
         if !is_idle(written) {
             return self.add_to_flow(&found, item, flow).ok_or_else(refused);
         }
-        let list = match below(&self.lines, found.line, scope.indent) {
-            Below::List(list) => list,
-            Below::Nothing => Scope {
+        let list = match value_below(&self.lines, found.line, scope.indent) {
+            ValueKind::List(list) => list,
+            ValueKind::Nothing => MappingLines {
                 begin: found.line + 1,
                 end: found.line + 1,
                 indent: scope.indent + 2,
             },
-            Below::Mapping(_) | Below::Other => return Err(refused()),
+            ValueKind::Mapping(_) | ValueKind::Other => return Err(refused()),
         };
         let added = block(list.indent);
         let there = &self.lines[list.begin..list.end];
@@ -226,8 +228,8 @@ impl Yaml {
         Ok(true)
     }
 
-    fn top(&self) -> Scope {
-        Scope {
+    fn top(&self) -> MappingLines {
+        MappingLines {
             begin: 0,
             end: self.lines.len(),
             indent: 0,
@@ -235,7 +237,7 @@ impl Yaml {
     }
 
     /// The key at a path and the mapping that it is in.
-    fn find_path(&self, path: &str) -> Result<Option<(KeyPosition, Scope)>, CloudInitError> {
+    fn find_path(&self, path: &str) -> Result<Option<(KeyPosition, MappingLines)>, CloudInitError> {
         let mut scope = self.top();
         let mut found = None;
         for name in names(path)? {
@@ -254,14 +256,14 @@ impl Yaml {
     }
 
     /// The mapping at a path of keys, which are added where they are missing.
-    fn ensure(&mut self, names: &[&str]) -> Result<Scope, CloudInitError> {
+    fn ensure(&mut self, names: &[&str]) -> Result<MappingLines, CloudInitError> {
         let mut scope = self.top();
         for (at, name) in names.iter().enumerate() {
             let Some(mut found) = self.find(scope, name)? else {
                 self.may_end(scope, name)?;
                 return Ok(self.add_keys(scope, &names[at..]));
             };
-            let empty = Scope {
+            let empty = MappingLines {
                 begin: found.line + 1,
                 end: found.line + 1,
                 indent: scope.indent + 2,
@@ -272,12 +274,12 @@ impl Yaml {
         Ok(scope)
     }
 
-    fn add_keys(&mut self, scope: Scope, names: &[&str]) -> Scope {
+    fn add_keys(&mut self, scope: MappingLines, names: &[&str]) -> MappingLines {
         let mut scope = scope;
         for name in names {
             let line = format!("{}{}:", " ".repeat(scope.indent), write::key(name));
             self.lines.insert(scope.end, line);
-            scope = Scope {
+            scope = MappingLines {
                 begin: scope.end + 1,
                 end: scope.end + 1,
                 indent: scope.indent + 2,
@@ -304,14 +306,14 @@ impl Yaml {
     fn mapping(
         &self,
         found: &KeyPosition,
-        scope: Scope,
+        scope: MappingLines,
         key: &str,
-    ) -> Result<Option<Scope>, CloudInitError> {
+    ) -> Result<Option<MappingLines>, CloudInitError> {
         let written = &self.lines[found.line][found.value..];
-        let below = below(&self.lines, found.line, scope.indent);
+        let below = value_below(&self.lines, found.line, scope.indent);
         match below {
-            Below::Nothing if is_idle(written) => Ok(None),
-            Below::Mapping(scope) if is_idle(written) => Ok(Some(scope)),
+            ValueKind::Nothing if is_idle(written) => Ok(None),
+            ValueKind::Mapping(scope) if is_idle(written) => Ok(Some(scope)),
             _ => Err(CloudInitError::NotAMapping {
                 key: key.to_owned(),
                 line: found.line + 1,
@@ -319,7 +321,7 @@ impl Yaml {
         }
     }
 
-    fn find(&self, scope: Scope, name: &str) -> Result<Option<KeyPosition>, CloudInitError> {
+    fn find(&self, scope: MappingLines, name: &str) -> Result<Option<KeyPosition>, CloudInitError> {
         let mut found = self.entries(scope).filter(|(_, key, _)| *key == name);
         let first = found.next();
         if found.next().is_some() {
@@ -331,7 +333,7 @@ impl Yaml {
     }
 
     /// Line, key and value's place of each entry.
-    fn entries(&self, scope: Scope) -> impl Iterator<Item = (usize, &str, usize)> {
+    fn entries(&self, scope: MappingLines) -> impl Iterator<Item = (usize, &str, usize)> {
         let lines = self.lines[scope.begin..scope.end].iter().enumerate();
         lines.filter_map(move |(at, line)| {
             if depth(line) != scope.indent {
@@ -354,7 +356,7 @@ impl Yaml {
     }
 
     /// A key can be added to the top only where the text's end is the end of its one mapping.
-    fn may_end(&self, scope: Scope, key: &str) -> Result<(), CloudInitError> {
+    fn may_end(&self, scope: MappingLines, key: &str) -> Result<(), CloudInitError> {
         if scope != self.top() {
             return Ok(());
         }

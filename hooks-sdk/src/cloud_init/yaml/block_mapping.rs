@@ -1,8 +1,8 @@
-//! Finds keys and their values in the lines of a YAML text.
+//! Entries of a block mapping: their keys, the lines of their values, and what kind of value each is.
 
 /// Lines that hold the entries of a block mapping, and how far they are indented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Scope {
+pub(super) struct MappingLines {
     pub(super) begin: usize,
     /// The line after the last.
     pub(super) end: usize,
@@ -11,10 +11,10 @@ pub(super) struct Scope {
 
 /// The kind of value in the lines after `key:`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Below {
+pub(super) enum ValueKind {
     Nothing,
-    List(Scope),
-    Mapping(Scope),
+    List(MappingLines),
+    Mapping(MappingLines),
     /// A multi-line text, or invalid YAML.
     Other,
 }
@@ -39,19 +39,19 @@ pub(super) fn is_idle(line: &str) -> bool {
     text.is_empty() || text.starts_with('#')
 }
 
-/// The entries below a key that stands on line `key` at `indent`.
-pub(super) fn below(lines: &[String], key: usize, indent: usize) -> Below {
+/// The value in the lines after a key on line `key` that is indented by `indent`.
+pub(super) fn value_below(lines: &[String], key: usize, indent: usize) -> ValueKind {
     let after = key + 1;
     let begin = lines[after..].iter().position(|line| !is_idle(line));
     let Some(begin) = begin.map(|at| after + at) else {
-        return Below::Nothing;
+        return ValueKind::Nothing;
     };
     let (key_depth, list) = (depth(&lines[begin]), is_item(&lines[begin]));
     if key_depth < indent || (key_depth == indent && !list) {
-        return Below::Nothing;
+        return ValueKind::Nothing;
     }
     if !list && split_key(&lines[begin][key_depth..]).is_none() {
-        return Below::Other;
+        return ValueKind::Other;
     }
     let mut end = begin + 1;
     for (at, line) in lines.iter().enumerate().skip(begin + 1) {
@@ -65,24 +65,24 @@ pub(super) fn below(lines: &[String], key: usize, indent: usize) -> Below {
         } else if depth <= indent {
             break;
         } else {
-            return Below::Other;
+            return ValueKind::Other;
         }
     }
-    let scope = Scope {
+    let scope = MappingLines {
         begin: after,
         end,
         indent: key_depth,
     };
     if list {
-        Below::List(scope)
+        ValueKind::List(scope)
     } else {
-        Below::Mapping(scope)
+        ValueKind::Mapping(scope)
     }
 }
 
 /// The line after the value of the key on line `key`, whatever the value is.
 pub(super) fn end_of_value(lines: &[String], key: usize, indent: usize) -> usize {
-    if let Below::List(scope) | Below::Mapping(scope) = below(lines, key, indent) {
+    if let ValueKind::List(scope) | ValueKind::Mapping(scope) = value_below(lines, key, indent) {
         return scope.end;
     }
     let mut end = key + 1;

@@ -1,6 +1,4 @@
-//! What the host answers about the pod.
-
-use std::fmt;
+//! A network of the pod, as Multus describes it.
 
 use serde_json::Value;
 
@@ -21,28 +19,6 @@ pub struct PodNetwork {
     /// The whole entry as JSON, with `dns` and what else Multus writes.
     pub json: String,
 }
-
-/// Why a fact is not given. The text names the fact.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FactError {
-    /// The hook does not declare the fact, or a policy does not allow it.
-    Denied(String),
-    /// The fact is not there, and was waited for.
-    Absent(String),
-    /// The host cannot see the facts of the pod, or what it sees is invalid.
-    Unreadable(String),
-}
-
-impl fmt::Display for FactError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Denied(text) | Self::Absent(text) | Self::Unreadable(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for FactError {}
 
 impl PodNetwork {
     /// The addresses of its gateways.
