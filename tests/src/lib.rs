@@ -6,11 +6,11 @@
 //! Sockets, daemons, QEMU and the guest are real.
 
 pub mod binaries;
+pub mod build_and_install_hooks;
 pub mod console_log;
 pub mod export_server;
 pub mod grpc_channel;
 pub mod guest_image;
-pub mod install_hooks;
 pub mod launcher_fixture;
 pub mod launcher_user;
 pub mod migration;

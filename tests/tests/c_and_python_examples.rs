@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use hook_host::MigrationParameters;
 use hooks_sdk_testing::{Hook, readme};
 use tests::binaries::workspace;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 
 /// The size limit of a module in C, in bytes.
 const LARGEST_C: u64 = 300 << 10;
@@ -35,7 +35,7 @@ fn interfaces() -> PathBuf {
 /// Once per process.
 fn built(once: &OnceLock<PathBuf>, directory: &str, name: &str) -> PathBuf {
     let make = || {
-        install_hooks::build_with_make(directory, "Makefile", name)
+        hooks::build_with_make(directory, "Makefile", name)
             .unwrap_or_else(|error| panic!("{error:#}"))
     };
     once.get_or_init(make).clone()
@@ -138,8 +138,7 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
 }
 
 fn attach() -> Hook {
-    let built =
-        install_hooks::build_with_make("tests/hooks/c-attach-device", "sdk/hook.mk", "attach");
+    let built = hooks::build_with_make("tests/hooks/c-attach-device", "sdk/hook.mk", "attach");
     loaded(&built.unwrap_or_else(|error| panic!("{error:#}")))
 }
 
@@ -148,7 +147,7 @@ fn board() -> Hook {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let make = || {
         let directory = "tests/hooks/python-every-hook-point";
-        install_hooks::build_with_make(directory, "sdk/hook.mk", "board")
+        hooks::build_with_make(directory, "sdk/hook.mk", "board")
             .unwrap_or_else(|error| panic!("{error:#}"))
     };
     loaded(BUILT.get_or_init(make))
@@ -175,14 +174,14 @@ fn hooks_in_c_and_python_read_facts_about_the_pod() {
     for hook in [attach(), board()] {
         let hook = hook
             .with_pod_annotation("a.example/b", "one")
-            .with_network_status(install_hooks::NETWORK_STATUS);
-        assert_eq!(hook.pre_start(&vmi).veto(), install_hooks::POD_FACTS);
+            .with_network_status(hooks::NETWORK_STATUS);
+        assert_eq!(hook.pre_start(&vmi).veto(), hooks::POD_FACTS);
     }
 }
 
 /// A hook in C below `tests/hooks`, built.
 fn built_c(directory: &str, name: &str) -> PathBuf {
-    install_hooks::build_with_make(&format!("tests/hooks/{directory}"), "sdk/hook.mk", name)
+    hooks::build_with_make(&format!("tests/hooks/{directory}"), "sdk/hook.mk", name)
         .unwrap_or_else(|error| panic!("{error:#}"))
 }
 

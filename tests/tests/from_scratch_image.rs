@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use tests::grpc_channel::dial;
-use tests::{binaries, install_hooks, until};
+use tests::{binaries, build_and_install_hooks as hooks, until};
 
 /// Long, since a debug build compiles a module on a busy machine.
 const READY: Duration = Duration::from_secs(120);
@@ -37,7 +37,7 @@ impl Image {
             fs::create_dir_all(image.path(directory))?;
         }
         fs::copy(
-            install_hooks::example("smbios-hook")?,
+            hooks::example("smbios-hook")?,
             image.path("hooks/smbios.wasm"),
         )?;
         fs::write(image.path("vmi.json"), VMI)?;

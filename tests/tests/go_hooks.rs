@@ -10,15 +10,14 @@ use hooks_sdk::Domain;
 use hooks_sdk_testing::{Hook, readme};
 use serde_json::json;
 use tests::binaries::workspace;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 
 const SMBIOS: &str = "examples-hooks/go-smbios";
 const COOKBOOK: &str = "tests/hooks/go-cookbook";
 const SDK: &str = "src/virt-hook/templates/go/sdk";
 
 fn built(directory: &str, name: &str) -> PathBuf {
-    install_hooks::build_with_make(directory, "Makefile", name)
-        .unwrap_or_else(|error| panic!("{error:#}"))
+    hooks::build_with_make(directory, "Makefile", name).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn smbios() -> &'static (PathBuf, Hook) {
@@ -32,11 +31,11 @@ fn smbios() -> &'static (PathBuf, Hook) {
 
 /// Runs Go in a directory of the workspace and returns what it prints.
 fn go(directory: &str, arguments: &[&str]) -> String {
-    let [(_, program), ..] = install_hooks::go_environment().unwrap();
+    let [(_, program), ..] = hooks::go_environment().unwrap();
     let output = Command::new(program)
         .args(arguments)
         .current_dir(workspace().join(directory))
-        .envs(install_hooks::go_environment().unwrap())
+        .envs(hooks::go_environment().unwrap())
         .output()
         .unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -168,7 +167,7 @@ fn what_gos_runtime_asks_of_wasi_is_linked_and_reaches_nothing() {
     assert_eq!(run("error").failure(), "it failed: while error: reason");
     let panic = run("panic").failure();
     assert!(
-        panic.contains("index out of range [5] with length 0 (runtime.go:"),
+        panic.contains("index out of range [5] with length 0 (go_runtime.go:"),
         "{panic}"
     );
     for (end, trace) in [
@@ -213,7 +212,7 @@ fn a_go_hook_reads_facts_about_the_pod() {
     let hook = Hook::load(built(COOKBOOK, "cookbook")).unwrap_or_else(|error| panic!("{error}"));
     let hook = hook
         .with_pod_annotation("a.example/b", "one")
-        .with_network_status(install_hooks::NETWORK_STATUS);
+        .with_network_status(hooks::NETWORK_STATUS);
     let vmi = json!({"metadata": {"annotations": {"do": "pod"}}}).to_string();
-    assert_eq!(hook.pre_start(&vmi).veto(), install_hooks::POD_FACTS);
+    assert_eq!(hook.pre_start(&vmi).veto(), hooks::POD_FACTS);
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tests::binaries::{binary, workspace};
-use tests::install_hooks::example;
+use tests::build_and_install_hooks::example;
 
 const PROGRAMS: [&str; 4] = [
     "launcher-image",

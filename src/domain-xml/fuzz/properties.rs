@@ -102,7 +102,7 @@ pub fn path_pattern(input: &[u8]) {
     }
 }
 
-/// Any text: what the parser accepts, and what it makes of it, is what quick-xml says.
+/// The parser and quick-xml accept the same texts, and read the same elements from them.
 pub fn quick_xml_comparison(input: &[u8]) {
     if let Some(text) = text(input) {
         quick_xml_oracle::agrees(text);

@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::byte_classes::is_blank;
-use crate::namespace_scope::ResolvedName;
+use crate::insertion_scope::ResolvedName;
 use crate::source_text::{Origin, Raw};
 use crate::start_tag::{Attribute, Attributes};
 use crate::{escape, name, render, start_tag};

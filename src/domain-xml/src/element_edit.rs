@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use crate::element::Node;
-use crate::namespace_scope::{self, NamespaceScope};
+use crate::insertion_scope::{self, InsertionScope};
 use crate::source_text::Raw;
 use crate::{Element, escape, name};
 
@@ -232,7 +232,7 @@ impl Element {
 
     fn place(&mut self, at: usize, mut child: Element) -> &mut Element {
         child.aligned = true;
-        namespace_scope::apply_prefixes(&mut child, NamespaceScope::inside(self));
+        insertion_scope::apply_prefixes(&mut child, InsertionScope::inside(self));
         self.nodes_mut().insert(at, Node::Element(child));
         self.element_at(at)
     }

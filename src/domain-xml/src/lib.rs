@@ -20,16 +20,17 @@
 
 mod apply;
 mod byte_classes;
+mod canonical_name;
 mod diff;
 mod document;
 mod element;
 mod element_edit;
 mod element_from_text;
 mod escape;
+mod insertion_scope;
 mod limits;
 pub mod matching;
 mod name;
-mod namespace_scope;
 mod parse;
 mod path;
 mod render;

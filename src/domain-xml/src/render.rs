@@ -3,7 +3,7 @@
 use crate::byte_classes::is_blank;
 use crate::element::Node;
 use crate::source_text::Origin;
-use crate::{Document, Element, name};
+use crate::{Document, Element, canonical_name, name};
 
 /// Extra capacity for the edits of a document that was read.
 const EDIT_CAPACITY: usize = 1024;
@@ -285,7 +285,7 @@ fn missing_declarations(root: &Element, quote: &str) -> String {
         if !element.is_made() || prefix.is_empty() || missing.contains(&prefix) {
             continue;
         }
-        if let Some(uri) = name::known_uri(prefix)
+        if let Some(uri) = canonical_name::known_uri(prefix)
             && !declares(element, prefix)
             && !declares(root, prefix)
         {

@@ -47,7 +47,7 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// The same steps, until `is_late` answers yes. It is asked every few thousand steps.
+    /// Adds a time limit: the budget is also used up when `is_late` returns true. It is called every few thousand steps.
     #[must_use]
     pub fn until(self, is_late: impl Fn() -> bool + 'a) -> Self {
         Self {

@@ -1,8 +1,8 @@
 //! Properties of any input. The fuzz target and the test that replays its corpus call the same function, which panics
 //! if a property does not hold.
 //!
-//! `cargo +nightly fuzz run domain_json -- -dict=../domain-xml/fuzz/xml.dict -max_len=2000`, in the directory of the
-//! crate `domain`. New findings go into `corpus/domain_json` under a name that says what they are.
+//! `cargo +nightly fuzz run domain_xml_to_json -- -dict=../domain-xml/fuzz/xml.dict -max_len=2000`, in the directory of the
+//! crate `domain`. New findings go into `corpus/domain_xml_to_json` under a name that says what they are.
 
 use domain::libvirt_spec::DomainJson;
 use domain::parse_domain_xml::parse;
@@ -13,7 +13,7 @@ use kubevirt_api::domain_state::{LifeCycle, reason};
 
 /// A domain's XML, which hooks and libvirt wrote: refused with an error, or read into JSON that virt-handler can
 /// decode, and the same when it is rendered and read again.
-pub fn domain_json(input: &[u8]) {
+pub fn domain_xml_to_json(input: &[u8]) {
     let Ok(xml) = std::str::from_utf8(input) else {
         return;
     };

@@ -8,7 +8,7 @@ use std::fmt;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 
-use crate::cloud_init::{SecretError, SecretSource};
+use crate::secret_source::{SecretError, SecretSource};
 
 /// One credential of a VMI.
 #[derive(Debug, Clone, PartialEq, Eq)]

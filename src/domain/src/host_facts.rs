@@ -45,11 +45,11 @@ pub struct HostFacts {
     pub device_numa_nodes: BTreeMap<String, u32>,
     /// Processors of NUMA nodes (`/sys/bus/node/devices/nodeN/cpulist`).
     pub numa_cpus: BTreeMap<u32, Vec<u32>>,
-    /// The volumes of [`crate::convert::claims_in_pod`] that are block devices.
+    /// The volumes of [`crate::convert::volume_mode_lookups`] that are block devices.
     pub block_volumes: BTreeSet<String>,
-    /// The volumes of [`crate::convert::claims_in_pod`] that are images, although the VMI's status says block device.
+    /// The volumes of [`crate::convert::volume_mode_lookups`] that are images, although the VMI's status says block device.
     pub image_volumes: BTreeSet<String>,
-    /// Block sizes of the volumes named by [`crate::convert::matched_volumes`], by path.
+    /// Block sizes of the volumes named by [`crate::convert::block_size_lookups`], by path.
     pub block_sizes: BTreeMap<String, BlockSizes>,
     /// Why block sizes are not known, by path.
     pub block_size_problems: BTreeMap<String, String>,

@@ -8,8 +8,10 @@ mod cpu_pinning_and_numa;
 mod device_plugins;
 #[path = "conversion_rules/disks.rs"]
 mod disks;
-#[path = "conversion_rules/firmware_clock_channels.rs"]
-mod firmware_clock_channels;
+#[path = "conversion_rules/error_texts.rs"]
+mod error_texts;
+#[path = "conversion_rules/firmware_clock_hyperv.rs"]
+mod firmware_clock_hyperv;
 #[path = "conversion_rules/launch_security.rs"]
 mod launch_security;
 #[path = "conversion_rules/network_bindings.rs"]

@@ -10,6 +10,6 @@ mod properties;
 use fuzz_corpus::replay;
 
 #[test]
-fn domain_json() {
-    replay("domain_json", properties::domain_json);
+fn domain_xml_to_json() {
+    replay("domain_xml_to_json", properties::domain_xml_to_json);
 }

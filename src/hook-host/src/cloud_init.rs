@@ -8,8 +8,6 @@ use domain_xml::{Budget, Change, ChangeKind};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 
-use crate::CloudInitDocuments;
-
 const USER_DATA: &str = "user-data";
 const NETWORK_DATA: &str = "network-data";
 const META_DATA: &str = "meta-data";
@@ -288,4 +286,15 @@ fn document_name(member: &str) -> &str {
         "NoCloudMetaData" | "ConfigDriveMetaData" => META_DATA,
         other => other,
     }
+}
+
+/// Cloud-init data that is passed through the hooks. KubeVirt's JSON is authoritative: gRPC sidecars
+/// get it unchanged, WASM hooks get its user-data, network-data and meta-data as documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CloudInitDocuments {
+    /// `noCloud` or `configDrive`.
+    pub data_source: String,
+    /// KubeVirt's `CloudInitData`: `DataSource`, `NoCloudMetaData`, `ConfigDriveMetaData`,
+    /// `UserData`, `NetworkData`, `DevicesData`, `VolumeName`.
+    pub cloud_init_data_json: String,
 }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::fixed_clock_and_random::Determinism;
-use crate::pod_facts::{PodFactEntry, PodFacts};
+use crate::pod_facts::{PodFactEntry, PodFactSource};
 use crate::policy::EffectiveSettings;
 use crate::printable::{MAX_MESSAGE, printable, utf8};
 use crate::{HookError, HookPoint, Invocation, Limits, LogLine, MigrationParameters};
@@ -41,7 +41,7 @@ pub(crate) struct HookCall<'a> {
     pub(crate) time_left: Duration,
     /// Fixed random numbers and time, when the run is recorded.
     pub(crate) determinism: Option<Determinism>,
-    pub(crate) pod: &'a PodFacts,
+    pub(crate) pod: &'a PodFactSource,
 }
 
 /// The input of a hook point.

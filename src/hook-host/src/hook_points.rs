@@ -1,6 +1,8 @@
-//! Hook points, and for which virtual machine and reason hooks are called.
+//! Hook points.
 
 use std::fmt;
+
+use crate::invocation::Reason;
 
 /// A point in a virtual machine's life at which hooks run. `Display` prints KubeVirt's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,69 +76,4 @@ impl fmt::Display for HookPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-/// Why hooks run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reason {
-    /// The virtual machine starts here.
-    #[default]
-    Boot,
-    /// It migrates here from another node.
-    MigrationTarget,
-    /// It runs, and a device is attached.
-    Hotplug,
-    /// It migrates to another node.
-    MigrationSource,
-    /// The launcher ends.
-    Shutdown,
-}
-
-impl Reason {
-    /// All reasons.
-    pub const ALL: [Self; 5] = [
-        Self::Boot,
-        Self::MigrationTarget,
-        Self::Hotplug,
-        Self::MigrationSource,
-        Self::Shutdown,
-    ];
-
-    /// The text that hooks read.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Boot => "boot",
-            Self::MigrationTarget => "migration-target",
-            Self::Hotplug => "hotplug",
-            Self::MigrationSource => "migration-source",
-            Self::Shutdown => "shutdown",
-        }
-    }
-}
-
-/// The virtual machine whose hooks run, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Invocation {
-    /// Why.
-    pub reason: Reason,
-    /// The virtual machine's namespace.
-    pub namespace: String,
-    /// The virtual machine's name.
-    pub name: String,
-    /// The virtual machine's uid.
-    pub uid: String,
-    /// libvirt's name of the domain.
-    pub domain: String,
-}
-
-/// Cloud-init data that is passed through the hooks. KubeVirt's JSON is authoritative: gRPC sidecars
-/// get it unchanged, WASM hooks get its user-data, network-data and meta-data as documents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CloudInitDocuments {
-    /// `noCloud` or `configDrive`.
-    pub data_source: String,
-    /// KubeVirt's `CloudInitData`: `DataSource`, `NoCloudMetaData`, `ConfigDriveMetaData`,
-    /// `UserData`, `NetworkData`, `DevicesData`, `VolumeName`.
-    pub cloud_init_data_json: String,
 }

@@ -23,6 +23,7 @@ mod hook_identity;
 mod hook_limits;
 mod hook_points;
 mod hook_run;
+mod invocation;
 mod invoke;
 mod kubevirt_plugins;
 mod metrics;
@@ -38,6 +39,7 @@ mod sidecar;
 pub mod wasm;
 
 pub use change_provenance::{Overlap, Provenance};
+pub use cloud_init::CloudInitDocuments;
 pub use collect::{
     CollectConfig, CollectError, StandingHooks, WRITE_GRACE, admit_modules, collect,
 };
@@ -47,8 +49,9 @@ pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
 pub use hook_identity::HookIdentity;
 pub use hook_limits::Limits;
-pub use hook_points::{CloudInitDocuments, HookPoint, Invocation, Reason};
+pub use hook_points::HookPoint;
 pub use hook_run::{LogLevel, LogLine, Outcome, Run};
+pub use invocation::{Invocation, Reason};
 pub use invoke::{AttachTime, AttachedDevice, Chain, DeviceError};
 pub use kubevirt_plugins::{Plugins, PluginsError};
 pub use metrics::HookMetrics;

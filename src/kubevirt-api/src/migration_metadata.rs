@@ -1,8 +1,8 @@
-//! KubeVirt's words in the record of a migration, and when that record is new.
+//! Values of a migration's metadata (mode, abort status), and whether a request starts a new migration.
 
 use crate::domain_metadata::Migration;
 
-/// How a migration proceeds: `Mode` in its record.
+/// How a migration proceeds: `Mode` in its metadata.
 pub mod mode {
     /// The guest runs on the source.
     pub const PRE_COPY: &str = "PreCopy";
@@ -12,7 +12,7 @@ pub mod mode {
     pub const PAUSED: &str = "Paused";
 }
 
-/// How far a cancellation is: `AbortStatus` in the migration's record.
+/// How far a cancellation is: `AbortStatus` in the migration's metadata.
 pub mod abort_status {
     /// It has been requested.
     pub const ABORTING: &str = "Aborting";
@@ -22,7 +22,7 @@ pub mod abort_status {
     pub const FAILED: &str = "Failed";
 }
 
-/// What a request to migrate is, next to the record of the last migration.
+/// A request to migrate, compared with the metadata of the last migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrationRequest {
     /// Another migration.
@@ -34,7 +34,7 @@ pub enum MigrationRequest {
 }
 
 impl Migration {
-    /// The record of a migration that begins.
+    /// The metadata of a migration that begins.
     pub fn begin(uid: &str, now: String) -> Migration {
         Migration {
             uid: uid.to_owned(),
@@ -62,20 +62,20 @@ mod tests {
 
     #[test]
     fn migration_of_the_same_uid_is_executed_once() {
-        let mut record = Migration::begin("a", "2026-01-01T00:00:00Z".into());
-        assert_eq!(record.mode, mode::PRE_COPY);
+        let mut metadata = Migration::begin("a", "2026-01-01T00:00:00Z".into());
+        assert_eq!(metadata.mode, mode::PRE_COPY);
         assert_eq!(Migration::request(None, "a"), MigrationRequest::New);
         assert_eq!(
-            Migration::request(Some(&record), "b"),
+            Migration::request(Some(&metadata), "b"),
             MigrationRequest::New
         );
         assert_eq!(
-            Migration::request(Some(&record), "a"),
+            Migration::request(Some(&metadata), "a"),
             MigrationRequest::UnderWay
         );
-        record.end_timestamp = Some("2026-01-01T00:00:01Z".into());
+        metadata.end_timestamp = Some("2026-01-01T00:00:01Z".into());
         assert_eq!(
-            Migration::request(Some(&record), "a"),
+            Migration::request(Some(&metadata), "a"),
             MigrationRequest::Ended
         );
     }

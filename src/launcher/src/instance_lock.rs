@@ -24,7 +24,7 @@ const MODE: u32 = 0o666;
 /// A process id is no longer than this.
 const LONGEST_PID: u64 = 16;
 
-/// The directories cannot be had.
+/// The directories could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceLockError {
     /// Another launcher holds the lock.

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use domain::cloud_init::{SecretError, SecretSource};
+use domain::secret_source::{SecretError, SecretSource};
 
 /// Kubernetes limits a secret to a mebibyte.
 const MAX_BYTES: u64 = 1024 * 1024;

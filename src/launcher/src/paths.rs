@@ -137,7 +137,7 @@ impl Paths {
     /// Where libvirt's hook of a migration's target finds the launcher.
     pub fn migration_hook_socket(&self) -> PathBuf {
         self.share
-            .join(kubevirt_api::libvirt_hook_protocol::SOCKET_NAME)
+            .join(kubevirt_api::migration_hook_protocol::SOCKET_NAME)
     }
 
     /// The file that tells KubeVirt that the VM has migrated away with the state of its TPM and EFI.

@@ -80,6 +80,11 @@ fn read(pid_file: &Path) -> io::Result<Pid> {
     pid.ok_or_else(|| io::Error::other(format!("{} holds no pid: {text:?}", pid_file.display())))
 }
 
+/// Sends SIGTERM to QEMU, past libvirt.
+pub(crate) fn terminate(pid_file: &Path) -> io::Result<()> {
+    QemuProcess::open(pid_file)?.signal(Signal::TERM)
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -58,11 +57,6 @@ async fn is_running(pid_file: &Path) -> bool {
     }
 }
 
-/// Sends SIGTERM to QEMU, past libvirt.
-pub(crate) fn terminate(pid_file: &Path) -> io::Result<()> {
-    QemuProcess::open(pid_file)?.signal(Signal::TERM)
-}
-
 async fn find(
     pid_file: &Path,
     state: &watch::Receiver<Phase>,
@@ -96,6 +90,7 @@ mod tests {
     use std::process::{Child, Command};
 
     use super::*;
+    use crate::qemu_process::terminate;
 
     fn sleeper(directory: &Path) -> (Child, PathBuf) {
         let child = Command::new("sleep").arg("60").spawn().unwrap();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::cloud_init::tagged_devices::HostTopology;
+use domain::host_topology::HostTopology;
 
 /// Where the pod's processors are listed, relative to sysfs: cgroup v2, then v1.
 const CPUSETS: [&str; 2] = [

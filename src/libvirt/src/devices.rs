@@ -1,9 +1,8 @@
-//! Devices and processors of a running domain.
+//! Devices of a domain.
 
-use crate::domain_definition::Affect;
 use crate::error::Result;
 
-/// Attaching, detaching and changing devices and processors.
+/// Attaching, detaching and changing devices.
 pub trait Devices {
     /// Attaches a device, given as its XML element.
     fn attach_device(&self, xml: &str, to: Affect) -> Result<()>;
@@ -14,14 +13,15 @@ pub trait Devices {
 
     /// Changes a device: the medium of a drive, the link of an interface, the requested size of a memory device.
     fn update_device(&self, xml: &str, of: Affect) -> Result<()>;
+}
 
-    /// Sets the number of processors, at most the domain's maximum. For a guest that keeps processors libvirt waits 5 s
-    /// and fails; some may be gone then.
-    fn set_vcpus(&self, count: u32, of: Affect) -> Result<()>;
-
-    /// Lets processor `vcpu` run on the host's processors `cpus` only.
-    fn pin_vcpu(&self, vcpu: u32, cpus: &[u32], of: Affect) -> Result<()>;
-
-    /// Lets QEMU's own threads run on the host's processors `cpus` only.
-    fn pin_emulator(&self, cpus: &[u32], of: Affect) -> Result<()>;
+/// Which of a domain's two configurations is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affect {
+    /// The running one.
+    Live,
+    /// The persistent one.
+    Config,
+    /// Both.
+    LiveAndConfig,
 }

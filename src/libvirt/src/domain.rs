@@ -15,6 +15,7 @@ use crate::qemu_monitor::QemuMonitor;
 use crate::screenshot::Screen;
 use crate::start_pause_stop::Power;
 use crate::stats::DomainStats;
+use crate::vcpus::Vcpus;
 
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with
 /// [`NO_DOMAIN`](crate::error::code::NO_DOMAIN) or
@@ -23,6 +24,7 @@ pub trait Domain:
     Power
     + Definition
     + Devices
+    + Vcpus
     + Blocks
     + Jobs
     + Migration

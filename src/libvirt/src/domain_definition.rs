@@ -48,14 +48,3 @@ pub enum FilePolicy {
     /// Keep them.
     Keep,
 }
-
-/// Which of a domain's two configurations is meant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Affect {
-    /// The running one.
-    Live,
-    /// The persistent one.
-    Config,
-    /// Both.
-    LiveAndConfig,
-}

@@ -38,15 +38,16 @@ mod stats;
 mod subscribers;
 mod subscription;
 mod typed_params;
+mod vcpus;
 
 pub mod fake;
 
 pub use backups_and_checkpoints::Checkpoints;
-pub use devices::Devices;
+pub use devices::{Affect, Devices};
 pub use dirty_rate::DirtyRate;
 pub use disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 pub use domain::Domain;
-pub use domain_definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
+pub use domain_definition::{Definition, FilePolicy, UndefineOptions, XmlKind};
 pub use domain_jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
 pub use domain_state::{DomainState, Reason, State};
 pub use error::{Error, Result, code};
@@ -65,3 +66,4 @@ pub use stats::{
 };
 pub use subscription::{EventHandler, Subscription};
 pub use typed_params::ParamValue;
+pub use vcpus::Vcpus;

@@ -1,5 +1,5 @@
-//! Puts into the program what `new` writes: the templates, and the SDK that a Rust hook is built with, since whoever has the
-//! program alone must be able to build a hook. And links the static program small.
+//! Puts into the program what `new` writes: the templates, and the SDK that a Rust hook is built with, so that the program
+//! suffices to build a hook. Also sets linker options that make the static program smaller.
 
 #![allow(clippy::print_stdout, reason = "so a build script talks to Cargo")]
 

@@ -1,4 +1,4 @@
-//! `virt-hook completions` and `virt-hook man`: what a shell and a reader need of the command line.
+//! `virt-hook completions` and `virt-hook man`: shell completions and man pages, generated from the definition of the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};

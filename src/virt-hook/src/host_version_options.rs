@@ -1,4 +1,4 @@
-//! Versions of what is around a hook, from the command line.
+//! `--libvirt-version` and `--kubevirt-version`: versions of the target cluster, which virt-hook cannot query.
 
 use clap::Args;
 use hook_host::Version;

@@ -4,7 +4,7 @@ mod bench;
 mod cgroup_limits;
 mod check;
 mod cli;
-mod cloud_init_documents;
+mod cloud_init_by_name;
 mod compare;
 mod compile;
 mod compiled_module_cache;

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::cgroup_limits::smallest_limits;
 use crate::compiled_module_cache::{CompiledModuleCache, make_private};
 use crate::exit_codes::{Failure, error_text};
-use crate::inputs::PodFacts;
+use crate::inputs::PodFactsInput;
 use crate::interactive_compile::{self, HOST};
 use crate::module_compile_cost::ModuleCompileCost;
 use crate::module_files::{self, HookModule};
@@ -44,7 +44,7 @@ pub(crate) struct HookOptions {
     /// Where the code of the modules comes from.
     pub(crate) code: ModuleCode,
     /// Facts about the pod.
-    pub(crate) pod: PodFacts,
+    pub(crate) pod: PodFactsInput,
     /// The versions that `requires` of a hook.yaml is compared with.
     pub(crate) versions: HostVersions,
 }
@@ -71,7 +71,7 @@ impl Default for HookOptions {
             precompiled_dirs: Vec::new(),
             secrets: false,
             code: ModuleCode::FetchOrCompile,
-            pod: PodFacts::None,
+            pod: PodFactsInput::None,
             versions: HostVersions {
                 unknown: UnknownVersion::Warn,
                 ..HostVersions::default()

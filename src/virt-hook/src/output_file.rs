@@ -1,4 +1,4 @@
-//! Files that verbs write for others.
+//! Atomic writes of output files: a launcher may be watching the directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::exit_codes::Failure;
-use crate::inputs::{PodFacts, VmiInput};
+use crate::inputs::{PodFactsInput, VmiInput};
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions};
 use crate::module_files::HookModule;
@@ -62,7 +62,7 @@ impl Hooks {
             ..options
         };
         let runtime = runtime()?;
-        let has_pod_facts = !matches!(options.pod, PodFacts::None);
+        let has_pod_facts = !matches!(options.pod, PodFactsInput::None);
         let chain = runtime.block_on(module_chain::collect(found, temp_dir.path(), options));
         Ok(Self {
             chain: chain.map_err(|failure| failure.map(interactive_compile::explain_any))?,

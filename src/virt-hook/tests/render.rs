@@ -264,7 +264,7 @@ fn there_is_a_limit_to_what_is_read() {
 
 #[test]
 fn a_hook_that_render_does_not_call_is_warned_about() {
-    let module = tests::install_hooks::example("cloud-init-hook").unwrap();
+    let module = tests::build_and_install_hooks::example("cloud-init-hook").unwrap();
     let arguments = ["--hook", text(&module), "--diff"];
     let output = render(&arguments, minimal().to_string().as_bytes());
     assert_eq!(xml(&output), "");
@@ -279,7 +279,7 @@ fn a_hook_that_render_does_not_call_is_warned_about() {
 
 #[test]
 fn hooks_change_the_domain() {
-    let module = tests::install_hooks::example("smbios-hook").unwrap();
+    let module = tests::build_and_install_hooks::example("smbios-hook").unwrap();
     let mut vmi = minimal();
     let plain = xml(&render(&[], vmi.to_string().as_bytes()));
     let unasked = xml(&render(

@@ -11,7 +11,7 @@ use hook_host::record::RecordConfig;
 use hook_host::{
     Chain, CloudInitDocuments, CollectConfig, Compiler, Invocation, Plugins, Reason, collect,
 };
-use pod::{Pod, XML, example, stock_launcher, vmi};
+use pod::{Pod, XML, example, stock_launcher_client, vmi};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use serde_json::Value;
@@ -257,7 +257,7 @@ async fn what_serve_records_is_replayed() {
     let records = pod.root().join("served");
     let mut served = pod.serve(&[&module], &["--hook-record", path(&records)]);
     served.ready().await;
-    let channel = stock_launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher_client::dial(&pod.socket()).await;
     let params = OnDefineDomainParams {
         domain_xml: XML.into(),
         vmi: vmi().into_bytes(),

@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 
 use cgroup::Cgroup;
-use pod::{Pod, XML, example, stock_launcher, vmi};
+use pod::{Pod, XML, example, stock_launcher_client, vmi};
 use proto::hooks::v1alpha3;
 
 /// KubeVirt's `64M` and `200m`.
@@ -61,7 +61,7 @@ async fn it_gets_ready_and_works() {
     let mut times = Vec::new();
     for _ in 0..20 {
         let started = Instant::now();
-        let channel = stock_launcher::dial(&pod.socket()).await;
+        let channel = stock_launcher_client::dial(&pod.socket()).await;
         let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
         let params = v1alpha3::OnDefineDomainParams {
             domain_xml: XML.into(),

@@ -1,11 +1,11 @@
 //! Two pods side by side, between which a VM migrates, with virt-handler's proxies between their sockets.
 
 pub mod guest_load;
-mod migrate_with_virsh;
 mod proxies;
 mod repeated_migration;
 mod source_commands;
 mod target_commands;
+mod virsh;
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use crate::pod_semaphore;
 use crate::virt_handler::Event;
 use crate::vmi_builder::Vmi;
 
-pub use migrate_with_virsh::{
+pub use proxies::Proxies;
+pub use repeated_migration::{CancelledTrip, Shuttle, Trip};
+pub use virsh::{
     CompletedJob, completed_job, defined_domains, inactive_xml, migratable_xml, migrate,
     qemu_command,
 };
-pub use proxies::Proxies;
-pub use repeated_migration::{CancelledTrip, Shuttle, Trip};
 
 /// `POD_NAME` in the two pods.
 pub const SOURCE_POD: &str = "virt-launcher-source";

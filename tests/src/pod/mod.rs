@@ -230,8 +230,8 @@ impl Pod {
     /// starts.
     pub fn use_stock_launcher(&mut self, directory: &Path) -> Result<()> {
         self.stock_launcher = Some(directory.to_owned());
-        let script = self.directory.path().join("stock_image.sh");
-        Ok(fs::write(script, include_str!("stock_image.sh"))?)
+        let script = self.directory.path().join("stock_image_additions.sh");
+        Ok(fs::write(script, include_str!("stock_image_additions.sh"))?)
     }
 
     /// Does not print the pod's log when it is dropped.

@@ -39,7 +39,7 @@ over var-log-libvirt /var/log/libvirt
 over var-cache-libvirt /var/cache/libvirt
 over run /run
 ip link set lo up
-[ ! -e "$pod/stock_image.sh" ] || sh -eu "$pod/stock_image.sh" "$pod"
+[ ! -e "$pod/stock_image_additions.sh" ] || sh -eu "$pod/stock_image_additions.sh" "$pod"
 # What the pod's image has in /usr and this machine lacks.
 [ ! -d "$pod/usr" ] || mount -t overlay usr -o "lowerdir=$pod/usr:/usr" /usr
 # What virt-handler does to a pod's network.

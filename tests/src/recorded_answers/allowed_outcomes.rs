@@ -1,4 +1,4 @@
-//! Compares what came of a recorded call with what came of ours, and lists the calls of which something else may come.
+//! Compares the outcome of a recorded call with the outcome of its replay, and lists the calls whose outcomes may differ.
 
 use std::collections::BTreeSet;
 

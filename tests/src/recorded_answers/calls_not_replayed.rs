@@ -1,4 +1,4 @@
-//! Recorded calls that are not made again, and where what they show is checked instead.
+//! Recorded calls that are not replayed, and the tests that cover their behaviour instead.
 
 #[cfg(test)]
 mod tests;

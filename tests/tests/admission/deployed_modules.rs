@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use tests::binaries::binary;
-use tests::install_hooks::example;
+use tests::build_and_install_hooks::example;
 
 use crate::emulated_api_server::{ApiServer, Request};
 use crate::pod_corpus::{PodAdditions, added, pod, pods, starts_a_vm};

@@ -1,4 +1,5 @@
-//! Under each overlay of `deploy/` with this project's launcher, launchers' pods get what they ask for, and other pods nothing.
+//! Under each overlay of `deploy/` with this project's launcher, launchers' pods get the volumes and arguments that
+//! their annotations request, and other pods are unchanged.
 
 use serde_json::Value as Json;
 

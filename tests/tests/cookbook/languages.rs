@@ -10,7 +10,7 @@ use hook_host::MigrationParameters;
 use hooks_sdk_testing::Hook;
 use serde_json::{Value, json};
 use tests::binaries::workspace;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 
 use crate::{
     CLOUD_INIT_RECIPES, DISK_LIMIT, DOMAIN_RECIPES, NUMBERS_OF_DEVICES, all_wishes, changed,
@@ -42,7 +42,7 @@ fn run_python(cases: &[Value]) -> Vec<Value> {
 /// The pod in which the recipes run.
 fn pod() -> Value {
     let (key, value) = DISK_LIMIT;
-    json!({"annotations": {key: value}, "networkStatus": install_hooks::NETWORK_STATUS})
+    json!({"annotations": {key: value}, "networkStatus": hooks::NETWORK_STATUS})
 }
 
 /// The SDK in Python follows the rules of the SDK in Rust to the byte.
@@ -143,7 +143,7 @@ fn run_module(module: &Hook, is_byte_identical: bool) {
 
 /// A module of this tree, built, and loaded into the pod of the recipes.
 fn load(directory: &str, name: &str) -> Hook {
-    let module = install_hooks::build_with_make(directory, "Makefile", name);
+    let module = hooks::build_with_make(directory, "Makefile", name);
     let module = module.unwrap_or_else(|error| panic!("{error:#}"));
     let hook = Hook::load(module).unwrap_or_else(|error| panic!("{error}"));
     let (key, value) = DISK_LIMIT;
@@ -153,8 +153,7 @@ fn load(directory: &str, name: &str) -> Hook {
 fn go() -> &'static Hook {
     static LOADED: OnceLock<Hook> = OnceLock::new();
     LOADED.get_or_init(|| {
-        load("tests/hooks/go-cookbook", "cookbook")
-            .with_network_status(install_hooks::NETWORK_STATUS)
+        load("tests/hooks/go-cookbook", "cookbook").with_network_status(hooks::NETWORK_STATUS)
     })
 }
 

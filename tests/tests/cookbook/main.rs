@@ -19,7 +19,7 @@ use hooks_sdk::host::native;
 use hooks_sdk::{CloudInit, Domain, Result, Vmi};
 use serde_json::{Value, json};
 use tests::binaries::workspace;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::not_tested::{Missing, not_tested};
 
 const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
@@ -109,7 +109,7 @@ fn set_pod(wishes: &[&str]) {
         native::set_pod_annotation(key, value);
     }
     if wishes.contains(&"network-status/infra/lab") {
-        native::set_network_status(install_hooks::NETWORK_STATUS);
+        native::set_network_status(hooks::NETWORK_STATUS);
     }
 }
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tests::binaries::{binary, target_dir, workspace};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 
 use crate::command_output;
 use crate::dockerfile_image::{self, Image};
 use crate::page_blocks::{Block, is_of_workspace, page, source};
-use crate::{blocks_not_run, sample_record, yaml_blocks};
+use crate::{sample_record, static_block_checks, yaml_blocks};
 
 /// The directory of records, as the pages name it.
 const RECORDS: &str = "records/";
@@ -54,7 +54,7 @@ pub(crate) fn check_page(path: &str) {
     for block in page(path).blocks {
         let at = format!("{path}:{}", block.line);
         if block.language == "sh" {
-            blocks_not_run::check_block(&at, &block.role, &block.text, &mut session);
+            static_block_checks::check_block(&at, &block.role, &block.text, &mut session);
         }
     }
 }
@@ -100,7 +100,7 @@ impl DocSession {
     fn run_block(&mut self, at: &str, block: &Block) {
         match (block.language.as_str(), block.role.as_str()) {
             ("sh", role @ ("" | "fails")) => self.run(at, &block.text, role.is_empty()),
-            ("sh", role) => blocks_not_run::check_block(at, role, &block.text, self),
+            ("sh", role) => static_block_checks::check_block(at, role, &block.text, self),
             (_, "output") => assert!(
                 command_output::matches(&block.text, &self.last_output),
                 "{at}: it prints\n{}",
@@ -179,7 +179,7 @@ impl DocSession {
             .env("PATH", format!("{programs}:{path}"))
             .env("HOOK_VENV", target_dir().join("python"))
             // Without Go, only commands that call it fail.
-            .envs(install_hooks::go_environment().into_iter().flatten())
+            .envs(hooks::go_environment().into_iter().flatten())
             .env("CARGO_TARGET_DIR", self.target())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
@@ -199,9 +199,9 @@ impl DocSession {
 
 /// Copies the modules of the examples, named after their directories.
 fn copy_example_modules(directory: &Path) {
-    for example in install_hooks::examples().unwrap() {
+    for example in hooks::examples().unwrap() {
         let name = example.directory.file_name().unwrap().to_str().unwrap();
-        let module = install_hooks::example(&example.package).unwrap();
+        let module = hooks::example(&example.package).unwrap();
         fs::copy(module, directory.join(format!("{name}.wasm"))).unwrap();
     }
 }

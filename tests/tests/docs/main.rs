@@ -17,11 +17,10 @@
 //! | `yaml`, `json` | must parse; Kubernetes objects must have known fields only; sidecars in annotations are started |
 //!
 //! Every link to another file must have a target, and `xml after` must be valid by libvirt's schema. That the
-//! example's module turns `xml before` into it, `tests/example_readmes.rs`, `tests/c_and_python_examples.rs` and
+//! example's module turns `xml before` into it, `tests/rust_examples.rs`, `tests/c_and_python_examples.rs` and
 //! `tests/go_hooks.rs` check.
 #![allow(clippy::unwrap_used)]
 
-mod blocks_not_run;
 mod command_output;
 mod doc_session;
 mod dockerfile_image;
@@ -33,7 +32,9 @@ mod page_links;
 mod sample_record;
 mod sdk_signatures;
 mod shell_commands;
+mod static_block_checks;
 mod threat_model_tests;
+mod virt_hook_commands;
 mod workflow_targets;
 mod yaml_blocks;
 
@@ -128,7 +129,7 @@ fn commands_of_pages_that_run_nothing_are_checked() {
 fn blocks_that_are_not_run_are_listed() {
     let mut found = Vec::new();
     for path in pages() {
-        for role in blocks_not_run::ROLES {
+        for role in static_block_checks::ROLES {
             let blocks = page(&path).blocks;
             let count = blocks.iter().filter(|block| block.is("sh", role)).count();
             if count > 0 {
@@ -153,7 +154,7 @@ fn every_block_is_valid_in_its_language() {
                     shell_commands::is_shell(&block.text)
                         .unwrap_or_else(|error| panic!("{at}: {error}"));
                     let known =
-                        ["", "fails"].contains(&role) || blocks_not_run::ROLES.contains(&role);
+                        ["", "fails"].contains(&role) || static_block_checks::ROLES.contains(&role);
                     assert!(known, "{at}: unknown role `sh {role}`");
                 }
                 ("yaml", _) => yaml_blocks::is_known(&path, &block)
@@ -192,11 +193,11 @@ fn every_verb_and_flag_on_the_pages_exists() {
         for block in &page.blocks {
             if block.language == "sh" || block.is("text", "usage") {
                 let at = format!("{path}:{}", block.line);
-                checked += shell_commands::check_verbs_and_flags(&at, &block.text);
+                checked += virt_hook_commands::check_verbs_and_flags(&at, &block.text);
             }
         }
         for code in page.code() {
-            checked += shell_commands::check_verbs_and_flags(&path, code);
+            checked += virt_hook_commands::check_verbs_and_flags(&path, code);
         }
     }
     assert!(checked > 20, "the pages show {checked} commands");
@@ -205,9 +206,9 @@ fn every_verb_and_flag_on_the_pages_exists() {
 /// The examples in `--help` are documentation too.
 #[test]
 fn examples_in_help_use_existing_verbs_and_flags() {
-    let checked: usize = shell_commands::VERBS
+    let checked: usize = virt_hook_commands::VERBS
         .iter()
-        .map(|verb| shell_commands::check_help_examples(verb))
+        .map(|verb| virt_hook_commands::check_help_examples(verb))
         .sum();
     assert!(checked > 20, "help shows {checked} commands");
 }
@@ -246,5 +247,5 @@ fn policies_that_deny_by_default_deny_every_list() {
 
 #[test]
 fn the_tools_page_lists_every_verb() {
-    shell_commands::check_verbs("docs/virt-hook.md");
+    virt_hook_commands::check_verbs("docs/virt-hook.md");
 }

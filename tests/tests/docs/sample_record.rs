@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hooks_sdk_testing::hook_host::record::RecordConfig;
 use hooks_sdk_testing::hook_host::{CollectConfig, Compiler, Invocation, collect};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 
 const VMI: &str = r#"{"metadata": {"name": "web", "namespace": "default", "annotations":
     {"smbios.vm.kubevirt.io/baseBoardManufacturer": "ACME"}}, "spec": {"domain": {"devices": {}}}}"#;
@@ -15,8 +15,8 @@ const XML: &str = "<domain type='kvm'>\n  <name>default_web</name>\n  <os>\n    
 pub(crate) fn write(dir: &Path) {
     let hooks_dir = tempfile::tempdir().unwrap();
     let artifacts = tempfile::tempdir().unwrap();
-    let module = install_hooks::example("smbios-hook").unwrap();
-    install_hooks::install(hooks_dir.path(), "smbios", &module).unwrap();
+    let module = hooks::example("smbios-hook").unwrap();
+    hooks::install(hooks_dir.path(), "smbios", &module).unwrap();
     let config = CollectConfig {
         hooks_dir: hooks_dir.path().to_owned(),
         expected: 1,

@@ -14,8 +14,8 @@ use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 
+use super::daemon_only_pod::DaemonOnlyPod;
 use super::define_corpus::{REFUSED, cases, converted};
-use super::libvirt_daemon::Daemon;
 use super::pci_addresses::{as_first_defined, of_devices, spare_ports};
 
 /// A device of a kind that KubeVirt's types lack, so it is lost when KubeVirt parses the domain.
@@ -45,7 +45,7 @@ type Hook = fn(String) -> String;
 
 /// Defines and undefines domains with one virsh, and returns libvirt's XML of each.
 fn define_all(
-    daemon: &Daemon,
+    daemon: &DaemonOnlyPod,
     directory: &Path,
     domains: &BTreeMap<String, (String, String)>,
 ) -> Result<BTreeMap<String, String>> {
@@ -149,7 +149,7 @@ fn pci_devices(devices: &Value) -> usize {
 
 /// KubeVirt's way: placeholders, the devices read back into its own types, spare ports; the hook at each step.
 fn define_like_kubevirt(
-    daemon: &Daemon,
+    daemon: &DaemonOnlyPod,
     directory: &Path,
     cases: &Cases,
     hook: Hook,
@@ -178,7 +178,7 @@ fn define_like_kubevirt(
 }
 
 fn define_like_this_launcher(
-    daemon: &Daemon,
+    daemon: &DaemonOnlyPod,
     directory: &Path,
     cases: &Cases,
     hook: Hook,
@@ -219,7 +219,7 @@ fn differences(ours: &Addresses, theirs: &Addresses, is_compared: fn(&str) -> bo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_corpus_has_kubevirts_addresses() -> Result<()> {
-    let daemon = Daemon::start().await?;
+    let daemon = DaemonOnlyPod::start().await?;
     let directory = tempfile::tempdir()?;
     let is_taken = |case: &String| !REFUSED.iter().any(|(refused, _)| refused == case);
     let cases: Cases = cases()?

@@ -13,7 +13,7 @@ use kubevirt_api::vmi::Vmi;
 use tempfile::TempDir;
 use tests::binaries::workspace;
 
-use super::libvirt_daemon::Daemon;
+use super::daemon_only_pod::DaemonOnlyPod;
 
 /// The refused cases, each with libvirt's message.
 pub(crate) const REFUSED: &[(&str, &str)] = &[
@@ -103,7 +103,7 @@ fn refusal<'a>(errors: &'a str, file: &str) -> &'a str {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn libvirt_defines_every_converted_domain() -> Result<()> {
-    let daemon = Daemon::start().await?;
+    let daemon = DaemonOnlyPod::start().await?;
     let directory = tempfile::tempdir()?;
     let cases = cases()?;
     let output = daemon.virsh(write_all(&cases, &directory)?, &[])?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -47,12 +47,12 @@ async fn start(plain: &Vmi, modules: &[&str]) -> Result<LauncherFixture> {
     let hooks_dir = prepared.pod.hooks_dir()?;
     for (at, package) in modules.iter().enumerate() {
         let name = format!("hook-sidecar-{at}");
-        install_hooks::install(&hooks_dir, &name, &install_hooks::example(package)?)?;
+        hooks::install(&hooks_dir, &name, &hooks::example(package)?)?;
     }
     // Built for 0.1.0: it is called at the boot, and goes on unchanged.
     let old = tests::binaries::workspace().join("tests/fixtures/modules-of-wit-0.1/smbios.wasm");
     let name = format!("hook-sidecar-{}", modules.len());
-    install_hooks::install(&hooks_dir, &name, &old)?;
+    hooks::install(&hooks_dir, &name, &old)?;
     let count = (modules.len() + 1).to_string();
     let fixture = prepared.start(plain, &["--hook-sidecars", &count]).await?;
     fixture.boot_without_controller(plain).await?;

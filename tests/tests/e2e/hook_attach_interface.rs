@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::migration::qemu_command;
 use tests::pod::LauncherUser;
@@ -71,10 +71,10 @@ async fn start(plain: &Vmi) -> Result<LauncherFixture> {
         add_vif_cache(&prepared.pod, hash)?;
     }
     let directory = prepared.pod.hooks_dir()?;
-    install_hooks::install(
+    hooks::install(
         &directory,
         "hook-sidecar-0",
-        &install_hooks::rust_hook("nic-queues-hook")?,
+        &hooks::rust_hook("nic-queues-hook")?,
     )?;
     let fixture = prepared.start(plain, &["--hook-sidecars", "1"]).await?;
     fixture.boot_without_controller(plain).await?;

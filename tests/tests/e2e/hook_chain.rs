@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::Value;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{BOOT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
@@ -43,17 +43,17 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
         })
         .shutdown(0);
     let first = first.serve(&hooks_dir, "hook-sidecar-0")?;
-    install_hooks::install(
+    hooks::install(
         &hooks_dir,
         "hook-sidecar-1",
-        &install_hooks::example("smbios-hook")?,
+        &hooks::example("smbios-hook")?,
     )?;
     // Standing, so not counted.
     let standing = "/run/standing-hooks";
-    install_hooks::install(
+    hooks::install(
         &prepared.pod.path(standing),
         "hook-sidecar-2",
-        &install_hooks::example("cloud-init-hook")?,
+        &hooks::example("cloud-init-hook")?,
     )?;
     let last = last.serve(&hooks_dir, "hook-sidecar-3")?;
 
@@ -240,11 +240,7 @@ async fn collection_fails(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn missing_hooks_end_the_launcher_with_their_names() -> Result<()> {
     let log = collection_fails(2, "2s", |hooks_dir| {
-        install_hooks::install(
-            hooks_dir,
-            "hook-sidecar-0",
-            &install_hooks::example("smbios-hook")?,
-        )
+        hooks::install(hooks_dir, "hook-sidecar-0", &hooks::example("smbios-hook")?)
     });
     let log = log.await?;
     assert!(
@@ -257,7 +253,7 @@ async fn missing_hooks_end_the_launcher_with_their_names() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invalid_module_ends_the_launcher_before_the_deadline() -> Result<()> {
     let log = collection_fails(1, "60s", |hooks_dir| {
-        install_hooks::install_bytes(hooks_dir, "hook-sidecar-0", b"\x7fELF is not a component")
+        hooks::install_bytes(hooks_dir, "hook-sidecar-0", b"\x7fELF is not a component")
     });
     let log = log.await?;
     assert!(log.contains("hook-sidecar-0"), "{log}");
@@ -267,15 +263,11 @@ async fn an_invalid_module_ends_the_launcher_before_the_deadline() -> Result<()>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn surplus_hooks_are_refused_by_name() -> Result<()> {
     let log = collection_fails(1, "20s", |hooks_dir| {
-        install_hooks::install(
-            hooks_dir,
-            "hook-sidecar-0",
-            &install_hooks::example("smbios-hook")?,
-        )?;
-        install_hooks::install(
+        hooks::install(hooks_dir, "hook-sidecar-0", &hooks::example("smbios-hook")?)?;
+        hooks::install(
             hooks_dir,
             "hook-sidecar-1",
-            &install_hooks::example("cloud-init-hook")?,
+            &hooks::example("cloud-init-hook")?,
         )
     });
     let log = log.await?;

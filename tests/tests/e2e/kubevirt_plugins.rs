@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::binaries::binary;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::PreparedPod;
 use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
@@ -63,7 +63,7 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
     });
     let hook = hook.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
     let plugins = prepared.pod.path(PLUGINS);
-    let module = install_hooks::example("smbios-hook")?;
+    let module = hooks::example("smbios-hook")?;
     let _board = VirtHookServe::plugin("board", &plugins.join("board"), &module).await?;
     let friends = Sidecar::new("friends")
         .on_define_domain(0, |xml| match xml.contains(MANUFACTURER) {
@@ -139,7 +139,7 @@ fn deployed(module: &std::path::Path) -> Result<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deployed_plugin_runs_in_process_or_served() -> Result<()> {
-    let module = install_hooks::example("smbios-hook")?;
+    let module = hooks::example("smbios-hook")?;
     let plugin = deployed(&module)?;
     let vmi = vmi("deployed")
         .edit(|vmi| vmi["metadata"]["labels"] = json!({"board": "yes"}))

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::binaries::binary;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::migration::{
     MigrationPods, PreparedMigration, Proxies, inactive_xml, migratable_xml, migration_of,
     stock_options,
@@ -55,9 +55,9 @@ impl Clusters {
         for pod in [&prepared.source.pod, &prepared.target.pod] {
             pod.install_hook_client_in_image(client)?;
         }
-        let module = install_hooks::example(module)?;
+        let module = hooks::example(module)?;
         let hooks_dir = prepared.target.pod.hooks_dir()?;
-        install_hooks::install(&hooks_dir, "hook-sidecar-0", &module)?;
+        hooks::install(&hooks_dir, "hook-sidecar-0", &module)?;
         let (one, other) = tokio::try_join!(
             prepared.source.start(&source, &[FLAG]),
             (prepared.target).start(&target, &[FLAG, "--hook-sidecars", "1"])

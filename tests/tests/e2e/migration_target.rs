@@ -1,10 +1,10 @@
-//! A migration's target: how a VM arrives, and what becomes of a pod in which none does. The source's libvirt is driven
+//! A migration's target: how a VM arrives, and how a target pod ends when no VM arrives. The source's libvirt is driven
 //! by virsh.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{BOOT, EVENT};
 use tests::migration::{
     MigrationPods, PreparedMigration, TARGET_POD, inactive_xml, migrate, migrating, migration_of,
@@ -190,11 +190,7 @@ async fn migrates_with_a_module_on_the_target(
         });
     let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     let hooks_dir = prepared.target.pod.hooks_dir()?;
-    install_hooks::install(
-        &hooks_dir,
-        "hook-sidecar-0",
-        &install_hooks::example(module)?,
-    )?;
+    hooks::install(&hooks_dir, "hook-sidecar-0", &hooks::example(module)?)?;
     let pods = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
     pods.source.boot_without_controller(&vmi).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;

@@ -16,8 +16,8 @@ use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
 
+use super::daemon_only_pod::DaemonOnlyPod;
 use super::define_corpus::converted;
-use super::libvirt_daemon::Daemon;
 use super::vm_lifecycle::assert_started;
 
 /// Guests whose devices libvirt places by different rules, with the placeholder interfaces and the spare
@@ -35,7 +35,7 @@ const GUESTS: [(&str, usize, usize); 9] = [
 ];
 
 /// Defines a domain, and returns libvirt's XML of it.
-fn define(daemon: &Daemon, directory: &Path, name: &str, xml: &str) -> Result<String> {
+fn define(daemon: &DaemonOnlyPod, directory: &Path, name: &str, xml: &str) -> Result<String> {
     let file = directory.join("domain.xml");
     fs::write(&file, xml)?;
     daemon.ask(&["define", &file.to_string_lossy()])?;
@@ -43,7 +43,7 @@ fn define(daemon: &Daemon, directory: &Path, name: &str, xml: &str) -> Result<St
 }
 
 /// The PCI addresses of a domain's devices, as virt-handler sees them.
-fn addresses(daemon: &Daemon, name: &str, xml: &str) -> Result<BTreeMap<String, String>> {
+fn addresses(daemon: &DaemonOnlyPod, name: &str, xml: &str) -> Result<BTreeMap<String, String>> {
     daemon.ask(&["undefine", name, "--keep-nvram", "--keep-tpm"])?;
     Ok(of_devices(&serde_json::to_value(parse(xml)?.devices)?))
 }
@@ -118,7 +118,7 @@ pub(crate) fn spare_ports(spec: &mut DomainSpec, ports: usize) {
 
 /// KubeVirt's way: placeholders, the devices read back into its own types, spare ports; three definitions.
 fn define_like_kubevirt(
-    daemon: &Daemon,
+    daemon: &DaemonOnlyPod,
     directory: &Path,
     (vmi, mut spec): (Vmi, DomainSpec),
     (placeholders, ports): (usize, usize),
@@ -136,7 +136,7 @@ fn define_like_kubevirt(
 }
 
 fn define_like_this_launcher(
-    daemon: &Daemon,
+    daemon: &DaemonOnlyPod,
     directory: &Path,
     (vmi, spec): (Vmi, DomainSpec),
 ) -> Result<BTreeMap<String, String>> {
@@ -150,7 +150,7 @@ fn define_like_this_launcher(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_definitions_give_the_addresses_of_kubevirts_three() -> Result<()> {
-    let daemon = Daemon::start().await?;
+    let daemon = DaemonOnlyPod::start().await?;
     let directory = tempfile::tempdir()?;
     for (case, placeholders, ports) in GUESTS {
         let room = (placeholders, ports);

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
 use tests::binaries::binary;
-use tests::install_hooks as hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::pod::{LauncherUser, Pod};
 
-use super::libvirt_daemon::Daemon;
+use super::daemon_only_pod::DaemonOnlyPod;
 
 /// SeaBIOS runs for ever on it: there is nothing to boot.
 const DOMAIN: &str = "<domain type='qemu'>
@@ -62,8 +62,8 @@ fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
 }
 
 /// A domain that was saved, in a libvirt with the hook.
-async fn saved(directory: &Path, arguments: &str) -> Result<Daemon> {
-    let daemon = Daemon::start_in(prepare(directory, arguments)?).await?;
+async fn saved(directory: &Path, arguments: &str) -> Result<DaemonOnlyPod> {
+    let daemon = DaemonOnlyPod::start_in(prepare(directory, arguments)?).await?;
     let xml = directory.join("domain.xml");
     fs::write(&xml, DOMAIN)?;
     daemon.ask(&["create", &xml.to_string_lossy()])?;

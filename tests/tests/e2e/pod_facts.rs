@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{BOOT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -37,8 +37,8 @@ async fn addresses_that_the_pod_gets_during_the_boot_reach_the_guest() -> Result
                 json!([{ "name": "lab", "multus": { "networkName": "lab" } }]);
         });
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    let module = install_hooks::example("static-addresses-hook")?;
-    install_hooks::install(&prepared.pod.path(STANDING), "static-addresses", &module)?;
+    let module = hooks::example("static-addresses-hook")?;
+    hooks::install(&prepared.pod.path(STANDING), "static-addresses", &module)?;
     let policy = "allow: {pod: ['network-status/*']}\n";
     fs::write(prepared.pod.path(POLICY), policy)?;
     let volume = prepared.pod.path(POD_INFO);

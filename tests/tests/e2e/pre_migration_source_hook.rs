@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::BOOT;
 use tests::migration::{
     MigrationPods, PreparedMigration, migrating, migration_of, qemu_command, stock_options,
@@ -30,8 +30,8 @@ async fn query(pods: &MigrationPods, vmi: &Vmi, command: &str) -> Result<Value> 
 async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Result<()> {
     let vmi = Vmi::new("tunes", LauncherUser::Nonroot);
     let PreparedMigration { source, target } = PreparedMigration::create(LauncherUser::Nonroot)?;
-    let module = install_hooks::example("migration-tuning-hook")?;
-    install_hooks::install(&source.pod.hooks_dir()?, "hook-sidecar-0", &module)?;
+    let module = hooks::example("migration-tuning-hook")?;
+    hooks::install(&source.pod.hooks_dir()?, "hook-sidecar-0", &module)?;
     let (source, target) = tokio::try_join!(
         source.start(&vmi, &["--hook-sidecars", "1"]),
         target.start(&vmi, &[])

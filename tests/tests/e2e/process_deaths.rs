@@ -1,10 +1,9 @@
-//! Processes that are killed, missing, or asked to end: QEMU, libvirt's daemon, the launcher.
+//! QEMU or libvirt's daemon is killed or missing; no command comes.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
-use rustix::process::Signal;
 use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod, READY};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
@@ -55,82 +54,6 @@ async fn a_killed_daemon_is_restarted_and_the_vm_runs_on() -> Result<()> {
         .any(|state| state.contains("Shutoff") || state.contains("NoState"));
     assert!(!lost, "{}", fixture.handler.history());
     fixture.end_vm(&vmi).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
-    let vmi = Vmi::new("sigterm", LauncherUser::Root);
-    let mut fixture = LauncherFixture::start(LauncherUser::Root, &vmi).await?;
-    fixture.boot_without_controller(&vmi).await?;
-    fixture.pod.console(&vmi).wait_for_boots(1, BOOT).await?;
-    let before = fixture.handler.events().len();
-    let asked = Instant::now();
-    fixture.pod.signal(Signal::TERM)?;
-    let marked = |event: &tests::virt_handler::Event| {
-        event.metadata()["GracePeriod"]["MarkedForGracefulShutdown"].as_bool() == Some(true)
-    };
-    fixture
-        .handler
-        .wait_for("MarkedForGracefulShutdown", before, EVENT, marked)
-        .await?;
-    fixture.expect_exit_code(0).await?;
-    assert!(
-        fixture.pod.console(&vmi).has_reported("powering off"),
-        "{}",
-        fixture.pod.console(&vmi).text()
-    );
-    assert!(
-        asked.elapsed() < Duration::from_secs(19),
-        "not by the end of the grace period: {:?}",
-        asked.elapsed()
-    );
-    assert!(
-        fixture
-            .handler
-            .states()
-            .contains(&"MODIFIED Shutoff/Shutdown".to_owned()),
-        "{}",
-        fixture.handler.history()
-    );
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sigterm_with_no_domain_ends_at_once() -> Result<()> {
-    let vmi = Vmi::new("idle", LauncherUser::Nonroot);
-    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
-    let asked = Instant::now();
-    fixture.pod.signal(Signal::TERM)?;
-    fixture.pod.wait_for_exit(Duration::from_secs(10)).await?;
-    assert!(
-        asked.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        asked.elapsed()
-    );
-    Ok(())
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guest_that_ignores_shutdown_is_killed_after_the_grace_period() -> Result<()> {
-    // Without a kernel only the firmware runs, which ignores the power button.
-    let vmi = Vmi::new("deaf", LauncherUser::Nonroot).edit(|vmi| {
-        vmi["spec"]["domain"]["firmware"]
-            .as_object_mut()
-            .unwrap()
-            .remove("kernelBoot");
-    });
-    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    let mut fixture = prepared
-        .start(&vmi, &["--grace-period-seconds", "4"])
-        .await?;
-    fixture.boot(&vmi).await?;
-    let before = fixture.handler.events().len();
-    fixture.pod.signal(Signal::TERM)?;
-    fixture
-        .handler
-        .wait_for_state("Shutoff/Destroyed", before, Duration::from_secs(20))
-        .await?;
-    fixture.expect_end_in_phase(Phase::Failed).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

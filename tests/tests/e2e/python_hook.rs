@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 use tests::binaries::binary;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -25,7 +25,7 @@ const MANUFACTURER: &str = "board.example.com/manufacturer";
 fn module() -> Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let make = || {
-        install_hooks::build_with_make(
+        hooks::build_with_make(
             "tests/hooks/python-every-hook-point",
             "sdk/hook.mk",
             "board",
@@ -77,7 +77,7 @@ async fn boot_and_check_board(vmi: &Vmi, fixture: LauncherFixture) -> Result<Str
 async fn a_python_hook_is_compiled_in_the_pod_within_the_default_limits() -> Result<()> {
     let vmi = vmi("python");
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
+    hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
     // virt-controller's value.
     let arguments = ["--hook-sidecars", "1", "--qemu-timeout", "240s"];
     let fixture = prepared
@@ -101,7 +101,7 @@ async fn in_the_launcher(image: &Path) -> Result<()> {
             .remove(MANUFACTURER);
     });
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
+    hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
     let artifacts = image.to_string_lossy();
     let arguments = ["--hook-sidecars", "1", "--hook-artifacts", &artifacts];
     let fixture = prepared.start(&vmi, &arguments).await?;

@@ -1,4 +1,4 @@
-//! `deploy/standalone`: the launcher boots the manifest's VM with nothing but what the manifest gives it.
+//! `deploy/standalone`: the launcher boots the manifest's VM with only the volumes, the environment and the devices of the manifest.
 
 use std::fs;
 use std::os::fd::AsRawFd;

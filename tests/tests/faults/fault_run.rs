@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::command_socket_clients;
 use crate::matrix_vocabulary::{Call, Program, ProxyMode, Step, millis};
-use crate::stalled_client::StalledClient;
+use crate::stalled_backup_client::StalledBackupClient;
 use crate::test_vm::{TestVm, ask};
 
 /// How often a client of [`Step::Poll`] asks.
@@ -28,7 +28,7 @@ pub(crate) struct RowRun {
     /// The time of the last step that began or ended a disturbance.
     pub(crate) disturbed: Instant,
     pollers: Vec<JoinHandle<()>>,
-    stalled: Option<StalledClient>,
+    stalled: Option<StalledBackupClient>,
 }
 
 impl RowRun {

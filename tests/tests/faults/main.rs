@@ -16,7 +16,7 @@ mod matrix_runner;
 mod matrix_vocabulary;
 mod migrations;
 mod notify_proxy;
-mod stalled_client;
+mod stalled_backup_client;
 mod test_vm;
 
 use std::process::ExitCode;

@@ -25,7 +25,7 @@ use tokio::net::UnixStream;
 use crate::hotplug_calls;
 use crate::matrix_vocabulary::{Call, Phase, Program, ProxyMode, Setup};
 use crate::notify_proxy::NotifyProxy;
-use crate::stalled_client::StalledClient;
+use crate::stalled_backup_client::StalledBackupClient;
 
 /// The guest's shell runs a line within this time, also on a busy machine.
 const GUEST_SHELL: Duration = Duration::from_secs(60);
@@ -388,10 +388,10 @@ impl TestVm {
     }
 
     /// A client of the running backup that asks for everything and stops reading.
-    pub(crate) async fn stall_backup_client(&self) -> Result<StalledClient> {
+    pub(crate) async fn stall_backup_client(&self) -> Result<StalledBackupClient> {
         let server = ExportServer::start(&self.pod).await?;
         let options = server.options(&backup_name(&self.vmi, false), BACKUP_TIME)?;
-        StalledClient::connect(server, &self.client()?, &tracked(&self.vmi), &options).await
+        StalledBackupClient::connect(server, &self.client()?, &tracked(&self.vmi), &options).await
     }
 
     /// The client of the launcher.

@@ -27,7 +27,7 @@ const EXCEPTIONS: &[Exception] = &[Exception {
     members: &[
         "document",
         "element",
-        "namespace_scope",
+        "insertion_scope",
         "parse",
         "path",
         "render",

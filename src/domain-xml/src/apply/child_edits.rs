@@ -40,7 +40,7 @@ pub(super) fn edit(
             kept.push(Node::Element(child));
             continue;
         }
-        // Its line goes with it.
+        // The white space before a removed or moved child is removed, too.
         take_layout(&mut kept);
     }
     all_were_there(tree, count)?;

@@ -9,7 +9,7 @@ pub(crate) mod element_keys;
 mod element_paths;
 mod equality;
 mod moves;
-mod name_index;
+mod name_interner;
 pub(crate) mod namespaces;
 mod pairing;
 pub(crate) mod sibling_keys;

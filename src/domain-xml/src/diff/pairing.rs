@@ -1,4 +1,4 @@
-//! Pairs the children before with those after.
+//! Pairs the children of an element in the old document with its children in the new document.
 
 use super::equality;
 use super::sibling_keys::{ALTERNATIVES, Family, Identities, Siblings};
@@ -9,7 +9,7 @@ use crate::Budget;
 const LOOK_AHEAD: usize = 8;
 const MAX_COMPARED_ELEMENTS: usize = 64;
 
-/// The index after of each child before. `same_namespaces`: prefixes stand for the same namespaces around both.
+/// For each old child, the index of its partner among the new children. `same_namespaces`: prefixes stand for the same namespaces around both.
 pub(super) fn pair<'a>(
     before: &Siblings<'a>,
     after: &Siblings<'a>,

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::element_keys::{self, Kind, Parts, Values};
 use super::element_paths::{PathStep, Selector};
-use super::name_index::NameIndex;
+use super::name_interner::NameInterner;
 use super::namespaces::{self, Name, Scope};
 use crate::Element;
 
@@ -22,7 +22,7 @@ pub(crate) struct Siblings<'a> {
     namesakes: Vec<Namesakes>,
     /// Children of equal names, whatever prefix they are written with, by the name's number.
     families: Vec<Family<'a>>,
-    names: NameIndex<Name<'a>>,
+    names: NameInterner<Name<'a>>,
 }
 
 pub(super) struct Child<'a> {
@@ -83,9 +83,9 @@ impl<'a> Siblings<'a> {
             list: Vec::with_capacity(parent.children().count()),
             namesakes: Vec::new(),
             families: Vec::new(),
-            names: NameIndex::new(),
+            names: NameInterner::new(),
         };
-        let mut in_paths = NameIndex::new();
+        let mut in_paths = NameInterner::new();
         for element in parent.children() {
             let scope = namespaces::enter(scope, element);
             let family = siblings.names.number(Name::of(element, scope.as_ref()));

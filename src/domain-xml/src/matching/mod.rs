@@ -1,7 +1,7 @@
 //! Matching many patterns against one element after the other, from the root down.
 //!
 //! A check of changes walks two documents at once and asks at each element which patterns still
-//! lead there: [`PatternReach`]. A pattern whose predicate does not tell an element from its siblings
+//! lead there: [`PatternStates`]. A pattern whose predicate does not tell an element from its siblings
 //! does not lead there, and is reported as ambiguous.
 //!
 //! The patterns are one automaton, whose states are the steps that may be next. The work at an element grows with the
@@ -9,7 +9,7 @@
 //! tested together, and most states are dismissed by one comparison.
 
 mod document_index;
-mod pattern_reach;
+mod pattern_states;
 mod predicates;
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use crate::PathPattern;
 use crate::diff::element_keys::Parts;
 use crate::path::{NameTest, Predicate, Step, Target};
 pub use document_index::{DocumentIndex, ElementAt};
-pub use pattern_reach::PatternReach;
+pub use pattern_states::PatternStates;
 use predicates::{ConditionSet, Conditions};
 
 /// Patterns, prepared to be matched together.

@@ -1,7 +1,7 @@
 //! The namespace declarations in scope.
 
 use super::ParseErrorKind;
-use crate::name;
+use crate::{canonical_name, name};
 
 /// The declarations, innermost last. They are few enough for a linear search.
 #[derive(Default)]
@@ -59,7 +59,7 @@ impl<'a> Namespaces<'a> {
         }
         self.declarations.push(Declaration {
             prefix,
-            canonical: name::canonical_prefix(uri),
+            canonical: canonical_name::canonical_prefix(uri),
             depth,
         });
         Ok(())
@@ -83,7 +83,7 @@ impl<'a> Namespaces<'a> {
                 None => false,
             };
         let declaration = self.declarations.iter().rev().find(matches_prefix)?;
-        name::canonical(written, declaration.canonical?)
+        canonical_name::canonical(written, declaration.canonical?)
     }
 }
 

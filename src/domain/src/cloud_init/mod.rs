@@ -12,7 +12,6 @@ mod error;
 mod image_files;
 mod instance_identity;
 mod read_from_vmi;
-mod secrets;
 pub mod tagged_devices;
 
 pub use cloud_init_data::{
@@ -22,7 +21,6 @@ pub use cloud_init_data::{
 pub use error::CloudInitError;
 pub use image_files::{IsoFile, files};
 pub use read_from_vmi::read;
-pub use secrets::{NoSecrets, SecretError, SecretSource};
 
 #[cfg(test)]
 mod tests;

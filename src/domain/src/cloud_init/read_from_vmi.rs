@@ -11,7 +11,7 @@ use crate::cloud_init::cloud_init_data::{
     CloudInitData, ConfigDriveMetadata, DataSource, NoCloudMetadata,
 };
 use crate::cloud_init::error::CloudInitError;
-use crate::cloud_init::secrets::{SecretError, SecretSource};
+use crate::secret_source::{SecretError, SecretSource};
 
 /// The longest DNS label.
 const MAX_HOSTNAME: usize = 63;

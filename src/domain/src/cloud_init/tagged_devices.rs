@@ -5,29 +5,8 @@ use std::collections::BTreeMap;
 use kubevirt_api::vmi::Vmi;
 
 use crate::cloud_init::cloud_init_data::DeviceData;
+use crate::host_topology::HostTopology;
 use crate::libvirt_spec::{Address, Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
-
-/// The NUMA topology of the host. A trait, so that this crate needs no file system.
-pub trait HostTopology {
-    /// The NUMA node of a host PCI device (`0000:01:00.0`), if known.
-    fn numa_node(&self, pci_address: &str) -> Option<u32>;
-    /// Host processors of a NUMA node.
-    fn node_cpus(&self, node: u32) -> Vec<u32>;
-}
-
-/// A host whose topology is unknown.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct UnknownTopology;
-
-impl HostTopology for UnknownTopology {
-    fn numa_node(&self, _pci_address: &str) -> Option<u32> {
-        None
-    }
-
-    fn node_cpus(&self, _node: u32) -> Vec<u32> {
-        Vec::new()
-    }
-}
 
 /// Tagged devices of a *defined* domain: `spec` is parsed from libvirt's XML, which has the
 /// addresses. Interfaces first, then host devices, each in the domain's order; devices without a PCI

@@ -8,9 +8,11 @@ use std::collections::BTreeMap;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
-use super::tagged_devices::{HostTopology, UnknownTopology, metadata};
+use super::tagged_devices::metadata;
 use super::*;
+use crate::host_topology::{HostTopology, UnknownTopology};
 use crate::libvirt_spec::DomainSpec;
+use crate::secret_source::{NoSecrets, SecretError, SecretSource};
 
 /// Directory to file to content.
 struct SecretFiles(BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>);

@@ -19,14 +19,14 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use compute::{
-    clock, cpu_pinning, features, hypervisor, launch_security, machine_and_kernel_boot, memory,
-    numa, on_reboot, processors, qemu_arguments, smbios, uefi_firmware,
+    clock, cpu_pinning, features, hypervisor, launch_security, memory, numa, on_reboot, os_element,
+    processors, qemu_arguments, smbios, uefi_firmware,
 };
 use conversion_inputs::Context;
 use devices::{
     balloon, check_nvidia_grace, console_and_channels, controllers, graphics,
-    host_device_numa_placement, host_devices, iommufd, panic_devices, rng, root_complex, sound,
-    tablets, tpm, usb_redirection, vsock, watchdog,
+    host_device_numa_placement, host_devices, iommufd, panic_devices, rng, root_complex_placement,
+    sound, tablets, tpm, usb_redirection, vsock, watchdog,
 };
 use network::interfaces;
 use storage::{disks, filesystems, io_threads};
@@ -40,8 +40,8 @@ pub(crate) use storage::volume_paths;
 pub use compute::qemu_arguments::{FIRMWARE_LOG, is_firmware_logged};
 pub use conversion_purpose::Purpose;
 pub use devices::sriov::has_attached_sriov;
-pub use storage::match_volume_block_sizes::{MatchedVolume, matched_volumes};
-pub use storage::pvc_volume_modes::{ClaimInPod, claims_in_pod};
+pub use storage::block_size_lookups::{BlockSizeLookup, block_size_lookups};
+pub use storage::volume_mode_lookups::{VolumeModeLookup, volume_mode_lookups};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
@@ -65,7 +65,7 @@ const STEPS: &[Step] = &[
     panic_devices::add,
     features::add,
     smbios::add,
-    machine_and_kernel_boot::add,
+    os_element::add,
     filesystems::add,
     usb_redirection::add,
     controllers::add,
@@ -82,7 +82,7 @@ const STEPS: &[Step] = &[
     cpu_pinning::add,
     numa::add,
     host_device_numa_placement::place,
-    root_complex::place,
+    root_complex_placement::place,
 ];
 
 /// The steps that place the guest's processors and memory on the host's.

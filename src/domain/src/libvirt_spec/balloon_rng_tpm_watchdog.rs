@@ -1,4 +1,4 @@
-//! Elements of balloon, entropy, watchdog, TPM and the like.
+//! Elements of the memory balloon, the random number generator, TPM and watchdog.
 
 use kubevirt_api::typed_xml::element;
 
@@ -51,11 +51,6 @@ element! {
         address: Option<Address> = child "address" => "Address";
     }
 
-    /// A device through which the guest reports a panic.
-    PanicDevice {
-        model: Option<String> = attr "model" => "Model";
-    }
-
     /// A TPM.
     Tpm {
         model: String = attr "model" => "Model";
@@ -67,30 +62,5 @@ element! {
         kind: String = attr "type" => "Type";
         version: String = attr "version" => "Version";
         persistent_state: String = attr "persistent_state" when set => "PersistentState";
-    }
-
-    /// A vsock device.
-    Vsock {
-        model: String = attr "model" when set => "Model";
-        cid: Cid = child "cid" => "CID";
-    }
-
-    /// The context id of a vsock device.
-    Cid {
-        auto: String = attr "auto" => "Auto";
-        address: u32 = attr "address" when set => "Address";
-    }
-
-    /// A USB port redirected from a client.
-    RedirectedDevice {
-        kind: String = attr "type" => "Type";
-        bus: String = attr "bus" => "Bus";
-        source: RedirectedDeviceSource = child "source" => "Source";
-    }
-
-    /// The socket of a redirected port.
-    RedirectedDeviceSource {
-        mode: String = attr "mode" => "Mode";
-        path: String = attr "path" => "Path";
     }
 }

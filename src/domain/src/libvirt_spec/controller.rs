@@ -1,4 +1,4 @@
-//! Elements of controllers and IOMMUs.
+//! Elements of controllers.
 
 use kubevirt_api::typed_xml::element;
 
@@ -34,21 +34,5 @@ element! {
     PciHole64 {
         value: u64 = text => "Value";
         unit: String = attr "unit" when set => "Unit";
-    }
-
-    /// A virtual IOMMU.
-    IommuDevice named "iommu" {
-        model: String = attr "model" => "Model";
-        driver: Option<IommuDriver> = child "driver" => "Driver";
-    }
-
-    /// Driver settings of a virtual IOMMU.
-    IommuDriver {
-        pci_bus: String = attr "pciBus" when set => "PCIBus";
-        accel: String = attr "accel" when set => "Accel";
-        ats: String = attr "ats" when set => "ATS";
-        ril: String = attr "ril" when set => "RIL";
-        ssid_size: String = attr "ssidSize" when set => "SSIDSize";
-        oas: String = attr "oas" when set => "OAS";
     }
 }

@@ -3,8 +3,8 @@
 use kubevirt_api::typed_xml::element;
 
 use super::{
-    Clock, Cpu, CpuTune, Devices, Features, MaxMemory, Memory, MemoryBacking, Metadata, NumaTune,
-    Os, SysInfo, Vcpu, Vcpus,
+    Clock, Cpu, CpuTune, Devices, Features, IommuFd, MaxMemory, Memory, MemoryBacking, Metadata,
+    NumaTune, Os, SysInfo, Vcpu, Vcpus,
 };
 
 element! {
@@ -62,12 +62,6 @@ element! {
     /// The number of QEMU's IO threads.
     IoThreads {
         io_threads: u64 = text => "IOThreads";
-    }
-
-    /// Whether host devices are opened through iommufd.
-    IommuFd named "iommufd" {
-        enabled: String = attr "enabled" => "Enabled";
-        fd_group: String = attr "fdgroup" when set => "FDGroup";
     }
 
     /// Confidential computing: SEV, SEV-SNP, TDX or protected virtualization.

@@ -7,7 +7,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::cpu_placement::TargetProcessors;
 use super::error::MigrationXmlError;
-use super::{decentralized_target_paths, migrated_volumes};
+use super::{decentralized_target_paths, migrated_volume_edits};
 
 /// What to change, beyond what the VMI's status says.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +37,7 @@ pub fn destination_xml(
     if let Some(processors) = &edits.processors {
         processors.place(&mut document);
     }
-    migrated_volumes::edit(&mut document, vmi, &edits.disk_sizes)?;
+    migrated_volume_edits::edit(&mut document, vmi, &edits.disk_sizes)?;
     Ok(decentralized_target_paths::replace_uid(
         document.render(),
         vmi,

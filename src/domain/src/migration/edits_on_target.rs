@@ -1,4 +1,4 @@
-//! The domain that a target receives, with what the target knows better than the source.
+//! The incoming domain, with processors, file paths, taps and vGPU of the target's pod.
 
 use domain_xml::Document;
 use kubevirt_api::virtual_machine_options::Options;
@@ -20,7 +20,7 @@ pub struct IncomingEdits {
 }
 
 /// The incoming domain with this host's processors, for a VM with dedicated ones, with the paths of this cluster's
-/// files, and with `edits`. For a cluster whose sources leave that to the target (`--libvirt-hook-server-and-client`).
+/// files, and with `edits`. Used if the source does not make these edits (`--libvirt-hook-server-and-client`).
 ///
 /// # Errors
 /// [`MigrationXmlError`] if the XML is not understood, or this pod has too few processors, networks or vGPUs.

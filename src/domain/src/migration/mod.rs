@@ -1,7 +1,7 @@
 //! What the source of a live migration sends to libvirt about the domain.
 //!
 //! ```text
-//! libvirt's migratable XML ─ cpu_placement, migrated_volumes, decentralized_target_paths ─▶ destination_xml = persistent_xml
+//! libvirt's migratable XML ─ cpu_placement, migrated_volume_edits, decentralized_target_paths ─▶ destination_xml = persistent_xml
 //! ```
 //! The XML is edited as a tree, so that everything that no rule names (a hook's elements, the spelling of numbers)
 //! reaches the target as the source's libvirt has written it. The rules are KubeVirt's.
@@ -13,7 +13,7 @@ mod disk_element;
 mod edits_on_source;
 mod edits_on_target;
 mod error;
-mod migrated_volumes;
+mod migrated_volume_edits;
 mod taps_and_vgpus_on_target;
 mod transfer_size;
 

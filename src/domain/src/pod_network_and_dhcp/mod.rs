@@ -13,7 +13,6 @@
 //! A secondary network `n` has `tapHASH`, `k6t-HASH`, `HASH-nic` and `podHASH`, or is numbered (`net1`).
 
 mod dhcp_lease;
-mod dhcp_options;
 mod error;
 mod is_tap_attachment;
 mod link_names;
@@ -22,9 +21,9 @@ mod masquerade_subnet;
 mod resolv_conf;
 mod tap_device;
 mod vif_cache;
+mod vmi_dhcp_options;
 
 pub use dhcp_lease::{Lease, Lease4, Route};
-pub use dhcp_options::DhcpOptions;
 pub use error::PodNetworkError;
 pub(crate) use is_tap_attachment::is_tap;
 pub(crate) use link_names::hotplug_tap;
@@ -32,3 +31,4 @@ pub use mac_address::Mac;
 pub use resolv_conf::{DnsConfig, MAX_RESOLV_CONF_BYTES};
 pub use tap_device::{Binding, Link, Tap, taps};
 pub use vif_cache::{MAX_VIF_CACHE_BYTES, VifCacheError};
+pub use vmi_dhcp_options::DhcpOptions;

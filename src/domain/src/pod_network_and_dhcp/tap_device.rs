@@ -6,12 +6,12 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::{Interface, Vmi};
 
 use crate::libvirt_spec::{self, DomainSpec, InterfaceTarget, Mtu};
-use crate::pod_network_and_dhcp::dhcp_options::DhcpOptions;
 use crate::pod_network_and_dhcp::error::PodNetworkError;
 use crate::pod_network_and_dhcp::is_tap_attachment::is_tap;
 use crate::pod_network_and_dhcp::link_names;
 use crate::pod_network_and_dhcp::mac_address::Mac;
 use crate::pod_network_and_dhcp::masquerade_subnet::Subnets;
+use crate::pod_network_and_dhcp::vmi_dhcp_options::DhcpOptions;
 
 /// A link in the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -29,8 +29,8 @@ pub(super) fn changes(wanted: &[Disk], live: &[Live<'_, Disk>]) -> Vec<DeviceCha
         .collect()
 }
 
-/// The hotplugged volumes whose target a disk of a hook has, with that target: they are not attached, since disks match by
-/// their targets.
+/// The hotplugged volumes whose target name is already used by a disk that a hook added, with that name. These volumes are
+/// not attached, because disks are matched by their targets.
 pub(super) fn occupied_targets(wanted: &[Disk], live: &[Live<'_, Disk>]) -> Vec<(String, String)> {
     let name = |disk: &Disk| disk.alias.as_ref().map(|alias| alias.name.clone());
     let is_occupied = |disk: &&Disk| {

@@ -25,8 +25,8 @@ pub(super) fn changes(
     attached.chain(detached).chain(links).collect()
 }
 
-/// An interface that is in the pod and not in the domain. SR-IOV interfaces are host devices; a binding without an
-/// interface in the domain has nothing to attach.
+/// An interface that is in the pod and not in the domain. SR-IOV interfaces are host devices; a binding for which the
+/// conversion makes no `<interface>` needs no attach.
 fn attach(
     vmi: &Vmi,
     interface: &vmi::Interface,

@@ -47,8 +47,8 @@ impl RunningSettings {
         self.memory = RunningSettings::of(vmi).memory;
     }
 
-    /// The settings that `now` has otherwise, and that the running VM keeps. Devices come and go: new ones have their
-    /// settings from now on.
+    /// The settings that differ in `now`, and that the running VM keeps. Settings of new devices are added to `self`, those
+    /// of removed devices are removed.
     pub fn unapplied(&mut self, now: &RunningSettings) -> Vec<String> {
         let mut found = Vec::new();
         if let (Some(runs), Some(wanted)) = (self.processors, now.processors)

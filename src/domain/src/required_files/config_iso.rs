@@ -7,8 +7,8 @@ use std::fmt;
 use kubevirt_api::vmi::Volume;
 
 use crate::libvirt_spec::Disk;
-use crate::required_files::disk_paths;
 use crate::required_files::error::RequiredFileError;
+use crate::required_files::path_check;
 
 const PRIVATE: &str = "/var/run/kubevirt-private";
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -98,8 +98,8 @@ pub(crate) fn iso(
     Ok(Some(ConfigIso {
         volume: volume.name.clone(),
         kind,
-        directory: disk_paths::checked(&volume.name, &directory)?,
-        path: disk_paths::image(volume, disk)?,
+        directory: path_check::check_path(&volume.name, &directory)?,
+        path: path_check::image_path(volume, disk)?,
         label: label.to_owned(),
         min_bytes,
     }))

@@ -9,7 +9,7 @@ use crate::host_facts::HostFacts;
 use crate::libvirt_spec::Disk;
 use crate::required_files::error::{MIB, RequiredFileError};
 use crate::required_files::required_file::RequiredFile;
-use crate::required_files::{config_iso, disk_paths};
+use crate::required_files::{config_iso, path_check};
 
 pub(crate) fn required_file(
     purpose: Purpose,
@@ -21,7 +21,7 @@ pub(crate) fn required_file(
     let iso = |data_source| {
         Ok(Some(RequiredFile::CloudInitIso {
             volume: name(),
-            path: disk_paths::image(volume, disk)?,
+            path: path_check::image_path(volume, disk)?,
             data_source,
             min_bytes: generated_bytes(purpose, vmi, volume)?,
         }))
@@ -29,7 +29,7 @@ pub(crate) fn required_file(
     if let Some(empty) = &volume.empty_disk {
         return Ok(Some(RequiredFile::EmptyDisk {
             volume: name(),
-            path: disk_paths::image(volume, disk)?,
+            path: path_check::image_path(volume, disk)?,
             bytes: bytes(volume, "an emptyDisk", empty.capacity.as_ref())?,
         }));
     }
@@ -45,7 +45,7 @@ pub(crate) fn required_file(
     if volume.downward_metrics.is_some() {
         return Ok(Some(RequiredFile::DownwardMetrics {
             volume: name(),
-            path: disk_paths::image(volume, disk)?,
+            path: path_check::image_path(volume, disk)?,
         }));
     }
     if let Some(host_disk) = creatable(vmi, volume) {
@@ -91,7 +91,7 @@ fn bytes(
 }
 
 fn overlay(volume: &Volume, disk: &Disk) -> Result<RequiredFile, RequiredFileError> {
-    let missing = || disk_paths::missing(volume, "backing image");
+    let missing = || path_check::missing(volume, "backing image");
     let store = disk.backing_store.as_ref().ok_or_else(missing)?;
     let source = store.source.as_ref().ok_or_else(missing)?;
     let backing = [&source.file, &source.dev]
@@ -100,8 +100,8 @@ fn overlay(volume: &Volume, disk: &Disk) -> Result<RequiredFile, RequiredFileErr
         .ok_or_else(missing)?;
     Ok(RequiredFile::Overlay {
         volume: volume.name.clone(),
-        path: disk_paths::image(volume, disk)?,
-        backing: disk_paths::checked(&volume.name, backing)?,
+        path: path_check::image_path(volume, disk)?,
+        backing: path_check::check_path(&volume.name, backing)?,
         format: store
             .format
             .as_ref()
@@ -122,8 +122,8 @@ fn host_disk(
     disk: &Disk,
 ) -> Result<RequiredFile, RequiredFileError> {
     let path = match DiskBackend::of_data_store(disk) {
-        Some(data) if !data.is_block => disk_paths::checked(&volume.name, &data.path)?,
-        _ => disk_paths::image(volume, disk)?,
+        Some(data) if !data.is_block => path_check::check_path(&volume.name, &data.path)?,
+        _ => path_check::image_path(volume, disk)?,
     };
     Ok(RequiredFile::HostDisk {
         volume: volume.name.clone(),
@@ -157,8 +157,8 @@ pub(crate) fn changed_blocks(
     }
     Ok(Some(RequiredFile::ChangedBlocks {
         volume: volume.name.clone(),
-        path: disk_paths::image(volume, disk)?,
-        data: disk_paths::checked(&volume.name, &data.path)?,
+        path: path_check::image_path(volume, disk)?,
+        data: path_check::check_path(&volume.name, &data.path)?,
         is_block: data.is_block,
     }))
 }
@@ -186,8 +186,8 @@ pub(crate) fn hotplugged_changed_blocks(
     let image = volume_paths::changed_blocks(vmi, &volume.name);
     Ok(Some(RequiredFile::ChangedBlocks {
         volume: volume.name.clone(),
-        path: disk_paths::checked(&volume.name, &image)?,
-        data: disk_paths::checked(&volume.name, &data)?,
+        path: path_check::check_path(&volume.name, &image)?,
+        data: path_check::check_path(&volume.name, &data)?,
         is_block,
     }))
 }

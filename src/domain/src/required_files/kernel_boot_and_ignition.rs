@@ -3,8 +3,8 @@
 use kubevirt_api::vmi::Vmi;
 
 use crate::libvirt_spec::DomainSpec;
-use crate::required_files::disk_paths;
 use crate::required_files::error::RequiredFileError;
+use crate::required_files::path_check;
 use crate::required_files::required_file::RequiredFile;
 
 const IGNITION: &str = "kubevirt.io/ignitiondata";
@@ -27,7 +27,7 @@ pub(crate) fn kernel_boot(
     let artifacts: Vec<String> = [&spec.os.kernel, &spec.os.initrd]
         .into_iter()
         .filter(|path| !path.is_empty())
-        .map(|path| disk_paths::checked("kernel boot", path))
+        .map(|path| path_check::check_path("kernel boot", path))
         .collect::<Result<_, _>>()?;
     Ok((!artifacts.is_empty()).then_some(RequiredFile::KernelBoot { artifacts }))
 }
@@ -44,7 +44,7 @@ pub(crate) fn ignition(
     path.zip(vmi.annotation(IGNITION))
         .map(|(path, content)| {
             Ok(RequiredFile::Ignition {
-                path: disk_paths::checked("ignition data", path)?,
+                path: path_check::check_path("ignition data", path)?,
                 content: content.to_owned(),
             })
         })

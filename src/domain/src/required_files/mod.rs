@@ -3,10 +3,10 @@
 //! Paths are taken from the domain, where conversion put them.
 
 mod config_iso;
-mod disk_paths;
 mod error;
 mod files_of_volume;
 mod kernel_boot_and_ignition;
+mod path_check;
 mod required_file;
 
 use std::collections::HashMap;

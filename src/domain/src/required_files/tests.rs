@@ -63,7 +63,7 @@ fn invalid_sizes_and_names_are_refused() {
         "{error}"
     );
     for path in ["relative", "/disks/../etc/passwd", "/nul\0"] {
-        let error = disk_paths::checked("empty", path).unwrap_err();
+        let error = path_check::check_path("empty", path).unwrap_err();
         assert!(
             matches!(error, RequiredFileError::Escapes { .. }),
             "{error}"

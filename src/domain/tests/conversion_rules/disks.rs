@@ -1,6 +1,6 @@
 //! Disks.
 
-use domain::convert::matched_volumes;
+use domain::convert::block_size_lookups;
 use serde_json::{Value, json};
 
 use super::Case;
@@ -62,7 +62,7 @@ fn matched_block_sizes_are_those_of_the_volume() {
     let disk = json!({"name": "v", "disk": {"bus": "virtio"}, "blockSize": {"matchVolume": {}}});
     let case = case(disk, claim(), "Block");
     let (vmi, options, host) = case.inputs();
-    let matched = matched_volumes(&vmi, &options, &host).unwrap();
+    let matched = block_size_lookups(&vmi, &options, &host).unwrap();
     assert_eq!(
         (matched[0].path.as_str(), matched[0].is_block),
         ("/dev/v", true)
@@ -102,7 +102,7 @@ fn block_sizes_of_a_hotplugged_volume_matter_once_it_is_in_the_pod() {
         )
     };
     let (vmi, options, host) = plugged("AttachedToNode").inputs();
-    assert_eq!(matched_volumes(&vmi, &options, &host).unwrap(), []);
+    assert_eq!(block_size_lookups(&vmi, &options, &host).unwrap(), []);
     assert!(plugged("AttachedToNode").spec().devices.disks.is_empty());
     let refusal = plugged("MountedToPod").refusal();
     assert!(

@@ -2,7 +2,7 @@
 
 use domain::access_credentials::{GuestCredentials, agent_credentials};
 use domain::cloud_init;
-use domain::convert::{convert, matched_volumes};
+use domain::convert::{block_size_lookups, convert};
 use domain::disk_expansion::image_expansions;
 use domain::host_facts::HostFacts;
 use domain::hotplug_ports::DefinitionPlan;
@@ -11,6 +11,7 @@ use domain::pod_network_and_dhcp::taps;
 use domain::render_domain_xml::render;
 use domain::required_files::required_files;
 use domain::resource_claims::claimed_requests;
+use domain::secret_source;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
@@ -116,7 +117,7 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let options: Options = serde_json::from_value(options).map_err(|error| error.to_string())?;
     let host: HostFacts = serde_json::from_value(host).map_err(|error| error.to_string())?;
     let _ = taps(&vmi, &options);
-    let _ = matched_volumes(&vmi, &options, &host);
+    let _ = block_size_lookups(&vmi, &options, &host);
     let _ = cloud_init::read(&vmi, &NoSecrets);
     let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;
     let _ = required_files(domain::convert::Purpose::Boot, &vmi, &spec, &host);
@@ -139,11 +140,11 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
 
 struct NoSecrets;
 
-impl cloud_init::SecretSource for NoSecrets {
-    fn file(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, cloud_init::SecretError> {
+impl secret_source::SecretSource for NoSecrets {
+    fn file(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, secret_source::SecretError> {
         Ok(None)
     }
-    fn names(&self, _: &str) -> Result<Vec<String>, cloud_init::SecretError> {
+    fn names(&self, _: &str) -> Result<Vec<String>, secret_source::SecretError> {
         Ok(Vec::new())
     }
 }

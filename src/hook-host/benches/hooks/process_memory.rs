@@ -1,4 +1,4 @@
-//! Memory as `/proc` tells it.
+//! Memory of a process, from `/proc`.
 
 use std::fs;
 

@@ -41,7 +41,7 @@ fn disk(number: usize) -> String {
     )
 }
 
-/// That many hooks, each in its directory with its grants, and no two of the same digest.
+/// Writes `count` copies of the module, each in a directory of its own with a hook.yaml, and each with another digest.
 pub(crate) fn copies(hooks_dir: &Path, module: &[u8], count: usize) {
     for number in 0..count {
         let dir = hooks_dir.join(format!("hook-sidecar-{number}"));

@@ -18,6 +18,7 @@ mod directory_watch;
 mod error;
 mod late_arrivals;
 mod list_hooks_directory;
+mod plugin_modules;
 mod probe_hook;
 mod readiness;
 mod standing_hooks;
@@ -34,16 +35,17 @@ use crate::Chain;
 use crate::hook::Hook;
 use crate::invoke::ChainConfig;
 use crate::off_worker;
-use crate::pod_facts::{PodFacts, PodFiles};
+use crate::pod_facts::{PodFactSource, PodFiles};
 use crate::policy::OperatorPolicy;
-use crate::record::Recorder;
+use crate::record::RecordWriter;
 use crate::wasm::Loader;
 pub use collect_config::{CollectConfig, StandingHooks};
 use directory_watch::DirectoryWatch;
 pub use error::CollectError;
 use late_arrivals::LateArrivals;
 use list_hooks_directory::{HookFileKind, HookId, ScanError};
-use probe_hook::{PluginModules, Probe, ProbeResult};
+use plugin_modules::PluginModules;
+use probe_hook::{Probe, ProbeResult};
 pub use readiness::WRITE_GRACE;
 use readiness::{CountState, ProbeAttempt, Readiness};
 
@@ -64,7 +66,7 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         operator: operator.clone(),
     };
     let recorder = match &config.record {
-        Some(record) => Some(Recorder::open(record).await?),
+        Some(record) => Some(RecordWriter::open(record).await?),
         None => None,
     };
     let chain_config = ChainConfig {
@@ -73,7 +75,7 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         operator: operator.clone(),
         plugins_dir: config.plugins_dir.clone(),
         plugin_modules: Some(Box::new(plugin_modules)),
-        pod: PodFacts::Files(Arc::new(PodFiles::new(config.pod.clone()))),
+        pod: PodFactSource::Files(Arc::new(PodFiles::new(config.pod.clone()))),
     };
     let standing = within(&config, end, "the directory of standing hooks", {
         let standing = config.standing.clone();

@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
-use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::list_hooks_directory::{HookFileKind, HookId};
 use super::readiness::ProbeAttempt;
 use super::{CollectConfig, hook_path};
 use crate::hook::{Hook, HookInfo, HookKind};
-use crate::kubevirt_plugins::{LoadModule, ModuleFile};
 use crate::off_worker;
 use crate::policy::module_signature::ModuleSignature;
 use crate::policy::{
@@ -24,7 +22,7 @@ use crate::policy::{
 };
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::sidecar::{InfoError, Sidecar, query_info};
-use crate::wasm::{self, CodeOrigin, LoadError, Loader, Module, ModuleSnapshot};
+use crate::wasm::{self, CodeOrigin, LoadError, Loader, Module, SealedModule};
 use crate::{Description, Limits};
 
 /// The most compilations at once: each may need a GiB.
@@ -131,7 +129,7 @@ impl Probe {
         }
     }
 
-    async fn module(&self, id: &HookId) -> ProbeResult {
+    pub(super) async fn module(&self, id: &HookId) -> ProbeResult {
         let path = hook_path(&self.hooks_dir, id);
         let (file, yaml) = match self.open(id).await {
             Ok((file, Ok(yaml))) => (file, yaml),
@@ -166,9 +164,9 @@ impl Probe {
         if self.policy.operator.is_none() && yaml.and_then(HookYaml::pin).is_none() {
             return Ok(());
         }
-        let snapshot = self.loader.snapshot(&file, &path).await;
-        let snapshot = snapshot.map_err(|error| self.load_failure(&error))?;
-        let admitted = self.admit_snapshot(id, &path, &snapshot, yaml).await;
+        let sealed = self.loader.seal(&file, &path).await;
+        let sealed = sealed.map_err(|error| self.load_failure(&error))?;
+        let admitted = self.admit_sealed(id, &path, &sealed, yaml).await;
         admitted.map(drop)
     }
 
@@ -210,26 +208,24 @@ impl Probe {
             let module = loading.await.map_err(failed)?;
             return Ok((module, ModuleSignature::default()));
         }
-        let snapshot = self.loader.snapshot(file, path).await.map_err(failed)?;
-        let admitted = self.admit_snapshot(id, path, &snapshot, yaml).await;
+        let sealed = self.loader.seal(file, path).await.map_err(failed)?;
+        let admitted = self.admit_sealed(id, path, &sealed, yaml).await;
         let signature = admitted?;
-        let loading = self
-            .loader
-            .load_snapshot(&snapshot, path, &id.directory, pin);
+        let loading = self.loader.load_sealed(&sealed, path, &id.directory, pin);
         Ok((loading.await.map_err(failed)?, signature))
     }
 
     /// The signature of a module that may be compiled. The error is the refusal.
-    async fn admit_snapshot(
+    async fn admit_sealed(
         &self,
         id: &HookId,
         path: &Path,
-        snapshot: &ModuleSnapshot,
+        sealed: &SealedModule,
         yaml: Option<&HookYaml>,
     ) -> Result<ModuleSignature, ProbeResult> {
-        let signature = self.signature(id, path, snapshot).await;
+        let signature = self.signature(id, path, sealed).await;
         let identity = ModuleIdentity {
-            digest: snapshot.digest(),
+            digest: sealed.digest(),
             namespace: &self.policy.namespace,
             signature: &signature,
             description: &Description::default(),
@@ -241,23 +237,18 @@ impl Probe {
     }
 
     /// Verifies the module's signature if the operator's policy asks for one.
-    async fn signature(
-        &self,
-        id: &HookId,
-        path: &Path,
-        snapshot: &ModuleSnapshot,
-    ) -> ModuleSignature {
+    async fn signature(&self, id: &HookId, path: &Path, sealed: &SealedModule) -> ModuleSignature {
         let (probe, id, path) = (self.clone(), id.clone(), path.to_owned());
-        let snapshot = snapshot.clone();
+        let sealed = sealed.clone();
         let verifying = off_worker::run(move || {
             let operator = probe.policy.operator.as_ref();
             let namespace = &probe.policy.namespace;
-            let signers = operator.map(|operator| operator.signers(snapshot.digest(), namespace));
+            let signers = operator.map(|operator| operator.signers(sealed.digest(), namespace));
             let signers = signers.unwrap_or_default();
             if signers.is_empty() {
                 return Ok(ModuleSignature::default());
             }
-            let (content, dir) = (snapshot.bytes()?, probe.directory(&id)?);
+            let (content, dir) = (sealed.bytes()?, probe.directory(&id)?);
             Ok::<_, io::Error>(ModuleSignature::verify(
                 &dir, &id.file, &path, &content, &signers,
             ))
@@ -343,42 +334,6 @@ impl Probe {
     fn yaml(&self, id: &HookId, directory: &Dir) -> Result<Option<HookYaml>, PolicyError> {
         let path = self.hooks_dir.join(&id.directory).join(HOOK_YAML);
         HookYaml::read(directory, &path)
-    }
-}
-
-/// Loads modules of plugins: with a loader of its own per call, because plugins come with a boot and
-/// a loader takes memory as long as it exists.
-pub(super) struct PluginModules {
-    pub(super) config: CollectConfig,
-    pub(super) operator: Option<OperatorPolicy>,
-}
-
-impl LoadModule for PluginModules {
-    fn load_module<'a>(
-        &'a self,
-        file: &'a ModuleFile,
-        limits: Limits,
-    ) -> BoxFuture<'a, Result<Hook, String>> {
-        let loader = self.config.loader(self.operator.as_ref());
-        let config = CollectConfig {
-            limits,
-            ..self.config.clone()
-        };
-        let probe = Probe::new(&config, loader, self.operator.clone());
-        let probe = probe.within(&config.plugins_dir);
-        let id = HookId {
-            directory: file.plugin.clone(),
-            file: file.file.clone(),
-        };
-        Box::pin(async move {
-            match probe.module(&id).await {
-                ProbeResult::Ready(hook) => Ok(*hook),
-                ProbeResult::NotReady(reason)
-                | ProbeResult::Flawed(reason)
-                | ProbeResult::Refused(reason)
-                | ProbeResult::Fatal(reason) => Err(reason),
-            }
-        })
     }
 }
 

@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use domain_xml::{Budget, Change};
 
-use super::attached_device_limits::AttachedDevice;
+use super::verify_device::AttachedDevice;
 use super::verify_domain::{Domain, Rejection};
 use super::{run_log, work_within_budget};
 use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::Hook;
 use crate::hook_body::{BodyError, HookCall, HookInput, HookOutput};
-use crate::pod_facts::{PodFactEntry, PodFacts};
+use crate::pod_facts::{PodFactEntry, PodFactSource};
 use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
-use crate::record::{self, HookPayload, Recorder, RunEvidence};
+use crate::record::{self, HookPayload, RecordWriter, RunEvidence};
 use crate::{
     FailurePolicy, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
     Outcome, Run,
@@ -49,8 +49,8 @@ pub(super) struct HookPointRun<'a> {
     /// The part of `excluded` that records took.
     recording: Duration,
     pub(super) runs: Vec<Run>,
-    recorder: Option<&'a Recorder>,
-    pod: &'a PodFacts,
+    recorder: Option<&'a RecordWriter>,
+    pod: &'a PodFactSource,
     metrics: Option<&'a HookMetrics>,
     /// Whether the unverified output of hooks is kept, for a record or a replay.
     keeps_payload: bool,
@@ -102,7 +102,7 @@ pub(crate) async fn rerun(
 ) -> Result<(Run, Option<HookPayload>), String> {
     let limits = &hook.settings.limits;
     // The replayed module answers from its record.
-    let none = PodFacts::None;
+    let none = PodFactSource::None;
     let mut once = HookPointRun::new(limits, point, invocation, &input.vmi, None, &none, None);
     once.keeps_payload = true;
     if input.arrives {
@@ -184,8 +184,8 @@ impl<'a> HookPointRun<'a> {
         point: HookPoint,
         invocation: &Invocation,
         vmi: &'a str,
-        recorder: Option<&'a Recorder>,
-        pod: &'a PodFacts,
+        recorder: Option<&'a RecordWriter>,
+        pod: &'a PodFactSource,
         metrics: Option<&'a HookMetrics>,
     ) -> Self {
         Self {
@@ -248,7 +248,7 @@ impl<'a> HookPointRun<'a> {
 
     /// Also returns how long writing the record took.
     async fn call_and_record(&self, hook: &Hook, input: Input<'_>) -> (Run, Output, Duration) {
-        let determinism = self.recorder.and_then(Recorder::new_determinism);
+        let determinism = self.recorder.and_then(RecordWriter::new_determinism);
         let (run, output, payload, facts) = self.call_body(hook, input, determinism).await;
         let reads_secrets = facts.iter().any(PodFactEntry::is_withheld_secret);
         let called = Instant::now();
@@ -279,7 +279,7 @@ impl<'a> HookPointRun<'a> {
     /// Whether what the hook says may contain cloud-init data or annotations, which are kept on request only.
     fn withholds(&self, reads_secrets: bool) -> bool {
         (reads_secrets || self.point == HookPoint::PreCloudInitIso)
-            && !self.recorder.is_some_and(Recorder::keeps_secrets)
+            && !self.recorder.is_some_and(RecordWriter::keeps_secrets)
     }
 
     /// Calls a hook and verifies its output. Also returns the unverified output, if it is kept, and the facts about the

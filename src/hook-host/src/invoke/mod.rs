@@ -5,14 +5,14 @@
 //! no output of the hook point is used. At shutdown all hooks run in parallel and none stops another.
 //! KubeVirt's Plugins come after the hooks at OnDefineDomain, and are hooks like the others there.
 
-mod attached_device_limits;
 mod hook_order;
 mod hook_point_run;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod record_write_cost_tests;
+mod record_write_deadline_tests;
 mod run_attach_hooks;
 mod run_log;
+mod verify_device;
 mod verify_domain;
 mod work_within_budget;
 
@@ -27,18 +27,18 @@ use futures_util::future::join_all;
 use crate::cloud_init::CloudInit;
 use crate::hook::{Hook, HookInfo};
 use crate::kubevirt_plugins::{LoadModule, PlanContext, PlanEntry};
-use crate::pod_facts::PodFacts;
+use crate::pod_facts::PodFactSource;
 use crate::policy::OperatorPolicy;
-use crate::record::Recorder;
+use crate::record::RecordWriter;
 use crate::{
     CloudInitDocuments, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
     Plugins, Provenance, Run,
 };
-pub use attached_device_limits::{AttachedDevice, DeviceError};
 use hook_order::{Rank, natural};
 pub(crate) use hook_point_run::rerun;
 use hook_point_run::{HookPointRun, Input, Output};
 pub use run_attach_hooks::AttachTime;
+pub use verify_device::{AttachedDevice, DeviceError};
 use verify_domain::Domain;
 
 /// Collected hooks. Between calls no task or thread runs.
@@ -55,11 +55,11 @@ pub struct Chain {
 #[derive(Default)]
 pub(crate) struct ChainConfig {
     pub(crate) limits: Limits,
-    pub(crate) recorder: Option<Recorder>,
+    pub(crate) recorder: Option<RecordWriter>,
     pub(crate) operator: Option<OperatorPolicy>,
     pub(crate) plugins_dir: PathBuf,
     pub(crate) plugin_modules: Option<Box<dyn LoadModule>>,
-    pub(crate) pod: PodFacts,
+    pub(crate) pod: PodFactSource,
 }
 
 /// Runs before the hooks of each hook point.
@@ -95,7 +95,7 @@ impl Chain {
     /// Whether a run was not recorded, for instance because the directory's file system did not answer in time.
     pub fn lacks_record(&self) -> bool {
         let recorder = self.config.recorder.as_ref();
-        recorder.is_some_and(Recorder::lacks_run)
+        recorder.is_some_and(RecordWriter::lacks_run)
     }
 
     /// Counts of the hooks' calls since the collection.
@@ -123,7 +123,7 @@ impl Chain {
     /// Facts about the pod that hooks declare and this host cannot see, whatever the pod has: a line per hook and reason.
     #[must_use]
     pub fn unseen_facts(&self) -> Vec<String> {
-        let PodFacts::Files(files) = &self.config.pod else {
+        let PodFactSource::Files(files) = &self.config.pod else {
             return Vec::new();
         };
         let of_hook = |hook: &Hook| {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::attached_device_limits::AttachedDevice;
 use super::hook_point_run::{Input, Output};
+use super::verify_device::AttachedDevice;
 use super::{Chain, bad_input, work_within_budget};
 use crate::{HookError, HookPoint, Invocation, Limits, Run};
 

@@ -1,5 +1,6 @@
 //! From a Plugin to its hooks, in the order of their calls. KubeVirt v1.9 lists them in `spec.domainHooks`, v1.10 in
-//! `spec.launcherHooks`. What this launcher does not know is a hook that is refused by its name, never left out.
+//! `spec.launcherHooks`. A hook with an unknown member or hook point is kept, and refused by
+//! its name: it is never left out silently.
 
 use super::plugin_json::{Cel, Hook, Plugin, Sidecar};
 use super::{Action, Condition, IGNORE, MAX_TIMEOUT, PluginHook, TIMEOUT};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-use super::plugin_socket_path::SocketPath;
+use super::plugin_socket::PluginSocket;
 use crate::hook::Hook;
 use crate::hook_body::{HookBody, HookCall, HookInput, HookOutput, HookReport};
 use crate::{HookPoint, Limits};
@@ -30,7 +30,7 @@ pub(crate) struct ModuleFile {
     pub(crate) file: String,
 }
 
-impl SocketPath {
+impl PluginSocket {
     /// The module beside the socket, if there is one: `NAME.wasm` for `NAME.sock`. Only the plugin's
     /// own directory can hold it, not one below.
     pub(super) fn module(&self) -> Option<ModuleFile> {

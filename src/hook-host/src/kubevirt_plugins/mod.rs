@@ -17,7 +17,7 @@ mod hooks_of_plugin;
 mod in_process_module;
 mod plugin_call;
 mod plugin_json;
-mod plugin_socket_path;
+mod plugin_socket;
 mod select_plugin_hooks;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

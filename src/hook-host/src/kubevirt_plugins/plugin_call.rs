@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::hooks_of_plugin::HookList;
-use super::plugin_socket_path::{SocketError, SocketPath};
+use super::plugin_socket::{PluginSocket, SocketError};
 use crate::Reason;
 use crate::sidecar::{channel, status_text};
 
@@ -24,7 +24,7 @@ pub(crate) struct PluginSidecar {
     pub(super) plugin: String,
     /// Decides which service it serves.
     pub(super) list: HookList,
-    pub(super) socket_path: SocketPath,
+    pub(super) socket_path: PluginSocket,
     /// How long its socket may take to appear.
     pub(super) patience: Duration,
     /// How long the call itself may take.

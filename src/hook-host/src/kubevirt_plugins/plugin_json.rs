@@ -1,6 +1,6 @@
 //! The JSON of KubeVirt's `Plugin` as virt-handler sends it, of v1.9 and v1.10, reduced to the hooks of the launcher. As in
-//! Go, `null` is what an absent member is. Members that are not known are kept by name: what they ask for must not be
-//! left out silently.
+//! Go, `null` means the same as an absent member. The names of unknown members are kept, so that a hook with one can be
+//! refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

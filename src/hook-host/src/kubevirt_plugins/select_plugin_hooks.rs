@@ -9,7 +9,7 @@ use super::condition::ConditionCache;
 use super::hook_body::{UnusableHook, VERSION};
 use super::in_process_module::{LoadModule, ModuleFile, PluginModule};
 use super::plugin_call::PluginSidecar;
-use super::plugin_socket_path::SocketPath;
+use super::plugin_socket::PluginSocket;
 use super::{Action, Condition, PluginHook, Plugins};
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::policy::{EffectiveSettings, OperatorPolicy, resolve_plugin};
@@ -238,7 +238,7 @@ impl PluginHook {
                 )));
             }
         };
-        let socket_path = SocketPath::of(context.plugins_dir, &self.plugin, socket_path);
+        let socket_path = PluginSocket::of(context.plugins_dir, &self.plugin, socket_path);
         let socket_path = socket_path
             .map_err(|error| self.unusable(format!("{}: {error}", member("sidecar.socketPath"))))?;
         if context.modules.is_some()

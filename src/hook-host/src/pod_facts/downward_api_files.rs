@@ -22,7 +22,7 @@ const NETWORK_INFO_FILE: &str = "network-info";
 const ANNOTATIONS: &str = "annotations";
 const LABELS: &str = "labels";
 
-/// The reason where an author runs hooks.
+/// Why there are no facts when `virt-hook` runs a hook without them.
 pub(super) const NONE_GIVEN: &str =
     "there are no facts about a pod here: give some with --pod FILE, or a case a pod.yaml";
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::downward_api_files::NONE_GIVEN;
-use super::{PodConfig, PodFact, PodFiles, PodGrant, PodLayer, PodPattern};
+use super::{CallClock, PodConfig, PodFact, PodFiles, PodGrant, PodLayer, PodPattern};
 use crate::off_worker;
 
 /// How often a fact that is waited for is looked for.
@@ -21,7 +21,7 @@ const MAX_KEPT: usize = 4 << 20;
 
 /// Where answers come from.
 #[derive(Clone, Default)]
-pub(crate) enum PodFacts {
+pub(crate) enum PodFactSource {
     /// This host has none.
     #[default]
     None,
@@ -34,7 +34,7 @@ pub(crate) enum PodFacts {
 /// The facts about the pod that a call may read. `Default` has none.
 #[derive(Clone, Default)]
 pub struct PodAccess {
-    pub(crate) facts: PodFacts,
+    pub(crate) facts: PodFactSource,
     pub(crate) grant: Arc<PodGrant>,
 }
 
@@ -79,18 +79,6 @@ impl PodFactEntry {
     }
 }
 
-/// The end of a call, which waiting for a fact defers.
-#[derive(Clone)]
-pub(crate) struct CallClock {
-    ends: Arc<Mutex<Ends>>,
-}
-
-struct Ends {
-    call: Instant,
-    /// The end of all calls of the hook point; waiting does not defer it.
-    chain: Option<Instant>,
-}
-
 /// The questions of one call.
 #[derive(Clone)]
 pub(crate) struct PodFactReader {
@@ -122,7 +110,7 @@ impl PodAccess {
             recorded: Vec::new(),
         };
         Self {
-            facts: PodFacts::Files(Arc::new(PodFiles::new(config))),
+            facts: PodFactSource::Files(Arc::new(PodFiles::new(config))),
             grant: Arc::new(grant),
         }
     }
@@ -134,39 +122,6 @@ impl fmt::Debug for PodAccess {
         f.debug_struct("PodAccess")
             .field("grant", &self.grant)
             .finish_non_exhaustive()
-    }
-}
-
-impl CallClock {
-    pub(crate) fn new(call: Instant, chain: Option<Instant>) -> Self {
-        let ends = Ends { call, chain };
-        Self {
-            ends: Arc::new(Mutex::new(ends)),
-        }
-    }
-
-    /// When the call has to end.
-    pub(crate) fn end(&self) -> Instant {
-        self.locked().call
-    }
-
-    /// Defers the end of the call by at most `most`, as far as the chain's deadline permits. Returns by how much.
-    fn defer(&self, most: Duration) -> Duration {
-        let mut ends = self.locked();
-        let left = |chain: Instant| chain.saturating_duration_since(ends.call);
-        let by = ends.chain.map_or(most, |chain| most.min(left(chain)));
-        ends.call += by;
-        by
-    }
-
-    /// Takes back what was not needed of the last [`Self::defer`].
-    fn advance(&self, by: Duration) {
-        let mut ends = self.locked();
-        ends.call = ends.call.checked_sub(by).unwrap_or(ends.call);
-    }
-
-    fn locked(&self) -> std::sync::MutexGuard<'_, Ends> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -200,7 +155,7 @@ impl PodFactReader {
         let name = fact.to_string();
         let (is_recorded, may_be_secret) = (self.access.grant.records(&name), fact.may_be_secret());
         let answer = match &self.access.facts {
-            PodFacts::Recorded(reads) => self.replay(reads, &name, wait),
+            PodFactSource::Recorded(reads) => self.replay(reads, &name, wait),
             facts => self.read(facts, fact, wait).await,
         };
         let answer = self.within_limit(&name, answer);
@@ -241,13 +196,13 @@ impl PodFactReader {
 
     async fn read(
         &self,
-        facts: &PodFacts,
+        facts: &PodFactSource,
         fact: PodFact,
         wait: bool,
     ) -> Result<Option<String>, FactError> {
         let fact = fact.checked().map_err(FactError::Denied)?;
         self.access.grant.check(&fact).map_err(FactError::Denied)?;
-        let PodFacts::Files(files) = facts else {
+        let PodFactSource::Files(files) = facts else {
             let text = format!("{fact}: {NONE_GIVEN}");
             return Err(FactError::Unreadable(text));
         };

@@ -67,7 +67,7 @@ impl Volume {
     fn questions(&self, wait: Duration, clock: CallClock) -> PodFactReader {
         let all = ["annotations/*", "labels/*", "network-status/*"];
         let access = PodAccess {
-            facts: PodFacts::Files(Arc::new(self.files(wait))),
+            facts: PodFactSource::Files(Arc::new(self.files(wait))),
             grant: Arc::new(granting(&all)),
         };
         PodFactReader::new(access, clock)

@@ -14,29 +14,33 @@
 //! `dangerous` in [`OperatorPolicy`]), and read no directory. A module that declares no wishes at all
 //! may change nothing of the domain, unless its `hook.yaml` names paths for it.
 
+mod dangerous_patterns;
 mod domain_grant;
 mod effective_settings;
 mod hook_yaml;
-mod kubevirt_plugin_sidecars;
 pub mod migration_abi;
 pub mod module_signature;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;
+mod read_policy_file;
+mod sidecar_policy;
 mod strict_yaml;
 mod version_range;
 mod version_requirements;
 mod yaml_values;
 
+pub use dangerous_patterns::{dangerous_values, names_dangerous};
 pub use effective_settings::{EffectiveSettings, ModuleIdentity, ResolveError};
 pub use hook_yaml::HookYaml;
-pub use operator_policy::{Allow, Digests, OperatorPolicy, PolicySummary, PolicyWarning};
-pub use pattern_subset::{dangerous_values, names_dangerous};
-pub use strict_yaml::{PolicyError, PolicySource};
+pub use operator_policy::{
+    Allow, Digests, OperatorPolicy, PolicySource, PolicySummary, PolicyWarning,
+};
+pub use strict_yaml::PolicyError;
 pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 
 pub(crate) use domain_grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use effective_settings::{admit, resolve, resolve_sidecar};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
 pub(crate) use hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
-pub(crate) use kubevirt_plugin_sidecars::resolve_plugin;
+pub(crate) use sidecar_policy::resolve_plugin;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use cap_std::fs::Dir;
 use sigstore_bundle::{Bundle, KeyId, PublicKey, SUFFIX};
 
-use super::strict_yaml::{self, PolicyError};
+use super::read_policy_file;
+use super::strict_yaml::PolicyError;
 use crate::printable::{MAX_MESSAGE, printable};
 
 /// The result of verifying a module's signature.
@@ -36,7 +37,7 @@ impl ModuleSignature {
         keys: &[&PublicKey],
     ) -> Self {
         let place = path_of(path);
-        let verified = match strict_yaml::text_in(dir, &format!("{file}{SUFFIX}"), &place) {
+        let verified = match read_policy_file::text_in(dir, &format!("{file}{SUFFIX}"), &place) {
             Ok(Some(text)) => signer(&text, content, keys)
                 .map_err(|reason| format!("{}: {reason}", place.display())),
             Ok(None) => Err(format!(
@@ -74,7 +75,7 @@ pub fn path_of(module: &Path) -> PathBuf {
 /// The text of a module's signature, if there is one: a regular file of limited size, to which links
 /// lead within its directory only.
 pub fn text(module: &Path) -> Result<Option<String>, PolicyError> {
-    strict_yaml::text_at(&path_of(module))
+    read_policy_file::text_at(&path_of(module))
 }
 
 fn signer(text: &str, content: &[u8], keys: &[&PublicKey]) -> Result<KeyId, String> {

@@ -13,11 +13,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use sigstore_bundle::PublicKey;
 
+use super::dangerous_patterns::kinds_named;
 use super::hook_yaml::{
     MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, MIN_MEMORY, MIN_OUTPUT, Point,
 };
-use super::pattern_subset::kinds_named;
-use super::strict_yaml::{self, PolicyError, PolicySource, YamlPosition};
+use super::read_policy_file;
+use super::strict_yaml::{self, PolicyError, YamlPosition};
 use super::yaml_values::{
     Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SignerKey, SizeValue,
 };
@@ -206,7 +207,7 @@ impl OperatorPolicy {
             PolicySource::IfPresent(path) => (path, false),
             PolicySource::File(path) => (path, true),
         };
-        match strict_yaml::text_at(path)? {
+        match read_policy_file::text_at(path)? {
             Some(text) => Self::parse(path, &text).map(Some),
             None if required => Err(PolicyError::Read {
                 path: path.clone(),
@@ -407,4 +408,16 @@ impl OperatorPolicy {
             _ => Ok(()),
         }
     }
+}
+
+/// The location of the operator's policy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum PolicySource {
+    /// There is no policy.
+    #[default]
+    None,
+    /// In this file if it exists: for a default path.
+    IfPresent(PathBuf),
+    /// In this file, which must exist.
+    File(PathBuf),
 }

@@ -1,4 +1,4 @@
-//! Reads and parses policy files strictly.
+//! Parses policy files strictly.
 
 mod plain_reason;
 mod refuse_missing_values;
@@ -6,21 +6,15 @@ mod refuse_missing_values;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
-use crate::printable::{MAX_MESSAGE, printable, utf8};
+use crate::printable::{MAX_MESSAGE, printable};
 use plain_reason::plain_reason;
 use refuse_missing_values::CompleteDocument;
-
-/// The largest policy file in bytes.
-const MAX_BYTES: u64 = 256 << 10;
 
 /// Why a policy file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,18 +39,6 @@ pub enum PolicyError {
         /// What is wrong.
         reason: String,
     },
-}
-
-/// The location of the operator's policy.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum PolicySource {
-    /// There is no policy.
-    #[default]
-    None,
-    /// In this file if it exists: for a default path.
-    IfPresent(PathBuf),
-    /// In this file, which must exist.
-    File(PathBuf),
 }
 
 /// A position in a policy file.
@@ -149,63 +131,4 @@ fn reason(error: &serde_saphyr::Error, file: &str) -> String {
     let before = whole.unwrap_or_default().chars();
     let before: String = before.take(size(column).saturating_sub(1)).collect();
     plain_reason(&first, &before)
-}
-
-/// The text of a file in an open directory. Links are followed within the directory only; `None`
-/// if the file does not exist.
-pub(super) fn text_in(dir: &Dir, file: &str, path: &Path) -> Result<Option<String>, PolicyError> {
-    let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
-    if let Err(error) = dir.symlink_metadata(file) {
-        return match error.kind() {
-            io::ErrorKind::NotFound => Ok(None),
-            _ => Err(unreadable(error)),
-        };
-    }
-    // Do not block on a pipe without a writer.
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NONBLOCK);
-    let opened = dir
-        .open_with(file, &options)
-        .map_err(|error| PolicyError::Read {
-            path: path.to_owned(),
-            reason: format!("{error} (links are followed within the directory only)"),
-        })?;
-    read(opened.into_std(), path).map(Some)
-}
-
-/// The text of the file at a path. Links are followed within its directory only.
-pub(super) fn text_at(path: &Path) -> Result<Option<String>, PolicyError> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
-    else {
-        return Err(PolicyError::Read {
-            path: path.to_owned(),
-            reason: "that is not a file's path".to_owned(),
-        });
-    };
-    let parent = if parent.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        parent
-    };
-    match Dir::open_ambient_dir(parent, ambient_authority()) {
-        Ok(dir) => text_in(&dir, name, path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(PolicyError::unreadable(path, &error)),
-    }
-}
-
-fn read(file: File, path: &Path) -> Result<String, PolicyError> {
-    let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
-    let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(unreadable(io::Error::other("it is not a regular file")));
-    }
-    let mut bytes = Vec::new();
-    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
-    read.map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let reason = format!("it has more than the {MAX_BYTES} bytes a policy may have");
-        return Err(unreadable(io::Error::other(reason)));
-    }
-    utf8(bytes).map_err(|reason| unreadable(io::Error::other(reason)))
 }

@@ -1,4 +1,4 @@
-//! The inputs of a record.
+//! Builds the record of one run from what the host knows about the run.
 
 use data_encoding::HEXLOWER;
 use domain_xml::Change;

@@ -1,13 +1,12 @@
 //! Conversions between the entries of a record and the host's own types.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::read_record::{self, ReadError};
+use super::read_record::ReadError;
 use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
-    MAX_PATTERNS, Output, Record, VERSION,
+    MAX_PATTERNS, Output, Record,
 };
 use crate::description::domain_pattern;
 use crate::fixed_clock_and_random::Determinism;
@@ -43,23 +42,6 @@ impl From<HookPayload> for Output {
 }
 
 impl Record {
-    /// Reads a record file.
-    pub fn read(path: &Path) -> Result<Self, ReadError> {
-        Self::parse(&read_record::read(path)?)
-    }
-
-    /// Parses the text of a record file.
-    pub fn parse(text: &str) -> Result<Self, ReadError> {
-        let record: Self =
-            serde_json::from_str(text).map_err(|error| ReadError::NoRecord(error.to_string()))?;
-        if record.version == VERSION {
-            Ok(record)
-        } else {
-            let reason = format!("version {} is not {VERSION}", record.version);
-            Err(ReadError::NoRecord(reason))
-        }
-    }
-
     /// The recorded random numbers and time, if the run had any.
     pub(crate) fn determinism(&self) -> Option<Determinism> {
         let digits = self.seed.as_deref()?;

@@ -13,5 +13,5 @@ pub(crate) use record_json_format::HookPayload;
 pub use record_json_format::{
     GrantEntry, HookEntry, Input, InvocationEntry, LimitsUsed, LogEntry, Output, Record,
 };
-pub(crate) use record_writer::Recorder;
+pub(crate) use record_writer::RecordWriter;
 pub use record_writer::{RecordConfig, RecordError};

@@ -5,6 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::record_json_format::{Record, VERSION};
+
 /// The largest record in bytes: twice the largest input and output, and the rest.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -24,8 +26,27 @@ pub enum ReadError {
     NoRecord(String),
 }
 
+impl Record {
+    /// Reads a record file.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        Self::parse(&read_text(path)?)
+    }
+
+    /// Parses the text of a record file.
+    pub fn parse(text: &str) -> Result<Self, ReadError> {
+        let record: Self =
+            serde_json::from_str(text).map_err(|error| ReadError::NoRecord(error.to_string()))?;
+        if record.version == VERSION {
+            Ok(record)
+        } else {
+            let reason = format!("version {} is not {VERSION}", record.version);
+            Err(ReadError::NoRecord(reason))
+        }
+    }
+}
+
 /// The text of a record file.
-pub(super) fn read(path: &Path) -> Result<String, ReadError> {
+fn read_text(path: &Path) -> Result<String, ReadError> {
     let failed = |source| ReadError::Io {
         path: path.to_owned(),
         source,

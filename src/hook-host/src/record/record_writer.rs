@@ -37,7 +37,7 @@ pub struct RecordError {
 const WRITE: Duration = Duration::from_secs(2);
 
 /// Writes records.
-pub(crate) struct Recorder {
+pub(crate) struct RecordWriter {
     config: RecordConfig,
     serial: AtomicU64,
     random: Option<File>,
@@ -49,7 +49,7 @@ pub(crate) struct Recorder {
     write: fn(&Path, &Record) -> io::Result<()>,
 }
 
-impl Recorder {
+impl RecordWriter {
     /// Creates the directory if it is missing.
     pub(crate) async fn open(config: &RecordConfig) -> Result<Self, RecordError> {
         let dir = config.dir.clone();

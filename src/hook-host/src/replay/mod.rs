@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::invoke::rerun;
-use crate::pod_facts::PodFacts;
+use crate::pod_facts::PodFactSource;
 use crate::record::{Output, ReadError, Record};
 use crate::wasm::{LoadError, LoadOptions, Loader};
 use crate::{HookPoint, Run};
@@ -135,7 +135,7 @@ async fn hook(
         body: Box::new(ReplayedModule {
             module,
             determinism: record.determinism(),
-            pod: PodFacts::Recorded(Arc::new(record.input.pod.clone())),
+            pod: PodFactSource::Recorded(Arc::new(record.input.pod.clone())),
         }),
     })
 }

@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook_body::{HookBody, HookCall, HookReport};
-use crate::pod_facts::PodFacts;
+use crate::pod_facts::PodFactSource;
 use crate::wasm::Module;
 
 /// A module whose calls see the random numbers, the time and the answers of a record.
@@ -12,7 +12,7 @@ pub(super) struct ReplayedModule {
     pub(super) module: Module,
     pub(super) determinism: Option<Determinism>,
     /// The answers about the pod.
-    pub(super) pod: PodFacts,
+    pub(super) pod: PodFactSource,
 }
 
 impl HookBody for ReplayedModule {

@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, OnceCell, watch};
 use tonic::Status;
 
 use super::elements_lost_by_launcher::ForeignElements;
-use super::{grpc_status, sidecar_cloud_init_fields, vmi_identity};
+use super::{grpc_status, invocation_from_vmi, sidecar_cloud_init_fields};
 use crate::printable::utf8;
 use crate::{Chain, HookPoint, Invocation, Outcome, Reason};
 
@@ -135,7 +135,7 @@ impl ChainService {
         reason: Option<Reason>,
     ) -> Result<(Invocation, tokio::sync::MutexGuard<'_, ()>), Status> {
         let invocation =
-            vmi_identity::invocation_from_vmi(vmi, reason).map_err(grpc_status::invalid)?;
+            invocation_from_vmi::invocation_from_vmi(vmi, reason).map_err(grpc_status::invalid)?;
         self.check_namespace(&invocation.namespace)?;
         let turn = self.0.turn.lock().await;
         invocation.clone_into(

@@ -17,11 +17,11 @@
 mod chain_service;
 mod elements_lost_by_launcher;
 mod grpc_status;
+mod invocation_from_vmi;
 mod kubevirt_plugin_service;
 mod sidecar_cloud_init_fields;
 mod sidecar_service;
 mod socket_staging;
-mod vmi_identity;
 
 use std::future::Future;
 use std::io;

@@ -26,7 +26,7 @@ pub struct KernelFeature {
     pub missing: Option<String>,
 }
 
-/// Asks the kernel for its features, and confines nothing that this process goes on to do.
+/// Asks the kernel which confinement features it has. This does not confine the process.
 #[must_use]
 pub fn kernel_features() -> [KernelFeature; 2] {
     let landlock = Ruleset::default()

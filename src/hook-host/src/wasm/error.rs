@@ -4,10 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use super::artifact_cache::ArtifactError;
-use super::checks_before_compile::Flaw;
+use super::call_and_answer::CallError;
+use super::compile_module::CompileError;
 use super::memory_limiter::OUT_OF_MEMORY;
-use super::module_call::CallError;
-use super::run_compile_child::CompileError;
+use super::section_headers::IncompleteComponent;
 use super::wit_versions::LinkError;
 use crate::description::DescriptionError;
 
@@ -43,7 +43,7 @@ pub enum LoadError {
         /// Its bytes.
         size: u64,
         /// What is wrong.
-        flaw: Flaw,
+        flaw: IncompleteComponent,
     },
     /// The module did not compile.
     #[error("{path} ({size} bytes): {source}")]

@@ -64,7 +64,7 @@ impl FunctionFiles {
         })
     }
 
-    /// Opens both, in a process that can open files no more when it knows the module.
+    /// Opens both files before the compile child is confined: afterwards it cannot open files.
     pub(super) fn open(&self) -> io::Result<OpenFunctionFiles> {
         let mut created = OpenOptions::new();
         created.write(true).create(true).truncate(true).mode(0o600);
@@ -74,7 +74,7 @@ impl FunctionFiles {
         })
     }
 
-    /// Puts what a successful compilation used in the place of what was known.
+    /// After a successful compilation: replaces the file of known functions by the file of those that this compilation used.
     pub(super) fn commit(&self) -> io::Result<()> {
         fs::rename(&self.used, &self.known)
     }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Store, UpdateDeadline};
 
-use super::directory_threads;
-use super::module_call::{Answer, Call, CallContext, CallError, CallReport};
+use super::call_and_answer::{Answer, Call, CallContext, CallError, CallReport};
+use super::file_io_threads;
 use super::shared_engine::EngineHost;
 use super::store_state::{InvocationFacts, StoreState};
 use super::trap_explanation::{TRANSFER_FACTOR, shorten_message, trap_error};
@@ -37,7 +37,7 @@ pub(super) async fn call(
     if context.dirs.is_empty() {
         return work.await;
     }
-    let report = directory_threads::run(work).await;
+    let report = file_io_threads::run(work).await;
     report.unwrap_or_else(|reason| refused(CallError::Host(reason), Duration::ZERO))
 }
 

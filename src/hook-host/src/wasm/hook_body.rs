@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
+use super::call_and_answer::{Answer, Call, CallContext, CallError};
 use super::loaded_module::Module;
-use super::module_call::{Answer, Call, CallContext, CallError};
 use super::wit_versions::POD_INTERFACE;
 use crate::cloud_init::CloudInitAnswer;
 use crate::hook_body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};

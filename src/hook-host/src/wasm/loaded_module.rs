@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
+use super::call_and_answer::{Call, CallContext, CallReport};
 use super::component_interfaces::ComponentInterfaces;
 use super::guest_call;
-use super::module_call::{Call, CallContext, CallReport};
 use super::shared_engine::EngineHost;
 use super::wit_versions::HookBinding;
 use crate::LogLine;

@@ -11,7 +11,7 @@ pub(super) struct StoreLimiter {
     tables: usize,
 }
 
-/// How the message about memory reads.
+/// The part of the message about memory by which other code recognizes it.
 pub(super) const OUT_OF_MEMORY: &str = "bytes of memory and may have";
 
 /// The guest requested more memory than its limit.

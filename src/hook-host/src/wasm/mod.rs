@@ -9,29 +9,29 @@
 //! advances only while a call is in flight.
 
 mod artifact_cache;
-mod checks_before_compile;
+mod call_and_answer;
 mod compile_child;
 mod compile_child_confinement;
+mod compile_module;
 mod component_interfaces;
-mod directory_threads;
 mod engine_config;
 mod epoch_thread;
 mod error;
 mod file_digest;
+mod file_io_threads;
 mod function_code_cache;
 mod guest_call;
 mod hook_body;
 mod hook_log;
 mod loaded_module;
 mod memory_limiter;
-mod module_call;
 mod module_file;
 mod module_loader;
-mod module_snapshot;
 mod precompile_for_image;
 mod precompiled_dirs;
 mod precompiled_file_trust;
-mod run_compile_child;
+mod sealed_module;
+mod section_headers;
 mod shared_engine;
 mod store_state;
 mod trap_explanation;
@@ -41,18 +41,18 @@ use std::path::PathBuf;
 
 pub use crate::digest_pin::DigestPin;
 pub use crate::fixed_clock_and_random::Determinism;
+pub use call_and_answer::{Answer, Call, CallContext, CallError, CallReport};
 pub use compile_child::compile_child;
 pub use compile_child_confinement::{KernelFeature, kernel_features};
+pub use compile_module::CompileError;
 pub use component_interfaces::{ComponentInterfaces, Interface};
 pub use error::LoadError;
 pub use function_code_cache::functions_file;
 pub use loaded_module::{CodeOrigin, Module};
-pub use module_call::{Answer, Call, CallContext, CallError, CallReport};
 pub use module_loader::{LoadOptions, Loader};
-pub(crate) use module_snapshot::ModuleSnapshot;
 pub use precompile_for_image::{PrecompileError, PrecompiledModule, precompile};
 pub use precompiled_dirs::precompiled_dirs;
-pub use run_compile_child::CompileError;
+pub(crate) use sealed_module::SealedModule;
 pub use wit_versions::LinkError;
 pub use wit_versions::package_version;
 

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use super::checks_before_compile::{self, Flaw};
 use super::error::LoadError;
 use super::file_digest;
-use super::module_snapshot::ModuleSnapshot;
+use super::sealed_module::SealedModule;
+use super::section_headers::{self, IncompleteComponent};
 use super::wit_versions::HookBinding;
 use crate::description::{Description, DescriptionError};
 use crate::digest_pin::DigestPin;
@@ -20,7 +20,7 @@ pub(super) struct ModuleFile<'a> {
     pub(super) size: u64,
     pin: Option<&'a DigestPin>,
     /// Its bytes, if somebody has copied them already.
-    pub(super) sealed: Option<&'a ModuleSnapshot>,
+    pub(super) sealed: Option<&'a SealedModule>,
 }
 
 impl<'a> ModuleFile<'a> {
@@ -40,7 +40,7 @@ impl<'a> ModuleFile<'a> {
         let metadata = source.blocking(|file| file.metadata()).await?;
         source.size = metadata.len();
         if !metadata.is_file() {
-            return Err(source.flawed(Flaw::NoFile));
+            return Err(source.flawed(IncompleteComponent::NoFile));
         }
         if source.size > limit {
             return Err(LoadError::TooLarge {
@@ -61,14 +61,14 @@ impl<'a> ModuleFile<'a> {
     ) -> Result<Self, LoadError> {
         let source = Self::sized(file, path, limit).await?;
         let size = source.size;
-        let inspect = move |file: File| checks_before_compile::inspect(&file, size);
-        match source.blocking(inspect).await? {
+        let check = move |file: File| section_headers::check_section_headers(&file, size);
+        match source.blocking(check).await? {
             Some(flaw) => Err(source.flawed(flaw)),
             None => Ok(Self { pin, ..source }),
         }
     }
 
-    fn flawed(&self, flaw: Flaw) -> LoadError {
+    fn flawed(&self, flaw: IncompleteComponent) -> LoadError {
         LoadError::Flawed {
             path: self.path.to_owned(),
             size: self.size,
@@ -100,17 +100,17 @@ impl<'a> ModuleFile<'a> {
     /// The sha256 of its bytes in hexadecimal.
     pub(super) async fn digest(&self) -> Result<String, LoadError> {
         match self.sealed {
-            Some(snapshot) => Ok(snapshot.digest().to_owned()),
+            Some(sealed) => Ok(sealed.digest().to_owned()),
             None => self.blocking(|file| file_digest::digest(&file)).await,
         }
     }
 
     /// A copy of its bytes.
-    pub(super) async fn snapshot(&self, limit: u64) -> Result<ModuleSnapshot, LoadError> {
+    pub(super) async fn seal(&self, limit: u64) -> Result<SealedModule, LoadError> {
         match self.sealed {
-            Some(snapshot) => Ok(snapshot.clone()),
+            Some(sealed) => Ok(sealed.clone()),
             None => {
-                self.blocking(move |file| ModuleSnapshot::of(&file, limit))
+                self.blocking(move |file| SealedModule::of(&file, limit))
                     .await
             }
         }

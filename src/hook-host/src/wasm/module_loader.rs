@@ -13,6 +13,7 @@ use wasmtime::component::{Component, Linker};
 
 use super::Compiler;
 use super::artifact_cache::{self, ArtifactCache, ArtifactError, artifact_name};
+use super::compile_module::{self, CompileError, CompileJob};
 use super::engine_config::{self, EngineRole, TargetMachine};
 use super::epoch_thread::EpochTicker;
 use super::error::LoadError;
@@ -20,9 +21,8 @@ use super::function_code_cache::FunctionFiles;
 use super::guest_call;
 use super::loaded_module::{CodeOrigin, Module, ModuleInfo};
 use super::module_file::ModuleFile;
-use super::module_snapshot::ModuleSnapshot;
 use super::precompiled_dirs::PrecompiledDirs;
-use super::run_compile_child::{self, CompileError, CompileJob};
+use super::sealed_module::SealedModule;
 use super::shared_engine::EngineHost;
 use super::store_state::StoreState;
 use super::wit_versions::{self, HookBinding};
@@ -163,26 +163,22 @@ impl Loader {
         self.load_module(&source, name).await
     }
 
-    /// Copies a module file, if it has a module's size, for [`Loader::load_snapshot`].
-    pub(crate) async fn snapshot(
-        &self,
-        file: &File,
-        path: &Path,
-    ) -> Result<ModuleSnapshot, LoadError> {
+    /// Copies a module file, if it has a module's size, for [`Loader::load_sealed`].
+    pub(crate) async fn seal(&self, file: &File, path: &Path) -> Result<SealedModule, LoadError> {
         let source = ModuleFile::sized(file, path, self.max_size()).await?;
-        source.snapshot(self.max_size()).await
+        source.seal(self.max_size()).await
     }
 
     /// Loads a module from its copy. Errors name it `path`.
-    pub(crate) async fn load_snapshot(
+    pub(crate) async fn load_sealed(
         &self,
-        snapshot: &ModuleSnapshot,
+        sealed: &SealedModule,
         path: &Path,
         name: &str,
         pin: Option<&DigestPin>,
     ) -> Result<Module, LoadError> {
-        let mut source = ModuleFile::checked(snapshot.file(), path, pin, self.max_size()).await?;
-        source.sealed = Some(snapshot);
+        let mut source = ModuleFile::checked(sealed.file(), path, pin, self.max_size()).await?;
+        source.sealed = Some(sealed);
         self.load_module(&source, name).await
     }
 
@@ -275,19 +271,18 @@ impl Loader {
     ) -> Result<LoadedCode, LoadError> {
         let partial = artifacts.new_partial()?;
         let options = &self.0.options;
-        let snapshot = source.snapshot(self.max_size()).await?;
-        source.is_pinned(snapshot.digest())?;
+        let sealed = source.seal(self.max_size()).await?;
+        source.is_pinned(sealed.digest())?;
         let functions = self.function_files(source.path);
         let job = CompileJob {
-            module: snapshot.file(),
+            module: sealed.file(),
             artifact: &partial.file,
             machine: self.0.machine,
             functions: functions.as_ref(),
         };
         let started = Instant::now();
         let compiling = async {
-            let compiled =
-                run_compile_child::compile(&options.compiler, job, &options.limits).await;
+            let compiled = compile_module::compile(&options.compiler, job, &options.limits).await;
             (compiled, started.elapsed())
         };
         let ((compiled, took), load_context) =
@@ -303,7 +298,7 @@ impl Loader {
             source: error,
         })?;
         let host = &load_context?.host;
-        partial.publish(&artifact_name(snapshot.digest(), &host.engine))?;
+        partial.publish(&artifact_name(sealed.digest(), &host.engine))?;
         let component = artifact_cache::load(&host.engine, &partial.file).map_err(|error| {
             LoadError::Engine {
                 path: source.path.to_owned(),
@@ -314,7 +309,7 @@ impl Loader {
         tracing::info!(module = %source.path.display(), ?took, peak_memory, "a module was compiled");
         let code = CodeOrigin::Compiled { took, peak_memory };
         Ok(LoadedCode {
-            digest: snapshot.digest().to_owned(),
+            digest: sealed.digest().to_owned(),
             component,
             code,
         })

@@ -3,19 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use wasmtime::component::ResourceTable;
-use wasmtime_wasi::random::Deterministic;
-use wasmtime_wasi::{FsPerms, HostWallClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 
+use super::call_and_answer::CallContext;
 use super::hook_log::{HookLog, StandardStream};
 use super::memory_limiter::StoreLimiter;
-use super::module_call::CallContext;
 use crate::Limits;
-use crate::fixed_clock_and_random::Determinism;
+use crate::fixed_clock_and_random::make_deterministic;
 use crate::off_worker;
 use crate::pod_facts::PodFactReader;
 
@@ -142,34 +140,6 @@ fn open_beneath(dir: &Path, roots: &[PathBuf]) -> Result<Dir, String> {
             )
         }),
         _ => Ok(opened),
-    }
-}
-
-/// Replaces random numbers and the time of day by fixed values.
-fn make_deterministic(wasi: &mut WasiCtxBuilder, fixed: &Determinism) {
-    wasi.secure_random(Deterministic::new(fixed.seed.to_vec()))
-        .insecure_random(Deterministic::new(fixed.seed.to_vec()))
-        .insecure_random_seed(seed(&fixed.seed))
-        .wall_clock(FixedClock(fixed.time));
-}
-
-fn seed(bytes: &[u8; 32]) -> u128 {
-    let (first, _) = bytes.split_at(16);
-    first
-        .iter()
-        .fold(0, |seed, byte| seed << 8 | u128::from(*byte))
-}
-
-/// A wall clock that does not advance.
-struct FixedClock(Duration);
-
-impl HostWallClock for FixedClock {
-    fn resolution(&self) -> Duration {
-        Duration::from_secs(1)
-    }
-
-    fn now(&self) -> Duration {
-        self.0
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use wasmtime::{Trap, WasmBacktrace};
 
+use super::call_and_answer::CallError;
 use super::memory_limiter::{MemoryLimit, TableLimit};
-use super::module_call::CallError;
 use crate::{LogLevel, LogLine};
 
 /// The most bytes of a hook's message that go into an error.

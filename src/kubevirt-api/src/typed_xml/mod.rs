@@ -7,10 +7,10 @@ mod element_macro;
 mod go_json_fields;
 mod read_elements;
 mod scalar;
-mod xml_writer;
+mod write_elements;
 
 pub use crate::element;
 pub use go_json_fields::{JsonField, XmlName};
 pub use read_elements::{ParseError, ReadChild, ReadElement, local_name, read_attr, read_text};
 pub use scalar::Scalar;
-pub use xml_writer::{WriteChild, WriteElement, XmlWriter};
+pub use write_elements::{WriteChild, WriteElement, XmlWriter};

@@ -5,14 +5,15 @@ mod devices;
 mod disks;
 mod error;
 mod features;
-mod go_struct_deserializer;
 mod host_devices;
+mod launch_security;
 mod machine_firmware_clock;
 mod manifest_kind;
 mod metadata;
 mod migration_state;
 mod name_checks;
 mod network;
+mod object_only_structs;
 mod spec;
 mod status;
 mod volumes;
@@ -30,6 +31,7 @@ pub use disks::*;
 pub use error::VmiError;
 pub use features::*;
 pub use host_devices::*;
+pub use launch_security::*;
 pub use machine_firmware_clock::*;
 pub use metadata::*;
 pub use migration_state::*;
@@ -106,14 +108,14 @@ impl Vmi {
 
     fn from_value(raw: Arc<str>, value: Value) -> Result<Self, VmiError> {
         // Tracking the path costs as much as reading, so the path is only tracked after an error.
-        let typed = VmiFields::deserialize(go_struct_deserializer::Strict(&value)).or_else(|_| {
-            serde_path_to_error::deserialize(go_struct_deserializer::Strict(&value)).map_err(
-                |error| VmiError::Field {
-                    path: error.path().to_string(),
-                    message: error::plain_message(&error.inner().to_string()),
-                },
-            )
-        });
+        let typed =
+            VmiFields::deserialize(object_only_structs::ObjectOnlyStructs(&value)).or_else(|_| {
+                serde_path_to_error::deserialize(object_only_structs::ObjectOnlyStructs(&value))
+                    .map_err(|error| VmiError::Field {
+                        path: error.path().to_string(),
+                        message: error::plain_message(&error.inner().to_string()),
+                    })
+            });
         let VmiFields {
             metadata,
             spec,

@@ -152,3 +152,26 @@ pub struct TopologyHints {
     /// The node's TSC frequency in Hz.
     pub tsc_frequency: Option<i64>,
 }
+
+impl Status {
+    /// Whether there is a condition of this type, whatever its status is: KubeVirt's launcher reads no more.
+    pub fn has_condition(&self, kind: &str) -> bool {
+        self.conditions
+            .iter()
+            .any(|condition| condition.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::Vmi;
+
+    #[test]
+    fn conditions_are_found_by_their_type() {
+        let vmi = r#"{"metadata": {"name": "vm1", "namespace": "default"},
+            "status": {"conditions": [{"type": "Paused", "status": "True"}]}}"#;
+        let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
+        assert!(vmi.status.has_condition("Paused") && !vmi.status.has_condition("Ready"));
+    }
+}

@@ -11,9 +11,10 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::answer::{self, AnswerError};
-use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN, agent_timeout, command_agent};
-use crate::libvirt_client::{AGENT, CallError, Client, QUICK};
+use super::agent_command::{AgentCommandError, ask};
+use super::answer::AnswerError;
+use super::{AGENT_TIMEOUT, agent_timeout};
+use crate::libvirt_client::{CallError, Client, QUICK};
 
 const FIRST_POLL: Duration = Duration::from_millis(20);
 const SLOWEST_POLL: Duration = Duration::from_millis(500);
@@ -68,17 +69,9 @@ pub(crate) struct CommandOutput {
 /// A command could not be run to its end.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExecError {
-    /// libvirt or the agent refused.
+    /// A command of the agent failed.
     #[error(transparent)]
-    Agent(#[from] CallError),
-    /// The agent's answer makes no sense.
-    #[error("{command}: {source}")]
-    Answer {
-        /// The agent's command.
-        command: &'static str,
-        /// What is wrong.
-        source: AnswerError,
-    },
+    Command(#[from] AgentCommandError),
     /// The command still runs; the agent has no command to end it.
     #[error("Timed out waiting for guest pid [{pid}] for command [{program}] to exit")]
     Timeout {
@@ -131,7 +124,7 @@ pub(crate) async fn exec(
         )
         .await?;
         if answer.exited {
-            return command_output(answer);
+            return Ok(command_output(answer)?);
         }
         if Instant::now() + pause > give_up {
             return Err(ExecError::Timeout {
@@ -144,7 +137,7 @@ pub(crate) async fn exec(
     }
 }
 
-async fn lookup(client: &Client, domain: &str) -> Result<Arc<dyn Domain>, ExecError> {
+async fn lookup(client: &Client, domain: &str) -> Result<Arc<dyn Domain>, AgentCommandError> {
     let name = domain.to_owned();
     let found = client.libvirt("looking up the domain", QUICK, move |hypervisor| {
         hypervisor.lookup(&name)
@@ -152,28 +145,10 @@ async fn lookup(client: &Client, domain: &str) -> Result<Arc<dyn Domain>, ExecEr
     Ok(found.await?.ok_or_else(|| CallError::no_domain(domain))?)
 }
 
-/// Sends one command to the agent and returns its `return` value.
-pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(
-    client: &Client,
-    domain: &Arc<dyn Domain>,
-    command: &'static str,
-    json: String,
-    timeout: Duration,
-) -> Result<T, ExecError> {
-    let asked = client.on(
-        domain,
-        "asking the guest agent",
-        AGENT.within(timeout + LIBVIRT_MARGIN),
-        move |domain| command_agent(domain, &json, timeout),
-    );
-    let answer = asked.await?;
-    answer::decode(&answer).map_err(|source| ExecError::Answer { command, source })
-}
-
-fn command_output(status: Status) -> Result<CommandOutput, ExecError> {
+fn command_output(status: Status) -> Result<CommandOutput, AgentCommandError> {
     let stdout = STANDARD
         .decode(&status.out_data)
-        .map_err(|error| ExecError::Answer {
+        .map_err(|error| AgentCommandError::Answer {
             command: "guest-exec-status",
             source: AnswerError::content(&format!("out-data is not base64: {error}")),
         })?;
@@ -190,7 +165,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn read(json: &str) -> Result<CommandOutput, ExecError> {
+    fn read(json: &str) -> Result<CommandOutput, AgentCommandError> {
         command_output(serde_json::from_str(json).unwrap())
     }
 

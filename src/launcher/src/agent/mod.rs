@@ -7,6 +7,7 @@
 //! ```
 //! Pings, commands, credentials and the guest's clock ask the agent themselves; queries read only the cache.
 
+mod agent_command;
 mod answer;
 pub(crate) mod credentials;
 mod freeze;

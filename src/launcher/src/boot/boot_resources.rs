@@ -6,9 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::access_credentials::{Credential, agent_credentials};
-use domain::cloud_init::{
-    self as data, CloudInitData, CloudInitError, HookedDataError, SecretError,
-};
+use domain::cloud_init::{self as data, CloudInitData, CloudInitError, HookedDataError};
 use domain::convert::Purpose;
 use domain::disk_expansion::image_expansions;
 use domain::driver_modes::DriverModeError;
@@ -16,6 +14,7 @@ use domain::host_facts::HostFacts;
 use domain::libvirt_spec::{Disk, DomainSpec, Interface};
 use domain::migration::IncomingEdits;
 use domain::required_files::{RequiredFile, RequiredFileError, changed_blocks, required_files};
+use domain::secret_source::SecretError;
 use kubevirt_api::virtual_machine_options::{DiskInfo, Options};
 use kubevirt_api::vmi::Vmi;
 
@@ -25,7 +24,7 @@ use crate::boot::cloud_init;
 use crate::boot::disks::{self, DirectIo, DiskError, DiskTools};
 use crate::boot::host_facts::{IommuFd, IommuFdError};
 use crate::boot::image_volumes::{ImageVolumeError, ImageVolumes};
-use crate::boot::network::{NetworkError, PodNetwork};
+use crate::boot::network::{NetworkError, PodNetworkSetup};
 use crate::mounted_secrets::MountedSecrets;
 use crate::paths::Paths;
 use crate::sysfs_numa_and_cpus::Sysfs;
@@ -115,7 +114,7 @@ pub struct BootResources {
     /// (without `--libvirt-hook-server-and-client`).
     pub incoming_edits: Option<IncomingEdits>,
     /// The guest's side of the pod's network.
-    pub network: PodNetwork,
+    pub network: PodNetworkSetup,
     /// Where images are mounted as volumes (`--image-volume`); else virt-handler puts them in place.
     pub image_volumes: Option<ImageVolumes>,
     /// Container disks that were inspected; they do not change while the pod lives.
@@ -139,7 +138,7 @@ impl BootResources {
             migration_sockets: paths.migration_sockets(),
             hook_socket: paths.migration_hook_socket(),
             incoming_edits: None,
-            network: PodNetwork::kubevirt(&paths.private),
+            network: PodNetworkSetup::kubevirt(&paths.private),
             image_volumes: None,
             known_disks: Mutex::default(),
             iommufd: IommuFd::at_socket(paths.iommufd_socket()),

@@ -12,7 +12,7 @@ use super::response::{failed, ok};
 use crate::jobs::{
     BackupFields, BackupId, BackupRequest, BackupRequestError, Checkpoint, ExportRequest, Mode,
 };
-use crate::manager::{Command, Manager, OpError, Outcome};
+use crate::manager::{Command, CommandResult, Manager, OpError};
 
 /// The state of a VMI whose disks have their bitmaps.
 const ENABLED: &str = "Enabled";
@@ -112,7 +112,7 @@ fn tracks_changed_blocks(vmi: &Vmi) -> bool {
 }
 
 /// libvirt's errors keep the form that KubeVirt's launcher gives them in backups.
-fn respond(outcome: Outcome) -> Response {
+fn respond(outcome: CommandResult) -> Response {
     match outcome {
         Ok(_) => ok(),
         Err(error) => failed(error),

@@ -12,7 +12,7 @@ use proto::cmd::v1::*;
 use tonic::{Request, Status};
 
 use super::response::{Reply, failed, ok, outcome, reply};
-use super::{backup, decode_requests, launch_security, vm_queries, vm_stats};
+use super::{backup, decode_requests, get_vm_stats, launch_security, vm_queries};
 use crate::agent;
 use crate::jobs;
 use crate::manager::{Command, Manager, SyncRequest};
@@ -319,7 +319,7 @@ impl Cmd for CommandService {
         &self,
         _: Request<EmptyRequest>,
     ) -> Reply<DirtyRateStatsResponse> {
-        reply(vm_stats::dirty_rate(self.manager.vm()).await)
+        reply(vm_queries::dirty_rate(self.manager.vm()).await)
     }
 
     async fn get_screenshot(&self, request: Request<VmiRequest>) -> Reply<ScreenshotResponse> {
@@ -362,6 +362,6 @@ impl Cmd for CommandService {
                 "VMStatsCollector feature gate is not enabled",
             ));
         }
-        reply(vm_stats::vm_stats(self.manager.vm(), request.get_ref()).await)
+        reply(get_vm_stats::vm_stats(self.manager.vm(), request.get_ref()).await)
     }
 }

@@ -1,4 +1,5 @@
-//! Confidential guests on AMD SEV: what their owner needs to trust them, and the secret that they get then.
+//! AMD SEV: the platform data and the launch measurement by which the guest's owner attests the guest, and the injection of
+//! the owner's secret.
 
 use std::fs::File;
 use std::io;
@@ -117,7 +118,7 @@ pub(super) async fn launch_measurement(vm: &VmContext) -> LaunchMeasurementRespo
 }
 
 async fn measurement_json(vm: &VmContext) -> Result<Vec<u8>, LaunchSecurityError> {
-    let domain = vm.client.existing().await?;
+    let domain = vm.client.require_domain().await?;
     let ask = |domain: &dyn Domain| domain.launch_security_info();
     let info = vm
         .client
@@ -172,7 +173,7 @@ async fn inject(vm: &VmContext, options: &[u8]) -> Result<(), LaunchSecurityErro
         return Err(LaunchSecurityError::Missing("Secret"));
     }
     let secret = LaunchSecret { header, secret };
-    let domain = vm.client.existing().await?;
+    let domain = vm.client.require_domain().await?;
     let set = move |domain: &dyn Domain| domain.set_launch_secret(&secret);
     Ok(vm
         .client

@@ -7,11 +7,11 @@ mod authority_filter_stream;
 mod backup;
 mod command_service;
 mod decode_requests;
+mod get_vm_stats;
 mod invalid_authority;
 mod launch_security;
 mod response;
 mod vm_queries;
-mod vm_stats;
 
 use std::fs;
 use std::io;

@@ -3,7 +3,7 @@
 use proto::cmd::v1::Response as Answer;
 use tonic::{Response, Status};
 
-use crate::manager::Outcome;
+use crate::manager::CommandResult;
 
 /// What a method of the service returns.
 pub(super) type Reply<T> = Result<Response<T>, Status>;
@@ -23,7 +23,7 @@ pub(super) fn failed(message: impl ToString) -> Answer {
 }
 
 /// The response to a command, whose outcome is logged already under the request's number.
-pub(super) fn outcome(outcome: Outcome) -> Answer {
+pub(super) fn outcome(outcome: CommandResult) -> Answer {
     match outcome {
         Ok(_) => ok(),
         Err(error) => failed(error.message()),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use libvirt::{DomainStats, JobStats};
 use proto::cmd::v1::{
-    DomainResponse, DomainStatsResponse, GuestFilesystemsResponse, GuestInfoResponse,
-    GuestUserListResponse, QemuVersionResponse, Response as Answer,
+    DirtyRateStatsResponse, DomainResponse, DomainStatsResponse, GuestFilesystemsResponse,
+    GuestInfoResponse, GuestUserListResponse, QemuVersionResponse, Response as Answer,
 };
 
 use super::response::{failed, ok};
@@ -127,5 +127,19 @@ fn split(result: Result<String, String>) -> (Option<Answer>, String) {
     match result {
         Ok(text) => (Some(ok()), text),
         Err(message) => (Some(failed(message)), String::new()),
+    }
+}
+
+/// How fast the guest writes to its memory.
+pub(super) async fn dirty_rate(vm: &VmContext) -> DirtyRateStatsResponse {
+    match vm.client.dirty_rate().await {
+        Ok(dirty_rate_mbs) => DirtyRateStatsResponse {
+            response: Some(ok()),
+            dirty_rate_mbs,
+        },
+        Err(error) => DirtyRateStatsResponse {
+            response: Some(failed(error.message())),
+            dirty_rate_mbs: 0,
+        },
     }
 }

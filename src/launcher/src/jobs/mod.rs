@@ -9,12 +9,13 @@
 //! the record, which is part of the notifications to virt-handler. Every record is completed, also when the task
 //! panics.
 
+mod abort_reason;
 mod backup;
 mod error;
 mod job_connection;
-mod job_events;
 mod memory_dump;
 mod migration;
+mod vm_events_for_job;
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -32,14 +33,15 @@ use kubevirt_api::migration_metadata::MigrationRequest;
 use libvirt::JobStats;
 use tokio::sync::{mpsc, watch};
 
+pub(crate) use abort_reason::AbortReason;
 pub(crate) use backup::{
     BackupError, BackupFields, BackupId, BackupRequest, BackupRequestError, Checkpoint,
     CheckpointError, ExportRequest, Mode,
 };
-pub(crate) use error::{AbortReason, JobError};
-pub(crate) use job_events::JobEvents;
+pub(crate) use error::JobError;
 pub(crate) use memory_dump::MemoryDumpRequest;
 pub(crate) use migration::{MigrationJob, MigrationRefusal};
+pub(crate) use vm_events_for_job::VmEventsForJob;
 
 use job_connection::{JobConnection, domain_call};
 use migration::{MigrationControl, MigrationRecord};
@@ -169,7 +171,7 @@ pub struct JobContext {
     /// Events for the observer.
     pub events: mpsc::UnboundedSender<VmEvent>,
     /// What the observer hears about the job.
-    pub job_events: Arc<JobEvents>,
+    pub job_events: Arc<VmEventsForJob>,
 }
 
 /// What migrations from this launcher find in the pod.

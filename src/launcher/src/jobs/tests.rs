@@ -72,7 +72,7 @@ async fn context(
     let connect: Connect = Arc::new(move || daemon.connect());
     let connection = Connection::open("fake:///", Arc::clone(&connect), SOON);
     let client = Client::new(connection.await.unwrap(), DOMAIN, "/nonexistent/pid".into());
-    let job_events = Arc::new(JobEvents::default());
+    let job_events = Arc::new(VmEventsForJob::default());
     let observed_events = Arc::clone(&job_events);
     let monitored = client.monitor(move |event| {
         if let ConnectionEvent::Libvirt(event) = event {

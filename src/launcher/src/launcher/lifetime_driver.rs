@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 use crate::config::Config;
 use crate::lifetime::{Ending, Input, Lifetime, Step, Terms, Timer};
 use crate::manager::{Command, Manager, Phase, Role, VmContext};
-use crate::policy_timers::Timers;
-use crate::qemu_watch;
+use crate::named_timers::NamedTimers;
+use crate::qemu_process;
 
 /// The shutdown request is repeated when it fails: libvirt's daemon may be restarting.
 const SHUTDOWN_ATTEMPTS: u32 = 5;
@@ -43,7 +43,7 @@ impl LifetimeDriver {
     /// Runs to the launcher's end, the hooks' included.
     pub(super) async fn run(mut self, terms: Terms) -> Ending {
         let (mut lifetime, mut steps) = Lifetime::begin(terms);
-        let mut timers = Timers::default();
+        let mut timers = NamedTimers::default();
         let mut hooks = None;
         let state = *self.state.borrow_and_update();
         steps.extend(lifetime.observe(Input::State(state)));
@@ -65,7 +65,7 @@ impl LifetimeDriver {
         }
     }
 
-    async fn next(&mut self, timers: &mut Timers<Timer>) -> Input {
+    async fn next(&mut self, timers: &mut NamedTimers<Timer>) -> Input {
         let input = tokio::select! {
             Ok(()) = self.state.changed() => Input::State(*self.state.borrow_and_update()),
             Ok(()) = self.signal.changed() => Input::Signal { arrived: true },
@@ -155,7 +155,7 @@ impl LifetimeDriver {
                 reason = error.message(),
                 "libvirt could not end the VM, sending SIGTERM to QEMU"
             );
-            if let Err(error) = qemu_watch::terminate(&pid_file) {
+            if let Err(error) = qemu_process::terminate(&pid_file) {
                 tracing::error!(reason = %error, "could not end QEMU");
             }
         });

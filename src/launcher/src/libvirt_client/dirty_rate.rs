@@ -68,7 +68,7 @@ impl Client {
     /// The answer is that of a measurement which begins after this call: its start discards the result of any other.
     async fn measure_dirty_rate(&self) -> Result<i64, DirtyRateError> {
         let give_up = Instant::now() + MEASUREMENT_TIMEOUT;
-        let domain = self.existing().await?;
+        let domain = self.require_domain().await?;
         while let Err(error) = self.start_measurement(&domain).await {
             // QEMU refuses while another measurement runs.
             if error.is_no_domain() || Instant::now() + PERIOD + PAUSE > give_up {
@@ -97,11 +97,5 @@ impl Client {
         let start = |domain: &dyn Domain| domain.start_dirty_rate_calculation(PERIOD);
         self.on(domain, "measuring the dirty rate", STATISTICS, start)
             .await
-    }
-
-    /// The domain, which must exist.
-    pub(crate) async fn existing(&self) -> Result<Arc<dyn Domain>, CallError> {
-        let domain = self.lookup().await?;
-        domain.ok_or_else(|| CallError::no_domain(self.domain_name()))
     }
 }

@@ -11,7 +11,7 @@ use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{DomainState, Reason, State, XmlKind};
 
-use super::domain_handle::DomainHandle;
+use super::cached_domain::CachedDomain;
 use super::reconnecting_connection::Session;
 use crate::blocking::NoAnswer;
 
@@ -67,7 +67,7 @@ impl SpecReader {
     /// The domain's description; `None` when libvirt has none to give. Blocking.
     pub(super) fn read(
         &self,
-        handle: &DomainHandle,
+        handle: &CachedDomain,
         session: &Session,
         domain: &str,
     ) -> Result<Option<Arc<DomainSpec>>, SnapshotError> {

@@ -8,15 +8,16 @@
 //! ```
 //! Manager, agent and queries use the client; it depends on none of them.
 
+mod cached_domain;
 mod call_class;
 mod destroy_domain;
-mod detach_device;
 mod dirty_rate;
 mod disk_errors;
-mod domain_handle;
 mod domain_snapshot;
+mod ending_connection;
 mod error;
 mod reconnecting_connection;
+mod request_device_detach;
 mod screenshot;
 mod single_flight_cache;
 
@@ -33,19 +34,19 @@ use crate::blocking::NoAnswer;
 pub(crate) use call_class::{
     AGENT, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK, START,
 };
-pub(crate) use detach_device::detach_device;
 pub(crate) use domain_snapshot::{DomainSnapshot, Presence, SnapshotError};
 pub(crate) use error::{CallError, response_text};
 pub(crate) use reconnecting_connection::{
     Connect, ConnectTarget, Connection, ConnectionError, ConnectionEvent,
 };
+pub(crate) use request_device_detach::request_detach;
 pub(crate) use single_flight_cache::{CacheAge, SingleFlightCache};
 
+use cached_domain::CachedDomain;
 use call_class::{DESCRIPTION, Lanes, QUERY, STATE, STATISTICS};
-use destroy_domain::EndingConnection;
 use dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
-use domain_handle::DomainHandle;
 use domain_snapshot::SpecReader;
+use ending_connection::EndingConnection;
 use reconnecting_connection::Session;
 
 /// Statistics are at most as old as the reference's; polled ones are younger.
@@ -65,7 +66,7 @@ struct Inner {
     pid_file: PathBuf,
     lanes: Lanes,
     ending: EndingConnection,
-    handle: DomainHandle,
+    handle: CachedDomain,
     reader: SpecReader,
     snapshots: SingleFlightCache<Arc<DomainSnapshot>, SnapshotError>,
     statistics: SingleFlightCache<Option<Arc<str>>, CallError>,
@@ -83,7 +84,7 @@ impl Client {
             domain_name: domain_name.to_owned(),
             pid_file,
             lanes: Lanes::default(),
-            handle: DomainHandle::default(),
+            handle: CachedDomain::default(),
             reader: SpecReader::default(),
             snapshots: SingleFlightCache::new("reading the domain", CacheAge::NONE),
             statistics: SingleFlightCache::new("reading statistics", STATISTICS_AGE),
@@ -167,6 +168,12 @@ impl Client {
     /// The domain, if libvirt knows it.
     pub async fn lookup(&self) -> Result<Option<Arc<dyn Domain>>, CallError> {
         self.lookup_named(self.domain_name()).await
+    }
+
+    /// The domain, which must exist.
+    pub(crate) async fn require_domain(&self) -> Result<Arc<dyn Domain>, CallError> {
+        let domain = self.lookup().await?;
+        domain.ok_or_else(|| CallError::no_domain(self.domain_name()))
     }
 
     async fn lookup_named(&self, name: &str) -> Result<Option<Arc<dyn Domain>>, CallError> {

@@ -41,7 +41,7 @@ const AFTER_LOSS: Duration = Duration::from_millis(50);
 /// How long a call waits for the connection to come back.
 pub(super) const RECONNECT: Duration = Duration::from_secs(2);
 
-/// There is no connection to be had.
+/// There is no connection to libvirt's daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// The daemon is not there, or refuses.

@@ -13,8 +13,6 @@ mod ambient_capability;
 mod daemon_binaries;
 mod daemon_config_files;
 mod error;
-mod firmware_log;
-mod guest_log_limit;
 mod log_filters;
 mod log_lines;
 mod orphaned_capability_probes;
@@ -23,6 +21,8 @@ mod qemu_log_takeover;
 mod reopen_qemu_log_pipes;
 mod restart_backoff;
 mod rotating_file;
+mod seabios_log;
+mod seabios_log_rate_limit;
 mod socket_activation;
 mod supervised_daemon;
 mod wait_for_socket;
@@ -139,7 +139,7 @@ struct Logger {
 pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError> {
     let binaries = Binaries::find(&config.path)?;
     let firmware_log = config.firmware_log.as_deref();
-    let firmware_log = firmware_log.and_then(firmware_log::follow);
+    let firmware_log = firmware_log.and_then(seabios_log::follow);
     let files = daemon_config_files::write(config)?;
     let socket = config.paths.libvirt_run.join(binaries.socket_name());
     let environment = environment(&config.paths);

@@ -5,11 +5,12 @@
 
 use std::path::Path;
 
-use crate::kill_processes;
+use crate::kill_by_command_line;
 
 /// Kills those of a daemon that has ended; blocking.
 pub(super) fn kill(directory: &Path) {
-    let count = kill_processes::kill_matching(|command_line| is_probe(command_line, directory));
+    let count =
+        kill_by_command_line::kill_matching(|command_line| is_probe(command_line, directory));
     if count > 0 {
         tracing::info!(
             count,

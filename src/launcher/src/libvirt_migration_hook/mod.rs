@@ -4,7 +4,7 @@
 //!   source's libvirt ─▶ this pod's libvirt ─▶ hook (virt-hook libvirt-hook) ─▶ socket ─▶ edits, WASM hooks
 //!                            ◀── domain, or exit code 1 and the reason ◀──────────────────┘
 //! ```
-//! [`kubevirt_api::libvirt_hook_protocol`] has the protocol. KubeVirt's own hook keeps its side of the connection open, so that
+//! [`kubevirt_api::migration_hook_protocol`] has the protocol. KubeVirt's own hook keeps its side of the connection open, so that
 //! the end of the document is found in the document.
 
 mod domain_xml_end;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use kubevirt_api::libvirt_hook_protocol::{MAX_BYTES, read_request, refusal};
+use kubevirt_api::migration_hook_protocol::{MAX_BYTES, read_request, refusal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::watch;

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use kubevirt_api::libvirt_hook_protocol::{announced, read_refusal};
+use kubevirt_api::migration_hook_protocol::{announced, read_refusal};
 
 use super::*;
 use crate::unix_listener;

@@ -12,9 +12,10 @@
 //! virt-handler gives up on a call after 20 s and calls again. That must neither cut a command short nor run it
 //! twice, so equal commands share one answer. Every caller is answered exactly once.
 
+use super::command::Command;
 use super::command_id::CommandId;
-use super::command_refusal::Refusal;
-use super::command_rules::{Command, Condition, Kind, Lane, Repeat};
+use super::command_refusal::CommandRefusal;
+use super::command_rules::{Condition, Kind, Lane, Repeat};
 use super::incoming_stage::IncomingStage;
 use super::vm_state::{Phase, Role, VmState};
 
@@ -32,7 +33,7 @@ pub(super) enum Admission {
     /// It runs after that boot if the boot succeeds; else it shares the boot's failure.
     Follow(CommandId),
     /// It is refused.
-    Deny(Refusal),
+    Deny(CommandRefusal),
 }
 
 /// What the driver has to do.
@@ -43,7 +44,7 @@ pub(super) enum Action<C> {
     /// Tell the running command to stop at its next safe point.
     Interrupt(CommandId),
     /// Answer these callers now.
-    Refuse(Vec<C>, Refusal),
+    Refuse(Vec<C>, CommandRefusal),
 }
 
 /// A command that waits or runs.
@@ -91,10 +92,10 @@ const MOST_WAITING: usize = 1024;
 pub(super) fn admit<C>(command: &Command, state: &VmState, queue: &Queue<C>) -> Admission {
     let rule = command.kind().rule();
     if queue.closed {
-        return Admission::Deny(Refusal::Exiting);
+        return Admission::Deny(CommandRefusal::Exiting);
     }
     if queue.callers() >= MOST_WAITING && !command.kind().ends_vm() {
-        return Admission::Deny(Refusal::Busy);
+        return Admission::Deny(CommandRefusal::Busy);
     }
     let denied = rule.denied_while.iter();
     if let Some(refusal) = denied.filter_map(|one| refusal(*one, state)).next() {
@@ -112,17 +113,21 @@ pub(super) fn admit<C>(command: &Command, state: &VmState, queue: &Queue<C>) -> 
     }
 }
 
-fn refusal(condition: Condition, state: &VmState) -> Option<Refusal> {
+fn refusal(condition: Condition, state: &VmState) -> Option<CommandRefusal> {
     match condition {
-        Condition::StartUnreported => state.start_unreported.then_some(Refusal::StartUnreported),
-        Condition::Gone => (state.phase == Phase::Gone).then_some(Refusal::Gone),
-        Condition::MigratesAway => (state.role == Role::Source).then_some(Refusal::MigratesAway),
+        Condition::StartUnreported => state
+            .start_unreported
+            .then_some(CommandRefusal::StartUnreported),
+        Condition::Gone => (state.phase == Phase::Gone).then_some(CommandRefusal::Gone),
+        Condition::MigratesAway => {
+            (state.role == Role::Source).then_some(CommandRefusal::MigratesAway)
+        }
         Condition::AwaitsMigration => {
-            (state.role == Role::Target).then_some(Refusal::AwaitsMigration)
+            (state.role == Role::Target).then_some(CommandRefusal::AwaitsMigration)
         }
         Condition::NotArrived => (state.role == Role::Target
             && state.incoming_migration != IncomingStage::Running)
-            .then_some(Refusal::NotArrived),
+            .then_some(CommandRefusal::NotArrived),
     }
 }
 
@@ -184,7 +189,7 @@ impl<C> Queue<C> {
     /// interrupted; their callers are answered when they end.
     pub(super) fn close(&mut self) -> Vec<Action<C>> {
         self.closed = true;
-        let mut actions = self.refuse_waiting(Refusal::Exiting, |_| true);
+        let mut actions = self.refuse_waiting(CommandRefusal::Exiting, |_| true);
         actions.extend(self.interrupt_running());
         actions
     }
@@ -205,7 +210,7 @@ impl<C> Queue<C> {
     ) -> Vec<Action<C>> {
         let mut actions = Vec::new();
         if command.kind().ends_vm() {
-            actions = self.refuse_waiting(Refusal::Ending, |kind| !kind.ends_vm());
+            actions = self.refuse_waiting(CommandRefusal::Ending, |kind| !kind.ends_vm());
             actions.extend(self.interrupt_running());
         }
         self.entries.push(Entry {
@@ -306,7 +311,7 @@ impl<C> Queue<C> {
 
     fn refuse_waiting(
         &mut self,
-        refusal: Refusal,
+        refusal: CommandRefusal,
         concerns: impl Fn(Kind) -> bool,
     ) -> Vec<Action<C>> {
         let refused = |entry: &mut Entry<C>| !entry.running && concerns(entry.kind());

@@ -11,20 +11,20 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
+use super::command::{Command, CommandContext};
 use super::command_admission::{Action, Queue};
-use super::command_effect::CommandEffect;
 use super::command_id::CommandId;
-use super::command_refusal::Refusal;
-use super::command_rules::{Command, CommandContext};
+use super::command_refusal::CommandRefusal;
+use super::command_success::CommandSuccess;
 use super::error::OpError;
 use super::vm_context::VmContext;
 use super::vm_state::VmState;
 use crate::vm_events::VmEvent;
 
 /// The outcome of a command, shared by its callers.
-pub type Outcome = Result<CommandEffect, Arc<OpError>>;
+pub type CommandResult = Result<CommandSuccess, Arc<OpError>>;
 
-type Caller = oneshot::Sender<Outcome>;
+type Caller = oneshot::Sender<CommandResult>;
 
 /// What the handle sends.
 pub(super) enum Message {
@@ -50,7 +50,7 @@ pub(super) struct Driver {
     vm: Arc<VmContext>,
     inbox: mpsc::Receiver<Message>,
     queue: Queue<Caller>,
-    tasks: JoinSet<Outcome>,
+    tasks: JoinSet<CommandResult>,
     running: HashMap<Id, Running>,
     /// How many commands run that do not end the VM.
     ordinary: watch::Sender<usize>,
@@ -83,7 +83,7 @@ impl Driver {
             }
         }
         for caller in self.queue.abandon() {
-            let _ = caller.send(refused(Refusal::Exiting));
+            let _ = caller.send(refused(CommandRefusal::Exiting));
         }
     }
 
@@ -151,14 +151,14 @@ impl Driver {
         }
     }
 
-    fn refuse(&self, callers: Vec<Caller>, why: Refusal) {
+    fn refuse(&self, callers: Vec<Caller>, why: CommandRefusal) {
         let report = self.vm.start_report.clone();
         let refuse = move || {
             for caller in callers {
                 let _ = caller.send(refused(why));
             }
         };
-        if why != Refusal::StartUnreported {
+        if why != CommandRefusal::StartUnreported {
             return refuse();
         }
         if self.vm.start_report.is_lost() {
@@ -171,7 +171,7 @@ impl Driver {
         });
     }
 
-    fn done(&mut self, done: Result<(Id, Outcome), JoinError>) {
+    fn done(&mut self, done: Result<(Id, CommandResult), JoinError>) {
         let (task, outcome) = match done {
             Ok(done) => done,
             Err(error) => (error.id(), Err(Arc::new(OpError::Fault))),
@@ -204,7 +204,7 @@ impl Driver {
     }
 }
 
-fn refused(why: Refusal) -> Outcome {
+fn refused(why: CommandRefusal) -> CommandResult {
     Err(Arc::new(why.into()))
 }
 

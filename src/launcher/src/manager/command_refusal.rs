@@ -2,7 +2,7 @@
 
 /// Why a command is not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum CommandRefusal {
     /// A kill or delete came in between.
     #[error("the virtual machine is being ended")]
     Ending,

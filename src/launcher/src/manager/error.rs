@@ -8,7 +8,7 @@ use domain::hotplug_ports::HotplugPortsError;
 use domain::reconcile::MemoryChangeError;
 use hook_host::{HookError, printable};
 
-use super::command_refusal::Refusal;
+use super::command_refusal::CommandRefusal;
 use super::device_change_error::DeviceChangeError;
 use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
@@ -35,7 +35,7 @@ pub enum OpError {
     NoAnswer(#[from] NoAnswer),
     /// The request was refused without being carried out.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] CommandRefusal),
     /// The domain does not exist.
     #[error("Domain not found.")]
     NotFound,
@@ -217,7 +217,7 @@ impl OpError {
 
     /// Whether it was refused because the launcher ends.
     pub(super) fn is_exiting(&self) -> bool {
-        matches!(self, OpError::Refused(Refusal::Exiting))
+        matches!(self, OpError::Refused(CommandRefusal::Exiting))
     }
 
     /// The text of a `Response`: libvirt's errors in the form KubeVirt's users search for.

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
-use super::command_driver::{Driver, Message, Outcome, request_span};
-use super::command_effect::CommandEffect;
+use super::command::Command;
+use super::command_driver::{CommandResult, Driver, Message, request_span};
 use super::command_id::CommandId;
-use super::command_refusal::Refusal;
-use super::command_rules::Command;
+use super::command_refusal::CommandRefusal;
+use super::command_success::CommandSuccess;
 use super::error::OpError;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
@@ -48,7 +48,7 @@ impl Manager {
     }
 
     /// Runs a command and returns its outcome. The request's number is in all log lines about it.
-    pub async fn run(&self, command: Command) -> Outcome {
+    pub async fn run(&self, command: Command) -> CommandResult {
         let id = CommandId(self.issued.fetch_add(1, Ordering::Relaxed) + 1);
         self.ask(id, command).instrument(request_span(id)).await
     }
@@ -70,13 +70,13 @@ impl Manager {
         Ok(())
     }
 
-    async fn ask(&self, id: CommandId, command: Command) -> Outcome {
+    async fn ask(&self, id: CommandId, command: Command) -> CommandResult {
         let kind = command.kind();
         let name = kind.rule().name;
         if kind.ends_vm() && *self.vm.state.borrow() == Phase::Gone {
             // Also after the driver has ended: virt-handler may ask twice.
             tracing::info!("{name}: the domain is gone already");
-            return Ok(CommandEffect::AlreadySo);
+            return Ok(CommandSuccess::AlreadySo);
         }
         let (caller, answer) = oneshot::channel();
         let request = Message::Request {
@@ -94,13 +94,13 @@ impl Manager {
             Err(error) if kind.ends_vm() && error.is_exiting() && self.is_down() => {
                 // It has just sent a request, so it can be notified.
                 self.vm.notifier.retry_now();
-                Ok(CommandEffect::AlreadySo)
+                Ok(CommandSuccess::AlreadySo)
             }
             outcome => outcome,
         };
         match &outcome {
-            Ok(CommandEffect::Changed) => tracing::info!("{name}: done"),
-            Ok(CommandEffect::AlreadySo) => tracing::info!("{name}: nothing to do"),
+            Ok(CommandSuccess::Changed) => tracing::info!("{name}: done"),
+            Ok(CommandSuccess::AlreadySo) => tracing::info!("{name}: nothing to do"),
             Err(error) => tracing::error!(reason = error.message(), "{name}: failed"),
         }
         outcome
@@ -118,6 +118,6 @@ impl Manager {
     }
 }
 
-fn exiting() -> Outcome {
-    Err(Arc::new(OpError::from(Refusal::Exiting)))
+fn exiting() -> CommandResult {
+    Err(Arc::new(OpError::from(CommandRefusal::Exiting)))
 }

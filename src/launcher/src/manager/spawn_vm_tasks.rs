@@ -6,12 +6,13 @@ use std::sync::Arc;
 use hook_host::Reason;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 
-use super::incoming_migration;
+use super::alert_reporter::AlertReporter;
 use super::kubevirt_metadata::Metadata;
 use super::manager_handle::Manager;
-use super::report_panics_and_disk_errors::AlertReporter;
-use super::start_acceptance::StartReport;
-use super::vm_context::{Identity, VmContext};
+use super::record_incoming_end;
+use super::start_notification::StartNotification;
+use super::vm_context::VmContext;
+use super::vm_identity::Identity;
 use super::vm_observer::Observer;
 use super::vm_state::Phase;
 use crate::agent::credentials::CredentialSync;
@@ -19,7 +20,9 @@ use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals,
 use crate::boot::boot_resources::BootResources;
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
-use crate::jobs::{JobContext, JobEvents, JobRecorder, Jobs, MigrationEnvironment, ProgressTimes};
+use crate::jobs::{
+    JobContext, JobRecorder, Jobs, MigrationEnvironment, ProgressTimes, VmEventsForJob,
+};
 use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};
 use crate::notify::Notifier;
 use crate::tasks::Supervisor;
@@ -73,8 +76,8 @@ impl VmDependencies {
         let guest_info = Arc::new(GuestInfoCache::new(events.clone()));
         let (agent_link, agent_link_receiver) = watch::channel(AgentLink::default());
         let defining = Arc::default();
-        let job_events = Arc::new(JobEvents::default());
-        let start_report = StartReport::default();
+        let job_events = Arc::new(VmEventsForJob::default());
+        let start_report = StartNotification::default();
         let incoming_migration = watch::Sender::default();
         let last_request = Arc::default();
         let observer = Arc::new(Observer {
@@ -157,7 +160,7 @@ impl VmDependencies {
         let vm = Arc::new(vm);
         let vm_for_arrival = Arc::clone(&vm);
         supervisor.spawn("incoming migration", move || {
-            incoming_migration::run(Arc::clone(&vm_for_arrival))
+            record_incoming_end::run(Arc::clone(&vm_for_arrival))
         });
         let vm_for_credentials = Arc::clone(&vm);
         supervisor.spawn("access credentials", move || {

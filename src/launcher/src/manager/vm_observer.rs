@@ -12,16 +12,16 @@ use libvirt::{Detail, Event, LifecycleEvent};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::Identity;
+use super::alert_reporter::AlertReporter;
 use super::incoming_stage::IncomingStage;
 use super::kubevirt_metadata::{Metadata, now};
 use super::last_notification::{LastNotification, Notification};
-use super::report_panics_and_disk_errors::AlertReporter;
-use super::resync_retry::ResyncRetry;
-use super::start_acceptance::StartReport;
+use super::reread_domain_retry::RereadDomainRetry;
+use super::start_notification::StartNotification;
 use super::vm_end_reason::EndReason;
 use super::vm_state::Phase;
 use crate::agent::{AgentLink, GuestInfoCache};
-use crate::jobs::JobEvents;
+use crate::jobs::VmEventsForJob;
 use crate::libvirt_client::{CallError, Client, DomainSnapshot, Presence};
 use crate::notify::{EventType, Notifier, Publication, Publications};
 use crate::vm_events::VmEvent;
@@ -42,7 +42,7 @@ pub(super) struct Observer {
     /// virt-handler.
     pub notifier: Notifier,
     /// Whether virt-handler knows of the start.
-    pub(super) start_report: StartReport,
+    pub(super) start_report: StartNotification,
     /// The command that was started last and most likely caused the notification; for the log.
     pub(super) last_request: Arc<AtomicU64>,
     /// Reports panics and disk errors.
@@ -54,7 +54,7 @@ pub(super) struct Observer {
     /// Held while the domain is being defined, so that an incomplete definition is not read.
     pub(super) defining: Arc<Mutex<()>>,
     /// Passes events to the running job.
-    pub(super) job_events: Arc<JobEvents>,
+    pub(super) job_events: Arc<VmEventsForJob>,
     /// The VM's phase, for other tasks.
     pub state: watch::Sender<Phase>,
     /// The stage of a migration to this pod.
@@ -82,7 +82,7 @@ pub(super) struct ObserverHistory {
     last_read_failed: bool,
     /// The last attempt has published the domain, but not why it is paused.
     is_pause_unreported: bool,
-    retry: ResyncRetry,
+    retry: RereadDomainRetry,
 }
 
 impl ObserverHistory {

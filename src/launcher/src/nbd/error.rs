@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The data cannot be had.
+/// Reading the backup from QEMU's NBD server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NbdError {
     /// The socket cannot be connected to.
@@ -24,7 +24,7 @@ pub(crate) enum NbdError {
     /// The client has stopped reading.
     #[error("the client of the backup has read nothing for {0:?}")]
     ClientStopped(Duration),
-    /// QEMU's answer is none of the protocol.
+    /// QEMU's answer violates the NBD protocol.
     #[error("QEMU's answer about the backup is not understood: {0}")]
     Protocol(String),
     /// QEMU refuses the export.

@@ -1,6 +1,6 @@
 //! The gRPC service `kubevirt.nbd.NBD`. Each call has a connection to QEMU of its own.
 //!
-//! What a client does not read, is not read from QEMU either: at most two messages wait.
+//! Data is read from QEMU only as fast as the client reads: at most two messages wait.
 
 use std::path::PathBuf;
 use std::sync::Arc;

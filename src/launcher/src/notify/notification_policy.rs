@@ -12,9 +12,9 @@
 //! metadata may come in either order; the notifications keep this one.
 //!
 //! A VM that arrives by a migration is announced by `ADDED` when libvirt has it, with its metadata: virt-handler knows
-//! the migration by them. What libvirt reports before that (the agent's channel is there) says nothing about the VM,
-//! and its definition after that says nothing new. Nor does the end of a QEMU in which the guest has never run, which
-//! libvirt ends when the migration fails; the notification that the domain is gone follows.
+//! the migration by them. Three kinds of event are not published during such a migration: events before the VM has
+//! arrived (the agent's channel is there), the event of its definition afterwards, and the end of a QEMU in which the guest
+//! never ran (libvirt ends it when the migration fails; the notification that the domain is gone follows).
 
 #[cfg(test)]
 mod tests;

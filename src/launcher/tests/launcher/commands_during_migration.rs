@@ -6,7 +6,7 @@ use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
 use crate::freeze::freeze;
-use crate::migrating_launcher::{NEVER_ENDING, migrate, records, running, until_migrating};
+use crate::migration_requests::{NEVER_ENDING, migrate, records, running, until_migrating};
 use crate::scripted_agent::eventually;
 use crate::test_launcher::sync;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kubevirt_api::virtual_machine_options::{InterfaceBindingMigration, Options};
 use libvirt::XmlKind;
 use libvirt::fake::{Call, FakeDaemon};
-use virt_launcher::manager::{Command, CommandEffect, SyncRequest};
+use virt_launcher::manager::{Command, CommandSuccess, SyncRequest};
 
 use crate::migration_target::{INCOMING, migrating, sync_target};
 use crate::scripted_agent::eventually;
@@ -53,11 +53,11 @@ fn refusal() -> libvirt::Error {
 async fn links_that_ask_for_it_go_down_and_up() {
     let launcher = TestLauncher::new().await;
     let without_domain = launcher.manager.run(finalize()).await.unwrap();
-    assert_eq!(without_domain, CommandEffect::AlreadySo);
+    assert_eq!(without_domain, CommandSuccess::AlreadySo);
     let launcher = arrived(INCOMING).await;
     assert_eq!(
         launcher.manager.run(finalize()).await.unwrap(),
-        CommandEffect::Changed
+        CommandSuccess::Changed
     );
     assert_eq!(launcher.fake.count(Call::UpdateDevice), 2, "down and up");
     launcher.fake.fail_next(Call::UpdateDevice, refusal());

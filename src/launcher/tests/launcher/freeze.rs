@@ -9,7 +9,7 @@ use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::migrating_launcher::migrate;
+use crate::migration_requests::migrate;
 use crate::scripted_agent::{ScriptedAgent, eventually, guest_info};
 use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
 

@@ -7,7 +7,7 @@ use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{Event, XmlKind};
 use proto::cmd::v1::{Response, VmiRequest};
 use serde_json::{Value, json};
-use virt_launcher::manager::{Command, CommandEffect, Outcome};
+use virt_launcher::manager::{Command, CommandResult, CommandSuccess};
 
 use crate::command_client::client;
 use crate::test_launcher::{DOMAIN, TestLauncher, sync_of, vmi_json};
@@ -29,7 +29,7 @@ fn with_volume(phase: &str) -> Value {
     vmi
 }
 
-async fn sync(launcher: &TestLauncher, vmi_json: &Value) -> Outcome {
+async fn sync(launcher: &TestLauncher, vmi_json: &Value) -> CommandResult {
     launcher
         .manager
         .run(Command::sync(sync_of(vmi(vmi_json))))
@@ -61,7 +61,7 @@ async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
     let detached = with_volume("Detaching");
     assert_eq!(
         sync(&launcher, &detached).await.unwrap(),
-        CommandEffect::Changed
+        CommandSuccess::Changed
     );
     assert_eq!(has_disk(&launcher), (false, false));
     let heard = launcher.notifications(before + 1).await;
@@ -72,7 +72,7 @@ async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
     );
     assert_eq!(
         sync(&launcher, &detached).await.unwrap(),
-        CommandEffect::AlreadySo
+        CommandSuccess::AlreadySo
     );
     assert_eq!(launcher.fake.count(Call::DetachDevice), 1);
     assert_eq!(launcher.handler.notifications().len(), heard.len());
@@ -116,7 +116,7 @@ async fn guest_that_keeps_a_disk_is_reported_once_and_asked_again() {
     assert_eq!(has_disk(&launcher), (false, false));
     assert_eq!(
         sync(&launcher, &detached).await.unwrap(),
-        CommandEffect::AlreadySo
+        CommandSuccess::AlreadySo
     );
 }
 
@@ -198,7 +198,7 @@ async fn volume_without_an_image_is_not_attached_and_the_sync_succeeds() {
         .unwrap();
     assert_eq!(has_disk(&launcher), (false, false));
     let attached = sync(&launcher, &with_volume("MountedToPod")).await.unwrap();
-    assert_eq!(attached, CommandEffect::AlreadySo);
+    assert_eq!(attached, CommandSuccess::AlreadySo);
     assert_eq!(launcher.fake.count(Call::AttachDevice), 0);
 }
 
@@ -308,7 +308,7 @@ async fn settings_that_the_running_vm_keeps_are_reported_once() {
     for _ in 0..3 {
         assert_eq!(
             sync(&launcher, &changed).await.unwrap(),
-            CommandEffect::AlreadySo
+            CommandSuccess::AlreadySo
         );
     }
     let heard = launcher.notifications_until("EVENT ChangeNotApplied").await;

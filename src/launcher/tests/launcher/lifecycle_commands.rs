@@ -7,7 +7,7 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
 use serde_json::json;
-use virt_launcher::manager::{Command, CommandEffect};
+use virt_launcher::manager::{Command, CommandSuccess};
 
 use crate::test_launcher::{DOMAIN, TestLauncher, count, state, sync, vmi_json};
 
@@ -68,7 +68,7 @@ async fn deletion_of_an_ended_vm_succeeds_while_the_launcher_ends() {
     launcher.notifications_until("Shutoff/Destroyed").await;
     launcher.manager.close().await;
     let deleted = launcher.manager.run(Command::Delete).await.unwrap();
-    assert_eq!(deleted, CommandEffect::AlreadySo);
+    assert_eq!(deleted, CommandSuccess::AlreadySo);
     let error = launcher.manager.run(Command::Pause).await.unwrap_err();
     assert!(error.is_refusal(), "{error}");
 }
@@ -168,7 +168,7 @@ async fn soft_reboot_presses_the_power_button_of_a_guest_whose_agent_is_silent()
     assert_eq!(launcher.fake.count(Call::Reboot), 0);
     let with_button = Command::SoftReboot(with_agent(true));
     let answer = launcher.manager.run(with_button).await.unwrap();
-    assert_eq!(answer, CommandEffect::Changed);
+    assert_eq!(answer, CommandSuccess::Changed);
     assert_eq!(launcher.fake.count(Call::Agent), 2, "a ping each");
     assert_eq!(launcher.fake.count(Call::Reboot), 1, "the power button");
 }
@@ -182,7 +182,7 @@ async fn repeated_delete_succeeds_while_the_launcher_exits() {
     launcher.notifications_until("NonExistent").await;
     launcher.manager.close().await;
     let repeated = launcher.manager.run(Command::Delete).await.unwrap();
-    assert_eq!(repeated, CommandEffect::AlreadySo);
+    assert_eq!(repeated, CommandSuccess::AlreadySo);
     let error = launcher.manager.run(Command::Pause).await.unwrap_err();
     assert_eq!(error.message(), "the launcher is exiting");
 }
@@ -230,7 +230,7 @@ async fn unpause_of_a_running_vm_revokes_a_pause_without_an_answer() {
     launcher.fake.fail_next(Call::Suspend, broken);
     launcher.manager.run(Command::Pause).await.unwrap_err();
     let unpaused = launcher.manager.run(Command::Unpause).await.unwrap();
-    assert_eq!(unpaused, CommandEffect::AlreadySo);
+    assert_eq!(unpaused, CommandSuccess::AlreadySo);
     launcher.fake.io_error(DOMAIN, "ua-disk0");
     launcher.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(state(&launcher), Some(DomainState::Running));
@@ -244,7 +244,7 @@ async fn shutdown_resumes_a_paused_vm_first() {
     launcher.manager.run(Command::Shutdown).await.unwrap();
     launcher.notifications_until("Shutoff/Shutdown").await;
     let repeated = launcher.manager.run(Command::Shutdown).await.unwrap();
-    assert_eq!(repeated, CommandEffect::AlreadySo);
+    assert_eq!(repeated, CommandSuccess::AlreadySo);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use libvirt::{CloseReason, DomainState};
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::migrating_launcher::{
+use crate::migration_requests::{
     NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
 use crate::migration_target::INCOMING;

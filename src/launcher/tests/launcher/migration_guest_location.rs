@@ -12,7 +12,7 @@ use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::migrating_launcher::{
+use crate::migration_requests::{
     NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
 use crate::scripted_agent::eventually;

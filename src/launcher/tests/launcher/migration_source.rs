@@ -9,7 +9,7 @@ use proto::cmd::v1::GuestPingRequest;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::migrating_launcher::{NEVER_ENDING, migrate, records, running, until_migrating};
+use crate::migration_requests::{NEVER_ENDING, migrate, records, running, until_migrating};
 use crate::test_launcher::{DOMAIN, sync};
 
 #[tokio::test(flavor = "multi_thread")]

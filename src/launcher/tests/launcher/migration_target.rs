@@ -10,7 +10,7 @@ use proto::cmd::v1::MemoryDumpRequest;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use virt_launcher::manager::{Command, CommandEffect, SyncRequest};
+use virt_launcher::manager::{Command, CommandSuccess, SyncRequest};
 
 use crate::boot_hooks::run_at;
 use crate::command_client::{backup, backup_start, client, vmi_request};
@@ -64,7 +64,7 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
     let late = launcher.manager.run(sync_target("a")).await.unwrap();
     assert_eq!(
         late,
-        CommandEffect::AlreadySo,
+        CommandSuccess::AlreadySo,
         "nothing is made anew under a VM that is here"
     );
     launcher.fake.end_incoming_job(DOMAIN);
@@ -361,7 +361,7 @@ async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() 
     launcher.fake.fail_incoming(DOMAIN);
     // What the launcher does then.
     let killed = launcher.manager.run(Command::Kill).await.unwrap();
-    assert_eq!(killed, CommandEffect::AlreadySo);
+    assert_eq!(killed, CommandSuccess::AlreadySo);
     let notifications = launcher.notifications_until("NonExistent").await;
     assert_eq!(notifications.len(), 2, "{notifications:#?}");
     assert!(notifications[1].starts_with("MODIFIED uid=1234 NoState/NonExistent"));

@@ -10,7 +10,7 @@ use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::migrating_launcher::{NEVER_ENDING, cancel, migrate, request, running, until_migrating};
+use crate::migration_requests::{NEVER_ENDING, cancel, migrate, request, running, until_migrating};
 use crate::scripted_hooks::ScriptedHooks;
 use crate::test_launcher::{DOMAIN, TestLauncher, count, sync};
 

@@ -7,7 +7,7 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{DomainState, XmlKind};
 use serde_json::json;
-use virt_launcher::manager::{Command, CommandEffect, SyncRequest};
+use virt_launcher::manager::{Command, CommandSuccess, SyncRequest};
 
 use crate::scripted_hooks::ScriptedHooks;
 use crate::test_launcher::{DOMAIN, TestLauncher, count, state, sync, sync_of, vmi_json};
@@ -114,7 +114,7 @@ async fn delete_is_denied_until_the_start_is_reported() {
     let answer = launcher.manager.run(Command::sync(sync())).await;
     assert_eq!(
         answer.unwrap(),
-        CommandEffect::Changed,
+        CommandSuccess::Changed,
         "answered without a virt-handler"
     );
     let error = launcher.manager.run(Command::Delete).await.unwrap_err();
@@ -132,7 +132,7 @@ async fn vm_that_has_run_before_is_not_started_and_can_be_deleted() {
     vmi["status"]["phase"] = "Running".into();
     let request = sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
     let answer = launcher.manager.run(Command::sync(request)).await.unwrap();
-    assert_eq!(answer, CommandEffect::AlreadySo);
+    assert_eq!(answer, CommandSuccess::AlreadySo);
     assert_eq!(launcher.fake.count(Call::Start), 0);
     launcher.manager.run(Command::Delete).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Call;
-use super::domain_definition::DomainDefinition;
+use super::definition_xml::DefinitionXml;
 use super::domain_handle::FakeDomain;
 use super::fake_connection::FakeConnection;
 use crate::domain::Domain;
@@ -25,7 +25,7 @@ impl HypervisorConnection for FakeConnection {
 
     fn define(&self, xml: &str) -> Result<Arc<dyn Domain>> {
         self.begin_call(Call::Define)?;
-        let definition = DomainDefinition::parse(xml)?;
+        let definition = DefinitionXml::parse(xml)?;
         let name = definition.name.clone();
         let uuid = self.daemon.define(definition)?;
         Ok(domain(self, &name, uuid))

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::Call;
-use super::domain_definition::DomainDefinition;
-use super::migration_progress::{MigrationPlan, SentMigration};
+use super::definition_xml::DefinitionXml;
+use super::migration_plan::{MigrationPlan, SentMigration};
 use super::simulated_domain::SimulatedDomain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
@@ -150,7 +150,7 @@ impl Daemon {
     }
 
     /// Adds a domain or replaces its persistent configuration; returns its UUID.
-    pub(super) fn define(&self, mut config: DomainDefinition) -> Result<String> {
+    pub(super) fn define(&self, mut config: DefinitionXml) -> Result<String> {
         let event_order = lock(&self.event_order);
         let mut domains = lock(&self.domains);
         let name = config.name.clone();

@@ -11,10 +11,10 @@ use super::simulated_domain::SimulatedDomain;
 use super::simulated_migration;
 use super::{qemu_monitor, simulated_backup, simulated_memory_dump};
 use crate::backups_and_checkpoints::Checkpoints;
-use crate::devices::Devices;
+use crate::devices::{Affect, Devices};
 use crate::disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 use crate::domain::Domain;
-use crate::domain_definition::{Affect, Definition, UndefineOptions, XmlKind};
+use crate::domain_definition::{Definition, UndefineOptions, XmlKind};
 use crate::domain_jobs::{CompletedJob, JobStats, JobType, Jobs};
 use crate::domain_state::State;
 use crate::error::Result;
@@ -24,6 +24,7 @@ use crate::migration::{Migration, MigrationRequest};
 use crate::qemu_monitor::QemuMonitor;
 use crate::start_pause_stop::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 use crate::stats::DomainStats;
+use crate::vcpus::Vcpus;
 
 pub(super) struct FakeDomain {
     connection: FakeConnection,
@@ -144,7 +145,9 @@ impl Devices for FakeDomain {
     fn update_device(&self, xml: &str, of: Affect) -> Result<()> {
         self.change(Call::UpdateDevice, |domain| domain.update_device(xml, of))
     }
+}
 
+impl Vcpus for FakeDomain {
     fn set_vcpus(&self, count: u32, of: Affect) -> Result<()> {
         self.with_domain(Call::SetVcpus, |domain| domain.set_vcpus(count, of))
     }

@@ -5,7 +5,7 @@
 //! ```
 
 use super::FakeDaemon;
-use super::domain_definition::DomainDefinition;
+use super::definition_xml::DefinitionXml;
 use super::simulated_domain::SimulatedDomain;
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::Result;
@@ -17,7 +17,7 @@ impl FakeDaemon {
     /// # Errors
     /// XML that is not a domain.
     pub fn begin_incoming(&self, xml: &str) -> Result<()> {
-        let config = DomainDefinition::parse(xml)?;
+        let config = DefinitionXml::parse(xml)?;
         let uuid = config.uuid.clone().unwrap_or_default();
         let name = config.name.clone();
         let id = self.daemon.next_number();
@@ -40,7 +40,7 @@ impl FakeDaemon {
     /// # Errors
     /// XML that is not a domain.
     pub fn resume_incoming(&self, persistent_xml: &str, paused: bool) -> Result<()> {
-        let config = DomainDefinition::parse(persistent_xml)?;
+        let config = DefinitionXml::parse(persistent_xml)?;
         let name = config.name.clone();
         self.daemon.change(&name, |domain| {
             domain.inactive = Some(config);

@@ -20,17 +20,18 @@
 mod backup_progress;
 mod connection_calls;
 mod daemon;
+mod definition_xml;
 mod dirty_rate;
 mod dirty_rate_state;
-mod domain_definition;
 mod domain_handle;
 mod dump_progress;
 mod fake_connection;
 mod incoming_migration;
 mod invalid_operation;
 mod launch_security;
-mod migration_progress;
+mod migration_plan;
 mod qemu_monitor;
+mod running_migration;
 mod screenshot;
 mod simulated_backup;
 mod simulated_devices;
@@ -52,7 +53,7 @@ use crate::screenshot::Screenshot;
 use crate::stats::DomainStats;
 use daemon::Daemon;
 use fake_connection::FakeConnection;
-pub use migration_progress::{MigrationPlan, SentMigration};
+pub use migration_plan::{MigrationPlan, SentMigration};
 use simulated_domain::SimulatedDomain;
 
 /// Answers the guest agent's commands: JSON in, JSON out.

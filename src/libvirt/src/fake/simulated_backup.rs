@@ -12,7 +12,7 @@ use std::time::Instant;
 use domain_xml::Document;
 
 use super::backup_progress::RunningBackup;
-use super::domain_definition::xml_error;
+use super::definition_xml::xml_error;
 use super::fake_connection::FakeConnection;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::domain_jobs::{CompletedJob, JobStats, JobType};

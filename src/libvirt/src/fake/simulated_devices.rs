@@ -2,10 +2,10 @@
 
 use domain_xml::{Document, Element};
 
-use super::domain_definition::{DomainDefinition, xml_error};
+use super::definition_xml::{DefinitionXml, xml_error};
 use super::qemu_monitor;
 use super::simulated_domain::{Events, SimulatedDomain};
-use crate::domain_definition::Affect;
+use crate::devices::Affect;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 
@@ -123,7 +123,7 @@ impl SimulatedDomain {
     fn change_devices(
         &mut self,
         of: Affect,
-        change: impl Fn(&mut DomainDefinition) -> Result<()>,
+        change: impl Fn(&mut DefinitionXml) -> Result<()>,
     ) -> Result<()> {
         self.change_devices_of(of, |config, _| change(config))
     }
@@ -132,7 +132,7 @@ impl SimulatedDomain {
     fn change_devices_of(
         &mut self,
         of: Affect,
-        change: impl Fn(&mut DomainDefinition, bool) -> Result<()>,
+        change: impl Fn(&mut DefinitionXml, bool) -> Result<()>,
     ) -> Result<()> {
         let (live, config) = affected(of);
         if live {

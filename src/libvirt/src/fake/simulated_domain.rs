@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::Element;
 
 use super::backup_progress::RunningBackup;
+use super::definition_xml::DefinitionXml;
 use super::dirty_rate_state::DirtyRateState;
-use super::domain_definition::DomainDefinition;
 use super::dump_progress::RunningDump;
 use super::invalid_operation::invalid;
-use super::migration_progress::RunningMigration;
+use super::running_migration::RunningMigration;
 use super::{Agent, FakeDaemon};
 use crate::disks::{BlockInfo, DiskFault};
 use crate::domain_jobs::{CompletedJob, JobType};
@@ -41,9 +41,9 @@ pub(super) struct SimulatedDomain {
     pub(super) name: String,
     pub(super) uuid: String,
     /// The persistent configuration; none for a transient domain.
-    pub(super) inactive: Option<DomainDefinition>,
+    pub(super) inactive: Option<DefinitionXml>,
     /// The running configuration.
-    pub(super) active: Option<DomainDefinition>,
+    pub(super) active: Option<DefinitionXml>,
     pub(super) id: u32,
     pub(super) state: State,
     pub(super) stats: DomainStats,
@@ -83,7 +83,7 @@ pub(super) struct SimulatedDomain {
 pub(super) type Events = Vec<Event>;
 
 impl SimulatedDomain {
-    pub(super) fn new(definition: DomainDefinition, uuid: String) -> Self {
+    pub(super) fn new(definition: DefinitionXml, uuid: String) -> Self {
         SimulatedDomain {
             name: definition.name.clone(),
             uuid,
@@ -290,7 +290,7 @@ impl FakeDaemon {
     /// The inactive XML of the domain.
     pub fn inactive_xml(&self, domain: &str) -> Option<String> {
         let xml =
-            |domain: &mut SimulatedDomain| domain.inactive.as_ref().map(DomainDefinition::render);
+            |domain: &mut SimulatedDomain| domain.inactive.as_ref().map(DefinitionXml::render);
         self.daemon.with_domain(domain, xml).flatten()
     }
 }

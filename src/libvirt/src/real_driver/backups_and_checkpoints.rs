@@ -2,7 +2,7 @@
 
 use virt_sys as sys;
 
-use super::call_libvirt::{c_string, check, check_pointer};
+use super::c_strings_and_errors::{c_string, check, check_pointer};
 use super::domain_handle::RealDomain;
 use crate::backups_and_checkpoints::Checkpoints;
 use crate::error::Result;

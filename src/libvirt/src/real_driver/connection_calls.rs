@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use virt_sys as sys;
 
-use super::call_libvirt::{c_string, check, check_pointer};
+use super::c_strings_and_errors::{c_string, check, check_pointer};
+use super::connection_handle::Connection;
 use super::domain_handle::RealDomain;
-use super::open_connection::Connection;
 use super::{event_loop, launch_security};
 use crate::domain::Domain;
 use crate::error::Result;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use virt_sys as sys;
 
-use super::call_libvirt::check;
+use super::c_strings_and_errors::check;
 use super::domain_handle::RealDomain;
 use super::domain_stats;
 use crate::dirty_rate::DirtyRate;

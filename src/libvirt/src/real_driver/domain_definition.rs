@@ -4,9 +4,9 @@ use std::ffi::c_uint;
 
 use virt_sys as sys;
 
-use super::call_libvirt::{check, take_string};
+use super::c_strings_and_errors::{check, take_string};
 use super::domain_handle::RealDomain;
-use crate::domain_definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
+use crate::domain_definition::{Definition, FilePolicy, UndefineOptions, XmlKind};
 use crate::error::{Result, code};
 
 impl Definition for RealDomain {
@@ -43,14 +43,6 @@ fn undefine_flags(what: UndefineOptions) -> c_uint {
     };
     // What libvirt itself remembers of checkpoints goes with the definition.
     nvram | tpm | sys::VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-}
-
-pub(super) fn affect_flags(of: Affect) -> c_uint {
-    match of {
-        Affect::Live => sys::VIR_DOMAIN_AFFECT_LIVE,
-        Affect::Config => sys::VIR_DOMAIN_AFFECT_CONFIG,
-        Affect::LiveAndConfig => sys::VIR_DOMAIN_AFFECT_LIVE | sys::VIR_DOMAIN_AFFECT_CONFIG,
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use virt_sys as sys;
 
-use super::call_libvirt::{check, copy_string};
-use super::open_connection::Connection;
+use super::c_strings_and_errors::{check, copy_string};
+use super::connection_handle::Connection;
 use crate::error::Result;
 
 /// A domain, with a reference of its own to it and to its connection.

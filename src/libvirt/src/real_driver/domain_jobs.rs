@@ -2,7 +2,7 @@
 
 use virt_sys as sys;
 
-use super::call_libvirt::{c_string, check};
+use super::c_strings_and_errors::{c_string, check};
 use super::domain_handle::RealDomain;
 use super::typed_params;
 use crate::domain_jobs::{CompletedJob, JobStats, Jobs};

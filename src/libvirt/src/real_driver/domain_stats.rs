@@ -5,7 +5,7 @@ use std::slice;
 
 use virt_sys as sys;
 
-use super::call_libvirt::{check, copy_string};
+use super::c_strings_and_errors::{check, copy_string};
 use super::domain_handle::RealDomain;
 use super::typed_params;
 use crate::error::{Error, Result, code};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use virt_sys as sys;
 
-use super::call_libvirt::{self, copy_string};
+use super::c_strings_and_errors::{self, copy_string};
 use super::callback_registry::CallbackKey;
 use super::typed_params;
 use crate::error::Result;
@@ -63,7 +63,7 @@ unsafe fn register_one(
     let key = CallbackKey::register(subscribers);
     // SAFETY: the connection is open, a null domain means all of them, and the opaque is a number
     // to `callback` and `release`.
-    let id = call_libvirt::check(unsafe {
+    let id = c_strings_and_errors::check(unsafe {
         sys::virConnectDomainEventRegisterAny(
             connection,
             std::ptr::null_mut(),
@@ -101,7 +101,7 @@ pub(super) unsafe fn register_close(
 ) -> Result<CallbackKey> {
     let key = CallbackKey::register(subscribers);
     // SAFETY: the connection is open, and the opaque is a number to `closed` and `release`.
-    let registered = call_libvirt::check(unsafe {
+    let registered = c_strings_and_errors::check(unsafe {
         sys::virConnectRegisterCloseCallback(connection, Some(closed), key.opaque(), Some(release))
     });
     if registered.is_err() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use virt_sys as sys;
 
-use super::call_libvirt;
+use super::c_strings_and_errors;
 use crate::error::{Error, Result, code, origin};
 
 // The loop itself needs little; an event handler only sends to a channel.
@@ -25,11 +25,11 @@ pub(super) fn ensure() -> Result<()> {
 }
 
 fn start() -> Result<()> {
-    call_libvirt::silence();
+    c_strings_and_errors::silence();
     // SAFETY: no arguments; initialising more than once is allowed.
-    call_libvirt::check(unsafe { sys::virInitialize() })?;
+    c_strings_and_errors::check(unsafe { sys::virInitialize() })?;
     // SAFETY: no arguments; runs once (OnceLock) and before any connection is opened.
-    call_libvirt::check(unsafe { sys::virEventRegisterDefaultImpl() })?;
+    c_strings_and_errors::check(unsafe { sys::virEventRegisterDefaultImpl() })?;
     thread::Builder::new()
         .name("libvirt-events".into())
         .stack_size(STACK)
@@ -45,7 +45,7 @@ fn start() -> Result<()> {
 fn run() {
     loop {
         // SAFETY: the default implementation is registered, and only this thread runs it.
-        if let Err(error) = call_libvirt::check(unsafe { sys::virEventRunDefaultImpl() }) {
+        if let Err(error) = c_strings_and_errors::check(unsafe { sys::virEventRunDefaultImpl() }) {
             tracing::warn!(%error, "libvirt's event loop failed a turn");
             thread::sleep(PAUSE_AFTER_FAILURE);
         }

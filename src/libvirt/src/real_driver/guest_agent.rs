@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use virt_sys as sys;
 
-use super::call_libvirt::{c_string, check, take_string};
+use super::c_strings_and_errors::{c_string, check, take_string};
 use super::domain_handle::RealDomain;
 use crate::error::Result;
 use crate::guest_agent::Agent;

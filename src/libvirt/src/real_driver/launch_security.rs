@@ -4,9 +4,9 @@ use std::ffi::CStr;
 
 use virt_sys as sys;
 
-use super::call_libvirt::check;
+use super::c_strings_and_errors::check;
+use super::connection_handle::Connection;
 use super::domain_handle::RealDomain;
-use super::open_connection::Connection;
 use super::typed_param_list::TypedParamList;
 use crate::error::Result;
 use crate::launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};

@@ -1,9 +1,10 @@
 //! Calls to libvirt's C library: everything that touches a pointer of it.
 
 mod backups_and_checkpoints;
-mod call_libvirt;
+mod c_strings_and_errors;
 mod callback_registry;
 mod connection_calls;
+mod connection_handle;
 mod devices;
 mod dirty_rate;
 mod disks;
@@ -18,13 +19,13 @@ mod guest_agent;
 mod launch_security;
 mod malloc_arenas;
 mod migration;
-mod open_connection;
 mod qemu_monitor;
 mod read_stream;
 mod screenshot;
 mod start_pause_stop;
 mod typed_param_list;
 mod typed_params;
+mod vcpus;
 
 pub use connection_calls::{connect, library_version};
 pub use malloc_arenas::limit_malloc_arenas;

@@ -2,7 +2,7 @@
 
 use virt_sys as sys;
 
-use super::call_libvirt::{c_string, check, take_string};
+use super::c_strings_and_errors::{c_string, check, take_string};
 use super::domain_handle::RealDomain;
 use crate::error::Result;
 use crate::qemu_monitor::QemuMonitor;

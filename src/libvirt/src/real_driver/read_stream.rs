@@ -4,8 +4,8 @@ use std::ffi::c_char;
 
 use virt_sys as sys;
 
-use super::call_libvirt::{check_pointer, last_error};
-use super::open_connection::Connection;
+use super::c_strings_and_errors::{check_pointer, last_error};
+use super::connection_handle::Connection;
 use crate::error::{Error, Result, code, origin};
 
 /// The most that libvirt puts into one message of a stream.

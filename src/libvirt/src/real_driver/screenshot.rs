@@ -2,7 +2,7 @@
 
 use virt_sys as sys;
 
-use super::call_libvirt::take_string;
+use super::c_strings_and_errors::take_string;
 use super::domain_handle::RealDomain;
 use super::read_stream::Stream;
 use crate::error::Result;

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use virt_sys as sys;
 
-use super::call_libvirt::{c_string, check};
+use super::c_strings_and_errors::{c_string, check};
 use super::domain_handle::RealDomain;
 use crate::error::Result;
 use crate::start_pause_stop::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};

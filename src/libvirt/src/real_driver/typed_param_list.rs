@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 
 use virt_sys as sys;
 
-use super::call_libvirt::{c_string, check};
+use super::c_strings_and_errors::{c_string, check};
 use super::typed_params;
 use crate::error::Result;
 use crate::typed_params::ParamValue;

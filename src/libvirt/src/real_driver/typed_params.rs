@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use virt_sys as sys;
 
-use super::call_libvirt::copy_string;
+use super::c_strings_and_errors::copy_string;
 use crate::typed_params::ParamValue;
 
 /// Copies an array of typed parameters. Types of a newer libvirt are left out.

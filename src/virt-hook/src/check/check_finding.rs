@@ -7,7 +7,7 @@ use crate::output::{Style, TerminalEscaped};
 /// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Verdict {
+pub(super) enum CheckVerdict {
     /// The check passed.
     Passed,
     /// Perhaps not what the author meant.
@@ -22,7 +22,7 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Finding {
     check: &'static str,
-    verdict: Verdict,
+    verdict: CheckVerdict,
     /// One sentence.
     message: String,
     /// One line for each VMI, path or interface concerned.
@@ -30,7 +30,11 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(check: &'static str, verdict: Verdict, message: impl Into<String>) -> Self {
+    pub(super) fn new(
+        check: &'static str,
+        verdict: CheckVerdict,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             check,
             verdict,
@@ -43,12 +47,12 @@ impl Finding {
     pub(super) fn unless(
         check: &'static str,
         details: Vec<String>,
-        otherwise: Verdict,
+        otherwise: CheckVerdict,
         good: impl Into<String>,
         bad: impl Into<String>,
     ) -> Self {
         let finding = if details.is_empty() {
-            Self::new(check, Verdict::Passed, good)
+            Self::new(check, CheckVerdict::Passed, good)
         } else {
             Self::new(check, otherwise, bad)
         };
@@ -59,7 +63,7 @@ impl Finding {
     pub(super) fn unless_of_vmis(
         check: &'static str,
         lines: Vec<String>,
-        otherwise: Verdict,
+        otherwise: CheckVerdict,
         good: impl Into<String>,
         bad: impl Into<String>,
     ) -> Self {
@@ -67,15 +71,15 @@ impl Finding {
     }
 
     pub(super) fn failed(&self) -> bool {
-        self.verdict == Verdict::Failed
+        self.verdict == CheckVerdict::Failed
     }
 
     pub(super) fn text(&self, style: Style) -> String {
         let word = match self.verdict {
-            Verdict::Passed => style.good("ok         "),
-            Verdict::Doubtful => style.doubtful("doubtful   "),
-            Verdict::Failed => style.bad("FAILED     "),
-            Verdict::NotChecked => style.doubtful("not checked"),
+            CheckVerdict::Passed => style.good("ok         "),
+            CheckVerdict::Doubtful => style.doubtful("doubtful   "),
+            CheckVerdict::Failed => style.bad("FAILED     "),
+            CheckVerdict::NotChecked => style.doubtful("not checked"),
         };
         let mut text = format!(
             "{word}  {}: {}\n",

@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::check_finding::{Finding, Verdict};
+use super::check_finding::{CheckVerdict, Finding};
 use super::sample_vmi_runs::{BehaviourCheck, SampleRun, differences};
 use super::tool_process::{ToolError, ToolOutput, run_tool};
 use crate::exit_codes::Failure;
@@ -35,7 +35,7 @@ pub(super) fn findings(ran: &BehaviourCheck) -> Result<Vec<Finding>, Failure> {
             // Libvirt is missing for all VMIs.
             RedefineResult::NotAsked(why) => {
                 return Ok([TAKEN, LEFT_ALONE]
-                    .map(|name| Finding::new(name, Verdict::NotChecked, &*why))
+                    .map(|name| Finding::new(name, CheckVerdict::NotChecked, &*why))
                     .into());
             }
             RedefineResult::NotTaken(why) => seen.not_taken.push(why),
@@ -74,21 +74,25 @@ impl DefineResults {
             ),
         };
         let taken = match (defined, self.refused.is_empty()) {
-            (0, true) => Finding::new(TAKEN, Verdict::NotChecked, &*why),
+            (0, true) => Finding::new(TAKEN, CheckVerdict::NotChecked, &*why),
             _ => Finding::unless_of_vmis(
                 TAKEN,
                 self.refused,
-                Verdict::Failed,
+                CheckVerdict::Failed,
                 all,
                 "libvirt does not take what the hook made of the domain",
             ),
         };
         let left_alone = match defined {
-            0 => Finding::new(LEFT_ALONE, Verdict::NotChecked, "libvirt defined no domain"),
+            0 => Finding::new(
+                LEFT_ALONE,
+                CheckVerdict::NotChecked,
+                "libvirt defined no domain",
+            ),
             _ => Finding::unless_of_vmis(
                 LEFT_ALONE,
                 self.changed_again,
-                Verdict::Failed,
+                CheckVerdict::Failed,
                 format!("the hook leaves {defined} domains as libvirt made them"),
                 "run on what libvirt made of its domain, the hook changes more; as a sidecar it is run \
                  on that: let it set what is to be, as libvirt writes it",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use domain_xml::Document;
 
-use super::check_finding::{Finding, Verdict};
+use super::check_finding::{CheckVerdict, Finding};
 use super::sample_vmi_runs::BehaviourCheck;
 use super::tool_process::{ToolError, run_tool};
 use crate::exit_codes::Failure;
@@ -18,7 +18,7 @@ const VALID: &str = " validates";
 
 /// Checks that domains which were valid before the hook are valid after it.
 pub(super) fn finding(ran: &BehaviourCheck) -> Result<Finding, Failure> {
-    let not = |why: String| Ok(Finding::new(NAME, Verdict::NotChecked, why));
+    let not = |why: String| Ok(Finding::new(NAME, CheckVerdict::NotChecked, why));
     if !Path::new(SCHEMA).is_file() {
         return not(format!("{SCHEMA} is not there: install libvirt's schemas"));
     }
@@ -51,7 +51,7 @@ pub(super) fn finding(ran: &BehaviourCheck) -> Result<Finding, Failure> {
     Ok(Finding::unless_of_vmis(
         NAME,
         broken,
-        Verdict::Failed,
+        CheckVerdict::Failed,
         format!("{checked} domains are as libvirt's schema wants them"),
         "the domain is not as libvirt's schema wants it",
     ))

@@ -5,7 +5,7 @@ use domain_xml::{Document, diff};
 use hook_host::Description;
 use hook_host::policy::migration_abi;
 
-use super::check_finding::{Finding, Verdict};
+use super::check_finding::{CheckVerdict, Finding};
 use super::sample_vmi_runs::{BehaviourCheck, SampleRun, in_one_line};
 use crate::exit_codes::Failure;
 
@@ -50,7 +50,7 @@ fn verdict(refused: Vec<String>, visible: Vec<String>, sources: Sources) -> Find
         return Finding::unless_of_vmis(
             NAME,
             refused,
-            Verdict::Failed,
+            CheckVerdict::Failed,
             "",
             "a VM with it cannot migrate: on the target, another node, it refuses the VM, or changes what must stay as it is; \
              leave that alone when the reason is migration-target",
@@ -67,7 +67,7 @@ fn verdict(refused: Vec<String>, visible: Vec<String>, sources: Sources) -> Find
     Finding::unless_of_vmis(
         NAME,
         doubts,
-        Verdict::Doubtful,
+        CheckVerdict::Doubtful,
         "it makes no change to an incoming VM that its guest would notice",
         doubt,
     )

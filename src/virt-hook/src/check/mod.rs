@@ -3,7 +3,7 @@
 mod check_finding;
 mod libvirt_define;
 mod libvirt_schema;
-mod libvirt_version;
+mod libvirt_version_check;
 mod migrated_vmi;
 mod migration_check;
 mod module_checks;
@@ -25,14 +25,14 @@ use serde::Serialize;
 use crate::compiled_module_cache::SmallestSidecar;
 use crate::exit_codes::Failure;
 use crate::host_version_options::KnownVersions;
-use crate::inputs::PodFacts;
+use crate::inputs::PodFactsInput;
 use crate::inspect::ModuleReport;
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
-use check_finding::{Finding, Verdict};
+use check_finding::{CheckVerdict, Finding};
 use sample_vmis::{SampleVmi, SampleVmis};
 
 pub(crate) const HELP: &str = "\
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         Err(error @ LoadError::Flawed { .. }) => return Err(Failure::usage(error)),
         Err(error) => {
             let why = interactive_compile::explain(error).to_string();
-            findings.push(Finding::new("world", Verdict::Failed, why));
+            findings.push(Finding::new("world", CheckVerdict::Failed, why));
             return Ok(CheckReport { findings });
         }
     };
@@ -134,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let options = HookOptions {
         namespace: namespace(arguments, &samples)?,
         code: ModuleCode::Compiled(kept),
-        pod: PodFacts::of_file(arguments.pod.as_deref()),
+        pod: PodFactsInput::of_file(arguments.pod.as_deref()),
         ..HookOptions::default()
     };
     let ran =
@@ -149,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     findings.extend(ran.findings());
     findings.push(migration_check::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {
-        findings.push(libvirt_version::finding(temp_dir.path()));
+        findings.push(libvirt_version_check::finding(temp_dir.path()));
         findings.push(libvirt_schema::finding(&ran)?);
         findings.extend(libvirt_define::findings(&ran)?);
     }

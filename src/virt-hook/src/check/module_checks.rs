@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::check_finding::{Finding, Verdict};
+use super::check_finding::{CheckVerdict, Finding};
 use crate::cgroup_limits::smallest_limits;
 use crate::exit_codes::Failure;
 use crate::inspect::{InterfaceReport, ModuleReport};
@@ -26,7 +26,7 @@ pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
             "{all} bytes are more than the {CONFIG_MAP} of a ConfigMap: bring it in an image or on \
              a volume"
         );
-        return Finding::new(name, Verdict::Doubtful, message);
+        return Finding::new(name, CheckVerdict::Doubtful, message);
     }
     let encoded = bytes.div_ceil(3) * 4;
     let how = if encoded > ANNOTATIONS {
@@ -36,7 +36,7 @@ pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
         ""
     };
     let message = format!("{all} bytes, which a ConfigMap holds{how}");
-    Finding::new(name, Verdict::Passed, message)
+    Finding::new(name, CheckVerdict::Passed, message)
 }
 
 /// What is known of the module alone; `compiling` comes from [`compiling`].
@@ -56,7 +56,7 @@ fn world(module: &ModuleReport) -> Finding {
         .filter(|name| !name.starts_with("wasi:"))
         .collect();
     let message = format!("a hook of virt-hook:hooks@0.1 ({})", names.join(", "));
-    Finding::new("world", Verdict::Passed, message)
+    Finding::new("world", CheckVerdict::Passed, message)
 }
 
 /// Checks that the module can be compiled in the sidecar of a guaranteed VM.
@@ -78,12 +78,12 @@ pub(super) fn compiling(
     Ok(match refused {
         None => Finding::new(
             name,
-            Verdict::Passed,
+            CheckVerdict::Passed,
             format!("{took}; the sidecar of a guaranteed VM suffices"),
         ),
         Some(why) => Finding::new(
             name,
-            Verdict::Doubtful,
+            CheckVerdict::Doubtful,
             format!(
                 "{took}, but not in the sidecar of a guaranteed VM ({why}): `virt-hook compile` does \
                  it ahead, for an image"
@@ -100,13 +100,13 @@ fn hook_points(module: &ModuleReport) -> Finding {
     let name = "hook points";
     if points.is_empty() {
         let message = "it asks for no hook point, and will never be called";
-        return Finding::new(name, Verdict::Failed, message);
+        return Finding::new(name, CheckVerdict::Failed, message);
     }
     if module.name.is_empty() {
         let message = "it has no name: logs and sidecar announcements will not name it";
-        return Finding::new(name, Verdict::Doubtful, message);
+        return Finding::new(name, CheckVerdict::Doubtful, message);
     }
-    Finding::new(name, Verdict::Passed, points.join(", "))
+    Finding::new(name, CheckVerdict::Passed, points.join(", "))
 }
 
 /// Checks that the wishes match the imported interfaces.
@@ -141,7 +141,7 @@ fn imports(module: &ModuleReport) -> Finding {
     Finding::unless(
         "wishes and imports",
         details,
-        Verdict::Doubtful,
+        CheckVerdict::Doubtful,
         "they fit together",
         "one of them is not what was meant",
     )

@@ -5,7 +5,7 @@ use std::path::Path;
 use hook_host::policy::{HookYaml, Requirement, UnknownVersion};
 use hook_host::wasm::package_version;
 
-use super::check_finding::{Finding, Verdict};
+use super::check_finding::{CheckVerdict, Finding};
 use crate::exit_codes::Failure;
 use crate::host_version_options::KnownVersions;
 
@@ -32,8 +32,8 @@ fn of_requirements(requirements: &[Requirement]) -> Option<Finding> {
     let unknown = lines(|one| one.found.is_none());
     Some(match (requirements, &unmet[..], &unknown[..]) {
         ([], ..) => return None,
-        (_, [_, ..], _) => Finding::new(NAME, Verdict::Failed, unmet.join("; ")),
-        (_, [], [_, ..]) => Finding::new(NAME, Verdict::NotChecked, unknown.join("; ")),
-        (_, [], []) => Finding::new(NAME, Verdict::Passed, lines(|_| true).join("; ")),
+        (_, [_, ..], _) => Finding::new(NAME, CheckVerdict::Failed, unmet.join("; ")),
+        (_, [], [_, ..]) => Finding::new(NAME, CheckVerdict::NotChecked, unknown.join("; ")),
+        (_, [], []) => Finding::new(NAME, CheckVerdict::Passed, lines(|_| true).join("; ")),
     })
 }

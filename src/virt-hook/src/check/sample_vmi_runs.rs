@@ -8,10 +8,10 @@ use domain_xml::{Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::{AttachedDevice, Description, HookPoint, PolicySource, Reason};
 
-use super::check_finding::{Finding, Verdict};
+use super::check_finding::{CheckVerdict, Finding};
 use super::migrated_vmi::on_another_node;
 use super::sample_vmis::SampleVmi;
-use crate::cloud_init_documents;
+use crate::cloud_init_by_name;
 use crate::exit_codes::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
@@ -73,7 +73,11 @@ impl BehaviourCheck {
         let hooks = match Hooks::collect(&found, options) {
             Ok(hooks) => hooks,
             Err(refusal @ Failure::Refused(_)) => {
-                return Ok(Err(Finding::new("policy", Verdict::Failed, refusal.line())));
+                return Ok(Err(Finding::new(
+                    "policy",
+                    CheckVerdict::Failed,
+                    refusal.line(),
+                )));
             }
             Err(failure) => return Err(failure),
         };
@@ -145,8 +149,8 @@ impl BehaviourCheck {
             return None;
         }
         let verdict = match wrong.is_empty() {
-            true => Verdict::NotChecked,
-            false => Verdict::Failed,
+            true => CheckVerdict::NotChecked,
+            false => CheckVerdict::Failed,
         };
         let details = wrong
             .into_iter()
@@ -170,7 +174,7 @@ impl BehaviourCheck {
             return Finding::unless_of_vmis(
                 name,
                 broken,
-                Verdict::Failed,
+                CheckVerdict::Failed,
                 "",
                 "it breaks on a VMI",
             );
@@ -178,17 +182,17 @@ impl BehaviourCheck {
         let (samples, vetoes) = (self.samples.len(), self.runs(|outcome| outcome == "veto"));
         if vetoes.len() == samples {
             let message = "it refuses every VMI: give --vmi one that it lets pass";
-            return Finding::unless_of_vmis(name, vetoes, Verdict::Doubtful, "", message);
+            return Finding::unless_of_vmis(name, vetoes, CheckVerdict::Doubtful, "", message);
         }
         let failing = || self.samples.iter().filter(|one| one.has_failed());
         let (verdict, message) = if failing().count() == samples {
-            (Verdict::Failed, "it fails on every VMI")
+            (CheckVerdict::Failed, "it fails on every VMI")
         } else if failing().any(|one| one.must_succeed) {
             let message =
                 "it fails on a VMI of --vmi; if it should, put an expected.error beside the VMI";
-            (Verdict::Failed, message)
+            (CheckVerdict::Failed, message)
         } else {
-            (Verdict::Doubtful, "it cannot do its work on a VMI")
+            (CheckVerdict::Doubtful, "it cannot do its work on a VMI")
         };
         Finding::unless_of_vmis(
             name,
@@ -203,7 +207,7 @@ impl BehaviourCheck {
         Finding::unless_of_vmis(
             "changes",
             self.runs(|outcome| outcome == "denied"),
-            Verdict::Failed,
+            CheckVerdict::Failed,
             "it changes nothing that it does not declare",
             "it changes what it may not: declare it, or leave it alone",
         )
@@ -221,7 +225,7 @@ impl BehaviourCheck {
         Finding::unless(
             "wishes",
             unused.map(|(_, wish)| wish.as_str().to_owned()).collect(),
-            Verdict::Doubtful,
+            CheckVerdict::Doubtful,
             "everything that it declares is used",
             "declared and not used here: give --vmi one that makes the hook act, or declare less",
         )
@@ -230,7 +234,7 @@ impl BehaviourCheck {
     fn is_idempotent(&self) -> Finding {
         if !self.samples.iter().any(SampleRun::has_run_twice) {
             let message = "on no VMI the hook did anything that it could be run on again";
-            return Finding::new("idempotent", Verdict::NotChecked, message);
+            return Finding::new("idempotent", CheckVerdict::NotChecked, message);
         }
         let details = self
             .samples
@@ -239,7 +243,7 @@ impl BehaviourCheck {
         Finding::unless_of_vmis(
             "idempotent",
             details.collect(),
-            Verdict::Failed,
+            CheckVerdict::Failed,
             "run again on what it made, it changes nothing",
             "run again on what it made, it changes more: let it set what is to be, and not add to \
              it; as a sidecar it is run two or three times",
@@ -264,9 +268,9 @@ impl BehaviourCheck {
              ({of_time} %)"
         );
         let verdict = if of_memory.max(of_time) > MUCH {
-            Verdict::Doubtful
+            CheckVerdict::Doubtful
         } else {
-            Verdict::Passed
+            CheckVerdict::Passed
         };
         Finding::new("limits", verdict, message)
     }
@@ -377,7 +381,7 @@ impl SampleRun {
             results
                 .cloud_init
                 .as_ref()
-                .map(cloud_init_documents::from_data)
+                .map(cloud_init_by_name::documents_by_name)
         };
         let (once, again) = (documents(&self.once), documents(again));
         for (name, text) in again.iter().flatten() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 
-use super::check_finding::{Finding, Verdict};
+use super::check_finding::{CheckVerdict, Finding};
 use crate::exit_codes::{Failure, error_text};
 use crate::inputs::{NamedVmi, VmiInput, VmiSource, input_file};
 
@@ -102,7 +102,7 @@ impl SampleVmis {
         let finding = Finding::unless(
             "VMIs",
             self.refused.clone(),
-            Verdict::Failed,
+            CheckVerdict::Failed,
             "all are converted",
             "these are refused before a hook is called, and the hook was not checked on them",
         );

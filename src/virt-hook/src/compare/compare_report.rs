@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::vmi_comparison::{Verdict, VmiComparison};
+use super::vmi_comparison::{ComparisonVerdict, VmiComparison};
 use crate::exit_codes::{NOT_COMPARED, REFUSED};
 use crate::output::{Report, Style, TerminalEscaped, changes};
 
@@ -45,13 +45,13 @@ impl CompareReport {
             wanted.map(|group| group.vmis.len()).sum()
         };
         Self {
-            vmis: count(&|effect| effect.verdict != Verdict::NoVm),
-            same: count(&|effect| effect.verdict == Verdict::Same),
-            different: count(&|effect| effect.verdict == Verdict::Different),
-            not_run: count(&|effect| effect.verdict == Verdict::NotRun),
+            vmis: count(&|effect| effect.verdict != ComparisonVerdict::NoVm),
+            same: count(&|effect| effect.verdict == ComparisonVerdict::Same),
+            different: count(&|effect| effect.verdict == ComparisonVerdict::Different),
+            not_run: count(&|effect| effect.verdict == ComparisonVerdict::NotRun),
             failed_and_ignored: count(&|effect| !effect.ignored_failures.is_empty()),
             cloud_init_not_compared,
-            no_vms: count(&|effect| effect.verdict == Verdict::NoVm),
+            no_vms: count(&|effect| effect.verdict == ComparisonVerdict::NoVm),
             groups,
             is_preview,
         }
@@ -62,15 +62,15 @@ impl CompareReport {
         self.vmis - self.same - self.different - self.not_run
     }
 
-    fn word(&self, verdict: Verdict, style: Style) -> String {
+    fn word(&self, verdict: ComparisonVerdict, style: Style) -> String {
         match (verdict, self.is_preview) {
-            (Verdict::Same, false) => style.good("same"),
-            (Verdict::Same, true) => style.good("unchanged"),
-            (Verdict::Different, false) => style.bad("DIFFERENT"),
-            (Verdict::Different, true) => style.doubtful("changed"),
-            (Verdict::Refused, _) => style.bad("REFUSED"),
-            (Verdict::NotRun, _) => style.bad("NOT RUN"),
-            (Verdict::NoVm, _) => style.doubtful("NO VM"),
+            (ComparisonVerdict::Same, false) => style.good("same"),
+            (ComparisonVerdict::Same, true) => style.good("unchanged"),
+            (ComparisonVerdict::Different, false) => style.bad("DIFFERENT"),
+            (ComparisonVerdict::Different, true) => style.doubtful("changed"),
+            (ComparisonVerdict::Refused, _) => style.bad("REFUSED"),
+            (ComparisonVerdict::NotRun, _) => style.bad("NOT RUN"),
+            (ComparisonVerdict::NoVm, _) => style.doubtful("NO VM"),
         }
     }
 }

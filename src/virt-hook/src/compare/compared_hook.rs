@@ -9,9 +9,9 @@ use hook_host::policy::OperatorPolicy;
 use hook_host::{HookPoint, PolicySource};
 
 use super::sidecar_shim_script::Script;
-use super::vmi_comparison::Outcome;
+use super::vmi_comparison::VmiOutcome;
 use crate::exit_codes::Failure;
-use crate::inputs::{PodFacts, VmiInput};
+use crate::inputs::{PodFactsInput, VmiInput};
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
 use crate::run_hooks_as_launcher::Hooks;
@@ -92,7 +92,7 @@ impl ComparedHook {
             found,
             policy,
             compiled,
-            pod: PodFacts::of_file(options.pod),
+            pod: PodFactsInput::of_file(options.pod),
             collected: None,
         };
         if operator.is_some_and(|operator| operator.names_namespaces()) {
@@ -132,21 +132,21 @@ impl ComparedHook {
         &mut self,
         input: &VmiInput,
         points: &[HookPoint],
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<VmiOutcome, Failure> {
         match self {
             Self::Hooks(hooks) => run(hooks, input, points),
             Self::Namespaced(hooks) => match hooks.of(&input.invocation.namespace)? {
                 Ok(hooks) => run(hooks, input, points),
-                Err(refusal) => Ok(Outcome::NotRun(refusal.clone())),
+                Err(refusal) => Ok(VmiOutcome::NotRun(refusal.clone())),
             },
             Self::Script(script) => script.run(input),
-            Self::Refused(refusal) => Ok(Outcome::NotRun(refusal.clone())),
-            Self::Nothing => Ok(Outcome::unchanged(input)),
+            Self::Refused(refusal) => Ok(VmiOutcome::NotRun(refusal.clone())),
+            Self::Nothing => Ok(VmiOutcome::unchanged(input)),
         }
     }
 }
 
-fn run(hooks: &Hooks, input: &VmiInput, points: &[HookPoint]) -> Result<Outcome, Failure> {
+fn run(hooks: &Hooks, input: &VmiInput, points: &[HookPoint]) -> Result<VmiOutcome, Failure> {
     // Data in Secrets is only in the cluster; `compare` tells for how many VMIs.
     let has_data = input.cloud_init.is_ok();
     let points: Vec<HookPoint> = points
@@ -154,7 +154,7 @@ fn run(hooks: &Hooks, input: &VmiInput, points: &[HookPoint]) -> Result<Outcome,
         .copied()
         .filter(|point| has_data || *point != HookPoint::PreCloudInitIso)
         .collect();
-    Ok(Outcome::of_hooks(input, hooks.run(input, &points)?))
+    Ok(VmiOutcome::of_hooks(input, hooks.run(input, &points)?))
 }
 
 /// Modules under a policy whose rules name namespaces.
@@ -162,7 +162,7 @@ pub(super) struct NamespacedHooks {
     found: Vec<HookModule>,
     policy: PolicySource,
     compiled: PathBuf,
-    pod: PodFacts,
+    pod: PodFactsInput,
     /// The hooks of the namespace that was asked for last, or why they may not run there. `kubectl get -A` lists by namespace.
     collected: Option<(String, Result<Hooks, String>)>,
 }

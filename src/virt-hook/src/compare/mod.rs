@@ -17,7 +17,7 @@ use crate::inputs::{CloudInitUnavailable, DumpContent, DumpEntry, VmiInput};
 pub(crate) use compare_report::CompareReport;
 use compare_report::Group;
 use compared_hook::{ComparedHook, Options};
-use vmi_comparison::{Outcome, VmiComparison};
+use vmi_comparison::{VmiComparison, VmiOutcome};
 
 pub(crate) const HELP: &str = "\
 With --original: whether a port does what its original does. The original is a module, a script as
@@ -147,9 +147,9 @@ fn compare(
 }
 
 /// The outcome of a side that none of the compared hook points calls.
-fn not_called(points: &[HookPoint]) -> Outcome {
+fn not_called(points: &[HookPoint]) -> VmiOutcome {
     let points: Vec<String> = points.iter().map(HookPoint::to_string).collect();
-    Outcome::Unknown(format!(
+    VmiOutcome::Unknown(format!(
         "it is called at none of the hook points that are compared: {}",
         points.join(", ")
     ))

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::runtime::Runtime;
 
-use super::vmi_comparison::Outcome;
+use super::vmi_comparison::VmiOutcome;
 use crate::exit_codes::Failure;
 use crate::inputs::VmiInput;
 use crate::tokio_runtime::runtime;
@@ -58,13 +58,13 @@ impl Script {
     }
 
     /// Runs the script with this process's environment.
-    pub(super) fn run(&self, input: &VmiInput) -> Result<Outcome, Failure> {
+    pub(super) fn run(&self, input: &VmiInput) -> Result<VmiOutcome, Failure> {
         let run = self
             .runtime
             .block_on(async { tokio::time::timeout(DEADLINE, self.output(input)).await });
         let name = self.path.display();
         match run {
-            Err(_) => Ok(Outcome::Refused(format!(
+            Err(_) => Ok(VmiOutcome::Refused(format!(
                 "{name} did not end within {DEADLINE:?}"
             ))),
             Ok(Ok(outcome)) => Ok(outcome),
@@ -90,7 +90,7 @@ impl Script {
         Failure::usage(anyhow!("{name} does not start: {reason}"))
     }
 
-    async fn output(&self, input: &VmiInput) -> std::io::Result<Outcome> {
+    async fn output(&self, input: &VmiInput) -> std::io::Result<VmiOutcome> {
         let mut child = Command::new(&self.path)
             .args(["--vmi", &input.vmi, "--domain", &input.xml])
             .stdin(Stdio::null())
@@ -108,17 +108,17 @@ impl Script {
             let reason = format!("{status}: {last}");
             let is_not_run = status.code().is_some_and(|code| NOT_RUN.contains(&code));
             return Ok(match is_not_run && stdout.is_empty() {
-                true => Outcome::NotRun(reason),
-                false => Outcome::Refused(reason),
+                true => VmiOutcome::NotRun(reason),
+                false => VmiOutcome::Refused(reason),
             });
         }
         Ok(match Document::parse(&stdout) {
-            Ok(_) => Outcome::Made {
+            Ok(_) => VmiOutcome::Made {
                 xml: stdout,
                 documents: super::vmi_comparison::documents(input),
                 ignored_failures: Vec::new(),
             },
-            Err(error) => Outcome::Refused(format!("its output is not a domain: {error}")),
+            Err(error) => VmiOutcome::Refused(format!("its output is not a domain: {error}")),
         })
     }
 }

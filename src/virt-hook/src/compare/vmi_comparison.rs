@@ -1,11 +1,11 @@
-//! What both did to one VMI, and what is different about it.
+//! The outcomes of both hooks for one VMI, and their differences.
 
 use std::collections::BTreeMap;
 
 use domain_xml::{Document, diff};
 use serde::Serialize;
 
-use crate::cloud_init_documents;
+use crate::cloud_init_by_name;
 use crate::inputs::VmiInput;
 use crate::output::{ChangeReport, RunReport, Style, lines};
 use crate::run_hooks_as_launcher::HookResults;
@@ -13,7 +13,7 @@ use crate::run_hooks_as_launcher::HookResults;
 const NO_POD: &str = "no facts about the pod here; give some with --pod";
 
 /// What one side made of a VMI.
-pub(super) enum Outcome {
+pub(super) enum VmiOutcome {
     Made {
         xml: String,
         documents: BTreeMap<String, String>,
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
 /// Whether both sides had the same effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Verdict {
+pub(super) enum ComparisonVerdict {
     Same,
     Different,
     /// Only one side refuses the VMI, or conversion does.
@@ -46,7 +46,7 @@ pub(super) enum Verdict {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct VmiComparison {
-    pub(super) verdict: Verdict,
+    pub(super) verdict: ComparisonVerdict,
     /// Who refuses, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
@@ -62,11 +62,11 @@ pub(super) struct VmiComparison {
 /// The cloud-init documents before any hook.
 pub(super) fn documents(input: &VmiInput) -> BTreeMap<String, String> {
     let data = input.cloud_init.as_ref().ok().and_then(Option::as_ref);
-    data.map(cloud_init_documents::from_data)
+    data.map(cloud_init_by_name::documents_by_name)
         .unwrap_or_default()
 }
 
-impl Outcome {
+impl VmiOutcome {
     pub(super) fn unchanged(input: &VmiInput) -> Self {
         Self::Made {
             xml: input.xml.clone(),
@@ -87,60 +87,62 @@ impl Outcome {
         Self::Made {
             ignored_failures: failures.collect(),
             xml: results.xml,
-            documents: hooked.map_or_else(|| documents(input), cloud_init_documents::from_data),
+            documents: hooked
+                .map_or_else(|| documents(input), cloud_init_by_name::documents_by_name),
         }
     }
 }
 
 impl VmiComparison {
-    pub(super) fn between(original: &Outcome, port: &Outcome) -> Self {
+    pub(super) fn between(original: &VmiOutcome, port: &VmiOutcome) -> Self {
         match (original, port) {
-            (Outcome::Unknown(why), _) => {
+            (VmiOutcome::Unknown(why), _) => {
                 let reason = format!("the original was not compared: {why}");
-                Self::new(Verdict::NotRun, Some(reason))
+                Self::new(ComparisonVerdict::NotRun, Some(reason))
             }
-            (_, Outcome::Unknown(why)) => {
+            (_, VmiOutcome::Unknown(why)) => {
                 let reason = format!("the hook was not compared: {why}");
-                Self::new(Verdict::NotRun, Some(reason))
+                Self::new(ComparisonVerdict::NotRun, Some(reason))
             }
-            (Outcome::Refused(_), Outcome::Refused(why)) => {
-                Self::new(Verdict::Same, Some(format!("both refuse it: {why}")))
-            }
-            (Outcome::NotRun(original), Outcome::NotRun(port)) => {
+            (VmiOutcome::Refused(_), VmiOutcome::Refused(why)) => Self::new(
+                ComparisonVerdict::Same,
+                Some(format!("both refuse it: {why}")),
+            ),
+            (VmiOutcome::NotRun(original), VmiOutcome::NotRun(port)) => {
                 let reason = format!(
                     "neither looked at the domain, the original: {original}; the hook: {port}"
                 );
-                Self::new(Verdict::NotRun, Some(reason))
+                Self::new(ComparisonVerdict::NotRun, Some(reason))
             }
-            (Outcome::NotRun(original), Outcome::Refused(port)) => {
+            (VmiOutcome::NotRun(original), VmiOutcome::Refused(port)) => {
                 let reason =
                     format!("the original did not run: {original}; the hook refuses it: {port}");
-                Self::new(Verdict::Refused, Some(reason))
+                Self::new(ComparisonVerdict::Refused, Some(reason))
             }
-            (Outcome::Refused(original), Outcome::NotRun(port)) => {
+            (VmiOutcome::Refused(original), VmiOutcome::NotRun(port)) => {
                 let reason =
                     format!("the original refuses it: {original}; the hook did not run: {port}");
-                Self::new(Verdict::Refused, Some(reason))
+                Self::new(ComparisonVerdict::Refused, Some(reason))
             }
-            (Outcome::Refused(why), Outcome::Made { .. }) => {
+            (VmiOutcome::Refused(why), VmiOutcome::Made { .. }) => {
                 let reason = format!("only the original refuses it: {why}");
-                Self::new(Verdict::Refused, Some(reason))
+                Self::new(ComparisonVerdict::Refused, Some(reason))
             }
-            (Outcome::NotRun(why), Outcome::Made { .. }) => {
+            (VmiOutcome::NotRun(why), VmiOutcome::Made { .. }) => {
                 let reason = format!("the original did not run: {why}");
-                Self::new(Verdict::Refused, Some(reason))
+                Self::new(ComparisonVerdict::Refused, Some(reason))
             }
-            (Outcome::Made { .. }, Outcome::Refused(why) | Outcome::NotRun(why)) => {
+            (VmiOutcome::Made { .. }, VmiOutcome::Refused(why) | VmiOutcome::NotRun(why)) => {
                 let reason = format!("the hook refuses it: {why}");
-                Self::new(Verdict::Refused, Some(reason))
+                Self::new(ComparisonVerdict::Refused, Some(reason))
             }
             (
-                Outcome::Made {
+                VmiOutcome::Made {
                     xml,
                     documents,
                     ignored_failures: of_original,
                 },
-                Outcome::Made {
+                VmiOutcome::Made {
                     xml: other_xml,
                     documents: others,
                     ignored_failures: of_hook,
@@ -148,7 +150,7 @@ impl VmiComparison {
             ) => {
                 let effect = match domains(xml, other_xml) {
                     Ok(changes) => Self::of(changes, between_documents(documents, others)),
-                    Err(reason) => Self::new(Verdict::Different, Some(reason)),
+                    Err(reason) => Self::new(ComparisonVerdict::Different, Some(reason)),
                 };
                 let failed = |side: &str, failure: &String| {
                     format!("the {side} failed there (Ignore): {failure}")
@@ -165,8 +167,8 @@ impl VmiComparison {
 
     /// The verdict if there is an original: a side that failed shows no effect that could be the same.
     pub(super) fn in_comparison_with_original(mut self) -> Self {
-        if self.verdict == Verdict::Same && !self.ignored_failures.is_empty() {
-            self.verdict = Verdict::Different;
+        if self.verdict == ComparisonVerdict::Same && !self.ignored_failures.is_empty() {
+            self.verdict = ComparisonVerdict::Different;
         }
         self
     }
@@ -174,26 +176,26 @@ impl VmiComparison {
     /// The VMI is refused before a hook is called.
     pub(super) fn of_refused_vmi(refusal: &str) -> Self {
         let reason = format!("the VMI is refused: {refusal}");
-        Self::new(Verdict::Refused, Some(reason))
+        Self::new(ComparisonVerdict::Refused, Some(reason))
     }
 
     /// The object is no VM.
     pub(super) fn of_other_object(reason: String) -> Self {
-        Self::new(Verdict::NoVm, Some(reason))
+        Self::new(ComparisonVerdict::NoVm, Some(reason))
     }
 
     /// The object or its file cannot be read.
     pub(super) fn of_unreadable(reason: &str) -> Self {
         Self::new(
-            Verdict::NotRun,
+            ComparisonVerdict::NotRun,
             Some(format!("it cannot be read: {reason}")),
         )
     }
 
     fn of(changes: Vec<ChangeReport>, documents: BTreeMap<String, String>) -> Self {
         let verdict = match changes.is_empty() && documents.is_empty() {
-            true => Verdict::Same,
-            false => Verdict::Different,
+            true => ComparisonVerdict::Same,
+            false => ComparisonVerdict::Different,
         };
         Self {
             changes,
@@ -202,7 +204,7 @@ impl VmiComparison {
         }
     }
 
-    fn new(verdict: Verdict, reason: Option<String>) -> Self {
+    fn new(verdict: ComparisonVerdict, reason: Option<String>) -> Self {
         Self {
             verdict,
             reason,
@@ -239,16 +241,16 @@ fn between_documents(
 mod tests {
     use super::*;
 
-    fn made(xml: &str) -> Outcome {
-        Outcome::Made {
+    fn made(xml: &str) -> VmiOutcome {
+        VmiOutcome::Made {
             xml: xml.to_owned(),
             documents: BTreeMap::new(),
             ignored_failures: Vec::new(),
         }
     }
 
-    fn refused(why: &str) -> Outcome {
-        Outcome::Refused(why.to_owned())
+    fn refused(why: &str) -> VmiOutcome {
+        VmiOutcome::Refused(why.to_owned())
     }
 
     #[test]
@@ -258,45 +260,48 @@ mod tests {
             &one,
             &made("<domain>\n  <b></b>\n  <a x=\"1\"/>\n</domain>"),
         );
-        assert_eq!((same.verdict, same.changes.len()), (Verdict::Same, 0));
+        assert_eq!(
+            (same.verdict, same.changes.len()),
+            (ComparisonVerdict::Same, 0)
+        );
         let other = VmiComparison::between(&one, &made("<domain><a x='2'/><b/></domain>"));
-        assert_eq!(other.verdict, Verdict::Different);
+        assert_eq!(other.verdict, ComparisonVerdict::Different);
         assert_eq!(other.changes[0].path, "/domain/a/@x");
     }
 
     #[test]
     fn sides_that_did_not_run_are_never_the_same() {
         let (made, refused) = (made("<domain/>"), refused("no"));
-        let not_run = Outcome::NotRun("usage".to_owned());
+        let not_run = VmiOutcome::NotRun("usage".to_owned());
         for (original, port, verdict, reason) in [
             (
                 &not_run,
                 &not_run,
-                Verdict::NotRun,
+                ComparisonVerdict::NotRun,
                 "the original: usage; the hook: usage",
             ),
             (
                 &not_run,
                 &refused,
-                Verdict::Refused,
+                ComparisonVerdict::Refused,
                 "did not run: usage; the hook refuses it: no",
             ),
             (
                 &refused,
                 &not_run,
-                Verdict::Refused,
+                ComparisonVerdict::Refused,
                 "refuses it: no; the hook did not run: usage",
             ),
             (
                 &not_run,
                 &made,
-                Verdict::Refused,
+                ComparisonVerdict::Refused,
                 "the original did not run: usage",
             ),
             (
                 &made,
                 &not_run,
-                Verdict::Refused,
+                ComparisonVerdict::Refused,
                 "the hook refuses it: usage",
             ),
         ] {
@@ -309,7 +314,7 @@ mod tests {
 
     #[test]
     fn side_with_unknown_effect_is_not_compared() {
-        let unknown = Outcome::Unknown("no facts".to_owned());
+        let unknown = VmiOutcome::Unknown("no facts".to_owned());
         for (original, port) in [
             (&unknown, &refused("no")),
             (&refused("no"), &unknown),
@@ -317,7 +322,7 @@ mod tests {
             (&unknown, &unknown),
         ] {
             let effect = VmiComparison::between(original, port);
-            assert_eq!(effect.verdict, Verdict::NotRun);
+            assert_eq!(effect.verdict, ComparisonVerdict::NotRun);
             let reason = effect.reason.unwrap_or_default();
             assert!(reason.ends_with("was not compared: no facts"), "{reason}");
         }
@@ -328,13 +333,13 @@ mod tests {
         let domain = made("<domain/>");
         assert_eq!(
             VmiComparison::between(&refused("a"), &refused("b")).verdict,
-            Verdict::Same
+            ComparisonVerdict::Same
         );
         for effect in [
             VmiComparison::between(&domain, &refused("no")),
             VmiComparison::between(&refused("no"), &domain),
         ] {
-            assert_eq!(effect.verdict, Verdict::Refused);
+            assert_eq!(effect.verdict, ComparisonVerdict::Refused);
             assert!(
                 effect
                     .reason

@@ -1,10 +1,10 @@
 //! `virt-hook deploy`: the objects that bring a module into a cluster.
 
 mod annotations;
-mod called_hook_points;
 mod cluster_objects;
 mod kubernetes_names;
 mod plugin_scope;
+mod uncalled_hook_points;
 
 use std::path::PathBuf;
 
@@ -155,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Deployment, Failure> {
     if let Some(path) = &arguments.vm {
         let vm = annotations::on_vm(path, &asked, &arguments.namespace)?;
         let sidecars = annotations::sidecar_count(&vm);
-        if let Some(warning) = called_hook_points::cloud_init_warning(route, points, sidecars) {
+        if let Some(warning) = uncalled_hook_points::cloud_init_warning(route, points, sidecars) {
             output::warn(&format!("{}: {warning}", input_file::name(path)));
         }
         manifests.push(vm);

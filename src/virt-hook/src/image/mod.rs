@@ -68,12 +68,12 @@ pub(crate) struct ImageReport {
     /// Of the index, or of the manifest if there is one only.
     digest: String,
     kind: &'static str,
-    hooks: Vec<HookReport>,
+    hooks: Vec<PackedHookReport>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct HookReport {
+struct PackedHookReport {
     name: String,
     sha256: String,
     bytes: usize,
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
         layout: arguments.out.clone(),
         digest,
         kind,
-        hooks: hooks.iter().map(HookReport::of).collect(),
+        hooks: hooks.iter().map(PackedHookReport::of).collect(),
     })
 }
 
@@ -148,7 +148,7 @@ fn failure(error: ImageError) -> Failure {
     }
 }
 
-impl HookReport {
+impl PackedHookReport {
     fn of(hook: &PackedHook) -> Self {
         Self {
             name: hook.name.clone(),

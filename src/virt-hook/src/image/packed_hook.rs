@@ -1,4 +1,4 @@
-//! What an image has of each hook.
+//! The files of one hook in an image: module, hook.yaml, signature.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The cloud-init data of a VMI, as far as they are in the VMI itself.
 
-use domain::cloud_init::{self, CloudInitError, NoSecrets};
+use domain::cloud_init::{self, CloudInitError};
+use domain::secret_source::NoSecrets;
 use hook_host::CloudInitDocuments;
 use kubevirt_api::vmi::{CloudInit, SecretReference, Vmi};
 

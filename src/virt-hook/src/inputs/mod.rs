@@ -18,7 +18,7 @@ use hook_host::PolicySource;
 pub(crate) use cloud_init_input::CloudInitUnavailable;
 pub(crate) use cluster_dump::{DumpContent, DumpEntry, read as read_dump};
 pub(crate) use domain_reason::DomainReason;
-pub(crate) use pod_facts_file::PodFacts;
+pub(crate) use pod_facts_file::PodFactsInput;
 pub(crate) use vm_manifest::notes_about_fields;
 pub(crate) use vmi_input::{NamedVmi, VmiInput, VmiSource};
 
@@ -62,8 +62,8 @@ impl InputArgs {
     }
 
     /// The facts about the pod.
-    pub(crate) fn pod(&self) -> PodFacts {
-        PodFacts::of_file(self.pod.as_deref())
+    pub(crate) fn pod(&self) -> PodFactsInput {
+        PodFactsInput::of_file(self.pod.as_deref())
     }
 
     /// The operator's policy.

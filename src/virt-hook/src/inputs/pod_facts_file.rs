@@ -46,7 +46,7 @@ struct Metadata {
 
 /// Where facts about the pod come from.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum PodFacts {
+pub(crate) enum PodFactsInput {
     /// There are none.
     #[default]
     None,
@@ -56,7 +56,7 @@ pub(crate) enum PodFacts {
     Mounted(PodConfig),
 }
 
-impl PodFacts {
+impl PodFactsInput {
     pub(crate) fn of_file(path: Option<&Path>) -> Self {
         path.map_or(Self::None, |path| Self::File(path.to_owned()))
     }

@@ -1,11 +1,8 @@
-//! The domain on standard input and output, as libvirt calls a hook, and a deadline for what happens between.
+//! The domain on standard input and output, as libvirt calls a hook.
 
 use std::io::{self, Read, Write};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
-use kubevirt_api::libvirt_hook_protocol::MAX_BYTES;
+use kubevirt_api::migration_hook_protocol::MAX_BYTES;
 
 /// The domain that libvirt writes to standard input.
 pub(super) fn read_domain() -> Result<String, String> {
@@ -19,22 +16,6 @@ pub(super) fn write_domain(xml: &str) -> Result<(), String> {
     written
         .and_then(|()| stdout.flush())
         .map_err(|error| format!("standard output: {error}"))
-}
-
-/// The result of `work`, whose thread ends with the process if it is too late.
-pub(super) fn within<T: Send + 'static>(
-    deadline: Duration,
-    missing: &str,
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let (done, waiting) = mpsc::channel();
-    thread::spawn(move || {
-        // Nobody waits any more when it is too late.
-        let _ = done.send(work());
-    });
-    waiting
-        .recv_timeout(deadline)
-        .map_err(|_| format!("{missing} within {deadline:?}"))?
 }
 
 pub(super) fn read_limited(from: impl Read, what: &str) -> Result<String, String> {

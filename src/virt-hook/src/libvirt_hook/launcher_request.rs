@@ -1,4 +1,4 @@
-//! Asks the launcher for the domain to use. [`kubevirt_api::libvirt_hook_protocol`] has the protocol.
+//! Asks the launcher for the domain to use. [`kubevirt_api::migration_hook_protocol`] has the protocol.
 
 use std::io::{self, Write};
 use std::net::Shutdown;
@@ -6,9 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use kubevirt_api::libvirt_hook_protocol::{announced, read_refusal};
+use kubevirt_api::migration_hook_protocol::{announced, read_refusal};
 
-use super::domain_stdio::{read_domain, read_limited, within, write_domain};
+use super::deadline::within;
+use super::domain_stdio::{read_domain, read_limited, write_domain};
 
 /// For everything; KubeVirt's own hook waits as long.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -48,7 +49,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::thread;
 
-    use kubevirt_api::libvirt_hook_protocol::{read_request, refusal};
+    use kubevirt_api::migration_hook_protocol::{read_request, refusal};
 
     use super::*;
 

@@ -1,9 +1,10 @@
 //! `virt-hook libvirt-hook`: libvirt's hook of QEMU's domains. In a launcher's pod, also under the name of KubeVirt's own,
 //! `libvirt-hook-client`, it asks the launcher; elsewhere (`--hooks`) it runs modules itself.
 
+mod deadline;
 mod domain_stdio;
 mod launcher_request;
-mod plain_host;
+mod run_without_launcher;
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use kubevirt_api::libvirt_hook_protocol::{MIGRATED_MARKER, SOCKET};
+use kubevirt_api::migration_hook_protocol::{MIGRATED_MARKER, SOCKET};
 
 pub(crate) const HELP: &str = "\
 libvirt runs /etc/libvirt/hooks/qemu with these arguments; a link from there to this program under the name
@@ -44,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", default_value = MIGRATED_MARKER)]
     marker: PathBuf,
     #[command(flatten)]
-    plain_host: plain_host::PlainHostArguments,
+    standalone: run_without_launcher::StandaloneArguments,
     /// What libvirt passes: the domain, the operation, the sub-operation and a detail
     #[arg(
         value_name = "ARGUMENT",
@@ -66,7 +67,7 @@ pub(crate) fn by_program_name() -> Option<ExitCode> {
     Some(run(&Arguments {
         socket: SOCKET.into(),
         marker: MIGRATED_MARKER.into(),
-        plain_host: plain_host::PlainHostArguments::default(),
+        standalone: run_without_launcher::StandaloneArguments::default(),
         call: call.collect(),
     }))
 }
@@ -94,7 +95,7 @@ fn fail(reason: &str) {
 
 fn answer(arguments: &Arguments) -> Result<(), String> {
     let call: Vec<&str> = arguments.call.iter().map(String::as_str).collect();
-    if let Some(host) = arguments.plain_host.host() {
+    if let Some(host) = arguments.standalone.host() {
         return match call[..] {
             [_, "migrate" | "restore", "begin", ..] => host.pass_domain(),
             _ => Ok(()),
@@ -126,7 +127,7 @@ mod tests {
         answer(&Arguments {
             socket: "/nonexistent/socket".into(),
             marker: marker.to_owned(),
-            plain_host: plain_host::PlainHostArguments::default(),
+            standalone: run_without_launcher::StandaloneArguments::default(),
             call: words.split(' ').map(str::to_owned).collect(),
         })
     }

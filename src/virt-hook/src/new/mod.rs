@@ -4,7 +4,7 @@ mod embedded_files;
 mod embedded_templates;
 mod hook_name;
 mod hook_workspace;
-mod program_path;
+mod program_in_path;
 mod sdk_source;
 
 use std::borrow::Cow;
@@ -122,7 +122,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
         directory: arguments.project.clone(),
         files,
         is_workspace: arguments.workspace,
-        program: program_path::unless_in_path(),
+        program: program_in_path::unless_in_path(),
     })
 }
 

@@ -1,8 +1,9 @@
 //! `virt-hook push` and `virt-hook pull`: images of modules in OCI registries.
 
-mod image_hooks;
+mod manifest_blobs;
 mod pull;
 mod pull_by_media_type;
+mod pull_from_image_files;
 mod pulled_hook;
 mod push;
 mod registry_options;

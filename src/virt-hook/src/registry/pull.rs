@@ -12,7 +12,7 @@ use sigstore_bundle::{Bundle, PublicKey};
 
 use super::pull_by_media_type::pull_hooks;
 use super::pulled_hook::PulledHook;
-use super::registry_options::{Connection, make_directory, reference};
+use super::registry_options::{Connection, reference};
 use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
 use crate::signatures;
@@ -61,12 +61,12 @@ pub(crate) struct PullReport {
     reference: String,
     digest: Digest,
     kind: &'static str,
-    hooks: Vec<HookReport>,
+    hooks: Vec<PulledHookReport>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct HookReport {
+struct PulledHookReport {
     module: PathBuf,
     sha256: String,
     bytes: usize,
@@ -127,7 +127,7 @@ fn check_signature(hook: &PulledHook, keys: &[PublicKey]) -> anyhow::Result<()> 
 }
 
 /// Writes a hook's directory, which appears whole, by renaming.
-fn write(hook: &PulledHook, into: &Path) -> Result<HookReport, Failure> {
+fn write(hook: &PulledHook, into: &Path) -> Result<PulledHookReport, Failure> {
     let staging = tempfile::Builder::new()
         .prefix(".arriving-")
         .tempdir_in(into);
@@ -153,7 +153,7 @@ fn write(hook: &PulledHook, into: &Path) -> Result<HookReport, Failure> {
     rename(&staging.keep(), &target)
         .with_context(|| target.display().to_string())
         .map_err(Failure::Machine)?;
-    Ok(HookReport {
+    Ok(PulledHookReport {
         module: target.join("hook.wasm"),
         sha256: sha256(&hook.module).hex().to_owned(),
         bytes: hook.module.len(),
@@ -188,4 +188,11 @@ impl Report for PullReport {
         }
         text
     }
+}
+
+/// Makes a directory and its parents.
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path)
+        .with_context(|| path.display().to_string())
+        .map_err(Failure::Machine)
 }

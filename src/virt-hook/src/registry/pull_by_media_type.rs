@@ -6,8 +6,9 @@ use image_layout::{Digest, WASM_CONFIG, WASM_LAYER};
 use oci_registry::{Client, Manifest, Reference};
 use serde_json::Value as Json;
 
-use super::image_hooks::image_hooks;
-use super::pulled_hook::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, digest_of, layers};
+use super::manifest_blobs::{blob, digest_of, layers};
+use super::pull_from_image_files::image_hooks;
+use super::pulled_hook::{MAX_PRINTED, MAX_TEXT, PulledHook};
 use super::{INDEXES, failure};
 use crate::exit_codes::Failure;
 use crate::image::{SIGNATURE_ANNOTATION, is_hook_name};

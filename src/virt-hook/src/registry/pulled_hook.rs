@@ -1,12 +1,4 @@
-//! What the hooks of an image are read from: its manifest and blobs.
-
-use anyhow::anyhow;
-use image_layout::{Digest, InvalidDigest};
-use oci_registry::{Client, Manifest};
-use serde_json::Value as Json;
-
-use super::failure;
-use crate::exit_codes::Failure;
+//! A hook that was pulled from an image.
 
 /// The largest hook.yaml and signature in bytes.
 pub(super) const MAX_TEXT: u64 = 256 << 10;
@@ -18,29 +10,4 @@ pub(super) struct PulledHook {
     pub(super) module: Vec<u8>,
     pub(super) hook_yaml: Option<Vec<u8>>,
     pub(super) signature: Option<String>,
-}
-
-pub(super) fn layers(manifest: &Manifest) -> &[Json] {
-    manifest.json["layers"]
-        .as_array()
-        .map_or(&[], Vec::as_slice)
-}
-
-/// Pulls a blob of at most `limit` bytes.
-pub(super) fn blob(client: &mut Client, descriptor: &Json, limit: u64) -> Result<Vec<u8>, Failure> {
-    let size = descriptor["size"].as_u64().unwrap_or_default();
-    let digest = digest_of(&descriptor["digest"])?;
-    if size > limit {
-        return Err(Failure::refused(anyhow!(
-            "{digest}: it has {size} bytes, more than the {limit} bytes that it may have"
-        )));
-    }
-    client.blob(&digest, size).map_err(failure)
-}
-
-pub(super) fn digest_of(value: &Json) -> Result<Digest, Failure> {
-    let digest = value.as_str().unwrap_or_default().parse();
-    digest.map_err(|reason: InvalidDigest| {
-        Failure::refused(anyhow!("the manifest is wrong: {reason}"))
-    })
 }

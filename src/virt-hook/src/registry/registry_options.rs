@@ -1,8 +1,7 @@
 //! How a registry is reached: options of both verbs.
 
-use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -105,11 +104,4 @@ impl Connection {
 pub(super) fn reference(text: &str) -> Result<Reference, Failure> {
     text.parse()
         .map_err(|error| Failure::usage(anyhow!("{error}")))
-}
-
-/// Makes a directory and its parents.
-pub(super) fn make_directory(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path)
-        .with_context(|| path.display().to_string())
-        .map_err(Failure::Machine)
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use hook_host::{HookInfo, HookPoint, MigrationParameters, Reason};
 use serde::Serialize;
 
-use crate::cloud_init_documents;
+use crate::cloud_init_by_name;
 use crate::exit_codes::Failure;
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
@@ -180,10 +180,10 @@ impl RunResult {
             documents: results
                 .cloud_init
                 .as_ref()
-                .map(cloud_init_documents::from_data),
+                .map(cloud_init_by_name::documents_by_name),
             before: before
                 .as_ref()
-                .map(cloud_init_documents::from_data)
+                .map(cloud_init_by_name::documents_by_name)
                 .unwrap_or_default(),
             error: results.error.map(|error| error.to_string()),
             runs: results.runs,

@@ -20,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cgroup_limits::CgroupLimits;
 use crate::exit_codes::{Failure, error_text};
-use crate::inputs::PodFacts;
+use crate::inputs::PodFactsInput;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
 use crate::tokio_runtime::runtime;
@@ -79,7 +79,7 @@ async fn wait_for_shutdown_request(
             arguments.hook_artifacts.as_deref(),
             Path::new(PRECOMPILED),
         ),
-        pod: PodFacts::Mounted(PodConfig {
+        pod: PodFactsInput::Mounted(PodConfig {
             dir: Some(arguments.pod_info_dir.clone()),
             ..PodConfig::default()
         }),

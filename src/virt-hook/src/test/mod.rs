@@ -101,7 +101,7 @@ pub(crate) struct TestReport {
 #[serde(rename_all = "camelCase")]
 struct CaseResult {
     name: String,
-    outcome: Outcome,
+    outcome: CaseOutcome,
     /// What is not as expected.
     differences: Vec<Difference>,
     /// Why `--update` did not write the case.
@@ -114,7 +114,7 @@ struct CaseResult {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Outcome {
+enum CaseOutcome {
     Passed,
     Failed,
     Updated,
@@ -151,23 +151,23 @@ fn run_case(
     let doubt = expected.doubt(&actual);
     let not_written = doubt.filter(|_| arguments.update && !arguments.accept_errors);
     let outcome = match (differences.is_empty(), arguments.update, not_written) {
-        (true, _, _) => Outcome::Passed,
-        (false, false, _) | (false, true, Some(_)) => Outcome::Failed,
+        (true, _, _) => CaseOutcome::Passed,
+        (false, false, _) | (false, true, Some(_)) => CaseOutcome::Failed,
         (false, true, None) => {
             expected
                 .update(&case.dir, &actual)
                 .map_err(Failure::Machine)?;
-            Outcome::Updated
+            CaseOutcome::Updated
         }
     };
-    let begins_idle = outcome == Outcome::Updated && expected.begins_idle(&actual);
+    let begins_idle = outcome == CaseOutcome::Updated && expected.begins_idle(&actual);
     Ok(CaseResult {
         name: case.name.clone(),
         note: match actual.lacks_calls() {
             true => Some(NO_CALLS),
             false => begins_idle.then_some("writes that nothing changes"),
         },
-        not_written: not_written.filter(|_| outcome == Outcome::Failed),
+        not_written: not_written.filter(|_| outcome == CaseOutcome::Failed),
         outcome,
         differences,
     })
@@ -177,9 +177,9 @@ impl TestReport {
     fn of(cases: Vec<CaseResult>, started: Instant) -> Self {
         let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
         Self {
-            passed: count(Outcome::Passed),
-            failed: count(Outcome::Failed),
-            updated: count(Outcome::Updated),
+            passed: count(CaseOutcome::Passed),
+            failed: count(CaseOutcome::Failed),
+            updated: count(CaseOutcome::Updated),
             millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             cases,
         }
@@ -191,9 +191,9 @@ impl Report for TestReport {
         let mut text = String::new();
         for case in &self.cases {
             let word = match case.outcome {
-                Outcome::Passed => style.good("passed"),
-                Outcome::Failed => style.bad("FAILED"),
-                Outcome::Updated => style.doubtful("updated"),
+                CaseOutcome::Passed => style.good("passed"),
+                CaseOutcome::Failed => style.bad("FAILED"),
+                CaseOutcome::Updated => style.doubtful("updated"),
             };
             text += &format!("{word}  {}\n", case.name);
             if let Some(why) = case.not_written {
@@ -202,7 +202,7 @@ impl Report for TestReport {
             if let Some(note) = case.note {
                 text += &format!("  {}: {note}\n", style.doubtful("note"));
             }
-            if case.outcome == Outcome::Failed {
+            if case.outcome == CaseOutcome::Failed {
                 let differences = case.differences.iter();
                 text.extend(differences.map(|difference| difference.text(style)));
             }

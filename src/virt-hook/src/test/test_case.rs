@@ -12,7 +12,7 @@ use super::case_files::{
     self, DEVICE, DOMAIN, HOOK, HOST, INVOCATION, MIGRATION, OPTIONS, POD, POLICY, VMI,
 };
 use super::expected_files::Actual;
-use crate::cloud_init_documents;
+use crate::cloud_init_by_name;
 use crate::exit_codes::Failure;
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::{HookOptions, ModuleCode};
@@ -256,12 +256,12 @@ fn actual(input: &VmiInput, results: HookResults) -> Actual {
     let discarded_failures = failures().map(discarded_failure).collect();
     let before = input.cloud_init.as_ref().ok().and_then(Option::as_ref);
     let before = before
-        .map(cloud_init_documents::from_data)
+        .map(cloud_init_by_name::documents_by_name)
         .unwrap_or_default();
     let after = results
         .cloud_init
         .as_ref()
-        .map(cloud_init_documents::from_data);
+        .map(cloud_init_by_name::documents_by_name);
     let mut changed: BTreeMap<String, String> = after
         .unwrap_or_default()
         .into_iter()

@@ -1,7 +1,7 @@
 //! A pod's directories, the program that serves in it, and the modules it serves.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
-pub mod stock_launcher;
+pub mod stock_launcher_client;
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -40,7 +40,7 @@ pub fn vmi_that_does(what: &str) -> String {
 }
 
 pub fn example(package: &str) -> PathBuf {
-    tests::install_hooks::example(package).unwrap()
+    tests::build_and_install_hooks::example(package).unwrap()
 }
 
 /// The SDK's hook at every hook point.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod lying_registry;
+mod older_wasm_artifacts;
 mod ordinary_images;
 #[path = "../pod/mod.rs"]
 mod pod;

@@ -1,25 +1,9 @@
-//! What a registry says wrongly, and artifacts of older tools.
-
-use std::fs;
+//! False answers of a registry are refused.
 
 use serde_json::json;
 
 use crate::lying_registry::{Answer, LyingRegistry, manifest_of, sha256};
-use crate::{OLD, WASM, pull, pull_within};
-
-#[test]
-fn older_wasm_artifacts_are_pulled() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let manifest = manifest_of(OLD, WASM, WASM.len());
-    let registry = LyingRegistry::start(move |path| match path {
-        "/v2/a/manifests/1" => Answer::of(manifest.clone()),
-        _ => Answer::of(WASM.to_vec()),
-    });
-    let into = temp_dir.path().join("into");
-    let pulled = pull(&registry, &into, "a:1").result();
-    assert_eq!(pulled["kind"], "old wasm artifact");
-    assert_eq!(fs::read(into.join("a/hook.wasm")).unwrap(), WASM);
-}
+use crate::{OLD, WASM, pull_within};
 
 #[test]
 fn what_a_registry_lies_about_is_refused() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use domain_xml::Document;
 use hook_host::{CollectConfig, Compiler, Invocation, Limits, Outcome};
-use pod::{Pod, XML, every_point, example, stock_launcher, vmi, vmi_that_does};
+use pod::{Pod, XML, every_point, example, stock_launcher_client, vmi, vmi_that_does};
 use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use serde_json::{Value, json};
 use tonic::Code;
@@ -30,7 +30,7 @@ async fn a_launcher_finds_one_ordinary_sidecar() {
     served.ready().await;
     assert_eq!(pod.files(), ["virt-hook-hook-sidecar-0.sock"]);
 
-    let info = stock_launcher::info(&pod.socket()).await.unwrap();
+    let info = stock_launcher_client::info(&pod.socket()).await.unwrap();
     assert_eq!(info.name, "smbios-hook+cloud-init-hook");
     assert_eq!(info.versions, ["v1alpha1", "v1alpha2", "v1alpha3"]);
     let points: Vec<_> = info
@@ -49,7 +49,7 @@ async fn a_launcher_finds_one_ordinary_sidecar() {
 
     // Every version, each call on a connection of its own, as KubeVirt does it.
     let (domain_xml, vmi) = (XML.as_bytes().to_vec(), vmi().into_bytes());
-    let channel = stock_launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher_client::dial(&pod.socket()).await;
     let mut client = v1alpha1::callbacks_client::CallbacksClient::new(channel);
     let params = v1alpha1::OnDefineDomainParams {
         domain_xml: domain_xml.clone(),
@@ -61,7 +61,7 @@ async fn a_launcher_finds_one_ordinary_sidecar() {
         Some("Radical Edward")
     );
 
-    let channel = stock_launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher_client::dial(&pod.socket()).await;
     let mut client = v1alpha2::callbacks_client::CallbacksClient::new(channel);
     let params = v1alpha2::PreCloudInitIsoParams {
         cloud_init_no_cloud_source: br##"{"userData":"#cloud-config\n"}"##.to_vec(),
@@ -79,7 +79,7 @@ async fn a_launcher_finds_one_ordinary_sidecar() {
         "{source}"
     );
 
-    let channel = stock_launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher_client::dial(&pod.socket()).await;
     let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
     let data = json!({"DataSource": "noCloud", "NoCloudMetaData": {"instance-id": "i"},
         "ConfigDriveMetaData": null, "UserData": "#cloud-config\n", "NetworkData": "", "DevicesData": null});
@@ -174,7 +174,7 @@ async fn a_long_check_keeps_nobody_waiting() {
     let define = || {
         let socket = pod.socket();
         tokio::spawn(async move {
-            let channel = stock_launcher::dial(&socket).await;
+            let channel = stock_launcher_client::dial(&socket).await;
             let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
             let params = v1alpha3::OnDefineDomainParams {
                 domain_xml: XML.into(),
@@ -186,7 +186,7 @@ async fn a_long_check_keeps_nobody_waiting() {
     let defined = define();
     let mut answered = 0;
     while !defined.is_finished() {
-        stock_launcher::info(&pod.socket()).await.unwrap();
+        stock_launcher_client::info(&pod.socket()).await.unwrap();
         answered += 1;
     }
     let status = defined.await.unwrap().unwrap_err();
@@ -195,7 +195,7 @@ async fn a_long_check_keeps_nobody_waiting() {
 
     // SIGTERM ends it too: the call in flight is answered first.
     let defined = define();
-    stock_launcher::info(&pod.socket()).await.unwrap();
+    stock_launcher_client::info(&pod.socket()).await.unwrap();
     served.signal();
     served.ended(0).await;
     defined.await.unwrap().unwrap_err();
@@ -210,8 +210,9 @@ async fn a_plugins_launcher_mutates_a_domain() {
     assert_eq!(pod.files(), ["smbios.sock"]);
     let socket = pod.directory().join("smbios.sock");
 
-    let mutate =
-        async |vmi: String, context: &str| stock_launcher::mutate(&socket, vmi, context).await;
+    let mutate = async |vmi: String, context: &str| {
+        stock_launcher_client::mutate(&socket, vmi, context).await
+    };
     // PreStart of the second module logs its invocation; OnDefineDomain then lacks its configuration key `colour`.
     let status = mutate(vmi(), "MigrationTarget").await.unwrap_err();
     assert_eq!(status.code(), Code::Internal);
@@ -233,7 +234,7 @@ async fn a_plugins_launcher_mutates_a_domain() {
     assert!(status.code() == Code::InvalidArgument && status.message().contains("MigrationSource"));
     let status = mutate("no".into(), "Boot").await.unwrap_err();
     assert!(status.code() == Code::InvalidArgument && status.message().contains("the VMI"));
-    assert!(stock_launcher::info(&socket).await.is_err());
+    assert!(stock_launcher_client::info(&socket).await.is_err());
 
     served.signal();
     let stderr = served.ended(0).await;
@@ -252,17 +253,17 @@ async fn a_plugins_domain_comes_back_changed() {
     let mut served = pod.serve(&[&example("smbios-hook")], &["--plugin", "smbios"]);
     served.ready().await;
     let socket = pod.directory().join("hook.sock");
-    let domain = stock_launcher::mutate(&socket, vmi(), "Boot")
+    let domain = stock_launcher_client::mutate(&socket, vmi(), "Boot")
         .await
         .unwrap();
     assert_eq!(manufacturer(&domain).as_deref(), Some("Radical Edward"));
     // KubeVirt v1.10 calls another service on the same socket.
-    let domain = stock_launcher::guest_definition(&socket, vmi(), "Boot").await;
+    let domain = stock_launcher_client::guest_definition(&socket, vmi(), "Boot").await;
     assert_eq!(
         manufacturer(&domain.unwrap()).as_deref(),
         Some("Radical Edward")
     );
-    let status = stock_launcher::guest_definition(&socket, vmi(), "PreBoot").await;
+    let status = stock_launcher_client::guest_definition(&socket, vmi(), "PreBoot").await;
     assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
     served.signal();
     served.ended(0).await;
@@ -300,7 +301,7 @@ async fn a_veto_is_the_launchers_to_read() {
     let mut served = pod.serve(&[&every_point()], &[]);
     served.ready().await;
     let define = async |what: &str| {
-        let channel = stock_launcher::dial(&pod.socket()).await;
+        let channel = stock_launcher_client::dial(&pod.socket()).await;
         let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
         let params = v1alpha3::OnDefineDomainParams {
             domain_xml: XML.into(),
@@ -313,7 +314,7 @@ async fn a_veto_is_the_launchers_to_read() {
 
     // A shutdown hook that fails is no reason to leave other sidecars without theirs; and two
     // calls are one shutdown.
-    let channel = stock_launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher_client::dial(&pod.socket()).await;
     let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
     let mut other = client.clone();
     let (one, two) = tokio::join!(
@@ -340,7 +341,7 @@ async fn too_large_answers_are_reported() {
     let mut served = pod.serve(&[&module], &[]);
     served.ready().await;
     let define = async |bytes: usize| {
-        let channel = stock_launcher::dial(&pod.socket()).await;
+        let channel = stock_launcher_client::dial(&pod.socket()).await;
         let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
         let padding = format!("<!--{}--></domain>", "x".repeat(bytes - XML.len() - 7));
         let params = v1alpha3::OnDefineDomainParams {
@@ -369,7 +370,7 @@ async fn modules_run_in_the_order_of_the_command_line() {
     let (smbios, every) = (example("smbios-hook"), every_point());
     let mut served = pod.serve(&[&smbios, &every], &[]);
     served.ready().await;
-    let channel = stock_launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher_client::dial(&pod.socket()).await;
     let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
     let params = v1alpha3::OnDefineDomainParams {
         domain_xml: XML.into(),
@@ -439,7 +440,7 @@ async fn rules_of_namespaces_need_the_vms_namespace() {
         let arguments = ["--policy", policy, "--namespace", namespace];
         let mut served = pod.serve(&[&module], &arguments);
         served.ready().await;
-        let channel = stock_launcher::dial(&pod.socket()).await;
+        let channel = stock_launcher_client::dial(&pod.socket()).await;
         let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
         let params = v1alpha3::OnDefineDomainParams {
             domain_xml: XML.into(),
@@ -500,7 +501,7 @@ async fn a_hooks_own_settings_go_with_it() {
     let mut served = pod.serve(&[&module], &["--plugin", "smbios"]);
     served.ready().await;
     let socket = pod.directory().join("hook.sock");
-    let domain = stock_launcher::mutate(&socket, vmi(), "Boot")
+    let domain = stock_launcher_client::mutate(&socket, vmi(), "Boot")
         .await
         .unwrap();
     assert_eq!(manufacturer(&domain), None);
@@ -568,7 +569,7 @@ async fn an_element_that_the_launcher_loses_between_two_calls_is_named_in_the_lo
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &[]);
     served.ready().await;
-    let channel = stock_launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher_client::dial(&pod.socket()).await;
     let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
     let namespace = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'";
     let argument = "<qemu:commandline><qemu:arg value='-debugcon'/></qemu:commandline>";

@@ -1,4 +1,4 @@
-//! `virt-hook serve --metrics` as Prometheus, and as clients that mean no good, meet it.
+//! `virt-hook serve --metrics` scraped as Prometheus does, and by hostile clients.
 
 use std::net::SocketAddr;
 
@@ -6,7 +6,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::pod::{
-    PATIENCE, Pod, RunningServe, XML, every_point, example, stock_launcher, vmi, vmi_that_does,
+    PATIENCE, Pod, RunningServe, XML, every_point, example, stock_launcher_client, vmi,
+    vmi_that_does,
 };
 use crate::prometheus_text::Exposition;
 use proto::hooks::v1alpha3;
@@ -63,7 +64,7 @@ async fn scrape(address: SocketAddr) -> Exposition {
 }
 
 async fn define(pod: &Pod, vmi: String) -> bool {
-    let channel = stock_launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher_client::dial(&pod.socket()).await;
     let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
     let params = v1alpha3::OnDefineDomainParams {
         domain_xml: XML.as_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! `bench`: figures, whatever they are.
+//! `bench`: measurements; their values are not checked.
 
 use super::{smbios, text, virt_hook};
 

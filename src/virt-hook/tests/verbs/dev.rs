@@ -1,13 +1,12 @@
-//! `dev`, and the compiled modules that are kept between runs.
+//! `dev`.
 
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use super::{ProgramOutput, program, smbios, text, virt_hook, vmi, write};
+use super::{program, text, virt_hook, write};
 
 /// Only a hanging program takes this long.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -101,53 +100,4 @@ fn a_directory_without_makefile_is_refused() {
     assert!(refused.err.contains("no Makefile"), "{}", refused.err);
     let missing = virt_hook(&["dev", text(temp_dir.path()), "--", "/nonexistent/program"]);
     assert_eq!(missing.code, 3, "{}", missing.err);
-}
-
-#[test]
-fn a_module_is_compiled_once_and_a_damaged_copy_again() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let cache = temp_dir.path().join("cache");
-    let case = temp_dir.path().join("cases/a");
-    vmi(&case);
-    fs::write(case.join("expected.diff"), "").unwrap();
-    let module = smbios();
-    let tested = || {
-        let arguments = [
-            "test",
-            "--hook",
-            text(&module),
-            text(&case),
-            "-v",
-            "--update",
-        ];
-        let output = program()
-            .args(arguments)
-            .env("XDG_CACHE_HOME", &cache)
-            .output();
-        let output = ProgramOutput::from(output.unwrap());
-        assert_eq!(output.code, 0, "{}{}", output.out, output.err);
-        output.err
-    };
-    let entries = || {
-        let mut below = fs::read_dir(cache.join("virt-hook")).unwrap();
-        let directory = below.next().unwrap().unwrap().path();
-        let entries = fs::read_dir(directory).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        // The functions of the module lie beside it.
-        let modules = paths.filter(|path| path.extension().is_none_or(|kind| kind != "functions"));
-        modules.collect::<Vec<_>>()
-    };
-    tested();
-    let kept = entries();
-    assert_eq!(kept.len(), 1);
-    assert!(!tested().contains("damaged"));
-    assert_eq!(entries(), kept);
-    let code = fs::read(&kept[0]).unwrap();
-    fs::write(&kept[0], &code[..code.len() / 2]).unwrap();
-    let printed = tested();
-    assert!(printed.contains("a kept module is damaged"), "{printed}");
-    let [again] = &entries()[..] else {
-        panic!("one entry is expected: {:?}", entries());
-    };
-    assert!(fs::read(again).unwrap().len() > code.len() / 2);
 }

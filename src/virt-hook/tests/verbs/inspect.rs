@@ -1,4 +1,4 @@
-//! `inspect`: what it says of modules, and of files that are none.
+//! `inspect`: reports about modules, and errors for files that are not modules.
 
 use std::path::{Path, PathBuf};
 

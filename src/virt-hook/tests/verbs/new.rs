@@ -1,4 +1,4 @@
-//! `new`: what it makes builds and passes its own tests.
+//! `new`: the generated project builds and passes its own tests.
 
 use std::fs;
 use std::path::Path;

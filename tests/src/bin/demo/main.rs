@@ -5,8 +5,8 @@
 #![allow(clippy::print_stdout)]
 
 mod demo_checks;
-mod hook_run;
-mod log_follower;
+mod event_follower;
+mod logged_hook_run;
 mod migration_checks;
 mod migration_scenario;
 mod qemu_scenario;

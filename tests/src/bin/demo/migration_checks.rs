@@ -11,7 +11,7 @@ use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
-use crate::log_follower::runs;
+use crate::event_follower::runs;
 use crate::migration_scenario::CACHE;
 use crate::qemu_scenario::MANUFACTURER;
 
@@ -127,7 +127,7 @@ pub(crate) async fn check_target(
         idle("hook-sidecar-0").or_else(|| idle("smbios")) == Some(true),
         || {
             runs.iter()
-                .map(crate::hook_run::HookRun::describe)
+                .map(crate::logged_hook_run::HookRun::describe)
                 .collect::<Vec<_>>()
                 .join("\n")
         },

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::BOOT;
 use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_options};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
-use crate::log_follower::LogFollower;
+use crate::event_follower::EventFollower;
 use crate::migration_checks::{self, GuestMark};
 use crate::qemu_scenario::MANUFACTURER;
 use crate::timeline::Timeline;
@@ -54,7 +54,7 @@ pub(crate) async fn run(
     } = PreparedMigration::create(user)?;
     let followers = [("source", &mut source), ("target", &mut target)].map(|(side, prepared)| {
         prepared.pod.suppress_log();
-        LogFollower::start_side(timeline, side, &prepared.pod, &prepared.handler, &vmi)
+        EventFollower::start_side(timeline, side, &prepared.pod, &prepared.handler, &vmi)
     });
     let prepared = PreparedMigration { source, target };
     let outcome = run_steps(timeline, checks, prepared, &vmi).await;
@@ -84,12 +84,12 @@ async fn start(
     vmi: &Vmi,
 ) -> Result<MigrationPods> {
     let modules = [
-        install_hooks::example("smbios-hook")?,
-        install_hooks::example("disk-tuning-hook")?,
+        hooks::example("smbios-hook")?,
+        hooks::example("disk-tuning-hook")?,
     ];
     for pod in [&prepared.source.pod, &prepared.target.pod] {
         for (number, module) in modules.iter().enumerate() {
-            install_hooks::install(&pod.hooks_dir()?, &format!("hook-sidecar-{number}"), module)?;
+            hooks::install(&pod.hooks_dir()?, &format!("hook-sidecar-{number}"), module)?;
         }
     }
     timeline.say(

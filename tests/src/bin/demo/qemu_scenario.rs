@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
-use crate::hook_run;
-use crate::log_follower::{LogFollower, runs};
+use crate::event_follower::{EventFollower, runs};
+use crate::logged_hook_run;
 use crate::timeline::Timeline;
 
 pub(crate) const MANUFACTURER: &str = "Radical Edward";
@@ -39,7 +39,7 @@ pub(crate) async fn run(
     );
     let prepared = PreparedPod::create(user)?;
     let vmi = vmi(user);
-    let following = LogFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
+    let following = EventFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
     let outcome = run_steps(timeline, checks, prepared, &vmi).await;
     following.finish().await;
     outcome
@@ -67,11 +67,11 @@ async fn collect_hooks(
 ) -> Result<LauncherFixture> {
     let hooks_dir = prepared.pod.hooks_dir()?;
     let (smbios, cloud_init) = (
-        install_hooks::example("smbios-hook")?,
-        install_hooks::example("cloud-init-hook")?,
+        hooks::example("smbios-hook")?,
+        hooks::example("cloud-init-hook")?,
     );
     prepared.pod.suppress_log();
-    install_hooks::install(&hooks_dir, "hook-sidecar-0", &smbios)?;
+    hooks::install(&hooks_dir, "hook-sidecar-0", &smbios)?;
     timeline.say(
         "demo",
         "hook 1 of 2 is there: smbios; starting monitor and launcher with --hook-sidecars 2",
@@ -85,7 +85,7 @@ async fn collect_hooks(
         || format!("{} was there before the second hook", socket.display()),
     );
     timeline.say("demo", "hook 2 of 2 arrives: cloud-init");
-    install_hooks::install(&hooks_dir, "hook-sidecar-1", &cloud_init)?;
+    hooks::install(&hooks_dir, "hook-sidecar-1", &cloud_init)?;
     let arrived = Instant::now();
     let fixture = checks.succeed("then it is ready", prepared.wait_until_ready().await);
     let fixture = fixture.context("the launcher did not get ready")?;
@@ -137,7 +137,7 @@ async fn boot(
 
 /// Compares the guest's reports with what the hooks should have changed.
 fn check_guest_reports(checks: &mut Checks, fixture: &LauncherFixture, vmi: &Vmi) {
-    hook_run::check(checks, &runs(&fixture.pod.log_path()), MANUFACTURER);
+    logged_hook_run::check(checks, &runs(&fixture.pod.log_path()), MANUFACTURER);
 
     let console = fixture.pod.console(vmi);
     let vendor = format!("board_vendor: {MANUFACTURER}");

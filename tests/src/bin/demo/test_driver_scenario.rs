@@ -1,15 +1,15 @@
 //! The demo on libvirt's in-process test driver: hooks, conversion, commands and notifications are real, the VM is not.
 
 use anyhow::{Context, Result};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod, READY};
 use tests::pod::{LauncherUser, Pod};
 use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
-use crate::hook_run;
-use crate::log_follower::{LogFollower, runs};
+use crate::event_follower::{EventFollower, runs};
+use crate::logged_hook_run;
 use crate::qemu_scenario::{MANUFACTURER, USER_DATA};
 use crate::timeline::Timeline;
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks) -> Result<()> 
     let vmi = vmi();
     let pod = Pod::create_unprivileged()?;
     let handler = VirtHandler::listen(&pod.share_dir())?;
-    let following = LogFollower::start(timeline, &pod, &handler, &vmi);
+    let following = EventFollower::start(timeline, &pod, &handler, &vmi);
     let outcome = run_steps(timeline, checks, PreparedPod { pod, handler }, &vmi).await;
     following.finish().await;
     outcome
@@ -59,15 +59,15 @@ async fn start(
 ) -> Result<LauncherFixture> {
     prepared.pod.suppress_log();
     let hooks_dir = prepared.pod.hooks_dir()?;
-    install_hooks::install(
+    hooks::install(
         &hooks_dir,
         "hook-sidecar-0",
-        &install_hooks::example("smbios-hook")?,
+        &hooks::example("smbios-hook")?,
     )?;
-    install_hooks::install(
+    hooks::install(
         &hooks_dir,
         "hook-sidecar-1",
-        &install_hooks::example("cloud-init-hook")?,
+        &hooks::example("cloud-init-hook")?,
     )?;
     timeline.say(
         "demo",
@@ -91,7 +91,7 @@ async fn boot(checks: &mut Checks, fixture: &LauncherFixture, vmi: &Vmi) -> Resu
         "virt-handler starts the VM, and the VMI is Running",
         running,
     );
-    hook_run::check(checks, &runs(&fixture.pod.log_path()), MANUFACTURER);
+    logged_hook_run::check(checks, &runs(&fixture.pod.log_path()), MANUFACTURER);
     let domain = fixture.commands.domain().await?;
     let board = domain["Spec"]["SysInfo"]["BaseBoard"].to_string();
     checks.check(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::pod::{LauncherUser, Pod, Process};
 use tests::virt_handler::{Commands, VirtHandler};
 use tests::vmi_builder::Vmi;
@@ -37,11 +37,7 @@ pub(crate) async fn measure() -> Result<LauncherCycle> {
     let mut pod = Pod::create(LauncherUser::Nonroot)?;
     pod.suppress_log();
     let handler = VirtHandler::listen(&pod.share_dir())?;
-    install_hooks::install(
-        &pod.hooks_dir()?,
-        "smbios",
-        &install_hooks::example("smbios-hook")?,
-    )?;
+    hooks::install(&pod.hooks_dir()?, "smbios", &hooks::example("smbios-hook")?)?;
     pod.start(&vmi, &["--hook-sidecars", "1"])?;
     let ready_at = uptime_when_there(&pod.share_dir().join("sockets/launcher-sock"), &pod)?;
     let launcher = pod.process("virt-launcher").context("no launcher")?;

@@ -1,4 +1,4 @@
-//! Whose launcher is measured.
+//! The launcher to measure: this project's or KubeVirt's.
 
 use std::fmt;
 use std::path::PathBuf;

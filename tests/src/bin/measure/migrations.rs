@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::migration::{PreparedMigration, Shuttle, guest_load, migratable_xml, stock_options};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -128,10 +128,10 @@ async fn incoming(modules: usize) -> Result<f64> {
     let mut prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     prepared.source.pod.suppress_log();
     prepared.target.pod.suppress_log();
-    let module = install_hooks::example("disk-tuning-hook")?;
+    let module = hooks::example("disk-tuning-hook")?;
     for number in 0..modules {
         let directory = prepared.target.pod.hooks_dir()?;
-        install_hooks::install(&directory, &format!("hook-sidecar-{number}"), &module)?;
+        hooks::install(&directory, &format!("hook-sidecar-{number}"), &module)?;
     }
     let count = modules.to_string();
     let count = ["--hook-sidecars", count.as_str()];

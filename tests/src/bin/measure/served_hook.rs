@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use tests::grpc_channel::dial;
-use tests::{binaries, install_hooks};
+use tests::{binaries, build_and_install_hooks as hooks};
 
 use crate::process_memory::{self, Memory};
 
@@ -57,7 +57,7 @@ pub(crate) async fn measure() -> Result<ServedHook> {
             .args(["serve", "--socket", "measured.sock", "--hooks-dir"])
             .arg(temp_dir.path())
             .arg("--module")
-            .arg(install_hooks::example("smbios-hook")?)
+            .arg(hooks::example("smbios-hook")?)
             .stderr(fs::File::create(&log)?)
             .stdin(Stdio::null())
             .spawn()?,

@@ -1,4 +1,5 @@
-//! For every line of the table a change that it accepts and one beside it that libvirt refuses. The texts are those of libvirt's
+//! For each line of the ABI table: a change that the table accepts, and a similar change that libvirt refuses. The texts
+//! are those of libvirt's
 //! XML of `domain.xml`.
 
 /// Replacements, each of a text that occurs once.

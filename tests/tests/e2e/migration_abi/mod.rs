@@ -15,7 +15,7 @@ use hook_host::policy::permission::{Permission, permits};
 use tests::guest_image::Guest;
 use tests::pod::{LauncherUser, Pod};
 
-use super::libvirt_daemon::Daemon;
+use super::daemon_only_pod::DaemonOnlyPod;
 use cases::{CASES, Edit};
 use only_libvirt_accepts::{REFUSED_HERE, Stream};
 
@@ -38,7 +38,7 @@ fn lines() -> Vec<&'static str> {
 
 /// A daemon with a domain that was saved.
 struct Saved {
-    daemon: Daemon,
+    daemon: DaemonOnlyPod,
     xml: String,
     directory: tempfile::TempDir,
 }
@@ -64,7 +64,7 @@ impl Saved {
         let directory = tempfile::tempdir()?;
         let description = directory.path().join("domain.xml");
         fs::write(&description, DOMAIN)?;
-        let daemon = Daemon::start_in(pod).await?;
+        let daemon = DaemonOnlyPod::start_in(pod).await?;
         daemon.ask(&["create", &description.to_string_lossy()])?;
         daemon.ask(&["save", "saved", IMAGE])?;
         let xml = daemon.ask(&["save-image-dumpxml", IMAGE, "--security-info"])?;

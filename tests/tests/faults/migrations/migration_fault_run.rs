@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tests::binaries::target_dir;
-use tests::install_hooks;
+use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::migration::{
     MIGRATION, MigrationPods, Proxies, SOURCE_POD, TARGET_POD, has_ended, migrating, migration_of,
@@ -461,8 +461,8 @@ async fn fill_disk(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
 /// Starts the VM's gRPC sidecar or installs its module, if it has one. Returns the launcher's arguments.
 fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static str]> {
     if vmi.annotation(SLOW_HOOK).is_some() {
-        let module = install_hooks::rust_hook("slow-migration-hook")?;
-        install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module)?;
+        let module = hooks::rust_hook("slow-migration-hook")?;
+        hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module)?;
         return Ok(&["--hook-sidecars", "1"]);
     }
     let rewrite = match vmi.annotation(SIDECAR) {
@@ -480,12 +480,12 @@ fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static
 async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFixture> {
     let prepared = prepare_pod(LauncherUser::Nonroot, host, TARGET_POD)?;
     let module = match target {
-        Target::Veto => Some(install_hooks::example("required-label-hook")?),
-        Target::MisbehavingHook(_) => Some(install_hooks::rust_hook("misbehaving-hook")?),
+        Target::Veto => Some(hooks::example("required-label-hook")?),
+        Target::MisbehavingHook(_) => Some(hooks::rust_hook("misbehaving-hook")?),
         _ => None,
     };
     if let Some(module) = &module {
-        install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", module)?;
+        hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", module)?;
     }
     if target == Target::HungHook {
         let hook = prepared.pod.path("/etc/libvirt/hooks/qemu");

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use kubevirt_api::libvirt_hook_protocol::MIGRATED_MARKER;
+use kubevirt_api::migration_hook_protocol::MIGRATED_MARKER;
 use tests::launcher_fixture::{EVENT, LauncherFixture};
 use tests::migration::{MIGRATION, MigrationPods, has_ended, migrating, migration_of};
 use tests::virt_handler::Event;

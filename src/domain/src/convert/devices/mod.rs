@@ -14,7 +14,7 @@ pub(crate) mod iommufd;
 pub(crate) mod panic_devices;
 pub(crate) mod resource_claim_devices;
 pub(crate) mod rng;
-pub(crate) mod root_complex;
+pub(crate) mod root_complex_placement;
 pub(crate) mod sound;
 pub(crate) mod sriov;
 pub(crate) mod tablets;

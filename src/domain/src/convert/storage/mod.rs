@@ -1,11 +1,11 @@
 //! Disks, their volumes, IO threads and file systems.
 
 pub(crate) mod block_size;
+pub(crate) mod block_size_lookups;
 pub(crate) mod device_names;
 pub(crate) mod disk_sources;
 pub(crate) mod disks;
 pub(crate) mod filesystems;
 pub(crate) mod io_threads;
-pub(crate) mod match_volume_block_sizes;
-pub(crate) mod pvc_volume_modes;
+pub(crate) mod volume_mode_lookups;
 pub(crate) mod volume_paths;

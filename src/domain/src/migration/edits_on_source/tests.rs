@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-mod migrated_volumes;
+mod migrated_volume_edits;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

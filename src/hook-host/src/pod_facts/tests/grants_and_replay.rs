@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn a_fact_that_is_not_granted_is_denied_unread() {
     let none = PodAccess {
-        facts: PodFacts::None,
+        facts: PodFactSource::None,
         grant: Arc::new(granting(&["labels/*"])),
     };
     let questions = PodFactReader::new(none, hour());
@@ -41,7 +41,7 @@ fn questions_of_megabytes_are_denied_and_not_kept() {
         .build()
         .unwrap();
     let none = PodAccess {
-        facts: PodFacts::None,
+        facts: PodFactSource::None,
         grant: Arc::default(),
     };
     let questions = PodFactReader::new(none, hour());
@@ -77,7 +77,7 @@ async fn the_answers_of_a_call_are_limited_and_replay_to_the_same() {
     let kept = |read: &PodFactEntry| read.value.as_ref().map_or(0, String::len);
     assert_eq!(reads.iter().map(kept).sum::<usize>(), granted * value.len());
     let access = PodAccess {
-        facts: PodFacts::Recorded(Arc::new(reads)),
+        facts: PodFactSource::Recorded(Arc::new(reads)),
         grant: Arc::default(),
     };
     let replayed = PodFactReader::new(access, hour());
@@ -102,7 +102,7 @@ async fn a_record_answers_in_the_order_of_its_questions() {
         read("annotations/a", true, Some("2")),
     ];
     let access = PodAccess {
-        facts: PodFacts::Recorded(Arc::new(reads)),
+        facts: PodFactSource::Recorded(Arc::new(reads)),
         grant: Arc::default(),
     };
     let questions = PodFactReader::new(access, hour());

@@ -1,9 +1,7 @@
-//! Resolves the configuration, the directories and the parameters of a migration of a hook.
+//! Resolves the configuration and the directories of a hook.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-use crate::MigrationParameter;
 
 use super::{AllowList, ResolveError, Resolver, at};
 use crate::policy::yaml_values::{Directory, Located};
@@ -37,22 +35,6 @@ impl Resolver<'_> {
         Ok(config)
     }
 
-    /// What the module declares, if the operator's policy does not narrow it.
-    pub(super) fn migration(&self) -> Result<BTreeSet<MigrationParameter>, ResolveError> {
-        let wishes = self.identity.description.wishes.iter();
-        let cap = self.operator_list("allow.migration", |allow| allow.migration.as_ref());
-        let mut granted = BTreeSet::new();
-        for wish in wishes.flat_map(|wishes| &wishes.migration) {
-            if let Some(cap) = &cap
-                && !cap.values.contains(&wish)
-            {
-                return Err(cap.refuses("parameter of a migration", wish.name()));
-            }
-            granted.insert(*wish);
-        }
-        Ok(granted)
-    }
-
     /// Directories belong to the container, so the operator must allow them; `hook.yaml` narrows.
     pub(super) fn dirs(&self) -> Result<Vec<PathBuf>, ResolveError> {
         let Some(wishes) = &self.identity.description.wishes else {
@@ -76,7 +58,8 @@ impl Resolver<'_> {
         Ok(granted?.concat())
     }
 
-    /// The operator's directories. Paths are compared as text: who fills a directory may put links into it.
+    /// The directories that the operator allows. `dirs` compares paths as text, and symbolic links in a directory may lead
+    /// elsewhere: a directory is checked against these roots when it is opened.
     pub(super) fn dir_roots(&self) -> Vec<PathBuf> {
         let operator = self.required_operator_list("allow.dirs", |allow| allow.dirs.as_ref());
         paths(operator).values.into_iter().cloned().collect()

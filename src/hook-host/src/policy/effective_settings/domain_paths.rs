@@ -4,8 +4,9 @@ use domain_xml::PathPattern;
 
 use super::{AllowList, ResolveError, Resolver, at};
 use crate::description::Wishes;
+use crate::policy::dangerous_patterns::kinds_named;
 use crate::policy::domain_grant::{Grant, Layer};
-use crate::policy::pattern_subset::{is_superset, kinds_named};
+use crate::policy::pattern_subset::is_superset;
 use crate::policy::yaml_values::{Dangerous, Located, Pattern};
 
 impl Resolver<'_> {

@@ -6,12 +6,14 @@
 //! ([`config_and_dirs`]), facts about the pod ([`pod_facts`]), and the domain paths that the hook may
 //! change ([`domain_paths`]). Which rules hold depends on the module's signature ([`signature`]).
 
+mod applicable_rules;
 mod config_and_dirs;
 mod digest;
 mod domain_paths;
+mod failure_policy;
 mod limits;
+mod migration_parameters;
 mod pod_facts;
-mod signature;
 mod subscriptions;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -241,7 +243,7 @@ impl<'a> Resolver<'a> {
         yaml: Option<&'a HookYaml>,
         operator: Option<&'a OperatorPolicy>,
     ) -> Result<Self, ResolveError> {
-        let rules = operator.map(|policy| signature::effective_rules(policy, &identity));
+        let rules = operator.map(|policy| applicable_rules::applicable_rules(policy, &identity));
         let rules = rules.transpose()?.unwrap_or_default();
         Ok(Self {
             identity,

@@ -8,6 +8,7 @@ use cap_std::fs::Dir;
 use semver::Version;
 use serde::Deserialize;
 
+use super::read_policy_file;
 use super::strict_yaml::{self, PolicyError, YamlPosition};
 use super::version_requirements::{HostVersions, Requirement, Requires, UnknownVersion};
 use super::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
@@ -130,12 +131,12 @@ impl HookYaml {
     /// The text of the file at a path, if it exists, as a collection reads it: a regular file of limited size, to which
     /// links lead within its directory only.
     pub fn text(path: &Path) -> Result<Option<String>, PolicyError> {
-        strict_yaml::text_at(path)
+        read_policy_file::text_at(path)
     }
 
     /// Reads `hook.yaml` in a hook's directory, if it exists.
     pub(crate) fn read(dir: &Dir, path: &Path) -> Result<Option<Self>, PolicyError> {
-        let text = strict_yaml::text_in(dir, FILE, path)?;
+        let text = read_policy_file::text_in(dir, FILE, path)?;
         text.map(|text| Self::parse(path, &text)).transpose()
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use domain_xml::matching::{DocumentIndex, ElementAt, PatternReach, PatternSet};
+use domain_xml::matching::{DocumentIndex, ElementAt, PatternSet, PatternStates};
 use domain_xml::{Budget, Change, ChangeKind, Part, Place};
 
-use super::dangerous_set::{self, DangerKind, Presence};
+use super::dangerous_set::{self, DangerKind, NodeLocation};
 use super::read_once_elements::is_read_once;
 use super::refusal::{Refusal, RefusalReason, refusal};
 use super::reserved_nodes::{self, ReservedNode};
@@ -34,7 +34,7 @@ pub(super) struct Spot<'a> {
     indices: (Option<usize>, Option<usize>),
     before: Option<ElementAt<'a>>,
     after: Option<ElementAt<'a>>,
-    reach: PatternReach,
+    reach: PatternStates,
     depth: usize,
     /// The kind of the dangerous element that contains it.
     inside: Option<DangerKind>,
@@ -138,13 +138,13 @@ impl<'a> Check<'_, 'a> {
         let inside = around.and_then(|around| around.explicit.or(around.inside));
         let stays = around.is_some_and(|around| around.after.is_some());
         let gone = match after.is_none() && stays {
-            true => Presence::Removed,
-            false => Presence::Before,
+            true => NodeLocation::Removed,
+            false => NodeLocation::Before,
         };
         let ats = || before.iter().chain(&after);
-        let danger = |at: &Option<ElementAt<'_>>, presence| {
+        let danger = |at: &Option<ElementAt<'_>>, location| {
             let at = at.as_ref()?;
-            dangerous_set::of_element(at.element, at.parent, presence)
+            dangerous_set::of_element(at.element, at.parent, location)
         };
         let danger = danger(&before, gone).or_else(|| danger(&after, now(&before)));
         let explicit = danger.filter(|kind| dangerous_set::must_be_named(*kind, inside));
@@ -162,9 +162,9 @@ impl<'a> Check<'_, 'a> {
         }
         let reserved = ats().find_map(|at| reserved_nodes::reserved(depth, at.element, at.parent));
         let mut ambiguous = around.and_then(|around| around.ambiguous);
-        let start = around.is_none().then(|| PatternReach::start(self.set));
+        let start = around.is_none().then(|| PatternStates::start(self.set));
         let from = start.as_ref().or(around.map(|around| &around.reach));
-        let mut reach: Option<PatternReach> = None;
+        let mut reach: Option<PatternStates> = None;
         for (side, at) in [(&mut *self.before, &before), (&mut *self.after, &after)] {
             if let (Some(from), Some(at)) = (from, at) {
                 let explicit = explicit.is_some();
@@ -348,10 +348,10 @@ fn below<'a>(
 }
 
 /// How an element is in the document after, given the one before.
-fn now(before: &Option<ElementAt<'_>>) -> Presence {
+fn now(before: &Option<ElementAt<'_>>) -> NodeLocation {
     match before {
-        Some(_) => Presence::Edited,
-        None => Presence::After,
+        Some(_) => NodeLocation::Edited,
+        None => NodeLocation::After,
     }
 }
 
@@ -369,10 +369,11 @@ impl<'a> Spot<'a> {
         if self.explicit.or(self.inside).is_some() {
             return None;
         }
-        let danger = |at: &Option<ElementAt<'_>>, presence| {
+        let danger = |at: &Option<ElementAt<'_>>, location| {
             let at = at.as_ref()?;
-            dangerous_set::of_attribute(name, at.element, at.parent, presence)
+            dangerous_set::of_attribute(name, at.element, at.parent, location)
         };
-        danger(&self.before, Presence::Before).or_else(|| danger(&self.after, now(&self.before)))
+        danger(&self.before, NodeLocation::Before)
+            .or_else(|| danger(&self.after, now(&self.before)))
     }
 }

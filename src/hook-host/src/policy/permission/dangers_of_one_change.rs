@@ -3,7 +3,7 @@
 use domain_xml::matching::{DocumentIndex, ElementAt};
 use domain_xml::{Change, ChangeKind, Part, Place};
 
-use super::dangerous_set::{self, DangerKind, Presence};
+use super::dangerous_set::{self, DangerKind, NodeLocation};
 use super::read_once_elements::is_read_once;
 use super::suggested_pattern;
 
@@ -30,17 +30,17 @@ pub(super) fn dangers<'a>(
         path: &change.path,
         found: Vec::new(),
         text: 0,
-        presence: match change.kind {
-            ChangeKind::Removed if place.part == Part::Element => Presence::Before,
-            _ if place.before.len() > place.after.len() => Presence::Before,
-            ChangeKind::Inserted if place.part == Part::Element => Presence::After,
-            _ => Presence::Edited,
+        location: match change.kind {
+            ChangeKind::Removed if place.part == Part::Element => NodeLocation::Before,
+            _ if place.before.len() > place.after.len() => NodeLocation::Before,
+            ChangeKind::Inserted if place.part == Part::Element => NodeLocation::After,
+            _ => NodeLocation::Edited,
         },
     };
     if place.part == Part::Document {
-        for (side, presence) in [(before, Presence::Before), (after, Presence::After)] {
+        for (side, location) in [(before, NodeLocation::Before), (after, NodeLocation::After)] {
             let root = side.root();
-            search.presence = presence;
+            search.location = location;
             search.subtree(side, root, None);
         }
         return Some(search.found);
@@ -51,11 +51,11 @@ pub(super) fn dangers<'a>(
     }
     if place.part == Part::Element && change.kind != ChangeKind::Edited {
         let level = place.before.len().max(place.after.len());
-        for (side, trail, presence) in [
-            (before, &place.before, Presence::Before),
-            (after, &place.after, Presence::After),
+        for (side, trail, location) in [
+            (before, &place.before, NodeLocation::Before),
+            (after, &place.after, NodeLocation::After),
         ] {
-            search.presence = presence;
+            search.location = location;
             search.twins(side, trail, level)?;
         }
     }
@@ -69,9 +69,9 @@ pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> V
         path: "",
         found: Vec::new(),
         text: 0,
-        presence: match any_value {
-            true => Presence::InPattern,
-            false => Presence::Before,
+        location: match any_value {
+            true => NodeLocation::InPattern,
+            false => NodeLocation::Before,
         },
     };
     let root = side.root();
@@ -86,7 +86,7 @@ struct Search<'c> {
     path: &'c str,
     found: Vec<Danger>,
     text: usize,
-    presence: Presence,
+    location: NodeLocation,
 }
 
 impl Search<'_> {
@@ -100,16 +100,16 @@ impl Search<'_> {
         trail: &[usize],
     ) -> Option<()> {
         let mut at = side.root();
-        let own = self.presence;
+        let own = self.location;
         if !trail.is_empty() {
-            self.presence = own.of_parent();
+            self.location = own.of_parent();
         }
         let mut inside = self.element(&at, None, change.path.clone());
         for index in trail.split_last().map_or(&[][..], |(_, above)| above) {
             at = side.child(&at, *index)?;
             inside = self.element(&at, inside, change.path.clone());
         }
-        self.presence = own;
+        self.location = own;
         if let Some(last) = trail.last() {
             at = side.child(&at, *last)?;
             if matches!(change.kind, ChangeKind::Inserted | ChangeKind::Removed)
@@ -121,7 +121,7 @@ impl Search<'_> {
             inside = self.element(&at, inside, change.path.clone());
         }
         if let (Part::Attribute(name), None) = (&place.part, inside) {
-            let kind = dangerous_set::of_attribute(name, at.element, at.parent, self.presence);
+            let kind = dangerous_set::of_attribute(name, at.element, at.parent, self.location);
             self.add(kind, change.path.clone());
         }
         Some(())
@@ -134,8 +134,8 @@ impl Search<'_> {
         let mut inside = None;
         let mut around = trail.iter().take(level.saturating_sub(1));
         loop {
-            let presence = self.presence.of_parent();
-            let kind = dangerous_set::of_element(parent.element, parent.parent, presence);
+            let location = self.location.of_parent();
+            let kind = dangerous_set::of_element(parent.element, parent.parent, location);
             inside = kind
                 .filter(|kind| dangerous_set::must_be_named(*kind, inside))
                 .or(inside);
@@ -178,7 +178,7 @@ impl Search<'_> {
         inside: Option<DangerKind>,
         path: String,
     ) -> Option<DangerKind> {
-        let kind = dangerous_set::of_element(at.element, at.parent, self.presence);
+        let kind = dangerous_set::of_element(at.element, at.parent, self.location);
         let kind = kind.filter(|kind| dangerous_set::must_be_named(*kind, inside));
         self.add(kind, path);
         kind.or(inside)
@@ -201,13 +201,13 @@ impl Search<'_> {
                     path + "/" + at.element.canonical_name()
                 });
                 // What is removed with its parent is not missing from it.
-                let presence = match (self.presence, open.is_empty()) {
-                    (Presence::Before, true) => Presence::Removed,
-                    (presence, _) => presence,
+                let location = match (self.location, open.is_empty()) {
+                    (NodeLocation::Before, true) => NodeLocation::Removed,
+                    (location, _) => location,
                 };
-                let was = std::mem::replace(&mut self.presence, presence);
+                let was = std::mem::replace(&mut self.location, location);
                 let inside = self.element(&at, around, path.clone());
-                self.presence = was;
+                self.location = was;
                 if inside.is_none() {
                     self.attributes(&at, &path);
                 }
@@ -225,10 +225,10 @@ impl Search<'_> {
     }
 
     fn attributes(&mut self, at: &ElementAt<'_>, path: &str) {
-        let is_new = self.presence == Presence::After;
+        let is_new = self.location == NodeLocation::After;
         let defaults = dangerous_set::dangerous_defaults(at.element).filter(|_| is_new);
         for attribute in at.element.attribute_names().chain(defaults) {
-            let kind = dangerous_set::of_attribute(attribute, at.element, at.parent, self.presence);
+            let kind = dangerous_set::of_attribute(attribute, at.element, at.parent, self.location);
             self.add(kind, format!("{path}/@{attribute}"));
         }
     }

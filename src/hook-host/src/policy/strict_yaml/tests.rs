@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use super::super::read_policy_file::text_at;
 use super::*;
 
 #[test]

@@ -5,13 +5,14 @@
 //! runs on a host of 0.1.0 unless it imports an interface that only 0.1.1 has.
 
 mod closed_wasi;
-mod exported_hook_points;
-mod granted_files;
 mod interface_name;
+mod limited_wasi_files;
+mod optional_exports;
 mod optional_imports;
 mod pod_interface;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
+#[path = "optional_interface_tests.rs"]
 mod tests;
 mod v0_1;
 
@@ -19,8 +20,8 @@ use semver::Version;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
 
+use super::call_and_answer::{Answer, Call, CallError};
 use super::component_interfaces::{ComponentInterfaces, Interface};
-use super::module_call::{Answer, Call, CallError};
 use super::store_state::StoreState;
 use crate::HookPoint;
 use interface_name::{FORMER_PACKAGE, InterfaceName, PACKAGE};
@@ -120,7 +121,7 @@ pub fn package_version() -> Version {
 pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    granted_files::replace(&mut linker)?;
+    limited_wasi_files::replace(&mut linker)?;
     v0_1::add_to_linker(&mut linker)?;
     for interface in optional_imports::INTERFACES {
         (interface.add_to_linker)(&mut linker)?;

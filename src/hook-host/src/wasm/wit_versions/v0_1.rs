@@ -5,9 +5,9 @@ use wasmtime::component::{
     Component, ComponentNamedList, ComponentType, HasSelf, Lift, Linker, Lower,
 };
 
-use super::exported_hook_points::ExportedHookPoints;
+use super::optional_exports::OptionalExports;
 
-use crate::wasm::module_call::{Answer, Call, CallError};
+use crate::wasm::call_and_answer::{Answer, Call, CallError};
 use crate::wasm::store_state::StoreState;
 use crate::{HookPoint, LogLevel};
 use bindings::exports::virt_hook::hooks::handler;
@@ -33,7 +33,7 @@ pub(super) const IMPORTS: [&str; 2] = ["types", "host"];
 #[derive(Clone)]
 pub(in crate::wasm) struct Binding {
     hook: bindings::HookPre<StoreState>,
-    optional: ExportedHookPoints,
+    optional: OptionalExports,
 }
 
 pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
@@ -49,7 +49,7 @@ impl Binding {
         let pre = linker.instantiate_pre(component)?;
         Ok(Self {
             hook: bindings::HookPre::new(pre)?,
-            optional: ExportedHookPoints::of(component),
+            optional: OptionalExports::of(component),
         })
     }
 

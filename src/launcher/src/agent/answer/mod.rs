@@ -8,8 +8,7 @@ mod bounded_values;
 mod polled_answers;
 
 pub(crate) use polled_answers::{
-    agent_version, filesystems, freeze_status, frozen_count, hostname, interfaces, load, os_info,
-    timezone, users,
+    agent_version, filesystems, freeze_status, hostname, interfaces, load, os_info, timezone, users,
 };
 
 use serde::Deserialize;
@@ -60,6 +59,11 @@ pub(crate) fn check_size(answer: &str) -> Result<(), AnswerError> {
         0..=MOST_BYTES => Ok(()),
         bytes => Err(AnswerError::Size { bytes }),
     }
+}
+
+/// Of `guest-fsfreeze-freeze`: how many file systems it froze.
+pub(crate) fn frozen_count(answer: &str) -> Result<u64, AnswerError> {
+    decode(answer)
 }
 
 #[cfg(test)]

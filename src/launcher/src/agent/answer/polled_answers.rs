@@ -52,11 +52,6 @@ pub(crate) fn agent_version(answer: &str) -> Result<AgentVersion, AnswerError> {
     })
 }
 
-/// Of `guest-fsfreeze-freeze`: how many file systems it froze.
-pub(crate) fn frozen_count(answer: &str) -> Result<u64, AnswerError> {
-    decode(answer)
-}
-
 /// Of `guest-fsfreeze-status`.
 pub(crate) fn freeze_status(answer: &str) -> Result<FreezeStatus, AnswerError> {
     let status: Name = decode(answer)?;

@@ -7,7 +7,7 @@ use libvirt::Domain;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::agent::guest_exec::{self, ExecError};
+use crate::agent::agent_command::{self, AgentCommandError};
 use crate::agent::{AGENT_TIMEOUT, GUEST_PING};
 use crate::libvirt_client::{CallError, Client};
 
@@ -22,13 +22,19 @@ pub(super) struct AgentSession<'a> {
 
 impl<'a> AgentSession<'a> {
     /// Pings the agent of the client's domain.
-    pub(super) async fn open(client: &'a Client) -> Result<AgentSession<'a>, ExecError> {
+    pub(super) async fn open(client: &'a Client) -> Result<AgentSession<'a>, AgentCommandError> {
         let domain = client.lookup().await?;
         let domain = domain.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
         let session = AgentSession { client, domain };
         let ping = GUEST_PING.to_owned();
-        guest_exec::ask::<IgnoredAny>(client, &session.domain, "guest-ping", ping, AGENT_TIMEOUT)
-            .await?;
+        agent_command::ask::<IgnoredAny>(
+            client,
+            &session.domain,
+            "guest-ping",
+            ping,
+            AGENT_TIMEOUT,
+        )
+        .await?;
         Ok(session)
     }
 
@@ -37,8 +43,8 @@ impl<'a> AgentSession<'a> {
         &self,
         command: &'static str,
         arguments: Value,
-    ) -> Result<T, ExecError> {
+    ) -> Result<T, AgentCommandError> {
         let json = json!({ "execute": command, "arguments": arguments }).to_string();
-        guest_exec::ask(self.client, &self.domain, command, json, COMMAND_TIMEOUT).await
+        agent_command::ask(self.client, &self.domain, command, json, COMMAND_TIMEOUT).await
     }
 }

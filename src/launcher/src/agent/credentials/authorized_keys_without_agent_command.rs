@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::agent_session::{AgentSession, COMMAND_TIMEOUT};
+use crate::agent::agent_command::AgentCommandError;
 use crate::agent::answer::AnswerError;
 use crate::agent::guest_exec::{self, ExecError, GuestCommand};
 use crate::agent::quote;
@@ -20,7 +21,10 @@ const MAX_BYTES: usize = 1024 * 1024;
 pub(super) enum AuthorizedKeysError {
     /// The agent refused, or did not answer.
     #[error(transparent)]
-    Agent(#[from] ExecError),
+    Agent(#[from] AgentCommandError),
+    /// A program could not be run in the guest.
+    #[error(transparent)]
+    Exec(#[from] ExecError),
     /// A program failed in the guest.
     #[error("{program} ended with {exit_code} in the guest")]
     Program {
@@ -104,7 +108,7 @@ async fn read_open(agent: &AgentSession<'_>, handle: i64) -> Result<Vec<u8>, Aut
         let chunk: Chunk = agent.ask("guest-file-read", request).await?;
         let bytes = STANDARD
             .decode(&chunk.buf_b64)
-            .map_err(|error| ExecError::Answer {
+            .map_err(|error| AgentCommandError::Answer {
                 command: "guest-file-read",
                 source: AnswerError::content(&format!("buf-b64 is not base64: {error}")),
             })?;

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::access_credentials::{Credential, GuestCredentials};
-use domain::cloud_init::{SecretError, SecretSource};
+use domain::secret_source::{SecretError, SecretSource};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch::Receiver;
 

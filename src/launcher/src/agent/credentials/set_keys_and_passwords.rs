@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::agent_session::AgentSession;
 use super::authorized_keys_without_agent_command;
-use crate::agent::guest_exec::ExecError;
+use crate::agent::agent_command::AgentCommandError;
 use crate::libvirt_client::Client;
 
 /// KubeVirt's text, which users' tools wait for.
@@ -77,7 +77,7 @@ async fn set_password(
     agent: &AgentSession<'_>,
     user: &str,
     password: &Password,
-) -> Result<(), ExecError> {
+) -> Result<(), AgentCommandError> {
     let password = STANDARD.encode(password.reveal());
     let arguments = json!({ "username": user, "password": password, "crypted": false });
     agent

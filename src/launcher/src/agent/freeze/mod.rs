@@ -18,7 +18,7 @@ use super::answer::{self, AnswerError};
 use super::guest_info::{Fact, FreezeStatus, GuestInfoCache};
 use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN, command_agent};
 use crate::libvirt_client::{AGENT, CallError, Client};
-use crate::policy_timers::Timers;
+use crate::named_timers::NamedTimers;
 use safety_thaw::{Input, SafetyThaw, Step};
 pub(crate) use tpm_state::TpmStateError;
 
@@ -84,7 +84,7 @@ struct Inner {
 /// What the task of the safety thaw keeps, also when it is started again.
 struct Safety {
     policy: SafetyThaw,
-    timers: Timers<()>,
+    timers: NamedTimers<()>,
     /// The freeze that is to be thawed.
     freeze: u64,
     received: mpsc::UnboundedReceiver<(u64, Input)>,
@@ -105,7 +105,7 @@ impl Freezer {
             inputs,
             safety: Mutex::new(Safety {
                 policy: SafetyThaw::default(),
-                timers: Timers::default(),
+                timers: NamedTimers::default(),
                 freeze: 0,
                 received,
             }),

@@ -5,9 +5,8 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use super::file_checks::failed;
+use super::create_qcow2_image::{PendingQcow2Image, Qcow2Image};
 use super::pending_image::PendingImage;
-use super::qcow2_image::{PendingQcow2Image, Qcow2Image};
 use super::{DiskError, DiskTools, qemu_img};
 use crate::blocking;
 
@@ -69,7 +68,7 @@ async fn size(volume: &str, data: &Path) -> Result<u64, DiskError> {
             volume: volume.to_owned(),
             path: data.to_owned(),
         },
-        _ => failed("asking for the size of", data, source),
+        _ => DiskError::io("asking for the size of", data, source),
     })
 }
 

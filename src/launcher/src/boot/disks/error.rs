@@ -1,14 +1,14 @@
 //! What goes wrong with images.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::atomic_file::AtomicFileError;
 use crate::blocking::NoAnswer;
 use crate::boot::config_disks::ConfigIsoError;
 
-/// An image is not in place.
+/// A disk image could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// The program is not installed.
@@ -137,4 +137,15 @@ pub enum DiskError {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl DiskError {
+    /// The error of a call to the file system.
+    pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> DiskError {
+        DiskError::Io {
+            what,
+            path: path.to_owned(),
+            source,
+        }
+    }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use domain::disk_expansion::ImageExpansion;
 use domain::driver_modes::DirectIoProbe;
 
-use super::direct_io::qcow2_size;
+use super::qcow2_header::qcow2_size;
 use super::{DirectIo, DiskError, DiskTools, qemu_img};
 use crate::blocking;
 
@@ -48,11 +48,7 @@ async fn expand_one(expansion: &ImageExpansion, tools: &DiskTools) -> Result<(),
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(source) => {
-                return Err(super::file_checks::failed(
-                    "looking at",
-                    expansion.data.as_ref(),
-                    source,
-                ));
+                return Err(DiskError::io("looking at", expansion.data.as_ref(), source));
             }
         };
     match expansion.size(space.usable) {

@@ -7,7 +7,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use super::DiskError;
-use super::file_checks::failed;
 use crate::atomic_file::{self, FileAttrs};
 
 /// `pvc-tolerate-less-space-up-to-percent`.
@@ -25,7 +24,7 @@ pub(super) fn ensure(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskEr
     match fs::symlink_metadata(path) {
         Ok(metadata) => require_image(volume, path, metadata.file_type()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(volume, path, bytes),
-        Err(source) => Err(failed("looking at", path, source)),
+        Err(source) => Err(DiskError::io("looking at", path, source)),
     }
 }
 
@@ -47,8 +46,8 @@ fn require_image(volume: &str, path: &Path, kind: FileType) -> Result<(), DiskEr
 fn make(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskError> {
     atomic_file::create_parent(path)?;
     let directory = path.parent().unwrap_or(path);
-    let free =
-        free(directory).map_err(|source| failed("asking for the room in", directory, source))?;
+    let free = free(directory)
+        .map_err(|source| DiskError::io("asking for the room in", directory, source))?;
     let size = size(bytes, free).ok_or_else(|| DiskError::NoRoom {
         volume: volume.to_owned(),
         path: path.to_owned(),

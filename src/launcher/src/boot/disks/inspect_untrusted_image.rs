@@ -55,7 +55,7 @@ pub(crate) async fn container_disks(
             continue;
         }
         let image = directory.join(format!("disk_{index}.img"));
-        if !super::file_checks::is_present(&image, tools).await? {
+        if !super::file_presence::is_present(&image, tools).await? {
             return Err(DiskError::NoBacking {
                 volume: volume.name.clone(),
                 path: image,

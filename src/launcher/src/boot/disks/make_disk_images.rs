@@ -8,8 +8,8 @@ use std::time::Duration;
 use domain::required_files::RequiredFile;
 use futures_util::future::try_join_all;
 
-use super::file_checks::is_present;
-use super::qcow2_image::Qcow2Image;
+use super::create_qcow2_image::Qcow2Image;
+use super::file_presence::is_present;
 use super::{DiskError, DiskTools, changed_block_tracking, downward_metrics, host_disk};
 use crate::atomic_file::{self, FileAttrs};
 use crate::blocking;

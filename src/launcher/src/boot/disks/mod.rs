@@ -6,22 +6,23 @@
 //! complete, so that a repeated start continues where an interrupted one stopped.
 
 mod changed_block_tracking;
-mod direct_io;
+mod create_qcow2_image;
 mod downward_metrics;
+mod driver_mode_probe;
 mod error;
 mod expand_images;
-mod file_checks;
+mod file_presence;
 mod host_disk;
 mod inspect_untrusted_image;
 mod make_disk_images;
 mod pending_image;
-mod qcow2_image;
+mod qcow2_header;
 mod qemu_img;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use direct_io::DirectIo;
+pub(crate) use driver_mode_probe::DirectIo;
 pub(crate) use error::DiskError;
 pub(crate) use expand_images::{expand, possible_size};
 pub(crate) use inspect_untrusted_image::container_disks;

@@ -1,4 +1,4 @@
-//! A pending file on a file system that may hang: made, put in place and removed off the async workers.
+//! A [`PendingFile`] on a file system that may hang: created, renamed and removed off the async workers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -5,12 +5,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::{fs, io};
 
-use domain::convert::MatchedVolume;
+use domain::convert::BlockSizeLookup;
 use domain::host_facts::BlockSizes;
 use rustix::fs::{Mode, OFlags, ioctl_blkpbszget, ioctl_blksszget, major, minor, open, statfs};
 
 /// Reads a volume's block sizes from the kernel.
-pub(super) fn read(volume: &MatchedVolume) -> Result<BlockSizes, String> {
+pub(super) fn read(volume: &BlockSizeLookup) -> Result<BlockSizes, String> {
     let path = &volume.path;
     let sizes = match volume.is_block {
         true => read_device(path),
@@ -59,8 +59,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn volume(path: &str, is_block: bool) -> MatchedVolume {
-        MatchedVolume {
+    fn volume(path: &str, is_block: bool) -> BlockSizeLookup {
+        BlockSizeLookup {
             path: path.into(),
             is_block,
         }

@@ -1,8 +1,10 @@
 //! Facts about the node that conversion needs, probed once.
 
 mod block_sizes;
-mod iommufd;
+mod network_info;
+mod pod_device_numa;
 mod pod_devices;
+mod receive_iommufd;
 mod resource_claims;
 #[cfg(test)]
 mod tests;
@@ -12,7 +14,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use domain::convert::{ClaimInPod, ConvertError, MatchedVolume, matched_volumes};
+use domain::convert::{BlockSizeLookup, ConvertError, VolumeModeLookup, block_size_lookups};
 use domain::host_facts::HostFacts;
 use domain::resource_claims::{ClaimedRequest, claimed_requests};
 use kubevirt_api::virtual_machine_options::Options;
@@ -22,7 +24,7 @@ use tokio::time::Instant;
 use crate::blocking::{self, NoAnswer};
 use crate::config::Config;
 use crate::sysfs_numa_and_cpus::Sysfs;
-pub(crate) use iommufd::{IommuFd, IommuFdError};
+pub(crate) use receive_iommufd::{IommuFd, IommuFdError};
 
 /// Local files and devices are read within milliseconds.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -44,7 +46,7 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
         container_disk_dir: text(&config.paths.container_disks),
         firmware_files: names_in(&config.flags.ovmf_path),
         firmware_auto_selection: config.flags.firmware_auto_selection,
-        network_info: pod_devices::network_info(&config.paths.network_info),
+        network_info: network_info::network_info(&config.paths.network_info),
         device_plugins: pod_devices::plugins(std::env::vars_os()),
         serves_migration_hook: config.flags.libvirt_hook_server_and_client,
         log_verbosity: config.verbosity.into(),
@@ -62,7 +64,7 @@ pub(crate) async fn wait_for_network_info(path: &Path) -> Result<(), NoAnswer> {
     let what = "reading the pod's network information";
     loop {
         let path = path.to_owned();
-        let read = move || pod_devices::has_network_info(&path);
+        let read = move || network_info::has_network_info(&path);
         let is_there = blocking::file_call(what, READ_TIMEOUT, read).await?;
         if is_there || begin.elapsed() >= NETWORK_INFO_TIMEOUT {
             return Ok(());
@@ -89,13 +91,13 @@ pub(crate) async fn with_current_cpus(facts: HostFacts) -> Result<HostFacts, NoA
 /// [`NoAnswer`] if the file system hangs.
 pub(crate) async fn with_volume_modes(
     mut facts: HostFacts,
-    claims: Vec<ClaimInPod>,
+    claims: Vec<VolumeModeLookup>,
 ) -> Result<HostFacts, NoAnswer> {
-    let is_block = |claim: &ClaimInPod| {
+    let is_block = |claim: &VolumeModeLookup| {
         let metadata = fs::metadata(&claim.block_path);
         metadata.is_ok_and(|metadata| metadata.file_type().is_block_device())
     };
-    let is_image = |claim: &ClaimInPod| {
+    let is_image = |claim: &VolumeModeLookup| {
         let metadata = claim.image_path.as_ref().map(fs::metadata);
         metadata.is_some_and(|metadata| metadata.is_ok_and(|metadata| metadata.is_file()))
     };
@@ -117,7 +119,7 @@ pub(crate) struct HostQuery {
     /// PCI devices are placed by their NUMA nodes.
     places_devices: bool,
     claims: Vec<ClaimedRequest>,
-    volumes: Vec<MatchedVolume>,
+    volumes: Vec<BlockSizeLookup>,
 }
 
 impl HostQuery {
@@ -139,7 +141,7 @@ impl HostQuery {
             has_dedicated_cpus,
             places_devices: has_dedicated_cpus && options.cluster().pci_numa_aware_topology_enabled,
             claims: claimed_requests(vmi),
-            volumes: matched_volumes(vmi, options, facts)?,
+            volumes: block_size_lookups(vmi, options, facts)?,
         })
     }
 
@@ -155,7 +157,7 @@ impl HostQuery {
     /// may lie on slow storage.
     pub(crate) fn answer(self, mut facts: HostFacts, network_info: &Path) -> HostFacts {
         if self.has_sriov {
-            facts.network_info = pod_devices::network_info(network_info);
+            facts.network_info = network_info::network_info(network_info);
         }
         if self.has_dedicated_cpus {
             facts.cpuset = cpuset();
@@ -163,7 +165,7 @@ impl HostQuery {
         facts.claimed_devices =
             resource_claims::devices(Path::new(resource_claims::METADATA), &self.claims);
         if self.places_devices {
-            pod_devices::add_numa_nodes(&mut facts, &Sysfs::default());
+            pod_device_numa::add_numa_nodes(&mut facts, &Sysfs::default());
         }
         for volume in self.volumes {
             match block_sizes::read(&volume) {

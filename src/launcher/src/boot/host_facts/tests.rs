@@ -16,7 +16,7 @@ async fn late_network_information_is_waited_for() {
         };
         let wait = async {
             wait_for_network_info(&file).await.unwrap();
-            pod_devices::network_info(&file).is_some()
+            network_info::network_info(&file).is_some()
         };
         let (is_there, ()) = tokio::join!(wait, kubelet);
         if is_there {
@@ -34,7 +34,7 @@ async fn empty_network_information_is_not_waited_for_for_ever() {
 
 #[tokio::test]
 async fn only_block_devices_are_block_volumes() {
-    let claim = |volume: &str, block: &str, image: Option<&str>| ClaimInPod {
+    let claim = |volume: &str, block: &str, image: Option<&str>| VolumeModeLookup {
         volume: volume.into(),
         block_path: block.into(),
         image_path: image.map(str::to_owned),

@@ -5,7 +5,7 @@ use domain::pod_network_and_dhcp::{PodNetworkError, VifCacheError};
 
 use crate::blocking::NoAnswer;
 
-/// The guest's network is not there.
+/// The guest's network could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     /// The VMI asks for what cannot be had.

@@ -4,7 +4,7 @@
 //! asks for the links and opens the sockets. It runs before the hooks see the domain.
 
 mod dhcp;
-mod dhcp_sources;
+mod dhcp_config_files;
 mod error;
 mod pod_links;
 
@@ -21,17 +21,17 @@ use dhcp::{DhcpConfig, DhcpServers, Offer};
 use pod_links::{Links, PodLink};
 
 /// The network of one pod.
-pub struct PodNetwork {
+pub struct PodNetworkSetup {
     private: PathBuf,
     resolv_conf: PathBuf,
     hostname: PathBuf,
     servers: DhcpServers,
 }
 
-impl PodNetwork {
+impl PodNetworkSetup {
     /// KubeVirt's directories; `private` is `/var/run/kubevirt-private`.
-    pub fn kubevirt(private: &Path) -> PodNetwork {
-        PodNetwork {
+    pub fn kubevirt(private: &Path) -> PodNetworkSetup {
+        PodNetworkSetup {
             private: private.to_owned(),
             resolv_conf: "/etc/resolv.conf".into(),
             hostname: "/proc/sys/kernel/hostname".into(),
@@ -64,7 +64,7 @@ impl PodNetwork {
     /// Attaches one interface of a running VM, whose links virt-handler has made by now, and serves its DHCP.
     ///
     /// # Errors
-    /// As [`PodNetwork::connect`].
+    /// As [`PodNetworkSetup::connect`].
     pub async fn connect_hotplugged(
         &self,
         vmi: &Vmi,
@@ -102,8 +102,8 @@ impl PodNetwork {
             let config = DhcpConfig {
                 lease,
                 mtu,
-                hostname: dhcp_sources::hostname(&self.hostname).await?,
-                dns: (dhcp_sources::dns(&self.resolv_conf).await?)
+                hostname: dhcp_config_files::hostname(&self.hostname).await?,
+                dns: (dhcp_config_files::dns(&self.resolv_conf).await?)
                     .with_subdomain(&vmi.spec.subdomain),
             };
             self.serve(tap, &pod, &config, links).await?;
@@ -128,7 +128,7 @@ impl PodNetwork {
                 let file = self
                     .private
                     .join(format!("vif-cache-{}.json", pod.link.name));
-                let lease = dhcp_sources::lease(&tap.interface, &file, *server).await?;
+                let lease = dhcp_config_files::lease(&tap.interface, &file, *server).await?;
                 if lease == Lease::default() {
                     return Ok(None);
                 }

@@ -35,7 +35,7 @@ const LINKS: &str = "
     ip link set tap0 up";
 
 struct Pod {
-    network: PodNetwork,
+    network: PodNetworkSetup,
     directory: TempDir,
 }
 
@@ -49,7 +49,7 @@ impl Pod {
             fs::write(&path, text).unwrap();
             path
         };
-        let network = PodNetwork {
+        let network = PodNetworkSetup {
             private: directory.path().to_owned(),
             resolv_conf: file(
                 "resolv.conf",

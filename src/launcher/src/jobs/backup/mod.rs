@@ -10,7 +10,7 @@
 //! ```
 //! A start is answered when libvirt's job runs; a start that fails leaves an empty record, so that it can be repeated.
 
-mod backup_metadata;
+mod backup_metadata_rules;
 mod backup_request;
 mod error;
 mod export_tunnel;
@@ -36,7 +36,7 @@ pub(super) use pull_mode_export::Export;
 
 use super::{AbortReason, AbortSignal, JobKind, JobStart, Jobs, State};
 use crate::timestamp;
-use backup_metadata::{BackupEnd, Decision};
+use backup_metadata_rules::{BackupEnd, Decision};
 
 /// How long a request to abort waits for the end of the backup; it goes on in the background.
 const ABORTED: Duration = Duration::from_secs(8);
@@ -54,12 +54,12 @@ impl Jobs {
                 Some(JobKind::Migration) => return Err(BackupError::Migrates),
                 Some(other) => return Err(BackupError::JobRuns(other)),
             }
-            match backup_metadata::decide(state.backup.as_ref(), &request)? {
+            match backup_metadata_rules::decide(state.backup.as_ref(), &request)? {
                 Decision::Start => {}
                 Decision::AlreadyRunning => return Ok(JobStart::AlreadyRunning),
             }
             let aborted = self.begin(&mut state, JobKind::Backup);
-            self.set_backup(&mut state, backup_metadata::begin(&request));
+            self.set_backup(&mut state, backup_metadata_rules::begin(&request));
             let (tell, started) = oneshot::channel();
             tokio::spawn(self.clone().run_backup(request, aborted, tell));
             started
@@ -72,7 +72,7 @@ impl Jobs {
     pub(crate) async fn abort_backup(&self, id: &BackupId) -> Result<(), BackupError> {
         {
             let state = self.lock();
-            backup_metadata::is_running(state.backup.as_ref(), id)
+            backup_metadata_rules::is_running(state.backup.as_ref(), id)
                 .map_err(|error| BackupError::Abort(Box::new(error)))?;
             // Under the same lock: after the backup's end this would abort the next job.
             state.abort(AbortReason::Requested);
@@ -118,7 +118,7 @@ impl Jobs {
         let begun = state.backup.take().unwrap_or_default();
         let keeps_files = matches!(end, BackupEnd::Abandoned(_));
         let record =
-            backup_metadata::complete(begun, request.mode(), timestamp::now(), end, aborted);
+            backup_metadata_rules::complete(begun, request.mode(), timestamp::now(), end, aborted);
         match record.failed {
             true => {
                 tracing::error!(

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
 
 use super::export_tunnel::{self, OpenTunnel, TunnelError};
-use super::{BackupError, ExportRequest, backup_metadata};
+use super::{BackupError, ExportRequest, backup_metadata_rules};
 use crate::blocking;
 use crate::jobs::Jobs;
 use crate::nbd::NbdService;
@@ -40,7 +40,7 @@ impl Jobs {
         let socket = self.context.backup_socket.clone();
         must_exist(&socket).await?;
         let mut state = self.lock();
-        backup_metadata::is_running(state.backup.as_ref(), &request.id)?;
+        backup_metadata_rules::is_running(state.backup.as_ref(), &request.id)?;
         let running = state.export.as_ref();
         if running.is_some_and(|export| *export.request == request) {
             return Ok(());

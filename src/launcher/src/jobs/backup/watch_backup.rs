@@ -9,7 +9,7 @@ use libvirt::{CompletedJob, Domain, JobOperation, JobStats, JobType};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::Mode;
-use super::backup_metadata::BackupEnd;
+use super::backup_metadata_rules::BackupEnd;
 use crate::jobs::{AbortSignal, JobContext, JobError, abort_reason};
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 

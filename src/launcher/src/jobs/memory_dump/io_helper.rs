@@ -6,13 +6,13 @@
 
 use std::path::Path;
 
-use crate::kill_processes;
+use crate::kill_by_command_line;
 
 const PROGRAM: &str = "libvirt_iohelper";
 
 /// Ends the helpers that write to `path`; whether there was one. Blocking.
 pub(super) fn kill(path: &str) -> bool {
-    kill_processes::kill_matching(|command_line| is_command_of_helper(command_line, path)) > 0
+    kill_by_command_line::kill_matching(|command_line| is_command_of_helper(command_line, path)) > 0
 }
 
 /// `/usr/lib/libvirt/libvirt_iohelper\0PATH\01\0`

@@ -1,4 +1,4 @@
-//! Asks both daemons how a migration ended whose call has broken off, until [`judge`] knows.
+//! Asks both daemons how a migration ended whose call has broken off, until [`decide`] knows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use libvirt::{DestroyMode, Domain, DomainState, JobType, Reason, State};
 use tokio::time::Instant;
 
 use super::blocking_query::BlockingQuery;
-use super::guest_location::{
-    History, Outcome, SourceView, TargetView, Verdict, judge, target_view,
+use super::decide_guest_location::{
+    GuestLocation, History, NextStep, SourceView, TargetView, decide, target_view,
 };
 use crate::jobs::{JobConnection, JobContext};
 use crate::libvirt_client::Connect;
@@ -68,7 +68,7 @@ impl<'a> GuestLocationQuery<'a> {
     }
 
     /// Asks until the outcome is known, without a limit: a guest that may run on the target is neither resumed nor ended.
-    pub(super) async fn run(&mut self) -> Outcome {
+    pub(super) async fn run(&mut self) -> GuestLocation {
         let mut silent_since = None;
         let mut reminded = Instant::now();
         loop {
@@ -86,28 +86,28 @@ impl<'a> GuestLocationQuery<'a> {
         }
     }
 
-    async fn attempt(&mut self, silent_since: &mut Option<Instant>) -> Option<Outcome> {
+    async fn attempt(&mut self, silent_since: &mut Option<Instant>) -> Option<GuestLocation> {
         let view = self.ask_source().await?;
         let history = History {
             is_handed_over: self.context.job_events.is_handed_over() && !self.was_suspended,
             was_paused: self.was_paused,
         };
-        let (absent, silent) = match judge(view, history) {
-            Verdict::Wait => return None,
-            Verdict::Known(outcome) => return Some(outcome),
-            Verdict::AskTarget { absent, silent } => (absent, silent),
+        let (absent, silent) = match decide(view, history) {
+            NextStep::Wait => return None,
+            NextStep::Known(outcome) => return Some(outcome),
+            NextStep::AskTarget { absent, silent } => (absent, silent),
         };
         match self.ask_target().await {
             TargetView::Has if view.state.is_down() => {
                 self.context.report_departure().await;
-                Some(Outcome::OnTarget)
+                Some(GuestLocation::OnTarget)
             }
-            TargetView::Has => self.leave().await.then_some(Outcome::OnTarget),
+            TargetView::Has => self.leave().await.then_some(GuestLocation::OnTarget),
             TargetView::Absent if absent.is_some() => absent,
             TargetView::Absent | TargetView::Undecided => {
                 let since = silent_since.get_or_insert_with(Instant::now);
                 let outcome = silent.filter(|_| since.elapsed() >= SILENCE)?;
-                if outcome == Outcome::OnTarget {
+                if outcome == GuestLocation::OnTarget {
                     self.context.report_departure().await;
                 }
                 Some(outcome)

@@ -2,7 +2,8 @@
 //!
 //! QEMU 10.0 can deadlock when a migration with local disks is aborted as its transfer begins: the source waits for the
 //! target's NBD server, whose thread waits for the first bytes of the source's next channel. The guest stands still until one
-//! of both processes ends. The target's has no guest: it waits for the one that stays here.
+//! of both processes ends. The target's QEMU does not hold the guest, which is still on the source, so it
+//! can be ended.
 //!
 //! ```text
 //!   source            target's domain        what is tried
@@ -21,7 +22,7 @@ use tokio::time::Instant;
 
 use super::blocking_query::BlockingQuery;
 use super::guest_location_query::Target;
-use super::libvirt_call;
+use super::monitor_actions;
 use crate::libvirt_client::ConnectTarget;
 
 /// An abort takes less than a second. This long before something is tried, and between two attempts.
@@ -73,7 +74,7 @@ impl AbortWatch {
         connect: &ConnectTarget,
         target: Target,
     ) -> Attempt {
-        let state = match libvirt_call::state(source).await {
+        let state = match monitor_actions::state(source).await {
             Ok(state) => state,
             Err(error) => {
                 tracing::error!(reason = %error, "the migration was aborted and does not end; libvirt does not tell the guest's state");

@@ -1,4 +1,4 @@
-//! What libvirt is asked for.
+//! The destination URI, the parameters and the flags of libvirt's migrate call.
 
 use std::path::Path;
 

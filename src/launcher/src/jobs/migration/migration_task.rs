@@ -8,16 +8,17 @@ use libvirt::{DomainState, JobStats, Reason, State};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::guest_location::Outcome;
+use super::decide_guest_location::GuestLocation;
 use super::guest_location_query::{GuestLocationQuery, Target};
 use super::hung_abort::{AbortWatch, Attempt};
 use super::iteration_events::Iterations;
-use super::libvirt_call::{self, ActionResult, MigrateResult};
 use super::libvirt_parameters;
 use super::local_disk_size;
+use super::migrate_call::{self, MigrateResult};
 use super::migration_metadata::MigrationRecord;
 use super::migration_request::MigrationJob;
 use super::monitor::{Action, Cause, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
+use super::monitor_actions::{self, ActionResult};
 use super::sriov_interfaces::{self, DetachedDevices};
 use crate::blocking;
 use crate::jobs::{AbortReason, JobConnection, JobContext, JobError, abort_reason};
@@ -160,15 +161,15 @@ impl<'a> SourceMigration<'a> {
         };
         self.record.deny_aborts();
         match self.learn_outcome(&error, control).await {
-            Outcome::OnTarget => Ok(()),
-            Outcome::Unknown => {
+            GuestLocation::OnTarget => Ok(()),
+            GuestLocation::Unknown => {
                 let error = match self.ending {
                     Some(reason) => JobError::Aborted(reason),
                     None => self.explain(error).await,
                 };
                 Err(JobError::GuestMayHaveMoved(Box::new(error)))
             }
-            Outcome::OnSource => {
+            GuestLocation::OnSource => {
                 self.restore().await;
                 Err(self.explain(error).await)
             }
@@ -184,7 +185,7 @@ impl<'a> SourceMigration<'a> {
         let call = tokio::select! {
             biased;
             error = control.ended(self.record) => return Err(error),
-            prepared = libvirt_call::prepare(context, job, &self.connection.domain, &mut self.detached) => prepared?,
+            prepared = migrate_call::prepare(context, job, &self.connection.domain, &mut self.detached) => prepared?,
         };
         self.was_paused = call.is_paused;
         let iterations =
@@ -194,7 +195,7 @@ impl<'a> SourceMigration<'a> {
             false => limits.without_iterations(),
         };
         self.context.migration.log.clear();
-        let migrated = libvirt_call::send(&self.connection.domain, call)?;
+        let migrated = migrate_call::send(&self.connection.domain, call)?;
         self.watch(Monitor::new(limits), migrated, iterations, control)
             .await
     }
@@ -283,7 +284,7 @@ impl<'a> SourceMigration<'a> {
                 let carried = tokio::select! {
                     biased;
                     result = &mut migrated => return self.result(result),
-                    carried = libvirt_call::carry_out(&self.connection.domain, action) => carried,
+                    carried = monitor_actions::carry_out(&self.connection.domain, action) => carried,
                 };
                 if matches!(action, Action::Abort(_)) {
                     if carried != ActionResult::Refused {
@@ -311,9 +312,9 @@ impl<'a> SourceMigration<'a> {
     }
 
     async fn sample(&self, begins_iteration: bool, needs_state: bool) -> Sample {
-        let stats = libvirt_call::stats(&self.connection.domain).await;
+        let stats = monitor_actions::stats(&self.connection.domain).await;
         let is_paused = needs_state
-            && libvirt_call::state(&self.connection.domain)
+            && monitor_actions::state(&self.connection.domain)
                 .await
                 .is_ok_and(|state| state.is_stopped_for_migration());
         Sample {
@@ -353,18 +354,22 @@ impl<'a> SourceMigration<'a> {
 
     /// Where the guest is after an error. The error may only mean that the connection has ended while the migration went on,
     /// and after post-copy has begun, there is no way back.
-    async fn learn_outcome(&mut self, error: &JobError, control: &mut MigrationControl) -> Outcome {
+    async fn learn_outcome(
+        &mut self,
+        error: &JobError,
+        control: &mut MigrationControl,
+    ) -> GuestLocation {
         let broke_off = !self.connection.domain.is_connected() || matches!(error, JobError::Fault);
         if !broke_off {
-            let state = libvirt_call::state(&self.connection.domain).await;
+            let state = monitor_actions::state(&self.connection.domain).await;
             let is_left =
                 |state: State| state.may_run_on_target() && !state.is_stopped_for_migration();
             if state.is_ok_and(|state| !is_left(state)) {
-                return Outcome::OnSource;
+                return GuestLocation::OnSource;
             }
         }
         if self.ending.is_some() {
-            return Outcome::Unknown;
+            return GuestLocation::Unknown;
         }
         self.record.lose_abort();
         self.record.allow_aborts();
@@ -380,7 +385,7 @@ impl<'a> SourceMigration<'a> {
                     outcome = &mut inquiring => break outcome,
                     reason = abort_reason(&mut control.aborted) => {
                         self.ending = Some(reason);
-                        break Outcome::Unknown;
+                        break GuestLocation::Unknown;
                     }
                     // There is nothing left to abort.
                     () = cancel(&mut control.cancelled) => self.record.fail_abort(),
@@ -422,7 +427,7 @@ impl<'a> SourceMigration<'a> {
             state.is_stopped_for_migration()
                 || state == State::new(DomainState::Paused, Reason::ApiError)
         };
-        let state = libvirt_call::state(&self.connection.domain).await;
+        let state = monitor_actions::state(&self.connection.domain).await;
         if !self.was_paused && state.is_ok_and(is_stopped) {
             let domain = Arc::clone(&self.connection.domain);
             let resume = move || domain.resume();

@@ -5,24 +5,25 @@
 //!                            │                          │  ▲ samples, actions
 //!                            └──── cancel ──▶ aborted   └──┴─ monitor
 //! ```
-//! When the call breaks off because libvirt's daemon died, [`guest_location`] has the rules, and [`guest_location_query`] asks both
+//! When the call breaks off because libvirt's daemon died, [`decide_guest_location`] has the rules, and [`guest_location_query`] asks both
 //! daemons.
 //!
 //! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
 //! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
 
 mod blocking_query;
-mod guest_location;
+mod decide_guest_location;
 mod guest_location_query;
 mod hung_abort;
 mod iteration_events;
-mod libvirt_call;
 mod libvirt_parameters;
 mod local_disk_size;
+mod migrate_call;
 mod migration_metadata;
 mod migration_request;
 mod migration_task;
 mod monitor;
+mod monitor_actions;
 mod sriov_interfaces;
 
 pub(super) use migration_metadata::MigrationRecord;

@@ -8,7 +8,7 @@ use libvirt::{Affect, Domain, XmlKind};
 use tokio::time::Instant;
 
 use crate::jobs::{JobError, domain_call};
-use crate::libvirt_client::detach_device;
+use crate::libvirt_client::request_detach;
 
 /// One change of a device.
 const CHANGE: Duration = Duration::from_secs(11);
@@ -50,7 +50,7 @@ async fn request(domain: &Arc<dyn Domain>, detached: &mut DetachedDevices) -> Re
         );
         let xml = device.xml.clone();
         detached.push(device);
-        let detach = move |domain: &dyn Domain| detach_device(domain, &xml);
+        let detach = move |domain: &dyn Domain| request_detach(domain, &xml);
         domain_call(domain, "detaching a host device", CHANGE, detach).await?;
     }
     Ok(())
@@ -168,7 +168,7 @@ mod tests {
     async fn interface_that_the_guest_releases_late_is_attached_again() {
         let (fake, domain) = running();
         fake.keep_devices(DOMAIN, true);
-        detach_device(&*domain, &sriov(&domain).xml).unwrap();
+        request_detach(&*domain, &sriov(&domain).xml).unwrap();
         let detached = vec![sriov(&domain)];
         let attaching = attach(&domain, &detached);
         let releasing = async {

@@ -1,9 +1,9 @@
 //! libvirt's own daemons, in a pod of their own: served, restarted, hung, ended.
 
-mod virtlogd_start;
+mod killed_virtlogd;
 
 use super::*;
-use virtlogd_start::start_waits_for_virtlogd_and_logs_go_on;
+use killed_virtlogd::start_waits_for_virtlogd_and_logs_go_on;
 
 const POD: &str = "VIRT_LAUNCHER_TEST_POD";
 

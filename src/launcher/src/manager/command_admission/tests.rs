@@ -108,7 +108,7 @@ struct TestQueue {
     issued: u64,
     started: Vec<(u64, Command)>,
     interrupted: Vec<u64>,
-    refused: BTreeMap<u64, Refusal>,
+    refused: BTreeMap<u64, CommandRefusal>,
 }
 
 impl TestQueue {
@@ -183,7 +183,7 @@ fn kill_interrupts_what_runs_refuses_what_waits_and_holds_every_lane() {
     let pause = test.request(Command::Pause, &ABSENT);
     let kill = test.request(Command::Kill, &ABSENT);
     assert_eq!(test.interrupted, [boot]);
-    let refused = [follower, pause].map(|id| (id, Refusal::Ending));
+    let refused = [follower, pause].map(|id| (id, CommandRefusal::Ending));
     assert_eq!(test.refused, BTreeMap::from(refused));
     assert_eq!(test.running(), [boot, kill]);
     let joined = test.request(Command::Kill, &ABSENT);
@@ -202,7 +202,7 @@ fn delete_is_denied_while_virt_handler_has_not_heard_of_the_start() {
         ..ACTIVE
     };
     let early = test.request(Command::Delete, &unreported);
-    assert_eq!(test.refused[&early], Refusal::StartUnreported);
+    assert_eq!(test.refused[&early], CommandRefusal::StartUnreported);
     let kill = test.request(Command::Kill, &unreported);
     assert_eq!(test.running(), [kill], "a kill is no mistake");
     let delete = test.request(Command::Delete, &ACTIVE);
@@ -217,10 +217,10 @@ fn closed_queue_refuses_every_command() {
     let pause = test.request(Command::Pause, &ABSENT);
     let actions = test.queue.close();
     test.carry_out(actions);
-    assert_eq!(test.refused[&pause], Refusal::Exiting);
+    assert_eq!(test.refused[&pause], CommandRefusal::Exiting);
     assert_eq!(test.interrupted, [boot]);
     let kill = test.request(Command::Kill, &ABSENT);
-    assert_eq!(test.refused[&kill], Refusal::Exiting);
+    assert_eq!(test.refused[&kill], CommandRefusal::Exiting);
     assert_eq!(test.queue.abandon(), [boot]);
 }
 
@@ -229,7 +229,7 @@ fn full_queue_refuses_all_but_a_kill() {
     let mut test = TestQueue::default();
     for id in 1..=MOST_WAITING as u64 + 10 {
         assert_eq!(test.request(sync("1", 5), &ACTIVE), id);
-        let refused = test.refused.get(&id) == Some(&Refusal::Busy);
+        let refused = test.refused.get(&id) == Some(&CommandRefusal::Busy);
         assert_eq!(refused, id > MOST_WAITING as u64, "{id}");
     }
     let kill = test.request(Command::Kill, &ACTIVE);

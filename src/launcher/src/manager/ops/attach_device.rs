@@ -1,7 +1,7 @@
 //! Attaches one device: its hooks first, then libvirt.
 //!
-//! A hook that refuses the device, or writes something that libvirt refuses, keeps this device away and nothing else:
-//! one event tells of it, and the hooks are not called again until the device is another. When the time of all hooks
+//! If a hook refuses the device, or libvirt refuses the hook's XML, only this device is not attached. One Kubernetes event
+//! reports the refusal, and the hooks are called again only after the device's XML has changed. When the time of all hooks
 //! together runs out, the next request tries again.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use libvirt::{Affect, Domain};
 
 use super::remove_failed_attaches::remove_failed_attaches;
 use crate::libvirt_client::{COMMAND, CallError};
+use crate::manager::devices_refused_by_hooks::{DeviceKey, DeviceKind};
 use crate::manager::error::OpError;
-use crate::manager::refused_devices::{DeviceKey, DeviceKind};
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 

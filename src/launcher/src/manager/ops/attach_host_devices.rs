@@ -6,22 +6,22 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
 
 use super::attach_device::{AttachResult, Attachment, forget_unwanted};
-use super::read_live_domain::read_live_domain;
+use super::read_domain::read_live_domain;
 use super::remove_failed_attaches::remove_failed_attaches;
 use super::sync::convert;
 use crate::boot::host_facts::wait_for_network_info;
+use crate::manager::devices_refused_by_hooks::DeviceKind;
 use crate::manager::error::OpError;
-use crate::manager::refused_devices::DeviceKind;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
-use crate::manager::{CommandEffect, DeviceChangeError};
+use crate::manager::{CommandSuccess, DeviceChangeError};
 
 /// Attaches the SR-IOV interfaces that the pod has and the running VM has not. Each is tried, whatever becomes of the
 /// others; the first error is returned.
 pub(in crate::manager) async fn attach_host_devices(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     wait_for_network_info(&vm.boot_resources.network_info).await?;
     let wanted = convert(vm, request).await?;
@@ -35,11 +35,11 @@ pub(in crate::manager) async fn attach_host_devices(
     forget_unwanted(vm, DeviceKind::HostDevice, &names);
     // virt-handler has its answer already.
     let time = vm.hooks.attach_time();
-    let mut answer = Ok(CommandEffect::AlreadySo);
+    let mut answer = Ok(CommandSuccess::AlreadySo);
     for attachment in attachments {
         let attached = attach(vm, &request.vmi, &domain, attachment, &time).await;
         answer = match (answer, attached) {
-            (Ok(_), Ok(true)) => Ok(CommandEffect::Changed),
+            (Ok(_), Ok(true)) => Ok(CommandSuccess::Changed),
             (Ok(_), Err(error)) => Err(error.into()),
             (answer, _) => answer,
         };

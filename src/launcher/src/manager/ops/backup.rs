@@ -1,6 +1,6 @@
 use super::command_result_of_job_start;
 use crate::jobs::{BackupError, BackupId, BackupRequest, Checkpoint, ExportRequest};
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
@@ -9,7 +9,7 @@ use crate::manager::vm_state::Role;
 pub(in crate::manager) async fn start_backup(
     vm: &VmContext,
     request: BackupRequest,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     // The source can still take the VM back.
     if vm.role() == Role::Target {
         return Err(BackupError::Migrates.into());
@@ -21,25 +21,25 @@ pub(in crate::manager) async fn start_backup(
 pub(in crate::manager) async fn export_backup(
     vm: &VmContext,
     request: ExportRequest,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     vm.jobs.export_backup(request).await?;
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 /// Ends the running backup.
 pub(in crate::manager) async fn abort_backup(
     vm: &VmContext,
     id: &BackupId,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     vm.jobs.abort_backup(id).await?;
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 /// Makes the checkpoint of an earlier backup known to libvirt.
 pub(in crate::manager) async fn redefine_checkpoint(
     vm: &VmContext,
     checkpoint: &Checkpoint,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     vm.jobs.redefine_checkpoint(checkpoint).await?;
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }

@@ -7,7 +7,7 @@ use super::kill::INTERRUPTED;
 use crate::jobs::AbortReason;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
-use crate::manager::{CommandEffect, Phase};
+use crate::manager::{CommandSuccess, Phase};
 
 /// The last notification has this long before the answer.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(in crate::manager) async fn delete(
     vm: &VmContext,
     others_ended: impl Future<Output = ()>,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let _ = tokio::time::timeout(INTERRUPTED, others_ended).await;
     // libvirt undefines no domain while a job changes it.
     vm.jobs.end(AbortReason::Kill).await;
@@ -26,7 +26,7 @@ pub(in crate::manager) async fn delete(
     let undefined = vm.client.end("undefining the domain", undefine).await?;
     vm.driver_state().deleted = true;
     let Some(()) = undefined else {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     };
     // A domain that still runs is only transient now, and will be gone with its end.
     if *vm.state.borrow() != Phase::Active {
@@ -35,7 +35,7 @@ pub(in crate::manager) async fn delete(
             tracing::debug!("virt-handler has not accepted that the domain is gone");
         }
     }
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 /// Waits until virt-handler has accepted that the domain is gone: it closes its notification socket after the response.

@@ -10,7 +10,7 @@ use libvirt::{Affect, Domain, XmlKind};
 
 use crate::agent::guest_time::GuestTimeSync;
 use crate::libvirt_client::COMMAND;
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -25,12 +25,12 @@ const LINK_DOWN: Duration = Duration::from_millis(100);
 pub(in crate::manager) async fn finalize_migration(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let Some(domain) = vm.client.lookup().await? else {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     };
     if vm.client.state_of(&domain).await?.is_down() {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     let interfaces = &request.vmi.spec.domain.devices.interfaces;
     let interfaces = to_refresh(&request.options, interfaces);
@@ -38,7 +38,7 @@ pub(in crate::manager) async fn finalize_migration(
         refresh_links(vm, &domain, &interfaces).await?;
     }
     vm.driver_state().guest_time = Some(GuestTimeSync::start(vm.client.clone(), domain));
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 /// The interfaces whose links are refreshed; one whose link is to be down needs no refresh.

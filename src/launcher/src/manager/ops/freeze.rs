@@ -1,5 +1,5 @@
 use crate::agent::{Change, FreezeError, FreezeRequest};
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
@@ -9,7 +9,7 @@ use crate::manager::vm_state::Role;
 pub(in crate::manager) async fn freeze(
     vm: &VmContext,
     request: FreezeRequest,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     if vm.role() != Role::Boot {
         return Err(OpError::FreezeDuringMigration);
     }
@@ -17,14 +17,14 @@ pub(in crate::manager) async fn freeze(
 }
 
 /// Thaws the guest's file systems.
-pub(in crate::manager) async fn unfreeze(vm: &VmContext) -> Result<CommandEffect, OpError> {
+pub(in crate::manager) async fn unfreeze(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     answer(vm.freezer.thaw().await)
 }
 
-fn answer(change: Result<Change, FreezeError>) -> Result<CommandEffect, OpError> {
+fn answer(change: Result<Change, FreezeError>) -> Result<CommandSuccess, OpError> {
     match change {
-        Ok(Change::Done) => Ok(CommandEffect::Changed),
-        Ok(Change::None | Change::NothingToFreeze) => Ok(CommandEffect::AlreadySo),
+        Ok(Change::Done) => Ok(CommandSuccess::Changed),
+        Ok(Change::None | Change::NothingToFreeze) => Ok(CommandSuccess::AlreadySo),
         Err(FreezeError::Agent(error)) => Err(error.into()),
         Err(error) => Err(OpError::Freeze(error)),
     }

@@ -7,7 +7,7 @@ use libvirt::{Affect, Domain};
 
 use crate::boot::host_facts::with_current_cpus;
 use crate::libvirt_client::COMMAND;
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(12);
 pub(in crate::manager) async fn set_cpus(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let count = requested_vcpus(&request.vmi)?;
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     let pins = match has_dedicated_cpus(request) {
@@ -38,7 +38,7 @@ pub(in crate::manager) async fn set_cpus(
     }
     pin(vm, &domain, pins).await.map_err(failed)?;
     tracing::info!(processors = count, "processors set");
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 /// Only the processors are converted: devices and volumes of the VMI do not matter here.

@@ -2,21 +2,21 @@ use domain::reconcile::{MemoryChange, memory_change};
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Affect, Domain};
 
-use super::read_live_domain::read_live_domain;
+use super::read_domain::read_live_domain;
 use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
-use crate::manager::{CommandEffect, DeviceChangeError};
+use crate::manager::{CommandSuccess, DeviceChangeError};
 
 /// Gives the running VM the memory that its VMI asks for. The guest follows later; an event tells of each step.
 pub(in crate::manager) async fn set_memory(
     vm: &VmContext,
     vmi: &Vmi,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     let live = read_live_domain(vm, &domain).await?;
     let Some(change) = memory_change(vmi, &live)? else {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     };
     tracing::debug!(?change, "changing the guest's memory");
     let change = move |domain: &dyn Domain| match &change {
@@ -29,5 +29,5 @@ pub(in crate::manager) async fn set_memory(
     if let Some(settings) = &mut vm.driver_state().settings {
         settings.set_memory(vmi);
     }
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }

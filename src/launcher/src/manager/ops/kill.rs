@@ -6,7 +6,7 @@ use futures_util::future::poll_immediate;
 
 use crate::jobs::AbortReason;
 use crate::libvirt_client::CallError;
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
@@ -24,7 +24,7 @@ const JOB_ENDED: Duration = Duration::from_secs(2);
 pub(in crate::manager) async fn kill(
     vm: &VmContext,
     others_ended: impl Future<Output = ()>,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     vm.driver_state().guest_time = None;
     // Fails only when the observer is gone.
     let _ = vm.events.send(VmEvent::Destroying);
@@ -59,7 +59,7 @@ pub(in crate::manager) async fn kill(
     }
     if !has_run {
         let _ = vm.events.send(VmEvent::QemuMissing);
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }

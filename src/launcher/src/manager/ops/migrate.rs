@@ -1,6 +1,6 @@
 use super::command_result_of_job_start;
 use crate::jobs::MigrationJob;
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
@@ -12,7 +12,7 @@ use crate::manager::vm_state::Role;
 pub(in crate::manager) async fn migrate(
     vm: &VmContext,
     job: MigrationJob,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     if job.vmi().domain_name() != vm.identity.domain {
         return Err(OpError::OtherVm {
             ours: vm.identity.domain.clone(),
@@ -27,7 +27,7 @@ pub(in crate::manager) async fn migrate(
 }
 
 /// Cancels the running migration, if there is one; returns at once.
-pub(in crate::manager) fn cancel_migration(vm: &VmContext) -> Result<CommandEffect, OpError> {
+pub(in crate::manager) fn cancel_migration(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     vm.jobs.cancel_migration();
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }

@@ -15,7 +15,7 @@ mod migrate;
 mod migration_target;
 mod pause;
 mod prepare_domain;
-mod read_live_domain;
+mod read_domain;
 mod remove_failed_attaches;
 mod reset;
 mod shutdown;
@@ -41,3 +41,33 @@ pub(super) use soft_reboot::soft_reboot;
 pub(super) use start_memory_dump::start_memory_dump;
 pub(super) use sync::sync;
 pub(super) use unpause::unpause;
+
+use kubevirt_api::vmi::Vmi;
+use tokio_util::sync::CancellationToken;
+
+use super::command_refusal::CommandRefusal;
+use super::error::OpError;
+use super::vm_context::VmContext;
+
+/// Requires that a request is about this launcher's VM.
+fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), OpError> {
+    if vmi.domain_name() == vm.identity.domain {
+        return Ok(());
+    }
+    Err(OpError::OtherVm {
+        ours: vm.identity.domain.clone(),
+        theirs: vmi.domain_name(),
+    })
+}
+
+/// Work that can be dropped at any point.
+async fn until<T>(
+    interrupted: &CancellationToken,
+    work: impl Future<Output = Result<T, OpError>>,
+) -> Result<T, OpError> {
+    tokio::select! {
+        biased;
+        () = interrupted.cancelled() => Err(CommandRefusal::Ending.into()),
+        result = work => result,
+    }
+}

@@ -1,18 +1,18 @@
 use libvirt::DomainState;
 
 use crate::libvirt_client::COMMAND;
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
 /// Pauses the processors. A VM that is not running stays as it is.
 ///
 /// `paused_by_user` is set before the call: libvirt may carry the call out after its deadline.
-pub(in crate::manager) async fn pause(vm: &VmContext) -> Result<CommandEffect, OpError> {
+pub(in crate::manager) async fn pause(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     vm.driver_state().guest_time = None;
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     if vm.client.state_of(&domain).await?.state != DomainState::Running {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     vm.driver_state().paused_by_user = true;
     let paused = vm
@@ -26,5 +26,5 @@ pub(in crate::manager) async fn pause(vm: &VmContext) -> Result<CommandEffect, O
         }
         return Err(error.into());
     }
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }

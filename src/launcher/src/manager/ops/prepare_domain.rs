@@ -2,45 +2,20 @@
 
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
-use domain::convert::{Purpose, claims_in_pod};
+use domain::convert::{Purpose, volume_mode_lookups};
 use domain::host_facts::HostFacts;
 use domain::libvirt_spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
-use tokio_util::sync::CancellationToken;
 
 use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::boot::host_facts::{HostQuery, with_volume_modes};
 use crate::manager::applied_hooks::AppliedHook;
-use crate::manager::command_refusal::Refusal;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
-
-/// Requires that a request is about this launcher's VM.
-pub(super) fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), OpError> {
-    if vmi.domain_name() == vm.identity.domain {
-        return Ok(());
-    }
-    Err(OpError::OtherVm {
-        ours: vm.identity.domain.clone(),
-        theirs: vmi.domain_name(),
-    })
-}
-
-/// Work that can be dropped at any point.
-pub(super) async fn until<T>(
-    interrupted: &CancellationToken,
-    work: impl Future<Output = Result<T, OpError>>,
-) -> Result<T, OpError> {
-    tokio::select! {
-        biased;
-        () = interrupted.cancelled() => Err(Refusal::Ending.into()),
-        result = work => result,
-    }
-}
 
 /// The domain that the VMI asks for, before hooks.
 pub(super) struct ConvertedVm<'a> {
@@ -73,7 +48,7 @@ impl<'a> ConvertedVm<'a> {
         let options = vm.boot_resources.options(vmi, &request.options).await?;
         let mut facts = vm.boot_resources.facts().await?;
         facts.allow_emulation |= request.allow_emulation;
-        let claims = claims_in_pod(vmi);
+        let claims = volume_mode_lookups(vmi);
         if !claims.is_empty() {
             facts = with_volume_modes(facts, claims).await?;
         }

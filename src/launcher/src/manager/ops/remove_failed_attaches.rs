@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::read_live_domain::{read_definition, read_live_domain};
+use super::read_domain::{read_definition, read_live_domain};
 use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;

@@ -1,10 +1,10 @@
 use crate::libvirt_client::COMMAND;
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
 /// Presses the reset button.
-pub(in crate::manager) async fn reset(vm: &VmContext) -> Result<CommandEffect, OpError> {
+pub(in crate::manager) async fn reset(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     let domain = vm
         .client
         .lookup()
@@ -15,5 +15,5 @@ pub(in crate::manager) async fn reset(vm: &VmContext) -> Result<CommandEffect, O
             domain.reset()
         })
         .await?;
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }

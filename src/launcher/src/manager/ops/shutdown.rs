@@ -5,7 +5,7 @@ use libvirt::{Domain, DomainState, Reason, ShutdownMode, State};
 use crate::agent::{AGENT_TIMEOUT, shorten};
 use crate::jobs::AbortReason;
 use crate::libvirt_client::{AGENT, COMMAND, CallError, POWER_BUTTON};
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
@@ -15,17 +15,17 @@ use crate::vm_events::VmEvent;
 ///
 /// A VM that its user has paused is resumed first: a paused guest cannot react, and would be destroyed with its
 /// file systems in use when the grace period ends.
-pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandEffect, OpError> {
+pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     vm.guest_asked.notify_one();
     vm.driver_state().guest_time = None;
     // A guest that is paused for a job does not react, and libvirt refuses the call while the job runs.
     vm.jobs.end(AbortReason::Shutdown).await;
     let Some(domain) = vm.client.lookup().await? else {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     };
     let state = vm.client.state_of(&domain).await?;
     if !is_up(state) {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     if state.state == DomainState::Paused && state.reason == Reason::User {
         resume(vm, &domain).await?;
@@ -34,15 +34,15 @@ pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandEffect
         // The guest may have powered off by itself in between.
         return match vm.client.state_of(&domain).await {
             Ok(state) if is_up(state) => Err(error.into()),
-            Ok(_) => Ok(CommandEffect::AlreadySo),
-            Err(other) if other.is_no_domain() => Ok(CommandEffect::AlreadySo),
+            Ok(_) => Ok(CommandSuccess::AlreadySo),
+            Err(other) if other.is_no_domain() => Ok(CommandSuccess::AlreadySo),
             Err(_) => Err(error.into()),
         };
     }
     vm.metadata.set_deletion_timestamp();
     // Fails only when the observer is gone.
     let _ = vm.events.send(VmEvent::GuestAsked);
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 fn is_up(state: State) -> bool {

@@ -5,7 +5,7 @@ use libvirt::{Domain, RebootMode};
 
 use crate::agent;
 use crate::libvirt_client::{AGENT_REBOOT, CallClass, CallError, POWER_BUTTON};
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
@@ -22,7 +22,7 @@ enum RebootMethod {
 pub(in crate::manager) async fn soft_reboot(
     vm: &VmContext,
     vmi: &Vmi,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let ways = reboot_method(vmi)?;
     let domain = vm
         .client
@@ -31,7 +31,7 @@ pub(in crate::manager) async fn soft_reboot(
         .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
     if ways == RebootMethod::PowerButton {
         press_power_button(vm, &domain).await?;
-        return Ok(CommandEffect::Changed);
+        return Ok(CommandSuccess::Changed);
     }
     match agent::expect_answer(&vm.client, &domain).await {
         Ok(()) => ask_agent(vm, &domain).await?,
@@ -41,7 +41,7 @@ pub(in crate::manager) async fn soft_reboot(
         }
         Err(error) => return Err(error.into()),
     }
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 async fn ask_agent(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {

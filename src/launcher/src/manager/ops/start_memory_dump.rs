@@ -1,6 +1,6 @@
 use super::command_result_of_job_start;
 use crate::jobs::MemoryDumpRequest;
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
@@ -9,6 +9,6 @@ use crate::manager::vm_context::VmContext;
 pub(in crate::manager) fn start_memory_dump(
     vm: &VmContext,
     request: MemoryDumpRequest,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     command_result_of_job_start::effect_of(vm.jobs.start_memory_dump(request))
 }

@@ -2,18 +2,18 @@ use libvirt::DomainState;
 
 use crate::agent::guest_time::GuestTimeSync;
 use crate::libvirt_client::COMMAND;
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
 /// Resumes the processors. A VM that is not paused stays as it is.
-pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<CommandEffect, OpError> {
+pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     let state = vm.client.state_of(&domain).await?.state;
     // Also of a running VM: a pause without an answer may still be carried out.
     vm.driver_state().paused_by_user = false;
     if state != DomainState::Paused {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     let unpaused = vm
         .client
@@ -27,5 +27,5 @@ pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<CommandEffect,
         return Err(error.into());
     }
     vm.driver_state().guest_time = Some(GuestTimeSync::start(vm.client.clone(), domain));
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }

@@ -41,7 +41,7 @@ pub fn unreviewed_libvirt(packed: u64) -> Option<String> {
 
 /// Where a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(super) enum NodeLocation {
     /// Only in the document before; its parent may be gone too.
     Before,
     /// In the document before, and its parent is in both.
@@ -54,7 +54,7 @@ pub(super) enum Presence {
     InPattern,
 }
 
-impl Presence {
+impl NodeLocation {
     /// Where the elements around a changed node are: a new node is in elements that were there.
     pub(super) fn of_parent(self) -> Self {
         match self {
@@ -102,14 +102,14 @@ fn rules_for<'a>(
 }
 
 impl Rule {
-    fn applies(&self, presence: Presence, value: impl FnOnce() -> String) -> bool {
-        match (self.when, presence) {
+    fn applies(&self, location: NodeLocation, value: impl FnOnce() -> String) -> bool {
+        match (self.when, location) {
             (When::Always, _)
-            | (_, Presence::InPattern)
-            | (When::Removed, Presence::Removed)
-            | (When::Added, Presence::After) => true,
-            (When::AddedOrChangedTo(is_dangerous), Presence::After | Presence::Edited)
-            | (When::ChangedTo(is_dangerous), Presence::Edited) => is_dangerous(&value()),
+            | (_, NodeLocation::InPattern)
+            | (When::Removed, NodeLocation::Removed)
+            | (When::Added, NodeLocation::After) => true,
+            (When::AddedOrChangedTo(is_dangerous), NodeLocation::After | NodeLocation::Edited)
+            | (When::ChangedTo(is_dangerous), NodeLocation::Edited) => is_dangerous(&value()),
             (When::AddedOrChangedTo(_) | When::ChangedTo(_) | When::Removed | When::Added, _) => {
                 false
             }
@@ -125,7 +125,7 @@ pub(super) fn parent_name(parent: Option<&Element>) -> &str {
 pub(super) fn of_element(
     element: &Element,
     parent: Option<&Element>,
-    presence: Presence,
+    location: NodeLocation,
 ) -> Option<DangerKind> {
     if HYPERVISORS.contains(&split(element.canonical_name()).0) {
         return Some(DangerKind::Hypervisor);
@@ -136,8 +136,8 @@ pub(super) fn of_element(
         let reads_text = matches!(rule.when, When::AddedOrChangedTo(_) | When::ChangedTo(_));
         // libvirt joins the text of all descendants; no value that it knows has an element in it.
         let is_split = reads_text && element.children().next().is_some();
-        let gone = matches!(presence, Presence::Before | Presence::Removed);
-        (is_split && !gone) || rule.applies(presence, || element.text())
+        let gone = matches!(location, NodeLocation::Before | NodeLocation::Removed);
+        (is_split && !gone) || rule.applies(location, || element.text())
     });
     rule.map(|rule| rule.kind)
 }
@@ -147,15 +147,17 @@ pub(super) fn of_attribute(
     attribute: &str,
     element: &Element,
     parent: Option<&Element>,
-    presence: Presence,
+    location: NodeLocation,
 ) -> Option<DangerKind> {
     let (parent, name) = (parent_name(parent), local(element.name()));
     let mut rules = rules_for(parent, name, Some(local(attribute)));
     // The value is looked up for rules alone: finding it takes a scan of the start tag.
-    let rule = rules.find(|rule| match (presence, element.attr(attribute)) {
+    let rule = rules.find(|rule| match (location, element.attr(attribute)) {
         // A removed attribute becomes no value.
-        (Presence::After | Presence::Edited, None) => rule.applies(Presence::Before, String::new),
-        (presence, value) => rule.applies(presence, || value.unwrap_or_default().into_owned()),
+        (NodeLocation::After | NodeLocation::Edited, None) => {
+            rule.applies(NodeLocation::Before, String::new)
+        }
+        (location, value) => rule.applies(location, || value.unwrap_or_default().into_owned()),
     });
     let disguise = (!split(attribute).0.is_empty()).then_some(DangerKind::Disguise);
     rule.map(|rule| rule.kind).or(disguise)

@@ -6,7 +6,7 @@ use domain_xml::{Document, diff};
 
 use super::rule::{Rule, When};
 use super::rule_table::{DANGEROUS_DEFAULTS, RULES};
-use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT, unreviewed_libvirt};
+use super::{DangerKind, INDEX, NodeLocation, REVIEWED_LIBVIRT, unreviewed_libvirt};
 use crate::policy::permission::libvirt_schema_reader::{self, Leaf, Schema, Values};
 use crate::policy::permission::{Checker, dangers};
 
@@ -223,10 +223,10 @@ fn a_newer_libvirt_is_reported() {
 #[test]
 fn presence_decides_about_values() {
     let document = Document::parse("<on_crash>coredump-destroy</on_crash>").unwrap();
-    let kind = |presence| super::of_element(document.root(), None, presence);
-    assert_eq!(kind(Presence::After), Some(DangerKind::CoreDump));
-    assert_eq!(kind(Presence::InPattern), Some(DangerKind::CoreDump));
-    assert_eq!(kind(Presence::Before), None);
+    let kind = |location| super::of_element(document.root(), None, location);
+    assert_eq!(kind(NodeLocation::After), Some(DangerKind::CoreDump));
+    assert_eq!(kind(NodeLocation::InPattern), Some(DangerKind::CoreDump));
+    assert_eq!(kind(NodeLocation::Before), None);
 }
 
 /// libvirt reads `coredump-destroy` here.

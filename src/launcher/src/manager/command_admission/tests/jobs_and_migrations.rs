@@ -66,7 +66,7 @@ fn guest_that_has_not_arrived_is_not_changed() {
             redefine_checkpoint(),
         ] {
             let early = test.request(command, &state);
-            assert_eq!(test.refused[&early], Refusal::NotArrived);
+            assert_eq!(test.refused[&early], CommandRefusal::NotArrived);
         }
     }
     let state = VmState {
@@ -86,5 +86,5 @@ fn migration_is_cancelled_while_a_checkpoint_is_redefined() {
     let cancel = test.request(Command::CancelMigration, &VmState { role, ..ACTIVE });
     assert_eq!(test.running(), [redefine, cancel]);
     let late = test.request(redefine_checkpoint(), &VmState { role, ..ACTIVE });
-    assert_eq!(test.refused[&late], Refusal::MigratesAway);
+    assert_eq!(test.refused[&late], CommandRefusal::MigratesAway);
 }

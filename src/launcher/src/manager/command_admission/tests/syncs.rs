@@ -71,7 +71,7 @@ fn sync_is_refused_once_the_domain_is_gone() {
         ..ACTIVE
     };
     let late = test.request(sync("1", 5), &state_gone);
-    assert_eq!(test.refused[&late], Refusal::Gone);
+    assert_eq!(test.refused[&late], CommandRefusal::Gone);
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn sync_is_refused_until_the_migration_has_arrived() {
     let mut test = TestQueue::default();
     let role = Role::Target;
     let early = test.request(sync("1", 5), &VmState { role, ..ABSENT });
-    assert_eq!(test.refused[&early], Refusal::AwaitsMigration);
+    assert_eq!(test.refused[&early], CommandRefusal::AwaitsMigration);
     let on_its_way = test.request(sync("1", 5), &VmState { role, ..ACTIVE });
-    assert_eq!(test.refused[&on_its_way], Refusal::AwaitsMigration);
+    assert_eq!(test.refused[&on_its_way], CommandRefusal::AwaitsMigration);
     let arrived = test.request(sync("1", 5), &ACTIVE);
     assert_eq!(test.running(), [arrived]);
 }

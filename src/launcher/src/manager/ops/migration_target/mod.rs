@@ -1,7 +1,7 @@
 //! The target of a migration: everything is put in place before the source's libvirt sends the domain.
 //!
 //! Nothing is defined and nothing is published: libvirt receives the domain from the source
-//! ([`crate::manager::incoming_migration`] watches for it). Hooks run as for a boot, so that a veto or a failure comes before the
+//! ([`crate::manager::record_incoming_end`] watches for it). Hooks run as for a boot, so that a veto or a failure comes before the
 //! migration; the domain that they return is not used here.
 
 mod check_hotplugged_disks;
@@ -16,14 +16,15 @@ use kubevirt_api::migration_metadata::MigrationRequest;
 use kubevirt_api::vmi::{MigrationState, Vmi};
 use tokio_util::sync::CancellationToken;
 
-use super::prepare_domain::{ConvertedVm, require_own_vm, until};
+use super::prepare_domain::ConvertedVm;
+use super::{require_own_vm, until};
 use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::boot::migration_sockets::Transport;
 use crate::libvirt_migration_hook::{EditDomain, HookServer};
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
+use crate::manager::edit_incoming_domain::IncomingDomainEditor;
 use crate::manager::error::OpError;
-use crate::manager::incoming_domain::IncomingDomain;
 use crate::manager::kubevirt_metadata::now;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -39,20 +40,20 @@ pub(in crate::manager) async fn sync_migration_target(
     vm: &VmContext,
     request: &SyncRequest,
     interrupted: &CancellationToken,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let vmi = &request.vmi;
     require_own_vm(vm, vmi)?;
     if vm.client.lookup().await?.is_some() {
         tracing::info!("the virtual machine is here already, or on its way");
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     let state = vmi.status.migration_state.clone().unwrap_or_default();
     let record = record(vm, &state)?;
     vm.driver_state().role = Role::Target;
     vm.incoming_migration
         .send_modify(|stage| *stage = stage.expect());
-    if until(interrupted, prepare(vm, request, &state)).await? == CommandEffect::AlreadySo {
-        return Ok(CommandEffect::AlreadySo);
+    if until(interrupted, prepare(vm, request, &state)).await? == CommandSuccess::AlreadySo {
+        return Ok(CommandSuccess::AlreadySo);
     }
     vm.metadata
         .set_identity(vmi.uid(), vmi.grace_period_seconds());
@@ -61,14 +62,14 @@ pub(in crate::manager) async fn sync_migration_target(
     }
     vm.driver_state().paused_on_source = vmi.status.has_condition("Paused");
     tracing::info!(migration = state.uid_on_target(), "ready for the migration");
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 async fn prepare(
     vm: &VmContext,
     request: &SyncRequest,
     state: &MigrationState,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let vmi = &request.vmi;
     let converted = ConvertedVm::convert(vm, request, Purpose::MigrationTarget).await?;
     let prepared = converted.prepare(vm).await?;
@@ -82,7 +83,7 @@ async fn prepare(
     // The migration may have begun during the preparation.
     if vm.client.lookup().await?.is_some() {
         tracing::info!("the virtual machine is on its way");
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     let expected = domain::parse_domain_xml::parse(&prepared.xml);
     vm.client
@@ -90,7 +91,7 @@ async fn prepare(
     let mut sockets = vm.migration_sockets.lock().await;
     if vm.driver_state().role != Role::Target {
         tracing::info!("the virtual machine has arrived meanwhile");
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     serve_hook(vm, request, prepared.facts).await?;
     vm.credentials.send_replace(prepared.credentials);
@@ -104,7 +105,7 @@ async fn prepare(
     if state.is_decentralized() {
         check_hotplugged_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
     }
-    Ok(CommandEffect::Changed)
+    Ok(CommandSuccess::Changed)
 }
 
 /// libvirt runs a hook for the domain that it is to receive; the hook asks the launcher.
@@ -113,7 +114,7 @@ async fn serve_hook(
     request: &SyncRequest,
     facts: HostFacts,
 ) -> Result<(), OpError> {
-    let incoming = Arc::new(IncomingDomain {
+    let incoming = Arc::new(IncomingDomainEditor {
         hooks: Arc::clone(&vm.hooks),
         hook_failures: vm.hook_failures.clone(),
         invocation: vm.identity.invocation(Reason::MigrationTarget),

@@ -9,9 +9,9 @@
 
 mod define_prepared_domain;
 mod expand_disks;
+mod poll_starting_up;
 mod reconcile;
 mod start_or_resume;
-mod startup_watch;
 mod unapplied_changes;
 
 use std::sync::Arc;
@@ -23,10 +23,11 @@ use libvirt::{Domain, State};
 use reconcile::reconcile;
 use tokio_util::sync::CancellationToken;
 
-use super::prepare_domain::{self, require_own_vm, until};
+use super::prepare_domain;
+use super::{require_own_vm, until};
 use crate::boot::host_facts::wait_for_network_info;
-use crate::manager::CommandEffect;
-use crate::manager::command_refusal::Refusal;
+use crate::manager::CommandSuccess;
+use crate::manager::command_refusal::CommandRefusal;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -42,11 +43,11 @@ pub(in crate::manager) async fn sync(
     vm: &VmContext,
     request: &SyncRequest,
     interrupted: &CancellationToken,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
         // While the VM migrates away it is not changed, and it is never started here again.
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     let is_first = !vm.driver_state().defined;
     if is_first && has_attached_sriov(&request.vmi) {
@@ -73,19 +74,19 @@ async fn boot(
     request: &SyncRequest,
     prepared: prepare_domain::PreparedDomain<'_>,
     interrupted: &CancellationToken,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     let start = vm.start_report.begin();
     let domain = prepared.define(vm).await?;
     let state = vm.client.state_of(&domain).await?;
     let answer = start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
-    if answer == CommandEffect::Changed {
+    if answer == CommandSuccess::Changed {
         start.succeeded();
     }
     Ok(apply_settings(vm, request, answer))
 }
 
 /// Applies the settings of the VMI that do not concern libvirt.
-fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: CommandEffect) -> CommandEffect {
+fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: CommandSuccess) -> CommandSuccess {
     unapplied_changes::report(vm, &request.vmi);
     vm.metadata
         .set_grace_period(request.vmi.grace_period_seconds());
@@ -119,7 +120,7 @@ fn pauses_probes(vmi: &Vmi) -> bool {
 /// A point at which a sync can end without leaving a partial change.
 fn safe_point(interrupted: &CancellationToken) -> Result<(), OpError> {
     if interrupted.is_cancelled() {
-        return Err(Refusal::Ending.into());
+        return Err(CommandRefusal::Ending.into());
     }
     Ok(())
 }

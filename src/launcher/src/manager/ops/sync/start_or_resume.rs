@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::hook_events::report_applied;
+use super::poll_starting_up::StartingUpPoll;
 use super::safe_point;
-use super::startup_watch::StartupWatch;
 use crate::jobs::JobKind;
 use crate::libvirt_client::{COMMAND, QUICK, START};
-use crate::manager::CommandEffect;
+use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -32,7 +32,7 @@ pub(super) async fn start_or_resume(
     domain: &Arc<dyn Domain>,
     state: State,
     interrupted: &CancellationToken,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     safe_point(interrupted)?;
     let state = state_after_shutdown(vm, domain, state).await?;
     let paused_by_user = vm.driver_state().paused_by_user;
@@ -40,7 +40,7 @@ pub(super) async fn start_or_resume(
         write_cloud_init(vm, &request.vmi, domain).await?;
         safe_point(interrupted)?;
         start(vm, &request.vmi, domain).await?;
-        return Ok(CommandEffect::Changed);
+        return Ok(CommandSuccess::Changed);
     }
     // The job that paused the guest resumes it.
     let paused_by_job = vm
@@ -53,7 +53,7 @@ pub(super) async fn start_or_resume(
             %state,
             "the domain stays paused: a migration has stopped it, and its target may run it"
         );
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     if state.state == DomainState::Paused && !paused_by_user && !paused_by_job {
         vm.client
@@ -62,9 +62,9 @@ pub(super) async fn start_or_resume(
             })
             .await?;
         tracing::info!("domain resumed");
-        return Ok(CommandEffect::Changed);
+        return Ok(CommandSuccess::Changed);
     }
-    Ok(CommandEffect::AlreadySo)
+    Ok(CommandSuccess::AlreadySo)
 }
 
 /// The domain's state, after waiting for a QEMU that is being shut down: a daemon that died during a start shuts that
@@ -107,7 +107,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
     vm.driver_state().disk_capacities.forget();
     associate_iommufd(vm, domain).await?;
     let start = vm.start_report.begin();
-    let startup_watch = StartupWatch::start(vm, domain);
+    let startup_watch = StartingUpPoll::start(vm, domain);
     let started = vm
         .client
         .on(domain, "starting the domain", START, move |domain| {

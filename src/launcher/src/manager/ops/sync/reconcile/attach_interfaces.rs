@@ -22,7 +22,7 @@ impl Reconciliation<'_> {
     }
 
     pub(super) async fn set_link(&self, device: &LiveDevice) -> Result<ChangeResult, OpError> {
-        self.update("setting an interface's link", device.xml.clone())
+        self.update_device("setting an interface's link", device.xml.clone())
             .await
     }
 }

@@ -9,7 +9,7 @@ use libvirt::Domain;
 use super::{ChangeResult, Reconciliation};
 use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
-use crate::libvirt_client::{COMMAND, detach_device};
+use crate::libvirt_client::{COMMAND, request_detach};
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
@@ -18,7 +18,7 @@ impl Reconciliation<'_> {
     pub(super) async fn detach(&self, device: &LiveDevice) -> Result<ChangeResult, OpError> {
         self.vm.driver_state().detaching.request(device);
         let xml = device.xml.clone();
-        let detach = move |domain: &dyn Domain| detach_device(domain, &xml);
+        let detach = move |domain: &dyn Domain| request_detach(domain, &xml);
         self.vm
             .client
             .on(self.domain, "detaching a device", COMMAND, detach)

@@ -19,18 +19,19 @@ use changes_deadline::ChangesDeadline;
 use domain::libvirt_spec::DomainSpec;
 use domain::reconcile::{DeviceChange, plan};
 use hook_host::AttachTime;
-use libvirt::Domain;
+use libvirt::{Affect, Domain};
 use tokio_util::sync::CancellationToken;
 
 use super::{expand_disks, safe_point, unapplied_changes};
+use crate::libvirt_client::COMMAND;
+use crate::manager::devices_refused_by_hooks::DeviceKind;
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::{AttachResult, Attachment, forget_unwanted};
-use crate::manager::ops::read_live_domain::read_live_domain;
+use crate::manager::ops::read_domain::read_live_domain;
 use crate::manager::ops::remove_failed_attaches::remove_failed_attaches;
-use crate::manager::refused_devices::DeviceKind;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
-use crate::manager::{CommandEffect, DeviceChangeError};
+use crate::manager::{CommandSuccess, DeviceChangeError};
 
 /// A sync of a running domain.
 struct Reconciliation<'a> {
@@ -64,14 +65,14 @@ pub(super) async fn reconcile(
     wanted: &DomainSpec,
     domain: &Arc<dyn Domain>,
     interrupted: &CancellationToken,
-) -> Result<CommandEffect, OpError> {
+) -> Result<CommandSuccess, OpError> {
     if vm.boot_resources.test_driver {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     remove_failed_attaches(vm, domain).await;
     let live = read_live_domain(vm, domain).await?;
     if !live.is_running() {
-        return Ok(CommandEffect::AlreadySo);
+        return Ok(CommandSuccess::AlreadySo);
     }
     detach_device::finish(vm, &live).await;
     let time = ChangesDeadline::start();
@@ -105,7 +106,7 @@ pub(super) async fn reconcile(
 }
 
 impl Reconciliation<'_> {
-    async fn apply_all(&self, changes: Vec<DeviceChange>) -> Result<CommandEffect, OpError> {
+    async fn apply_all(&self, changes: Vec<DeviceChange>) -> Result<CommandSuccess, OpError> {
         let (kept, changes): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|change| self.is_kept(change));
         let (disks, interfaces): (Vec<_>, Vec<_>) =
@@ -151,8 +152,8 @@ impl Reconciliation<'_> {
         }
         done += self.ask_again(&kept).await?;
         Ok(match done {
-            0 => CommandEffect::AlreadySo,
-            _ => CommandEffect::Changed,
+            0 => CommandSuccess::AlreadySo,
+            _ => CommandSuccess::Changed,
         })
     }
 
@@ -243,6 +244,25 @@ impl Reconciliation<'_> {
         let live = read_live_domain(self.vm, self.domain).await?;
         detach_device::finish(self.vm, &live).await;
         Ok(())
+    }
+
+    /// Updates a device of the running domain and of its definition, or of the running domain alone if the definition does
+    /// not have it.
+    async fn update_device(
+        &self,
+        what: &'static str,
+        xml: String,
+    ) -> Result<ChangeResult, OpError> {
+        let update =
+            move |domain: &dyn Domain| match domain.update_device(&xml, Affect::LiveAndConfig) {
+                Err(error) if error.is_device_missing() => domain.update_device(&xml, Affect::Live),
+                result => result,
+            };
+        self.vm
+            .client
+            .on(self.domain, what, COMMAND, update)
+            .await?;
+        Ok(ChangeResult::Yes)
     }
 }
 

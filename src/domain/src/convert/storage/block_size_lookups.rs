@@ -1,0 +1,49 @@
+//! Volumes whose block sizes must be looked up before the conversion.
+
+use kubevirt_api::virtual_machine_options::Options;
+use kubevirt_api::vmi::Vmi;
+
+use crate::convert::conversion_inputs::Context;
+use crate::convert::conversion_purpose::Purpose;
+use crate::convert::error::ConvertError;
+use crate::convert::storage::device_names::DeviceNames;
+use crate::convert::storage::{block_size, disk_sources, disks};
+use crate::disk_backend::DiskBackend;
+use crate::host_facts::HostFacts;
+
+/// A volume whose block sizes a disk shows to the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockSizeLookup {
+    /// Path of the image or the device; the key in [`HostFacts::block_sizes`].
+    pub path: String,
+    /// The volume is a block device, not a file.
+    pub is_block: bool,
+}
+
+/// The volumes whose block sizes must be among the facts before [`crate::convert::convert`].
+///
+/// # Errors
+/// As [`crate::convert::convert`], for a disk that cannot be converted.
+pub fn block_size_lookups(
+    vmi: &Vmi,
+    options: &Options,
+    host: &HostFacts,
+) -> Result<Vec<BlockSizeLookup>, ConvertError> {
+    let context = Context::new(vmi, options, host, Purpose::Boot)?;
+    let mut names = DeviceNames::new(vmi);
+    let mut matched = Vec::new();
+    for (place, source) in context.devices().disks.iter().enumerate() {
+        if !block_size::matches_volume(source) {
+            continue;
+        }
+        let mut disk = disks::convert(&context, source, &mut names, place)?;
+        if !disk_sources::fill(&context, source, &mut disk)? {
+            continue;
+        }
+        matched.extend(DiskBackend::of(&disk).map(|backend| BlockSizeLookup {
+            path: backend.path,
+            is_block: backend.is_block,
+        }));
+    }
+    Ok(matched)
+}

@@ -1,0 +1,35 @@
+//! Elements of panic devices, vsock and USB redirection.
+
+use kubevirt_api::typed_xml::element;
+
+element! {
+    /// A device through which the guest reports a panic.
+    PanicDevice {
+        model: Option<String> = attr "model" => "Model";
+    }
+
+    /// A vsock device.
+    Vsock {
+        model: String = attr "model" when set => "Model";
+        cid: Cid = child "cid" => "CID";
+    }
+
+    /// The context id of a vsock device.
+    Cid {
+        auto: String = attr "auto" => "Auto";
+        address: u32 = attr "address" when set => "Address";
+    }
+
+    /// A USB port redirected from a client.
+    RedirectedDevice {
+        kind: String = attr "type" => "Type";
+        bus: String = attr "bus" => "Bus";
+        source: RedirectedDeviceSource = child "source" => "Source";
+    }
+
+    /// The socket of a redirected port.
+    RedirectedDeviceSource {
+        mode: String = attr "mode" => "Mode";
+        path: String = attr "path" => "Path";
+    }
+}

@@ -1,0 +1,47 @@
+//! Loads the modules of plugins.
+
+use futures_util::future::BoxFuture;
+
+use super::CollectConfig;
+use super::list_hooks_directory::HookId;
+use super::probe_hook::{Probe, ProbeResult};
+use crate::Limits;
+use crate::hook::Hook;
+use crate::kubevirt_plugins::{LoadModule, ModuleFile};
+use crate::policy::OperatorPolicy;
+
+/// Loads modules of plugins: with a loader of its own per call, because plugins come with a boot and
+/// a loader takes memory as long as it exists.
+pub(super) struct PluginModules {
+    pub(super) config: CollectConfig,
+    pub(super) operator: Option<OperatorPolicy>,
+}
+
+impl LoadModule for PluginModules {
+    fn load_module<'a>(
+        &'a self,
+        file: &'a ModuleFile,
+        limits: Limits,
+    ) -> BoxFuture<'a, Result<Hook, String>> {
+        let loader = self.config.loader(self.operator.as_ref());
+        let config = CollectConfig {
+            limits,
+            ..self.config.clone()
+        };
+        let probe = Probe::new(&config, loader, self.operator.clone());
+        let probe = probe.within(&config.plugins_dir);
+        let id = HookId {
+            directory: file.plugin.clone(),
+            file: file.file.clone(),
+        };
+        Box::pin(async move {
+            match probe.module(&id).await {
+                ProbeResult::Ready(hook) => Ok(*hook),
+                ProbeResult::NotReady(reason)
+                | ProbeResult::Flawed(reason)
+                | ProbeResult::Refused(reason)
+                | ProbeResult::Fatal(reason) => Err(reason),
+            }
+        })
+    }
+}

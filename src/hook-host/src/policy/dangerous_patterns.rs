@@ -1,0 +1,99 @@
+//! Which members of the dangerous set a path pattern names.
+
+use domain_xml::{Document, PathPattern};
+
+use super::pattern_subset::names;
+use super::permission::{Checker, DangerKind};
+
+/// Whether a pattern names a node of the dangerous set. Only `dangerous` of the operator's policy grants such a node, or its
+/// dangerous values. A wildcard names nothing.
+pub fn names_dangerous(pattern: &PathPattern) -> bool {
+    !kinds_named(pattern, true).is_empty()
+}
+
+/// The classes of the dangerous set to which only some values of the named node belong; empty if every value is dangerous.
+/// `paths` of the operator's policy grants the other values.
+pub fn dangerous_values(pattern: &PathPattern) -> Vec<DangerKind> {
+    match kinds_named(pattern, false).is_empty() {
+        true => kinds_named(pattern, true),
+        false => Vec::new(),
+    }
+}
+
+/// The classes of the dangerous set that a pattern names, evaluated on a domain that contains only what the pattern
+/// names; with `any_value`, also those where only some values are dangerous. A wildcard names nothing.
+pub(super) fn kinds_named(pattern: &PathPattern, any_value: bool) -> Vec<DangerKind> {
+    // A name that is not valid XML selects nothing in a domain.
+    let Ok(sample) = Document::parse(&sample(pattern)) else {
+        return Vec::new();
+    };
+    Checker::new(&[], &sample, &sample).kinds_of_names(any_value)
+}
+
+/// A domain with the elements and the attribute that a pattern names; `any` stands for wildcards.
+fn sample(pattern: &PathPattern) -> String {
+    let names: Vec<&str> = names(pattern.as_str());
+    let mut xml = format!("<domain {NAMESPACES}>");
+    let mut ends = Vec::new();
+    for name in names.iter().skip(1) {
+        match name.strip_prefix('@') {
+            Some("*") => {}
+            Some(attribute) => {
+                xml.truncate(xml.len().saturating_sub(1));
+                xml.push_str(&format!(" {attribute}='x'>"));
+            }
+            None if *name == "**" => {}
+            None => {
+                let name = name.replace('*', "any");
+                xml.push_str(&format!("<{name}>"));
+                ends.push(format!("</{name}>"));
+            }
+        }
+    }
+    ends.reverse();
+    format!("{xml}{}</domain>", ends.concat())
+}
+
+const NAMESPACES: &str = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' \
+    xmlns:lxc='http://libvirt.org/schemas/domain/lxc/1.0' \
+    xmlns:xen='http://libvirt.org/schemas/domain/xen/1.0' \
+    xmlns:bhyve='http://libvirt.org/schemas/domain/bhyve/1.0'";
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_that_name_dangerous_nodes_are_recognised() {
+        for (pattern, is) in [
+            ("/domain/qemu:commandline/**", true),
+            ("/domain/devices/disk[target/@dev='vda']/source/@file", true),
+            ("/domain/devices/*/source/@dev", true),
+            ("/domain/os/kernel", true),
+            ("/domain/devices/emulator", true),
+            ("/domain/devices/**", false),
+            ("/domain/**", false),
+            ("/domain/@*", false),
+            ("/domain/@type", false),
+            ("/domain/sysinfo/**", false),
+            ("/domain/os/smbios/@mode", false),
+        ] {
+            let parsed = PathPattern::parse(pattern).unwrap();
+            assert_eq!(!kinds_named(&parsed, false).is_empty(), is, "{pattern}");
+        }
+        for (pattern, kinds) in [
+            (
+                "/domain/devices/graphics/@keymap",
+                vec![DangerKind::HostPath],
+            ),
+            ("/domain/devices/disk/@type", vec![DangerKind::Source]),
+            ("/domain/devices/disk/@bus", vec![]),
+        ] {
+            let parsed = PathPattern::parse(pattern).unwrap();
+            assert_eq!(dangerous_values(&parsed), kinds, "{pattern}");
+            assert_eq!(kinds_named(&parsed, true), kinds, "{pattern}");
+            assert_eq!(kinds_named(&parsed, false), [], "{pattern}");
+        }
+    }
+}

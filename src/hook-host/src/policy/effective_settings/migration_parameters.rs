@@ -1,0 +1,24 @@
+//! Resolves the parameters of a migration that a hook may set.
+
+use std::collections::BTreeSet;
+
+use super::{ResolveError, Resolver};
+use crate::MigrationParameter;
+
+impl Resolver<'_> {
+    /// What the module declares, if the operator's policy does not narrow it.
+    pub(super) fn migration(&self) -> Result<BTreeSet<MigrationParameter>, ResolveError> {
+        let wishes = self.identity.description.wishes.iter();
+        let cap = self.operator_list("allow.migration", |allow| allow.migration.as_ref());
+        let mut granted = BTreeSet::new();
+        for wish in wishes.flat_map(|wishes| &wishes.migration) {
+            if let Some(cap) = &cap
+                && !cap.values.contains(&wish)
+            {
+                return Err(cap.refuses("parameter of a migration", wish.name()));
+            }
+            granted.insert(*wish);
+        }
+        Ok(granted)
+    }
+}

@@ -1,0 +1,73 @@
+//! Reads policy files: of limited size, and links are followed within their directory only.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+
+use super::strict_yaml::PolicyError;
+use crate::printable::utf8;
+
+/// The largest policy file in bytes.
+const MAX_BYTES: u64 = 256 << 10;
+
+/// The text of a file in an open directory. Links are followed within the directory only; `None`
+/// if the file does not exist.
+pub(super) fn text_in(dir: &Dir, file: &str, path: &Path) -> Result<Option<String>, PolicyError> {
+    let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
+    if let Err(error) = dir.symlink_metadata(file) {
+        return match error.kind() {
+            io::ErrorKind::NotFound => Ok(None),
+            _ => Err(unreadable(error)),
+        };
+    }
+    // Do not block on a pipe without a writer.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let opened = dir
+        .open_with(file, &options)
+        .map_err(|error| PolicyError::Read {
+            path: path.to_owned(),
+            reason: format!("{error} (links are followed within the directory only)"),
+        })?;
+    read(opened.into_std(), path).map(Some)
+}
+
+/// The text of the file at a path. Links are followed within its directory only.
+pub(super) fn text_at(path: &Path) -> Result<Option<String>, PolicyError> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+    else {
+        return Err(PolicyError::Read {
+            path: path.to_owned(),
+            reason: "that is not a file's path".to_owned(),
+        });
+    };
+    let parent = if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
+    };
+    match Dir::open_ambient_dir(parent, ambient_authority()) {
+        Ok(dir) => text_in(&dir, name, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(PolicyError::unreadable(path, &error)),
+    }
+}
+
+fn read(file: File, path: &Path) -> Result<String, PolicyError> {
+    let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(unreadable(io::Error::other("it is not a regular file")));
+    }
+    let mut bytes = Vec::new();
+    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let reason = format!("it has more than the {MAX_BYTES} bytes a policy may have");
+        return Err(unreadable(io::Error::other(reason)));
+    }
+    utf8(bytes).map_err(|reason| unreadable(io::Error::other(reason)))
+}

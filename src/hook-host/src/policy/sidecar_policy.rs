@@ -1,0 +1,137 @@
+//! The operator's policy for gRPC sidecars, those of plugins included.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::domain_grant::Grant;
+use super::effective_settings::EffectiveSettings;
+use super::operator_policy::{OperatorPolicy, Sidecars};
+use super::strict_yaml::PolicyError;
+use crate::{FailurePolicy, Limits};
+
+/// The settings of a plugin's hook, and the reason if its failure strategy is forbidden; the strategy
+/// is `Fail` then.
+pub(crate) fn resolve_plugin(
+    wanted: FailurePolicy,
+    base: &Limits,
+    operator: Option<&OperatorPolicy>,
+) -> (EffectiveSettings, Option<String>) {
+    let forbidden = operator.and_then(|operator| operator.forbids_policy(wanted));
+    let settings = EffectiveSettings {
+        hook_points: Vec::new(),
+        failure_policy: match forbidden {
+            Some(_) => FailurePolicy::Fail,
+            None => wanted,
+        },
+        limits: base.clone(),
+        config: BTreeMap::new(),
+        dirs: Vec::new(),
+        dir_roots: Vec::new(),
+        migration: BTreeSet::new(),
+        pod: Arc::default(),
+        grant: Grant::unlimited(),
+    };
+    (settings, forbidden)
+}
+
+impl OperatorPolicy {
+    /// The line that forbids gRPC sidecars, if one does.
+    pub(crate) fn forbids_sidecars(&self) -> Option<String> {
+        let sidecars = self.content.sidecars.as_ref()?;
+        (*sidecars.get() == Sidecars::Forbid).then(|| {
+            format!(
+                "{}: gRPC sidecars are forbidden",
+                self.at(sidecars.position())
+            )
+        })
+    }
+
+    /// Whether a gRPC sidecar or plugin of one of these names is called with a domain that arrives by a migration.
+    pub(crate) fn runs_on_arrival(&self, names: [&str; 2]) -> bool {
+        let listed = self.content.sidecars_on_arrival.as_ref();
+        listed.is_some_and(|listed| {
+            names
+                .iter()
+                .any(|name| listed.get().iter().any(|one| one == name))
+        })
+    }
+
+    /// Refuses names of sidecars that can never be called.
+    pub(super) fn check_arrival(&self) -> Result<(), PolicyError> {
+        let Some(listed) = &self.content.sidecars_on_arrival else {
+            return Ok(());
+        };
+        let reason = match listed.get() {
+            names if names.iter().any(String::is_empty) => "a sidecar has no empty name",
+            names if !names.is_empty() && self.forbids_sidecars().is_some() => {
+                "sidecars are forbidden, and so are those that it names"
+            }
+            _ => return Ok(()),
+        };
+        Err(PolicyError::at(&self.path, listed.position(), reason))
+    }
+
+    fn forbids_policy(&self, wanted: FailurePolicy) -> Option<String> {
+        let allowed = self.content.failure_policies.as_ref()?;
+        (!allowed.get().contains(&wanted)).then(|| {
+            format!(
+                "the failure strategy {wanted:?} is not among the failurePolicies of {}",
+                self.at(allowed.position())
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn policy(text: &str) -> OperatorPolicy {
+        OperatorPolicy::parse(Path::new("p.yaml"), text).unwrap()
+    }
+
+    #[test]
+    fn only_listed_sidecars_run_on_a_domain_that_arrives() {
+        let listed = policy("sidecarsOnArrival: [shim, hook-sidecar-3]\n");
+        assert!(listed.runs_on_arrival(["hook-sidecar-0", "shim"]));
+        assert!(listed.runs_on_arrival(["hook-sidecar-3", "other"]));
+        assert!(!listed.runs_on_arrival(["hook-sidecar-0", "other"]));
+        for none in ["{}\n", "sidecarsOnArrival: []\n"] {
+            assert!(!policy(none).runs_on_arrival(["hook-sidecar-0", "shim"]));
+        }
+        for (wrong, at) in [
+            ("sidecarsOnArrival: ['']\n", "p.yaml:1:20: "),
+            (
+                "sidecars: Forbid\nsidecarsOnArrival: [a]\n",
+                "p.yaml:2:20: ",
+            ),
+        ] {
+            let error = OperatorPolicy::parse(Path::new("p.yaml"), wrong).unwrap_err();
+            assert!(error.to_string().starts_with(at), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_operators_policy_applies_to_plugins() {
+        assert_eq!(policy("sidecars: Allow\n").forbids_sidecars(), None);
+        assert_eq!(
+            policy("sidecars: Forbid\n").forbids_sidecars().as_deref(),
+            Some("p.yaml:1:11: gRPC sidecars are forbidden")
+        );
+        let resolve = |wanted, policy: Option<&OperatorPolicy>| {
+            let (settings, reason) = resolve_plugin(wanted, &Limits::default(), policy);
+            (settings.failure_policy, reason)
+        };
+        let (fail, ignore) = (FailurePolicy::Fail, FailurePolicy::Ignore);
+        let strict = policy("failurePolicies: [Fail]\n");
+        assert_eq!(resolve(ignore, None), (ignore, None));
+        assert_eq!(resolve(fail, Some(&strict)), (fail, None));
+        let (policy, reason) = resolve(ignore, Some(&strict));
+        assert_eq!(policy, fail, "a forbidden strategy counts as Fail");
+        let expected = "Ignore is not among the failurePolicies of p.yaml:1:18";
+        assert!(reason.unwrap().contains(expected));
+    }
+}

@@ -1,0 +1,45 @@
+//! Sends one command to the guest agent, and decodes its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libvirt::Domain;
+use serde::Deserialize;
+
+use super::answer::{self, AnswerError};
+use super::{LIBVIRT_MARGIN, command_agent};
+use crate::libvirt_client::{AGENT, CallError, Client};
+
+/// A command of the agent failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AgentCommandError {
+    /// libvirt or the agent refused.
+    #[error(transparent)]
+    Agent(#[from] CallError),
+    /// The agent's answer makes no sense.
+    #[error("{command}: {source}")]
+    Answer {
+        /// The agent's command.
+        command: &'static str,
+        /// What is wrong.
+        source: AnswerError,
+    },
+}
+
+/// Sends one command to the agent and returns its `return` value.
+pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(
+    client: &Client,
+    domain: &Arc<dyn Domain>,
+    command: &'static str,
+    json: String,
+    timeout: Duration,
+) -> Result<T, AgentCommandError> {
+    let asked = client.on(
+        domain,
+        "asking the guest agent",
+        AGENT.within(timeout + LIBVIRT_MARGIN),
+        move |domain| command_agent(domain, &json, timeout),
+    );
+    let answer = asked.await?;
+    answer::decode(&answer).map_err(|source| AgentCommandError::Answer { command, source })
+}

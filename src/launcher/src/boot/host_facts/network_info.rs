@@ -1,0 +1,55 @@
+//! The interfaces of the pod, from the downward API's file.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use domain::host_facts::NetworkInfo;
+
+/// A pod has a handful of interfaces.
+const NETWORK_INFO_LIMIT: u64 = 1 << 20;
+
+/// The pod's interfaces, from the downward API's file. One that cannot be parsed is logged and ignored.
+pub(super) fn network_info(path: &Path) -> Option<NetworkInfo> {
+    parse_network_info(path)?
+        .inspect_err(
+            |error| tracing::warn!(file = %path.display(), reason = %error, "not understood"),
+        )
+        .ok()
+}
+
+/// Whether the file describes the pod's interfaces.
+pub(super) fn has_network_info(path: &Path) -> bool {
+    matches!(parse_network_info(path), Some(Ok(_)))
+}
+
+/// `None` without a file, and for one that is empty: the kubelet has nothing to write yet.
+fn parse_network_info(path: &Path) -> Option<serde_json::Result<NetworkInfo>> {
+    let file = fs::File::open(path).ok()?;
+    let mut text = String::new();
+    file.take(NETWORK_INFO_LIMIT)
+        .read_to_string(&mut text)
+        .ok()?;
+    (!text.trim().is_empty()).then(|| serde_json::from_str(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn empty_network_information_is_not_malformed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let parse = |text: &str| {
+            fs::write(file.path(), text).unwrap();
+            parse_network_info(file.path())
+        };
+        assert!(parse("").is_none());
+        assert!(parse("\n").is_none());
+        assert!(parse("{").unwrap().is_err());
+        assert!(!has_network_info(file.path()));
+        assert!(parse(r#"{"interfaces":[]}"#).unwrap().is_ok());
+        assert!(has_network_info(file.path()));
+    }
+}

@@ -1,0 +1,125 @@
+//! Requests to libvirt while the migrate call runs: state, statistics, and the actions of the monitor.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libvirt::{Domain, JobStats, JobType, State};
+use tokio::time::Instant;
+
+use super::monitor::Action;
+use crate::jobs::{JobError, domain_call};
+
+/// Queries, and requests that QEMU answers at once.
+pub(super) const QUICK: Duration = Duration::from_secs(10);
+
+/// KubeVirt's deadline for an abort.
+const ABORT: Duration = Duration::from_secs(30);
+
+/// libvirt knows of no job for a moment after the call.
+const ABORT_RETRY: Duration = Duration::from_millis(20);
+
+/// The domain's state.
+pub(super) async fn state(domain: &Arc<dyn Domain>) -> Result<State, JobError> {
+    let what = "asking for the domain's state";
+    domain_call(domain, what, QUICK, |domain| domain.state()).await
+}
+
+/// The statistics of the running job; `None` if libvirt does not tell them.
+pub(super) async fn stats(domain: &Arc<dyn Domain>) -> Option<JobStats> {
+    let stats = domain_call(
+        domain,
+        "asking for the migration's progress",
+        QUICK,
+        |domain| domain.job_stats(),
+    );
+    match stats.await {
+        Ok(stats) => (stats.job_type == JobType::Unbounded).then_some(stats),
+        Err(error) => {
+            tracing::debug!(reason = %error, "no progress of the migration is known");
+            None
+        }
+    }
+}
+
+/// The result of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ActionResult {
+    /// libvirt has done it; an abort is accepted.
+    Out,
+    /// libvirt refused.
+    Refused,
+    /// There is no answer: it may still be carried out.
+    Unanswered,
+}
+
+/// Carries an action out.
+pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> ActionResult {
+    match action {
+        Action::Abort(cause) => {
+            tracing::warn!(reason = %cause, "aborting the migration");
+            abort(domain).await
+        }
+        Action::StartPostCopy => {
+            let what = "continuing the guest on the target (post-copy)";
+            request(domain, what, |domain| domain.start_post_copy()).await
+        }
+        Action::Suspend => {
+            let what = "pausing the guest so that the migration completes";
+            request(domain, what, |domain| domain.suspend()).await
+        }
+        Action::SetFirstDowntime(milliseconds) | Action::SetMaxDowntime(milliseconds) => {
+            let what = "setting the longest downtime of the migration";
+            let set = move |domain: &dyn Domain| domain.set_max_downtime(milliseconds);
+            tracing::info!(milliseconds, "{what}");
+            request(domain, what, set).await
+        }
+    }
+}
+
+async fn request(
+    domain: &Arc<dyn Domain>,
+    what: &'static str,
+    call: impl FnOnce(&dyn Domain) -> libvirt::Result<()> + Send + 'static,
+) -> ActionResult {
+    match domain_call(domain, what, QUICK, call).await {
+        Ok(()) => {
+            tracing::info!("{what}: done");
+            ActionResult::Out
+        }
+        Err(error) => {
+            tracing::warn!(reason = %error, "{what}: failed");
+            failed_action(&error)
+        }
+    }
+}
+
+fn failed_action(error: &JobError) -> ActionResult {
+    match error {
+        JobError::NoAnswer(_) => ActionResult::Unanswered,
+        _ => ActionResult::Refused,
+    }
+}
+
+async fn abort(domain: &Arc<dyn Domain>) -> ActionResult {
+    let give_up = Instant::now() + ABORT;
+    loop {
+        let left = give_up.saturating_duration_since(Instant::now());
+        let call = domain_call(domain, "aborting the migration", left, |domain| {
+            domain.abort_job()
+        });
+        match call.await {
+            Ok(()) => return ActionResult::Out,
+            Err(JobError::Libvirt(error)) if is_too_early(&error) && Instant::now() < give_up => {
+                tokio::time::sleep(ABORT_RETRY).await;
+            }
+            Err(error) => {
+                tracing::error!(reason = %error, "the migration is not aborted");
+                return failed_action(&error);
+            }
+        }
+    }
+}
+
+fn is_too_early(error: &libvirt::Error) -> bool {
+    error.is_operation_invalid() && error.message.contains("no job is active")
+}

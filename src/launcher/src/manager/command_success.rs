@@ -1,0 +1,21 @@
+//! Whether a command that succeeded changed the VM.
+
+/// The result of a successful command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandSuccess {
+    /// The command changed the VM.
+    Changed,
+    /// The VM was already in the requested state.
+    AlreadySo,
+}
+
+impl CommandSuccess {
+    /// The effect of two steps: whether either changed the VM.
+    #[must_use]
+    pub(super) fn or(self, other: CommandSuccess) -> CommandSuccess {
+        match self {
+            CommandSuccess::Changed => CommandSuccess::Changed,
+            CommandSuccess::AlreadySo => other,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The time of the observer's next attempt to read the domain, after events may have been lost and libvirt did not answer.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// Before the second attempt; each further pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The next attempt, if one is needed.
+#[derive(Debug, Default)]
+pub(super) struct RereadDomainRetry(Option<Attempt>);
+
+#[derive(Debug)]
+struct Attempt {
+    at: Instant,
+    pause: Duration,
+}
+
+impl RereadDomainRetry {
+    /// An attempt has ended.
+    pub(super) fn observe(&mut self, has_succeeded: bool) {
+        let last = self.0.take();
+        if has_succeeded {
+            return;
+        }
+        let pause = last.map_or(FIRST_PAUSE, |last| (last.pause * 2).min(LONGEST_PAUSE));
+        let at = Instant::now() + pause;
+        self.0 = Some(Attempt { at, pause });
+    }
+
+    /// Waits until the next attempt is due; for ever if none is needed.
+    pub(super) async fn due(&self) {
+        match &self.0 {
+            Some(attempt) => sleep_until(attempt.at).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pause_doubles_until_an_attempt_succeeds() {
+        let mut retry = RereadDomainRetry::default();
+        let mut after = |has_succeeded| {
+            retry.observe(has_succeeded);
+            retry.0.as_ref().map(|next| next.pause.as_secs())
+        };
+        let pauses = [1, 2, 4, 8, 16, 30, 30].map(Some);
+        assert_eq!(pauses.map(|_| after(false)), pauses);
+        assert_eq!(after(true), None);
+        assert_eq!(after(false), Some(1));
+    }
+
+    #[tokio::test]
+    async fn no_attempt_is_due_without_a_failure() {
+        let retry = RereadDomainRetry::default();
+        let due = tokio::time::timeout(Duration::from_millis(10), retry.due());
+        assert!(due.await.is_err());
+    }
+}

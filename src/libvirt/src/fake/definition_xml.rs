@@ -1,0 +1,95 @@
+//! A domain's XML. Name and UUID are interpreted; all other elements are kept unchanged.
+
+use domain_xml::{Document, Element};
+
+use crate::error::{Error, Result, code, origin};
+
+/// What libvirt takes where a domain has no UUID of its own.
+const SYSTEM_UUID: &str = "sysinfo/system/entry[@name='uuid']";
+
+/// The guest's end of the agent's channel.
+const AGENT_TARGET: &str = "devices/channel/target[@name='org.qemu.guest_agent.0']";
+
+/// One configuration of a domain.
+#[derive(Clone)]
+pub(super) struct DefinitionXml {
+    document: Document,
+    pub(super) name: String,
+    pub(super) uuid: Option<String>,
+}
+
+impl DefinitionXml {
+    pub(super) fn parse(xml: &str) -> Result<Self> {
+        let document = Document::parse(xml).map_err(|error| xml_error(&error.to_string()))?;
+        let root = document.root();
+        if !root.is("domain") {
+            return Err(xml_error("unexpected root element, expecting <domain>"));
+        }
+        let text = |name| root.child(name).map(|child| child.text().trim().to_owned());
+        let name = text("name").filter(|name| !name.is_empty());
+        Ok(DefinitionXml {
+            name: name.ok_or_else(|| xml_error("missing domain name"))?,
+            uuid: text("uuid")
+                .or_else(|| document.value(SYSTEM_UUID).ok().flatten())
+                .map(|uuid| uuid.to_lowercase()),
+            document,
+        })
+    }
+
+    /// Gives the domain its UUID, right behind its name, as libvirt prints it.
+    pub(super) fn set_uuid(&mut self, uuid: &str) {
+        let root = self.document.root_mut();
+        if root.child("uuid").is_none() {
+            root.insert_after("name", Element::new("uuid"));
+        }
+        root.ensure_child("uuid").set_text(uuid);
+        self.uuid = Some(uuid.to_owned());
+    }
+
+    pub(super) fn devices(&self) -> impl Iterator<Item = &Element> {
+        let devices = self.document.root().child("devices");
+        devices.into_iter().flat_map(Element::children)
+    }
+
+    pub(super) fn devices_mut(&mut self) -> &mut Element {
+        self.document.root_mut().ensure_child("devices")
+    }
+
+    /// Sets the number of processors at the start, if the domain's maximum allows it.
+    pub(super) fn set_vcpus(&mut self, count: u32) -> std::result::Result<(), u32> {
+        let vcpu = self.document.root_mut().ensure_child("vcpu");
+        let maximum = vcpu.text().trim().parse().unwrap_or(1);
+        if count > maximum {
+            return Err(maximum);
+        }
+        vcpu.set_attr("current", count.to_string());
+        Ok(())
+    }
+
+    pub(super) fn render(&self) -> String {
+        self.document.render()
+    }
+
+    /// The same with the number of its QEMU process, and whether the guest agent has opened its channel.
+    pub(super) fn render_active(&self, id: u32, agent_connected: bool) -> String {
+        let mut document = self.document.clone();
+        document.root_mut().set_attr("id", id.to_string());
+        // A domain without a channel for the agent stays without one.
+        if let Ok(Some(target)) = document.find_mut(AGENT_TARGET) {
+            let state = match agent_connected {
+                true => "connected",
+                false => "disconnected",
+            };
+            target.set_attr("state", state);
+        }
+        document.render()
+    }
+}
+
+pub(super) fn xml_error(what: &str) -> Error {
+    Error {
+        code: code::XML_ERROR,
+        domain: origin::DOMAIN,
+        message: format!("XML error: {what}"),
+    }
+}

@@ -1,0 +1,20 @@
+//! Artifacts of older tools are pulled.
+
+use std::fs;
+
+use crate::lying_registry::{Answer, LyingRegistry, manifest_of};
+use crate::{OLD, WASM, pull};
+
+#[test]
+fn older_wasm_artifacts_are_pulled() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let manifest = manifest_of(OLD, WASM, WASM.len());
+    let registry = LyingRegistry::start(move |path| match path {
+        "/v2/a/manifests/1" => Answer::of(manifest.clone()),
+        _ => Answer::of(WASM.to_vec()),
+    });
+    let into = temp_dir.path().join("into");
+    let pulled = pull(&registry, &into, "a:1").result();
+    assert_eq!(pulled["kind"], "old wasm artifact");
+    assert_eq!(fs::read(into.join("a/hook.wasm")).unwrap(), WASM);
+}
