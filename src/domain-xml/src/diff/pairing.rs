@@ -9,7 +9,8 @@ use crate::Budget;
 const LOOK_AHEAD: usize = 8;
 const MAX_COMPARED_ELEMENTS: usize = 64;
 
-/// For each old child, the index of its partner among the new children. `same_namespaces`: prefixes stand for the same namespaces around both.
+/// For each old child, the index of its partner among the new children. `same_namespaces`: prefixes stand for
+/// the same namespaces around both.
 pub(super) fn pair<'a>(
     before: &Siblings<'a>,
     after: &Siblings<'a>,

@@ -1,5 +1,5 @@
-//! IO virtualization on NVIDIA Grace, which needs a host with SMMUv3. KubeVirt makes the same checks, with the same messages, except the last one,
-//! for SMMUv3.
+//! IO virtualization on NVIDIA Grace, which needs a host with SMMUv3. KubeVirt makes the same checks, with the same
+//! messages, except the last one, for SMMUv3.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::controllers::disables_pci_hole64;
