@@ -1,5 +1,6 @@
 //! A real API server beside the evaluation: with `KUBE_API`, every request of these tests goes to both, and the answers
-//! must agree. `scripts/test-apiserver` starts one.
+//! must agree. `scripts/test-apiserver` starts one. With `KUBE_IMAGE_VOLUMES=false` the server has no image volumes, and
+//! receives the requests of those tests that emulate such a server.
 //!
 //! Requests are dry runs, with strict validation of fields. The object that the real server stores is the evaluated one with
 //! the server's defaults, so each member of the evaluated object must be in it.
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::emulated_api_server::Request;
+use crate::emulated_api_server::{ApiServer, Request};
 use crate::policy_files::Policies;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io";
@@ -27,6 +28,7 @@ static SERVER: LazyLock<Option<Mutex<RealServer>>> = LazyLock::new(|| {
     Some(Mutex::new(RealServer {
         url,
         version: std::env::var("KUBE_POLICY_VERSION").unwrap_or_else(|_| "v1".to_owned()),
+        image_volumes: std::env::var("KUBE_IMAGE_VOLUMES").as_deref() != Ok("false"),
         agent: config.build().new_agent(),
         in_force: None,
         sets: 0,
@@ -40,6 +42,7 @@ pub(crate) struct RealServer {
     url: String,
     /// The version of mutating policies that is tried.
     pub(crate) version: String,
+    image_volumes: bool,
     agent: ureq::Agent,
     in_force: Option<Vec<Json>>,
     sets: u32,
@@ -58,11 +61,15 @@ fn locked() -> Option<MutexGuard<'static, RealServer>> {
     Some(server.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Checks that the real server, if there is one, answers the same.
-pub(crate) fn agrees(policies: &Policies, request: &Request, evaluated: &Result<Json, String>) {
+/// Checks that the real server answers the same, if there is one that has image volumes, or has none, as the emulated one.
+pub(crate) fn agrees(emulated: &ApiServer, request: &Request, evaluated: &Result<Json, String>) {
     let Some(mut server) = locked() else {
         return;
     };
+    if server.image_volumes != emulated.image_volumes {
+        return;
+    }
+    let policies = &emulated.policies;
     let (name, real) = server.ask(policies, request);
     let at = format!(
         "{} {}: {real:?}\nevaluated: {evaluated:?}",
@@ -132,7 +139,12 @@ impl RealServer {
     /// A new name. The API versions of the policies are tested one after the other on the same server.
     fn fresh(&mut self, kind: &str) -> String {
         self.names += 1;
-        format!("{kind}-{}-{}", self.version, self.names)
+        let volumes = if self.image_volumes {
+            ""
+        } else {
+            "-no-volumes"
+        };
+        format!("{kind}-{}{volumes}-{}", self.version, self.names)
     }
 
     /// A namespace with the annotations; the policies do not judge how it came to be. One that a test names keeps its name.

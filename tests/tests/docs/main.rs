@@ -16,6 +16,7 @@
 //! | `dockerfile`, `dockerfile PATH` | is built into a directory, and its entrypoint is started there; is a part of that file of the workspace |
 //! | `yaml`, `json` | must parse; Kubernetes objects must have known fields only; sidecars in annotations are started |
 //!
+//! Commands in the text, and in the comments of `deploy/`, have existing verbs, flags, targets and files (`inline_commands`).
 //! Every link to another file must have a target, and `xml after` must be valid by libvirt's schema. That the
 //! example's module turns `xml before` into it, `tests/rust_examples.rs`, `tests/c_and_python_examples.rs` and
 //! `tests/go_hooks.rs` check.
@@ -25,6 +26,7 @@ mod command_output;
 mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
+mod inline_commands;
 mod module_paths;
 mod page_blocks;
 mod page_consistency;

@@ -96,13 +96,10 @@ fn of_checkout(word: &str) -> &str {
     word.strip_prefix("$CHECKOUT/").unwrap_or(word)
 }
 
-fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSession) {
-    let mut words: Vec<&str> = words.iter().map(|word| of_checkout(word)).collect();
-    if words.first() == Some(&"-n") {
-        words.drain(..2);
-    }
+/// Checks the verb, which is returned, and the names of the flags.
+pub(crate) fn check_kubectl_flags<'a>(at: &str, words: &[&'a str]) -> &'a str {
     let known = KUBECTL.iter().find(|(verb, _)| words.first() == Some(verb));
-    let (verb, flags) = known.unwrap_or_else(|| panic!("{at}: no verb of kubectl's"));
+    let (_, flags) = known.unwrap_or_else(|| panic!("{at}: no verb of kubectl's"));
     // A single dash is the standard input; after two is the command of `exec`.
     let flags_used = words
         .iter()
@@ -112,6 +109,15 @@ fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSe
         let name = flag.split('=').next().unwrap();
         assert!(flags.contains(&name), "{at}: {name}");
     }
+    words[0]
+}
+
+fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSession) {
+    let mut words: Vec<&str> = words.iter().map(|word| of_checkout(word)).collect();
+    if words.first() == Some(&"-n") {
+        words.drain(..2);
+    }
+    let verb = check_kubectl_flags(at, &words);
     let after = |flag: &str| {
         let index = words.iter().position(|word| *word == flag)?;
         words.get(index + 1).copied()
@@ -122,7 +128,7 @@ fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSe
     if let Some(label) = after("-l") {
         assert!(label.starts_with(VM_LABEL), "{at}: {label}");
     }
-    match *verb {
+    match verb {
         // Without it kubectl prints the last ten lines of a pod that a label selects.
         "logs" if after("-l").is_some() => assert!(words.contains(&"--tail=-1"), "{at}"),
         "patch" if words[1] == "serviceaccount" => {
