@@ -56,7 +56,15 @@ fn recipes_in_python_write_what_those_in_rust_write() {
     for xml in [domain(), unusual_domain()] {
         let cases: Vec<Value> = DOMAIN_RECIPES
             .iter()
-            .map(|recipe| json!([recipe.name, vmi_json(recipe.name), xml, pod(), recipe.wishes]))
+            .map(|recipe| {
+                json!([
+                    recipe.name,
+                    vmi_json(recipe.name),
+                    xml,
+                    pod(),
+                    recipe.wishes
+                ])
+            })
             .collect();
         for (recipe, edited) in DOMAIN_RECIPES.iter().zip(run_python(&cases)) {
             let wanted = changed(recipe, &xml);
@@ -73,7 +81,15 @@ fn recipes_in_python_write_what_those_in_rust_write() {
         .collect();
     let cases: Vec<Value> = CLOUD_INIT_RECIPES
         .iter()
-        .map(|recipe| json!([recipe.name, vmi_json(recipe.name), given, pod(), every_wish()]))
+        .map(|recipe| {
+            json!([
+                recipe.name,
+                vmi_json(recipe.name),
+                given,
+                pod(),
+                every_wish()
+            ])
+        })
         .collect();
     for (recipe, edited) in CLOUD_INIT_RECIPES.iter().zip(run_python(&cases)) {
         for (document, text) in with_recipe(recipe, documents()).into_documents() {
@@ -96,7 +112,13 @@ fn recipes_in_python_refuse_what_those_in_rust_refuse() {
             refused_numbers(numbers, veto, value);
         }
         let right: Vec<Value> = numbers.right.iter().map(case).collect();
-        let usual = json!([numbers.recipe, vmi_json(numbers.recipe), domain(), pod(), every_wish()]);
+        let usual = json!([
+            numbers.recipe,
+            vmi_json(numbers.recipe),
+            domain(),
+            pod(),
+            every_wish()
+        ]);
         let usual = &run_python(&[usual])[0];
         for (value, edited) in numbers.right.iter().zip(run_python(&right)) {
             assert_eq!(edited, *usual, "{value}");

@@ -68,7 +68,8 @@ const NO_CALLS: &str = "no hook was called: the VMI of a case for PreCloudInitIs
     a device.xml, and one for PreMigrationSource a migration.json";
 
 /// The note about cases that would pass with a hook that does nothing.
-const ALL_IDLE: &str = "no case shows what the hook does: in none of them did it change or refuse anything";
+const ALL_IDLE: &str =
+    "no case shows what the hook does: in none of them did it change or refuse anything";
 
 /// What `test` is given.
 #[derive(Debug, Args)]
@@ -203,7 +204,9 @@ fn run_case(
 
 impl TestReport {
     fn of(cases: Vec<CaseResult>, started: Instant, remedy: &PolicyRemedy<'_>) -> Self {
-        let errors = cases.iter().filter_map(|case| case.unexpected_error.as_deref());
+        let errors = cases
+            .iter()
+            .filter_map(|case| case.unexpected_error.as_deref());
         let policy_remedy = errors.into_iter().find_map(|error| remedy.of(error));
         let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
         Self {

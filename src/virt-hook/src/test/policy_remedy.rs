@@ -28,10 +28,12 @@ impl PolicyRemedy<'_> {
         let policy = policy.unwrap_or_else(|| self.cases.join(POLICY));
         let is_there = policy.symlink_metadata().is_ok();
         let name = shell_quoted(&policy);
-        Some(match is_there || error.contains(&format!("{LACKS_LIST}{POLICY}")) {
-            true => format!("add to its policy what `{inspect}` prints"),
-            false => format!("`{inspect} > {name}` writes the one that it needs"),
-        })
+        Some(
+            match is_there || error.contains(&format!("{LACKS_LIST}{POLICY}")) {
+                true => format!("add to its policy what `{inspect}` prints"),
+                false => format!("`{inspect} > {name}` writes the one that it needs"),
+            },
+        )
     }
 
     fn module(&self) -> String {

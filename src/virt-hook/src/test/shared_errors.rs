@@ -78,7 +78,9 @@ mod tests {
             cases: vec!["a", "d"],
         };
         assert_eq!(shared, [denied]);
-        let is_shared = cases.iter().map(|case| shared.iter().any(|one| one.is_of(case)));
+        let is_shared = cases
+            .iter()
+            .map(|case| shared.iter().any(|one| one.is_of(case)));
         assert_eq!(is_shared.collect::<Vec<_>>(), [true, false, false, true]);
     }
 }
