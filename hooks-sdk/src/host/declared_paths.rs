@@ -112,8 +112,8 @@ fn uncovered(
         count(own, &element) > count(other, &element)
     };
     let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
-    let tops = ends.chain([path.len()]).filter_map(|end| path.get(..end));
-    let wish = match tops.into_iter().find(|top| is_new(&top)) {
+    let mut tops = ends.chain([path.len()]).filter_map(|end| path.get(..end));
+    let wish = match tops.find(is_new) {
         Some(top) if has_content(own, top) => format!("{top}/**"),
         Some(top) => top.to_owned(),
         None => place.clone(),

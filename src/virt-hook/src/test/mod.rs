@@ -204,10 +204,10 @@ fn run_case(
 
 impl TestReport {
     fn of(cases: Vec<CaseResult>, started: Instant, remedy: &PolicyRemedy<'_>) -> Self {
-        let errors = cases
+        let mut errors = cases
             .iter()
             .filter_map(|case| case.unexpected_error.as_deref());
-        let policy_remedy = errors.into_iter().find_map(|error| remedy.of(error));
+        let policy_remedy = errors.find_map(|error| remedy.of(error));
         let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
         Self {
             passed: count(Outcome::Passed),
