@@ -9,12 +9,12 @@ import (
 
 func define(t *testing.T, xml string) string {
 	t.Helper()
-	vmi := hooks.MustParseVMI(`{"metadata": {"annotations": {"` + annotation + `": "Radical Edward"}}}`)
-	domain := hooks.MustParseDomain(xml)
-	if err := onDefineDomain(vmi, domain); err != nil {
+	vmi := `{"metadata": {"annotations": {"` + annotation + `": "Radical Edward"}}}`
+	domain, err := hooks.Native{Hook: &hook}.OnDefineDomain(vmi, xml)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return domain.String()
+	return domain
 }
 
 func TestOtherEntriesOfTheBoardAreKept(t *testing.T) {

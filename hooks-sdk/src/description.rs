@@ -116,6 +116,30 @@ impl Description {
         self
     }
 
+    /// The declared paths.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn paths(&self) -> &[String] {
+        self.wishes.as_ref().map_or(&[], |wishes| &wishes.paths)
+    }
+
+    /// The declared keys of the configuration.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn config_keys(&self) -> &[String] {
+        self.wishes.as_ref().map_or(&[], |wishes| &wishes.config)
+    }
+
+    /// The declared facts about the pod.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn pod_facts(&self) -> &[String] {
+        self.wishes.as_ref().map_or(&[], |wishes| &wishes.pod)
+    }
+
+    /// The declared parameters of a migration.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn migration(&self) -> &[String] {
+        self.wishes.as_ref().map_or(&[], |wishes| &wishes.migration)
+    }
+
     /// The JSON that the host reads. Written by hand, since a general serializer would
     /// add some 8 KB to each module.
     pub fn to_json(&self) -> String {

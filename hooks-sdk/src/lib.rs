@@ -24,6 +24,9 @@ pub mod dispatch;
 mod json_value;
 mod migration;
 pub mod pod;
+#[cfg(not(target_family = "wasm"))]
+#[doc(hidden)]
+pub mod unlisted_hook_points;
 mod vmi;
 
 #[cfg(target_family = "wasm")]
@@ -57,7 +60,8 @@ pub mod xml {
 
 /// Exports a [`Hook`]; once per crate. Its name and version are the crate's.
 ///
-/// In a native build this only checks the type.
+/// In a native build this checks the type, and makes a test that fails if the hook has a method of a hook point that is not
+/// in its [`Hook::HOOK_POINTS`], where it would never be called.
 #[macro_export]
 macro_rules! export {
     ($hook:ty) => {
@@ -65,6 +69,17 @@ macro_rules! export {
             fn is_a_hook<T: $crate::Hook>() {}
             is_a_hook::<$hook>();
         };
+
+        #[cfg(all(test, not(target_family = "wasm")))]
+        mod hook_points_of_the_exported_hook {
+            #[allow(unused_imports, reason = "the hook's type may be written with its whole path")]
+            use super::*;
+
+            #[test]
+            fn are_all_listed() {
+                $crate::unlisted_hook_points::assert_none::<$hook>();
+            }
+        }
 
         #[cfg(target_family = "wasm")]
         const _: () = {

@@ -86,6 +86,12 @@ fn write(level: Level, message: &str) {
     imports::log(level, message);
 }
 
+/// Notes, in native tests, that a hook point is the trait's own and not the hook's.
+pub(crate) fn note_provided_method() {
+    #[cfg(not(target_family = "wasm"))]
+    native::note_provided_method();
+}
+
 /// Logs the text and place of a panic.
 #[cfg(target_family = "wasm")]
 pub(crate) fn log_panics() {
@@ -117,7 +123,11 @@ mod imports {
 }
 
 #[cfg(not(target_family = "wasm"))]
+mod declared_paths;
+#[cfg(not(target_family = "wasm"))]
 pub mod native;
+#[cfg(not(target_family = "wasm"))]
+mod native_call;
 #[cfg(not(target_family = "wasm"))]
 use native as imports;
 

@@ -1,4 +1,7 @@
 //! Replaces the host in native unit tests: one per thread, empty at first.
+//!
+//! [`on_define_domain`] and its like call a hook as the host does: what its description does not declare is refused, with the
+//! wish that is missing. Not checked are the dangerous set, policies and limits, which `virt-hook test` has.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,7 +9,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Level;
+pub use super::native_call::{
+    on_attach_device, on_define_domain, pre_cloud_init_iso, pre_migration_source, pre_start,
+    shutdown,
+};
 use crate::pod::{FactError, PodNetwork};
+use crate::{Description, Result, failed};
 
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 const NETWORK_INFO: &str = "kubevirt.io/network-info";
@@ -18,6 +26,10 @@ struct Host {
     config: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     labels: BTreeMap<String, String>,
+    /// The facts about the pod that the hook declares, while it is called.
+    declared_facts: Option<Vec<String>>,
+    /// Whether a method of the trait was called that the hook does not have.
+    is_provided_method: bool,
 }
 
 thread_local! {
@@ -61,6 +73,58 @@ pub fn take_log() -> Vec<(Level, String)> {
     HOST.with_borrow_mut(|host| std::mem::take(&mut host.log))
 }
 
+/// Holds the hook to its description until [`undeclare`].
+pub(super) fn declare(description: &Description) -> Result {
+    HOST.with_borrow_mut(|host| {
+        host.declared_facts = Some(description.pod_facts().to_vec());
+        let mut keys = host.config.keys();
+        match keys.find(|key| !description.config_keys().contains(key)) {
+            Some(key) => Err(failed(format!(
+                "the hook does not wish for the configuration key {key:?}: add it with Description::with_config([{key:?}])"
+            ))),
+            None => Ok(()),
+        }
+    })
+}
+
+pub(super) fn undeclare() {
+    HOST.with_borrow_mut(|host| host.declared_facts = None);
+}
+
+pub(super) fn note_provided_method() {
+    HOST.with_borrow_mut(|host| host.is_provided_method = true);
+}
+
+/// Whether a method of the trait was called since the last time.
+pub(crate) fn take_provided_method() -> bool {
+    HOST.with_borrow_mut(|host| std::mem::take(&mut host.is_provided_method))
+}
+
+/// Refuses a fact that the hook which is called does not declare.
+fn declared(fact: &str) -> Result<(), FactError> {
+    let is_declared = HOST.with_borrow(|host| {
+        let declared = host.declared_facts.as_ref();
+        declared.is_none_or(|facts| facts.iter().any(|pattern| fits(pattern, fact)))
+    });
+    match is_declared {
+        true => Ok(()),
+        false => Err(FactError::Denied(format!(
+            "the hook does not wish for {fact}: add it with Description::with_pod([{fact:?}])"
+        ))),
+    }
+}
+
+/// Whether a pattern, with `*` for any characters, describes a name.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    name.strip_prefix(first).is_some_and(|name| {
+        let mut ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
+        ends.any(|at| name.get(at..).is_some_and(|end| fits(rest, end)))
+    })
+}
+
 pub(super) fn log(level: Level, message: &str) {
     HOST.with_borrow_mut(|host| host.log.push((level, message.to_owned())));
 }
@@ -74,13 +138,17 @@ pub(super) fn config(key: &str) -> Option<String> {
 }
 
 pub(crate) fn annotation(key: &str, wait: bool) -> Result<Option<String>, FactError> {
+    let fact = format!("annotations/{key}");
+    declared(&fact)?;
     let found = HOST.with_borrow(|host| host.annotations.get(key).cloned());
-    awaited(found, wait, &format!("annotations/{key}"))
+    awaited(found, wait, &fact)
 }
 
 pub(crate) fn label(key: &str, wait: bool) -> Result<Option<String>, FactError> {
+    let fact = format!("labels/{key}");
+    declared(&fact)?;
     let found = HOST.with_borrow(|host| host.labels.get(key).cloned());
-    awaited(found, wait, &format!("labels/{key}"))
+    awaited(found, wait, &fact)
 }
 
 pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<PodNetwork>, FactError> {
@@ -88,6 +156,7 @@ pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<PodNetwork>, 
         (false, Some(namespace)) => format!("{namespace}/{name}"),
         _ => name.to_owned(),
     };
+    declared(&format!("network-status/{name}"))?;
     let all = all_networks()?.into_iter();
     let found: Vec<_> = all.filter(|network| network.name == name).collect();
     let found = Some(found).filter(|found| !found.is_empty());
@@ -96,11 +165,13 @@ pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<PodNetwork>, 
 }
 
 pub(crate) fn default_network(wait: bool) -> Result<Option<PodNetwork>, FactError> {
+    declared("default-network")?;
     let default = all_networks()?.into_iter().find(|one| one.is_default);
     awaited(default, wait, "default-network")
 }
 
 pub(crate) fn network_info(wait: bool) -> Result<Option<String>, FactError> {
+    declared("network-info")?;
     let found = HOST.with_borrow(|host| host.annotations.get(NETWORK_INFO).cloned());
     awaited(found, wait, "network-info")
 }

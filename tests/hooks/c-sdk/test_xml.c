@@ -21,6 +21,10 @@ static const char DOMAIN[] =
     "  <title><![CDATA[a & ]]>b &lt;c&#x3e;<!-- no --></title>\n"
     "</domain >\n";
 
+const char *hook_describe(void) {
+    return "{\"wishes\": {\"config\": [\"key\"], \"pod\": [\"annotations/*\", \"labels/*\", \"network-status/*\", \"default-network\", \"network-info\"]}}";
+}
+
 static text domain;
 
 /* Checks that one part of the domain was replaced by another, and starts anew. */

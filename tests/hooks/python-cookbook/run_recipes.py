@@ -1,4 +1,4 @@
-"""Runs recipes for a test: reads a JSON list of [recipe, VMI, domain or documents, pod], and prints the results."""
+"""Runs recipes for a test: reads a JSON list of [recipe, VMI, domain or documents, pod, wishes], and prints the results."""
 
 import json
 import sys
@@ -13,10 +13,13 @@ from virt_hook import Hook, Veto  # noqa: E402
 from virt_hook.testing import call  # noqa: E402
 
 
-def run(recipe, vmi, given, pod):
+def run(recipe, vmi, given, pod, wishes):
     module = next(module for module in (devices, resources, cloud_init) if hasattr(module, recipe))
 
     class Recipe(Hook):
+        paths = [wish for wish in wishes if wish.startswith("/")]
+        pod_facts = [wish for wish in wishes if not wish.startswith("/")]
+
         def on_define_domain(self, vmi, domain):
             getattr(module, recipe)(vmi, domain)
 

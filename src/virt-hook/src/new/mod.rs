@@ -169,7 +169,7 @@ impl Report for NewProject {
 }
 
 /// Quotes a path for a shell.
-fn shell_quoted(path: &Path) -> String {
+pub(crate) fn shell_quoted(path: &Path) -> String {
     let text = path.display().to_string();
     shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
 }

@@ -71,12 +71,6 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// Whether the actual result is that the operator's policy lacks something dangerous.
-    pub(super) fn lacks_policy(&self) -> bool {
-        self.diff
-            .contains("allow.dangerous of the operator's policy")
-    }
-
     fn of(what: impl Into<String>, expected: &str, actual: &str) -> Self {
         Self {
             what: what.into(),
@@ -111,6 +105,24 @@ impl Actual {
         self
     }
 
+    /// Whether hooks changed nothing, refused nothing and did not fail.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::Domain {
+                before,
+                xml,
+                documents,
+                discarded_failures,
+                ..
+            } => {
+                documents.is_empty()
+                    && discarded_failures.is_empty()
+                    && changed(before, xml).is_empty()
+            }
+            Self::Veto(_) | Self::Error(_) => false,
+        }
+    }
+
     /// Whether nothing changed because no hook ran.
     pub(super) fn lacks_calls(&self) -> bool {
         matches!(
@@ -138,7 +150,7 @@ impl ExpectedFiles {
     /// The differences; empty if the result is as expected.
     pub(super) fn against(&self, actual: &Actual) -> Vec<Difference> {
         if self.0.is_empty() {
-            let advice = "nothing is expected: write an expected.diff, or give --update";
+            let advice = "nothing is expected: give --update, and review the expected.* files that it writes";
             let is = self.files(actual);
             let is: String = is.iter().map(|(name, text)| titled(name, text)).collect();
             return vec![Difference::of(advice, "", &is)];
@@ -292,7 +304,12 @@ fn compare(name: &str, expected: Option<&String>, actual: Option<&String>) -> Op
 
 /// Compares domains structurally, other texts by lines.
 fn same(name: &str, file: &str, expected: &str, actual: &str) -> Option<Difference> {
-    let what = format!("{file}: - expected, + actual");
+    let what = match name {
+        DIFF if expected.trim().is_empty() => format!(
+            "{file}: it is empty, so that nothing may change, and hooks change this; if that is right, --update writes it"
+        ),
+        _ => format!("{file}: - expected, + actual"),
+    };
     if name == XML {
         return match (parse(expected), parse(actual)) {
             (Ok(before), Ok(after)) if diff(&before, &after).is_empty() => None,

@@ -5,6 +5,8 @@
 
 mod case_files;
 mod expected_files;
+mod policy_remedy;
+mod shared_errors;
 mod test_case;
 
 use std::path::PathBuf;
@@ -18,7 +20,8 @@ use crate::exit_codes::Failure;
 use crate::module_chain;
 use crate::module_files::{self, HookModule};
 use crate::output::{Report, Style};
-use expected_files::{Difference, ExpectedFiles};
+use expected_files::{Actual, Difference, ExpectedFiles};
+use policy_remedy::PolicyRemedy;
 use test_case::Case;
 
 pub(crate) const HELP: &str = "\
@@ -35,7 +38,8 @@ A case is a directory:
   invocation.json          {\"reason\": \"migration-target\"}: the VM arrives from another node; without it, it boots
   migration.json           parameters of a migration, NAME to VALUE: PreMigrationSource alone is run
 and one or more of what is expected:
-  expected.diff            what hooks changed of the domain; empty for nothing
+  expected.diff            what hooks changed of the domain; empty for nothing: of a new case, write the vmi.yaml alone,
+                           and give --update
   expected.xml             the whole domain instead
   expected.user-data, expected.network-data, expected.meta-data
                            cloud-init documents, those that hooks changed
@@ -62,6 +66,10 @@ Exit codes:
 /// The note about a case that would pass with any hook.
 const NO_CALLS: &str = "no hook was called: the VMI of a case for PreCloudInitIso has cloud-init data, a case for OnAttachDevice has \
     a device.xml, and one for PreMigrationSource a migration.json";
+
+/// The note about cases that would pass with a hook that does nothing.
+const ALL_IDLE: &str =
+    "no case shows what the hook does: in none of them did it change or refuse anything";
 
 /// What `test` is given.
 #[derive(Debug, Args)]
@@ -94,6 +102,9 @@ pub(crate) struct TestReport {
     cases: Vec<CaseResult>,
     /// Modules compiled and cases run.
     millis: u64,
+    /// What to do about a refusal that only an operator's policy can lift.
+    #[serde(skip)]
+    policy_remedy: Option<String>,
 }
 
 /// The result of a case.
@@ -110,6 +121,12 @@ struct CaseResult {
     /// What to look at: in what `--update` wrote, or why nothing changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
+    /// The error in which the case ends, and which was not expected.
+    #[serde(skip)]
+    unexpected_error: Option<String>,
+    /// Whether hooks changed nothing and refused nothing.
+    #[serde(skip)]
+    is_idle: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -136,7 +153,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
         .iter()
         .map(|case| run_case(case, &found, &compiled, arguments))
         .collect();
-    Ok(TestReport::of(verdicts?, started))
+    let remedy = PolicyRemedy {
+        cases: &arguments.cases,
+        policy,
+        modules: &found,
+    };
+    Ok(TestReport::of(verdicts?, started, &remedy))
 }
 
 fn run_case(
@@ -168,13 +190,24 @@ fn run_case(
             false => begins_idle.then_some("writes that nothing changes"),
         },
         not_written: not_written.filter(|_| outcome == CaseOutcome::Failed),
+        unexpected_error: match &actual {
+            Actual::Error(error) if outcome == CaseOutcome::Failed && doubt.is_some() => {
+                Some(error.clone())
+            }
+            _ => None,
+        },
+        is_idle: actual.is_idle(),
         outcome,
         differences,
     })
 }
 
 impl TestReport {
-    fn of(cases: Vec<CaseResult>, started: Instant) -> Self {
+    fn of(cases: Vec<CaseResult>, started: Instant, remedy: &PolicyRemedy<'_>) -> Self {
+        let mut errors = cases
+            .iter()
+            .filter_map(|case| case.unexpected_error.as_deref());
+        let policy_remedy = errors.find_map(|error| remedy.of(error));
         let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
         Self {
             passed: count(CaseOutcome::Passed),
@@ -182,6 +215,7 @@ impl TestReport {
             updated: count(CaseOutcome::Updated),
             millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             cases,
+            policy_remedy,
         }
     }
 }
@@ -189,6 +223,7 @@ impl TestReport {
 impl Report for TestReport {
     fn text(&self, style: Style) -> String {
         let mut text = String::new();
+        let shared = shared_errors::of(&self.cases);
         for case in &self.cases {
             let word = match case.outcome {
                 CaseOutcome::Passed => style.good("passed"),
@@ -202,10 +237,15 @@ impl Report for TestReport {
             if let Some(note) = case.note {
                 text += &format!("  {}: {note}\n", style.doubtful("note"));
             }
-            if case.outcome == CaseOutcome::Failed {
+            let is_shared = shared.iter().any(|error| error.is_of(case));
+            if case.outcome == CaseOutcome::Failed && !is_shared {
                 let differences = case.differences.iter();
                 text.extend(differences.map(|difference| difference.text(style)));
             }
+        }
+        text.extend(shared.iter().map(|error| error.text(style)));
+        if self.cases.iter().all(|case| case.is_idle) {
+            text += &format!("\n{}: {ALL_IDLE}\n", style.doubtful("note"));
         }
         text + &format!(
             "\n{} passed, {} failed, {} updated, in {} ms\n",
@@ -216,11 +256,9 @@ impl Report for TestReport {
     fn complaint(&self) -> Option<String> {
         let (failed, all) = (self.failed, self.cases.len());
         let mut not_written = self.cases.iter().filter_map(|case| case.not_written);
-        let mut differences = self.cases.iter().flat_map(|case| &case.differences);
-        if differences.any(Difference::lacks_policy) {
+        if let Some(remedy) = &self.policy_remedy {
             return Some(format!(
-                "{failed} of {all} cases are not as expected; the hook wants what only an operator's policy allows: write \
-                 the policy that `virt-hook inspect --policy-only` prints to policy.yaml in the directory of the cases"
+                "{failed} of {all} cases are not as expected; the hook wants what only an operator's policy allows: {remedy}"
             ));
         }
         match (failed, not_written.next()) {

@@ -8,12 +8,13 @@ import (
 
 func define(t *testing.T, annotations string) string {
 	t.Helper()
-	vmi := hooks.MustParseVMI(`{"metadata": {"name": "vm", "annotations": ` + annotations + `}}`)
-	domain := hooks.MustParseDomain("<domain>\n  <name>vm</name>\n</domain>\n")
-	if err := onDefineDomain(vmi, domain); err != nil {
+	vmi := `{"metadata": {"name": "vm", "annotations": ` + annotations + `}}`
+	// As the host calls it: what the hook changes must be in its Paths.
+	domain, err := hooks.Native{Hook: &hook}.OnDefineDomain(vmi, "<domain>\n  <name>vm</name>\n</domain>\n")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return domain.String()
+	return domain
 }
 
 func TestTheAnnotationBecomesTheTitle(t *testing.T) {

@@ -34,6 +34,33 @@ fn doctor_names_what_is_there_and_how_to_get_the_rest() {
     );
 }
 
+/// `make` runs the first file of a program's name in PATH; a directory ends it with "Permission denied".
+#[test]
+fn doctor_reports_a_directory_that_make_would_run() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (bin, first) = (temp_dir.path().join("bin"), temp_dir.path().join("first"));
+    fs::create_dir_all(first.join("go")).unwrap();
+    fs::create_dir(&bin).unwrap();
+    for (name, answer) in [("go", "go1.25.0"), ("make", "GNU Make 4.3")] {
+        let script = bin.join(name);
+        fs::write(&script, format!("#!/bin/sh\necho {answer}\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let doctor = |path: String| {
+        let mut program = program();
+        program.arg("doctor").env("PATH", path);
+        ProgramOutput::from(program.output().unwrap()).out
+    };
+    let usual = doctor(text(&bin).to_owned());
+    assert!(usual.contains("Hooks can be written in Go."), "{usual}");
+    let shadowed = doctor(format!("{}:{}", text(&first), text(&bin)));
+    assert!(
+        shadowed.contains("missing  go 1.24 or later: in PATH, a directory")
+            && shadowed.contains("Hooks can be written in no language."),
+        "{shadowed}"
+    );
+}
+
 #[test]
 fn doctor_reports_why_compiled_modules_are_not_cached() {
     let temp_dir = tempfile::tempdir().unwrap();

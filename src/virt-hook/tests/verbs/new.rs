@@ -1,6 +1,7 @@
 //! `new`: the generated project builds and passes its own tests.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -180,6 +181,30 @@ fn built_project(temp_dir: &Path, lang: &str, file: &str, content: &str) -> std:
     fs::write(file, content).unwrap();
     shell(&format!("make -C {lang} --touch"), temp_dir).ok();
     project
+}
+
+#[test]
+fn make_check_names_go_files_that_gofmt_would_change() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let project = built_project(temp_dir.path(), "go", "own.go", "package main\n");
+    let program = |name: &str, script: &str| {
+        let path = temp_dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    program("fake-go", &format!("echo {}", text(temp_dir.path())));
+    program("bin/gofmt", "test -f formatted || echo own.go");
+    let check = "make -C go check VIRT_HOOK=true GO=../fake-go";
+    let printed = shell(check, temp_dir.path()).ok();
+    assert!(
+        printed.contains("not formatted as gofmt does it: own.go (`../fake-go fmt ./...` does)"),
+        "{printed}"
+    );
+    fs::write(project.join("formatted"), "").unwrap();
+    shell("make -C go --touch", temp_dir.path()).ok();
+    let printed = shell(check, temp_dir.path()).ok();
+    assert!(!printed.contains("not formatted"), "{printed}");
 }
 
 #[test]

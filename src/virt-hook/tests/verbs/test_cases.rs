@@ -153,16 +153,82 @@ fn case_report_has_expected_and_actual_output() {
 }
 
 #[test]
-fn refusal_of_a_case_says_where_to_put_the_operators_policy() {
+fn refusal_of_cases_says_how_to_write_the_policy_and_is_printed_once() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = super::pod::example("qemu-args-hook");
+    for case in ["one", "two", "three"] {
+        let dir = temp_dir.path().join("my cases").join(case);
+        write(&dir, "vmi.yaml", VMI);
+        write(&dir, "expected.diff", "");
+    }
+    let cases = temp_dir.path().join("my cases");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(&cases)]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    let command = format!(
+        "virt-hook inspect {} --policy-only > '{}'",
+        text(&module),
+        text(&cases.join("policy.yaml"))
+    );
+    assert!(tested.err.contains(&command), "{}", tested.err);
+    assert!(
+        tested.out.contains("one, three, two end in the same error")
+            && tested.out.matches("which allow.dangerous").count() == 1,
+        "{}",
+        tested.out
+    );
+    let done = Command::new("sh")
+        .args(["-ec", &command.replacen("virt-hook", "\"$0\"", 1)])
+        .arg(super::program().get_program())
+        .status();
+    assert!(done.unwrap().success(), "{command}");
+    let fixed = virt_hook(&["test", "--hook", text(&module), text(&cases)]);
+    assert!(!fixed.out.contains("allow.dangerous"), "{}", fixed.out);
+
+    // A policy that is there is not overwritten.
+    write(&cases, "policy.yaml", "allow:\n  config: []\n");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(&cases)]);
+    assert!(
+        tested.err.contains("add to its policy what") && !tested.err.contains(" > "),
+        "{}",
+        tested.err
+    );
+}
+
+#[test]
+fn an_empty_expectation_is_named_where_the_hook_acts() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = smbios();
     write(temp_dir.path(), "set/vmi.yaml", VMI);
     write(temp_dir.path(), "set/expected.diff", "");
-    let tested = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
+    let test = ["test", "--hook", text(&module), text(temp_dir.path())];
+    let tested = virt_hook(&test);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
-    for part in ["`virt-hook inspect --policy-only`", "policy.yaml"] {
-        assert!(tested.err.contains(part), "{}", tested.err);
-    }
+    let named = "expected.diff: it is empty, so that nothing may change";
+    assert!(
+        tested.out.contains(named) && tested.out.contains("--update"),
+        "{}",
+        tested.out
+    );
+    virt_hook(&[&test[..], &["--update"]].concat()).ok();
+    let written = fs::read_to_string(temp_dir.path().join("set/expected.diff")).unwrap();
+    assert_eq!(written, EXPECTED);
+}
+
+#[test]
+fn cases_in_which_the_hook_never_acts_have_a_note() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let idle = VMI.replace("baseBoard", "base");
+    write(temp_dir.path(), "idle/vmi.yaml", &idle);
+    write(temp_dir.path(), "idle/expected.diff", "");
+    let test = ["test", "--hook", text(&module), text(temp_dir.path())];
+    let note = "note: no case shows what the hook does";
+    let tested = virt_hook(&test).ok();
+    assert!(tested.contains(note), "{tested}");
+    write(temp_dir.path(), "set/vmi.yaml", VMI);
+    write(temp_dir.path(), "set/expected.diff", EXPECTED);
+    let tested = virt_hook(&test).ok();
+    assert!(!tested.contains(note), "{tested}");
 }
 
 #[test]

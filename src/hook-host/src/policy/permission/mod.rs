@@ -183,7 +183,7 @@ impl<'a> Checker<'a> {
         checked.map(|()| granted.into_iter().collect())
     }
 
-    /// A pattern that would permit the refused node; verified before it is returned.
+    /// A pattern that would permit the whole change, or else at least the refused node; verified before it is returned.
     fn suggested_pattern(&mut self, change: &Change, refusal: &Refusal) -> Option<String> {
         if matches!(
             refusal.reason,
@@ -194,15 +194,20 @@ impl<'a> Checker<'a> {
         ) {
             return None;
         }
-        let mut tried = self.patterns.to_vec();
-        for candidate in suggested_pattern::candidates(&refusal.path) {
+        let mut partial = Vec::new();
+        for candidate in suggested_pattern::candidates(&refusal.path, &change.path) {
+            let mut tried = self.patterns.to_vec();
             tried.push(PathPattern::parse(&candidate).ok()?);
             match self.check(Some(&PatternSet::new(&tried)), change) {
-                Err(still) if still.path == refusal.path => tried.pop(),
-                _ => return Some(candidate),
-            };
+                Ok(_) => return Some(candidate),
+                Err(still) if still.path == refusal.path => {}
+                Err(_) => partial.push(candidate),
+            }
         }
-        None
+        // An element that comes or goes is one wish with what is in it, and the next refusal names what is dangerous there.
+        let whole = partial.iter().position(|one| one.ends_with("/**"));
+        let best = whole.unwrap_or(0);
+        (best < partial.len()).then(|| partial.swap_remove(best))
     }
 }
 

@@ -1,16 +1,29 @@
 //! Patterns that might permit a refused change.
 
-/// From the narrowest to the widest that still names the place.
-pub(super) fn candidates(path: &str) -> Vec<String> {
-    let bare = outside_predicates(path).map(|(_, c)| c).collect::<String>();
+/// Patterns for a node of a change, from the narrowest to the widest that still names the place; then those for all
+/// of an element that comes or goes with the node.
+pub(super) fn candidates(path: &str, change: &str) -> Vec<String> {
     let mut found = vec![path.to_owned(), format!("{path}/**")];
+    let bare = bare(path);
     if bare != path {
         found.extend([bare.clone(), format!("{bare}/**")]);
     }
     // Nothing is below an attribute.
-    let is_attribute = bare.contains('@');
-    found.retain(|candidate| !(is_attribute && candidate.ends_with("/**")));
+    if bare.contains('@') {
+        found.retain(|candidate| !candidate.ends_with("/**"));
+    }
+    let is_inside = path.strip_prefix(change);
+    if is_inside.is_some_and(|rest| rest.starts_with('/')) {
+        found.push(format!("{change}/**"));
+        found.push(format!("{}/**", self::bare(change)));
+        found.dedup();
+    }
     found
+}
+
+/// The path without predicates.
+fn bare(path: &str) -> String {
+    outside_predicates(path).map(|(_, c)| c).collect()
 }
 
 /// The path without its last step; a `/` may stand in a predicate.
@@ -44,7 +57,20 @@ mod tests {
         let path = "/domain/devices/disk[target/@dev='a]/b'][x=\"'/\"]/driver/@io";
         assert_eq!(parent(path), &path[..path.len() - 4]);
         assert_eq!(parent(parent(parent(path))), "/domain/devices");
-        let candidates = candidates(path);
-        assert_eq!(candidates, [path, "/domain/devices/disk/driver/@io"]);
+        let found = candidates(path, path);
+        assert_eq!(found, [path, "/domain/devices/disk/driver/@io"]);
+    }
+
+    #[test]
+    fn an_inserted_element_is_suggested_with_all_that_is_in_it() {
+        let change = "/domain/devices/rng[@model='virtio']";
+        let found = candidates(&format!("{change}/@model"), change);
+        let wanted = [
+            "/domain/devices/rng[@model='virtio']/@model",
+            "/domain/devices/rng/@model",
+            "/domain/devices/rng[@model='virtio']/**",
+            "/domain/devices/rng/**",
+        ];
+        assert_eq!(found, wanted);
     }
 }

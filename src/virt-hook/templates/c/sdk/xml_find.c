@@ -86,22 +86,27 @@ text xml_name(text xml, const xml_element *of) {
     return text_part(xml, of->start + 1, end);
 }
 
+bool xml_next_attribute(text xml, const xml_element *of, xml_span *one) {
+    size_t at = one->to ? one->to + 1 : of->start + 1 + xml_name(xml, of).length;
+    while (at < of->content && xml.bytes[at] && strchr(" \t\r\n", xml.bytes[at])) at++;
+    size_t name = at;
+    while (at < of->content && !(xml.bytes[at] && strchr(" \t\r\n=/>", xml.bytes[at]))) at++;
+    size_t name_end = at;
+    while (at < of->content && xml.bytes[at] != '"' && xml.bytes[at] != '\'' && xml.bytes[at] != '>') at++;
+    if (name == name_end || at >= of->content || xml.bytes[at] == '>') return false;
+    char quote = xml.bytes[at++];
+    size_t from = at;
+    while (at < of->content && xml.bytes[at] != quote) at++;
+    *one = (xml_span){name, name_end, from, at};
+    return true;
+}
+
 bool xml_attribute(text xml, const xml_element *of, text name, xml_span *value) {
-    size_t at = of->start + 1 + xml_name(xml, of).length;
-    for (;;) {
-        while (at < of->content && xml.bytes[at] && strchr(" \t\r\n", xml.bytes[at])) at++;
-        size_t from = at;
-        while (at < of->content && !(xml.bytes[at] && strchr(" \t\r\n=/>", xml.bytes[at]))) at++;
-        text own = text_part(xml, from, at);
-        while (at < of->content && xml.bytes[at] != '"' && xml.bytes[at] != '\'' && xml.bytes[at] != '>') at++;
-        if (own.length == 0 || at >= of->content || xml.bytes[at] == '>') return false;
-        char quote = xml.bytes[at++];
-        size_t begin = at;
-        while (at < of->content && xml.bytes[at] != quote) at++;
-        *value = (xml_span){from, begin, at};
-        if (text_equal(own, name)) return true;
-        at++;
+    for (xml_span one = {0}; xml_next_attribute(xml, of, &one);) {
+        *value = one;
+        if (text_equal(text_part(xml, one.name, one.name_end), name)) return true;
     }
+    return false;
 }
 
 bool xml_next_piece(text xml, const xml_element *of, xml_piece *one) {

@@ -4,9 +4,9 @@
 
 #include "virt_hook.h"
 
-/* An attribute: the first byte of its name, and its value without the quotes. */
+/* An attribute: its name, and its value without the quotes. */
 typedef struct {
-    size_t name, from, to;
+    size_t name, name_end, from, to;
 } xml_span;
 
 /* A level of a path: a name or `*`, and predicates, as `[@type='usb'][2]`. */
@@ -42,6 +42,8 @@ bool xml_is_empty_tag(text xml, size_t at, size_t past);
 /* The first element from `at` on; false where the parent ends first. */
 bool xml_sibling(text xml, size_t at, xml_element *found);
 text xml_name(text xml, const xml_element *of);
+/* The next attribute: `for (xml_span one = {0}; xml_next_attribute(xml, of, &one);)`. */
+bool xml_next_attribute(text xml, const xml_element *of, xml_span *one);
 bool xml_attribute(text xml, const xml_element *of, text name, xml_span *found);
 
 /* Reads a step; what comes after it, or NULL. */

@@ -24,6 +24,8 @@ test: native build/$(NAME).wasm
 VMIS = $(wildcard cases/*/vmi.yaml cases/*/vmi.json)
 check: build/$(NAME).wasm
 	$(VIRT_HOOK) check $< $(VMIS:%=--vmi %)
+	@others=$$("$$($(GO) env GOROOT)/bin/gofmt" -l . | tr '\n' ' '); \
+	    test -z "$$others" || echo "not formatted as gofmt does it: $$others(\`$(GO) fmt ./...\` does)"
 
 clean:
 	rm -rf build

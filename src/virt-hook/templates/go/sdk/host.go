@@ -1,5 +1,7 @@
 package hooks
 
+import "slices"
+
 // Level says how much a log line matters.
 type Level int32
 
@@ -35,8 +37,16 @@ type FakeHost struct {
 	Logged []string
 }
 
-// Install makes this the host, and returns a function that ends it, for testing.T.Cleanup.
+// Install makes this the host, and returns a function that ends it, for testing.T.Cleanup. It panics if the hook does not
+// declare a key of Config, since it would not get the value.
 func (f *FakeHost) Install() (end func()) {
+	if hook := hookUnderTest(); hook != nil {
+		for key := range f.Config {
+			if !slices.Contains(hook.ConfigKeys, key) {
+				panic("the hook does not declare the configuration key " + key + ": add \"" + key + "\" to ConfigKeys")
+			}
+		}
+	}
 	before := host
 	host = hostFunctions{
 		log:        func(_ Level, message string) { f.Logged = append(f.Logged, message) },

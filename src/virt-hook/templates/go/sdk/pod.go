@@ -115,13 +115,25 @@ func (f *FakePod) Install() (end func()) {
 	return func() { pod = before }
 }
 
+// denied is the host's error about a fact that the hook under test does not declare.
+func denied(fact string) error {
+	hook := hookUnderTest()
+	if hook == nil || hook.declares(fact) {
+		return nil
+	}
+	return &FactError{FactDenied, fact + " is not in the hook's PodFacts: add \"" + fact + "\""}
+}
+
 func (f *FakePod) text(kind, key string, wait bool) (string, bool, error) {
-	values := f.Annotations
+	values, fact := f.Annotations, "annotations/"+key
 	switch kind {
 	case "label":
-		values = f.Labels
+		values, fact = f.Labels, "labels/"+key
 	case "network-info":
-		key = "kubevirt.io/network-info"
+		key, fact = "kubevirt.io/network-info", "network-info"
+	}
+	if err := denied(fact); err != nil {
+		return "", false, err
 	}
 	value, ok := values[key]
 	if !ok && wait {
@@ -133,6 +145,9 @@ func (f *FakePod) text(kind, key string, wait bool) (string, bool, error) {
 func (f *FakePod) networks(name string, wait bool) ([]PodNetwork, error) {
 	if namespace, ok := host.invocation("namespace"); ok && !strings.Contains(name, "/") {
 		name = namespace + "/" + name
+	}
+	if err := denied("network-status/" + name); err != nil {
+		return nil, err
 	}
 	var found []PodNetwork
 	for _, network := range f.Networks {
@@ -147,6 +162,9 @@ func (f *FakePod) networks(name string, wait bool) ([]PodNetwork, error) {
 }
 
 func (f *FakePod) defaultNetwork(wait bool) (PodNetwork, bool, error) {
+	if err := denied("default-network"); err != nil {
+		return PodNetwork{}, false, err
+	}
 	for _, network := range f.Networks {
 		if network.IsDefault {
 			return network, true, nil

@@ -64,7 +64,7 @@ fn an_element_with_content_needs_a_pattern_for_all_of_it() {
     );
     assert_eq!(
         rejection.suggested_pattern.as_deref(),
-        Some("/domain/os/smbios/@mode")
+        Some("/domain/os/smbios/**")
     );
     let rejection = refusal(&["/domain/os/@firmware"], from, to);
     assert_eq!(
@@ -72,7 +72,13 @@ fn an_element_with_content_needs_a_pattern_for_all_of_it() {
             rejection.path.as_str(),
             rejection.suggested_pattern.as_deref()
         ),
-        ("/domain/os/smbios", Some("/domain/os/smbios"))
+        ("/domain/os/smbios", Some("/domain/os/smbios/**"))
+    );
+    // The narrowest that permits all of it, in one step.
+    let rejection = refusal(&["/domain/os/smbios/**"], "<os>", "<os firmware='efi'>");
+    assert_eq!(
+        rejection.suggested_pattern.as_deref(),
+        Some("/domain/os/@firmware")
     );
     // Removing is as much.
     let fuller = edit(from, to);

@@ -43,7 +43,13 @@ static bool fact(char kind, const char *key, text *value) {
     return false;
 }
 
-void native_config(const char *key, const char *value) { set_fact('c', key, value); }
+void native_config(const char *key, const char *value) {
+    if (!native_is_declared("config", text_of(key))) {
+        fprintf(stderr, "the host would not give the configuration key %s: it is missing in \"config\" of the wishes\n", key);
+        exit(1);
+    }
+    set_fact('c', key, value);
+}
 void native_invocation(const char *key, const char *value) { set_fact('i', key, value); }
 text native_error(void) { return words; }
 bool native_vetoed(void) { return vetoed; }

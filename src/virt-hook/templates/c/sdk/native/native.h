@@ -12,11 +12,20 @@
 void native_check(bool holds, const char *condition, const char *file, int line);
 void native_check_text(text found, const char *wanted, const char *file, int line);
 
-/* What hook_config() and hook_invocation() find from now on. */
+/* Calls hook_on_define_domain or hook_on_attach_device as the host does, twice: the second run must change nothing, and a
+ * wish of hook_describe() must cover each change. Ends the test where that does not hold; gives what the hook gives. */
+bool native_edit(bool (*hook)(text vmi, text *xml), text vmi, text *xml);
+
+/* Whether hook_describe() has a name among the wishes of a kind: config, pod, migration, dirs. */
+bool native_is_declared(const char *kind, text name);
+
+/* What hook_config() and hook_invocation() find from now on. A key that hook_describe() does not declare ends the
+ * test, as the host would not give it. */
 void native_config(const char *key, const char *value);
 void native_invocation(const char *key, const char *value);
 
-/* What pod_annotation(), pod_label(), pod_networks() and pod_default_network() find from now on. `ip` may be "". */
+/* What pod_annotation(), pod_label(), pod_networks() and pod_default_network() find from now on. `ip` may be "". Facts that
+ * hook_describe() does not declare are denied. */
 void native_pod_annotation(const char *key, const char *value);
 void native_pod_label(const char *key, const char *value);
 void native_pod_network(const char *name, const char *ip, const char *mac, bool is_default);

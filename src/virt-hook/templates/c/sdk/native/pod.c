@@ -40,14 +40,27 @@ static pod_answer missing(const char *name, bool wait, text *why) {
     return wait ? POD_ABSENT : POD_NONE;
 }
 
-pod_answer pod_annotation(const char *key, bool wait, text *value) {
+/* Whether the hook may not read a fact; `*why` says so. */
+static bool is_denied(const char *list, text name, text *why) {
+    text fact = text_join(text_of(list), name);
+    if (native_is_declared("pod", fact)) return false;
+    *why = text_join(fact, text_of(" is missing in \"pod\" of the wishes"));
+    return true;
+}
+
+static pod_answer annotation(const char *key, bool wait, text *value) {
     for (size_t i = annotation_count; i-- > 0;) {
         if (text_is(text_of(key), annotations[i].key)) return *value = text_of(annotations[i].value), POD_FACT;
     }
     return missing(key, wait, value);
 }
 
+pod_answer pod_annotation(const char *key, bool wait, text *value) {
+    return is_denied("annotations/", text_of(key), value) ? POD_DENIED : annotation(key, wait, value);
+}
+
 pod_answer pod_label(const char *key, bool wait, text *value) {
+    if (is_denied("labels/", text_of(key), value)) return POD_DENIED;
     for (size_t i = label_count; i-- > 0;) {
         if (text_is(text_of(key), labels[i].key)) return *value = text_of(labels[i].value), POD_FACT;
     }
@@ -55,7 +68,8 @@ pod_answer pod_label(const char *key, bool wait, text *value) {
 }
 
 pod_answer pod_network_info(bool wait, text *value) {
-    return pod_annotation("kubevirt.io/network-info", wait, value);
+    if (is_denied("network-info", text_of(""), value)) return POD_DENIED;
+    return annotation("kubevirt.io/network-info", wait, value);
 }
 
 pod_answer pod_networks(const char *name, bool wait, const pod_network **found, size_t *count, text *why) {
@@ -64,6 +78,7 @@ pod_answer pod_networks(const char *name, bool wait, const pod_network **found, 
     text full = text_of(name), namespace;
     if (!strchr(name, '/') && hook_invocation("namespace", &namespace)) full = text_join(namespace, text_of("/"), full);
     *found = matching, *count = 0, *why = text_of("");
+    if (is_denied("network-status/", full, why)) return POD_DENIED;
     for (size_t i = 0; i < network_count; i++) {
         if (text_equal(networks[i].name, full)) matching[(*count)++] = networks[i];
     }
@@ -72,6 +87,7 @@ pod_answer pod_networks(const char *name, bool wait, const pod_network **found, 
 
 pod_answer pod_default_network(bool wait, pod_network *network, text *why) {
     *why = text_of("");
+    if (is_denied("default-network", *why, why)) return POD_DENIED;
     for (size_t i = 0; i < network_count; i++) {
         if (networks[i].is_default) return *network = networks[i], POD_FACT;
     }

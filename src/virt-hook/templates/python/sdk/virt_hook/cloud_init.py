@@ -10,6 +10,11 @@ __all__ = ["CloudConfig", "CloudInitError", "Documents", "Yaml"]
 class Documents(dict):
     """The documents by name: user-data, network-data, meta-data. Assigning replaces one."""
 
+    def __setitem__(self, name, text):
+        if not isinstance(text, str):
+            raise TypeError(f"the document {name} is a text, and not a value of the type {type(text).__name__}")
+        super().__setitem__(name, text)
+
     @property
     def is_cloud_config(self):
         """Whether the user data is a #cloud-config document, or nothing yet."""

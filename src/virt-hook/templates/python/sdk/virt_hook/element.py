@@ -44,6 +44,8 @@ class Element:
     def parse(cls, xml):
         """The element that an XML text is. Of an `Element` the layout of the text and comments are dropped, so that it
         is laid out like its new siblings when it is inserted; a `Domain` or `Device` keeps every byte."""
+        if not isinstance(xml, str):
+            raise TypeError(f"XML is a text, and not {_kind(xml)}")
         root, prolog, epilog = parse(xml, lambda parent, name, tag: _read(Element if parent is not None else cls, parent, name, tag))
         root.prolog, root.epilog = prolog, epilog
         return root._copied() if cls is Element else root
@@ -143,19 +145,19 @@ class Element:
         return True
 
     def append(self, child):
-        """Adds a child after the last one, and returns it."""
+        """Adds a child (an `Element`, or XML) after the last one, and returns it."""
         at = len(self.nodes)
         return self._place(at - 1 if at and _is_layout(self.nodes[at - 1]) else at, child)
 
     def insert_before(self, sibling, child):
-        """Adds a child before the first one named sibling, or as the last one. Returns the child."""
+        """Adds a child (or XML) before the first one named sibling, or as the last one. Returns the child."""
         for at, node in enumerate(self.nodes):
             if isinstance(node, Element) and node.name == sibling:
                 return self._place_before(at, child)
         return self.append(child)
 
     def insert_after(self, sibling, child):
-        """Adds a child after the last one named sibling, or as the last one. Returns the child."""
+        """Adds a child (or XML) after the last one named sibling, or as the last one. Returns the child."""
         for at in reversed(range(len(self.nodes))):
             if isinstance(self.nodes[at], Element) and self.nodes[at].name == sibling:
                 return self._place(at + 1, child)
@@ -197,7 +199,7 @@ class Element:
     def insert(self, parent, element):
         """Adds an element (or XML) to the one at a path, which is made if it is missing: where libvirt's schema wants
         it, else as the last child. Returns the element."""
-        element = Element.parse(element) if isinstance(element, str) else element
+        element = _as_element(element)
         place = self.ensure(parent) if parent else self
         order = order_of(place.name, element.name)
         return place.append(element) if order is None else place._insert_ordered(element, order)
@@ -244,6 +246,7 @@ class Element:
         return self._place(at - 1 if at and _is_layout(self.nodes[at - 1]) else at, child)
 
     def _place(self, at, child):
+        child = _as_element(child)
         child.delete()
         child.parent, child.aligned = self, True
         self.nodes.insert(at, child)
@@ -311,11 +314,29 @@ def _is_layout(node):
     return not isinstance(node, Element) and node[0] == TEXT and is_blank(node[1])
 
 
+def _as_element(given):
+    """An element to insert."""
+    if isinstance(given, str):
+        return Element.parse(given)
+    if not isinstance(given, Element):
+        raise TypeError(f"what is inserted is an Element or XML, and not {_kind(given)}: Element.parse(\"<NAME .../>\")")
+    return given
+
+
 def _as_text(value, what):
-    """Numbers are written as Python prints them. None, an annotation that is not there, would be the text `None`."""
+    """Numbers are written as Python prints them. None, an annotation that is not there, would be the text `None`, and
+    libvirt knows no `True`."""
     if value is None:
         raise TypeError(f"`{what}` cannot be None; remove what should not be there")
+    if isinstance(value, bool):
+        raise TypeError(f'`{what}` cannot be {value}: libvirt\'s switches are texts, "yes" and "no" or "on" and "off"')
+    if not isinstance(value, (str, int, float)):
+        raise TypeError(f"`{what}` is a text or a number, and not {_kind(value)}")
     return str(value)
+
+
+def _kind(value):
+    return "None" if value is None else f"a value of the type {type(value).__name__}"
 
 
 def _plain(node):

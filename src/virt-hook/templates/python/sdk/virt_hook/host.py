@@ -12,6 +12,7 @@ class Native:
     config = {}
     invocation = {}
     pod = {}
+    pod_facts = []
     logged = []
 
 

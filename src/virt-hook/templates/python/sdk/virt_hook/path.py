@@ -47,6 +47,8 @@ class _Step:
 
 class _Path:
     def __init__(self, source):
+        if not isinstance(source, str):
+            raise TypeError(f"a path is a text, and not a value of the type {type(source).__name__}")
         self.source, self.at, self.steps, self.attribute = source, 0, [], None
         self.absolute = self._take("/")
         while True:
@@ -132,14 +134,14 @@ class _Path:
             step = self.steps[at]
             if step.name == "**":
                 inside.add(at)
-            elif _accepts(step.name, child.name):
+            elif accepts(step.name, child.name):
                 counters[at] = counters.get(at, 0) + 1
                 if step.holds(child, counters[at]):
                     inside.add(at + 1)
         return self.closure(inside)
 
     def walk(self, element, state):
-        selects = self.attribute is None or any(_accepts(self.attribute, one) for one in element.attributes)
+        selects = self.attribute is None or any(accepts(self.attribute, one) for one in element.attributes)
         if len(self.steps) in state and selects:
             yield element
         if state:
@@ -158,12 +160,18 @@ class _Path:
 
     def check_root(self, element):
         """Refuses an absolute path that begins with another element: it selects nothing in any document."""
-        if self.absolute and self.steps[0].name != "**" and not _accepts(self.steps[0].name, element.name):
+        if self.absolute and self.steps[0].name != "**" and not accepts(self.steps[0].name, element.name):
             self.refuse(f"the element is <{element.written_name}>, not what the path begins with")
 
 
-def _accepts(test, name):
+def accepts(test, name):
     return name.startswith(test[:-1]) if test.endswith("*") else test == name
+
+
+def target(source):
+    """The name of the attribute in which a path ends, or None, and whether it ends in `**`."""
+    path = _Path(source)
+    return path.attribute, path.attribute is None and path.steps[-1].name == "**"
 
 
 def select(source, element):
@@ -180,7 +188,7 @@ def value(source, element):
     attribute = _Path(source).attribute
     if found is None or attribute is None:
         return None if found is None else found.text
-    return next(value for name, value in found.attributes.items() if _accepts(attribute, name))
+    return next(value for name, value in found.attributes.items() if accepts(attribute, name))
 
 
 def ensure(source, element, make):
@@ -207,7 +215,7 @@ def remove(source, element):
     path, removed = _Path(source), 0
     for found in reversed(list(select(source, element))):
         if path.attribute is not None:
-            removed += sum(found.remove_attr(name) for name in found.attributes if _accepts(path.attribute, name))
+            removed += sum(found.remove_attr(name) for name in found.attributes if accepts(path.attribute, name))
         elif found is not element:
             found.delete()
             removed += 1

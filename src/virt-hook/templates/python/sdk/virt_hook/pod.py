@@ -7,6 +7,7 @@ at most, and raise `FactError` if it does not come; with `wait=False` it is None
 """
 
 import json
+import re
 from types import SimpleNamespace
 
 from .host import Native
@@ -80,10 +81,16 @@ def _asked(function, *arguments):
 def _asked_natively(function, *arguments):
     *key, wait = arguments
     name, found = _native_fact(function, *key)
+    if not any(_fits(name, pattern) for pattern in Native.pod_facts):
+        raise FactError("denied", f'{name} is not in the hook\'s pod_facts: add "{name}"')
     if not found and found != "" and wait:
         # Nothing comes later in a test.
         raise FactError("absent", f"{name} is not there: give the test a pod with it")
     return found
+
+
+def _fits(name, pattern):
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
 
 
 def _native_fact(function, key=None):
