@@ -89,6 +89,51 @@ impl Finding {
     }
 }
 
+/// The verdict on all findings that were checked.
+pub(super) fn overall(findings: &[Finding]) -> Verdict {
+    let has = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
+    [Verdict::Failed, Verdict::Doubtful]
+        .into_iter()
+        .find(|verdict| has(*verdict))
+        .unwrap_or(Verdict::Passed)
+}
+
+/// The verdict in one line.
+pub(super) fn summary(findings: &[Finding], style: Style) -> String {
+    let names = |verdict| -> Vec<&str> {
+        let found = findings.iter().filter(|finding| finding.verdict == verdict);
+        found.map(|finding| finding.check).collect()
+    };
+    let of_verdict = |verdict| {
+        let names = names(verdict);
+        format!("{} ({})", names.len(), names.join(", "))
+    };
+    let (doubtful, left_out) = (names(Verdict::Doubtful), names(Verdict::NotChecked));
+    let checked = findings.len() - left_out.len();
+    let checked = match checked {
+        1 => "1 check".to_owned(),
+        count => format!("{count} checks"),
+    };
+    let mut line = match overall(findings) {
+        Verdict::Failed => {
+            let failed = of_verdict(Verdict::Failed);
+            format!("{}: {failed} of {checked}", style.bad("failed"))
+        }
+        Verdict::Doubtful => {
+            let doubtful = of_verdict(Verdict::Doubtful);
+            format!("{}: {doubtful} of {checked}", style.doubtful("doubtful"))
+        }
+        Verdict::Passed | Verdict::NotChecked => format!("{}: {checked}", style.good("ok")),
+    };
+    if overall(findings) == Verdict::Failed && !doubtful.is_empty() {
+        line += &format!("; doubtful: {}", of_verdict(Verdict::Doubtful));
+    }
+    if !left_out.is_empty() {
+        line += &format!("; not checked: {}", of_verdict(Verdict::NotChecked));
+    }
+    line + "\n"
+}
+
 fn together(lines: &[String]) -> Vec<String> {
     let mut messages: Vec<(String, &str)> = Vec::new();
     for line in lines {
@@ -113,5 +158,38 @@ mod tests {
         let lines = ["a: x: 1", "b: y", "c: x: 1"].map(str::to_owned);
         assert_eq!(together(&lines), ["a, c: x: 1", "b: y"]);
         assert_eq!(together(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn the_last_line_names_the_checks_that_did_not_pass() {
+        let line = |verdicts: &[(&'static str, Verdict)]| {
+            let findings = verdicts
+                .iter()
+                .map(|(name, verdict)| Finding::new(name, *verdict, ""));
+            let findings: Vec<Finding> = findings.collect();
+            (overall(&findings), summary(&findings, Style::default()))
+        };
+        let (passed, doubtful) = (("size", Verdict::Passed), ("wishes", Verdict::Doubtful));
+        let (failed, left_out) = (("runs", Verdict::Failed), ("schema", Verdict::NotChecked));
+        for (findings, verdict, expected) in [
+            (vec![passed], Verdict::Passed, "ok: 1 check\n"),
+            (
+                vec![passed, passed, left_out],
+                Verdict::Passed,
+                "ok: 2 checks; not checked: 1 (schema)\n",
+            ),
+            (
+                vec![passed, doubtful, left_out],
+                Verdict::Doubtful,
+                "doubtful: 1 (wishes) of 2 checks; not checked: 1 (schema)\n",
+            ),
+            (
+                vec![passed, failed, doubtful, failed],
+                Verdict::Failed,
+                "failed: 2 (runs, runs) of 4 checks; doubtful: 1 (wishes)\n",
+            ),
+        ] {
+            assert_eq!(line(&findings), (verdict, expected.to_owned()));
+        }
     }
 }

@@ -133,8 +133,8 @@ fn a_module_is_compiled_once_and_a_damaged_copy_again() {
         let directory = below.next().unwrap().unwrap().path();
         let entries = fs::read_dir(directory).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
-        // The functions of the module lie beside it.
-        let modules = paths.filter(|path| path.extension().is_none_or(|kind| kind != "functions"));
+        // Beside the module are its functions and what it cost to compile.
+        let modules = paths.filter(|path| path.extension().is_some_and(|kind| kind == "cwasm"));
         modules.collect::<Vec<_>>()
     };
     tested();

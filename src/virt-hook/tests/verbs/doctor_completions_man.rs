@@ -90,38 +90,3 @@ fn every_verb_has_a_man_page() {
     }
     assert!(!temp_dir.path().join("virt-hook-help.1").exists());
 }
-
-/// A module that was not compiled again is known by what it says: the cost of the first run.
-#[test]
-fn an_unchanged_module_is_compiled_once_for_all_verbs() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let module = super::smbios();
-    let vmi = super::vmi(temp_dir.path());
-    let cache = temp_dir.path().join("cache");
-    let in_cache = |arguments: &[&str]| -> ProgramOutput {
-        let mut command = program();
-        command.args(arguments).env("XDG_CACHE_HOME", &cache);
-        command.output().unwrap().into()
-    };
-    let kept = || {
-        let dirs = fs::read_dir(cache.join("virt-hook")).unwrap();
-        let files = dirs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap());
-        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        names
-    };
-    let inspect = ["inspect", text(&module), "--json"];
-    let first = in_cache(&inspect).json();
-    let entries = kept();
-    assert_eq!(entries.len(), 2, "code and cost: {entries:?}");
-    let repeated = in_cache(&inspect).json();
-    for member in ["compileMillis", "compilePeakMemory"] {
-        assert_eq!(repeated["result"][member], first["result"][member]);
-    }
-    in_cache(&["run", text(&module), "--vmi", text(&vmi)]).ok();
-    let checked = in_cache(&["check", text(&module), "--without-libvirt"]).ok();
-    let millis = format!("compiling: {} ms", first["result"]["compileMillis"]);
-    assert!(checked.contains(&millis), "{millis}: {checked}");
-    assert_eq!(kept(), entries, "nothing was compiled again");
-}

@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod compare;
 mod compile;
+mod compiled_module_cache;
 mod deploy;
 mod dev;
 mod doctor_completions_man;
