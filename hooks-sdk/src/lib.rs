@@ -54,7 +54,8 @@ pub use vmi::{Disk, HostDevice, Interface, Json, Network, Vmi, VmiError, Volume}
 /// The libvirt domain XML below [`Domain`] and [`Device`], and its errors.
 pub mod xml {
     pub use domain_xml::{
-        Document, Element, Limits, ParseError, ParseErrorKind, PathError, PathErrorKind,
+        Document, Element, InsertError, Limits, ParseError, ParseErrorKind, PathError,
+        PathErrorKind,
     };
 }
 

@@ -1,6 +1,7 @@
 //! The domain XML, edited in place.
 
 mod devices;
+mod insert;
 mod qemu_commandline;
 
 use std::ops::{Deref, DerefMut};

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use fixture::handwritten_guest::HandwrittenGuest;
 use fixture::{HookDirs, XML, invocation};
+use hook_host::record::{Record, RecordConfig};
+use hook_host::replay::{ReplayError, replay};
+use hook_host::wasm::LoadOptions;
 use hook_host::{Chain, CollectConfig, HookError, Limits, PolicySource, collect};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -62,6 +65,15 @@ fn guest(dir: &Path, define: &'static str) -> HandwrittenGuest {
 
 /// A chain of a module, with an operator's policy that allows a directory, and perhaps a `hook.yaml`.
 async fn chain(module: &[u8], allowed: &Path, yaml: Option<&str>) -> Chain {
+    recorded_chain(module, allowed, yaml, None).await
+}
+
+async fn recorded_chain(
+    module: &[u8],
+    allowed: &Path,
+    yaml: Option<&str>,
+    record: Option<RecordConfig>,
+) -> Chain {
     let dirs = HookDirs::new();
     if let Some(yaml) = yaml {
         dirs.put_old("h", "hook.yaml", yaml.as_bytes());
@@ -75,6 +87,7 @@ async fn chain(module: &[u8], allowed: &Path, yaml: Option<&str>) -> Chain {
     std::fs::write(&policy, allow).unwrap();
     let config = CollectConfig {
         policy: PolicySource::File(policy),
+        record,
         limits: Limits {
             call_deadline: Duration::from_secs(60),
             ..Limits::default()
@@ -163,6 +176,54 @@ async fn links_do_not_lead_out_of_what_the_operator_allows() {
             assert!(refused.contains(&place), "{refused}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_replay_follows_no_link_out_of_what_the_operator_allowed() {
+    let (_removed, root) = temporary();
+    let (dir, records) = (root.join("allowed/inside"), root.join("records"));
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("file"), "content").unwrap();
+    let module = guest(&dir, open!("0")).module();
+    let config = RecordConfig {
+        dir: records.clone(),
+        secrets: true,
+    };
+    let allowed = root.join("allowed");
+    let chain = recorded_chain(&module, &allowed, None, Some(config)).await;
+    define(&chain).await.unwrap();
+    let file = std::fs::read_dir(&records).unwrap().next().unwrap();
+    let mut record = Record::read(&file.unwrap().path()).unwrap();
+    assert_eq!(record.dir_roots, [allowed]);
+    // A replay grants no more time than a hook.yaml can.
+    record.limits.deadline_ms = 10_000;
+    let path = root.join("m.wasm");
+    std::fs::write(&path, &module).unwrap();
+    let replayed =
+        async |record: &Record| replay(record, &path, false, LoadOptions::default()).await;
+    assert!(replayed(&record).await.unwrap().difference.is_none());
+    // The directory is a link on the machine of the replay.
+    std::fs::rename(&dir, root.join("outside")).unwrap();
+    symlink("../outside", &dir).unwrap();
+    let refused = replayed(&record)
+        .await
+        .unwrap()
+        .difference
+        .outcome
+        .unwrap()
+        .1;
+    assert!(refused.contains("cannot be opened within"), "{refused}");
+    let older = Record {
+        dir_roots: Vec::new(),
+        ..record
+    };
+    let Err(ReplayError::Record(error)) = replayed(&older).await else {
+        panic!("the record does not name the operator's directory");
+    };
+    assert!(
+        error.to_string().contains("does not tell which directory"),
+        "{error}"
+    );
 }
 
 const STREAMS: &str = "package wasi:io@0.2.0 {

@@ -33,6 +33,7 @@ const ENDING: &str = ".cwasm";
 const ARRIVING: &str = ".arriving-";
 const LONGEST_ARRIVAL: Duration = Duration::from_secs(3600);
 const COST: &str = ".cost";
+const FIRST_COST: &str = ".first-cost";
 const FUNCTIONS: &str = ".functions";
 /// The largest record of a cost, in bytes.
 const MAX_COST: u64 = 4 << 10;
@@ -50,6 +51,12 @@ pub(crate) struct CompileCost {
     pub(crate) peak_memory: Option<u64>,
     /// Whether the smallest sidecar can compile the module.
     pub(crate) smallest_sidecar: SmallestSidecar,
+    /// The size of the module that was compiled.
+    #[serde(default)]
+    pub(crate) module_bytes: u64,
+    /// Whether the module was an earlier build of the file. Of the module itself, only the changed functions were compiled.
+    #[serde(default)]
+    pub(crate) is_of_earlier_build: bool,
 }
 
 /// The result of a compilation within the limits of the smallest sidecar.
@@ -65,9 +72,9 @@ pub(crate) enum SmallestSidecar {
     Refused(String),
 }
 
-/// A private directory of entries `MODULE-ENGINE-CONTENT.cwasm`, two sha256 with the engine's key between, and
-/// `FILE-CONTENT.functions`, the sha256 of a path and of a content.
-#[derive(Debug)]
+/// A private directory of entries `MODULE-ENGINE-CONTENT.cwasm`, two sha256 with the engine's key between,
+/// `FILE-CONTENT.functions`, the sha256 of a path and of a content, `MODULE.cost`, and `FILE.first-cost`.
+#[derive(Debug, Clone)]
 pub(crate) struct CompiledModuleCache {
     dir: PathBuf,
     max_bytes: u64,
@@ -123,20 +130,8 @@ impl CompiledModuleCache {
 
     /// Copies the entries of a module into `compiled`, the private directory of a run. Returns whether there were any.
     pub(crate) fn fetch(&self, module: &Path, compiled: &Path) -> bool {
-        self.fetch_if(module, compiled, |_| true)
-    }
-
-    /// The same for a run that tells what the compilation cost: only if that was kept.
-    pub(crate) fn fetch_measured(&self, module: &Path, compiled: &Path) -> bool {
-        self.fetch_if(module, compiled, |digest| self.cost(digest).is_some())
-    }
-
-    fn fetch_if(&self, module: &Path, compiled: &Path, wanted: impl Fn(&str) -> bool) -> bool {
         let fetched = || -> io::Result<bool> {
             let digest = hashed(&mut File::open(module)?, &mut io::sink())?;
-            if !wanted(&digest) {
-                return Ok(false);
-            }
             let mut found = false;
             for (name, path) in self.entries()? {
                 if let Some(entry) = Entry::parse(&name).filter(|entry| entry.module == digest) {
@@ -195,22 +190,42 @@ impl CompiledModuleCache {
 
     /// What compiling a module cost, if that was kept.
     pub(crate) fn cost(&self, module: &str) -> Option<CompileCost> {
+        self.read_cost(&format!("{module}{COST}"))
+    }
+
+    /// Keeps what compiling a module cost.
+    pub(crate) fn keep_cost(&self, module: &str, cost: &CompileCost) {
+        self.write_cost(&format!("{module}{COST}"), cost);
+    }
+
+    /// The cost of the last build of a module file of which every function was compiled.
+    pub(crate) fn first_cost(&self, file: &Path) -> Option<CompileCost> {
+        self.read_cost(&first_cost_name(file)?)
+    }
+
+    /// Keeps the cost of a build of a module file of which every function was compiled.
+    pub(crate) fn keep_first_cost(&self, file: &Path, cost: &CompileCost) {
+        if let Some(name) = first_cost_name(file) {
+            self.write_cost(&name, cost);
+        }
+    }
+
+    fn read_cost(&self, name: &str) -> Option<CompileCost> {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let path = self.dir.join(format!("{module}{COST}"));
+        let path = self.dir.join(name);
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let mut text = String::new();
         file.ok()?.take(MAX_COST).read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// Keeps what compiling a module cost.
-    pub(crate) fn keep_cost(&self, module: &str, cost: &CompileCost) {
+    fn write_cost(&self, name: &str, cost: &CompileCost) {
         let kept = || -> io::Result<()> {
             let mut arriving = tempfile::Builder::new()
                 .prefix(ARRIVING)
                 .tempfile_in(&self.dir)?;
             arriving.write_all(&serde_json::to_vec(cost)?)?;
-            arriving.persist(self.dir.join(format!("{module}{COST}")))?;
+            arriving.persist(self.dir.join(name))?;
             Ok(())
         };
         if let Err(reason) = kept() {
@@ -343,6 +358,11 @@ impl<'a> Entry<'a> {
 /// The parts of the name of a module file's functions: the file's key, and the sha256 of the content.
 fn functions_of(name: &str) -> Option<(&str, &str)> {
     name.strip_suffix(FUNCTIONS)?.split_once('-')
+}
+
+fn first_cost_name(file: &Path) -> Option<String> {
+    let functions = functions_file(Path::new(""), file);
+    Some(format!("{}{FIRST_COST}", functions.file_stem()?.to_str()?))
 }
 
 fn is_named(file: &Path, key: &str) -> bool {

@@ -1,6 +1,7 @@
 //! virt-hook: the tool for authors and operators of hooks. It needs no libvirt and no cluster.
 
 mod bench;
+mod cached_compilation;
 mod cgroup_limits;
 mod check;
 mod cli;

@@ -1,27 +1,26 @@
 //! Loads modules and collects them into a chain.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use hook_host::policy::{HostVersions, OperatorPolicy, UnknownVersion, names_dangerous};
 use hook_host::record::RecordConfig;
-use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
+use hook_host::wasm::{LoadError, LoadOptions, Module};
 use hook_host::{
     Chain, CollectConfig, CollectError, Compiler, Description, Limits, PodPattern, PolicySource,
 };
 use serde_json::json;
 
+use crate::cached_compilation::CachedCompilation;
 use crate::cgroup_limits::smallest_limits;
-use crate::compiled_module_cache::{CompiledModuleCache, make_private};
+use crate::compiled_module_cache::CompiledModuleCache;
 use crate::exit_codes::{Failure, error_text};
 use crate::inputs::PodFactsInput;
 use crate::interactive_compile::{self, HOST};
-use crate::module_compile_cost::ModuleCompileCost;
 use crate::module_files::{self, HookModule};
-use crate::tokio_runtime::runtime;
 
 /// Deadline of a collection. Modules are compiled before it starts.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -142,16 +141,13 @@ pub(crate) async fn collect(
         ModuleCode::Compiled(_) => Vec::new(),
         ModuleCode::Compile | ModuleCode::FetchOrCompile => {
             let loader = hook_host::admit_modules(&config).await.map_err(failure)?;
-            let compilation = Compilation {
-                loader: &loader,
-                compiled: &config.artifacts_dir,
-                cache: match options.code {
-                    ModuleCode::FetchOrCompile => CompiledModuleCache::of_user(),
-                    ModuleCode::Compile | ModuleCode::Compiled(_) => None,
-                },
+            let cache = match options.code {
+                ModuleCode::FetchOrCompile => CompiledModuleCache::of_user(),
+                ModuleCode::Compile | ModuleCode::Compiled(_) => None,
             };
+            let compilation = CachedCompilation::new(cache, config.artifacts_dir.clone())?;
             let copies = found.iter().map(|hook| (hook, hook.path_in(&hooks_dir)));
-            let compiled = compilation.run(copies.collect()).await;
+            let compiled = compilation.run(&loader, copies.collect()).await;
             compiled.map_err(|failure| {
                 failure.map(|error| with_place_of_limit(error, &config.policy, &config.limits))
             })?
@@ -228,43 +224,6 @@ fn with_caller_paths(error: &anyhow::Error, found: &[HookModule], hooks_dir: &Pa
     })
 }
 
-/// Like [`load`], with the code that an earlier run compiled, which goes into `kept`. Also returns what compiling cost.
-pub(crate) fn load_once(
-    path: &Path,
-    kept: &Path,
-) -> Result<Result<(Module, ModuleCompileCost), LoadError>, Failure> {
-    make_private(kept)
-        .with_context(|| kept.display().to_string())
-        .map_err(Failure::Machine)?;
-    let cache = CompiledModuleCache::of_user();
-    // The cost is that of the whole module, so no functions of another build are used.
-    cache.iter().for_each(|cache| {
-        cache.fetch_measured(path, kept);
-    });
-    let loaded = runtime()?.block_on(load(path, kept));
-    let loaded = loaded.map_err(Failure::Machine)?;
-    cache.iter().for_each(|cache| cache.keep(kept));
-    Ok(loaded.map(|module| {
-        let cost = ModuleCompileCost::of(&module, cache);
-        (module, cost)
-    }))
-}
-
-/// Compiles modules into a directory that several collections share, unless earlier runs have.
-pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), Failure> {
-    let options =
-        interactive_compile::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
-    let compilation = Compilation {
-        loader: &Loader::new(options),
-        compiled,
-        cache: CompiledModuleCache::of_user(),
-    };
-    let files = found.iter().map(|hook| (hook, hook.module.clone()));
-    let done = runtime()?.block_on(compilation.run(files.collect()));
-    done.map(drop)
-        .map_err(|failure| failure.map(interactive_compile::explain_any))
-}
-
 /// Loads one module, compiled by a child as in a launcher; the code is kept in `kept`.
 pub(crate) async fn load(path: &Path, kept: &Path) -> Result<Result<Module, LoadError>> {
     let options = interactive_compile::options(Some(kept.to_owned()))?;
@@ -296,72 +255,4 @@ pub(crate) fn write_granting_policy(modules: &[Description], work_dir: &Path) ->
     let path = work_dir.join("policy.yaml");
     fs::write(&path, policy.to_string()).with_context(|| path.display().to_string())?;
     Ok(path)
-}
-
-/// Compiles modules into a private directory, where a collection finds the code.
-struct Compilation<'a> {
-    loader: &'a Loader,
-    compiled: &'a Path,
-    /// The code that earlier runs compiled.
-    cache: Option<CompiledModuleCache>,
-}
-
-impl Compilation<'_> {
-    /// Compiles each module from the file beside it; errors name the caller's file. Returns the modules that were not
-    /// compiled before, with the duration.
-    async fn run<'a>(
-        &self,
-        files: Vec<(&'a HookModule, PathBuf)>,
-    ) -> Result<Vec<(&'a HookModule, Duration)>, Failure> {
-        if self.cache.is_some() {
-            make_private(self.compiled)
-                .with_context(|| self.compiled.display().to_string())
-                .map_err(Failure::Machine)?;
-        }
-        let functions = self.compiled.join("functions");
-        let loader = match self.cache {
-            Some(_) => self.loader.with_functions_dir(functions.clone()),
-            None => self.loader.clone(),
-        };
-        let mut times = Vec::new();
-        let mut result = Ok(());
-        for (hook, file) in files {
-            if let Some(cache) = &self.cache
-                && !cache.fetch(&file, self.compiled)
-            {
-                cache.fetch_functions(&hook.module, &functions);
-            }
-            match compile(&loader, hook, &file).await {
-                Ok(None) => {}
-                Ok(Some(took)) => times.push((hook, took)),
-                Err(failure) => {
-                    result = Err(failure);
-                    break;
-                }
-            }
-        }
-        if let Some(cache) = &self.cache {
-            cache.keep(self.compiled);
-            if !times.is_empty() {
-                cache.keep_functions(&functions);
-            }
-        }
-        result.map(|()| times)
-    }
-}
-
-/// Compiles a module from a file. Returns the duration, unless it was compiled before.
-async fn compile(
-    loader: &Loader,
-    hook: &HookModule,
-    path: &Path,
-) -> Result<Option<Duration>, Failure> {
-    let file = File::open(path).with_context(|| hook.module.display().to_string());
-    let file = file.map_err(Failure::Usage)?;
-    let loaded = loader.load_file(&file, &hook.module, &hook.directory);
-    let module = interactive_compile::with_progress(&hook.module, loaded).await;
-    match module.map_err(Failure::of_load)?.code_origin() {
-        CodeOrigin::Compiled { took, .. } => Ok(Some(*took)),
-        CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => Ok(None),
-    }
 }

@@ -182,6 +182,33 @@ fn template_of_a_virtual_machine_is_rendered_with_a_note() {
 }
 
 #[test]
+fn kubevirts_defaults_of_a_virtual_machine_are_in_its_domain() {
+    let machine = "kind: VirtualMachine\nmetadata: {name: web, namespace: ns}\nspec:\n  template:\n    spec:\n      \
+        domain:\n        memory: {guest: 64Mi}\n        features: {hyperv: {synictimer: {}, evmcs: {}}}\n        \
+        devices:\n          disks: [{name: seed, cdrom: {}}]\n          inputs: [{name: tablet}]\n      \
+        volumes: [{name: seed, cloudInitNoCloud: {userData: a}}]\n";
+    let output = render(&[], machine.as_bytes());
+    let found = xml(&output);
+    for part in [
+        "<entry name='uuid'>",
+        "<entry name='serial'>",
+        "<acpi/>",
+        "<vapic state='on'/>",
+        "<vpindex state='on'/>",
+        "<synic state='on'/>",
+        "<feature name='vmx' policy='require'/>",
+        "tray='closed'",
+        "<input type='tablet' bus='usb'>",
+    ] {
+        assert!(found.replace('"', "'").contains(part), "{part}: {found}");
+    }
+    let stderr = warnings(&output);
+    let named = "Hyper-V features that others need, input devices)";
+    assert!(stderr.contains(named), "{stderr}");
+    assert_eq!(xml(&render(&[], machine.as_bytes())), found);
+}
+
+#[test]
 fn of_a_list_the_named_vmi_is_rendered() {
     let item = |name: &str| {
         json!({"kind": "VirtualMachineInstance", "metadata": {"name": name, "namespace": "ns"},

@@ -47,6 +47,10 @@ impl Record {
             limits: LimitsUsed::of(&settings.limits),
             config: settings.config.clone(),
             dirs: settings.dirs.clone(),
+            dir_roots: match settings.dirs[..] {
+                [] => Vec::new(),
+                _ => settings.dir_roots.clone(),
+            },
             failure_policy: format!("{:?}", run.failure_policy),
             grant: GrantEntry::all(&settings.grant),
             seed: evidence

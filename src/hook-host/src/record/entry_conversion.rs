@@ -1,5 +1,6 @@
 //! Conversions between the entries of a record and the host's own types.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,6 +90,15 @@ impl Record {
                 return Err(ReadError::NoRecord(reason));
             }
         }
+        let is_beneath = |dir: &&PathBuf| self.dir_roots.iter().any(|root| dir.starts_with(root));
+        if let Some(dir) = self.dirs.iter().find(|dir| !is_beneath(dir)) {
+            let reason = format!(
+                "the hook could read {}, and the record does not tell which directory of the operator's policy contains it; a record \
+                 of this version does",
+                dir.display()
+            );
+            return Err(ReadError::NoRecord(reason));
+        }
         let grant = match &self.grant {
             Some(layers) => Grant::new(layers.iter().map(layer).collect::<Result<_, _>>()?),
             None => Grant::unlimited(),
@@ -99,7 +109,7 @@ impl Record {
             limits: self.limits.to_limits(base)?,
             config: self.config.clone(),
             dirs: self.dirs.clone(),
-            dir_roots: Vec::new(),
+            dir_roots: self.dir_roots.clone(),
             migration: self
                 .migration
                 .iter()

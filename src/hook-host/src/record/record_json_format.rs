@@ -36,6 +36,9 @@ pub struct Record {
     pub config: BTreeMap<String, String>,
     /// The directories that the hook could read. Their content is not in the record.
     pub dirs: Vec<PathBuf>,
+    /// The directories of the operator's policy; no link in one of them leads out of it. None in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dir_roots: Vec<PathBuf>,
     /// `Fail`, `Ignore` or `DryRun`.
     pub failure_policy: String,
     /// The grant: every layer must permit a change. `None` permits everything.

@@ -36,6 +36,8 @@ pub(super) enum ChildReport {
     Compiled {
         /// Peak memory of the child in bytes, if the system reports it.
         peak_memory: Option<u64>,
+        /// The number of functions whose code was known and not compiled.
+        reused_functions: usize,
         /// What the kernel lacks to confine the child.
         unconfined: Missing,
     },
@@ -90,6 +92,7 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, Str
     }
     Ok(ChildReport::Compiled {
         peak_memory: status.and_then(peak_memory),
+        reused_functions: codes.map_or(0, |codes| codes.reused()),
         unconfined,
     })
 }

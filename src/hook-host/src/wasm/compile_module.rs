@@ -71,6 +71,8 @@ pub enum CompileError {
 pub(super) struct CompileOutcome {
     /// Peak memory of the child in bytes; unknown for this process.
     pub(super) peak_memory: Option<u64>,
+    /// The number of functions whose code an earlier compilation has left.
+    pub(super) reused_functions: usize,
 }
 
 /// Input, output and target of a compilation.
@@ -130,7 +132,10 @@ fn in_process(
     artifact
         .write_all(&code)
         .map_err(|error| CompileError::NotWritten(error.to_string()))?;
-    Ok(CompileOutcome { peak_memory: None })
+    Ok(CompileOutcome {
+        peak_memory: None,
+        reused_functions: 0,
+    })
 }
 
 /// Kills and reaps the child on drop, so that it does not outlive this process.
@@ -191,10 +196,14 @@ async fn finish(
     match serde_json::from_str(&stderr) {
         Ok(ChildReport::Compiled {
             peak_memory,
+            reused_functions,
             unconfined,
         }) if status.success() => {
             report_unconfined(&unconfined);
-            Ok(CompileOutcome { peak_memory })
+            Ok(CompileOutcome {
+                peak_memory,
+                reused_functions,
+            })
         }
         Ok(ChildReport::Refused(text)) => Err(CompileError::Refused(text)),
         Ok(ChildReport::NotWritten(text)) => Err(CompileError::NotWritten(text)),

@@ -153,6 +153,15 @@ impl FunctionCodes {
         file.flush()
     }
 
+    /// The number of functions whose code was known.
+    pub(super) fn reused(&self) -> usize {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let codes = used.values();
+        codes
+            .filter(|code| matches!(code, UsedCode::Known(_)))
+            .count()
+    }
+
     fn add(&self, key: Key, code: UsedCode) {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.insert(key, code);
@@ -202,12 +211,8 @@ mod tests {
     impl FunctionCodes {
         /// How many of the functions that were asked for are known, and how many are new.
         pub(in crate::wasm) fn known_and_new(&self) -> (usize, usize) {
-            let used = self.used.lock().unwrap();
-            let known = used
-                .values()
-                .filter(|code| matches!(code, UsedCode::Known(_)));
-            let known = known.count();
-            (known, used.len() - known)
+            let known = self.reused();
+            (known, self.used.lock().unwrap().len() - known)
         }
 
         /// What the next compilation knows.

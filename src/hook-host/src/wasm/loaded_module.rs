@@ -39,6 +39,8 @@ pub enum CodeOrigin {
         /// Peak memory of the child in bytes; `None` for
         /// [`Compiler::InProcess`](super::Compiler::InProcess), and where the system does not report it.
         peak_memory: Option<u64>,
+        /// The number of functions whose code came from [`LoadOptions::functions_dir`](super::LoadOptions::functions_dir).
+        reused_functions: usize,
     },
 }
 

@@ -307,7 +307,11 @@ impl Loader {
         })?;
         let peak_memory = compiled.peak_memory;
         tracing::info!(module = %source.path.display(), ?took, peak_memory, "a module was compiled");
-        let code = CodeOrigin::Compiled { took, peak_memory };
+        let code = CodeOrigin::Compiled {
+            took,
+            peak_memory,
+            reused_functions: compiled.reused_functions,
+        };
         Ok(LoadedCode {
             digest: sealed.digest().to_owned(),
             component,

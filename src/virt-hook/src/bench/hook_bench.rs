@@ -118,7 +118,9 @@ impl Bench {
                 _ => self.load(&self.temp_dir.path().join(format!("cold-{number}")))?,
             };
             match code {
-                CodeOrigin::Compiled { took, peak_memory } => {
+                CodeOrigin::Compiled {
+                    took, peak_memory, ..
+                } => {
                     peak = peak.max(peak_memory);
                     Ok(took)
                 }

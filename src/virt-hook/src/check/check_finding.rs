@@ -93,6 +93,51 @@ impl Finding {
     }
 }
 
+/// The verdict on all findings that were checked.
+pub(super) fn overall(findings: &[Finding]) -> CheckVerdict {
+    let has = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
+    [CheckVerdict::Failed, CheckVerdict::Doubtful]
+        .into_iter()
+        .find(|verdict| has(*verdict))
+        .unwrap_or(CheckVerdict::Passed)
+}
+
+/// The verdict in one line.
+pub(super) fn summary(findings: &[Finding], style: Style) -> String {
+    let names = |verdict| -> Vec<&str> {
+        let found = findings.iter().filter(|finding| finding.verdict == verdict);
+        found.map(|finding| finding.check).collect()
+    };
+    let of_verdict = |verdict| {
+        let names = names(verdict);
+        format!("{} ({})", names.len(), names.join(", "))
+    };
+    let (doubtful, left_out) = (names(CheckVerdict::Doubtful), names(CheckVerdict::NotChecked));
+    let checked = findings.len() - left_out.len();
+    let checked = match checked {
+        1 => "1 check".to_owned(),
+        count => format!("{count} checks"),
+    };
+    let mut line = match overall(findings) {
+        CheckVerdict::Failed => {
+            let failed = of_verdict(CheckVerdict::Failed);
+            format!("{}: {failed} of {checked}", style.bad("failed"))
+        }
+        CheckVerdict::Doubtful => {
+            let doubtful = of_verdict(CheckVerdict::Doubtful);
+            format!("{}: {doubtful} of {checked}", style.doubtful("doubtful"))
+        }
+        CheckVerdict::Passed | CheckVerdict::NotChecked => format!("{}: {checked}", style.good("ok")),
+    };
+    if overall(findings) == CheckVerdict::Failed && !doubtful.is_empty() {
+        line += &format!("; doubtful: {}", of_verdict(CheckVerdict::Doubtful));
+    }
+    if !left_out.is_empty() {
+        line += &format!("; not checked: {}", of_verdict(CheckVerdict::NotChecked));
+    }
+    line + "\n"
+}
+
 fn together(lines: &[String]) -> Vec<String> {
     let mut messages: Vec<(String, &str)> = Vec::new();
     for line in lines {
@@ -117,5 +162,38 @@ mod tests {
         let lines = ["a: x: 1", "b: y", "c: x: 1"].map(str::to_owned);
         assert_eq!(together(&lines), ["a, c: x: 1", "b: y"]);
         assert_eq!(together(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn the_last_line_names_the_checks_that_did_not_pass() {
+        let line = |verdicts: &[(&'static str, CheckVerdict)]| {
+            let findings = verdicts
+                .iter()
+                .map(|(name, verdict)| Finding::new(name, *verdict, ""));
+            let findings: Vec<Finding> = findings.collect();
+            (overall(&findings), summary(&findings, Style::default()))
+        };
+        let (passed, doubtful) = (("size", CheckVerdict::Passed), ("wishes", CheckVerdict::Doubtful));
+        let (failed, left_out) = (("runs", CheckVerdict::Failed), ("schema", CheckVerdict::NotChecked));
+        for (findings, verdict, expected) in [
+            (vec![passed], CheckVerdict::Passed, "ok: 1 check\n"),
+            (
+                vec![passed, passed, left_out],
+                CheckVerdict::Passed,
+                "ok: 2 checks; not checked: 1 (schema)\n",
+            ),
+            (
+                vec![passed, doubtful, left_out],
+                CheckVerdict::Doubtful,
+                "doubtful: 1 (wishes) of 2 checks; not checked: 1 (schema)\n",
+            ),
+            (
+                vec![passed, failed, doubtful, failed],
+                CheckVerdict::Failed,
+                "failed: 2 (runs, runs) of 4 checks; doubtful: 1 (wishes)\n",
+            ),
+        ] {
+            assert_eq!(line(&findings), (verdict, expected.to_owned()));
+        }
     }
 }

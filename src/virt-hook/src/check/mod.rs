@@ -22,6 +22,7 @@ use hook_host::policy::OperatorPolicy;
 use hook_host::wasm::LoadError;
 use serde::Serialize;
 
+use crate::cached_compilation;
 use crate::compiled_module_cache::SmallestSidecar;
 use crate::exit_codes::Failure;
 use crate::host_version_options::KnownVersions;
@@ -48,8 +49,8 @@ Examples:
   virt-hook check smbios.wasm --policy cluster-policy.yaml --json
 
 Exit codes:
-  0  nothing failed; doubts, and what could not be checked here, do not count
-  1  something failed; standard output says what
+  0  nothing failed (the last line is `ok: ...` or `doubtful: ...`); doubts, and what could not be checked here, do not count
+  1  something failed; standard output says what, in the last line the names of the checks (`failed: ...`)
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it";
 
@@ -82,7 +83,17 @@ pub(crate) struct Arguments {
 /// The findings of all checks.
 #[derive(Debug, Serialize)]
 pub(crate) struct CheckReport {
+    verdict: CheckVerdict,
     findings: Vec<Finding>,
+}
+
+impl CheckReport {
+    fn new(findings: Vec<Finding>) -> Self {
+        Self {
+            verdict: check_finding::overall(&findings),
+            findings,
+        }
+    }
 }
 
 /// Checks the module file, then its behaviour.
@@ -94,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         .map_err(Failure::Machine)?;
     let kept = temp_dir.path().join("compiled");
     let mut findings = vec![module_checks::fits_config_map(path, bytes)];
-    let (loaded, mut compile_cost) = match module_chain::load_once(path, &kept)? {
+    let (loaded, mut compile_cost) = match cached_compilation::load_measured(path, &kept)? {
         Ok(loaded) => loaded,
         Err(error) if !error.is_fault_of_module() => return Err(Failure::machine(error)),
         // What is not a module at all has no properties to check.
@@ -102,12 +113,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         Err(error) => {
             let why = interactive_compile::explain(error).to_string();
             findings.push(Finding::new("world", CheckVerdict::Failed, why));
-            return Ok(CheckReport { findings });
+            return Ok(CheckReport::new(findings));
         }
     };
     let cost = compile_cost.cost.clone().unwrap_or_default();
     let report = ModuleReport::of(&loaded, bytes, Some(&cost));
     let peak = cost.peak_memory.unwrap_or_default();
+    let measured = compile_cost.measured();
     let refused = || match cost.smallest_sidecar {
         SmallestSidecar::Refused(limit) => Ok(Some(limit)),
         SmallestSidecar::Suffices => Ok(None),
@@ -118,13 +130,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
             Ok(refused)
         }
     };
-    let compiling = module_checks::compiling(cost.millis, peak, refused)?;
-    findings.extend(module_checks::findings(&report, compiling));
+    let compiling = module_checks::compiling(cost.millis, peak, measured, refused)?;
+    findings.extend(module_checks::findings(&report, compiling, path));
     if let Some(finding) = required_versions::finding(path, &arguments.versions)? {
         let failed = finding.failed();
         findings.push(finding);
         if failed {
-            return Ok(CheckReport { findings });
+            return Ok(CheckReport::new(findings));
         }
     }
     let vmis = SampleVmis::read(&arguments.vmi)?;
@@ -143,7 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         Ok(ran) => ran,
         Err(refused) => {
             findings.push(refused);
-            return Ok(CheckReport { findings });
+            return Ok(CheckReport::new(findings));
         }
     };
     findings.extend(ran.findings());
@@ -153,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         findings.push(libvirt_schema::finding(&ran)?);
         findings.extend(libvirt_define::findings(&ran)?);
     }
-    Ok(CheckReport { findings })
+    Ok(CheckReport::new(findings))
 }
 
 /// The namespace for the policy's rules. The module is collected once, so there is one.
@@ -190,7 +202,8 @@ fn refused_in_smallest_sidecar(path: &Path) -> Result<Option<String>, Failure> {
 impl Report for CheckReport {
     fn text(&self, style: Style) -> String {
         let findings = self.findings.iter();
-        findings.map(|finding| finding.text(style)).collect()
+        let lines: String = findings.map(|finding| finding.text(style)).collect();
+        lines + &check_finding::summary(&self.findings, style)
     }
 
     fn complaint(&self) -> Option<String> {

@@ -15,6 +15,8 @@ const HOOK_YAML: &str = "hook.yaml";
 const HOST_INTERFACE_PREFIX: &str = "virt-hook:hooks/host@0.1.";
 const POD_INTERFACE_PREFIX: &str = "virt-hook:hooks/pod@0.1.";
 const PREOPENS_PREFIX: &str = "wasi:filesystem/preopens@";
+/// What componentize-py calls a part of every module.
+const PYTHON_RUNTIME: &[u8] = b"libcomponentize_py_runtime.so";
 
 /// Checks that a ConfigMap can hold the module and its hook.yaml.
 pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
@@ -39,14 +41,22 @@ pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
     Finding::new(name, CheckVerdict::Passed, message)
 }
 
-/// What is known of the module alone; `compiling` comes from [`compiling`].
-pub(super) fn findings(module: &ModuleReport, compiling: Finding) -> Vec<Finding> {
+/// What is known of the module alone, whose file is at `path`; `compiling` comes from [`compiling`].
+pub(super) fn findings(module: &ModuleReport, compiling: Finding, path: &Path) -> Vec<Finding> {
     vec![
         world(module),
         compiling,
         hook_points(module),
-        imports(module),
+        imports(module, || is_python(path)),
     ]
+}
+
+/// Whether componentize-py made the module. Such a module imports every function of its world, used or not.
+fn is_python(path: &Path) -> bool {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    bytes
+        .windows(PYTHON_RUNTIME.len())
+        .any(|window| window == PYTHON_RUNTIME)
 }
 
 fn world(module: &ModuleReport) -> Finding {
@@ -63,13 +73,14 @@ fn world(module: &ModuleReport) -> Finding {
 ///
 /// The peak on this machine includes pages of the compiler's own program and the memory of all its
 /// threads, so a peak above that sidecar's memory proves nothing: `refused_in_smallest_sidecar` then compiles within
-/// the sidecar's limits and gives the limit that did not suffice. `peak` is in bytes.
+/// the sidecar's limits and gives the limit that did not suffice. `peak` is in bytes; `measured` tells when.
 pub(super) fn compiling(
     millis: u64,
     peak: u64,
+    measured: &str,
     refused_in_smallest_sidecar: impl FnOnce() -> Result<Option<String>, Failure>,
 ) -> Result<Finding, Failure> {
-    let took = format!("{millis} ms and {} MiB of memory", peak >> 20);
+    let took = format!("{millis} ms and {} MiB of memory{measured}", peak >> 20);
     let name = "compiling";
     let refused = match peak <= smallest_limits().compile_memory as u64 {
         true => None,
@@ -109,8 +120,8 @@ fn hook_points(module: &ModuleReport) -> Finding {
     Finding::new(name, CheckVerdict::Passed, points.join(", "))
 }
 
-/// Checks that the wishes match the imported interfaces.
-fn imports(module: &ModuleReport) -> Finding {
+/// Checks that the wishes match the imported interfaces. What a module in Python imports proves nothing.
+fn imports(module: &ModuleReport, is_python: impl FnOnce() -> bool) -> Finding {
     let asks = |interface: &InterfaceReport, function: &str| {
         interface.name.starts_with(HOST_INTERFACE_PREFIX)
             && interface.functions.iter().any(|name| name == function)
@@ -125,11 +136,9 @@ fn imports(module: &ModuleReport) -> Finding {
                 "it declares the configuration [{keys}] and never asks for any"
             ));
         }
-        if wishes.config.is_empty() && reads_config {
+        if wishes.config.is_empty() && reads_config && !is_python() {
             details.push(
-                "it can ask for configuration and declares no key, so that none is given (every hook in \
-                 Python can)"
-                    .into(),
+                "it can ask for configuration and declares no key, so that none is given".into(),
             );
         }
         if !wishes.dirs.is_empty() && !module.imports.iter().any(opens) {
@@ -173,7 +182,7 @@ mod tests {
         let limit = smallest_limits().compile_memory as u64;
         let text = |peak, why: Option<&str>| {
             let refused = || Ok(why.map(str::to_owned));
-            let finding = compiling(240, peak, refused).ok();
+            let finding = compiling(240, peak, "", refused).ok();
             finding.map(|finding| finding.text(crate::output::Style::default()))
         };
         let small = text(limit, Some("not asked")).unwrap_or_default();

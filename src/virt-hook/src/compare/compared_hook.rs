@@ -10,6 +10,7 @@ use hook_host::{HookPoint, PolicySource};
 
 use super::sidecar_shim_script::Script;
 use super::vmi_comparison::VmiOutcome;
+use crate::cached_compilation;
 use crate::exit_codes::Failure;
 use crate::inputs::{PodFactsInput, VmiInput};
 use crate::module_chain::{self, HookOptions, ModuleCode};
@@ -70,7 +71,7 @@ impl ComparedHook {
     ) -> Result<Self, Failure> {
         let found = module_files::find(paths).map_err(Failure::Usage)?;
         let compiled = work_dir.join("compiled");
-        module_chain::compile_once(&found, &compiled)?;
+        cached_compilation::compile_once(&found, &compiled)?;
         let policy = match options.policy {
             Some(policy) => policy.to_owned(),
             None => {

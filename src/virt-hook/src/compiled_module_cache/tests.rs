@@ -113,33 +113,22 @@ fn what_compiling_cost_is_kept() {
         millis: 7,
         peak_memory: Some(8),
         smallest_sidecar: SmallestSidecar::Suffices,
+        module_bytes: 9,
+        is_of_earlier_build: false,
     };
     desk.cache.keep_cost("ab", &cost);
-    assert_eq!(desk.cache.cost("ab"), Some(cost));
+    assert_eq!(desk.cache.cost("ab"), Some(cost.clone()));
+    desk.cache.keep_first_cost(Path::new("/a.wasm"), &cost);
+    assert_eq!(desk.cache.first_cost(Path::new("/b.wasm")), None);
+    assert_eq!(desk.cache.first_cost(Path::new("/a.wasm")), Some(cost));
+    fs::remove_file(
+        desk.cache
+            .dir
+            .join(first_cost_name(Path::new("/a.wasm")).unwrap()),
+    )
+    .unwrap();
     fs::write(desk.entry(), "damaged").unwrap();
     assert_eq!(desk.cache.cost("ab"), None);
-}
-
-#[test]
-fn code_without_its_cost_is_not_for_runs_that_tell_it() {
-    let desk = Desk::new(MAX_BYTES);
-    desk.keep("a", "code");
-    let file = desk.temp_dir.path().join("module.wasm");
-    fs::write(&file, "a").unwrap();
-    let fetched = || {
-        let compiled = tempfile::tempdir_in(desk.temp_dir.path()).unwrap();
-        desk.cache.fetch_measured(&file, compiled.path());
-        entries(compiled.path()).unwrap().len()
-    };
-    assert_eq!(fetched(), 0);
-    let cost = CompileCost {
-        millis: 7,
-        peak_memory: None,
-        smallest_sidecar: SmallestSidecar::NotTried,
-    };
-    let digest = hashed(&mut "a".as_bytes(), &mut io::sink()).unwrap();
-    desk.cache.keep_cost(&digest, &cost);
-    assert_eq!(fetched(), 1);
 }
 
 #[test]

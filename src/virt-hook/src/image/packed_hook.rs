@@ -10,12 +10,11 @@ use hook_host::{Description, HookPoint};
 use image_layout::{ImageError, Layer, WasmArtifact, sha256};
 use sigstore_bundle::{Bundle, SUFFIX};
 
+use crate::cached_compilation;
 use crate::exit_codes::Failure;
 use crate::inputs::input_file;
 use crate::interactive_compile;
-use crate::module_chain;
 use crate::module_files::HookModule;
-use crate::tokio_runtime::runtime;
 
 /// The module's file in a hook's directory.
 pub(crate) const MODULE: &str = "hook.wasm";
@@ -65,8 +64,7 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
-    let loaded = runtime()?.block_on(module_chain::load(path, &temp_dir.path().join("compiled")));
-    let loaded = loaded.map_err(Failure::Machine)?;
+    let loaded = cached_compilation::load(path, &temp_dir.path().join("compiled"))?;
     let module = loaded.map_err(interactive_compile::unusable)?;
     let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();
     let interfaces = module.interfaces();

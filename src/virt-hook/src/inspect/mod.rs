@@ -9,10 +9,10 @@ use clap::Args;
 use hook_host::wasm::{ComponentInterfaces, Interface, Module};
 use serde::Serialize;
 
+use crate::cached_compilation;
 use crate::compiled_module_cache::CompileCost;
 use crate::exit_codes::Failure;
 use crate::interactive_compile;
-use crate::module_chain;
 use crate::module_files;
 use crate::output::{Report, Style, TerminalEscaped};
 pub(crate) use minimal_policy::MinimalPolicy;
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
-    let loaded = module_chain::load_once(path, &temp_dir.path().join("compiled"))?;
+    let loaded = cached_compilation::load_measured(path, &temp_dir.path().join("compiled"))?;
     let (module, record) = loaded.map_err(interactive_compile::unusable)?;
     Ok(ModuleReport {
         is_policy_only: arguments.policy_only,

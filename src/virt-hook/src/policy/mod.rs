@@ -9,6 +9,7 @@ use hook_host::PolicySource;
 use hook_host::policy::{OperatorPolicy, PolicySummary};
 use serde::Serialize;
 
+use crate::cached_compilation;
 use crate::exit_codes::Failure;
 use crate::inspect::MinimalPolicy;
 use crate::interactive_compile;
@@ -114,8 +115,7 @@ fn module_policy(
     std::fs::create_dir_all(work_dir)
         .with_context(|| work_dir.display().to_string())
         .map_err(Failure::Machine)?;
-    let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
-    let loaded = loaded.map_err(Failure::Machine)?;
+    let loaded = cached_compilation::load(&hook.module, &compiled)?;
     let module = loaded.map_err(Failure::of_load);
     let module = module.map_err(|failure| failure.map(interactive_compile::explain_any))?;
     let options = HookOptions {

@@ -4,12 +4,13 @@ mod replay_report;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Error, anyhow};
+use anyhow::{Context, Error, anyhow};
 use clap::Args;
 use hook_host::record::{ReadError, Record};
 use hook_host::replay::{ReplayError, ReplayResult, replay};
 use serde::Serialize;
 
+use crate::cached_compilation;
 use crate::exit_codes::Failure;
 use crate::interactive_compile;
 use crate::output::{ChangeReport, Report, RunReport, Style};
@@ -140,10 +141,14 @@ fn module_hint(record: &Record) -> String {
 }
 
 fn replay_record(record: &Record, module: &Path, port: bool) -> Result<ReplayResult, Failure> {
-    let runtime = runtime()?;
-    let options = interactive_compile::options(None).map_err(Failure::Machine)?;
-    let replaying = replay(record, module, port, options);
-    let replayed = runtime.block_on(interactive_compile::with_progress(module, replaying));
+    let temp_dir = tempfile::tempdir()
+        .context("making a temporary directory")
+        .map_err(Failure::Machine)?;
+    let compiled = temp_dir.path().join("compiled");
+    let loaded = cached_compilation::load(module, &compiled)?;
+    loaded.map_err(interactive_compile::unusable)?;
+    let options = interactive_compile::options(Some(compiled)).map_err(Failure::Machine)?;
+    let replayed = runtime()?.block_on(replay(record, module, port, options));
     replayed.map_err(|error| Failure::Usage(way_out(error)))
 }
 

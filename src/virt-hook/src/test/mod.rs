@@ -16,8 +16,8 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
+use crate::cached_compilation;
 use crate::exit_codes::Failure;
-use crate::module_chain;
 use crate::module_files::{self, HookModule};
 use crate::output::{Report, Style};
 use expected_files::{Actual, Difference, ExpectedFiles};
@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
         .map_err(Failure::Machine)?;
     let compiled = kept.path().join("compiled");
     // A module that is not a hook is not a case's fault.
-    module_chain::compile_once(&found, &compiled)?;
+    cached_compilation::compile_once(&found, &compiled)?;
     let verdicts: Result<Vec<CaseResult>, Failure> = cases
         .iter()
         .map(|case| run_case(case, &found, &compiled, arguments))

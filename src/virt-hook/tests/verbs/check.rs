@@ -41,6 +41,18 @@ fn a_sound_hook_passes_everything() {
             "{check}: {json:#}"
         );
     }
+    // The VMI needs one of its two wishes.
+    assert_eq!(json["result"]["verdict"], "doubtful", "{json:#}");
+    let shown = virt_hook(&[
+        "check",
+        text(&module),
+        "--vmi",
+        text(&vmi),
+        "--without-libvirt",
+    ]);
+    let shown = shown.ok();
+    let last = shown.lines().last().unwrap();
+    assert_eq!(last, "doubtful: 1 (wishes) of 11 checks", "{shown}");
 }
 
 #[test]

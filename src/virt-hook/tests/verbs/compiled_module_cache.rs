@@ -1,8 +1,150 @@
-//! The cache of compiled modules, which all verbs share.
+//! Compiled modules are shared by all verbs. That a module was not compiled again is visible in the cost that is printed.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use super::{ProgramOutput, program, smbios, text, vmi};
+
+struct Desk {
+    temp_dir: tempfile::TempDir,
+    module: PathBuf,
+    vmi: PathBuf,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let temp_dir = tempfile::tempdir().unwrap();
+        let (module, vmi) = (temp_dir.path().join("hook.wasm"), vmi(temp_dir.path()));
+        fs::copy(smbios(), &module).unwrap();
+        Self {
+            temp_dir,
+            module,
+            vmi,
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> ProgramOutput {
+        let mut command = program();
+        command
+            .args(arguments)
+            .env("XDG_CACHE_HOME", self.temp_dir.path().join("cache"));
+        command.output().unwrap().into()
+    }
+
+    /// Runs the hook, which compiles it.
+    fn run_hook(&self) {
+        let ran = self.run(&["run", text(&self.module), "--vmi", text(&self.vmi)]);
+        ran.ok();
+    }
+
+    fn inspect(&self) -> Value {
+        self.run(&["inspect", text(&self.module), "--json"])
+            .result()
+    }
+
+    fn check(&self) -> String {
+        self.run(&["check", text(&self.module), "--without-libvirt"])
+            .ok()
+    }
+
+    /// Builds the module with other bytes: a custom section is added.
+    fn rebuild(&self) {
+        let mut bytes = fs::read(&self.module).unwrap();
+        bytes.extend(b"\0\x03\x01xy");
+        fs::write(&self.module, bytes).unwrap();
+    }
+
+    fn compiled(&self) -> Vec<String> {
+        let cache = self.temp_dir.path().join("cache/virt-hook");
+        let dirs = fs::read_dir(cache).unwrap();
+        let files = dirs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap());
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names
+            .filter(|name| Path::new(name).extension().is_some_and(|e| e == "cwasm"))
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// The part of the report of `check` about a compilation of this duration.
+fn compiling(inspected: &Value) -> String {
+    format!("compiling: {} ms and ", inspected["compileMillis"])
+}
+
+#[test]
+fn an_unchanged_module_is_compiled_once_for_all_verbs() {
+    let desk = Desk::new();
+    desk.run_hook();
+    let compiled = desk.compiled();
+    assert_eq!(compiled.len(), 1, "{compiled:?}");
+    let (first, repeated) = (desk.inspect(), desk.inspect());
+    for member in ["compileMillis", "compilePeakMemory"] {
+        assert_eq!(repeated[member], first[member], "{member}");
+    }
+    let checked = desk.check();
+    let line = checked.lines().find(|line| line.contains("compiling"));
+    let line = line.unwrap_or_default();
+    assert!(
+        line.contains(&compiling(&first))
+            && line.contains("MiB of memory (measured at the first compilation);"),
+        "{checked}"
+    );
+    assert_eq!(desk.compiled(), compiled);
+}
+
+#[test]
+fn only_the_first_compilation_of_a_file_is_measured_by_check() {
+    let desk = Desk::new();
+    let checked = desk.check();
+    assert!(!checked.contains("measured at"), "{checked}");
+    let first = desk.inspect();
+    desk.rebuild();
+    // Most functions are known.
+    let checked = desk.check();
+    assert!(
+        checked.contains(&compiling(&first))
+            && checked.contains("(measured at the first compilation of this file)"),
+        "{checked}"
+    );
+    assert_eq!(desk.compiled().len(), 2);
+    assert_ne!(desk.inspect()["sha256"], first["sha256"]);
+    assert_eq!(desk.inspect()["compileMillis"], first["compileMillis"]);
+}
+
+#[test]
+fn functions_of_an_earlier_build_are_used_by_every_verb() {
+    let desk = Desk::new();
+    desk.run_hook();
+    for _ in 0..2 {
+        desk.rebuild();
+        desk.run_hook();
+        let checked = desk.check();
+        assert!(
+            checked.contains("(measured at the first compilation of this file)"),
+            "{checked}"
+        );
+    }
+    assert_eq!(desk.compiled().len(), 3);
+}
+
+#[test]
+fn a_lost_cost_is_measured_again() {
+    let desk = Desk::new();
+    desk.run_hook();
+    let costs = fs::read_dir(desk.temp_dir.path().join("cache/virt-hook")).unwrap();
+    let files = costs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap());
+    for file in files.map(|file| file.unwrap().path()) {
+        if file.extension().is_some_and(|kind| kind == "cost") {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    let checked = desk.check();
+    assert!(!checked.contains("measured at"), "{checked}");
+    assert!(desk.check().contains("(measured at the first compilation)"));
+}
 
 #[test]
 fn a_module_is_compiled_once_and_a_damaged_copy_again() {
@@ -34,8 +176,8 @@ fn a_module_is_compiled_once_and_a_damaged_copy_again() {
         let directory = below.next().unwrap().unwrap().path();
         let entries = fs::read_dir(directory).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
-        // The functions of the module lie beside it.
-        let modules = paths.filter(|path| path.extension().is_none_or(|kind| kind != "functions"));
+        // Beside the module are its functions and what it cost to compile.
+        let modules = paths.filter(|path| path.extension().is_some_and(|kind| kind == "cwasm"));
         modules.collect::<Vec<_>>()
     };
     tested();
@@ -51,39 +193,4 @@ fn a_module_is_compiled_once_and_a_damaged_copy_again() {
         panic!("one entry is expected: {:?}", entries());
     };
     assert!(fs::read(again).unwrap().len() > code.len() / 2);
-}
-
-/// A module that was not compiled again is known by what it says: the cost of the first run.
-#[test]
-fn an_unchanged_module_is_compiled_once_for_all_verbs() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let module = smbios();
-    let vmi = vmi(temp_dir.path());
-    let cache = temp_dir.path().join("cache");
-    let in_cache = |arguments: &[&str]| -> ProgramOutput {
-        let mut command = program();
-        command.args(arguments).env("XDG_CACHE_HOME", &cache);
-        command.output().unwrap().into()
-    };
-    let kept = || {
-        let dirs = fs::read_dir(cache.join("virt-hook")).unwrap();
-        let files = dirs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap());
-        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<String> = names.collect();
-        names.sort();
-        names
-    };
-    let inspect = ["inspect", text(&module), "--json"];
-    let first = in_cache(&inspect).json();
-    let entries = kept();
-    assert_eq!(entries.len(), 2, "code and cost: {entries:?}");
-    let repeated = in_cache(&inspect).json();
-    for member in ["compileMillis", "compilePeakMemory"] {
-        assert_eq!(repeated["result"][member], first["result"][member]);
-    }
-    in_cache(&["run", text(&module), "--vmi", text(&vmi)]).ok();
-    let checked = in_cache(&["check", text(&module), "--without-libvirt"]).ok();
-    let millis = format!("compiling: {} ms", first["result"]["compileMillis"]);
-    assert!(checked.contains(&millis), "{millis}: {checked}");
-    assert_eq!(kept(), entries, "nothing was compiled again");
 }

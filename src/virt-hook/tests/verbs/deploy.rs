@@ -120,6 +120,33 @@ fn a_misspelt_field_of_the_vm_is_warned_about() {
 }
 
 #[test]
+fn annotations_of_the_vm_that_its_template_lacks_are_warned_about() {
+    let place = tempfile::tempdir().unwrap();
+    let hook = hook(place.path(), "smbios");
+    let annotated = "metadata:\n  annotations:\n    smbios.vm.kubevirt.io/baseBoardManufacturer: ACME\n    \
+        kubectl.kubernetes.io/last-applied-configuration: '{}'\n  name: web";
+    let vm = write(
+        place.path(),
+        "vm.yaml",
+        &VM.replace("metadata:\n  name: web", annotated),
+    );
+    let arguments = ["--as", "configmap", "--namespace", "shop"];
+    let deploy = |vm: &Path| {
+        let deployed =
+            virt_hook(&[&["deploy", text(&hook), "--vm", text(vm)], &arguments[..]].concat());
+        let warnings = deployed.err.clone();
+        deployed.ok();
+        warnings
+    };
+    let warnings = deploy(&vm);
+    let warning = "metadata.annotations of the VirtualMachine are not those of its VMI, and hooks do not see them: \
+        smbios.vm.kubevirt.io/baseBoardManufacturer;";
+    assert!(warnings.contains(warning), "{warnings}");
+    let in_template = write(place.path(), "template.yaml", VM);
+    assert_eq!(deploy(&in_template), "");
+}
+
+#[test]
 fn a_config_map_has_hook_yaml_and_signature() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hook = hook(temp_dir.path(), "smbios");

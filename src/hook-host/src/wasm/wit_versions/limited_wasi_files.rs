@@ -4,16 +4,19 @@
 //! somebody writes to the FIFO, and a directory is read as a whole, whatever its size; no deadline ends either.
 
 use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 
-use rustix::fs::{Dir, Mode, OFlags, openat};
+use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
+use rustix::fs::{Mode, OFlags, openat};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
-use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemView};
+use wasmtime_wasi::OpenMode;
+use wasmtime_wasi::filesystem::{Descriptor, Dir, File as WasiFile, WasiFilesystemView};
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
-    DescriptorFlags, DescriptorType, DirectoryEntryStream, ErrorCode, HostDescriptor, OpenFlags,
-    PathFlags,
+    DescriptorFlags, DirectoryEntryStream, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
 };
 
 use crate::off_worker;
@@ -65,8 +68,7 @@ fn answer<T>(result: FsResult<T>) -> Answer<T> {
     },))
 }
 
-/// Opens a file or directory. Whoever replaces a file between the two steps blocks a thread that only hooks with
-/// directories use.
+/// Opens a file or directory for reading; granted directories are for nothing else.
 async fn open(
     state: &mut StoreState,
     dir: Resource<Descriptor>,
@@ -75,21 +77,73 @@ async fn open(
     open_flags: OpenFlags,
     flags: DescriptorFlags,
 ) -> FsResult<Resource<Descriptor>> {
-    let mut files = state.filesystem();
-    let borrowed = Resource::new_borrow(dir.rep());
-    let found = files.stat_at(borrowed, path_flags, path.clone()).await;
-    let is_ordinary = |kind| {
-        matches!(
-            kind,
-            DescriptorType::RegularFile | DescriptorType::Directory | DescriptorType::SymbolicLink
-        )
+    let files = state.filesystem();
+    let (parent, perms) = match files.table.get(&dir)? {
+        Descriptor::Dir(dir) => (Arc::clone(&dir.dir), dir.perms),
+        Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
     };
-    if found.is_ok_and(|found| !is_ordinary(found.type_)) {
-        return Err(ErrorCode::Access.into());
+    if open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
+        || flags.contains(DescriptorFlags::WRITE)
+    {
+        return Err(ErrorCode::NotPermitted.into());
     }
-    files
-        .open_at(dir, path_flags, path, open_flags, flags)
-        .await
+    let sync = DescriptorFlags::FILE_INTEGRITY_SYNC
+        | DescriptorFlags::DATA_INTEGRITY_SYNC
+        | DescriptorFlags::REQUESTED_WRITE_SYNC;
+    if flags.intersects(sync) {
+        return Err(ErrorCode::Unsupported.into());
+    }
+    let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
+    let opened = off_worker::run(move || open_ordinary(&parent, &path, follow)).await;
+    let opened = opened.map_err(ErrorCode::from)??;
+    let descriptor = match opened {
+        OrdinaryFile::Directory(dir) => {
+            Descriptor::Dir(Dir::new(dir, perms, OpenMode::READ, false))
+        }
+        OrdinaryFile::File(_) if open_flags.contains(OpenFlags::DIRECTORY) => {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        OrdinaryFile::File(file) => {
+            Descriptor::File(WasiFile::new(file, perms, OpenMode::READ, false))
+        }
+    };
+    Ok(files.table.push(descriptor)?)
+}
+
+/// A file of a kind that opens without blocking and without an effect.
+#[derive(Debug)]
+enum OrdinaryFile {
+    Directory(File),
+    File(File),
+}
+
+/// Opens a file or directory within a directory. A FIFO, a device and a socket are refused before they are opened: the path
+/// is resolved without opening what it names, and what was resolved is opened if its kind is known, so that nobody can put
+/// another file in its place meanwhile.
+fn open_ordinary(dir: &File, path: &str, follow: bool) -> Result<OrdinaryFile, ErrorCode> {
+    let mut flags = OFlags::PATH;
+    flags.set(OFlags::NOFOLLOW, !follow);
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
+    let dir = cap_std::fs::Dir::from_std_file(dir.try_clone()?);
+    let found = dir.open_with(path, &options)?;
+    let kind = found.metadata()?.file_type();
+    let reopen = |flags: OFlags| {
+        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        File::options()
+            .read(true)
+            .custom_flags((flags | OFlags::NONBLOCK).bits().cast_signed())
+            .open(path)
+    };
+    if kind.is_dir() {
+        Ok(OrdinaryFile::Directory(reopen(OFlags::DIRECTORY)?))
+    } else if kind.is_file() {
+        Ok(OrdinaryFile::File(reopen(OFlags::empty())?))
+    } else if kind.is_symlink() {
+        Err(ErrorCode::Loop)
+    } else {
+        Err(ErrorCode::Access)
+    }
 }
 
 /// Lists a directory that is not too large.
@@ -115,11 +169,70 @@ fn entries(dir: &File) -> std::io::Result<usize> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(dir, ".", flags, Mode::empty())?;
     let mut entries = 0;
-    for entry in Dir::new(opened)?.take(MAX_ENTRIES + 3) {
+    for entry in rustix::fs::Dir::new(opened)?.take(MAX_ENTRIES + 3) {
         let name = entry?;
         if !matches!(name.file_name().to_bytes(), b"." | b"..") {
             entries += 1;
         }
     }
     Ok(entries)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+
+    use rustix::fs::{CWD, FileType, OFlags, fcntl_getfl, mknodat};
+
+    use super::*;
+
+    fn open(dir: &Path, name: &str, follow: bool) -> Result<OrdinaryFile, ErrorCode> {
+        open_ordinary(&File::open(dir).unwrap(), name, follow)
+    }
+
+    /// To open the FIFO would block for ever.
+    #[test]
+    fn neither_fifo_nor_socket_is_opened_even_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let _socket = UnixListener::bind(dir.path().join("socket")).unwrap();
+        symlink("fifo", dir.path().join("link")).unwrap();
+        for (name, follow) in [("fifo", false), ("socket", false), ("link", true)] {
+            let error = open(dir.path(), name, follow).unwrap_err();
+            assert!(matches!(error, ErrorCode::Access), "{name}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn files_and_directories_can_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("sub")).unwrap();
+        std::fs::write(dir.path().join("sub/file"), "content").unwrap();
+        symlink("sub/file", dir.path().join("link")).unwrap();
+        symlink("/etc/passwd", dir.path().join("out")).unwrap();
+        for (name, follow) in [("sub/file", false), ("link", true)] {
+            let OrdinaryFile::File(file) = open(dir.path(), name, follow).unwrap() else {
+                panic!("{name} is a file");
+            };
+            assert_eq!(std::io::read_to_string(file).unwrap(), "content");
+        }
+        let OrdinaryFile::Directory(sub) = open(dir.path(), "sub", false).unwrap() else {
+            panic!("it is a directory");
+        };
+        assert!(!fcntl_getfl(&sub).unwrap().contains(OFlags::PATH));
+        assert_eq!(entries(&sub).unwrap(), 1);
+        for (name, follow, expected) in [
+            ("link", false, ErrorCode::Loop),
+            ("out", true, ErrorCode::NotPermitted),
+            ("../x", true, ErrorCode::NotPermitted),
+            ("missing", true, ErrorCode::NoEntry),
+        ] {
+            let error = open(dir.path(), name, follow).unwrap_err();
+            assert_eq!(format!("{error:?}"), format!("{expected:?}"), "{name}");
+        }
+    }
 }

@@ -1,15 +1,18 @@
 //! The defaults that KubeVirt's API server sets in every VMI, whatever the cluster's configuration is; and the network interface,
 //! for which the cluster may have another setting.
 
+mod device_defaults;
+mod hyperv_dependencies;
+mod identity;
+
 use std::collections::HashSet;
 
 use kubevirt_api::vmi::Quantity;
 use serde_json::{Map, Value, json};
 
-type Object = Map<String, Value>;
+pub(super) use identity::{set_firmware, set_runtime_user};
 
-/// The kinds of disks; each has a bus.
-const TARGETS: [&str; 3] = ["disk", "cdrom", "lun"];
+type Object = Map<String, Value>;
 
 /// Sets the defaults in a VMI's spec and returns their names for people. Memory and processors are left alone if an instance type
 /// decides them. A value of a wrong type is left alone, too: the VMI is refused for it later.
@@ -19,11 +22,17 @@ pub(super) fn set(spec: &mut Object, has_instance_type: bool) -> Vec<&'static st
         (!has_instance_type && set_cpu_topology(spec)).then_some("CPU sockets"),
         set_network(spec).then_some("the network interface"),
         set_disks_of_volumes(spec).then_some("disks of volumes"),
-        set_disk_targets(spec).then_some("disk targets"),
-        set_disk_buses(spec).then_some("disk buses"),
-        set_watchdog_action(spec).then_some("the watchdog's action"),
+        device_defaults::set_disk_targets(spec).then_some("disk targets"),
+        device_defaults::set_disk_buses(spec).then_some("disk buses"),
+        device_defaults::set_watchdog_action(spec).then_some("the watchdog's action"),
         set_spinlock_retries(spec).then_some("spinlock retries"),
+        hyperv_dependencies::set(spec).then_some("Hyper-V features that others need"),
+        device_defaults::set_inputs(spec).then_some("input devices"),
     ];
+    // Nobody writes these, so they are not named.
+    set_features(spec);
+    device_defaults::set_cdrom_trays(spec);
+    device_defaults::set_display_ram_fb(spec);
     names.into_iter().flatten().collect()
 }
 
@@ -161,67 +170,6 @@ fn set_disks_of_volumes(spec: &mut Object) -> bool {
     true
 }
 
-/// The disks that are objects.
-fn disks(spec: &mut Object) -> impl Iterator<Item = &mut Object> {
-    let disks = spec
-        .get_mut("domain")
-        .and_then(|domain| domain.get_mut("devices")?.get_mut("disks")?.as_array_mut());
-    disks.into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
-fn set_disk_targets(spec: &mut Object) -> bool {
-    let mut is_any_set = false;
-    for disk in disks(spec) {
-        if TARGETS.iter().all(|target| !is_set(disk.get(*target))) {
-            disk.insert("disk".to_owned(), Object::new().into());
-            is_any_set = true;
-        }
-    }
-    is_any_set
-}
-
-fn set_disk_buses(spec: &mut Object) -> bool {
-    let bus = match spec.get("architecture").and_then(Value::as_str) {
-        Some("arm64" | "s390x") => "virtio",
-        _ => "sata",
-    };
-    let mut is_any_set = false;
-    for disk in disks(spec) {
-        for name in TARGETS {
-            let target = disk.get_mut(name).and_then(Value::as_object_mut);
-            if let Some(target) = target.filter(|target| !is_set(target.get("bus"))) {
-                target.insert("bus".to_owned(), bus.into());
-                is_any_set = true;
-            }
-        }
-    }
-    is_any_set
-}
-
-/// `SetAmd64Watchdog` of `pkg/defaults/amd64.go`; the other architectures have no `i6300esb`.
-fn set_watchdog_action(spec: &mut Object) -> bool {
-    if matches!(
-        spec.get("architecture").and_then(Value::as_str),
-        Some("arm64" | "s390x")
-    ) {
-        return false;
-    }
-    let watchdog = spec.get_mut("domain").and_then(|domain| {
-        domain
-            .get_mut("devices")?
-            .get_mut("watchdog")?
-            .as_object_mut()
-    });
-    let Some(model) = watchdog.and_then(|watchdog| child(watchdog, "i6300esb")) else {
-        return false;
-    };
-    if is_set(model.get("action")) {
-        return false;
-    }
-    model.insert("action".to_owned(), "reset".into());
-    true
-}
-
 /// `SetDefaults_FeatureSpinlocks` of `api/core/v1/defaults.go`.
 fn set_spinlock_retries(spec: &mut Object) -> bool {
     let spinlocks = spec.get_mut("domain").and_then(|domain| {
@@ -241,6 +189,13 @@ fn set_spinlock_retries(spec: &mut Object) -> bool {
     }
     spinlocks.insert("retries".to_owned(), 4096.into());
     true
+}
+
+/// `SetDefaults_VirtualMachineInstance` of `api/core/v1/defaults.go`: with features, ACPI is on.
+fn set_features(spec: &mut Object) {
+    if let Some(domain) = domain(spec) {
+        child(domain, "features");
+    }
 }
 
 #[cfg(test)]

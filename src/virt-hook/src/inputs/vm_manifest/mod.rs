@@ -111,10 +111,15 @@ pub(crate) fn read_entries(bytes: &[u8]) -> Result<Vec<ManifestEntry>, ManifestE
     }
 }
 
-/// Notes about fields of a VirtualMachineInstance or a VirtualMachine that KubeVirt's API does not have.
+/// Notes about fields of a VirtualMachineInstance or a VirtualMachine that KubeVirt's API does not have, and about annotations and
+/// labels of a VirtualMachine that hooks do not see.
 pub(crate) fn notes_about_fields(object: &Value) -> Vec<String> {
     match object.get("kind").and_then(Value::as_str) {
-        Some(VM) => unknown_fields(object, VM),
+        Some(VM) => {
+            let mut notes = unknown_fields(object, VM);
+            notes.extend(virtual_machine::metadata_outside_template(object));
+            notes
+        }
         _ => unknown_fields(object, VMI),
     }
 }
@@ -229,9 +234,16 @@ fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manife
     }
     let has_status =
         matches!(object.get("status"), Some(Value::Object(status)) if !status.is_empty());
+    if let (Some(_), false, Value::Object(vmi)) = (kind, has_status, &mut complete)
+        && vmi.get("spec").is_some_and(Value::is_object)
+    {
+        kubevirt_defaults::set_runtime_user(vmi);
+    }
     if let (Some(_), false, Some(Value::Object(spec))) =
         (kind, has_status, complete.get_mut("spec"))
     {
+        let name = full_name(object).unwrap_or_default();
+        kubevirt_defaults::set_firmware(spec, &name, false);
         let defaults = kubevirt_defaults::set(spec, false);
         if !defaults.is_empty() {
             notes.push(format!(

@@ -5,7 +5,7 @@ use kubevirt_api::vmi::Vmi;
 use serde_json::{Map, Value, json};
 
 use super::{
-    DEFAULT_NAMESPACE, MAX_FIELDS, Manifest, ManifestError, VM, VMI, kubevirt_defaults,
+    DEFAULT_NAMESPACE, MAX_FIELDS, Manifest, ManifestError, VM, VMI, full_name, kubevirt_defaults,
     missing_memory, unknown_fields,
 };
 
@@ -54,7 +54,11 @@ pub(super) fn convert(machine: &Value) -> Result<Manifest, ManifestError> {
     let has = |field: &str| matches!(machine["spec"].get(field), Some(Value::Object(_)));
     let mut spec = template.get("spec").cloned().unwrap_or_default();
     let defaults = match &mut spec {
-        Value::Object(spec) => kubevirt_defaults::set(spec, has("instancetype")),
+        Value::Object(spec) => {
+            let full_name = full_name(machine).unwrap_or_default();
+            kubevirt_defaults::set_firmware(spec, &full_name, true);
+            kubevirt_defaults::set(spec, has("instancetype"))
+        }
         _ => Vec::new(),
     };
     let added = match &defaults[..] {
@@ -65,17 +69,16 @@ pub(super) fn convert(machine: &Value) -> Result<Manifest, ManifestError> {
         "this is a VirtualMachine: its spec.template is used, {added}without the cluster's defaults"
     )];
     notes.extend(not_applied(has("instancetype"), has("preference")));
-    notes.extend(
-        ["annotations", "labels"]
-            .iter()
-            .filter_map(|field| outside_template(machine, field)),
-    );
-    let object = json!({
+    notes.extend(metadata_outside_template(machine));
+    let mut object = json!({
         "apiVersion": "kubevirt.io/v1",
         "kind": VMI,
         "metadata": own,
         "spec": spec,
     });
+    if let Value::Object(object) = &mut object {
+        kubevirt_defaults::set_runtime_user(object);
+    }
     let vmi = Vmi::from_json(object.to_string().as_bytes())?;
     notes.extend(unknown_fields(machine, VM));
     if !has("instancetype") {
@@ -86,6 +89,13 @@ pub(super) fn convert(machine: &Value) -> Result<Manifest, ManifestError> {
         is_of_template: true,
         notes,
     })
+}
+
+/// Notes about annotations and labels of a VM itself.
+pub(super) fn metadata_outside_template(machine: &Value) -> impl Iterator<Item = String> {
+    ["annotations", "labels"]
+        .into_iter()
+        .filter_map(|field| outside_template(machine, field))
 }
 
 /// That annotations or labels of a VM itself, which its VMI does not get, are perhaps meant for the VMI.

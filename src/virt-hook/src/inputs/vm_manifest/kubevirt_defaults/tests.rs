@@ -26,7 +26,7 @@ fn every_volume_has_a_disk_with_a_target_and_a_bus() {
         spec["domain"]["devices"]["disks"],
         json!([
             {"name": "root", "bootOrder": 1, "disk": {"bus": "sata"}},
-            {"name": "seed", "cdrom": {"bus": "sata"}},
+            {"name": "seed", "cdrom": {"bus": "sata", "tray": "closed"}},
             {"name": "data", "disk": {"bus": "scsi"}},
             {"name": "more", "disk": {"bus": "sata"}},
         ])
@@ -90,9 +90,46 @@ fn watchdogs_and_spinlocks_are_complete() {
 fn values_of_a_wrong_type_are_left_alone() {
     for spec in [
         json!({"domain": 7}),
-        json!({"domain": {"devices": [], "cpu": "two", "memory": 1}, "volumes": 7, "networks": 7}),
-        json!({"domain": {"cpu": {"cores": 1}, "devices": {"disks": "a", "interfaces": 1}}, "volumes": [{"name": "a"}]}),
+        json!({"domain": {"devices": [], "cpu": "two", "memory": 1, "features": "all"}, "volumes": 7, "networks": 7}),
+        json!({"domain": {"cpu": {"cores": 1}, "devices": {"disks": "a", "interfaces": 1, "inputs": 1, "gpus": {}}, "features": 7},
+            "volumes": [{"name": "a"}]}),
     ] {
         assert_eq!(of(spec.clone()).0, spec);
     }
+}
+
+#[test]
+fn acpi_trays_inputs_and_displays_are_complete() {
+    let (spec, names) = of(json!({"domain": {
+        "cpu": {"cores": 1},
+        "devices": {
+            "autoattachPodInterface": false,
+            "disks": [{"name": "a", "cdrom": {"bus": "scsi"}}, {"name": "b", "cdrom": {"bus": "scsi", "tray": "open"}}],
+            "inputs": [{"name": "t"}, {"name": "v", "bus": "virtio", "type": "tablet"}],
+            "gpus": [
+                {"name": "g", "virtualGPUOptions": {"display": {"ramFB": {}}}},
+                {"name": "h", "virtualGPUOptions": {"display": {"ramFB": {"enabled": false}}}},
+                {"name": "i"},
+            ],
+        },
+    }}));
+    let domain = &spec["domain"];
+    assert_eq!(domain["features"], json!({}));
+    let devices = &domain["devices"];
+    assert_eq!(devices["disks"][0]["cdrom"]["tray"], "closed");
+    assert_eq!(devices["disks"][1]["cdrom"]["tray"], "open");
+    assert_eq!(
+        devices["inputs"],
+        json!([{"name": "t", "bus": "usb", "type": "tablet"}, {"name": "v", "bus": "virtio", "type": "tablet"}])
+    );
+    let ram_fb = |gpu: usize| &devices["gpus"][gpu]["virtualGPUOptions"]["display"]["ramFB"];
+    assert_eq!(
+        [ram_fb(0), ram_fb(1), ram_fb(2)],
+        [
+            &json!({"enabled": true}),
+            &json!({"enabled": false}),
+            &Value::Null
+        ]
+    );
+    assert_eq!(names, ["input devices"]);
 }

@@ -1,0 +1,178 @@
+//! Compiles modules with the user's cache: unchanged modules, and unchanged functions of a module file that was built again,
+//! are not compiled.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
+
+use crate::compiled_module_cache::{CompiledModuleCache, make_private};
+use crate::exit_codes::Failure;
+use crate::interactive_compile;
+use crate::module_compile_cost::ModuleCompileCost;
+use crate::module_files::HookModule;
+use crate::tokio_runtime::runtime;
+
+/// The private directory of a run for compiled modules, with the user's cache. A collection of hooks finds the code there.
+pub(crate) struct CachedCompilation {
+    cache: Option<CompiledModuleCache>,
+    compiled: PathBuf,
+}
+
+impl CachedCompilation {
+    /// Creates the directory `compiled`. Without a cache, every module is compiled.
+    pub(crate) fn new(
+        cache: Option<CompiledModuleCache>,
+        compiled: PathBuf,
+    ) -> Result<Self, Failure> {
+        make_private(&compiled)
+            .with_context(|| compiled.display().to_string())
+            .map_err(Failure::Machine)?;
+        Ok(Self { cache, compiled })
+    }
+
+    /// The user's cache, if there can be one.
+    fn of_user(compiled: &Path) -> Result<Self, Failure> {
+        Self::new(CompiledModuleCache::of_user(), compiled.to_owned())
+    }
+
+    /// Compiles each module from the file beside it; errors name the caller's file. Returns the modules that were not
+    /// compiled before, with the duration.
+    pub(crate) async fn run<'a>(
+        &self,
+        loader: &Loader,
+        files: Vec<(&'a HookModule, PathBuf)>,
+    ) -> Result<Vec<(&'a HookModule, Duration)>, Failure> {
+        let loader = match self.functions() {
+            Some(functions) => loader.with_functions_dir(functions),
+            None => loader.clone(),
+        };
+        let mut times = Vec::new();
+        let mut result = Ok(());
+        for (hook, file) in files {
+            self.fetch(&hook.module, &file);
+            match compile(&loader, hook, &file).await {
+                Ok(module) => {
+                    self.keep_cost(&module, &hook.module);
+                    if let CodeOrigin::Compiled { took, .. } = module.code_origin() {
+                        times.push((hook, *took));
+                    }
+                }
+                Err(failure) => {
+                    result = Err(failure);
+                    break;
+                }
+            }
+        }
+        self.keep();
+        result.map(|()| times)
+    }
+
+    /// Options with which a loader finds and leaves code in the directory.
+    fn options(&self) -> Result<LoadOptions, Failure> {
+        let options = interactive_compile::options(Some(self.compiled.clone()));
+        Ok(LoadOptions {
+            functions_dir: self.functions(),
+            ..options.map_err(Failure::Machine)?
+        })
+    }
+
+    fn functions(&self) -> Option<PathBuf> {
+        self.cache.as_ref()?;
+        Some(self.compiled.join("functions"))
+    }
+
+    /// Copies from the cache what there is of the module at `path`, whose bytes are in `file`.
+    fn fetch(&self, path: &Path, file: &Path) {
+        if let (Some(cache), Some(functions)) = (&self.cache, self.functions())
+            && !cache.fetch(file, &self.compiled)
+        {
+            cache.fetch_functions(path, &functions);
+        }
+    }
+
+    /// Writes to the cache what was compiled.
+    fn keep(&self) {
+        if let (Some(cache), Some(functions)) = (&self.cache, self.functions()) {
+            cache.keep(&self.compiled);
+            // Without it, nothing had to be compiled.
+            if functions.is_dir() {
+                cache.keep_functions(&functions);
+            }
+        }
+    }
+
+    fn keep_cost(&self, module: &Module, path: &Path) -> ModuleCompileCost {
+        ModuleCompileCost::of(module, path, self.cache.clone())
+    }
+
+    async fn load(&self, path: &Path) -> Result<Result<Module, LoadError>, Failure> {
+        self.fetch(path, path);
+        let loading = Module::load(path, self.options()?);
+        let loaded = interactive_compile::with_progress(path, loading).await;
+        self.keep();
+        Ok(loaded)
+    }
+}
+
+/// Loads one module, with code that an earlier run compiled; the code is in `compiled` afterwards.
+pub(crate) fn load(path: &Path, compiled: &Path) -> Result<Result<Module, LoadError>, Failure> {
+    Ok(load_with_cost(path, compiled)?.map(|(module, _)| module))
+}
+
+/// Like [`load`], with the cost of compiling the whole module. Compiles it once more if that cost is not known.
+pub(crate) fn load_measured(
+    path: &Path,
+    compiled: &Path,
+) -> Result<Result<(Module, ModuleCompileCost), LoadError>, Failure> {
+    let (module, cost) = match load_with_cost(path, compiled)? {
+        Ok(loaded) => loaded,
+        Err(error) => return Ok(Err(error)),
+    };
+    if cost.cost.is_some() {
+        return Ok(Ok((module, cost)));
+    }
+    let options = interactive_compile::options(None).map_err(Failure::Machine)?;
+    let loading = interactive_compile::with_progress(path, Module::load(path, options));
+    let measured = runtime()?.block_on(loading);
+    Ok(measured.map(|measured| {
+        let cost = ModuleCompileCost::of(&measured, path, CompiledModuleCache::of_user());
+        (module, cost)
+    }))
+}
+
+fn load_with_cost(
+    path: &Path,
+    compiled: &Path,
+) -> Result<Result<(Module, ModuleCompileCost), LoadError>, Failure> {
+    let compilation = CachedCompilation::of_user(compiled)?;
+    let loaded = runtime()?.block_on(compilation.load(path))?;
+    Ok(loaded.map(|module| {
+        let cost = compilation.keep_cost(&module, path);
+        (module, cost)
+    }))
+}
+
+/// Compiles modules into a directory that several collections share, unless earlier runs have.
+pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), Failure> {
+    let compilation = CachedCompilation::of_user(compiled)?;
+    let loader = Loader::new(LoadOptions {
+        functions_dir: None,
+        ..compilation.options()?
+    });
+    let files = found.iter().map(|hook| (hook, hook.module.clone()));
+    let done = runtime()?.block_on(compilation.run(&loader, files.collect()));
+    done.map(drop)
+        .map_err(|failure| failure.map(interactive_compile::explain_any))
+}
+
+/// Compiles a module from a file.
+async fn compile(loader: &Loader, hook: &HookModule, path: &Path) -> Result<Module, Failure> {
+    let file = File::open(path).with_context(|| hook.module.display().to_string());
+    let file = file.map_err(Failure::Usage)?;
+    let loaded = loader.load_file(&file, &hook.module, &hook.directory);
+    let module = interactive_compile::with_progress(&hook.module, loaded).await;
+    module.map_err(Failure::of_load)
+}
