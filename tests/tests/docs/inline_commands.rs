@@ -8,9 +8,10 @@ use std::sync::LazyLock;
 
 use tests::binaries::workspace;
 
-use crate::blocks_not_run::check_kubectl_flags;
 use crate::page_blocks::{page, pages, source};
-use crate::shell_commands::{check_verbs_and_flags, commands};
+use crate::shell_commands::commands;
+use crate::static_block_checks::check_kubectl_flags;
+use crate::virt_hook_commands::check_verbs_and_flags;
 
 /// Pages without commands in blocks, and those of projects that `virt-hook new` makes.
 const OTHER_PAGES: [&str; 7] = [

@@ -112,7 +112,10 @@ pub(super) fn summary(findings: &[Finding], style: Style) -> String {
         let names = names(verdict);
         format!("{} ({})", names.len(), names.join(", "))
     };
-    let (doubtful, left_out) = (names(CheckVerdict::Doubtful), names(CheckVerdict::NotChecked));
+    let (doubtful, left_out) = (
+        names(CheckVerdict::Doubtful),
+        names(CheckVerdict::NotChecked),
+    );
     let checked = findings.len() - left_out.len();
     let checked = match checked {
         1 => "1 check".to_owned(),
@@ -127,7 +130,9 @@ pub(super) fn summary(findings: &[Finding], style: Style) -> String {
             let doubtful = of_verdict(CheckVerdict::Doubtful);
             format!("{}: {doubtful} of {checked}", style.doubtful("doubtful"))
         }
-        CheckVerdict::Passed | CheckVerdict::NotChecked => format!("{}: {checked}", style.good("ok")),
+        CheckVerdict::Passed | CheckVerdict::NotChecked => {
+            format!("{}: {checked}", style.good("ok"))
+        }
     };
     if overall(findings) == CheckVerdict::Failed && !doubtful.is_empty() {
         line += &format!("; doubtful: {}", of_verdict(CheckVerdict::Doubtful));
@@ -173,8 +178,14 @@ mod tests {
             let findings: Vec<Finding> = findings.collect();
             (overall(&findings), summary(&findings, Style::default()))
         };
-        let (passed, doubtful) = (("size", CheckVerdict::Passed), ("wishes", CheckVerdict::Doubtful));
-        let (failed, left_out) = (("runs", CheckVerdict::Failed), ("schema", CheckVerdict::NotChecked));
+        let (passed, doubtful) = (
+            ("size", CheckVerdict::Passed),
+            ("wishes", CheckVerdict::Doubtful),
+        );
+        let (failed, left_out) = (
+            ("runs", CheckVerdict::Failed),
+            ("schema", CheckVerdict::NotChecked),
+        );
         for (findings, verdict, expected) in [
             (vec![passed], CheckVerdict::Passed, "ok: 1 check\n"),
             (

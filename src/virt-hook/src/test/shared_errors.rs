@@ -1,6 +1,6 @@
 //! Errors in which several cases end: each is printed once.
 
-use super::{CaseResult, CaseOutcome};
+use super::{CaseOutcome, CaseResult};
 use crate::output::Style;
 
 /// An error, and the failed cases that end in it.
@@ -13,7 +13,9 @@ pub(super) struct SharedError<'a> {
 /// The errors of two failed cases or more, in the order of the cases.
 pub(super) fn of(cases: &[CaseResult]) -> Vec<SharedError<'_>> {
     let mut errors: Vec<SharedError<'_>> = Vec::new();
-    let failed = cases.iter().filter(|case| case.outcome == CaseOutcome::Failed);
+    let failed = cases
+        .iter()
+        .filter(|case| case.outcome == CaseOutcome::Failed);
     for case in failed {
         let Some(error) = case.unexpected_error.as_deref() else {
             continue;
