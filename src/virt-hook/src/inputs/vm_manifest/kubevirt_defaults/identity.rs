@@ -1,6 +1,5 @@
 //! What every VMI of a cluster has and a manifest lacks: the firmware's UUID and serial number, and the user of QEMU.
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{Object, child, is_set};
@@ -46,7 +45,7 @@ fn uuid(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
