@@ -17,6 +17,7 @@
 mod domain_grant;
 mod effective_settings;
 mod hook_yaml;
+mod known_paths;
 mod kubevirt_plugin_sidecars;
 pub mod migration_abi;
 pub mod module_signature;
@@ -30,6 +31,7 @@ mod yaml_values;
 
 pub use effective_settings::{EffectiveSettings, ModuleIdentity, ResolveError};
 pub use hook_yaml::HookYaml;
+pub use known_paths::UnknownPath;
 pub use operator_policy::{Allow, Digests, OperatorPolicy, PolicySummary, PolicyWarning};
 pub use pattern_subset::{dangerous_values, names_dangerous};
 pub use strict_yaml::{PolicyError, PolicySource};
