@@ -7,6 +7,7 @@ mod libvirt_version;
 mod migrated_vmi;
 mod migration_check;
 mod module_checks;
+mod operator_grants;
 mod required_versions;
 mod sample_vmi_runs;
 mod sample_vmis;
@@ -120,6 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     };
     let compiling = module_checks::compiling(cost.millis, peak, refused)?;
     findings.extend(module_checks::findings(&report, compiling));
+    findings.extend(operator_grants::finding(loaded.description()));
     if let Some(finding) = required_versions::finding(path, &arguments.versions)? {
         let failed = finding.failed();
         findings.push(finding);
@@ -153,6 +155,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         findings.push(libvirt_schema::finding(&ran)?);
         findings.extend(libvirt_define::findings(&ran)?);
     }
+    check_finding::mark_consequences(&mut findings);
     Ok(CheckReport { findings })
 }
 
