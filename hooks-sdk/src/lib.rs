@@ -62,10 +62,29 @@ pub mod xml {
 /// Exports a [`Hook`]; once per crate. Its name and version are the crate's.
 ///
 /// In a native build this checks the type, and makes a test that fails if the hook has a method of a hook point that is not
-/// in its [`Hook::HOOK_POINTS`], where it would never be called.
+/// in its [`Hook::HOOK_POINTS`], where it would never be called. A hook without any hook point does not compile:
+///
+/// ```compile_fail,E0080
+/// use hooks_sdk::{Hook, HookPoint};
+///
+/// #[derive(Default)]
+/// struct NeverCalled;
+///
+/// impl Hook for NeverCalled {
+///     const HOOK_POINTS: &'static [HookPoint] = &[];
+/// }
+///
+/// hooks_sdk::export!(NeverCalled);
+/// # fn main() {}
+/// ```
 #[macro_export]
 macro_rules! export {
     ($hook:ty) => {
+        const _: () = assert!(
+            !<$hook as $crate::Hook>::HOOK_POINTS.is_empty(),
+            "the hook is called at no hook point: list one in HOOK_POINTS"
+        );
+
         const _: fn() = || {
             fn is_a_hook<T: $crate::Hook>() {}
             is_a_hook::<$hook>();

@@ -259,7 +259,7 @@ async fn module_without_wishes_may_not_change_the_domain() {
     assert_eq!(define(&chain, "keep").await.unwrap(), XML);
     let error = define(&chain, "title").await.unwrap_err().to_string();
     assert!(
-        error.contains("wishes.paths") && error.contains("hook.yaml"),
+        error.contains("`describe` declares") && error.contains("hook.yaml"),
         "{error}"
     );
     let chain = ruled(&silent, "allow: {paths: [/domain/title]}\n")

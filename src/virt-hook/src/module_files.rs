@@ -16,6 +16,7 @@ use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::LoadError;
 
 use crate::exit_codes::Failure;
+use crate::inputs::hint_of_missing;
 
 /// The settings beside a module.
 const SETTINGS: &str = "hook.yaml";
@@ -267,7 +268,11 @@ pub(crate) fn name(name: Option<&OsStr>, path: &Path) -> Result<String> {
 /// Size of a module file in bytes.
 pub(crate) fn size(path: &Path) -> Result<u64> {
     let named = || path.display().to_string();
-    let metadata = fs::metadata(path).with_context(named)?;
+    let metadata = fs::metadata(path).with_context(|| match hint_of_missing(path, false) {
+        Some(hint) => format!("{}: there is no such file: {hint}", named()),
+        None => named(),
+    });
+    let metadata = metadata?;
     if metadata.is_dir() {
         bail!(
             "{}: it is a directory: name the module in it",

@@ -23,6 +23,9 @@ use crate::tokio_runtime::runtime;
 
 const RECORDS: &str = "records";
 
+/// What to do about a hook that is never called.
+pub(crate) const LIST_A_POINT: &str = "list one in its description (in Rust: HOOK_POINTS), and in hookPoints of a hook.yaml that has them";
+
 /// Collected hooks.
 pub(crate) struct Hooks {
     runtime: Runtime,

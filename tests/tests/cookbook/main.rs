@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cloud_init;
+mod configured_hook;
 mod devices;
 mod languages;
 mod resources;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use domain_xml::{Budget, Change, ChangeKind, Document, PathPattern};
 
+use super::known_paths::UnknownPath;
 use super::permission::{Checker, DangerKind, Permission, Refusal, RefusalReason};
 
 /// The effective grant of a hook: every layer must permit a change. `None` permits everything.
@@ -92,25 +93,58 @@ impl Grant {
         if changes.is_empty() {
             return Ok(());
         }
-        for layer in self.layers().into_iter().flatten() {
-            let budget = Rc::clone(budget);
-            let checker = Checker::within(&layer.patterns, before, after, budget);
-            let mut checker = checker.granting(&layer.kinds);
+        let checker = |layer: &'a Layer| {
+            let checker = Checker::within(&layer.patterns, before, after, Rc::clone(budget));
+            checker.granting(&layer.kinds)
+        };
+        let mut layers = self.layers().unwrap_or_default().iter();
+        while let Some(layer) = layers.next() {
+            let mut own_checker = checker(layer);
             for change in changes {
-                if let Permission::Refused(refusal) = checker.permits(change) {
-                    return Err(match refusal.reason {
-                        RefusalReason::CheckBudgetExhausted => NotGranted::CheckBudgetExhausted,
-                        _ => NotGranted::Refused(refused(change, refusal, &layer.origin)),
-                    });
+                let Permission::Refused(refusal) = own_checker.permits(change) else {
+                    continue;
+                };
+                if refusal.reason == RefusalReason::CheckBudgetExhausted {
+                    return Err(NotGranted::CheckBudgetExhausted);
                 }
+                // Who declared too little is named before who granted too little: only then the other matters.
+                let inner = layers.rev().find_map(|inner| {
+                    let permission = checker(inner).permits(change);
+                    refusal_of(permission).map(|refusal| (refusal, inner))
+                });
+                return Err(NotGranted::Refused(match inner {
+                    None => refused(change, refusal, layer, None),
+                    Some((own, inner)) => refused(change, own, inner, Some((&refusal, layer))),
+                }));
             }
         }
         Ok(())
     }
 }
 
-fn refused(change: &Change, refusal: Refusal, origin: &str) -> GrantRefusal {
-    let remedy = match (&refusal.reason, refusal.suggested_pattern) {
+/// A refusal for another reason than the budget.
+fn refusal_of(permission: Permission) -> Option<Refusal> {
+    match permission {
+        Permission::Refused(refusal) => {
+            (refusal.reason != RefusalReason::CheckBudgetExhausted).then_some(refusal)
+        }
+        Permission::Granted { .. } => None,
+    }
+}
+
+/// `outer` refuses the change as well.
+fn refused(
+    change: &Change,
+    refusal: Refusal,
+    layer: &Layer,
+    outer: Option<(&Refusal, &Layer)>,
+) -> GrantRefusal {
+    let origin = &layer.origin;
+    let is_final = matches!(
+        refusal.reason,
+        RefusalReason::Reserved(_) | RefusalReason::DocumentReplaced
+    );
+    let mut remedy = match (&refusal.reason, refusal.suggested_pattern) {
         (RefusalReason::Reserved(_), _) => "it is not a hook's to change".to_owned(),
         (RefusalReason::DocumentReplaced, _) => "the domain became another document".to_owned(),
         (RefusalReason::Ambiguous { .. }, Some(suggested_pattern)) => format!(
@@ -126,6 +160,18 @@ fn refused(change: &Change, refusal: Refusal, origin: &str) -> GrantRefusal {
         }
         (_, None) => format!("{origin} does not allow it"),
     };
+    if !is_final {
+        match outer {
+            None => {}
+            Some((Refusal { reason, .. }, _)) if matches!(reason, RefusalReason::Dangerous(_)) => {
+                remedy += "; and so would allow.dangerous of the operator's policy";
+            }
+            Some((_, outer)) => remedy += &format!("; and so would {}", outer.origin),
+        }
+        if let Some(unknown) = UnknownPath::of(&refusal.path) {
+            remedy = format!("{unknown} {remedy}");
+        }
+    }
     GrantRefusal {
         path: refusal.path,
         before: described(change, change.before.as_deref()),
@@ -147,6 +193,73 @@ fn described(change: &Change, value: Option<&str>) -> Option<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    fn layer(patterns: &[&str], origin: &str) -> Layer {
+        let patterns = patterns
+            .iter()
+            .map(|text| PathPattern::parse(text).unwrap());
+        Layer {
+            patterns: patterns.collect(),
+            kinds: Vec::new(),
+            origin: origin.to_owned(),
+        }
+    }
+
+    /// What is to be done about the changes from one domain to another.
+    fn remedy(layers: Vec<Layer>, before: &str, after: &str) -> String {
+        let read = |xml| Document::parse(xml).unwrap();
+        let (before, after) = (read(before), read(after));
+        let changes = domain_xml::diff(&before, &after);
+        let grant = Grant::new(layers);
+        let budget = Rc::new(Budget::unlimited());
+        let checked = grant.check(&changes, &before, &after, &budget);
+        let Err(NotGranted::Refused(refused)) = checked else {
+            panic!("{checked:?}");
+        };
+        refused.remedy
+    }
+
+    #[test]
+    fn what_declares_too_little_is_named_before_what_grants_too_little() {
+        let layers = || {
+            vec![
+                layer(&["/domain/os/**"], "operator"),
+                layer(&["/domain/**"], "dangerous"),
+                layer(&["/domain/name"], "wishes"),
+            ]
+        };
+        let (before, titled) = ("<domain/>", "<domain><title/></domain>");
+        assert_eq!(
+            remedy(layers(), before, titled),
+            "wishes would have to contain \"/domain/title\"; and so would operator"
+        );
+        let command = "<domain><devices><emulator>/bin/sh</emulator></devices></domain>";
+        let from = "<domain><devices/></domain>";
+        let text = remedy(layers().split_off(1), from, command);
+        assert!(
+            text.contains("; wishes would have to contain \"/domain/devices/emulator\"")
+                && text.ends_with("; and so would allow.dangerous of the operator's policy"),
+            "{text}"
+        );
+        // Those that declare it are not named.
+        let mut declared = layers();
+        declared.truncate(2);
+        declared.push(layer(&["/domain/title"], "wishes"));
+        assert_eq!(
+            remedy(declared, before, titled),
+            "operator would have to contain \"/domain/title\""
+        );
+    }
+
+    #[test]
+    fn a_misspelt_element_of_the_hook_is_named() {
+        let (from, to) = ("<domain/>", "<domain><tilte/></domain>");
+        let text = remedy(vec![layer(&["/domain/title"], "wishes")], from, to);
+        assert!(
+            text.starts_with("libvirt's domain has no /domain/tilte: is it /domain/title? wishes "),
+            "{text}"
+        );
+    }
 
     #[test]
     fn a_refused_move_names_the_child_and_its_positions() {

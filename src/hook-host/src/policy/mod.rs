@@ -18,6 +18,7 @@ mod dangerous_patterns;
 mod domain_grant;
 mod effective_settings;
 mod hook_yaml;
+mod known_paths;
 pub mod migration_abi;
 pub mod module_signature;
 mod operator_policy;
@@ -33,6 +34,7 @@ mod yaml_values;
 pub use dangerous_patterns::{dangerous_values, names_dangerous};
 pub use effective_settings::{EffectiveSettings, ModuleIdentity, ResolveError};
 pub use hook_yaml::HookYaml;
+pub use known_paths::UnknownPath;
 pub use operator_policy::{
     Allow, Digests, OperatorPolicy, PolicySource, PolicySummary, PolicyWarning,
 };

@@ -4,9 +4,9 @@ use domain_xml::PathPattern;
 
 /// One step of a pattern: its name test and its predicates as they are written.
 #[derive(PartialEq)]
-struct Step<'a> {
-    name: &'a str,
-    predicates: Vec<String>,
+pub(super) struct Step<'a> {
+    pub(super) name: &'a str,
+    pub(super) predicates: Vec<String>,
 }
 
 /// Whether `wide` selects everything that `narrow` can select. Never wrongly true; false if the
@@ -58,7 +58,7 @@ impl Step<'_> {
     }
 }
 
-fn steps(pattern: &str) -> Vec<Step<'_>> {
+pub(super) fn steps(pattern: &str) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     let mut rest = pattern.trim_start_matches('/');
     while !rest.is_empty() {

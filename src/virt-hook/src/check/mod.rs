@@ -7,6 +7,7 @@ mod libvirt_version_check;
 mod migrated_vmi;
 mod migration_check;
 mod module_checks;
+mod operator_grants;
 mod required_versions;
 mod sample_vmi_runs;
 mod sample_vmis;
@@ -132,6 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     };
     let compiling = module_checks::compiling(cost.millis, peak, measured, refused)?;
     findings.extend(module_checks::findings(&report, compiling, path));
+    findings.extend(operator_grants::finding(loaded.description()));
     if let Some(finding) = required_versions::finding(path, &arguments.versions)? {
         let failed = finding.failed();
         findings.push(finding);
@@ -165,6 +167,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         findings.push(libvirt_schema::finding(&ran)?);
         findings.extend(libvirt_define::findings(&ran)?);
     }
+    check_finding::mark_consequences(&mut findings);
     Ok(CheckReport::new(findings))
 }
 

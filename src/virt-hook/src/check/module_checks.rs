@@ -6,6 +6,7 @@ use super::check_finding::{CheckVerdict, Finding};
 use crate::cgroup_limits::smallest_limits;
 use crate::exit_codes::Failure;
 use crate::inspect::{InterfaceReport, ModuleReport};
+use crate::run_hooks_as_launcher::LIST_A_POINT;
 
 /// Kubernetes' limit of the values of one ConfigMap together, in bytes.
 const CONFIG_MAP: u64 = 1 << 20;
@@ -110,7 +111,7 @@ fn hook_points(module: &ModuleReport) -> Finding {
         .collect();
     let name = "hook points";
     if points.is_empty() {
-        let message = "it asks for no hook point, and will never be called";
+        let message = format!("the hook is called at no hook point: {LIST_A_POINT}");
         return Finding::new(name, CheckVerdict::Failed, message);
     }
     if module.name.is_empty() {

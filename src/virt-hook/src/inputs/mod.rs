@@ -19,6 +19,7 @@ pub(crate) use cloud_init_input::CloudInitUnavailable;
 pub(crate) use cluster_dump::{DumpContent, DumpEntry, read as read_dump};
 pub(crate) use domain_reason::DomainReason;
 pub(crate) use pod_facts_file::PodFactsInput;
+pub(crate) use similar_name::hint_of_missing;
 pub(crate) use vm_manifest::notes_about_fields;
 pub(crate) use vmi_input::{NamedVmi, VmiInput, VmiSource};
 

@@ -2,7 +2,7 @@
 
 use domain_xml::PathPattern;
 use hook_host::Description;
-use hook_host::policy::{dangerous_values, names_dangerous};
+use hook_host::policy::{UnknownPath, dangerous_values, names_dangerous};
 use serde::Serialize;
 
 use crate::yaml_writer::scalar;
@@ -54,6 +54,12 @@ impl MinimalPolicy {
         named.map(String::as_str).collect()
     }
 
+    /// The same with facts about the pod, which nobody gets without a policy either.
+    pub(crate) fn only_by_operator(&self) -> Vec<&str> {
+        let named = self.dangerous_and_dirs().into_iter();
+        named.chain(self.pod.iter().map(String::as_str)).collect()
+    }
+
     /// The policy as a file. Lists of what is not declared are there and empty: a list that is left out allows more.
     pub(crate) fn yaml(&self) -> String {
         let mut text = "allow:\n".to_owned();
@@ -73,6 +79,9 @@ impl MinimalPolicy {
             for item in list {
                 if name == "paths" {
                     text += &note_on_values(item);
+                }
+                if let ("paths" | "dangerous", Some(unknown)) = (name, UnknownPath::of(item)) {
+                    text += &format!("    # {unknown}\n");
                 }
                 text += &format!("    - {}\n", scalar(item));
             }

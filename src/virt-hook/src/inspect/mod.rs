@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use hook_host::policy::UnknownPath;
 use hook_host::wasm::{ComponentInterfaces, Interface, Module};
 use serde::Serialize;
 
@@ -79,9 +80,13 @@ pub(crate) struct Point {
 
 /// The declared wishes.
 #[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct WishReport {
     /// What it will change of the domain.
     pub(crate) paths: Vec<String>,
+    /// Those of them that libvirt's domain format does not have, with what is probably meant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unknown_paths: Vec<String>,
     /// The configuration keys that it reads.
     pub(crate) config: Vec<String>,
     /// The directories that it reads.
@@ -130,6 +135,10 @@ impl ModuleReport {
                 .iter()
                 .map(|path| path.as_str().to_owned())
                 .collect(),
+            unknown_paths: (wishes.paths.iter())
+                .filter_map(|path| UnknownPath::of(path.as_str()))
+                .map(|unknown| unknown.to_string())
+                .collect(),
             config: wishes.config.clone(),
             dirs: wishes.dirs.clone(),
             migration: wishes.migration.iter().map(ToString::to_string).collect(),
@@ -169,7 +178,11 @@ impl ModuleReport {
                 list.iter().map(|item| TerminalEscaped(item).to_string()),
             );
         }
-        for (title, list) in [("migration", &wishes.migration), ("pod", &wishes.pod)] {
+        for (title, list) in [
+            ("migration", &wishes.migration),
+            ("pod", &wishes.pod),
+            ("misspelt?", &wishes.unknown_paths),
+        ] {
             if !list.is_empty() {
                 rows(
                     text,

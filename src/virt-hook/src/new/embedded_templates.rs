@@ -41,7 +41,7 @@ impl Template {
         if project.symlink_metadata().is_ok() {
             let project = project.display();
             return Err(Failure::usage(anyhow!(
-                "{project}: there is something already"
+                "{project}: there is something already, which is left as it is: choose another name, or move it away first"
             )));
         }
         let above = match project.parent() {

@@ -9,7 +9,7 @@ const LONGEST: usize = 53;
 
 /// What a type of the template cannot be called: names of the SDK, of which the template imports some, and those that are in
 /// scope in every file.
-const TAKEN_TYPES: [&str; 44] = [
+const TAKEN_TYPES: [&str; 43] = [
     "AsMut",
     "AsRef",
     "Box",
@@ -46,7 +46,6 @@ const TAKEN_TYPES: [&str; 44] = [
     "Option",
     "Ord",
     "Result",
-    "Self",
     "Some",
     "String",
     "Value",
@@ -54,6 +53,15 @@ const TAKEN_TYPES: [&str; 44] = [
     "Vmi",
     "Volume",
     "Yaml",
+];
+
+/// Words of Rust that consist of what a name may have.
+const RUST_KEYWORDS: [&str; 50] = [
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof",
+    "unsafe", "use", "virtual", "where", "while", "yield",
 ];
 
 /// A valid name.
@@ -75,6 +83,11 @@ impl Names {
         // Cargo would refuse these later, with a less clear message.
         if ["test", "core", "std", "alloc", "hooks-sdk"].contains(&name.as_ref()) {
             bail!("{name:?} is taken by something that Rust projects use: choose another name");
+        }
+        if RUST_KEYWORDS.contains(&name.as_ref()) {
+            bail!(
+                "{name:?} is a word of Rust, and a crate cannot be called that: choose another name, such as {name}-hook"
+            );
         }
         Ok(Self(name.into_owned()))
     }
@@ -142,10 +155,7 @@ mod tests {
         let types = imports.filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase()));
         let types: Vec<&str> = types.collect();
         assert!(types.contains(&"HookPoint"), "{types:?}");
-        for taken in types
-            .into_iter()
-            .chain(["Ok", "Err", "Self", "String", "Value"])
-        {
+        for taken in types.into_iter().chain(["Ok", "Err", "String", "Value"]) {
             let names = Names::of(Path::new(&hook_named_as(taken))).unwrap();
             assert_eq!(names.type_name(), format!("{taken}Hook"));
         }
@@ -161,6 +171,8 @@ mod tests {
             "a_b",
             "a-",
             "test",
+            "self",
+            "fn",
             "ä",
             "a b",
             &"x".repeat(54),

@@ -83,6 +83,9 @@ impl RunReport {
         if let Some(reason) = &self.reason {
             text += &format!("  {}\n", TerminalEscaped(reason));
         }
+        if self.outcome == "deadline" {
+            text += "  an endless loop?\n";
+        }
         changes(&mut text, style, &self.changes);
         for line in &self.log {
             text += &format!("  {}: {}\n", line.level, TerminalEscaped(&line.message));

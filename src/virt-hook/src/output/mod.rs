@@ -103,6 +103,14 @@ pub(crate) fn warn(text: &str) {
     }
 }
 
+/// The number of warnings so far.
+pub(crate) fn warnings() -> usize {
+    WARNINGS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .len()
+}
+
 /// One line on standard error.
 fn print_error_line(line: &str) {
     // Parts of it may come from a module, a record or a VMI.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::expected_files;
+use crate::inputs::hint_of_missing;
 
 /// The VMI, of which a case has one.
 pub(super) const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];
@@ -134,10 +135,17 @@ fn case_below(dir: &Path, depth: usize) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Refuses a policy that the cases of a folder would not share.
+/// Refuses a policy or a hook.yaml that the cases of a folder would not share, and a folder that is not there.
 pub(super) fn check_folder(dir: &Path) -> Result<()> {
+    if let Some(hint) = hint_of_missing(dir, true) {
+        bail!(
+            "{}: there is no such folder of cases: {hint}",
+            dir.display()
+        );
+    }
+    let is_shared = |advice: &String| advice.contains(POLICY) || advice.contains(HOOK);
     for name in names(dir)? {
-        if let Some(advice) = misnamed(&name).filter(|advice| advice.contains(POLICY)) {
+        if let Some(advice) = misnamed(&name).filter(is_shared) {
             bail!("{}: it is not read: {advice}", dir.join(name).display());
         }
     }

@@ -7,6 +7,7 @@ mod case_files;
 mod expected_files;
 mod policy_remedy;
 mod shared_errors;
+mod stale_module;
 mod test_case;
 
 use std::path::PathBuf;
@@ -19,9 +20,10 @@ use serde::Serialize;
 use crate::cached_compilation;
 use crate::exit_codes::Failure;
 use crate::module_files::{self, HookModule};
-use crate::output::{Report, Style};
+use crate::output::{self, Report, Style, TerminalEscaped};
 use expected_files::{Actual, Difference, ExpectedFiles};
 use policy_remedy::PolicyRemedy;
+use shared_errors::SharedError;
 use test_case::Case;
 
 pub(crate) const HELP: &str = "\
@@ -31,8 +33,8 @@ A case is a directory:
   domain.xml               a domain instead of the VMI's conversion
   device.xml               a device that is attached to the running VM: OnAttachDevice alone is run, and
                            what is expected of a domain is expected of the device
-  hook.yaml, policy.yaml   what the VM's owner and the operator say; a policy.yaml beside the cases is
-                           for those without one
+  hook.yaml, policy.yaml   what the VM's owner and the operator say; one beside the cases is for the
+                           cases without one
   pod.yaml                 facts about the pod: a Pod, or annotations, labels, networkStatus, networkInfo; the
                            policy has to allow them
   invocation.json          {\"reason\": \"migration-target\"}: the VM arrives from another node; without it, it boots
@@ -102,6 +104,8 @@ pub(crate) struct TestReport {
     cases: Vec<CaseResult>,
     /// Modules compiled and cases run.
     millis: u64,
+    /// Warnings about the VMIs, which standard error has.
+    warnings: usize,
     /// What to do about a refusal that only an operator's policy can lift.
     #[serde(skip)]
     policy_remedy: Option<String>,
@@ -122,7 +126,7 @@ struct CaseResult {
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
     /// The error in which the case ends, and which was not expected.
-    #[serde(skip)]
+    #[serde(rename = "error", skip_serializing_if = "Option::is_none")]
     unexpected_error: Option<String>,
     /// Whether hooks changed nothing and refused nothing.
     #[serde(skip)]
@@ -142,12 +146,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
     let started = Instant::now();
     let policy = arguments.policy.as_deref();
     let cases = Case::find(&arguments.cases, policy).map_err(Failure::Usage)?;
+    Case::check_shared_files(&cases)?;
     let found = module_files::find(&arguments.hooks).map_err(Failure::Usage)?;
+    for hook in &found {
+        if let Some(source) = stale_module::newer_source(&hook.module) {
+            output::warn(&format!(
+                "{} is older than {}: build it again",
+                hook.module.display(),
+                source.display()
+            ));
+        }
+    }
     let kept = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let compiled = kept.path().join("compiled");
-    // A module that is not a hook is not a case's fault.
+    // A module that is not a hook, or is never called, is not a case's fault.
     cached_compilation::compile_once(&found, &compiled)?;
     let verdicts: Result<Vec<CaseResult>, Failure> = cases
         .iter()
@@ -192,7 +206,7 @@ fn run_case(
         not_written: not_written.filter(|_| outcome == CaseOutcome::Failed),
         unexpected_error: match &actual {
             Actual::Error(error) if outcome == CaseOutcome::Failed && doubt.is_some() => {
-                Some(error.clone())
+                Some(with_likely_cause(error))
             }
             _ => None,
         },
@@ -200,6 +214,51 @@ fn run_case(
         outcome,
         differences,
     })
+}
+
+/// An error with what it probably comes from. `expected.error` has the error alone.
+fn with_likely_cause(error: &str) -> String {
+    let is_deadline = error.contains(" did not answer ") && error.contains(" within ");
+    match is_deadline {
+        true => format!("{error}: an endless loop?"),
+        false => error.to_owned(),
+    }
+}
+
+/// An error of one case or several, the cause first.
+fn line_of_error(style: Style, cases: &str, error: &str) -> String {
+    let error = TerminalEscaped(error);
+    format!("{}   {cases}: {error}\n", style.bad("ERROR"))
+}
+
+impl CaseResult {
+    /// The result and what is to be seen from it. Instead of a difference, an error is its own first line.
+    fn text(&self, style: Style, shared: &[SharedError<'_>]) -> String {
+        let name = &self.name;
+        let shared = shared.iter().find(|error| error.is_of(self));
+        let mut text = match (self.outcome, shared, self.unexpected_error.as_deref()) {
+            (CaseOutcome::Passed, ..) => format!("{}  {name}\n", style.good("passed")),
+            (CaseOutcome::Updated, ..) => format!("{}  {name}\n", style.doubtful("updated")),
+            // Printed with the first of its cases.
+            (_, Some(error), _) if error.cases.first() != Some(&name.as_str()) => {
+                return String::new();
+            }
+            (_, Some(error), _) => line_of_error(style, &error.cases.join(", "), error.error),
+            (_, None, Some(error)) => line_of_error(style, name, error),
+            (_, None, None) => format!("{}  {name}\n", style.bad("FAILED")),
+        };
+        if let Some(why) = self.not_written {
+            text += &format!("  {}: {why}\n", style.bad("not written"));
+        }
+        if let Some(note) = self.note {
+            text += &format!("  {}: {note}\n", style.doubtful("note"));
+        }
+        if self.outcome == CaseOutcome::Failed && self.unexpected_error.is_none() {
+            let differences = self.differences.iter();
+            text.extend(differences.map(|difference| difference.text(style)));
+        }
+        text
+    }
 }
 
 impl TestReport {
@@ -214,6 +273,7 @@ impl TestReport {
             failed: count(CaseOutcome::Failed),
             updated: count(CaseOutcome::Updated),
             millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            warnings: output::warnings(),
             cases,
             policy_remedy,
         }
@@ -225,30 +285,18 @@ impl Report for TestReport {
         let mut text = String::new();
         let shared = shared_errors::of(&self.cases);
         for case in &self.cases {
-            let word = match case.outcome {
-                CaseOutcome::Passed => style.good("passed"),
-                CaseOutcome::Failed => style.bad("FAILED"),
-                CaseOutcome::Updated => style.doubtful("updated"),
-            };
-            text += &format!("{word}  {}\n", case.name);
-            if let Some(why) = case.not_written {
-                text += &format!("  {}: {why}\n", style.bad("not written"));
-            }
-            if let Some(note) = case.note {
-                text += &format!("  {}: {note}\n", style.doubtful("note"));
-            }
-            let is_shared = shared.iter().any(|error| error.is_of(case));
-            if case.outcome == CaseOutcome::Failed && !is_shared {
-                let differences = case.differences.iter();
-                text.extend(differences.map(|difference| difference.text(style)));
-            }
+            text += &case.text(style, &shared);
         }
-        text.extend(shared.iter().map(|error| error.text(style)));
         if self.cases.iter().all(|case| case.is_idle) {
             text += &format!("\n{}: {ALL_IDLE}\n", style.doubtful("note"));
         }
+        let warnings = match self.warnings {
+            0 => String::new(),
+            1 => ", 1 warning".to_owned(),
+            count => format!(", {count} warnings"),
+        };
         text + &format!(
-            "\n{} passed, {} failed, {} updated, in {} ms\n",
+            "\n{} passed, {} failed, {} updated{warnings}, in {} ms\n",
             self.passed, self.failed, self.updated, self.millis
         )
     }
@@ -261,8 +309,15 @@ impl Report for TestReport {
                 "{failed} of {all} cases are not as expected; the hook wants what only an operator's policy allows: {remedy}"
             ));
         }
+        let errors = self
+            .cases
+            .iter()
+            .filter(|case| case.unexpected_error.is_some());
         match (failed, not_written.next()) {
             (0, _) => None,
+            (_, None) if errors.count() == failed => Some(format!(
+                "{failed} of {all} cases end in an error that was not expected"
+            )),
             (_, None) => Some(format!(
                 "{failed} of {all} cases are not as expected; where they should be as they are now, give \
                  --update and review what it wrote"

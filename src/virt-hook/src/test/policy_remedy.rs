@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use hook_host::policy::UnknownPath;
+
 use super::case_files::POLICY;
 use crate::module_files::HookModule;
 use crate::new::shell_quoted;
@@ -18,9 +20,9 @@ pub(super) struct PolicyRemedy<'a> {
 }
 
 impl PolicyRemedy<'_> {
-    /// What to do about an error, if the operator's policy lacks a list.
+    /// What to do about an error, if the operator's policy lacks a list. A misspelt path is not for the policy.
     pub(super) fn of(&self, error: &str) -> Option<String> {
-        if !error.contains(LACKS_LIST) {
+        if !error.contains(LACKS_LIST) || error.contains(UnknownPath::PREFIX) {
             return None;
         }
         let inspect = format!("virt-hook inspect {} --policy-only", self.module());

@@ -1,13 +1,12 @@
 //! Errors in which several cases end: each is printed once.
 
 use super::{CaseOutcome, CaseResult};
-use crate::output::Style;
 
 /// An error, and the failed cases that end in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SharedError<'a> {
-    error: &'a str,
-    cases: Vec<&'a str>,
+    pub(super) error: &'a str,
+    pub(super) cases: Vec<&'a str>,
 }
 
 /// The errors of two failed cases or more, in the order of the cases.
@@ -36,17 +35,6 @@ impl SharedError<'_> {
     /// Whether the case ends in this error.
     pub(super) fn is_of(&self, case: &CaseResult) -> bool {
         case.unexpected_error.as_deref() == Some(self.error)
-    }
-
-    pub(super) fn text(&self, style: Style) -> String {
-        let mut text = format!(
-            "\n{} end in the same error, which was not expected:\n",
-            self.cases.join(", ")
-        );
-        for line in self.error.lines() {
-            text += &format!("    {}\n", style.good(&format!("+{line}")));
-        }
-        text
     }
 }
 

@@ -1,11 +1,12 @@
 //! One test case: its inputs, and the hooks' results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use hook_host::{HookError, HookPoint, MigrationParameters};
+use hook_host::policy::{HookYaml, OperatorPolicy};
+use hook_host::{HookError, HookInfo, HookPoint, MigrationParameters, PolicySource};
 use serde::Deserialize;
 
 use super::case_files::{
@@ -18,7 +19,7 @@ use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_files::HookModule;
 use crate::output::RunReport;
-use crate::run_hooks_as_launcher::{HookResults, Hooks};
+use crate::run_hooks_as_launcher::{HookResults, Hooks, LIST_A_POINT};
 
 /// What a case says of the call.
 #[derive(Debug, Default, Deserialize)]
@@ -36,18 +37,31 @@ pub(super) struct Case {
     vmi: PathBuf,
     /// The operator's policy, if the case has none of its own.
     shared_policy: Option<PathBuf>,
+    /// The hook.yaml beside the cases, if the case has none of its own.
+    shared_settings: Option<PathBuf>,
+}
+
+/// The files beside the cases.
+struct SharedFiles {
+    policy: Option<PathBuf>,
+    settings: Option<PathBuf>,
 }
 
 impl Case {
     /// The cases of a folder by name, or the folder itself if it is a case. Cases without a policy have `policy`, or
-    /// the one in the folder of cases.
+    /// the one in the folder of cases; those without a hook.yaml have the one in the folder.
     pub(super) fn find(dir: &Path, policy: Option<&Path>) -> Result<Vec<Self>> {
         if let Some(policy) = policy {
             File::open(policy).with_context(|| policy.display().to_string())?;
         }
-        let shared = |folder: &Path| match policy {
-            Some(policy) => Ok(Some(policy.to_owned())),
-            None => case_files::regular_file(folder, POLICY),
+        let shared = |folder: &Path| -> Result<SharedFiles> {
+            Ok(SharedFiles {
+                policy: match policy {
+                    Some(policy) => Some(policy.to_owned()),
+                    None => case_files::regular_file(folder, POLICY)?,
+                },
+                settings: case_files::regular_file(folder, HOOK)?,
+            })
         };
         let is_one = VMI
             .iter()
@@ -80,7 +94,23 @@ impl Case {
         Ok(cases)
     }
 
-    fn at(dir: &Path, shared_policy: Option<PathBuf>) -> Result<Self> {
+    /// Reads the files that cases share: an error in them is not one of each case.
+    pub(super) fn check_shared_files(cases: &[Self]) -> Result<(), Failure> {
+        let of = |name, file: fn(&Self) -> Option<&PathBuf>| {
+            let cases = cases.iter().filter(move |case| case.file(name).is_none());
+            cases.filter_map(file).collect::<BTreeSet<_>>()
+        };
+        for policy in of(POLICY, |case| case.shared_policy.as_ref()) {
+            OperatorPolicy::read(&PolicySource::File(policy.clone())).map_err(Failure::usage)?;
+        }
+        for settings in of(HOOK, |case| case.shared_settings.as_ref()) {
+            let text = HookYaml::text(settings).map_err(Failure::usage)?;
+            HookYaml::parse(settings, &text.unwrap_or_default()).map_err(Failure::usage)?;
+        }
+        Ok(())
+    }
+
+    fn at(dir: &Path, shared: SharedFiles) -> Result<Self> {
         let mut vmi = VMI.map(|name| dir.join(name)).into_iter();
         let vmi = vmi.find(|path| path.exists());
         let resolved = dir.canonicalize();
@@ -90,7 +120,8 @@ impl Case {
             name: name.to_string_lossy().into_owned(),
             dir: dir.to_owned(),
             vmi: vmi.unwrap_or_else(|| dir.join(VMI[0])),
-            shared_policy,
+            shared_policy: shared.policy,
+            shared_settings: shared.settings,
         })
     }
 
@@ -162,6 +193,17 @@ impl Case {
         };
         let hooks = Hooks::collect(&self.with_settings(found), options)?;
         let infos = hooks.hooks();
+        let is_called = |info: &HookInfo| {
+            HookPoint::ALL
+                .into_iter()
+                .any(|one| info.priority(one).is_some())
+        };
+        if let Some(idle) = infos.iter().find(|info| !is_called(info)) {
+            return Err(Failure::usage(anyhow!(
+                "hook {} is called at no hook point: {LIST_A_POINT}",
+                idle.hook
+            )));
+        }
         let is_of_boot = |point| {
             !matches!(
                 point,
@@ -212,7 +254,7 @@ impl Case {
 
     /// The modules with the case's hook.yaml instead of their own.
     fn with_settings(&self, found: &[HookModule]) -> Vec<HookModule> {
-        let case_settings = self.file(HOOK);
+        let case_settings = self.file(HOOK).or_else(|| self.shared_settings.clone());
         let settled = found.iter().map(|hook| HookModule {
             settings: case_settings.clone().or_else(|| hook.settings.clone()),
             ..hook.clone()
@@ -220,18 +262,19 @@ impl Case {
         settled.collect()
     }
 
-    /// Removes the directories of the case, of its policy and of the modules from an error, so that the text is the same on any
+    /// Removes the directories of the case, of the files that it shares and of the modules from an error, so that the text is the same on any
     /// machine.
     fn without_place(&self, text: &str, found: &[HookModule]) -> String {
-        let shared = self.shared_policy.as_deref();
+        let shared = [
+            (POLICY, self.shared_policy.as_deref()),
+            (HOOK, self.shared_settings.as_deref()),
+        ];
         let shared = shared
-            .and_then(Path::parent)
-            .filter(|_| self.file(POLICY).is_none());
-        let modules = found.iter().filter_map(|hook| hook.module.parent());
-        let directories = shared
             .into_iter()
-            .chain([self.dir.as_path()])
-            .chain(modules);
+            .filter(|(name, _)| self.file(name).is_none())
+            .filter_map(|(_, path)| path.and_then(Path::parent));
+        let modules = found.iter().filter_map(|hook| hook.module.parent());
+        let directories = shared.chain([self.dir.as_path()]).chain(modules);
         directories.fold(text.to_owned(), |text, directory| {
             match directory.file_name().is_some() || directory.ends_with("..") {
                 true => text.replace(&format!("{}/", directory.display()), ""),

@@ -163,6 +163,14 @@ fn a_hook_that_does_more_each_time_fails() {
         "{}",
         checked.out
     );
+    // The cause is stated once; what follows from it has a line each.
+    let consequence = ": probably a consequence of `idempotent`";
+    assert_eq!(
+        checked.out.matches(consequence).count(),
+        2,
+        "{}",
+        checked.out
+    );
     assert!(checked.err.contains("checks failed"), "{}", checked.err);
 }
 

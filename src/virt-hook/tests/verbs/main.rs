@@ -3,6 +3,7 @@
 
 mod all_verbs;
 mod bench;
+mod case_errors;
 mod check;
 mod compare;
 mod compile;
@@ -12,6 +13,7 @@ mod dev;
 mod doctor_completions_man;
 mod image;
 mod inspect;
+mod misspelt_paths;
 mod new;
 #[path = "../pod/mod.rs"]
 mod pod;

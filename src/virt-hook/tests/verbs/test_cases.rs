@@ -171,7 +171,7 @@ fn refusal_of_cases_says_how_to_write_the_policy_and_is_printed_once() {
     );
     assert!(tested.err.contains(&command), "{}", tested.err);
     assert!(
-        tested.out.contains("one, three, two end in the same error")
+        tested.out.contains("ERROR   one, three, two: ")
             && tested.out.matches("which allow.dangerous").count() == 1,
         "{}",
         tested.out
@@ -248,7 +248,7 @@ fn cases_share_a_policy_and_may_have_their_own() {
     let cases = temp_dir.path().join("cases");
     let tested = virt_hook(&["test", "--hook", text(&module), text(&cases)]);
     assert!(
-        tested.out.contains("passed  own") && tested.out.contains("FAILED  set"),
+        tested.out.contains("passed  own") && tested.out.contains("ERROR   set: "),
         "{}{}",
         tested.out,
         tested.err
@@ -317,7 +317,8 @@ fn update_records_errors_and_empty_diffs_only_on_request() {
     let updated = virt_hook(&update);
     assert_eq!(updated.code, 1, "{}{}", updated.out, updated.err);
     for part in [
-        "FAILED  broken\n  not written: the case ends in an error",
+        "ERROR   broken: ",
+        "\n  not written: the case ends in an error",
         "FAILED  idle\n  not written: the hook does nothing here",
         "0 passed, 2 failed, 1 updated",
     ] {

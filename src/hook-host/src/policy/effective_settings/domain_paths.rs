@@ -9,6 +9,9 @@ use crate::policy::domain_grant::{Grant, Layer};
 use crate::policy::pattern_subset::is_superset;
 use crate::policy::yaml_values::{Dangerous, Located, Pattern};
 
+/// The wishes in the words of each SDK: authors declare them in the function `describe`.
+const DECLARED_PATHS: &str = "the paths that the module's `describe` declares";
+
 impl Resolver<'_> {
     pub(super) fn grant(&self) -> Result<Grant, ResolveError> {
         let owner = self.yaml.and_then(|yaml| {
@@ -35,7 +38,7 @@ impl Resolver<'_> {
                 patterns: Vec::new(),
                 kinds: Vec::new(),
                 origin: format!(
-                    "wishes.paths in its description, or allow.paths of {},",
+                    "{DECLARED_PATHS} (it declares none), or allow.paths of {},",
                     self.hook_yaml()
                 ),
             }),
@@ -90,7 +93,7 @@ fn wishes_layer(wishes: &Wishes) -> Layer {
     Layer {
         patterns: wishes.paths.clone(),
         kinds: Vec::new(),
-        origin: "wishes.paths in the module's description".to_owned(),
+        origin: DECLARED_PATHS.to_owned(),
     }
 }
 

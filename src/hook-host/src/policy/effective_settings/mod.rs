@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use super::domain_grant::Grant;
 use super::hook_yaml::HookYaml;
+use super::known_paths::UnknownPath;
 use super::module_signature::ModuleSignature;
 use super::operator_policy::{Allow, OperatorPolicy, Sidecars};
 use super::strict_yaml::{PolicyError, YamlPosition};
@@ -111,7 +112,7 @@ pub enum ResolveError {
         place: String,
     },
     /// The module declares a wish that is not granted.
-    #[error("it wants the {what} {wish:?}, which {origin} does not allow: add it there")]
+    #[error("it wants the {what} {wish:?}, {}", not_granted(wish, origin))]
     NotGranted {
         /// `path`, `directory`, `configuration key`, `hook point` or `parameter of a migration`.
         what: &'static str,
@@ -120,6 +121,17 @@ pub enum ResolveError {
         /// The list that would have to contain it.
         origin: String,
     },
+}
+
+/// What is to be done about a wish. A misspelt path is not for a policy to allow.
+fn not_granted(wish: &str, origin: &str) -> String {
+    let unknown = Some(wish).filter(|wish| wish.starts_with("/domain"));
+    match unknown.and_then(UnknownPath::of) {
+        None => format!("which {origin} does not allow: add it there"),
+        Some(unknown) => {
+            format!("and {unknown} If the path is right, add it to {origin}")
+        }
+    }
 }
 
 impl ResolveError {

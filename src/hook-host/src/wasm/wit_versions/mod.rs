@@ -62,7 +62,8 @@ pub enum LinkError {
     /// It exports no handler.
     #[error(
         "it is not a {PACKAGE}@0.1 component: the export {PACKAGE}/{HANDLER}@{} is missing; it \
-         exports {exports}: build it with the SDK, or from the WIT, of {PACKAGE}@0.1",
+         exports {exports}: build it with the SDK, or from the WIT, of {PACKAGE}@0.1 (in Rust, \
+         hooks_sdk::export!(YourHook) may be missing)",
         v0_1::VERSION
     )]
     NoHandler {

@@ -2,6 +2,7 @@
 
 mod known_fields;
 mod kubevirt_defaults;
+mod unquoted_values;
 mod virtual_machine;
 
 use hook_host::printable;
@@ -60,6 +61,9 @@ pub(crate) enum ManifestError {
     Missing(&'static str),
     #[error("the list has no items")]
     NoItems,
+    /// An annotation or a label that YAML reads as a number or another type.
+    #[error("{path} is {value}, which YAML does not read as text: put it in quotes")]
+    Unquoted { path: String, value: String },
     /// The VMI is one, and is refused.
     #[error(transparent)]
     Vmi(#[from] VmiError),
@@ -78,6 +82,7 @@ impl ManifestError {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Vmi(error) => !matches!(error, VmiError::TooLarge { .. }),
+            Self::Unquoted { .. } => true,
             Self::Item { error, .. } => error.is_refusal(),
             _ => false,
         }
@@ -224,6 +229,7 @@ fn full_name(object: &Value) -> Option<String> {
 /// A VMI in a namespace, with KubeVirt's defaults unless it is one of a cluster, which has a status, or an extract that names no
 /// kind. Its own JSON text is kept as it came, if nothing is added.
 fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
+    unquoted_values::refuse(object, "metadata")?;
     let json = text.filter(|text| text.trim_ascii_start().starts_with(b"{"));
     let mut notes = unknown_fields(object, VMI);
     let mut complete = object.clone();

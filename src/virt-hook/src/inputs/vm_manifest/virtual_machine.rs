@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     DEFAULT_NAMESPACE, MAX_FIELDS, Manifest, ManifestError, VM, VMI, full_name, kubevirt_defaults,
-    missing_memory, unknown_fields,
+    missing_memory, unknown_fields, unquoted_values,
 };
 
 /// The domains of annotations and labels that tools set in VMs themselves.
@@ -30,6 +30,9 @@ pub(super) fn convert(machine: &Value) -> Result<Manifest, ManifestError> {
     let name = metadata("name").filter(|name| *name != "");
     let name = name.ok_or(ManifestError::Missing("metadata.name"))?;
     let template = machine.get("spec").and_then(|spec| spec.get("template"));
+    if let Some(template) = template {
+        unquoted_values::refuse(template, "spec.template.metadata")?;
+    }
     let Some(Value::Object(template)) = template else {
         return Err(ManifestError::Missing("spec.template"));
     };

@@ -1,0 +1,92 @@
+//! Wishes that libvirt's domain does not have.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{VMI, smbios, text, virt_hook, write};
+
+const RIGHT: &[u8] = b"/domain/sysinfo/**";
+const WRONG: &[u8] = b"/domain/sysnifo/**";
+const HINT: &str = "libvirt's domain has no /domain/sysnifo: is it /domain/sysinfo/**?";
+
+/// The smbios example with a misspelt wish.
+fn misspelt_module(directory: &Path) -> PathBuf {
+    let mut bytes = fs::read(smbios()).unwrap();
+    let places = bytes.windows(RIGHT.len());
+    let places = places.enumerate().filter(|(_, part)| *part == RIGHT);
+    let places: Vec<usize> = places.map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at..at + WRONG.len()].copy_from_slice(WRONG);
+    }
+    let module = directory.join("smbios.wasm");
+    fs::write(&module, bytes).unwrap();
+    module
+}
+
+#[test]
+fn a_misspelt_wish_is_not_for_the_policy_to_allow() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = misspelt_module(temp_dir.path());
+    let cases = temp_dir.path().join("cases");
+    let vmi = write(&cases, "set/vmi.yaml", VMI);
+    write(
+        &cases,
+        "policy.yaml",
+        "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}\n",
+    );
+    let tested = virt_hook(&["test", "--hook", text(&module), text(&cases)]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    assert!(
+        tested.out.contains(HINT) && !tested.out.contains("add it there"),
+        "{}",
+        tested.out
+    );
+    let shown = virt_hook(&["inspect", text(&module)]).ok();
+    assert!(
+        shown.contains(&format!("misspelt?    {HINT}\n"))
+            && shown.contains(&format!("    # {HINT}\n")),
+        "{shown}"
+    );
+
+    // Without a policy the wish stands, and what the hook changes is not declared.
+    fs::remove_file(cases.join("policy.yaml")).unwrap();
+    let checked = virt_hook(&[
+        "check",
+        text(&module),
+        "--vmi",
+        text(&vmi),
+        "--without-libvirt",
+    ]);
+    assert_eq!(checked.code, 1, "{}{}", checked.out, checked.err);
+    assert!(
+        checked
+            .out
+            .contains(&format!("{}: {HINT}", "/domain/sysnifo/**"))
+            && checked
+                .out
+                .contains("the paths that the module's `describe` declares would have to contain")
+            && !checked.out.contains("policy.yaml"),
+        "{}",
+        checked.out
+    );
+}
+
+#[test]
+fn a_module_and_a_folder_with_a_similar_name_are_named() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = temp_dir.path().join("usb_device.wasm");
+    fs::copy(smbios(), &module).unwrap();
+    let cases = temp_dir.path().join("cases");
+    write(&cases, "set/vmi.yaml", VMI);
+    let wrong = temp_dir.path().join("usb-device.wasm");
+    let tested = virt_hook(&["test", "--hook", text(&wrong), text(&cases)]);
+    assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
+    let hint = format!("is it {}?", module.display());
+    assert!(tested.err.contains(&hint), "{}", tested.err);
+    let wrong = temp_dir.path().join("case");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(&wrong)]);
+    assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
+    let hint = format!("is it {}?", cases.display());
+    assert!(tested.err.contains(&hint), "{}", tested.err);
+}
