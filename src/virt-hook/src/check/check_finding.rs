@@ -199,7 +199,7 @@ mod tests {
     fn what_runs_the_hook_again_follows_from_a_hook_that_is_not_idempotent() {
         let failed = |check, details: &[&str]| {
             let details = details.iter().map(|detail| (*detail).to_owned());
-            Finding::unless(check, details.collect(), Verdict::Failed, "", "why")
+            Finding::unless(check, details.collect(), CheckVerdict::Failed, "", "why")
         };
         let mut alone = [failed("migration", &["a: b"]), failed("runs", &["a: b"])];
         mark_consequences(&mut alone);

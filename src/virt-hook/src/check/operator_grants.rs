@@ -2,7 +2,7 @@
 
 use hook_host::Description;
 
-use super::check_finding::{Finding, Verdict};
+use super::check_finding::{CheckVerdict, Finding};
 use crate::inspect::MinimalPolicy;
 
 /// Says what the operator has to grant, if there is anything: without it, the hook is refused in the cluster.
@@ -14,6 +14,6 @@ pub(super) fn finding(description: &Description) -> Option<Finding> {
             "the operator has to grant {}: `virt-hook inspect MODULE --policy-only` prints the policy",
             needed.join(", ")
         );
-        Finding::new("operator", Verdict::Passed, message)
+        Finding::new("operator", CheckVerdict::Passed, message)
     })
 }
