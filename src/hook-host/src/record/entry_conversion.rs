@@ -1,6 +1,6 @@
 //! Conversions between the entries of a record and the host's own types.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
