@@ -29,6 +29,9 @@ pub mod pod;
 pub mod unlisted_hook_points;
 mod vmi;
 
+#[cfg(not(target_family = "wasm"))]
+pub mod native_call;
+
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod bindings;

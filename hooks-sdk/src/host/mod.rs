@@ -123,11 +123,7 @@ mod imports {
 }
 
 #[cfg(not(target_family = "wasm"))]
-mod declared_paths;
-#[cfg(not(target_family = "wasm"))]
 pub mod native;
-#[cfg(not(target_family = "wasm"))]
-mod native_call;
 #[cfg(not(target_family = "wasm"))]
 use native as imports;
 

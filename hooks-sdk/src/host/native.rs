@@ -1,7 +1,6 @@
 //! Replaces the host in native unit tests: one per thread, empty at first.
 //!
-//! [`on_define_domain`] and its like call a hook as the host does: what its description does not declare is refused, with the
-//! wish that is missing. Not checked are the dangerous set, policies and limits, which `virt-hook test` has.
+//! [`native_call`](crate::native_call) calls a hook as the host does.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,10 +8,6 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Level;
-pub use super::native_call::{
-    on_attach_device, on_define_domain, pre_cloud_init_iso, pre_migration_source, pre_start,
-    shutdown,
-};
 use crate::pod::{FactError, PodNetwork};
 use crate::{Description, Result, failed};
 
@@ -74,7 +69,7 @@ pub fn take_log() -> Vec<(Level, String)> {
 }
 
 /// Holds the hook to its description until [`undeclare`].
-pub(super) fn declare(description: &Description) -> Result {
+pub(crate) fn declare(description: &Description) -> Result {
     HOST.with_borrow_mut(|host| {
         host.declared_facts = Some(description.pod_facts().to_vec());
         let mut keys = host.config.keys();
@@ -87,7 +82,7 @@ pub(super) fn declare(description: &Description) -> Result {
     })
 }
 
-pub(super) fn undeclare() {
+pub(crate) fn undeclare() {
     HOST.with_borrow_mut(|host| host.declared_facts = None);
 }
 

@@ -1,7 +1,7 @@
 //! A whole hook whose owner configures it, with its native test.
 
 use hooks_sdk::host::native;
-use hooks_sdk::{Description, Domain, Hook, HookPoint, Result, Vmi, host};
+use hooks_sdk::{Description, Domain, Hook, HookPoint, Result, Vmi, host, native_call};
 
 #[derive(Debug, Default)]
 struct PrefixedTitle;
@@ -27,7 +27,7 @@ fn the_title_begins_with_the_configured_prefix() -> Result {
     native::set_config("prefix", "lab: ");
     let vmi = r#"{"metadata": {"name": "web", "namespace": "ns"}}"#;
     let domain = "<domain>\n  <name>ns_web</name>\n</domain>\n";
-    let changed = native::on_define_domain::<PrefixedTitle>(vmi, domain)?;
+    let changed = native_call::on_define_domain::<PrefixedTitle>(vmi, domain)?;
     assert!(changed.contains("<title>lab: web</title>"), "{changed}");
     Ok(())
 }

@@ -163,7 +163,7 @@ fn refused(
     if !is_final {
         match outer {
             None => {}
-            Some((Refusal { reason, .. }, _)) if matches!(reason, RefusalReason::Dangerous(_)) => {
+            Some((refusal, _)) if matches!(refusal.reason, RefusalReason::Dangerous(_)) => {
                 remedy += "; and so would allow.dangerous of the operator's policy";
             }
             Some((_, outer)) => remedy += &format!("; and so would {}", outer.origin),

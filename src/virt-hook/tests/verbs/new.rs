@@ -173,7 +173,7 @@ fn built_project(temp_dir: &Path, lang: &str, file: &str, content: &str) -> std:
     let file = project.join(file);
     for directory in [
         file.parent().unwrap(),
-        &project.join("build/sdk"),
+        &project.join("build/sdk/bindings"),
         &project.join(".venv/bin"),
     ] {
         fs::create_dir_all(directory).unwrap();

@@ -16,7 +16,7 @@ pub(super) fn refuse(object: &Value, place: &str) -> Result<(), ManifestError> {
             if value.is_number() || value.is_boolean() {
                 return Err(ManifestError::Unquoted {
                     path: format!("{place}.{field}: {}", printable(key, MAX_SHOWN)),
-                    value: printable(&value.to_string(), MAX_SHOWN).into(),
+                    value: printable(&value.to_string(), MAX_SHOWN),
                 });
             }
         }

@@ -39,7 +39,7 @@ mod tests {
         let vmi = hooks_sdk::json!({"metadata": {"name": "vm", "annotations": annotations}});
         // As the host calls it: what the hook changes must be declared.
         let domain = "<domain>\n  <name>vm</name>\n</domain>\n";
-        hooks_sdk::host::native::on_define_domain::<{{type}}>(&vmi.to_string(), domain)
+        hooks_sdk::native_call::on_define_domain::<{{type}}>(&vmi.to_string(), domain)
     }
 
     #[test]

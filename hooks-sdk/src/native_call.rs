@@ -1,10 +1,14 @@
-//! Calls a hook in native tests as the host does: what its description does not declare is refused.
+//! Calls a hook in native tests as the host does: what its description does not declare is refused, with the wish that is
+//! missing. Not checked are the dangerous set, policies and limits, which `virt-hook test` has.
+//! [`host::native`](crate::host::native) sets what the hook sees.
+
+mod declared_paths;
 
 use domain_xml::{Document, Element};
 
-use super::declared_paths::{Uncovered, first_uncovered};
-use super::native::{declare, undeclare};
+use crate::host::native::{declare, undeclare};
 use crate::{Description, Hook, Result, dispatch, failed};
+use declared_paths::{Uncovered, first_uncovered};
 
 /// Calls `pre-start` with a VMI as JSON.
 pub fn pre_start<H: Hook>(vmi: &str) -> Result {
