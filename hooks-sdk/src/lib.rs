@@ -94,14 +94,9 @@ macro_rules! export {
         };
 
         #[cfg(all(test, not(target_family = "wasm")))]
-        mod hook_points_of_the_exported_hook {
-            #[allow(unused_imports, reason = "the hook's type may be written with its whole path")]
-            use super::*;
-
-            #[test]
-            fn are_all_listed() {
-                $crate::unlisted_hook_points::assert_none::<$hook>();
-            }
+        #[test]
+        fn hook_points_of_the_exported_hook_are_all_listed() {
+            $crate::unlisted_hook_points::assert_none::<$hook>();
         }
 
         #[cfg(target_family = "wasm")]

@@ -84,10 +84,18 @@ pub fn shutdown<H: Hook>() -> Result {
 /// Runs a call in which the host knows only what the hook declares.
 fn checked<H: Hook, T>(call: impl FnOnce(&Description) -> Result<T>) -> Result<T> {
     let description = H::describe(Description::new("hook", "0.0.0", H::HOOK_POINTS));
+    let _until_return = Declared;
     declare(&description)?;
-    let done = call(&description);
-    undeclare();
-    done
+    call(&description)
+}
+
+/// Ends the check of the description, also when the hook panics.
+struct Declared;
+
+impl Drop for Declared {
+    fn drop(&mut self) {
+        undeclare();
+    }
 }
 
 fn twice(xml: &str, run: impl Fn(String) -> Result<String>) -> Result<String> {

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver_contract::domain_contract::{self, Driver, NAME};
+use driver_contract::domain_lifecycle::{self, Driver, NAME};
 use driver_contract::memory_dump_contract;
 use driver_contract::{Recorder, SharedDomain, wait_until};
 use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
@@ -33,9 +33,9 @@ fn fake_daemon_keeps_the_domain_contract() {
         start_paused: true,
         obeys_shutdown: true,
         refusals: &[code::OPERATION_INVALID],
-        events: domain_contract::QEMU,
+        events: domain_lifecycle::QEMU,
     };
-    domain_contract::check(&*FakeDaemon::new().connect().unwrap(), &driver);
+    domain_lifecycle::check(&*FakeDaemon::new().connect().unwrap(), &driver);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use driver_contract::domain_contract::{self, Driver};
+use driver_contract::domain_lifecycle::{self, Driver};
 use driver_contract::memory_dump_contract;
 use driver_contract::{Recorder, wait_until};
 use libvirt::{
@@ -135,9 +135,9 @@ fn real_qemu_keeps_the_domain_contract() {
         start_paused: true,
         obeys_shutdown: false,
         refusals: &[libvirt::code::OPERATION_INVALID],
-        events: domain_contract::QEMU,
+        events: domain_lifecycle::QEMU,
     };
-    domain_contract::check(&*hypervisor, &driver);
+    domain_lifecycle::check(&*hypervisor, &driver);
     check_associated_fds_and_disk_resize(&pod, &*hypervisor);
     check_qemu_killed(&pod, &*hypervisor);
     check_daemon_end(pod, &*hypervisor);
@@ -165,7 +165,7 @@ fn disk(source: &str, target: &str) -> String {
 /// One disk whose image only this process can open, and one that is resized while the guest runs.
 fn check_associated_fds_and_disk_resize(pod: &Pod, hypervisor: &dyn HypervisorConnection) {
     const MIB: u64 = 1 << 20;
-    let recorder = Recorder::on(hypervisor, domain_contract::NAME);
+    let recorder = Recorder::on(hypervisor, domain_lifecycle::NAME);
     let lent = tempfile::tempfile().unwrap();
     let plain = pod.root.path().join("plain.img");
     for file in [&lent, &fs::File::create(&plain).unwrap()] {
@@ -212,7 +212,7 @@ fn undefine(domain: &dyn Domain, recorder: &Recorder) {
 }
 
 fn check_qemu_killed(pod: &Pod, hypervisor: &dyn HypervisorConnection) {
-    let recorder = Recorder::on(hypervisor, domain_contract::NAME);
+    let recorder = Recorder::on(hypervisor, domain_lifecycle::NAME);
     let domain = hypervisor.define(XML).unwrap();
     domain.start(StartOptions::RUNNING).unwrap();
     let stats = domain.stats().unwrap().unwrap();
@@ -282,7 +282,7 @@ fn connect_and_define(uri: &str, user: usize) {
 }
 
 fn check_daemon_end(pod: Pod, hypervisor: &dyn HypervisorConnection) {
-    let recorder = Recorder::on(hypervisor, domain_contract::NAME);
+    let recorder = Recorder::on(hypervisor, domain_lifecycle::NAME);
     drop(pod);
     let reason = recorder.first(|event| match event {
         Event::ConnectionClosed { reason } => Some(*reason),
@@ -290,5 +290,5 @@ fn check_daemon_end(pod: Pod, hypervisor: &dyn HypervisorConnection) {
     });
     assert_eq!(reason, Some(CloseReason::Eof));
     assert!(!hypervisor.is_alive());
-    assert!(hypervisor.lookup(domain_contract::NAME).is_err());
+    assert!(hypervisor.lookup(domain_lifecycle::NAME).is_err());
 }

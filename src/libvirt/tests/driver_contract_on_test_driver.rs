@@ -4,7 +4,7 @@
 
 mod driver_contract;
 
-use driver_contract::domain_contract::{self, Driver};
+use driver_contract::domain_lifecycle::{self, Driver};
 use libvirt::{StartOptions, Version, code};
 
 const XML: &str = "<domain type='test'>
@@ -26,9 +26,9 @@ fn test_driver_keeps_the_domain_contract() {
             code::INTERNAL_ERROR,
             code::INVALID_ARG,
         ],
-        events: domain_contract::TEST,
+        events: domain_lifecycle::TEST,
     };
-    domain_contract::check(&*hypervisor, &driver);
+    domain_lifecycle::check(&*hypervisor, &driver);
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl CompiledModuleCache {
                 for (name, path) in self.entries()? {
                     let is_older = functions_of(&name).is_some_and(|(other, _)| other == key);
                     if is_older && path != new {
-                        fs::remove_file(path)?;
+                        remove(&path)?;
                     }
                 }
             }
@@ -214,8 +214,11 @@ impl CompiledModuleCache {
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let path = self.dir.join(name);
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let file = file.ok()?;
         let mut text = String::new();
-        file.ok()?.take(MAX_COST).read_to_string(&mut text).ok()?;
+        (&file).take(MAX_COST).read_to_string(&mut text).ok()?;
+        // Kept as long as its module. Who cannot set the time can still read.
+        let _ = file.set_modified(SystemTime::now());
         serde_json::from_str(&text).ok()
     }
 
@@ -269,14 +272,17 @@ impl CompiledModuleCache {
     /// Removes what killed runs and other versions have left, and then the entries that were not used for the longest time.
     fn prune(&self) -> io::Result<()> {
         for leftover in self.unfinished()? {
-            fs::remove_file(leftover)?;
+            remove(&leftover)?;
         }
         for directory in self.other_versions()? {
             fs::remove_dir_all(directory)?;
         }
         let mut entries = Vec::new();
         for (_, path) in self.entries()? {
-            let metadata = fs::symlink_metadata(&path)?;
+            let metadata = match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                metadata => metadata?,
+            };
             entries.push((metadata.modified()?, metadata.len(), path));
         }
         entries.sort();
@@ -285,7 +291,7 @@ impl CompiledModuleCache {
             if bytes <= self.max_bytes {
                 break;
             }
-            fs::remove_file(path)?;
+            remove(&path)?;
             bytes -= size;
         }
         Ok(())
@@ -392,6 +398,14 @@ fn fetch_intact(path: &Path, content: &str, dir: &Path, to: &Path) -> io::Result
     copy.persist(to)?;
     file.set_modified(SystemTime::now())?;
     Ok(true)
+}
+
+/// Removes a file, which another process may have removed.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
 }
 
 /// Creates a directory for this user alone, and those above it.

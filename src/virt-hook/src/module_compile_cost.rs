@@ -46,6 +46,8 @@ impl ModuleCompileCost {
                 let first = cache.as_ref().and_then(|cache| cache.first_cost(file));
                 let cost = first.filter(is_known).map(|cost| CompileCost {
                     is_of_earlier_build: true,
+                    // Other code may need more memory, or less.
+                    smallest_sidecar: SmallestSidecar::NotTried,
                     ..cost
                 });
                 (cost, false)

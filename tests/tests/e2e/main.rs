@@ -24,7 +24,7 @@ mod hotplug_during_daemon_restart;
 mod hotplug_interfaces;
 mod hotplug_volumes;
 mod hung_processes;
-mod iommufd;
+mod iommufd_from_device_plugin;
 mod kubevirt_launcher_answers;
 mod kubevirt_plugins;
 mod memory_dump;

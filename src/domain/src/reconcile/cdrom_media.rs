@@ -3,7 +3,7 @@
 use domain_xml::Element;
 
 use super::device_change::{DeviceChange, MediumChange};
-use super::disk_changes::{is_hotpluggable, is_hotplugged};
+use super::hotplugged_disks::{is_hotpluggable, is_hotplugged};
 use super::live_domain::Live;
 use crate::disk_backend::DiskBackend;
 use crate::libvirt_spec::Disk;

@@ -11,8 +11,8 @@
 
 mod cdrom_media;
 mod device_change;
-mod disk_changes;
 mod failed_attach_leftovers;
+mod hotplugged_disks;
 mod interface_changes;
 mod live_domain;
 mod sriov_attaches;
@@ -24,8 +24,8 @@ use kubevirt_api::vmi::Vmi;
 use crate::libvirt_spec::DomainSpec;
 
 pub use device_change::{DeviceChange, LiveDevice, MediumChange};
-pub use disk_changes::data_path;
 pub use failed_attach_leftovers::{AttachLeftovers, BlockNode, DeviceParts, QomMember};
+pub use hotplugged_disks::data_path;
 pub use live_domain::{LiveDomain, device_xml};
 pub use sriov_attaches::{HostDeviceAttachment, sriov_attachments, sriov_interfaces};
 pub use unapplied_settings::RunningSettings;
@@ -35,7 +35,7 @@ pub use virtio_mem::{MemoryChange, MemoryChangeError, memory_change};
 /// that `vmi` converts to.
 pub fn plan(vmi: &Vmi, wanted: &DomainSpec, live: &LiveDomain) -> Vec<DeviceChange> {
     let disks = live.disks();
-    let mut changes = disk_changes::changes(&wanted.devices.disks, &disks);
+    let mut changes = hotplugged_disks::changes(&wanted.devices.disks, &disks);
     changes.extend(cdrom_media::changes(&wanted.devices.disks, &disks));
     // virt-handler leaves interfaces alone until the VMI runs.
     if vmi.value()["status"]["phase"] == "Running" {
@@ -51,7 +51,7 @@ pub fn plan(vmi: &Vmi, wanted: &DomainSpec, live: &LiveDomain) -> Vec<DeviceChan
 /// The hotplugged volumes that [`plan`] does not attach because a disk that a hook has added has their target (such as
 /// `vdb`), with that target.
 pub fn occupied_targets(wanted: &DomainSpec, live: &LiveDomain) -> Vec<(String, String)> {
-    disk_changes::occupied_targets(&wanted.devices.disks, &live.disks())
+    hotplugged_disks::occupied_targets(&wanted.devices.disks, &live.disks())
 }
 
 #[cfg(test)]

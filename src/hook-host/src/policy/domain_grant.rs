@@ -256,7 +256,7 @@ mod tests {
         let (from, to) = ("<domain/>", "<domain><tilte/></domain>");
         let text = remedy(vec![layer(&["/domain/title"], "wishes")], from, to);
         assert!(
-            text.starts_with("libvirt's domain has no /domain/tilte: is it /domain/title? wishes "),
+            text.starts_with("libvirt's domain has no /domain/tilte (as of libvirt 12.8): is it /domain/title? wishes "),
             "{text}"
         );
     }

@@ -1,6 +1,6 @@
 //! Names of libvirt's domain format, to recognise a misspelt path.
 //!
-//! The table is of one release of libvirt, and a newer one has more names: what is unknown is worth a hint, never a
+//! The table has the names of libvirt 11.3 and 12.8. A newer release has more: what is unknown is worth a hint, never a
 //! refusal. It has one line per element name, with what the element contains in any place: `PARENT: CHILD @ATTRIBUTE`.
 
 #[cfg(test)]
@@ -90,10 +90,10 @@ impl UnknownPath {
 
 impl fmt::Display for UnknownPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", Self::PREFIX, self.unknown)?;
+        write!(f, "{}{} (as of libvirt 12.8)", Self::PREFIX, self.unknown)?;
         match &self.similar {
             Some(similar) => write!(f, ": is it {similar}?"),
-            None => f.write_str(", unless its release is newer than this program."),
+            None => f.write_str("."),
         }
     }
 }

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::agent_command::{AgentCommandError, ask};
 use super::answer::AnswerError;
+use super::send_agent_command::{AgentCommandError, ask};
 use super::{AGENT_TIMEOUT, agent_timeout};
 use crate::libvirt_client::{CallError, Client, QUICK};
 

@@ -7,7 +7,6 @@
 //! ```
 //! Pings, commands, credentials and the guest's clock ask the agent themselves; queries read only the cache.
 
-mod agent_command;
 mod answer;
 pub(crate) mod credentials;
 mod freeze;
@@ -16,6 +15,7 @@ mod guest_info;
 pub(crate) mod guest_time;
 mod ping;
 mod polling;
+mod send_agent_command;
 mod vm_stats_answers;
 
 use std::time::Duration;

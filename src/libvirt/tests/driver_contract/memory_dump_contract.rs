@@ -8,7 +8,7 @@ use libvirt::{
     ShutdownMode, StartOptions, State, UndefineOptions, code,
 };
 
-use super::domain_contract::NAME;
+use super::domain_lifecycle::NAME;
 use super::{Recorder, SharedDomain, wait_until};
 
 const DUMPING: State = State::new(DomainState::Paused, Reason::Dump);

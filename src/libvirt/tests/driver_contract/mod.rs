@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use libvirt::{Domain, Event, HypervisorConnection, Subscription};
 
-pub(crate) mod domain_contract;
+pub(crate) mod domain_lifecycle;
 pub(crate) mod memory_dump_contract;
 
 /// Collects events and waits for them.

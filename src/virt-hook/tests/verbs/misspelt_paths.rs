@@ -7,7 +7,8 @@ use super::{VMI, smbios, text, virt_hook, write};
 
 const RIGHT: &[u8] = b"/domain/sysinfo/**";
 const WRONG: &[u8] = b"/domain/sysnifo/**";
-const HINT: &str = "libvirt's domain has no /domain/sysnifo: is it /domain/sysinfo/**?";
+const HINT: &str =
+    "libvirt's domain has no /domain/sysnifo (as of libvirt 12.8): is it /domain/sysinfo/**?";
 
 /// The smbios example with a misspelt wish.
 fn misspelt_module(directory: &Path) -> PathBuf {

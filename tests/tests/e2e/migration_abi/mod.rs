@@ -1,7 +1,7 @@
 //! The table of what a hook may change of a domain that arrives, against the real libvirt and QEMU: a domain that was saved is
 //! given another description (libvirt's ABI check, the one of a migration), and restored (QEMU's stream).
 
-mod cases;
+mod accepted_and_refused_edits;
 mod only_libvirt_accepts;
 
 use std::fs;
@@ -16,7 +16,7 @@ use tests::guest_image::Guest;
 use tests::pod::{LauncherUser, Pod};
 
 use super::daemon_only_pod::DaemonOnlyPod;
-use cases::{CASES, Edit};
+use accepted_and_refused_edits::{CASES, Edit};
 use only_libvirt_accepts::{REFUSED_HERE, Stream};
 
 const TABLE: &str =

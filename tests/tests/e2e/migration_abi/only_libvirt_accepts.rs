@@ -1,6 +1,6 @@
 //! Changes that libvirt's ABI check accepts and the table does not.
 
-use super::cases::Edit;
+use super::accepted_and_refused_edits::Edit;
 
 /// What QEMU makes of the change when it reads the guest's state.
 #[derive(Debug, Clone, Copy)]

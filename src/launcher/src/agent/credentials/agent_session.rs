@@ -7,7 +7,7 @@ use libvirt::Domain;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::agent::agent_command::{self, AgentCommandError};
+use crate::agent::send_agent_command::{self, AgentCommandError};
 use crate::agent::{AGENT_TIMEOUT, GUEST_PING};
 use crate::libvirt_client::{CallError, Client};
 
@@ -27,7 +27,7 @@ impl<'a> AgentSession<'a> {
         let domain = domain.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
         let session = AgentSession { client, domain };
         let ping = GUEST_PING.to_owned();
-        agent_command::ask::<IgnoredAny>(
+        send_agent_command::ask::<IgnoredAny>(
             client,
             &session.domain,
             "guest-ping",
@@ -45,6 +45,6 @@ impl<'a> AgentSession<'a> {
         arguments: Value,
     ) -> Result<T, AgentCommandError> {
         let json = json!({ "execute": command, "arguments": arguments }).to_string();
-        agent_command::ask(self.client, &self.domain, command, json, COMMAND_TIMEOUT).await
+        send_agent_command::ask(self.client, &self.domain, command, json, COMMAND_TIMEOUT).await
     }
 }

@@ -8,10 +8,10 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::agent_session::{AgentSession, COMMAND_TIMEOUT};
-use crate::agent::agent_command::AgentCommandError;
 use crate::agent::answer::AnswerError;
 use crate::agent::guest_exec::{self, ExecError, GuestCommand};
 use crate::agent::quote;
+use crate::agent::send_agent_command::AgentCommandError;
 
 /// The limit for a file that is read in the guest.
 const MAX_BYTES: usize = 1024 * 1024;

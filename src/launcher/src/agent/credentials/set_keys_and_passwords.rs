@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::agent_session::AgentSession;
 use super::authorized_keys_without_agent_command;
-use crate::agent::agent_command::AgentCommandError;
+use crate::agent::send_agent_command::AgentCommandError;
 use crate::libvirt_client::Client;
 
 /// KubeVirt's text, which users' tools wait for.

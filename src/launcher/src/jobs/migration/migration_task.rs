@@ -15,7 +15,7 @@ use super::iteration_events::Iterations;
 use super::libvirt_parameters;
 use super::local_disk_size;
 use super::migrate_call::{self, MigrateResult};
-use super::migration_metadata::MigrationRecord;
+use super::migration_record::MigrationRecord;
 use super::migration_request::MigrationJob;
 use super::monitor::{Action, Cause, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
 use super::monitor_actions::{self, ActionResult};

@@ -19,13 +19,13 @@ mod iteration_events;
 mod libvirt_parameters;
 mod local_disk_size;
 mod migrate_call;
-mod migration_metadata;
+mod migration_record;
 mod migration_request;
 mod migration_task;
 mod monitor;
 mod monitor_actions;
 mod sriov_interfaces;
 
-pub(super) use migration_metadata::MigrationRecord;
+pub(super) use migration_record::MigrationRecord;
 pub(crate) use migration_request::{MigrationJob, MigrationRefusal};
 pub(super) use migration_task::{MigrationControl, run};

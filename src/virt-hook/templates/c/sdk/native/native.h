@@ -13,7 +13,8 @@ void native_check(bool holds, const char *condition, const char *file, int line)
 void native_check_text(text found, const char *wanted, const char *file, int line);
 
 /* Calls hook_on_define_domain or hook_on_attach_device as the host does, twice: the second run must change nothing, and a
- * wish of hook_describe() must cover each change. Ends the test where that does not hold; gives what the hook gives. */
+ * wish of hook_describe() must cover each change. Ends the test where that does not hold; gives what the hook gives.
+ * Wishes are read without JSON escapes: write predicates with single quotes. */
 bool native_edit(bool (*hook)(text vmi, text *xml), text vmi, text *xml);
 
 /* Whether hook_describe() has a name among the wishes of a kind: config, pod, migration, dirs. */

@@ -12,7 +12,7 @@ class Native:
     config = {}
     invocation = {}
     pod = {}
-    pod_facts = []
+    pod_facts = None
     logged = []
 
 
