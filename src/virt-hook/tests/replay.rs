@@ -1,7 +1,7 @@
 //! `virt-hook replay` as its users run it, on records that a real chain made.
 #![allow(clippy::unwrap_used)]
 
-mod pod;
+mod served_sidecar;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use hook_host::record::RecordConfig;
 use hook_host::{
     Chain, CloudInitDocuments, CollectConfig, Compiler, Invocation, Plugins, Reason, collect,
 };
-use pod::{Pod, XML, example, stock_launcher_client, vmi};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use serde_json::Value;
+use served_sidecar::{Pod, XML, example, stock_launcher_client, vmi};
 
 /// A chain of the hooks in the pod that records every run.
 async fn recording(pod: &Pod) -> Chain {
     let config = CollectConfig {
         hooks_dir: pod.hooks(),
         expected: 1,
-        deadline: pod::PATIENCE,
+        deadline: served_sidecar::PATIENCE,
         artifacts_dir: pod.root().join("compiled"),
         compiler: Compiler::InProcess,
         record: Some(RecordConfig {

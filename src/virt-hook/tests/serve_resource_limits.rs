@@ -4,14 +4,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod cgroup;
-mod pod;
+mod served_sidecar;
 
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 
 use cgroup::Cgroup;
-use pod::{Pod, XML, example, stock_launcher_client, vmi};
 use proto::hooks::v1alpha3;
+use served_sidecar::{Pod, XML, example, stock_launcher_client, vmi};
 
 /// KubeVirt's `64M` and `200m`.
 const MEMORY: u64 = 64_000_000;

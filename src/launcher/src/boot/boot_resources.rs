@@ -21,7 +21,7 @@ use kubevirt_api::vmi::Vmi;
 use crate::agent::credentials;
 use crate::blocking::{self, NoAnswer};
 use crate::boot::cloud_init;
-use crate::boot::disks::{self, DirectIo, DiskError, DiskTools};
+use crate::boot::disk_images::{self, DirectIo, DiskError, DiskTools};
 use crate::boot::host_facts::{IommuFd, IommuFdError};
 use crate::boot::image_volumes::{ImageVolumeError, ImageVolumes};
 use crate::boot::network::{NetworkError, PodNetworkSetup};
@@ -164,7 +164,8 @@ impl BootResources {
         };
         let mut disks = known().clone();
         disks.append(&mut options.disks_info);
-        let disks = disks::container_disks(vmi, &disks, &self.container_disks, &self.tools).await?;
+        let disks =
+            disk_images::container_disks(vmi, &disks, &self.container_disks, &self.tools).await?;
         known().clone_from(&disks);
         options.disks_info = disks;
         Ok(options)
@@ -236,7 +237,7 @@ impl BootResources {
     /// Makes the image of a hotplugged disk's changed blocks, if they are tracked.
     pub async fn changed_blocks(&self, vmi: &Vmi, disk: &Disk) -> Result<(), BootResourceError> {
         let files: Vec<_> = changed_blocks(vmi, disk)?.into_iter().collect();
-        Ok(disks::make_files(&files, &self.tools).await?)
+        Ok(disk_images::make_files(&files, &self.tools).await?)
     }
 
     /// Makes the images, and chooses the disks' cache and IO modes by their file systems.
@@ -251,7 +252,7 @@ impl BootResources {
         if self.test_driver {
             files.retain(|one| matches!(one, RequiredFile::CloudInitIso { .. }));
         }
-        disks::make_files(&files, &self.tools).await?;
+        disk_images::make_files(&files, &self.tools).await?;
         let cloud_init = files.iter().find_map(|one| match one {
             RequiredFile::CloudInitIso {
                 path, min_bytes, ..
@@ -263,7 +264,7 @@ impl BootResources {
                 move || domain::driver_modes::set_driver_modes(&mut spec, &DirectIo).map(|()| spec);
             spec = blocking::file_call("probing the disks' file systems", FILE_TIMEOUT, probe)
                 .await??;
-            disks::expand(&image_expansions(vmi, &spec), &self.tools).await;
+            disk_images::expand(&image_expansions(vmi, &spec), &self.tools).await;
         }
         Ok(PreparedDisks { spec, cloud_init })
     }

@@ -5,7 +5,7 @@
 pub(crate) mod boot_resources;
 pub(crate) mod cloud_init;
 mod config_disks;
-pub(crate) mod disks;
+pub(crate) mod disk_images;
 pub(crate) mod host_facts;
 pub(crate) mod image_volumes;
 mod iso9660;

@@ -4,7 +4,7 @@
 
 mod access_credentials;
 mod backup_refusals;
-mod boot_hooks;
+mod boot_hook_failures_and_events;
 mod command_client;
 mod command_responses;
 mod commands_during_migration;

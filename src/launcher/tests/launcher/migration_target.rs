@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use virt_launcher::manager::{Command, CommandSuccess, SyncRequest};
 
-use crate::boot_hooks::run_at;
+use crate::boot_hook_failures_and_events::run_at;
 use crate::command_client::{backup, backup_start, client, vmi_request};
 use crate::freeze::freeze;
 use crate::scripted_hooks::ScriptedHooks;

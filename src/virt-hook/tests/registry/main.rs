@@ -4,9 +4,9 @@
 mod lying_registry;
 mod older_wasm_artifacts;
 mod ordinary_images;
-#[path = "../pod/mod.rs"]
-mod pod;
 mod registry_process;
+#[path = "../served_sidecar/mod.rs"]
+mod served_sidecar;
 mod tls_passwords_tokens;
 mod token_server;
 #[path = "../virt_hook_program/mod.rs"]
@@ -44,7 +44,11 @@ fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {
 fn layout(temp_dir: &Path, more: &[&str]) -> (PathBuf, PathBuf) {
     let hook = temp_dir.join("banner");
     fs::create_dir_all(&hook).unwrap();
-    fs::copy(pod::example("smbios-hook"), hook.join("hook.wasm")).unwrap();
+    fs::copy(
+        served_sidecar::example("smbios-hook"),
+        hook.join("hook.wasm"),
+    )
+    .unwrap();
     fs::write(hook.join("hook.yaml"), "priority: 7\n").unwrap();
     let key = signing_key(temp_dir, "key");
     let public = key.with_extension("pub");

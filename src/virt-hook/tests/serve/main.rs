@@ -2,18 +2,18 @@
 #![allow(clippy::unwrap_used)]
 
 mod metrics;
-#[path = "../pod/mod.rs"]
-mod pod;
 mod prometheus_text;
+#[path = "../served_sidecar/mod.rs"]
+mod served_sidecar;
 
 use std::fs;
 use std::time::Duration;
 
 use domain_xml::Document;
 use hook_host::{CollectConfig, Compiler, Invocation, Limits, Outcome};
-use pod::{Pod, XML, every_point, example, stock_launcher_client, vmi, vmi_that_does};
 use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use serde_json::{Value, json};
+use served_sidecar::{Pod, XML, every_point, example, stock_launcher_client, vmi, vmi_that_does};
 use tonic::Code;
 
 fn manufacturer(xml: &[u8]) -> Option<String> {

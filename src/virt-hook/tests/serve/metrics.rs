@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::pod::{
+use crate::prometheus_text::Exposition;
+use crate::served_sidecar::{
     PATIENCE, Pod, RunningServe, XML, every_point, example, stock_launcher_client, vmi,
     vmi_that_does,
 };
-use crate::prometheus_text::Exposition;
 use proto::hooks::v1alpha3;
 
 /// The address in the log line; the rest of the log is read and dropped, so that the pipe never fills.

@@ -31,7 +31,7 @@ fn both_ways_are_measured_side_by_side() {
 #[test]
 fn what_is_never_served_is_measured_in_process() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = super::pod::every_point();
+    let module = super::served_sidecar::every_point();
     let settings = "hookPoints: [{name: PreStart}]\n";
     let copy = temp_dir.path().join("every.wasm");
     std::fs::copy(module, &copy).unwrap();
@@ -48,7 +48,7 @@ fn vmi_without_hook_calls_is_not_measured() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = super::vmi(temp_dir.path());
     let module = temp_dir.path().join("every.wasm");
-    std::fs::copy(super::pod::every_point(), &module).unwrap();
+    std::fs::copy(super::served_sidecar::every_point(), &module).unwrap();
     for (point, part) in [
         ("PreCloudInitIso", "has no cloud-init data"),
         ("OnAttachDevice", "has no device that can be attached"),

@@ -181,7 +181,7 @@ fn a_failure_on_a_vmi_of_the_author_fails_unless_it_is_expected() {
     let vmi = write(place.path(), "case/vmi.yaml", &fails);
     let module = place.path().join("hook/every.wasm");
     write(place.path(), "hook/hook.yaml", "{}\n");
-    fs::copy(super::pod::every_point(), &module).unwrap();
+    fs::copy(super::served_sidecar::every_point(), &module).unwrap();
     let runs = |settings: &str| {
         write(place.path(), "hook/hook.yaml", settings);
         let arguments = ["check", text(&module), "--vmi", text(&vmi)];
@@ -203,7 +203,7 @@ fn a_failure_on_a_vmi_of_the_author_fails_unless_it_is_expected() {
 
 #[test]
 fn a_hook_that_refuses_every_vmi_is_not_called_idempotent() {
-    let module = super::pod::example("required-label-hook");
+    let module = super::served_sidecar::example("required-label-hook");
     let json = virt_hook(&["check", text(&module), "--json", "--without-libvirt"]).json();
     let idempotent = verdict(&json, "idempotent");
     assert_eq!(idempotent["verdict"], "not-checked", "{json:#}");
@@ -258,7 +258,7 @@ fn a_domain_that_libvirt_refuses_is_shown_with_the_change_and_the_reason() {
         devices: {disks: [{name: d, io: native, cache: none, disk: {bus: virtio}}]}\n  \
         volumes: [{name: d, emptyDisk: {capacity: 1Gi}}]\n";
     let vmi = write(temp_dir.path(), "vmi.yaml", vmi);
-    let module = super::pod::example("disk-tuning-hook");
+    let module = super::served_sidecar::example("disk-tuning-hook");
     let checked = virt_hook(&["check", text(&module), "--vmi", text(&vmi), "--json"]);
     let json = checked.json();
     let finding = verdict(&json, "libvirt");
@@ -312,7 +312,7 @@ fn cloud_init_data_that_is_not_here_is_a_finding() {
         let arguments = ["check", text(module), "--vmi", text(&vmi)];
         virt_hook(&[&arguments[..], &["--without-libvirt", "--json"]].concat()).json()
     };
-    let json = check(&super::pod::example("cloud-init-hook"));
+    let json = check(&super::served_sidecar::example("cloud-init-hook"));
     let finding = verdict(&json, "cloud-init");
     assert_eq!(finding["verdict"], "not-checked", "{json:#}");
     let details = finding["details"].to_string();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::pod::{Pod, example};
+use super::served_sidecar::{Pod, example};
 use super::{VMI, smbios, text, virt_hook, vmi, write};
 
 fn script(temp_dir: &Path, name: &str, body: &str) -> PathBuf {

@@ -201,7 +201,7 @@ fn policy_of_a_sidecar_does_not_grant_the_modules_dangerous_wishes() {
     let hook = temp_dir.path().join("args");
     fs::create_dir(&hook).unwrap();
     fs::copy(
-        super::pod::example("qemu-args-hook"),
+        super::served_sidecar::example("qemu-args-hook"),
         hook.join("hook.wasm"),
     )
     .unwrap();
@@ -233,7 +233,7 @@ fn a_module_is_refused_where_nothing_would_call_it() {
         ("migration-tuning-hook", "sidecar", "PreMigrationSource"),
     ];
     for (example, route, point) in cases {
-        let module = super::pod::example(example);
+        let module = super::served_sidecar::example(example);
         let arguments = ["deploy", text(&module), "--as", route, "--name", "hook"];
         let refused = virt_hook(&[&arguments[..], &image].concat());
         assert_eq!(refused.code, 1, "{example}: {}{}", refused.out, refused.err);
@@ -245,7 +245,7 @@ fn a_module_is_refused_where_nothing_would_call_it() {
         virt_hook(&[&standing[..], &image].concat()).ok();
     }
     for example in ["cloud-init-hook", "shutdown-audit-hook"] {
-        let module = super::pod::example(example);
+        let module = super::served_sidecar::example(example);
         let arguments = ["deploy", text(&module), "--as", "sidecar", "--name", "hook"];
         virt_hook(&[&arguments[..], &image].concat()).ok();
     }
@@ -256,7 +256,7 @@ fn hook_points_that_are_not_called_are_named() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hook = temp_dir.path().join("disks");
     fs::create_dir(&hook).unwrap();
-    let module = super::pod::example("disk-tuning-hook");
+    let module = super::served_sidecar::example("disk-tuning-hook");
     fs::copy(module, hook.join("hook.wasm")).unwrap();
     let deploy = |route: &str, more: &[&str]| {
         let image = ["--image", "registry.example/hooks:1"];
@@ -291,7 +291,7 @@ fn a_second_sidecar_with_cloud_init_is_warned_about() {
     let warning =
         "the VM has 2 hook sidecars, and KubeVirt's own launcher calls PreCloudInitIso of one only";
     let deploy = |example: &str, vm: &Path| {
-        let module = super::pod::example(example);
+        let module = super::served_sidecar::example(example);
         let module = ["deploy", text(&module), "--as", "sidecar", "--name", "hook"];
         let image = ["--image", "registry.example/virt-hook:1"];
         let vm = ["--namespace", "shop", "--vm", text(vm)];

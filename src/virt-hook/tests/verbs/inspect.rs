@@ -172,7 +172,10 @@ fn component_of_another_encoding_is_distinguished_from_other_files() {
 fn inspect_prints_the_policy_of_the_examples_readme() {
     for (name, module) in [
         ("smbios", smbios()),
-        ("disk-tuning", super::pod::example("disk-tuning-hook")),
+        (
+            "disk-tuning",
+            super::served_sidecar::example("disk-tuning-hook"),
+        ),
     ] {
         let readme = tests::binaries::workspace().join(format!("examples-hooks/{name}/README.md"));
         let readme = std::fs::read_to_string(readme).unwrap();

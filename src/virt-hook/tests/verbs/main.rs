@@ -15,11 +15,11 @@ mod image;
 mod inspect;
 mod misspelt_paths;
 mod new;
-#[path = "../pod/mod.rs"]
-mod pod;
 mod pod_facts;
 mod policy_check;
 mod run;
+#[path = "../served_sidecar/mod.rs"]
+mod served_sidecar;
 mod sign_and_verify;
 mod test_cases;
 #[path = "../virt_hook_program/mod.rs"]
@@ -28,7 +28,7 @@ mod virt_hook_program;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pod::POLICY;
+use served_sidecar::POLICY;
 use virt_hook_program::{ProgramOutput, program, text};
 
 fn virt_hook(arguments: &[&str]) -> ProgramOutput {
@@ -36,7 +36,7 @@ fn virt_hook(arguments: &[&str]) -> ProgramOutput {
 }
 
 fn smbios() -> PathBuf {
-    pod::example("smbios-hook")
+    served_sidecar::example("smbios-hook")
 }
 
 const VMI: &str = "metadata:\n  name: vm\n  namespace: ns\n  annotations:\n    \

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::pod::example;
+use super::served_sidecar::example;
 use super::{text, virt_hook, write};
 
 pub(super) const VMI: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n\

@@ -132,7 +132,7 @@ fn run_wants_to_know_where_and_tells_of_a_veto() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = vmi(temp_dir.path());
     let policy = write(temp_dir.path(), "policy.yaml", POLICY);
-    let module = super::pod::every_point();
+    let module = super::served_sidecar::every_point();
     let run = |more: &[&str]| {
         let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
         virt_hook(&[&["run", text(&module)], &given[..], more].concat())
@@ -183,7 +183,7 @@ fn run_reports_the_effect_of_the_failure_policy() {
             "hook/hook.yaml",
             &format!("failurePolicy: {failure_policy}\n"),
         );
-        std::fs::copy(super::pod::example(hook), &module).unwrap();
+        std::fs::copy(super::served_sidecar::example(hook), &module).unwrap();
         let ran = virt_hook(&["run", text(&module), "--vmi", text(&unlabelled)]).ok();
         assert!(ran.starts_with(begin), "{ran}");
     }
@@ -196,7 +196,7 @@ fn run_refuses_inputs_of_another_hook_point() {
     let policy = write(temp_dir.path(), "policy.yaml", POLICY);
     let device = "<disk type='file'><target dev='sda'/><alias name='ua-d'/></disk>";
     let device = write(temp_dir.path(), "disk.xml", device);
-    let module = super::pod::every_point();
+    let module = super::served_sidecar::every_point();
     let run = |more: &[&str]| {
         let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
         virt_hook(&[&["run", text(&module)], &given[..], more].concat())

@@ -23,7 +23,7 @@ fn outcomes(json: &Value) -> Vec<(String, String)> {
 #[test]
 fn hooks_see_the_modes_of_disks_in_every_verb() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = super::pod::example("disk-tuning-hook");
+    let module = super::served_sidecar::example("disk-tuning-hook");
     let vmi = "metadata:\n  name: vm\n  namespace: ns\n  \
         annotations: {disk-tuning.example.com/cache: writeback}\nspec:\n  domain:\n    \
         memory: {guest: 64Mi}\n    devices: {disks: [{name: d, disk: {bus: virtio}}]}\n  \
@@ -155,7 +155,7 @@ fn case_report_has_expected_and_actual_output() {
 #[test]
 fn refusal_of_cases_says_how_to_write_the_policy_and_is_printed_once() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = super::pod::example("qemu-args-hook");
+    let module = super::served_sidecar::example("qemu-args-hook");
     for case in ["one", "two", "three"] {
         let dir = temp_dir.path().join("my cases").join(case);
         write(&dir, "vmi.yaml", VMI);
@@ -367,7 +367,7 @@ fn update_reports_that_a_new_case_expects_no_change() {
 #[test]
 fn a_failure_that_hook_yaml_ignores_fails_a_case_that_does_not_expect_it() {
     let place = tempfile::tempdir().unwrap();
-    let module = super::pod::example("required-label-hook");
+    let module = super::served_sidecar::example("required-label-hook");
     write(place.path(), "refused/vmi.yaml", VMI);
     write(place.path(), "refused/hook.yaml", "failurePolicy: Ignore\n");
     write(place.path(), "refused/expected.diff", "");
@@ -389,7 +389,7 @@ fn a_failure_that_hook_yaml_ignores_fails_a_case_that_does_not_expect_it() {
 #[test]
 fn a_case_in_which_no_hook_is_called_has_a_note() {
     let place = tempfile::tempdir().unwrap();
-    let module = super::pod::example("migration-tuning-hook");
+    let module = super::served_sidecar::example("migration-tuning-hook");
     write(place.path(), "idle/vmi.yaml", VMI);
     write(place.path(), "idle/expected.diff", "");
     let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
@@ -408,7 +408,7 @@ fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
     file("veto/policy.yaml", POLICY);
     file("veto/hook.yaml", "hookPoints: [{name: PreStart}]\n");
     file("veto/expected.veto", "licence expired\n");
-    let module = super::pod::every_point();
+    let module = super::served_sidecar::every_point();
     virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
 
     let temp_dir = tempfile::tempdir().unwrap();
@@ -417,7 +417,7 @@ fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
         "devices: {disks: [{name: ci, disk: {bus: virtio}}]}\n",
     ) + "  volumes:\n  - name: ci\n    cloudInitNoCloud: {userData: \"#cloud-config\\n\"}\n";
     write(temp_dir.path(), "ci/vmi.yaml", &cloud);
-    let module = super::pod::example("cloud-init-hook");
+    let module = super::served_sidecar::example("cloud-init-hook");
     virt_hook(&[
         "test",
         "--hook",
@@ -438,7 +438,7 @@ fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
 #[test]
 fn a_case_has_the_inputs_of_one_hook_point() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = super::pod::every_point();
+    let module = super::served_sidecar::every_point();
     write(temp_dir.path(), "both/vmi.yaml", VMI);
     write(temp_dir.path(), "both/device.xml", "<disk/>");
     write(temp_dir.path(), "both/migration.json", "{}");

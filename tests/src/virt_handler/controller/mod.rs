@@ -12,12 +12,12 @@ mod decision_rules;
 #[cfg(test)]
 mod decision_rules_tests;
 mod grace_period;
+mod in_memory_cluster;
 mod informer;
 mod launcher_clients;
 mod notified_domain;
 mod reconcile;
 mod step_log;
-mod vmi_api_server;
 mod work_queue;
 
 use std::path::Path;
@@ -34,10 +34,10 @@ pub use notified_domain::{DomainGrace, NotifiedDomain};
 pub(super) use step_log::Steps;
 pub use step_log::{Step, StepEntry};
 
+use in_memory_cluster::Cluster;
 use informer::Domains;
 use launcher_clients::LauncherClients;
 use step_log::StepLog;
-use vmi_api_server::Cluster;
 use work_queue::WorkQueue;
 
 use super::notification_services::Watcher;

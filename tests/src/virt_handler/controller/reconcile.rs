@@ -7,10 +7,10 @@ use tonic::Request;
 
 use super::VmController;
 use super::decision_rules::{Decision, LauncherState, decide, is_early_delete, next_phase};
+use super::in_memory_cluster::{Status, VmiObject};
 use super::launcher_clients::{CallError, call_with_deadline, command_with_deadline};
 use super::notified_domain::NotifiedDomain;
 use super::step_log::Step;
-use super::vmi_api_server::{Status, VmiObject};
 use crate::virt_handler::command_client::{Answer, Commands, QUERY};
 use crate::vmi_builder::Vmi;
 

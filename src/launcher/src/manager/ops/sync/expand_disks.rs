@@ -12,7 +12,7 @@ use libvirt::{BlockInfo, BlockSize, Domain};
 
 use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
-use crate::boot::disks;
+use crate::boot::disk_images;
 use crate::libvirt_client::{COMMAND, QUICK};
 use crate::manager::disk_capacities::DiskCapacities;
 use crate::manager::error::OpError;
@@ -85,7 +85,9 @@ fn may_have_grown(expansion: &LiveExpansion, known: &DiskCapacities) -> bool {
         return true;
     };
     let size = match expansion {
-        LiveExpansion::File(file) => disks::possible_size(file).map(Option::unwrap_or_default),
+        LiveExpansion::File(file) => {
+            disk_images::possible_size(file).map(Option::unwrap_or_default)
+        }
         LiveExpansion::Device { device, .. } => device_size(device),
     };
     // An error is logged when it matters.
@@ -125,7 +127,7 @@ fn target_size(
         return Ok(None);
     }
     Ok(match expansion {
-        LiveExpansion::File(file) => disks::possible_size(file)?
+        LiveExpansion::File(file) => disk_images::possible_size(file)?
             .filter(|size| *size > now.capacity)
             .map(BlockSize::Bytes),
         LiveExpansion::Device { device, .. } if device == path => {

@@ -7,7 +7,7 @@ use domain::reconcile::{DeviceChange, data_path, device_xml};
 use super::{ChangeResult, Reconciliation, image_readiness};
 use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, FILE_TIMEOUT};
-use crate::boot::disks::DirectIo;
+use crate::boot::disk_images::DirectIo;
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::Attachment;
 
