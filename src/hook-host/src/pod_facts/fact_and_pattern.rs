@@ -23,7 +23,7 @@ pub(crate) enum PodFact {
     NetworkInfo,
 }
 
-/// A pattern of facts: a name of [`PodFact`] in which `*` stands for any characters.
+/// A pattern of facts: the name of a fact, in which `*` stands for any characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub struct PodPattern(String);
