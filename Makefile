@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= $(if $(MIGRATE),migration,qemu)
-.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-kubevirt-programs lint fmt doc deny advisories msrv package semver fuzz cross book measure static image context dist reproducible
+.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-kubevirt-programs lint fmt doc deny advisories msrv package semver fuzz cross book measure static image context dist reproducible shellcheck
 SECONDS ?= 60
 BASE ?= origin/main
 
@@ -29,6 +29,10 @@ test-peer: ## KubeVirt's own virt-handler against the release launcher, 150 VMs;
 lint: ## formatting and lints only
 	@scripts/setup build
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
+
+shellcheck: ## the shell scripts; needs shellcheck, which Debian has
+	@scripts/setup shellcheck
+	@shellcheck .ci/run scripts/lib/*.sh $$(grep -l '^#!/bin/sh' scripts/* 2>/dev/null)
 
 fmt: ## format the sources
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo fmt --all
@@ -101,10 +105,10 @@ image: ## the launcher's image on KubeVirt's (IMAGE_BASE=OCI_LAYOUT IMAGE=NEW_DI
 	@scripts/setup build
 	@scripts/build-launcher-image "$(IMAGE_BASE)" "$(IMAGE)" "$(IMAGE_POLICY)" "$(IMAGE_HOOKS)"
 
-dist: ## release binaries, checksums and SBOM (DIST=DIRECTORY)
+dist: ## release binaries, checksums and SBOM (DIST=DIRECTORY; default: dist-files in the target directory)
 	@scripts/setup dist
 	@scripts/dist "$(or $(DIST),$${CARGO_TARGET_DIR:-target}/dist-files)"
 
-reproducible: ## two release builds of this commit in different directories have the same digests
+reproducible: ## two release builds of this commit in different directories have the same digests (DIST=DIRECTORY keeps them)
 	@scripts/setup dist
-	@scripts/dist --twice
+	@scripts/dist --twice $(if $(DIST),"$(DIST)")
