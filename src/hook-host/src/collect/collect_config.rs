@@ -12,15 +12,15 @@ use crate::{Compiler, Limits};
 /// Configuration of [`collect`](super::collect()).
 #[derive(Debug, Clone)]
 pub struct CollectConfig {
-    /// One sub-directory per hook. Need not exist when no hook is expected.
+    /// The hooks directory, with one sub-directory per hook. It need not exist if no hook is expected.
     pub hooks_dir: PathBuf,
-    /// The number of hooks to wait for (`--hook-sidecars`).
+    /// The number of counted hooks to wait for (`--hook-sidecars`).
     pub expected: usize,
-    /// Where hooks are that are not counted.
+    /// The directory of standing hooks, which are not counted.
     pub standing: StandingHooks,
     /// How long the hooks may take to become ready.
     pub deadline: Duration,
-    /// The directory of compiled modules: created with mode 0700, refused if other users can write there.
+    /// The directory of compiled modules. It is created with mode 0700, and refused if other users can write to it.
     pub artifacts_dir: PathBuf,
     /// Directories of the image with artifacts that [`precompile`](crate::wasm::precompile()) wrote.
     pub precompiled_dirs: Vec<PathBuf>,
@@ -30,21 +30,21 @@ pub struct CollectConfig {
     pub limits: Limits,
     /// Name and version of the host for hooks that query it, such as `virt-launcher/0.1.0`.
     pub host_name: String,
-    /// The location of the operator's policy.
+    /// Where the operator's policy is read from.
     pub policy: PolicySource,
-    /// The virtual machine's namespace, for the rules of that policy; empty if unknown.
+    /// The virtual machine's namespace, which rules of the operator's policy may depend on; empty if unknown.
     pub namespace: String,
-    /// The versions that `requires` of hooks is compared with.
+    /// The versions that `requires` in a `hook.yaml` is compared with.
     pub versions: HostVersions,
     /// The directory with one sub-directory of sockets per plugin.
     pub plugins_dir: PathBuf,
-    /// Where runs are recorded, if at all.
+    /// Where runs are recorded; `None` if they are not.
     pub record: Option<RecordConfig>,
-    /// Where facts about the pod are.
+    /// Where facts about the pod are read from.
     pub pod: PodConfig,
 }
 
-/// No hooks, no policy, no record; modules are compiled in this process.
+/// The defaults expect no hooks, have no policy and no record, and compile modules in this process.
 impl Default for CollectConfig {
     fn default() -> Self {
         Self {
@@ -68,9 +68,11 @@ impl Default for CollectConfig {
 }
 
 impl CollectConfig {
-    /// The operator's limits cover what runs before a module's settings are resolved.
+    /// The loader of modules. The operator's limits apply to it, because compiling and `describe` run before a module's
+    /// settings are resolved.
     pub(super) fn loader(&self, operator: Option<&OperatorPolicy>) -> Loader {
-        let limits = operator.map_or_else(|| self.limits.clone(), |one| one.cap(&self.limits));
+        let limits =
+            operator.map_or_else(|| self.limits.clone(), |policy| policy.cap(&self.limits));
         Loader::new(LoadOptions {
             limits,
             compiler: self.compiler.clone(),
@@ -82,19 +84,19 @@ impl CollectConfig {
     }
 }
 
-/// Where standing hooks are: one sub-directory per hook, as in the hooks directory.
+/// The directory of standing hooks, with one sub-directory per hook, as in the hooks directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StandingHooks {
-    /// Nowhere.
+    /// There are no standing hooks.
     None,
-    /// In this directory, if it exists.
+    /// This directory, if it exists.
     IfPresent(PathBuf),
-    /// In this directory, which must exist.
+    /// This directory, which must exist.
     In(PathBuf),
 }
 
 impl StandingHooks {
-    /// The directory; empty without one.
+    /// The directory; the empty path for `None`.
     pub(super) fn directory(&self) -> PathBuf {
         match self {
             Self::None => PathBuf::new(),

@@ -7,19 +7,20 @@ use std::path::Path;
 use futures_util::StreamExt;
 use inotify::{EventStream, Inotify, WatchMask};
 
-/// Bytes for events. If more arrive, one is enough to trigger a scan.
-const BUFFER: usize = 4096;
+/// Size of the buffer for inotify events in bytes. Events beyond it are not needed, because one event triggers a scan.
+const EVENT_BUFFER_BYTES: usize = 4096;
 
-/// Watches the hooks directory and its sub-directories. All VMs of a node share the inotify
-/// instances of uid 107, so there may be none left; then only the periodic scan finds changes.
+/// A watch on the hooks directory and its sub-directories. All VMs of a node share the inotify
+/// instances of uid 107. If none is left, only the periodic scan finds changes.
 pub(super) struct DirectoryWatch {
-    stream: Option<EventStream<[u8; BUFFER]>>,
+    stream: Option<EventStream<[u8; EVENT_BUFFER_BYTES]>>,
     watched: BTreeSet<String>,
 }
 
 impl DirectoryWatch {
     pub(super) fn new() -> Self {
-        let stream = Inotify::init().and_then(|inotify| inotify.into_event_stream([0; BUFFER]));
+        let stream =
+            Inotify::init().and_then(|inotify| inotify.into_event_stream([0; EVENT_BUFFER_BYTES]));
         if let Err(error) = &stream {
             tracing::debug!(%error, "no inotify: hooks are looked for once a second");
         }
@@ -29,16 +30,16 @@ impl DirectoryWatch {
         }
     }
 
-    /// Watches new directories; true if there were any, and the caller must scan again.
+    /// Watches new directories. Returns whether there were any; then the caller must scan again.
     pub(super) fn watch_new(&mut self, hooks_dir: &Path, directories: &[String]) -> bool {
-        let root = std::iter::once("");
-        let mut more = false;
-        for name in root.chain(directories.iter().map(String::as_str)) {
+        let hooks_dir_itself = std::iter::once("");
+        let mut added_any = false;
+        for name in hooks_dir_itself.chain(directories.iter().map(String::as_str)) {
             if !self.watched.contains(name) && self.add(&hooks_dir.join(name)) {
-                more = self.watched.insert(name.to_owned()) || more;
+                added_any = self.watched.insert(name.to_owned()) || added_any;
             }
         }
-        more
+        added_any
     }
 
     fn add(&self, path: &Path) -> bool {
@@ -54,8 +55,8 @@ impl DirectoryWatch {
             .is_some_and(|stream| stream.watches().add(path, mask).is_ok())
     }
 
-    /// Waits for a change; forever without inotify.
-    pub(super) async fn changed(&mut self) {
+    /// Waits for a change. Without inotify, waits forever.
+    pub(super) async fn wait_for_change(&mut self) {
         match &mut self.stream {
             Some(stream) => match stream.next().await {
                 Some(Ok(_)) => {}

@@ -1,11 +1,11 @@
-//! Why a collection fails.
+//! Errors of collecting hooks.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::policy::PolicyError;
 
-/// Why hooks did not become ready.
+/// Why a collection failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// Fewer hooks than expected were ready in time.
@@ -14,25 +14,25 @@ pub enum CollectError {
          {arrived}; waited for: {laggards} (--hook-sidecars must be the number of hooks)"
     )]
     Deadline {
-        /// How many were ready.
+        /// The number of hooks that were ready.
         ready: usize,
-        /// How many should have been.
+        /// The number of hooks that were expected.
         expected: usize,
-        /// Where.
+        /// The hooks directory.
         hooks_dir: PathBuf,
-        /// How long they had.
+        /// The deadline of the collection.
         deadline: Duration,
-        /// Those that were ready, and when.
+        /// The hooks that were ready, each with its time.
         arrived: String,
-        /// The others, and what each lacks.
+        /// The hooks that were not ready, each with what it lacks.
         laggards: String,
     },
-    /// A file system does not answer.
+    /// A file system did not answer in time.
     #[error("reading {what} took longer than {deadline:?}: does the file system answer?")]
     FilesDeadline {
         /// What was read.
         what: &'static str,
-        /// How long it may take.
+        /// The deadline of the collection.
         deadline: Duration,
     },
     /// There are more hooks than expected.
@@ -41,11 +41,11 @@ pub enum CollectError {
          there, or raise --hook-sidecars", hooks.len(), hooks.join(", ")
     )]
     Surplus {
-        /// Where.
+        /// The hooks directory.
         hooks_dir: PathBuf,
-        /// How many there should be.
+        /// The number of hooks that were expected.
         expected: usize,
-        /// All that are there.
+        /// All hooks in the directory.
         hooks: Vec<String>,
     },
     /// A directory holds both sockets and modules.
@@ -54,9 +54,9 @@ pub enum CollectError {
          a directory of their own"
     )]
     Mixed {
-        /// Which.
+        /// The directory.
         directory: PathBuf,
-        /// What is in it.
+        /// Its sockets and modules.
         files: String,
     },
     /// The operator's policy is invalid. It is read even if no hook is expected.
@@ -65,34 +65,34 @@ pub enum CollectError {
     /// The directory of records cannot be used.
     #[error(transparent)]
     Record(#[from] crate::record::RecordError),
-    /// Standing hooks were not compiled in time.
+    /// Standing hooks were not ready in time.
     #[error("the standing hooks in {directory} were not ready within {deadline:?}")]
     StandingDeadline {
-        /// Where.
+        /// The hooks directory.
         directory: PathBuf,
-        /// How long they had.
+        /// The deadline of the collection.
         deadline: Duration,
     },
-    /// A standing hook and another one have the same name.
+    /// A standing hook and a counted hook have the same name.
     #[error(
         "hook {hook} is both in {standing} and in {hooks_dir}; records and errors need different \
          names: rename one of the directories"
     )]
     SameName {
-        /// The name.
+        /// The name of both hooks.
         hook: String,
         /// The directory of standing hooks.
         standing: PathBuf,
         /// The directory of counted hooks.
         hooks_dir: PathBuf,
     },
-    /// A hook that may not run, or not with what it declares, by the operator's policy or its `hook.yaml`.
+    /// The operator's policy or the `hook.yaml` forbids a hook, or something that its module declares.
     #[error("{0}")]
     Refused(String),
-    /// A hook that can never become ready.
+    /// A hook cannot become ready.
     #[error("{0}")]
     Unusable(String),
-    /// The hooks directory cannot be read.
+    /// The hooks directory or another input of the collection cannot be read.
     #[error("the hooks directory cannot be read: {0}")]
     Scan(String),
 }

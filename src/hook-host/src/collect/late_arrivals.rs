@@ -1,31 +1,33 @@
-//! Finds hooks that appeared after the count was complete.
+//! Logs hooks that appear after the collection.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::list_hooks_directory::{self, HookId};
+use super::hook_file::HookId;
+use super::list_hooks_directory;
 
-/// Nothing watches the hooks directory after collection, so the chain scans it once, at its first call.
+/// Finds hooks that appeared after the collection. Nothing watches the hooks directory then, so the chain scans it
+/// once, at its first call.
 pub(crate) struct LateArrivals {
     hooks_dir: PathBuf,
-    known: BTreeSet<HookId>,
-    checked: AtomicBool,
+    collected: BTreeSet<HookId>,
+    scanned: AtomicBool,
 }
 
 impl LateArrivals {
-    pub(super) fn new(hooks_dir: &Path, known: Vec<HookId>) -> Self {
+    pub(super) fn new(hooks_dir: &Path, collected: Vec<HookId>) -> Self {
         let hooks_dir = hooks_dir.to_owned();
         Self {
             hooks_dir,
-            known: known.into_iter().collect(),
-            checked: AtomicBool::new(false),
+            collected: collected.into_iter().collect(),
+            scanned: AtomicBool::new(false),
         }
     }
 
-    /// Logs hooks that appeared later and are not used. Later calls do nothing.
+    /// Logs hooks that appeared after the collection and are never called. Further calls do nothing.
     pub(crate) fn log_once(&self) {
-        if self.checked.swap(true, Ordering::Relaxed) {
+        if self.scanned.swap(true, Ordering::Relaxed) {
             return;
         }
         for id in self.arrivals() {
@@ -39,8 +41,8 @@ impl LateArrivals {
 
     fn arrivals(&self) -> Vec<HookId> {
         let listing = list_hooks_directory::scan(&self.hooks_dir).unwrap_or_default();
-        let ids = listing.hooks.into_iter().map(|found| found.id);
-        ids.filter(|id| !self.known.contains(id)).collect()
+        let ids = listing.hooks.into_iter().map(|file| file.id);
+        ids.filter(|id| !self.collected.contains(id)).collect()
     }
 }
 
@@ -50,17 +52,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_unknown_hooks_are_late_arrivals() {
+    fn only_hooks_that_were_not_collected_are_late_arrivals() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a", "b"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
             std::fs::write(dir.path().join(name).join("m.wasm"), "").unwrap();
         }
-        let known = HookId {
+        let collected = HookId {
             directory: "a".into(),
             file: "m.wasm".into(),
         };
-        let late = LateArrivals::new(dir.path(), vec![known]);
+        let late = LateArrivals::new(dir.path(), vec![collected]);
         let arrivals: Vec<_> = late.arrivals().iter().map(HookId::to_string).collect();
         assert_eq!(arrivals, ["b/m.wasm"]);
     }

@@ -1,4 +1,4 @@
-//! Lists the hooks directory.
+//! Lists the sockets and modules in the hooks directory.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -6,60 +6,15 @@ mod tests;
 
 use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, DirEntry, FileType, FileTypeExt, Metadata, MetadataExt};
+use cap_std::fs::{Dir, DirEntry, FileType, FileTypeExt, Metadata};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 use sigstore_bundle::SUFFIX;
 
+use super::hook_file::{self, HookFile, HookFileKind, HookId, file_stamp, file_version};
 use crate::policy::HOOK_YAML;
 use crate::printable::{MAX_MESSAGE, is_printable, printable};
-
-/// A hook's location: a sub-directory and a file in it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct HookId {
-    pub(crate) directory: String,
-    pub(crate) file: String,
-}
-
-impl std::fmt::Display for HookId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.directory, self.file)
-    }
-}
-
-/// The kind of hook that a file stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HookFileKind {
-    Socket,
-    Module,
-}
-
-/// Identifies one version of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct FileStamp {
-    pub(super) device: u64,
-    pub(super) inode: u64,
-    pub(super) size: u64,
-    pub(super) modified_ns: i128,
-    /// Inode, size and time of the `hook.yaml` beside the file.
-    pub(super) settings: Option<(u64, u64, i128)>,
-    /// The same of its signature.
-    pub(super) signature: Option<(u64, u64, i128)>,
-}
-
-/// A hook's file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HookFile {
-    pub(super) id: HookId,
-    pub(super) kind: HookFileKind,
-    pub(super) stamp: FileStamp,
-    /// Time since the last change of its content.
-    pub(super) age: Duration,
-    /// Whether it is on a read-only mount.
-    pub(super) read_only: bool,
-}
 
 /// The content of the hooks directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,13 +22,14 @@ pub(super) struct HooksListing {
     pub(super) hooks: Vec<HookFile>,
     /// All sub-directories, with or without hooks in them.
     pub(super) directories: Vec<String>,
-    /// Modules that are links without a target.
+    /// Modules that are symbolic links without a target.
     pub(super) dangling: Vec<HookId>,
-    /// What looks like a hook and can be none, with the reason. Counted hooks need no error for it: one is missing then.
+    /// Files that look like hooks and cannot be used, with the reason. Only standing hooks fail because of them: of the
+    /// counted hooks, one is missing then.
     pub(super) unusable: Vec<String>,
 }
 
-/// The hooks directory or an entry cannot be read.
+/// The hooks directory or one of its entries cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", printable(path, 4096))]
 pub(super) struct ScanError {
@@ -81,51 +37,54 @@ pub(super) struct ScanError {
     pub(super) source: io::Error,
 }
 
-/// The most entries of a directory: whoever shares it may have filled it, and it is read again and again.
+/// Maximum number of entries of a directory. Other containers may fill the directory, and it is read repeatedly.
 const MAX_ENTRIES: usize = 4096;
-/// The most sockets and modules of all directories.
+/// Maximum number of sockets and modules in all directories together.
 const MAX_HOOKS: usize = 256;
 
-/// Lists the hooks directory; a missing one is empty.
+/// Lists the hooks directory. A missing directory counts as empty.
 pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
-    let failed = |path: String| move |source| ScanError { path, source };
+    let scan_error = |path: String| move |source| ScanError { path, source };
     let root = match Dir::open_ambient_dir(hooks_dir, ambient_authority()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HooksListing::default()),
-        opened => opened.map_err(failed(hooks_dir.display().to_string()))?,
+        opened => opened.map_err(scan_error(hooks_dir.display().to_string()))?,
     };
     let mut listing = HooksListing::default();
     let entries = root
         .entries()
-        .map_err(failed(hooks_dir.display().to_string()))?;
-    for (seen, entry) in entries.enumerate() {
-        let name = refuse_more(seen).and_then(|()| visible(&entry?));
-        let Some(name) = name.map_err(failed(hooks_dir.display().to_string()))? else {
+        .map_err(scan_error(hooks_dir.display().to_string()))?;
+    for (index, entry) in entries.enumerate() {
+        let name = check_entry_count(index).and_then(|()| visible_name(&entry?));
+        let Some(name) = name.map_err(scan_error(hooks_dir.display().to_string()))? else {
             continue;
         };
         let path = || hooks_dir.join(&name).display().to_string();
-        refuse_unprintable(&name).map_err(failed(path()))?;
+        check_printable(&name).map_err(scan_error(path()))?;
         match root.metadata(&name) {
             Ok(metadata) if metadata.is_dir() => {}
-            found => {
-                listing.unusable.extend(no_directory(&root, &name, found));
+            metadata => {
+                listing
+                    .unusable
+                    .extend(unusable_entry(&root, &name, metadata));
                 continue;
             }
         }
         match root.open_dir(&name) {
             Ok(directory) => {
-                scan_directory(&directory, &name, &mut listing).map_err(failed(path()))?;
+                scan_directory(&directory, &name, &mut listing).map_err(scan_error(path()))?;
                 listing.directories.push(name);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(failed(path())(source)),
+            Err(source) => return Err(scan_error(path())(source)),
         }
     }
     Ok(listing)
 }
 
-/// Why an entry that is not a directory may be a hook. `None` for stray files and what was removed meanwhile.
-fn no_directory(root: &Dir, name: &str, found: io::Result<Metadata>) -> Option<String> {
-    match found {
+/// Why an entry that is not a directory cannot be used as a hook. `None` for other files, and for files that were
+/// removed meanwhile.
+fn unusable_entry(root: &Dir, name: &str, metadata: io::Result<Metadata>) -> Option<String> {
+    match metadata {
         Ok(_) if name.ends_with(".wasm") => Some(format!(
             "{name} is in no directory of its own, after which it would be named"
         )),
@@ -138,8 +97,8 @@ fn no_directory(root: &Dir, name: &str, found: io::Result<Metadata>) -> Option<S
     }
 }
 
-/// The name, unless it is hidden: ConfigMap and Secret mounts keep their versions under hidden names.
-fn visible(entry: &DirEntry) -> io::Result<Option<String>> {
+/// The name of an entry; `None` if it is hidden. ConfigMap and Secret mounts keep their versions under hidden names.
+fn visible_name(entry: &DirEntry) -> io::Result<Option<String>> {
     let name = entry.file_name();
     if name.as_encoded_bytes().starts_with(b".") {
         return Ok(None);
@@ -151,8 +110,8 @@ fn visible(entry: &DirEntry) -> io::Result<Option<String>> {
     })
 }
 
-/// Names of hooks are printed in logs, events and errors.
-fn refuse_unprintable(name: &str) -> io::Result<()> {
+/// Refuses unprintable characters in a name. Names of hooks are printed in logs, events and errors.
+fn check_printable(name: &str) -> io::Result<()> {
     if name.chars().all(is_printable) {
         return Ok(());
     }
@@ -161,7 +120,7 @@ fn refuse_unprintable(name: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
 }
 
-fn refuse_more(entries: usize) -> io::Result<()> {
+fn check_entry_count(entries: usize) -> io::Result<()> {
     if entries < MAX_ENTRIES {
         return Ok(());
     }
@@ -172,20 +131,20 @@ fn refuse_more(entries: usize) -> io::Result<()> {
 fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io::Result<()> {
     let read_only =
         fstatvfs(directory).is_ok_and(|status| status.f_flag.contains(StatVfsMountFlags::RDONLY));
-    // A broken link counts as it is; reading the file reports the error.
-    let beside = |file: &str| {
+    // Of a broken link, the metadata are those of the link; reading the file reports the error.
+    let metadata_of = |file: &str| {
         let metadata = directory.metadata(file);
         metadata.or_else(|_| directory.symlink_metadata(file)).ok()
     };
-    let settings = beside(HOOK_YAML);
-    for (seen, entry) in directory.entries()?.enumerate() {
-        refuse_more(seen)?;
-        let Some(file) = visible(&entry?)? else {
+    let settings = metadata_of(HOOK_YAML);
+    for (index, entry) in directory.entries()?.enumerate() {
+        check_entry_count(index)?;
+        let Some(file) = visible_name(&entry?)? else {
             continue;
         };
         let is_module = file.ends_with(".wasm");
         if is_module {
-            refuse_unprintable(&file)?;
+            check_printable(&file)?;
         }
         let id = HookId {
             directory: name.to_owned(),
@@ -194,7 +153,7 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         let metadata = match directory.metadata(&id.file) {
             Ok(metadata) => metadata,
             Err(error) if is_module && is_link(directory, &id.file) => {
-                broken_link(&error)?;
+                check_link_error(&error)?;
                 listing.dangling.push(id);
                 continue;
             }
@@ -211,16 +170,16 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
             }
             continue;
         };
-        // A sidecar's socket names the hook if its `Info` does not. Files that are no hooks may have any name.
-        refuse_unprintable(&id.file)?;
-        let (mut stamp, mut age) = (stamp(&metadata), age(&metadata));
+        // The name of a socket is printed too. Files that are not hooks may have any name.
+        check_printable(&id.file)?;
+        let (mut stamp, mut age) = (file_stamp(&metadata), hook_file::age(&metadata));
         if let Some(settings) = &settings {
-            stamp.settings = Some(version(settings));
-            age = age.min(self::age(settings));
+            stamp.settings = Some(file_version(settings));
+            age = age.min(hook_file::age(settings));
         }
-        if is_module && let Some(signature) = beside(&format!("{}{SUFFIX}", id.file)) {
-            stamp.signature = Some(version(&signature));
-            age = age.min(self::age(&signature));
+        if is_module && let Some(signature) = metadata_of(&format!("{}{SUFFIX}", id.file)) {
+            stamp.signature = Some(file_version(&signature));
+            age = age.min(hook_file::age(&signature));
         }
         if listing.hooks.len() == MAX_HOOKS {
             return Err(io::Error::other(format!(
@@ -251,8 +210,8 @@ fn is_link(directory: &Dir, file: &str) -> bool {
         .is_ok_and(|metadata| metadata.is_symlink())
 }
 
-/// A link without a target may still get one; a link out of the directory is an error.
-fn broken_link(error: &io::Error) -> io::Result<()> {
+/// Accepts the error of a link without a target, which may get one later. A link out of the directory stays an error.
+fn check_link_error(error: &io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
         _ => Err(io::Error::new(
@@ -263,32 +222,4 @@ fn broken_link(error: &io::Error) -> io::Result<()> {
             ),
         )),
     }
-}
-
-fn stamp(metadata: &Metadata) -> FileStamp {
-    FileStamp {
-        device: metadata.dev(),
-        inode: metadata.ino(),
-        size: metadata.size(),
-        modified_ns: modified_ns(metadata),
-        settings: None,
-        signature: None,
-    }
-}
-
-fn version(metadata: &Metadata) -> (u64, u64, i128) {
-    (metadata.ino(), metadata.size(), modified_ns(metadata))
-}
-
-fn modified_ns(metadata: &Metadata) -> i128 {
-    i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
-}
-
-fn age(metadata: &Metadata) -> Duration {
-    let modified = metadata.modified().map(cap_std::time::SystemTime::into_std);
-    // If the clock went backwards, the file counts as new, which only delays a verdict.
-    modified
-        .ok()
-        .and_then(|time| SystemTime::now().duration_since(time).ok())
-        .unwrap_or_default()
 }

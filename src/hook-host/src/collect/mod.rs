@@ -1,62 +1,59 @@
-//! The count protocol: blocks until as many hooks as the Pod was given are ready.
+//! The count protocol: waits until the expected number of hooks of the Pod is ready.
 //!
-//! In the hooks directory every sub-directory is a hook's own; every socket and every `*.wasm` file
-//! in it counts as one hook, and other files are ignored. A sidecar is ready when it answered Info;
-//! a module is ready when it is compiled, instantiated and has described itself. Writers of modules
+//! In the hooks directory, every hook has a sub-directory. Every socket and every `*.wasm` file
+//! in it counts as one hook, and other files are ignored. A sidecar is ready when it has answered Info;
+//! a module is ready when it is compiled and linked and has described itself. Writers of modules must
 //! rename them into place.
 //!
-//! Standing hooks are modules in a directory of the same form that nobody counts: they are part of the
-//! image, or were mounted before this process started. They are all loaded at once, and one that
+//! Standing hooks are modules in a directory of the same layout that are not counted: they are part of the
+//! image, or were mounted before this process started. They are loaded at once, and a standing hook that
 //! cannot be used is an error.
 //!
 //! inotify reports changes, sockets are dialled again with exponential backoff, and a periodic scan
 //! finds what inotify missed. Watches and retries end with the collection; afterwards the chain
 //! scans the directory once more, at its first call, and logs hooks that arrived late.
 
+mod admit_module;
+mod build_hook;
 mod collect_config;
+mod compile_slots;
+mod counted_hooks;
 mod directory_watch;
 mod error;
+mod hook_file;
 mod late_arrivals;
 mod list_hooks_directory;
-mod plugin_modules;
+mod load_plugin_modules;
 mod probe_hook;
 mod readiness;
 mod standing_hooks;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::timeout_at;
 
-use crate::Chain;
 use crate::hook::Hook;
 use crate::invoke::ChainConfig;
-use crate::off_worker;
 use crate::pod_facts::{PodFactSource, PodFiles};
 use crate::policy::OperatorPolicy;
 use crate::record::RecordWriter;
 use crate::wasm::Loader;
+use crate::{Chain, blocking_work};
 pub use collect_config::{CollectConfig, StandingHooks};
-use directory_watch::DirectoryWatch;
+use counted_hooks::collect_counted;
 pub use error::CollectError;
-use late_arrivals::LateArrivals;
-use list_hooks_directory::{HookFileKind, HookId, ScanError};
-use plugin_modules::PluginModules;
+use hook_file::{HookFileKind, HookId};
+use list_hooks_directory::ScanError;
+use load_plugin_modules::PluginModules;
 use probe_hook::{Probe, ProbeResult};
 pub use readiness::WRITE_GRACE;
-use readiness::{CountState, ProbeAttempt, Readiness};
-
-/// The interval of the periodic scan, which finds what inotify missed.
-const RESCAN: Duration = Duration::from_secs(1);
 
 /// Waits until all hooks are ready and returns them as a chain. If no hook is expected, the hooks
 /// directory is not read.
 pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
     let end = tokio::time::Instant::now() + config.deadline;
-    let operator = within(&config, end, "the operator's policy", {
+    let operator = read_until(&config, end, "the operator's policy", {
         let policy = config.policy.clone();
         move || OperatorPolicy::read(&policy)
     });
@@ -77,21 +74,21 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         plugin_modules: Some(Box::new(plugin_modules)),
         pod: PodFactSource::Files(Arc::new(PodFiles::new(config.pod.clone()))),
     };
-    let standing = within(&config, end, "the directory of standing hooks", {
+    let standing = read_until(&config, end, "the directory of standing hooks", {
         let standing = config.standing.clone();
-        move || standing_hooks::Listing::read(&standing)
+        move || standing_hooks::StandingModules::read(&standing)
     });
     let standing = standing.await??;
     if config.expected == 0 && standing.is_empty() {
-        // A Sync may still bring plugins.
+        // The chain is needed nevertheless: a Sync may bring plugins.
         return Ok(Chain::new(Vec::new(), chain_config, None));
     }
     let probe = Probe::new(&config, config.loader(operator.as_ref()), operator);
     let (standing, counted) = tokio::try_join!(
         standing.load(&probe, end, config.deadline),
-        counted(&config, &probe, end)
+        collect_counted(&config, &probe, end)
     )?;
-    let Some((mut hooks, late)) = counted else {
+    let Some((mut hooks, late_arrivals)) = counted else {
         return Ok(Chain::new(standing, chain_config, None));
     };
     for hook in standing {
@@ -104,20 +101,25 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         }
         hooks.push(hook);
     }
-    let late = Arc::new(late);
-    let late = move || {
-        let late = Arc::clone(&late);
+    let late_arrivals = Arc::new(late_arrivals);
+    let log_late_arrivals = move || {
+        let late_arrivals = Arc::clone(&late_arrivals);
         let log = tracing::dispatcher::get_default(Clone::clone);
-        // Nothing waits for it.
+        // The hooks do not wait for the scan.
         tokio::task::spawn_blocking(move || {
-            tracing::dispatcher::with_default(&log, || late.log_once());
+            tracing::dispatcher::with_default(&log, || late_arrivals.log_once());
         });
     };
-    Ok(Chain::new(hooks, chain_config, Some(Box::new(late))))
+    Ok(Chain::new(
+        hooks,
+        chain_config,
+        Some(Box::new(log_late_arrivals)),
+    ))
 }
 
-/// Asks the operator's policy, and each `hook.yaml`, whether the modules in the hooks directory may be compiled, and
-/// compiles none of them. The result loads them: it is for callers that compile modules before they collect them.
+/// Checks whether the operator's policy and each `hook.yaml` permit to compile the modules in the hooks directory,
+/// without compiling them. The returned loader can load the modules. For callers that compile modules before they
+/// collect them.
 pub async fn admit_modules(config: &CollectConfig) -> Result<Loader, CollectError> {
     let end = tokio::time::Instant::now() + config.deadline;
     let read = {
@@ -128,7 +130,7 @@ pub async fn admit_modules(config: &CollectConfig) -> Result<Loader, CollectErro
             Ok::<_, CollectError>((operator, listing))
         }
     };
-    let (operator, listing) = within(config, end, "the hooks directory", read).await??;
+    let (operator, listing) = read_until(config, end, "the hooks directory", read).await??;
     let loader = config.loader(operator.as_ref());
     let probe = Probe::new(config, loader.clone(), operator);
     let modules = listing.hooks.iter();
@@ -146,14 +148,14 @@ pub async fn admit_modules(config: &CollectConfig) -> Result<Loader, CollectErro
     Ok(loader)
 }
 
-/// Reads files off the async workers, until `end`.
-async fn within<T: Send + 'static>(
+/// Reads files off the async workers. The error after `end` names `what`.
+async fn read_until<T: Send + 'static>(
     config: &CollectConfig,
     end: tokio::time::Instant,
     what: &'static str,
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CollectError> {
-    match timeout_at(end, off_worker::run(read)).await {
+    match timeout_at(end, blocking_work::run(read)).await {
         Ok(Ok(read)) => Ok(read),
         Ok(Err(error)) => Err(CollectError::Scan(format!("{what}: {error}"))),
         Err(_) => Err(CollectError::FilesDeadline {
@@ -163,190 +165,12 @@ async fn within<T: Send + 'static>(
     }
 }
 
-/// The counted hooks, if there are any.
-async fn counted(
-    config: &CollectConfig,
-    probe: &Probe,
-    end: tokio::time::Instant,
-) -> Result<Option<(Vec<Hook>, LateArrivals)>, CollectError> {
-    if config.expected == 0 {
-        return Ok(None);
-    }
-    let mut collection = Collection::new(config, probe.clone());
-    match timeout_at(end, collection.run()).await {
-        Ok(outcome) => outcome?,
-        Err(_) => return Err(collection.deadline_error()),
-    }
-    Ok(Some(collection.hooks()))
-}
-
-/// A collection in progress. Dropping it cancels the running probes.
-struct Collection<'a> {
-    config: &'a CollectConfig,
-    readiness: Readiness,
-    probe: Probe,
-    probes: JoinSet<(ProbeAttempt, ProbeResult)>,
-    ready: BTreeMap<HookId, Hook>,
-    /// The reasons of hooks that may not run, among those of flawed ones.
-    refusals: BTreeSet<String>,
-    watch: DirectoryWatch,
-}
-
-impl<'a> Collection<'a> {
-    fn new(config: &'a CollectConfig, probe: Probe) -> Self {
-        Self {
-            config,
-            readiness: Readiness::new(config.expected, Instant::now()),
-            probe,
-            probes: JoinSet::new(),
-            ready: BTreeMap::new(),
-            refusals: BTreeSet::new(),
-            watch: DirectoryWatch::new(),
-        }
-    }
-
-    async fn run(&mut self) -> Result<(), CollectError> {
-        loop {
-            self.rescan().await?;
-            match self.readiness.count_state(Instant::now()) {
-                CountState::Complete => return Ok(()),
-                CountState::Flawed(reason) if self.refusals.contains(&reason) => {
-                    return Err(CollectError::Refused(reason));
-                }
-                CountState::Flawed(reason) => return Err(CollectError::Unusable(reason)),
-                CountState::Surplus(ids) => return Err(self.surplus(&ids)),
-                CountState::Pending => {}
-            }
-            for attempt in self.readiness.due_attempts(Instant::now()) {
-                let probe = self.probe.clone();
-                self.probes.spawn(async move {
-                    let probed = probe.attempt(&attempt).await;
-                    (attempt, probed)
-                });
-            }
-            self.wait().await?;
-        }
-    }
-
-    /// Scans the directory, and again after it started to watch a new sub-directory.
-    async fn rescan(&mut self) -> Result<(), CollectError> {
-        loop {
-            let hooks_dir = self.config.hooks_dir.clone();
-            let scanned = off_worker::run(move || list_hooks_directory::scan(&hooks_dir)).await;
-            let scanned = scanned.map_err(|error| CollectError::Scan(error.to_string()))?;
-            let listing = scanned.map_err(scan_error)?;
-            let observed = self.readiness.observe(&listing, Instant::now());
-            observed.map_err(|mixed| self.mixed(&mixed))?;
-            if !self
-                .watch
-                .watch_new(&self.config.hooks_dir, &listing.directories)
-            {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Waits for a finished probe, a change, or the next due time.
-    async fn wait(&mut self) -> Result<(), CollectError> {
-        let rescan = Instant::now() + RESCAN;
-        let wake = self
-            .readiness
-            .next()
-            .map_or(rescan, |next| next.min(rescan));
-        tokio::select! {
-            Some(done) = self.probes.join_next() => self.finish_probe(done)?,
-            () = self.watch.changed() => {}
-            () = sleep_until(wake.into()) => {}
-        }
-        // Take all other finished probes before the next scan.
-        while let Some(done) = self.probes.try_join_next() {
-            self.finish_probe(done)?;
-        }
-        Ok(())
-    }
-
-    fn finish_probe(
-        &mut self,
-        done: Result<(ProbeAttempt, ProbeResult), tokio::task::JoinError>,
-    ) -> Result<(), CollectError> {
-        let (attempt, probed) =
-            done.map_err(|error| CollectError::Unusable(format!("collecting a hook: {error}")))?;
-        let (outcome, hook) = match probed {
-            ProbeResult::Ready(hook) => (readiness::ProbeOutcome::Ready, Some(*hook)),
-            ProbeResult::NotReady(reason) => (readiness::ProbeOutcome::NotReady(reason), None),
-            ProbeResult::Flawed(reason) => (readiness::ProbeOutcome::Flawed(reason), None),
-            ProbeResult::Refused(reason) => {
-                self.refusals.insert(reason.clone());
-                (readiness::ProbeOutcome::Flawed(reason), None)
-            }
-            ProbeResult::Fatal(reason) => return Err(CollectError::Unusable(reason)),
-        };
-        if self
-            .readiness
-            .finish_attempt(&attempt, outcome, Instant::now())
-            && let Some(hook) = hook
-        {
-            self.ready.insert(attempt.id, hook);
-        }
-        Ok(())
-    }
-
-    fn surplus(&self, ids: &[HookId]) -> CollectError {
-        CollectError::Surplus {
-            hooks_dir: self.config.hooks_dir.clone(),
-            expected: self.config.expected,
-            hooks: ids.iter().map(HookId::to_string).collect(),
-        }
-    }
-
-    fn mixed(&self, mixed: &readiness::MixedDirectory) -> CollectError {
-        CollectError::Mixed {
-            directory: self.config.hooks_dir.join(&mixed.directory),
-            files: mixed.files.join(", "),
-        }
-    }
-
-    fn deadline_error(&self) -> CollectError {
-        let (arrived, laggards) = (self.readiness.arrived(), self.readiness.laggards());
-        CollectError::Deadline {
-            ready: arrived.len(),
-            expected: self.config.expected,
-            hooks_dir: self.config.hooks_dir.clone(),
-            deadline: self.config.deadline,
-            arrived: if arrived.is_empty() {
-                "none".into()
-            } else {
-                arrived.join(", ")
-            },
-            laggards: laggards.join("; "),
-        }
-    }
-
-    fn hooks(self) -> (Vec<Hook>, LateArrivals) {
-        let known: Vec<HookId> = self.ready.keys().cloned().collect();
-        let late = LateArrivals::new(&self.config.hooks_dir, known);
-        let mut hooks = Vec::new();
-        for (id, mut hook) in self.ready {
-            let Some(ready_after) = self.readiness.ready_after(&id) else {
-                continue;
-            };
-            hook.info.ready_after = ready_after;
-            if self.readiness.shares_directory(&id) {
-                hook.info.hook = id.to_string();
-            }
-            log_ready(&hook, false);
-            hooks.push(hook);
-        }
-        (hooks, late)
-    }
-}
-
 fn log_ready(hook: &Hook, standing: bool) {
     let info = &hook.info;
     let points: Vec<_> = info
         .hook_points
         .iter()
-        .map(|s| format!("{}={}", s.point, s.priority))
+        .map(|subscription| format!("{}={}", subscription.point, subscription.priority))
         .collect();
     tracing::info!(
         hook = info.hook,

@@ -1,4 +1,5 @@
-//! The state of the count protocol as a pure type: which hooks exist, which are ready, what to probe next.
+//! The state of the count protocol as a pure type: the hooks in the hooks directory, their readiness, and the next
+//! probes.
 //!
 //! ```text
 //!           appears            attempt                 answers
@@ -8,21 +9,24 @@
 //!                     ├──────── waiting ◀───┘  ▼                     │
 //!                     └──────────────────── flawed ◀─ file changed ──┘
 //! ```
-//! A file that changes or disappears leaves any state.
+//! From every state, a changed file returns to `due`, and a removed file is forgotten.
+
+mod hook_entry;
+mod probe_attempt;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::list_hooks_directory::{FileStamp, HookFile, HookFileKind, HookId, HooksListing};
+use super::hook_file::HookId;
+use super::list_hooks_directory::HooksListing;
+pub use hook_entry::WRITE_GRACE;
+use hook_entry::{Entry, HookState};
+pub(super) use probe_attempt::{ProbeAttempt, ProbeOutcome};
 
-/// The first pause before a socket is dialled again; each following pause is twice as long, ...
-const FIRST_RETRY: Duration = Duration::from_millis(5);
-/// ... up to this.
-const LAST_RETRY: Duration = Duration::from_millis(100);
-/// A flawed file that has not changed for this long is not being written any more.
-pub const WRITE_GRACE: Duration = Duration::from_secs(2);
-
-/// Everything known about the hooks that are being collected.
+/// The readiness of all hooks in the hooks directory.
 #[derive(Debug)]
 pub(super) struct Readiness {
     expected: usize,
@@ -31,61 +35,20 @@ pub(super) struct Readiness {
     directories: Vec<String>,
 }
 
-#[derive(Debug)]
-struct Entry {
-    kind: HookFileKind,
-    stamp: FileStamp,
-    /// The last change of the content.
-    changed: Instant,
-    read_only: bool,
-    attempts: u32,
-    /// Why the last probe found it not ready.
-    reason: Option<String>,
-    state: HookState,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum HookState {
-    Due,
-    Probing,
-    Waiting { reason: String, again: Instant },
-    Flawed { reason: String },
-    Ready { after: Duration },
-}
-
-/// The result of a probe.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ProbeOutcome {
-    /// The hook is ready.
-    Ready,
-    /// The hook is not available yet and is probed again.
-    NotReady(String),
-    /// The file cannot be used unless it changes.
-    Flawed(String),
-}
-
-/// A probe to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProbeAttempt {
-    pub(super) id: HookId,
-    pub(super) kind: HookFileKind,
-    pub(super) stamp: FileStamp,
-}
-
-/// The state of the count.
+/// Whether the expected hooks are ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CountState {
-    /// Hooks are still waited for.
+    /// Not all expected hooks are ready.
     Pending,
     /// Exactly the expected hooks are ready.
     Complete,
-    /// As many as expected are ready, but there are more.
+    /// The expected number of hooks is ready, but there are more. The value has all of them.
     Surplus(Vec<HookId>),
-    /// A file that cannot be used and is no longer changing.
+    /// A hook cannot be used, and its file is no longer changing. The value is the reason.
     Flawed(String),
 }
 
-/// A directory with both kinds of hooks in it.
+/// A directory with both a socket and a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MixedDirectory {
     pub(super) directory: String,
@@ -102,32 +65,31 @@ impl Readiness {
         }
     }
 
-    /// Updates the state from a new listing.
+    /// Updates the state from a new listing. The error is a directory with both a socket and a module.
     pub(super) fn observe(
         &mut self,
         listing: &HooksListing,
         now: Instant,
     ) -> Result<(), MixedDirectory> {
         self.directories.clone_from(&listing.directories);
-        let found: BTreeSet<&HookId> = listing.hooks.iter().map(|found| &found.id).collect();
-        self.entries.retain(|id, _| found.contains(id));
-        for found in &listing.hooks {
-            let known = self.entries.get(&found.id);
-            if known.is_none_or(|entry| entry.stamp != found.stamp || entry.kind != found.kind) {
-                self.entries
-                    .insert(found.id.clone(), Entry::new(found, now));
+        let listed: BTreeSet<&HookId> = listing.hooks.iter().map(|file| &file.id).collect();
+        self.entries.retain(|id, _| listed.contains(id));
+        for file in &listing.hooks {
+            let entry = self.entries.get(&file.id);
+            if entry.is_none_or(|entry| entry.stamp != file.stamp || entry.kind != file.kind) {
+                self.entries.insert(file.id.clone(), Entry::new(file, now));
             }
         }
-        self.one_kind_each()
+        self.check_mixed_directories()
     }
 
-    fn one_kind_each(&self) -> Result<(), MixedDirectory> {
+    fn check_mixed_directories(&self) -> Result<(), MixedDirectory> {
         for directory in &self.directories {
-            let mut kinds = self.within(directory).map(|(_, entry)| entry.kind);
+            let mut kinds = self.entries_in(directory).map(|(_, entry)| entry.kind);
             let first = kinds.next();
             if kinds.any(|kind| Some(kind) != first) {
                 let files = self
-                    .within(directory)
+                    .entries_in(directory)
                     .map(|(id, _)| id.file.clone())
                     .collect();
                 return Err(MixedDirectory {
@@ -139,7 +101,10 @@ impl Readiness {
         Ok(())
     }
 
-    fn within<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = (&'a HookId, &'a Entry)> {
+    fn entries_in<'a>(
+        &'a self,
+        directory: &'a str,
+    ) -> impl Iterator<Item = (&'a HookId, &'a Entry)> {
         self.entries
             .iter()
             .filter(move |(id, _)| id.directory == directory)
@@ -162,7 +127,8 @@ impl Readiness {
         .collect()
     }
 
-    /// Records the outcome of a probe; false if the file changed or disappeared meanwhile.
+    /// Records the outcome of a probe. Returns `false` if the outcome is ignored, because the file changed or
+    /// disappeared meanwhile.
     pub(super) fn finish_attempt(
         &mut self,
         attempt: &ProbeAttempt,
@@ -185,14 +151,14 @@ impl Readiness {
             },
             ProbeOutcome::NotReady(reason) => HookState::Waiting {
                 reason,
-                again: now + entry.back_off(),
+                again: now + entry.next_pause(),
             },
             ProbeOutcome::Flawed(reason) => HookState::Flawed { reason },
         };
         true
     }
 
-    /// The state of the count. Call `observe` right before, so that a surplus is seen.
+    /// The state of the count. Callers call `observe` immediately before, so that a surplus is noticed.
     pub(super) fn count_state(&self, now: Instant) -> CountState {
         if let Some(reason) = self
             .entries
@@ -201,7 +167,7 @@ impl Readiness {
         {
             return CountState::Flawed(reason.to_owned());
         }
-        if self.ready() < self.expected {
+        if self.ready_count() < self.expected {
             return CountState::Pending;
         }
         if self.entries.len() > self.expected {
@@ -210,19 +176,19 @@ impl Readiness {
         CountState::Complete
     }
 
-    fn ready(&self) -> usize {
+    fn ready_count(&self) -> usize {
         self.entries
             .values()
             .filter(|entry| matches!(entry.state, HookState::Ready { .. }))
             .count()
     }
 
-    /// The next time at which a probe or a verdict becomes due.
-    pub(super) fn next(&self) -> Option<Instant> {
-        self.entries.values().filter_map(Entry::next).min()
+    /// The next time at which a probe becomes due or a flawed hook fails the collection.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.entries.values().filter_map(Entry::next_due).min()
     }
 
-    /// How long after the start a hook was ready.
+    /// Time from the start of the collection until the hook was ready; `None` if it is not ready.
     pub(super) fn ready_after(&self, id: &HookId) -> Option<Duration> {
         match self.entries.get(id)?.state {
             HookState::Ready { after } => Some(after),
@@ -230,12 +196,12 @@ impl Readiness {
         }
     }
 
-    /// Whether the directory holds more than this one hook.
+    /// Whether the hook's directory contains other hooks too.
     pub(super) fn shares_directory(&self, id: &HookId) -> bool {
-        self.within(&id.directory).count() > 1
+        self.entries_in(&id.directory).count() > 1
     }
 
-    /// The ready hooks, for messages.
+    /// The ready hooks, each with its time, for messages.
     pub(super) fn arrived(&self) -> Vec<String> {
         let ready = |(id, entry): (&HookId, &Entry)| match entry.state {
             HookState::Ready { after } => Some(format!("{id} (after {} ms)", after.as_millis())),
@@ -245,83 +211,25 @@ impl Readiness {
     }
 
     /// The hooks that are not ready, each with what it lacks, for messages.
-    pub(super) fn laggards(&self) -> Vec<String> {
-        let mut laggards: Vec<String> = self
+    pub(super) fn not_ready(&self) -> Vec<String> {
+        let mut hooks: Vec<String> = self
             .entries
             .iter()
-            .filter_map(|(id, entry)| Some(format!("{id}: {}", entry.missing()?)))
+            .filter_map(|(id, entry)| Some(format!("{id}: {}", entry.reason_not_ready()?)))
             .collect();
-        let empty = self
+        let empty_directories = self
             .directories
             .iter()
-            .filter(|name| self.within(name).next().is_none());
-        laggards.extend(empty.map(|name| format!("{name}: no socket and no .wasm file yet")));
-        let missing = self.expected.saturating_sub(self.ready() + laggards.len());
+            .filter(|name| self.entries_in(name).next().is_none());
+        hooks.extend(
+            empty_directories.map(|name| format!("{name}: no socket and no .wasm file yet")),
+        );
+        let missing = self
+            .expected
+            .saturating_sub(self.ready_count() + hooks.len());
         if missing > 0 {
-            laggards.push(format!("{missing} of which there is no sign"));
+            hooks.push(format!("{missing} of which there is no sign"));
         }
-        laggards
+        hooks
     }
 }
-
-impl Entry {
-    fn new(found: &HookFile, now: Instant) -> Self {
-        Self {
-            kind: found.kind,
-            stamp: found.stamp,
-            changed: now.checked_sub(found.age).unwrap_or(now),
-            read_only: found.read_only,
-            attempts: 0,
-            reason: None,
-            state: HookState::Due,
-        }
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        match self.state {
-            HookState::Due => true,
-            HookState::Waiting { again, .. } => again <= now,
-            _ => false,
-        }
-    }
-
-    fn next(&self) -> Option<Instant> {
-        match self.state {
-            HookState::Due => Some(self.changed),
-            HookState::Waiting { again, .. } => Some(again),
-            HookState::Flawed { .. } => Some(self.changed + WRITE_GRACE),
-            HookState::Probing | HookState::Ready { .. } => None,
-        }
-    }
-
-    fn back_off(&mut self) -> Duration {
-        let wait = FIRST_RETRY * 2_u32.saturating_pow(self.attempts.min(10));
-        self.attempts += 1;
-        wait.min(LAST_RETRY)
-    }
-
-    /// What the hook lacks. While it is probed again, that is what the last probe found.
-    fn missing(&self) -> Option<&str> {
-        match &self.state {
-            HookState::Ready { .. } => None,
-            HookState::Due => Some("not looked at yet"),
-            HookState::Probing => {
-                let unanswered = "it has not answered, or is being compiled";
-                Some(self.reason.as_deref().unwrap_or(unanswered))
-            }
-            HookState::Waiting { reason, .. } | HookState::Flawed { reason } => Some(reason),
-        }
-    }
-
-    fn unusable_reason(&self, now: Instant) -> Option<&str> {
-        let HookState::Flawed { reason } = &self.state else {
-            return None;
-        };
-        let settled = now.saturating_duration_since(self.changed) >= WRITE_GRACE;
-        (self.read_only || settled).then_some(reason)
-    }
-}
-
-#[cfg(test)]
-#[path = "readiness_tests.rs"]
-mod tests;

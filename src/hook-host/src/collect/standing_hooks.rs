@@ -1,4 +1,4 @@
-//! Standing hooks: modules that are not counted, because they are there before this process starts.
+//! Loads standing hooks: modules that are not counted, because they are present before this process starts.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,19 +7,20 @@ use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
 use super::collect_config::StandingHooks;
-use super::list_hooks_directory::{self, HookFile, HookFileKind, HooksListing};
+use super::hook_file::{HookFile, HookFileKind};
+use super::list_hooks_directory::{self, HooksListing};
 use super::probe_hook::{Probe, ProbeResult};
 use super::readiness::ProbeAttempt;
 use super::{CollectError, log_ready, scan_error};
 use crate::hook::Hook;
 
-/// The modules in the directory.
-pub(super) struct Listing {
+/// The modules in the directory of standing hooks.
+pub(super) struct StandingModules {
     directory: PathBuf,
     modules: Vec<HookFile>,
 }
 
-impl Listing {
+impl StandingModules {
     pub(super) fn read(standing: &StandingHooks) -> Result<Self, CollectError> {
         let directory = standing.directory();
         if matches!(standing, StandingHooks::In(directory) if !directory.is_dir()) {
@@ -28,16 +29,16 @@ impl Listing {
                 directory.display()
             )));
         }
-        let found = match standing {
+        let listing = match standing {
             StandingHooks::None => HooksListing::default(),
             _ => list_hooks_directory::scan(&directory).map_err(scan_error)?,
         };
-        check(&found).map_err(|reason| {
+        check(&listing).map_err(|reason| {
             CollectError::Unusable(format!("standing hook {}/{reason}", directory.display()))
         })?;
         Ok(Self {
             directory,
-            modules: found.hooks,
+            modules: listing.hooks,
         })
     }
 
@@ -45,14 +46,15 @@ impl Listing {
         self.modules.is_empty()
     }
 
-    /// Compiles all modules. A standing hook that cannot be used now cannot be used later.
+    /// Loads all modules. Unlike counted hooks, they are not probed again: a standing hook that cannot be used now
+    /// cannot be used later.
     pub(super) async fn load(
         &self,
         probe: &Probe,
         end: tokio::time::Instant,
         deadline: Duration,
     ) -> Result<Vec<Hook>, CollectError> {
-        let probe = probe.within(&self.directory);
+        let probe = probe.in_directory(&self.directory);
         let loading = join_all(self.modules.iter().map(|file| self.load_one(&probe, file)));
         let loaded = timeout_at(end, loading).await;
         let loaded = loaded.map_err(|_| CollectError::StandingDeadline {
@@ -91,24 +93,24 @@ impl Listing {
 
     fn shares_directory(&self, file: &HookFile) -> bool {
         let directory = &file.id.directory;
-        let together = self.modules.iter();
-        together
+        let modules = self.modules.iter();
+        modules
             .filter(|other| other.id.directory == *directory)
             .count()
             > 1
     }
 }
 
-/// What a standing hook lacks. An empty directory is a hook that is missing: a volume without the
-/// named sub-directory is mounted as one.
-fn check(found: &HooksListing) -> Result<(), String> {
-    if let Some(id) = found.dangling.first() {
+/// Checks that all entries are modules. An empty sub-directory is an error, because its hook is missing: a volume
+/// without the named sub-directory is mounted as an empty one.
+fn check(listing: &HooksListing) -> Result<(), String> {
+    if let Some(id) = listing.dangling.first() {
         return Err(format!("{id} is a link without a target"));
     }
-    if let Some(reason) = found.unusable.first() {
+    if let Some(reason) = listing.unusable.first() {
         return Err(reason.clone());
     }
-    if let Some(socket) = found
+    if let Some(socket) = listing
         .hooks
         .iter()
         .find(|file| file.kind == HookFileKind::Socket)
@@ -118,8 +120,8 @@ fn check(found: &HooksListing) -> Result<(), String> {
             socket.id
         ));
     }
-    let has_module = |name: &String| found.hooks.iter().any(|file| file.id.directory == *name);
-    match found.directories.iter().find(|name| !has_module(name)) {
+    let has_module = |name: &String| listing.hooks.iter().any(|file| file.id.directory == *name);
+    match listing.directories.iter().find(|name| !has_module(name)) {
         Some(empty) => Err(format!("{empty} has no *.wasm file")),
         None => Ok(()),
     }

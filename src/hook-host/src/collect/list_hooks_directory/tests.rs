@@ -8,20 +8,20 @@ fn names(listing: &HooksListing) -> Vec<String> {
     let mut names: Vec<_> = listing
         .hooks
         .iter()
-        .map(|f| format!("{} {:?}", f.id, f.kind))
+        .map(|file| format!("{} {:?}", file.id, file.kind))
         .collect();
     names.sort();
     names
 }
 
 #[test]
-fn a_directory_that_somebody_fills_is_refused() {
+fn directories_with_too_many_entries_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let hook = dir.path().join("h");
     fs::create_dir(&hook).unwrap();
-    for (count, end) in [(300, "wasm"), (5000, "txt")] {
+    for (count, extension) in [(300, "wasm"), (5000, "txt")] {
         for file in 0..count {
-            fs::write(hook.join(format!("{file}.{end}")), "").unwrap();
+            fs::write(hook.join(format!("{file}.{extension}")), "").unwrap();
         }
         let error = scan(dir.path()).unwrap_err().to_string();
         assert!(error.contains("/h: more than"), "{error}");
@@ -45,11 +45,11 @@ fn sockets_and_modules_with_unprintable_names_are_refused() {
         assert_eq!(names(&scan(dir.path()).unwrap()), Vec::<String>::new());
         fs::remove_file(hook.join(name)).unwrap();
         let socket = UnixListener::bind(hook.join(name)).unwrap();
-        let refused = scan(dir.path()).unwrap_err().to_string();
+        let socket_error = scan(dir.path()).unwrap_err().to_string();
         drop(socket);
         fs::remove_file(hook.join(name)).unwrap();
         fs::write(hook.join(format!("{name}.wasm")), "").unwrap();
-        for error in [refused, scan(dir.path()).unwrap_err().to_string()] {
+        for error in [socket_error, scan(dir.path()).unwrap_err().to_string()] {
             assert!(error.contains("cannot be printed; rename it"), "{error}");
             assert!(error.chars().all(is_printable), "{error:?}");
         }
@@ -57,7 +57,7 @@ fn sockets_and_modules_with_unprintable_names_are_refused() {
 }
 
 #[test]
-fn as_many_hooks_as_are_allowed_leave_room_for_other_files() {
+fn the_number_of_hooks_is_limited_and_other_files_do_not_count() {
     let dir = tempfile::tempdir().unwrap();
     for number in 0..MAX_HOOKS {
         let hook = dir.path().join(format!("h{number}"));

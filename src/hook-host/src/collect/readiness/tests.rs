@@ -1,6 +1,5 @@
-#![allow(clippy::unwrap_used)]
-
 use super::*;
+use crate::collect::hook_file::{FileStamp, HookFile, HookFileKind};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -12,7 +11,7 @@ fn id(place: &str) -> HookId {
     }
 }
 
-fn found(place: &str) -> HookFile {
+fn hook_file(place: &str) -> HookFile {
     let kind = if place.ends_with(".wasm") {
         HookFileKind::Module
     } else {
@@ -29,11 +28,11 @@ fn found(place: &str) -> HookFile {
 }
 
 fn listing(places: &[&str]) -> HooksListing {
-    let found: Vec<_> = places.iter().map(|place| found(place)).collect();
-    let mut directories: Vec<_> = found.iter().map(|f| f.id.directory.clone()).collect();
+    let files: Vec<_> = places.iter().map(|place| hook_file(place)).collect();
+    let mut directories: Vec<_> = files.iter().map(|file| file.id.directory.clone()).collect();
     directories.dedup();
     HooksListing {
-        hooks: found,
+        hooks: files,
         directories,
         dangling: Vec::new(),
         unusable: Vec::new(),
@@ -50,7 +49,7 @@ fn probe_all(readiness: &mut Readiness, outcome: &ProbeOutcome, now: Instant) ->
 }
 
 #[test]
-fn complete_when_exactly_the_expected_number_is_ready() {
+fn the_count_is_complete_when_exactly_the_expected_number_is_ready() {
     let now = Instant::now();
     let mut readiness = Readiness::new(2, now);
     readiness.observe(&listing(&["a/x.wasm"]), now).unwrap();
@@ -62,14 +61,14 @@ fn complete_when_exactly_the_expected_number_is_ready() {
     assert_eq!(
         probe_all(&mut readiness, &ProbeOutcome::Ready, now + 3 * MS),
         1,
-        "the first is not tried again"
+        "the first hook is not probed again"
     );
     assert_eq!(readiness.count_state(now), CountState::Complete);
     assert_eq!(readiness.ready_after(&id("b/s")), Some(3 * MS));
 }
 
 #[test]
-fn a_surplus_names_all_hooks_even_those_not_ready() {
+fn a_surplus_lists_all_hooks_even_those_that_are_not_ready() {
     let now = Instant::now();
     let mut readiness = Readiness::new(1, now);
     readiness
@@ -98,12 +97,12 @@ fn sockets_are_retried_with_exponential_backoff() {
             1
         );
         assert_eq!(readiness.due_attempts(now), []);
-        let next = readiness.next().unwrap();
+        let next = readiness.next_due().unwrap();
         pauses.push((next - now).as_millis());
         now = next;
     }
     assert_eq!(pauses, [5, 10, 20, 40, 80, 100, 100]);
-    assert_eq!(readiness.laggards(), ["a/s: refuses"]);
+    assert_eq!(readiness.not_ready(), ["a/s: refuses"]);
 }
 
 #[test]
@@ -114,15 +113,15 @@ fn a_flawed_file_fails_the_count_after_two_seconds() {
     readiness.observe(&listing(&["a/x.wasm"]), now).unwrap();
     probe_all(&mut readiness, &flawed, now);
     assert_eq!(readiness.count_state(now + 1999 * MS), CountState::Pending);
-    assert_eq!(readiness.next(), Some(now + WRITE_GRACE));
+    assert_eq!(readiness.next_due(), Some(now + WRITE_GRACE));
     assert_eq!(
         readiness.count_state(now + WRITE_GRACE),
         CountState::Flawed("truncated".into())
     );
 
-    let mut next = listing(&["a/x.wasm"]);
-    next.hooks[0].stamp.size = 9;
-    readiness.observe(&next, now + 1999 * MS).unwrap();
+    let mut changed = listing(&["a/x.wasm"]);
+    changed.hooks[0].stamp.size = 9;
+    readiness.observe(&changed, now + 1999 * MS).unwrap();
     assert_eq!(
         readiness.count_state(now + WRITE_GRACE),
         CountState::Pending
@@ -138,16 +137,16 @@ fn a_flawed_file_fails_the_count_after_two_seconds() {
 }
 
 #[test]
-fn an_old_or_read_only_flawed_file_is_refused_at_once() {
+fn an_old_or_read_only_flawed_file_fails_the_count_at_once() {
     let now = Instant::now() + WRITE_GRACE;
     for edit in [
         |f: &mut HookFile| f.age = WRITE_GRACE,
         |f: &mut HookFile| f.read_only = true,
     ] {
         let mut readiness = Readiness::new(1, now);
-        let mut there = listing(&["a/x.wasm"]);
-        edit(&mut there.hooks[0]);
-        readiness.observe(&there, now).unwrap();
+        let mut hooks = listing(&["a/x.wasm"]);
+        edit(&mut hooks.hooks[0]);
+        readiness.observe(&hooks, now).unwrap();
         probe_all(&mut readiness, &ProbeOutcome::Flawed("no".into()), now);
         assert_eq!(readiness.count_state(now), CountState::Flawed("no".into()));
     }
@@ -159,9 +158,9 @@ fn the_outcome_for_a_changed_file_is_ignored() {
     let mut readiness = Readiness::new(1, now);
     readiness.observe(&listing(&["a/x.wasm"]), now).unwrap();
     let attempt = readiness.due_attempts(now).remove(0);
-    let mut next = listing(&["a/x.wasm"]);
-    next.hooks[0].stamp.inode = 1;
-    readiness.observe(&next, now).unwrap();
+    let mut changed = listing(&["a/x.wasm"]);
+    changed.hooks[0].stamp.inode = 1;
+    readiness.observe(&changed, now).unwrap();
     assert!(!readiness.finish_attempt(&attempt, ProbeOutcome::Ready, now));
     assert_eq!(
         readiness.due_attempts(now).len(),
@@ -170,7 +169,7 @@ fn the_outcome_for_a_changed_file_is_ignored() {
     );
     readiness.observe(&HooksListing::default(), now).unwrap();
     assert!(!readiness.finish_attempt(&attempt, ProbeOutcome::Ready, now));
-    assert_eq!(readiness.laggards(), ["1 of which there is no sign"]);
+    assert_eq!(readiness.not_ready(), ["1 of which there is no sign"]);
 }
 
 #[test]
@@ -179,9 +178,9 @@ fn a_replaced_module_is_no_longer_ready() {
     let mut readiness = Readiness::new(1, now);
     readiness.observe(&listing(&["a/x.wasm"]), now).unwrap();
     probe_all(&mut readiness, &ProbeOutcome::Ready, now);
-    let mut next = listing(&["a/x.wasm"]);
-    next.hooks[0].stamp.inode = 1;
-    readiness.observe(&next, now).unwrap();
+    let mut changed = listing(&["a/x.wasm"]);
+    changed.hooks[0].stamp.inode = 1;
+    readiness.observe(&changed, now).unwrap();
     assert_eq!(readiness.count_state(now), CountState::Pending);
 }
 
@@ -196,17 +195,17 @@ fn a_socket_and_a_module_in_one_directory_are_refused() {
 }
 
 #[test]
-fn missing_hooks_are_listed_with_their_reason() {
+fn hooks_that_are_not_ready_are_listed_with_their_reason() {
     let now = Instant::now();
     let mut readiness = Readiness::new(4, now);
-    let mut there = listing(&["a/s", "b/x.wasm"]);
-    there.directories.push("c".into());
-    readiness.observe(&there, now).unwrap();
+    let mut hooks = listing(&["a/s", "b/x.wasm"]);
+    hooks.directories.push("c".into());
+    readiness.observe(&hooks, now).unwrap();
     let attempts = readiness.due_attempts(now);
     readiness.finish_attempt(&attempts[0], ProbeOutcome::Ready, now + 7 * MS);
     assert_eq!(readiness.arrived(), ["a/s (after 7 ms)"]);
     assert_eq!(
-        readiness.laggards(),
+        readiness.not_ready(),
         [
             "b/x.wasm: it has not answered, or is being compiled",
             "c: no socket and no .wasm file yet",

@@ -1,16 +1,16 @@
-//! Loads the modules of plugins.
+//! Loads modules that implement plugins.
 
 use futures_util::future::BoxFuture;
 
 use super::CollectConfig;
-use super::list_hooks_directory::HookId;
+use super::hook_file::HookId;
 use super::probe_hook::{Probe, ProbeResult};
 use crate::Limits;
 use crate::hook::Hook;
 use crate::kubevirt_plugins::{LoadModule, ModuleFile};
 use crate::policy::OperatorPolicy;
 
-/// Loads modules of plugins: with a loader of its own per call, because plugins come with a boot and
+/// Loads modules of plugins, each with a new loader: plugins are known only at a boot, and
 /// a loader takes memory as long as it exists.
 pub(super) struct PluginModules {
     pub(super) config: CollectConfig,
@@ -29,13 +29,13 @@ impl LoadModule for PluginModules {
             ..self.config.clone()
         };
         let probe = Probe::new(&config, loader, self.operator.clone());
-        let probe = probe.within(&config.plugins_dir);
+        let probe = probe.in_directory(&config.plugins_dir);
         let id = HookId {
             directory: file.plugin.clone(),
             file: file.file.clone(),
         };
         Box::pin(async move {
-            match probe.module(&id).await {
+            match probe.probe_module(&id).await {
                 ProbeResult::Ready(hook) => Ok(*hook),
                 ProbeResult::NotReady(reason)
                 | ProbeResult::Flawed(reason)
