@@ -1,17 +1,17 @@
-//! The order of hooks.
+//! The order of hooks: by priority, then by directory and file in natural order.
 
 use std::cmp::{Ordering, Reverse};
 
-/// Orders texts so that numbers in them compare by value: `hook-sidecar-2` before
-/// `hook-sidecar-10`. Texts that differ never compare equal.
-pub(super) fn natural(left: &str, right: &str) -> Ordering {
+/// Compares texts in natural order, in which numbers compare by value: `hook-sidecar-2` comes before
+/// `hook-sidecar-10`. Different texts never compare as equal.
+pub(super) fn natural_order(left: &str, right: &str) -> Ordering {
     let (mut l, mut r) = (left, right);
     loop {
-        match (first(l), first(r)) {
+        match (split_first_piece(l), split_first_piece(r)) {
             (None, None) => return left.cmp(right),
             (None, Some(_)) => return Ordering::Less,
             (Some(_), None) => return Ordering::Greater,
-            (Some((a, rest_l)), Some((b, rest_r))) => match piece(a, b) {
+            (Some((a, rest_l)), Some((b, rest_r))) => match compare_pieces(a, b) {
                 Ordering::Equal => (l, r) = (rest_l, rest_r),
                 other => return other,
             },
@@ -19,8 +19,8 @@ pub(super) fn natural(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Splits off a run of digits, or a single other character.
-fn first(text: &str) -> Option<(&str, &str)> {
+/// Splits the first piece off: a run of digits, or a single other character.
+fn split_first_piece(text: &str) -> Option<(&str, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let end = if digits > 0 {
         digits
@@ -30,17 +30,17 @@ fn first(text: &str) -> Option<(&str, &str)> {
     Some(text.split_at(end))
 }
 
-fn piece(a: &str, b: &str) -> Ordering {
+fn compare_pieces(a: &str, b: &str) -> Ordering {
     let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     if !(is_number(a) && is_number(b)) {
         return a.cmp(b);
     }
-    // Longer numbers are greater once leading zeros are gone; no number is too long for this.
+    // Without leading zeros, the longer number is greater. The texts are not parsed, so numbers of any length compare.
     let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
-/// What decides a hook's position at one hook point.
+/// The properties that decide a hook's position at one hook point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rank<'a> {
     pub(super) priority: i32,
@@ -49,12 +49,12 @@ pub(super) struct Rank<'a> {
 }
 
 impl Rank<'_> {
-    /// Higher priorities first, then directories, then files, in natural order.
+    /// Orders by descending priority, then by directory, then by file, both in natural order.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
         Reverse(self.priority)
             .cmp(&Reverse(other.priority))
-            .then_with(|| natural(self.directory, other.directory))
-            .then_with(|| natural(self.file, other.file))
+            .then_with(|| natural_order(self.directory, other.directory))
+            .then_with(|| natural_order(self.file, other.file))
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
             "b",
             "hook-sidecar-2a",
         ];
-        names.sort_by(|a, b| natural(a, b));
+        names.sort_by(|a, b| natural_order(a, b));
         assert_eq!(
             names,
             [
@@ -85,18 +85,18 @@ mod tests {
             ]
         );
         let huge = "9".repeat(400);
-        assert_eq!(natural(&huge, &format!("1{huge}")), Ordering::Less);
+        assert_eq!(natural_order(&huge, &format!("1{huge}")), Ordering::Less);
     }
 
     proptest::proptest! {
         #[test]
         fn the_order_is_total(mut names in proptest::collection::vec("[0-2a-]{0,6}", 0..12)) {
-            names.sort_by(|a, b| natural(a, b));
+            names.sort_by(|a, b| natural_order(a, b));
             for (i, left) in names.iter().enumerate() {
                 for right in &names[i..] {
-                    proptest::prop_assert_ne!(natural(left, right), Ordering::Greater);
-                    proptest::prop_assert_eq!(natural(left, right), natural(right, left).reverse());
-                    proptest::prop_assert_eq!(natural(left, right) == Ordering::Equal, left == right);
+                    proptest::prop_assert_ne!(natural_order(left, right), Ordering::Greater);
+                    proptest::prop_assert_eq!(natural_order(left, right), natural_order(right, left).reverse());
+                    proptest::prop_assert_eq!(natural_order(left, right) == Ordering::Equal, left == right);
                 }
             }
         }

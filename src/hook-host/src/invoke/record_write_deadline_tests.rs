@@ -1,4 +1,4 @@
-//! Writing records takes a limited part of the hooks' time.
+//! Tests that the time for writing records is limited, and how it counts against deadlines.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::sleep;
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 
-use super::hook_point_run::{HookPointRun, Input};
+use super::hook_point_run::HookPointRun;
+use super::input_and_output::Input;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::hook_body::{HookBody, HookCall, HookOutput, HookReport};
 use crate::pod_facts::PodFactSource;
@@ -18,7 +19,7 @@ struct IdleHook;
 
 impl HookBody for IdleHook {
     fn call_hook<'a>(&'a self, _: HookCall<'a>) -> BoxFuture<'a, HookReport> {
-        Box::pin(ready(HookReport::remote(Ok(HookOutput::Nothing))))
+        Box::pin(ready(HookReport::result_only(Ok(HookOutput::Nothing))))
     }
 
     fn has_own_deadline(&self) -> bool {
@@ -30,7 +31,7 @@ impl HookBody for IdleHook {
     }
 }
 
-fn idle() -> Hook {
+fn idle_hook() -> Hook {
     Hook {
         info: HookInfo {
             hook: "idle".to_owned(),
@@ -60,14 +61,14 @@ fn invocation() -> Invocation {
     }
 }
 
-const SLOW: Duration = Duration::from_millis(50);
+const WRITE_TIME: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn the_time_of_a_record_does_not_count_against_the_chains_deadline() {
+async fn writing_a_record_does_not_count_against_the_chains_deadline() {
     let dir = tempfile::tempdir().unwrap();
     let minute = Duration::from_secs(60);
     let recorder = RecordWriter::writing(dir.path(), minute, |_, _| {
-        sleep(SLOW);
+        sleep(WRITE_TIME);
         Ok(())
     });
     let (recorder, limits, facts) = (recorder, Limits::default(), PodFactSource::None);
@@ -82,16 +83,16 @@ async fn the_time_of_a_record_does_not_count_against_the_chains_deadline() {
         None,
     );
     for calls in 1..=2 {
-        assert!(run.call(&idle(), Input::PreStart).await.is_ok());
-        assert!(run.excluded >= SLOW * calls);
+        assert!(run.call(&idle_hook(), Input::PreStart).await.is_ok());
+        assert!(run.excluded >= WRITE_TIME * calls);
     }
 }
 
 #[tokio::test]
-async fn hooks_of_an_arrival_and_their_records_have_15_seconds_together() {
+async fn calls_and_records_for_an_arriving_domain_have_15_seconds_together() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = RecordWriter::writing(dir.path(), Duration::from_secs(60), |_, _| {
-        sleep(SLOW);
+        sleep(WRITE_TIME);
         Ok(())
     });
     let facts = PodFactSource::None;
@@ -109,32 +110,32 @@ async fn hooks_of_an_arrival_and_their_records_have_15_seconds_together() {
             &facts,
             None,
         );
-        run.arrive();
+        run.set_arriving();
         assert_eq!(run.deadline, Duration::from_secs(arrival));
-        assert!(run.call(&idle(), Input::PreStart).await.is_ok());
+        assert!(run.call(&idle_hook(), Input::PreStart).await.is_ok());
         assert_eq!(run.excluded, Duration::ZERO);
     }
 }
 
-static HANGS: AtomicBool = AtomicBool::new(true);
+static WRITE_HANGS: AtomicBool = AtomicBool::new(true);
 static WRITES: AtomicUsize = AtomicUsize::new(0);
 
-/// Ends the write when the test ends: the runtime waits for its thread.
-struct Release;
+/// Ends the hanging write when the test ends, because the runtime waits for its thread.
+struct EndWriteOnDrop;
 
-impl Drop for Release {
+impl Drop for EndWriteOnDrop {
     fn drop(&mut self) {
-        HANGS.store(false, Ordering::SeqCst);
+        WRITE_HANGS.store(false, Ordering::SeqCst);
     }
 }
 
 #[tokio::test]
 async fn hanging_write_ends_recording() {
     let dir = tempfile::tempdir().unwrap();
-    let _release = Release;
+    let _end_write = EndWriteOnDrop;
     let recorder = RecordWriter::writing(dir.path(), Duration::from_millis(1), |_, _| {
         WRITES.fetch_add(1, Ordering::SeqCst);
-        while HANGS.load(Ordering::SeqCst) {
+        while WRITE_HANGS.load(Ordering::SeqCst) {
             sleep(Duration::from_millis(1));
         }
         Ok(())
@@ -150,9 +151,9 @@ async fn hanging_write_ends_recording() {
         None,
     );
     for _ in 0..8 {
-        assert!(run.call(&idle(), Input::PreStart).await.is_ok());
+        assert!(run.call(&idle_hook(), Input::PreStart).await.is_ok());
     }
-    // The one thread is there, or has not begun yet.
+    // Only the first call starts a write; its thread may not have begun it yet.
     assert!(WRITES.load(Ordering::SeqCst) <= 1);
     assert!(recorder.new_determinism().is_none());
 }

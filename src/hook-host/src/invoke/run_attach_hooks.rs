@@ -1,18 +1,19 @@
-//! Passes a device that is about to be attached through the hooks.
+//! Passes a device that is about to be attached through the hooks of OnAttachDevice.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::hook_point_run::{Input, Output};
+use super::chain::{Chain, bad_input};
+use super::input_and_output::{Input, Output};
 use super::verify_device::AttachedDevice;
-use super::{Chain, bad_input, work_within_budget};
+use super::work_within_budget;
 use crate::{HookError, HookPoint, Invocation, Limits, Run};
 
-/// The time that hooks have at the attaches of one request together.
+/// The time budget of hooks for all devices that one request attaches.
 #[derive(Debug)]
 pub struct AttachTime {
     limit: Duration,
-    /// When the request needs the rest of its time for other work.
+    /// When the hooks must end, because the request needs the rest of its time for other work.
     end: Option<Instant>,
     spent: Mutex<Duration>,
 }
@@ -24,7 +25,7 @@ impl Default for AttachTime {
 }
 
 impl AttachTime {
-    /// Time for one request.
+    /// A budget of `limit` for one request.
     #[must_use]
     pub fn new(limit: Duration) -> Self {
         Self {
@@ -34,41 +35,41 @@ impl AttachTime {
         }
     }
 
-    /// The same time, which also ends at `end`.
+    /// The same budget, which also ends at `end`.
     #[must_use]
     pub fn until(self, end: Instant) -> Self {
-        let left = end.saturating_duration_since(Instant::now());
+        let until_end = end.saturating_duration_since(Instant::now());
         Self {
-            limit: self.limit.min(left),
+            limit: self.limit.min(until_end),
             end: Some(end),
             ..self
         }
     }
 
-    /// The time that hooks still have.
+    /// The remaining time.
     #[must_use]
     pub fn left(&self) -> Duration {
         let spent = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = self.end.map_or(Duration::MAX, |end| {
+        let until_end = self.end.map_or(Duration::MAX, |end| {
             end.saturating_duration_since(Instant::now())
         });
-        self.limit.saturating_sub(spent).min(left)
+        self.limit.saturating_sub(spent).min(until_end)
     }
 
-    fn add(&self, time: Duration) {
+    fn spend(&self, time: Duration) {
         *self.spent.lock().unwrap_or_else(PoisonError::into_inner) += time;
     }
 }
 
 impl Chain {
-    /// The time that hooks have at the attaches of one request, by the chain's limits.
+    /// The time budget for one request, from the chain's limits.
     #[must_use]
     pub fn attach_time(&self) -> AttachTime {
         AttachTime::new(self.config.limits.attach_deadline)
     }
 
-    /// Passes the XML of one device that is about to be attached through the modules that subscribe to OnAttachDevice.
-    /// `time` is shared by all devices of a request. After each hook it must be the same device.
+    /// Passes the XML of one device that is about to be attached through the hooks that subscribe to OnAttachDevice.
+    /// All devices of a request share `time`. The output of each hook must be the same device.
     pub async fn on_attach_device(
         &self,
         invocation: &Invocation,
@@ -88,10 +89,12 @@ impl Chain {
             xml.len(),
             move |_| AttachedDevice::parse(&text),
         );
-        let parsed = parsing.await.map_err(|unfinished| unfinished.to_string());
+        let parsed = parsing
+            .await
+            .map_err(|budget_error| budget_error.to_string());
         let device = parsed.and_then(|parsed| parsed.map_err(|error| error.to_string()));
         let mut device = Arc::new(device.map_err(|error| bad_input(first, point, error))?);
-        let mut run = self.begin(point, invocation, vmi);
+        let mut run = self.begin_run(point, invocation, vmi);
         (run.deadline, run.spent) = (time.limit, time.limit - time.left());
         let mut result = Ok(());
         for hook in hooks {
@@ -111,7 +114,7 @@ impl Chain {
                 }
             }
         }
-        time.add(started.elapsed().saturating_sub(run.excluded));
+        time.spend(started.elapsed().saturating_sub(run.excluded));
         result.map(|()| (xml, run.runs))
     }
 }

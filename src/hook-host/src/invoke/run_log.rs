@@ -1,4 +1,4 @@
-//! The log lines of a run: the hook's own, and a summary.
+//! Logs a run: the hook's own log lines, and a summary.
 
 use domain_xml::Change;
 use serde_json::{Value, json};
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use crate::printable::printable;
 use crate::{FailurePolicy, Invocation, LogLevel, LogLine, Outcome, Overlap, Run};
 
-/// The most changes in a log line.
+/// Maximum number of changes in a log line.
 const MAX_CHANGES: usize = 64;
-/// The most nodes that several hooks changed, of which each has a line.
+/// Maximum number of log lines about nodes that several hooks changed.
 const MAX_OVERLAPS: usize = 64;
-/// The most bytes of one value.
-const MAX_VALUE: usize = 512;
+/// Maximum length of one value in bytes.
+const MAX_VALUE_BYTES: usize = 512;
 
-/// `withholds`: whether the hook's lines are left out, because they may contain cloud-init data.
-pub(super) fn run(invocation: &Invocation, run: &Run, withholds: bool) {
+/// Logs a run. `withholds` leaves the hook's own lines out, because they may contain secret data.
+pub(super) fn log_run(invocation: &Invocation, run: &Run, withholds: bool) {
     if withholds {
-        withhold(run);
+        log_withheld_lines(run);
     } else {
         run.log.iter().for_each(|line| log_line(run, line));
     }
@@ -58,8 +58,9 @@ pub(super) fn run(invocation: &Invocation, run: &Run, withholds: bool) {
     }
 }
 
-/// Warns of nodes that several hooks changed: the last change wins. Two hooks that agree can overlap in every node.
-pub(super) fn overlaps(overlaps: &[Overlap]) {
+/// Warns of nodes that several hooks changed; the last change wins. The number of lines is limited, because two hooks
+/// can overlap in every node.
+pub(super) fn log_overlaps(overlaps: &[Overlap]) {
     for overlap in overlaps.iter().take(MAX_OVERLAPS) {
         tracing::warn!(
             path = shorten(&overlap.path),
@@ -75,16 +76,16 @@ pub(super) fn overlaps(overlaps: &[Overlap]) {
     }
 }
 
-/// Warns that nobody knows whether several hooks changed the same node.
-pub(super) fn no_overlaps(reason: &str) {
+/// Warns that the search for nodes that several hooks changed was not completed.
+pub(super) fn log_unfinished_search(reason: &str) {
     tracing::warn!(
         reason,
         "whether several hooks wrote the same node was not searched to the end"
     );
 }
 
-/// Logs that there are lines, instead of the lines of a hook that read cloud-init data.
-fn withhold(run: &Run) {
+/// Logs the number of the hook's lines instead of the lines.
+fn log_withheld_lines(run: &Run) {
     if !run.log.is_empty() {
         tracing::info!(
             hook = run.hook,
@@ -125,7 +126,7 @@ fn change(change: &Change) -> Value {
 }
 
 fn shorten(text: &str) -> String {
-    printable(text, MAX_VALUE)
+    printable(text, MAX_VALUE_BYTES)
 }
 
 #[cfg(test)]
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn overlaps_without_number_have_few_lines() {
+    fn the_number_of_lines_about_overlaps_is_limited() {
         let log = Log::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -163,7 +164,7 @@ mod tests {
                 hooks: vec!["a".into(), "b".into()],
             })
             .collect();
-        tracing::subscriber::with_default(subscriber.finish(), || overlaps(&all));
+        tracing::subscriber::with_default(subscriber.finish(), || log_overlaps(&all));
         let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.lines().count(), MAX_OVERLAPS + 1, "{text}");
         assert!(

@@ -1,4 +1,4 @@
-//! One device that is attached to the running virtual machine, and what its hooks may not change.
+//! Verifies the XML of one device that is attached to the running virtual machine: a hook may not change its identity.
 
 use std::rc::Rc;
 
@@ -7,67 +7,67 @@ use domain_xml::{Budget, Change, Document, Element, diff_within};
 use super::verify_domain::{Domain, Rejection};
 use crate::policy::Grant;
 
-/// The devices that hooks see.
-const KINDS: [&str; 3] = ["disk", "interface", "hostdev"];
-/// The elements that make a device this device.
-const IDENTITY: [&str; 4] = ["target", "alias", "mac", "source"];
-/// The attributes that say how the source is read.
+/// The elements of devices that are passed to hooks.
+const DEVICE_ELEMENTS: [&str; 3] = ["disk", "interface", "hostdev"];
+/// The child elements that identify a device.
+const IDENTITY_ELEMENTS: [&str; 4] = ["target", "alias", "mac", "source"];
+/// The attributes that define how the source is used.
 const IDENTITY_ATTRIBUTES: [&str; 3] = ["type", "device", "mode"];
 
-/// A device, as the only one of a domain: so the paths of its changes, and the grants for them, are those of
+/// A device as the only device of a domain, so that the paths of its changes and the grants for them are those of
 /// OnDefineDomain.
 pub struct AttachedDevice {
     domain: Domain,
 }
 
-/// Why a text is not a device, or not the same device.
+/// Why XML is not a device, or not the same device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// It is not XML, or beyond a limit.
+    /// The text is not well-formed XML, or exceeds a limit.
     #[error("{0}")]
     Xml(String),
-    /// It is another element.
+    /// The root element is not a disk, an interface or a host device.
     #[error("the root element is <{0}>, none of <disk>, <interface>, <hostdev>")]
     Kind(String),
-    /// A part that makes it this device has changed.
+    /// A part that identifies the device has changed.
     #[error(
         "/domain/devices/{path} was {before} and is {after}; which device it is is not a hook's to change"
     )]
     Identity {
         /// The part, below `/domain/devices`.
         path: String,
-        /// What was there.
+        /// The part before the change.
         before: String,
-        /// What is there.
+        /// The part after the change.
         after: String,
     },
 }
 
 impl AttachedDevice {
-    /// Parses the XML of one device: a disk, an interface or a host device. The error says what is wrong with it.
+    /// Parses the XML of one device: a disk, an interface or a host device.
     pub fn parse(xml: &str) -> Result<Self, DeviceError> {
-        let document = Domain::document(xml).map_err(DeviceError::Xml)?;
+        let document = Domain::parse_document(xml).map_err(DeviceError::Xml)?;
         let root = document.root();
-        if !KINDS.contains(&root.name()) {
+        if !DEVICE_ELEMENTS.contains(&root.name()) {
             return Err(DeviceError::Kind(root.name().to_owned()));
         }
         let devices = Element::new("devices").with_child(root.clone());
         let domain = Element::new("domain").with_child(devices);
         Ok(Self {
-            domain: Domain::of(Document::new(domain)),
+            domain: Domain::from_document(Document::new(domain)),
         })
     }
 
-    /// `<domain><devices>` with the device.
+    /// The domain that contains only the device.
     #[must_use]
     pub fn as_domain(&self) -> &Document {
         self.domain.as_document()
     }
 
-    /// Checks that this is the same device. The error names the path, and what was and is there.
+    /// Checks that `after` is the same device. The error names the part that differs.
     pub fn same_identity(&self, after: &Self) -> Result<(), DeviceError> {
-        self.same_identity_within(after, &Budget::unlimited())
+        self.check_identity_within(after, &Budget::unlimited())
     }
 
     /// Parses a hook's device, checks it against the grant and returns it with the changes.
@@ -83,24 +83,25 @@ impl AttachedDevice {
         }
         let invalid = |error: DeviceError| Rejection::Invalid(error.to_string());
         let after = Self::parse(xml).map_err(invalid)?;
-        self.same_identity_within(&after, budget).map_err(invalid)?;
+        self.check_identity_within(&after, budget)
+            .map_err(invalid)?;
         let grant = grant.for_attached_device();
         let changes = self.domain.verify_parsed(&after.domain, &grant, budget)?;
         Ok((after, changes))
     }
 
-    /// The device itself; the path is there for every device that was parsed.
+    /// The device's element; `Some` for every device that was parsed.
     fn element(&self) -> Option<&Element> {
         let devices = self.domain.root().child("devices")?;
         devices.children().next()
     }
 
-    fn same_identity_within(&self, after: &Self, budget: &Budget<'_>) -> Result<(), DeviceError> {
+    fn check_identity_within(&self, after: &Self, budget: &Budget<'_>) -> Result<(), DeviceError> {
         let (Some(before), Some(after)) = (self.element(), after.element()) else {
             return Err(DeviceError::Xml("there is no device".to_owned()));
         };
         let kind = before.name();
-        let refused = |path: &str, before: &str, after: &str| {
+        let identity_error = |path: &str, before: &str, after: &str| {
             Err(DeviceError::Identity {
                 path: path.to_owned(),
                 before: before.to_owned(),
@@ -108,7 +109,7 @@ impl AttachedDevice {
             })
         };
         if kind != after.name() {
-            return refused(kind, &format!("<{kind}>"), &format!("<{}>", after.name()));
+            return identity_error(kind, &format!("<{kind}>"), &format!("<{}>", after.name()));
         }
         for name in IDENTITY_ATTRIBUTES {
             let value = |element: &Element| match element.attr(name) {
@@ -117,14 +118,14 @@ impl AttachedDevice {
             };
             let (before, after) = (value(before), value(after));
             if before != after {
-                return refused(&format!("{kind}/@{name}"), &before, &after);
+                return identity_error(&format!("{kind}/@{name}"), &before, &after);
             }
         }
-        for name in IDENTITY {
-            let of = |element: &Element| -> Vec<Element> {
+        for name in IDENTITY_ELEMENTS {
+            let children = |element: &Element| -> Vec<Element> {
                 element.children_named(name).cloned().collect()
             };
-            let (before, after) = (of(before), of(after));
+            let (before, after) = (children(before), children(after));
             let is_same = before.len() == after.len()
                 && before.iter().zip(&after).all(|(before, after)| {
                     let document = |element: &Element| Document::new(element.clone());
@@ -135,7 +136,7 @@ impl AttachedDevice {
                     [] => "not there".to_owned(),
                     elements => elements.iter().map(Element::render).collect(),
                 };
-                return refused(&format!("{kind}/{name}"), &text(&before), &text(&after));
+                return identity_error(&format!("{kind}/{name}"), &text(&before), &text(&after));
             }
         }
         Ok(())
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_have_the_paths_of_the_domain() {
+    fn changes_have_paths_in_a_domain() {
         let tuned = DISK.replace("type='raw'", "type='raw' queues='4'");
         let paths = verify(DISK, &tuned).unwrap();
         assert_eq!(
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_among_the_devices_grants_nothing() {
+    fn patterns_with_a_position_among_the_devices_grant_nothing() {
         let tuned = DISK.replace("type='raw'", "type='raw' queues='4'");
         let device = AttachedDevice::parse(DISK).unwrap();
         for (pattern, is_granted) in [
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn other_output_than_one_device_is_refused() {
+    fn output_that_is_not_one_device_is_refused() {
         assert!(refusal("</disk>", "").contains("malformed XML"));
         assert!(refusal(DISK, " ").contains("empty device XML"));
         assert!(refusal(DISK, "<controller/>").contains("the root element is <controller>"));

@@ -1,4 +1,4 @@
-//! Checks that every hook's domain must pass, whatever its grants.
+//! Verifies the domain XML that a hook returned: it must be the same virtual machine, and have only granted changes.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -11,19 +11,19 @@ use domain_xml::{Budget, Change, ChangeKind, Document, Element, Limits, diff_wit
 use crate::policy::permission::{first_twin, is_kubevirts, namespace_bytes};
 use crate::policy::{Grant, GrantRefusal, NotGranted, migration_abi};
 
-/// Elements of a domain. KubeVirt's largest have some thousands.
+/// Maximum number of elements of a domain. KubeVirt's largest domains have some thousands.
 const MAX_ELEMENTS: usize = 50_000;
 
-/// Why a hook's domain is not accepted.
+/// Why the domain that a hook returned is not accepted.
 #[derive(Debug)]
 pub(super) enum Rejection {
-    /// It is not a domain of this machine.
+    /// It is not a domain, or not of the same virtual machine.
     Invalid(String),
-    /// It has a change that is not granted.
+    /// The domain has a change that is not granted.
     NotGranted(NotGranted),
 }
 
-/// The domain that is passed through the chain: well-formed, and always of the same machine.
+/// The parsed domain that is passed through the chain.
 pub(super) struct Domain {
     document: Document,
 }
@@ -31,7 +31,7 @@ pub(super) struct Domain {
 impl Domain {
     /// Parses the domain that the chain starts with.
     pub(super) fn parse(xml: &str) -> Result<Self, String> {
-        let domain = Self::of(Self::document(xml)?);
+        let domain = Self::from_document(Self::parse_document(xml)?);
         if domain.root().name() == "domain" {
             Ok(domain)
         } else {
@@ -42,8 +42,8 @@ impl Domain {
         }
     }
 
-    /// The domain of a document, whose root is `<domain>`.
-    pub(super) fn of(document: Document) -> Self {
+    /// The domain in a document. The caller has checked that the root is `<domain>`.
+    pub(super) fn from_document(document: Document) -> Self {
         Self { document }
     }
 
@@ -52,13 +52,14 @@ impl Domain {
     }
 
     /// Parses XML within the limits of a domain.
-    pub(super) fn document(xml: &str) -> Result<Document, String> {
+    pub(super) fn parse_document(xml: &str) -> Result<Document, String> {
         let limits = Limits::default().with_elements(MAX_ELEMENTS);
         let document = Document::parse_with(xml, &limits);
         document.map_err(|error| format!("malformed XML: {error}"))
     }
 
-    /// Parses a hook's domain, checks it against the grant and returns it with the changes. `arrives` by a migration.
+    /// Parses a hook's domain, checks it against the grant and returns it with the changes. If it `arrives` by a
+    /// migration, the changes must also be ones that libvirt and QEMU accept then.
     pub(super) fn verify(
         &self,
         xml: &str,
@@ -66,7 +67,7 @@ impl Domain {
         arrives: bool,
         budget: &Rc<Budget<'static>>,
     ) -> Result<(Self, Vec<Change>), Rejection> {
-        let after = self.step(xml, budget).map_err(Rejection::Invalid)?;
+        let after = self.parse_output(xml, budget).map_err(Rejection::Invalid)?;
         let changes = self.verify_parsed(&after, grant, budget)?;
         if arrives {
             let (old, new) = (&self.document, &after.document);
@@ -76,7 +77,7 @@ impl Domain {
         Ok((after, changes))
     }
 
-    /// Checks a domain that is parsed already against the grant, and returns the changes.
+    /// Checks a parsed domain against the grant and returns the changes.
     pub(super) fn verify_parsed(
         &self,
         after: &Self,
@@ -84,15 +85,16 @@ impl Domain {
         budget: &Rc<Budget<'static>>,
     ) -> Result<Vec<Change>, Rejection> {
         let changes = self.changes(after, budget);
-        self.refuse_twins(after, &changes, budget)
+        self.refuse_repeated_elements(after, &changes, budget)
             .map_err(Rejection::Invalid)?;
         let checked = grant.check(&changes, &self.document, &after.document, budget);
         checked.map_err(Rejection::NotGranted)?;
         Ok(changes)
     }
 
-    /// Parses a hook's domain, which must be of this machine. The error names what is invalid.
-    fn step(&self, xml: &str, budget: &Budget<'_>) -> Result<Self, String> {
+    /// Parses a hook's domain, which must have the same name, uuid and KubeVirt metadata. The error names the invalid
+    /// part.
+    fn parse_output(&self, xml: &str, budget: &Budget<'_>) -> Result<Self, String> {
         // Parsing is linear in the text.
         budget.spend_text(xml.len());
         if xml.trim().is_empty() {
@@ -100,26 +102,27 @@ impl Domain {
         }
         let after = Self::parse(xml)?;
         for name in ["name", "uuid"] {
-            self.same_text(&after, name)?;
+            self.check_same_text(&after, name)?;
         }
-        self.same_metadata(&after, budget)?;
+        self.check_same_metadata(&after, budget)?;
         Ok(after)
     }
 
     fn changes(&self, after: &Self, budget: &Budget<'_>) -> Vec<Change> {
         let changes = diff_within(&self.document, &after.document, budget);
         // Recording the changes and comparing them with those of other hooks is linear in the text of the changes.
-        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         for change in &changes {
-            let text = change.path.len() + text(&change.before) + text(&change.after);
-            budget.spend_text(text);
+            let bytes = change.path.len() + length(&change.before) + length(&change.after);
+            budget.spend_text(bytes);
         }
         changes
     }
 
-    /// Two of an element that libvirt reads once: one of them is hidden from libvirt, and maybe the one that the grants
-    /// are about. A domain that had such elements before the hook is left to the check of the changes.
-    fn refuse_twins(
+    /// Refuses a second element where libvirt reads only one: the other is hidden from libvirt, and may be the one that
+    /// the grants were checked for. If the domain had such elements before the hook, only the check of the changes
+    /// applies.
+    fn refuse_repeated_elements(
         &self,
         after: &Self,
         changes: &[Change],
@@ -140,16 +143,16 @@ impl Domain {
         self.document.root()
     }
 
-    /// The texts of all children with a name: a second `<name>` would be a change too.
-    fn texts(&self, name: &str) -> Vec<String> {
+    /// The texts of all children with this name, because a second `<name>` would be a change too.
+    fn child_texts(&self, name: &str) -> Vec<String> {
         self.root()
             .children_named(name)
             .map(|child| child.text().trim().to_owned())
             .collect()
     }
 
-    fn same_text(&self, after: &Self, name: &str) -> Result<(), String> {
-        let (before, after) = (self.texts(name), after.texts(name));
+    fn check_same_text(&self, after: &Self, name: &str) -> Result<(), String> {
+        let (before, after) = (self.child_texts(name), after.child_texts(name));
         if before == after {
             return Ok(());
         }
@@ -159,24 +162,28 @@ impl Domain {
         ))
     }
 
-    /// KubeVirt's metadata. libvirt reads no metadata that has a namespace.
-    fn kubevirt(&self, budget: &Budget<'_>) -> Vec<&Element> {
+    /// The elements of KubeVirt's metadata. A `<metadata>` with a namespace is skipped, because libvirt does not read
+    /// it.
+    fn kubevirt_metadata(&self, budget: &Budget<'_>) -> Vec<&Element> {
         let root = self.root();
         let metadata = root.children_named("metadata");
-        let own = metadata.filter(|metadata| {
+        let without_namespace = metadata.filter(|metadata| {
             budget.spend_text(root.tag_bytes() + metadata.tag_bytes())
                 && metadata.namespace().is_none()
         });
-        let children =
-            own.flat_map(|metadata| metadata.children().map(move |child| (metadata, child)));
+        let children = without_namespace
+            .flat_map(|metadata| metadata.children().map(move |child| (metadata, child)));
         let kubevirts = children.filter(|(metadata, child)| {
             budget.spend_text(namespace_bytes(root, metadata, child)) && is_kubevirts(child)
         });
         kubevirts.map(|(_, child)| child).collect()
     }
 
-    fn same_metadata(&self, after: &Self, budget: &Budget<'_>) -> Result<(), String> {
-        let (before, after) = (self.kubevirt(budget), after.kubevirt(budget));
+    fn check_same_metadata(&self, after: &Self, budget: &Budget<'_>) -> Result<(), String> {
+        let (before, after) = (
+            self.kubevirt_metadata(budget),
+            after.kubevirt_metadata(budget),
+        );
         let refused = |what: &str| {
             Err(format!(
                 "KubeVirt's metadata: {what}; it is not a hook's to change"
@@ -195,7 +202,7 @@ impl Domain {
                 &Document::new(after.clone()),
                 budget,
             );
-            // A change of order is no change of metadata.
+            // A different order is accepted.
             if let Some(change) = changes
                 .iter()
                 .find(|change| change.kind != ChangeKind::Moved)
@@ -207,12 +214,13 @@ impl Domain {
     }
 }
 
+/// Replaces the remedy of a refusal by that for changes that libvirt refuses in an arriving domain.
 fn with_remedy(refused: NotGranted) -> NotGranted {
     match refused {
         NotGranted::Refused(refusal) => NotGranted::Refused(GrantRefusal {
             remedy: migration_abi::remedy(),
             ..refusal
         }),
-        unchecked => unchecked,
+        budget_exhausted => budget_exhausted,
     }
 }

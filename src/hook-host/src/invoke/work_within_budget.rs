@@ -1,4 +1,5 @@
-//! The host's own work on a document from outside, a hook's input or output: within a budget, off the async workers.
+//! Runs the host's own work on an untrusted document, such as a hook's output: within a budget, and off the async
+//! workers if the document is large.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -6,54 +7,54 @@ use std::time::Instant;
 use domain_xml::{Budget, Exhausted};
 use tokio::time::timeout_at;
 
-use crate::off_worker;
+use crate::blocking_work;
 
-/// The steps of one call's checks. A step costs some ten nanoseconds; ordinary output takes
-/// thousands, 50,000 new elements under 256 wishes of 8 predicates about a million.
+/// Maximum number of steps for one piece of work. A step costs some ten nanoseconds; ordinary output takes
+/// thousands of steps, and 50,000 new elements under 256 wishes of 8 predicates about a million.
 const MAX_STEPS: u64 = 5_000_000;
-/// Work on texts of this size is tried on the async worker first: most hooks are done after some
-/// ten microseconds, less than another thread takes to wake up.
+/// Work on texts up to this size is first tried on the async worker: for most hooks it takes some
+/// ten microseconds, less than waking up another thread.
 const INLINE_BYTES: usize = 64 << 10;
-/// The steps of that trial, less than a millisecond.
+/// Maximum number of steps on the async worker; they take less than a millisecond.
 const INLINE_STEPS: u64 = 20_000;
 
 /// Why work was not completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BudgetError {
-    /// Out of steps.
+    /// The steps were exhausted.
     #[error(
         "checking it takes more than {MAX_STEPS} steps: too many elements or changes for this many \
          patterns and predicates"
     )]
     Steps,
-    /// Out of time.
+    /// The deadline expired.
     #[error("checking it took longer than the call's deadline left; too many elements or changes")]
     Time,
-    /// A defect of the host.
+    /// The work panicked, which is a defect of the host.
     #[error("checking it failed")]
     Defect,
 }
 
-/// Runs work on `bytes` bytes of untrusted text until `deadline`. The work may be started twice, and its
-/// result only counts if the budget was sufficient.
+/// Runs work on `bytes` bytes of untrusted text until `deadline`. The work may be started twice. Its
+/// result is returned only if the budget was sufficient.
 pub(super) async fn run<T: Send + 'static>(
     deadline: Instant,
     bytes: usize,
     work: impl Fn(&Rc<Budget<'static>>) -> T + Send + 'static,
 ) -> Result<T, BudgetError> {
     if bytes <= INLINE_BYTES
-        && let Ok(done) = attempt(Budget::of_steps(INLINE_STEPS), &work)
+        && let Ok(result) = attempt(Budget::of_steps(INLINE_STEPS), &work)
     {
-        return Ok(done);
+        return Ok(result);
     }
     let budget = move || Budget::of_steps(MAX_STEPS).until(move || Instant::now() >= deadline);
-    let done = off_worker::run(move || attempt(budget(), &work));
-    // The budget ends the work in time, unless no thread is free to begin it.
-    let Ok(done) = timeout_at(deadline.into(), done).await else {
+    let result = blocking_work::run(move || attempt(budget(), &work));
+    // The budget ends the work in time; this timeout applies if no thread is free to begin the work.
+    let Ok(result) = timeout_at(deadline.into(), result).await else {
         return Err(BudgetError::Time);
     };
-    match done {
-        Ok(Ok(done)) => Ok(done),
+    match result {
+        Ok(Ok(result)) => Ok(result),
         Ok(Err(Exhausted::Steps)) => Err(BudgetError::Steps),
         Ok(Err(Exhausted::Time)) => Err(BudgetError::Time),
         Err(error) => {
@@ -68,8 +69,8 @@ fn attempt<T>(
     work: &impl Fn(&Rc<Budget<'static>>) -> T,
 ) -> Result<T, Exhausted> {
     let budget = Rc::new(budget);
-    let done = work(&budget);
-    budget.exhausted().map_or(Ok(done), Err)
+    let result = work(&budget);
+    budget.exhausted().map_or(Ok(result), Err)
 }
 
 #[cfg(test)]
@@ -93,11 +94,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_small_work_stays_on_the_worker() {
-        let (here, hour) = (thread::current().id(), Duration::from_secs(3600));
-        assert_eq!(spend(10, 10, hour).await, Ok(here));
-        assert_ne!(spend(10, INLINE_BYTES + 1, hour).await.unwrap(), here);
-        assert_ne!(spend(INLINE_STEPS + 1, 10, hour).await.unwrap(), here);
+    async fn only_small_work_runs_on_the_async_worker() {
+        let (this_thread, hour) = (thread::current().id(), Duration::from_secs(3600));
+        assert_eq!(spend(10, 10, hour).await, Ok(this_thread));
+        assert_ne!(
+            spend(10, INLINE_BYTES + 1, hour).await.unwrap(),
+            this_thread
+        );
+        assert_ne!(
+            spend(INLINE_STEPS + 1, 10, hour).await.unwrap(),
+            this_thread
+        );
         assert_eq!(
             spend(MAX_STEPS + 1, 10, hour).await,
             Err(BudgetError::Steps)
@@ -112,15 +119,15 @@ mod tests {
 
     #[test]
     fn work_that_no_thread_begins_ends_at_its_deadline() {
-        let (runtime, _release) = off_worker::tests::busy_runtime();
+        let (runtime, _release) = blocking_work::tests::busy_runtime();
         let spent = spend(10, INLINE_BYTES + 1, Duration::from_millis(20));
         assert_eq!(runtime.block_on(spent), Err(BudgetError::Time));
     }
 
     #[tokio::test]
-    async fn a_defect_of_the_host_is_an_error() {
+    async fn a_panic_of_the_work_is_an_error() {
         let soon = Instant::now() + Duration::from_secs(60);
-        let done: Result<(), _> = run(soon, INLINE_BYTES + 1, |_| panic!("a defect")).await;
-        assert_eq!(done, Err(BudgetError::Defect));
+        let result: Result<(), _> = run(soon, INLINE_BYTES + 1, |_| panic!("a defect")).await;
+        assert_eq!(result, Err(BudgetError::Defect));
     }
 }

@@ -10,12 +10,14 @@ const DOMAIN: &str = "<domain type='kvm'><name>ns_vm</name><uuid>u</uuid><metada
 fn refusal(from: &str, to: &str) -> String {
     let xml = DOMAIN.replace(from, to);
     assert_ne!(xml, DOMAIN);
-    step(&Domain::parse(DOMAIN).unwrap(), &xml).err().unwrap()
+    changes_to(&Domain::parse(DOMAIN).unwrap(), &xml)
+        .err()
+        .unwrap()
 }
 
-fn step(domain: &Domain, xml: &str) -> Result<(Domain, Vec<Change>), String> {
+fn changes_to(domain: &Domain, xml: &str) -> Result<(Domain, Vec<Change>), String> {
     let budget = Budget::unlimited();
-    let after = domain.step(xml, &budget)?;
+    let after = domain.parse_output(xml, &budget)?;
     let changes = domain.changes(&after, &budget);
     Ok((after, changes))
 }
@@ -31,7 +33,7 @@ fn the_budget_covers_the_text_of_changes() {
     let is_enough = |steps: u64, xml: &str| {
         let budget = Budget::of_steps(steps);
         let _ = before
-            .step(xml, &budget)
+            .parse_output(xml, &budget)
             .map(|after| before.changes(&after, &budget));
         budget.exhausted().is_none()
     };
@@ -48,12 +50,12 @@ fn the_budget_covers_the_text_of_changes() {
     };
     let (short, long) = (domain("2"), domain(&"2".repeat(257)));
     let text = (long.len() - short.len()) as u64;
-    // Once in the document, and once in its changes.
+    // The text costs once in the document, and once in the changes.
     assert_eq!(steps(&long) - steps(&short), 2 * text / 16);
 }
 
 #[test]
-fn attributes_and_texts_of_megabytes_exhaust_the_steps() {
+fn attributes_and_texts_of_megabytes_exhaust_the_budget() {
     let attributes: String = (0..255)
         .map(|n| format!(" a{n}='{}'", "x".repeat(15_000)))
         .collect();
@@ -98,7 +100,7 @@ fn invalid_domains_and_changed_identities_are_refused() {
     assert!(refusal(DOMAIN, "<network><name>ns_vm</name></network>").contains("<network>"));
 }
 
-/// libvirt keeps the first of metadata's children with a namespace, whatever its name is.
+/// Of the children of `<metadata>` with the same namespace, libvirt keeps the first, whatever its name is.
 #[test]
 fn kubevirts_metadata_is_identified_by_its_namespace() {
     for evil in [
@@ -112,11 +114,11 @@ fn kubevirts_metadata_is_identified_by_its_namespace() {
             "{refused}"
         );
     }
-    let around = DOMAIN
+    let with_prefix = DOMAIN
         .replace("<domain ", "<domain xmlns:x='http://kubevirt.io' ")
         .replace("<metadata>", "<metadata><x:evil/>");
     let before = Domain::parse(DOMAIN).unwrap();
-    let refused = step(&before, &around).err().unwrap();
+    let refused = changes_to(&before, &with_prefix).err().unwrap();
     assert!(
         refused.contains("there were 1 of it and are 2"),
         "{refused}"
@@ -124,17 +126,17 @@ fn kubevirts_metadata_is_identified_by_its_namespace() {
     // libvirt reads no metadata of another namespace.
     let other = refusal("<metadata>", "<metadata xmlns='urn:x'>");
     assert!(other.contains("there were 1 of it and are 0"), "{other}");
-    let more = DOMAIN.replace(
+    let with_other_metadata = DOMAIN.replace(
         "<metadata>",
         "<metadata><evil xmlns='http://kubevirt.example'/>",
     );
-    let (_, changes) = step(&before, &more).unwrap();
+    let (_, changes) = changes_to(&before, &with_other_metadata).unwrap();
     assert_eq!(changes.len(), 1);
 }
 
-/// Each child's namespace may be declared far out, in a start tag of megabytes.
+/// The namespace of each child may be declared in an ancestor's start tag of megabytes.
 #[test]
-fn namespaces_of_metadata_exhaust_the_steps() {
+fn namespaces_of_metadata_exhaust_the_budget() {
     let attributes: String = (0..200)
         .map(|n| format!(" a{n}='{}'", "x".repeat(10_000)))
         .collect();
@@ -143,12 +145,12 @@ fn namespaces_of_metadata_exhaust_the_steps() {
         .replace("<domain ", &format!("<domain xmlns:x='urn:x'{attributes} "))
         .replace("<metadata>", &format!("<metadata>{children}"));
     let budget = Budget::of_steps(5_000_000);
-    let _ = Domain::parse(DOMAIN).unwrap().step(&xml, &budget);
+    let _ = Domain::parse(DOMAIN).unwrap().parse_output(&xml, &budget);
     assert_eq!(budget.exhausted(), Some(domain_xml::Exhausted::Steps));
 }
 
 #[test]
-fn a_second_element_of_those_that_libvirt_reads_once_is_refused() {
+fn a_second_element_where_libvirt_reads_one_is_refused() {
     let disk = |inside: &str| {
         let end = format!("<devices><disk>{inside}</disk></devices></domain>");
         DOMAIN.replace("</domain>", &end)
@@ -169,16 +171,16 @@ fn a_second_element_of_those_that_libvirt_reads_once_is_refused() {
         error.contains("/domain/devices/disk has several <driver>"),
         "{error}"
     );
-    for twin in [
+    for repeated in [
         real.replace("<metadata>", "<metadata/><metadata>"),
         real.replace("<uuid>", "<os/><os/><uuid>"),
     ] {
-        assert!(verify(&real, &twin).is_err(), "{twin}");
+        assert!(verify(&real, &repeated).is_err(), "{repeated}");
     }
     // A change of another disk does not concern this disk.
-    let more = real.replace("</disk>", "</disk><disk><driver name='qemu'/></disk>");
-    assert_eq!(verify(&real, &more).unwrap(), 1);
-    // What was so before is not this hook's fault.
+    let with_other_disk = real.replace("</disk>", "</disk><disk><driver name='qemu'/></disk>");
+    assert_eq!(verify(&real, &with_other_disk).unwrap(), 1);
+    // Repeated elements from before the hook are accepted.
     assert_eq!(verify(&hidden, &hidden).unwrap(), 0);
     let titled = hidden.replace("<uuid>", "<title>x</title><uuid>");
     assert_eq!(verify(&hidden, &titled).unwrap(), 1);
@@ -186,30 +188,34 @@ fn a_second_element_of_those_that_libvirt_reads_once_is_refused() {
 
 #[test]
 fn the_number_of_elements_is_limited() {
-    let with = |count: usize| refusal_of(&"<x/>".repeat(count));
-    assert!(with(MAX_ELEMENTS - 7).is_none());
-    assert!(with(MAX_ELEMENTS - 6).unwrap().contains("50000 elements"));
+    let refusal_with = |count: usize| refusal_of_added(&"<x/>".repeat(count));
+    assert!(refusal_with(MAX_ELEMENTS - 7).is_none());
+    assert!(
+        refusal_with(MAX_ELEMENTS - 6)
+            .unwrap()
+            .contains("50000 elements")
+    );
 }
 
-fn refusal_of(added: &str) -> Option<String> {
+fn refusal_of_added(added: &str) -> Option<String> {
     let xml = DOMAIN.replace("</domain>", &format!("{added}</domain>"));
-    step(&Domain::parse(DOMAIN).unwrap(), &xml).err()
+    changes_to(&Domain::parse(DOMAIN).unwrap(), &xml).err()
 }
 
 #[test]
-fn other_changes_are_returned() {
+fn changes_are_returned_without_differences_of_notation() {
     let before = Domain::parse(DOMAIN).unwrap();
-    let (after, changes) = step(&before, &DOMAIN.replace("'>1<", "'>2<")).unwrap();
+    let (after, changes) = changes_to(&before, &DOMAIN.replace("'>1<", "'>2<")).unwrap();
     assert_eq!(changes.len(), 1);
     assert!(changes[0].path.starts_with("/domain/memory"), "{changes:?}");
     let requoted = DOMAIN.replace("'>1<", "'>2<").replace('\'', "\"");
-    let (_, changes) = step(&after, &requoted).unwrap();
+    let (_, changes) = changes_to(&after, &requoted).unwrap();
     assert_eq!(changes, []);
-    // A sidecar that reads and writes KubeVirt's own structs prefixes the metadata.
+    // A sidecar that reads and writes KubeVirt's Go structs gives the metadata a prefix.
     let prefixed = DOMAIN
         .replace("<kubevirt xmlns=", "<k:kubevirt xmlns:k=")
         .replace("<uid>7</uid></kubevirt>", "<k:uid>7</k:uid></k:kubevirt>");
     assert!(prefixed.contains("<k:uid>7"));
-    let (_, changes) = step(&before, &prefixed).unwrap();
+    let (_, changes) = changes_to(&before, &prefixed).unwrap();
     assert_eq!(changes, []);
 }
