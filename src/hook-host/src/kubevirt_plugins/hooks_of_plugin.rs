@@ -1,47 +1,31 @@
-//! From a Plugin to its hooks, in the order of their calls. KubeVirt v1.9 lists them in `spec.domainHooks`, v1.10 in
-//! `spec.launcherHooks`. A hook with an unknown member or hook point is kept, and refused by
-//! its name: it is never left out silently.
+//! Converts a Plugin to its hooks, in the order of their calls. KubeVirt v1.9 lists them in `spec.domainHooks`, v1.10
+//! in `spec.launcherHooks`. A hook with an unknown member or hook point is kept and refused with an error that names
+//! the member: it is never skipped silently.
 
+use super::hook_list::HookList;
+use super::plugin_hook::{Action, Condition, PluginHook};
 use super::plugin_json::{Cel, Hook, Plugin, Sidecar};
-use super::{Action, Condition, IGNORE, MAX_TIMEOUT, PluginHook, TIMEOUT};
+use super::{DEFAULT_TIMEOUT, IGNORE, MAX_TIMEOUT};
 
-/// The list that a hook stands in, which is also the API that its sidecar serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HookList {
-    /// v1.9: the sidecar serves `DomainHookService`.
-    DomainHooks,
-    /// v1.10: the sidecar serves `LauncherHookService`.
-    LauncherHooks,
-}
-
-/// The hook point of `launcherHooks` at which the domain is changed.
+/// The hook point of `launcherHooks` for changing the domain.
 const GUEST_DEFINITION: &str = "GuestDefinition";
-/// Hook points that v1.10 names, and whose calls are not defined yet.
-const LATER_POINTS: [&str; 2] = ["PreBoot", "PreMigrationSource"];
-/// Ends the error about what this launcher does not know.
-const WAY_OUT: &str =
+/// Hook points that v1.10 names but whose calls it does not define yet.
+const UNDEFINED_POINTS: [&str; 2] = ["PreBoot", "PreMigrationSource"];
+/// The remedy in errors about members and hook points that this launcher does not know.
+const REMEDY: &str =
     "take a launcher that knows it, or set failureStrategy: Ignore to start without the hook";
-
-impl HookList {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::DomainHooks => "domainHooks",
-            Self::LauncherHooks => "launcherHooks",
-        }
-    }
-}
 
 /// The hooks of a plugin.
 pub(super) fn hooks(plugin: Plugin) -> Vec<PluginHook> {
     let Plugin { metadata, spec } = plugin;
-    let general = Condition::new("spec.condition".to_owned(), &spec.condition);
+    let plugin_condition = Condition::new("spec.condition".to_owned(), &spec.condition);
     let whole_plugin = |reason: String| PluginHook {
         plugin: metadata.name.clone(),
         list: HookList::LauncherHooks,
         index: None,
         ignore: spec.failure_strategy == IGNORE,
-        timeout: TIMEOUT,
-        conditions: general.clone().into_iter().collect(),
+        timeout: DEFAULT_TIMEOUT,
+        conditions: plugin_condition.clone().into_iter().collect(),
         action: Action::Refused(reason),
     };
     if !spec.domain_hooks.is_empty() && !spec.launcher_hooks.is_empty() {
@@ -55,7 +39,7 @@ pub(super) fn hooks(plugin: Plugin) -> Vec<PluginHook> {
     let mut hooks = Vec::new();
     if let Some(member) = spec.unknown.first() {
         let plugin = &metadata.name;
-        let reason = format!("spec.{member} of plugin {plugin} is not known here; {WAY_OUT}");
+        let reason = format!("spec.{member} of plugin {plugin} is not known here; {REMEDY}");
         hooks.push(whole_plugin(reason));
     }
     let lists = [
@@ -69,7 +53,7 @@ pub(super) fn hooks(plugin: Plugin) -> Vec<PluginHook> {
             let Some(action) = action(hook, list, &place, &metadata.name) else {
                 continue;
             };
-            let own = Condition::new(format!("{place}.condition"), &hook.condition);
+            let hook_condition = Condition::new(format!("{place}.condition"), &hook.condition);
             let strategies = [&hook.failure_strategy, &spec.failure_strategy];
             let strategy = strategies.into_iter().find(|strategy| !strategy.is_empty());
             hooks.push(PluginHook {
@@ -77,8 +61,12 @@ pub(super) fn hooks(plugin: Plugin) -> Vec<PluginHook> {
                 list,
                 index: Some(index),
                 ignore: strategy.is_some_and(|strategy| strategy == IGNORE),
-                timeout: hook.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT),
-                conditions: general.clone().into_iter().chain(own).collect(),
+                timeout: hook.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT),
+                conditions: plugin_condition
+                    .clone()
+                    .into_iter()
+                    .chain(hook_condition)
+                    .collect(),
                 action,
             });
         }
@@ -86,10 +74,10 @@ pub(super) fn hooks(plugin: Plugin) -> Vec<PluginHook> {
     hooks
 }
 
-/// What a hook does; `None` for one of v1.9 that does nothing, which KubeVirt skips.
+/// The action of a hook; `None` for a hook of v1.9 without an action, which KubeVirt skips.
 fn action(hook: &Hook, list: HookList, place: &str, plugin: &str) -> Option<Action> {
     if let Some(member) = unknown_member(hook, list) {
-        let reason = format!("{place}.{member} of plugin {plugin} is not known here; {WAY_OUT}");
+        let reason = format!("{place}.{member} of plugin {plugin} is not known here; {REMEDY}");
         return Some(Action::Refused(reason));
     }
     match list {
@@ -101,7 +89,8 @@ fn action(hook: &Hook, list: HookList, place: &str, plugin: &str) -> Option<Acti
     }
 }
 
-/// v1.9 evaluates the expression of a hook that has both, and skips one that has neither.
+/// The action by the rules of v1.9: of a hook with both members, the CEL expression is evaluated; a hook with neither
+/// is skipped.
 fn domain_action(hook: &Hook) -> Option<Action> {
     match (&hook.cel, &hook.sidecar) {
         (Some(_), _) => Some(Action::Cel),
@@ -110,14 +99,15 @@ fn domain_action(hook: &Hook) -> Option<Action> {
     }
 }
 
-/// v1.10 wants exactly one of both. The error continues a sentence about the hook.
+/// The action by the rules of v1.10: a hook must have exactly one of both members. The error continues a sentence whose
+/// subject is the hook.
 fn launcher_action(hook: &Hook) -> Result<Action, String> {
     match (&hook.cel, &hook.sidecar) {
         (Some(_), Some(_)) => Err("has both cel and sidecar: give one of them".to_owned()),
         (None, None) => Err("has neither cel nor sidecar: give one of them".to_owned()),
         (Some(Cel { hook_point, .. }), None) => {
             let point = hook_point.as_deref().unwrap_or_default();
-            called_here("cel.hookPoint", point).map(|()| Action::Cel)
+            check_hook_point("cel.hookPoint", point).map(|()| Action::Cel)
         }
         (None, Some(sidecar)) => {
             let points = sidecar.permitted_hooks.as_deref().unwrap_or_default();
@@ -125,30 +115,30 @@ fn launcher_action(hook: &Hook) -> Result<Action, String> {
                 return Err("has no sidecar.permittedHooks: write [GuestDefinition]".to_owned());
             }
             for point in points {
-                called_here("sidecar.permittedHooks", point)?;
+                check_hook_point("sidecar.permittedHooks", point)?;
             }
             Ok(Action::Sidecar(sidecar.socket_path.clone()))
         }
     }
 }
 
-/// Whether this launcher calls plugins at the hook point.
-fn called_here(member: &str, point: &str) -> Result<(), String> {
+/// Checks that this launcher calls plugins at the hook point. The error continues a sentence whose subject is the hook.
+fn check_hook_point(member: &str, point: &str) -> Result<(), String> {
     if point == GUEST_DEFINITION {
         return Ok(());
     }
-    Err(if LATER_POINTS.contains(&point) {
+    Err(if UNDEFINED_POINTS.contains(&point) {
         format!(
-            "is to be called at {point} ({member}), which this launcher does not do yet; {WAY_OUT}"
+            "is to be called at {point} ({member}), which this launcher does not do yet; {REMEDY}"
         )
     } else {
-        format!("has the unknown hook point {point:?} in {member}; {WAY_OUT}")
+        format!("has the unknown hook point {point:?} in {member}; {REMEDY}")
     })
 }
 
-/// The path of the first member that the hook's list does not have.
+/// The path of the first member that hooks of this list do not have.
 fn unknown_member(hook: &Hook, list: HookList) -> Option<String> {
-    let is_old = list == HookList::DomainHooks;
+    let is_v1_9 = list == HookList::DomainHooks;
     if let Some(member) = hook.unknown.first() {
         return Some(member.to_owned());
     }
@@ -161,7 +151,7 @@ fn unknown_member(hook: &Hook, list: HookList) -> Option<String> {
         if let Some(member) = unknown.first() {
             return Some(format!("cel.{member}"));
         }
-        if is_old && hook_point.is_some() {
+        if is_v1_9 && hook_point.is_some() {
             return Some("cel.hookPoint".to_owned());
         }
     }
@@ -172,12 +162,12 @@ fn unknown_member(hook: &Hook, list: HookList) -> Option<String> {
     } = hook.sidecar.as_ref()?;
     match unknown.first() {
         Some(member) => Some(format!("sidecar.{member}")),
-        None if is_old && permitted_hooks.is_some() => Some("sidecar.permittedHooks".to_owned()),
+        None if is_v1_9 && permitted_hooks.is_some() => Some("sidecar.permittedHooks".to_owned()),
         None => None,
     }
 }
 
-/// The number of hooks in both lists.
-pub(super) fn count(plugin: &Plugin) -> usize {
+/// The number of hooks of a plugin in both lists.
+pub(super) fn hook_count(plugin: &Plugin) -> usize {
     plugin.spec.domain_hooks.len() + plugin.spec.launcher_hooks.len()
 }

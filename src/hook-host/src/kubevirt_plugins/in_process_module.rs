@@ -1,4 +1,4 @@
-//! A plugin whose sidecar is a module: `hook.wasm` beside `hook.sock` runs in this process instead.
+//! A module that replaces a plugin's sidecar: a `hook.wasm` beside `hook.sock` runs in this process.
 //!
 //! `virt-hook serve --plugin` calls the same hook points for `MutateDomain`, so that one Plugin works
 //! with every launcher.
@@ -12,10 +12,10 @@ use crate::hook::Hook;
 use crate::hook_body::{HookBody, HookCall, HookInput, HookOutput, HookReport};
 use crate::{HookPoint, Limits};
 
-/// Loads modules of plugins, with the settings that `hook.yaml` and the operator's policy give them.
+/// Loads modules of plugins, with the settings from `hook.yaml` and the operator's policy.
 pub(crate) trait LoadModule: Send + Sync {
-    /// `limits` are those of its calls; to describe itself it gets no more than any module. The error is why the
-    /// module cannot be used.
+    /// Loads a module whose calls have the limits `limits`; `describe` has the limits of any module. The error is why
+    /// the module cannot be used.
     fn load_module<'a>(
         &'a self,
         file: &'a ModuleFile,
@@ -23,7 +23,7 @@ pub(crate) trait LoadModule: Send + Sync {
     ) -> BoxFuture<'a, Result<Hook, String>>;
 }
 
-/// A module in a plugin's directory.
+/// The file of a module in a plugin's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModuleFile {
     pub(crate) plugin: String,
@@ -32,30 +32,31 @@ pub(crate) struct ModuleFile {
 
 impl PluginSocket {
     /// The module beside the socket, if there is one: `NAME.wasm` for `NAME.sock`. Only the plugin's
-    /// own directory can hold it, not one below.
+    /// own directory can contain the module, not a sub-directory.
     pub(super) fn module(&self) -> Option<ModuleFile> {
         let plugin = self.plugin_of_direct_child()?;
         let name = self.file();
         let file = format!("{}.wasm", name.strip_suffix(".sock").unwrap_or(name));
-        let found = self.directory().join(&file).symlink_metadata();
-        found.is_ok().then(|| ModuleFile {
+        let metadata = self.directory().join(&file).symlink_metadata();
+        metadata.is_ok().then(|| ModuleFile {
             plugin: plugin.to_owned(),
             file,
         })
     }
 }
 
-/// The module of a plugin: `MutateDomain` is its PreStart, which may veto, and its OnDefineDomain.
+/// The module of a plugin. A call of it stands for `MutateDomain`: it calls PreStart, which may veto, and
+/// OnDefineDomain.
 pub(super) struct PluginModule {
     module: Box<dyn HookBody>,
     points: Vec<HookPoint>,
 }
 
 impl PluginModule {
-    /// The error is why the module cannot be a plugin.
+    /// The error is that the module has no hook point that a plugin calls.
     pub(super) fn new(module: Box<dyn HookBody>, points: Vec<HookPoint>) -> Result<Self, String> {
-        let called = HookPoint::OF_PLUGIN_MODULES;
-        if called.iter().any(|point| points.contains(point)) {
+        let plugin_points = HookPoint::OF_PLUGIN_MODULES;
+        if plugin_points.iter().any(|point| points.contains(point)) {
             return Ok(Self { module, points });
         }
         Err(
@@ -75,12 +76,12 @@ impl PluginModule {
         let (mut facts, mut waited) = (Vec::new(), Duration::ZERO);
         if self.points.contains(&HookPoint::PreStart) {
             let started = Instant::now();
-            let first = HookCall {
+            let pre_start = HookCall {
                 input: HookInput::PreStart,
                 determinism: call.determinism,
                 ..call
             };
-            let report = self.module.call_hook(first).await;
+            let report = self.module.call_hook(pre_start).await;
             if report.result.is_err() {
                 return report;
             }
@@ -91,7 +92,7 @@ impl PluginModule {
         let mut report = if self.points.contains(&HookPoint::OnDefineDomain) {
             self.module.call_hook(call).await
         } else {
-            HookReport::remote(Ok(HookOutput::DomainXml(xml.to_owned())))
+            HookReport::result_only(Ok(HookOutput::DomainXml(xml.to_owned())))
         };
         log.append(&mut report.log);
         facts.append(&mut report.facts);
@@ -110,8 +111,8 @@ impl HookBody for PluginModule {
         Box::pin(async move {
             match call.input {
                 HookInput::Domain(xml) => self.mutate_domain(call, xml).await,
-                // Plugins have no other hook point.
-                _ => HookReport::remote(Ok(HookOutput::Nothing)),
+                // Plugins are called at no other hook point.
+                _ => HookReport::result_only(Ok(HookOutput::Nothing)),
             }
         })
     }

@@ -1,94 +1,62 @@
-//! KubeVirt's Plugins (v1.9 and v1.10): hooks that virt-handler names with every Sync, called after the
-//! chain's own hooks, each through the same checks, record and log.
+//! KubeVirt's Plugins (v1.9 and v1.10): hooks that virt-handler sends with every Sync. They are called after the
+//! chain's own hooks, and are verified, recorded and logged in the same way.
 //!
 //! ```text
 //! pluginsJson ─parse─▶ Plugins ─plan (conditions, policy, socket rules)─▶ hooks ─chain─▶ MutateDomain or
 //!                                                                                       GuestDefinition
 //! ```
-//! A module beside the socket is run in process instead of the sidecar.
+//! If there is a module beside the sidecar's socket, the module is run in this process instead.
 //!
-//! Plugins run alphabetically, their hooks in the order in which they stand there. Sources of the
-//! rules: KubeVirt v1.9's `pkg/virt-launcher/virtwrap/plugins` and its `plugin/v1alpha1` types, and for v1.10 the types
-//! of <https://github.com/kubevirt/kubevirt/pull/19160>.
+//! Plugins are called in alphabetical order, and their hooks in the order of their list. Sources of the rules:
+//! `pkg/virt-launcher/virtwrap/plugins` and the `plugin/v1alpha1` types of KubeVirt v1.9, and for v1.10 the types of
+//! <https://github.com/kubevirt/kubevirt/pull/19160>.
 
 mod condition;
-mod hook_body;
+mod evaluate_conditions;
+mod hook_list;
 mod hooks_of_plugin;
 mod in_process_module;
+mod plan_plugin_hooks;
 mod plugin_call;
+mod plugin_hook;
+mod plugin_hook_body;
 mod plugin_json;
 mod plugin_socket;
-mod select_plugin_hooks;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use hooks_of_plugin::HookList;
 pub(crate) use in_process_module::{LoadModule, ModuleFile};
-pub(crate) use select_plugin_hooks::{PlanContext, PlanEntry};
+pub(crate) use plan_plugin_hooks::{PlanContext, PlanEntry};
+use plugin_hook::PluginHook;
 
-/// The most bytes of plugins, which is gRPC's own message limit.
+/// Maximum size of all plugins in bytes: gRPC's own message limit.
 const MAX_BYTES: usize = 4 << 20;
-/// The most hooks: they are called one after the other.
+/// Maximum number of hooks, which are called one after the other.
 const MAX_HOOKS: usize = 1000;
-/// The most bytes of conditions, which bounds the time to parse them.
-const MAX_CEL: usize = 64 << 10;
-/// The longest Kubernetes name.
-const MAX_NAME: usize = 253;
+/// Maximum size of all conditions in bytes. It limits the time to parse them.
+const MAX_CONDITION_BYTES: usize = 64 << 10;
+/// Maximum length of a Kubernetes name in bytes.
+const MAX_NAME_BYTES: usize = 253;
 /// KubeVirt's default timeout of a hook.
-const TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest timeout that a hook gets.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum timeout of a hook; a longer timeout is shortened to it.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
-/// The only strategy that differs from `Fail`: KubeVirt treats every other text as `Fail`.
+/// The failure strategy that ignores failures. KubeVirt treats every other text as `Fail`.
 const IGNORE: &str = "Ignore";
 
-/// The launcher's hooks of all Plugins, in the order in which they are called.
+/// The hooks of all Plugins for the launcher, in the order of their calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plugins {
     hooks: Vec<PluginHook>,
 }
 
-/// One hook of a plugin.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct PluginHook {
-    plugin: String,
-    list: HookList,
-    /// The index in the list; `None` for a plugin that is refused as a whole.
-    index: Option<usize>,
-    ignore: bool,
-    timeout: Duration,
-    /// The hook is called if all conditions hold, evaluated in this order.
-    conditions: Vec<Condition>,
-    action: Action,
-}
-
-/// The text of a condition.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Condition {
-    /// The member that holds the condition.
-    member: String,
-    /// Shared by all hooks of a plugin.
-    text: Arc<str>,
-}
-
-/// What a hook does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Action {
-    /// Calls the sidecar behind this socket.
-    Sidecar(String),
-    /// Evaluates an expression.
-    Cel,
-    /// Something that this launcher does not know, with the reason.
-    Refused(String),
-}
-
-/// Why plugins cannot be read.
+/// Why the plugins of a request are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginsError {
-    /// The text is not JSON, or members have other types than KubeVirt's.
+    /// The text is not JSON, or a member has another type than in KubeVirt.
     #[error("failed to deserialize plugins from options: {0}")]
     Json(#[from] serde_json::Error),
     /// The JSON is too large.
@@ -98,15 +66,17 @@ pub enum PluginsError {
     #[error("plugins with {0} hooks are more than the {MAX_HOOKS} that are called")]
     TooMany(usize),
     /// There are too many conditions.
-    #[error("plugins with conditions of {0} bytes are more than the {MAX_CEL} that are read")]
+    #[error(
+        "plugins with conditions of {0} bytes are more than the {MAX_CONDITION_BYTES} that are read"
+    )]
     TooMuchCel(usize),
     /// A name is longer than a Kubernetes name.
-    #[error("a plugin's name has {0} bytes, more than the {MAX_NAME} of a Kubernetes name")]
+    #[error("a plugin's name has {0} bytes, more than the {MAX_NAME_BYTES} of a Kubernetes name")]
     Name(usize),
 }
 
 impl Plugins {
-    /// Reads the `pluginsJson` of a request's options; no bytes are no plugins.
+    /// Parses the `pluginsJson` of a request's options. Empty text means no plugins.
     pub fn parse(json: &[u8]) -> Result<Self, PluginsError> {
         if json.is_empty() {
             return Ok(Self::default());
@@ -118,44 +88,37 @@ impl Plugins {
         let mut plugins: Vec<_> = plugins.into_iter().flatten().flatten().collect();
         if let Some(plugin) = plugins
             .iter()
-            .find(|one| one.metadata.name.len() > MAX_NAME)
+            .find(|plugin| plugin.metadata.name.len() > MAX_NAME_BYTES)
         {
             return Err(PluginsError::Name(plugin.metadata.name.len()));
         }
-        let count = plugins.iter().map(hooks_of_plugin::count).sum();
+        let count = plugins.iter().map(hooks_of_plugin::hook_count).sum();
         if count > MAX_HOOKS {
             return Err(PluginsError::TooMany(count));
         }
-        let cel = plugins.iter().map(plugin_json::Plugin::conditions).sum();
-        if cel > MAX_CEL {
-            return Err(PluginsError::TooMuchCel(cel));
+        let condition_bytes = plugins
+            .iter()
+            .map(plugin_json::Plugin::condition_bytes)
+            .sum();
+        if condition_bytes > MAX_CONDITION_BYTES {
+            return Err(PluginsError::TooMuchCel(condition_bytes));
         }
-        // A stable sort, so that plugins with the same name keep their order.
+        // The sort is stable, so plugins with the same name keep their order.
         plugins.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let hooks: Vec<_> = plugins
             .into_iter()
             .flat_map(hooks_of_plugin::hooks)
             .collect();
-        // A plugin that is refused as a whole counts as a hook.
+        // The hooks that stand for plugins that are refused as a whole count too.
         match hooks.len() {
             0..=MAX_HOOKS => Ok(Self { hooks }),
             count => Err(PluginsError::TooMany(count)),
         }
     }
 
-    /// Whether there are no hooks to call.
+    /// Whether the Plugins have no hooks for the launcher.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hooks.is_empty()
-    }
-}
-
-impl Condition {
-    /// A condition with this text; `None` for an empty text.
-    fn new(member: String, text: &str) -> Option<Self> {
-        (!text.is_empty()).then(|| Self {
-            member,
-            text: text.into(),
-        })
     }
 }

@@ -10,28 +10,28 @@ use proto::hooks::plugins::v1alpha1::{
 use tonic::Status;
 use tonic::transport::Channel;
 
-use super::hooks_of_plugin::HookList;
+use super::hook_list::HookList;
 use super::plugin_socket::{PluginSocket, SocketError};
 use crate::Reason;
 use crate::sidecar::{channel, status_text};
 
-/// The one kind of domain that KubeVirt knows.
-const LIBVIRT: &str = "libvirt";
+/// The only domain type in KubeVirt.
+const DOMAIN_TYPE: &str = "libvirt";
 
-/// A plugin's sidecar.
+/// A plugin's sidecar behind a socket.
 #[derive(Debug, Clone)]
 pub(crate) struct PluginSidecar {
     pub(super) plugin: String,
-    /// Decides which service it serves.
+    /// Decides which gRPC service the sidecar serves.
     pub(super) list: HookList,
     pub(super) socket_path: PluginSocket,
-    /// How long its socket may take to appear.
-    pub(super) patience: Duration,
-    /// How long the call itself may take.
+    /// How long to wait for the socket to appear.
+    pub(super) socket_timeout: Duration,
+    /// The deadline of the call, which starts when the socket is connected.
     pub(super) timeout: Duration,
 }
 
-/// Why a call returned no answer.
+/// Why a call of a plugin's sidecar returned no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PluginError {
     /// The socket cannot be used.
@@ -44,7 +44,7 @@ pub(crate) enum PluginError {
         plugin: String,
         status: String,
     },
-    /// The call took too long.
+    /// The call exceeded its deadline.
     #[error("no answer within {0:?}")]
     Deadline(Duration),
 }
@@ -56,7 +56,8 @@ impl PluginSidecar {
         (directory, self.socket_path.file().to_owned())
     }
 
-    /// Calls `MutateDomain` or `GuestDefinition`. Returns the sidecar's domain, not yet validated; at most `output` bytes.
+    /// Calls `MutateDomain` or `GuestDefinition` on a new connection. Returns the domain of the sidecar's answer, which
+    /// may have at most `output` bytes and is not validated yet.
     pub(crate) async fn change_domain(
         &self,
         output: usize,
@@ -64,11 +65,11 @@ impl PluginSidecar {
         vmi: &str,
         domain_xml: &str,
     ) -> Result<Vec<u8>, PluginError> {
-        let stream = self.socket_path.dial(self.patience).await?;
+        let stream = self.socket_path.dial(self.socket_timeout).await?;
         let call = async {
             let channel = channel(stream)
                 .await
-                .map_err(|error| self.failed(error.to_string()))?;
+                .map_err(|error| self.status_error(error.to_string()))?;
             let answer = match self.list {
                 HookList::DomainHooks => {
                     mutate_domain(channel, output, reason, vmi, domain_xml).await
@@ -77,19 +78,19 @@ impl PluginSidecar {
                     guest_definition(channel, output, reason, vmi, domain_xml).await
                 }
             };
-            answer.map_err(|status| self.failed(status_text(&status)))
+            answer.map_err(|status| self.status_error(status_text(&status)))
         };
-        let late = || PluginError::Deadline(self.timeout);
-        // The timer has a resolution of 1 ms, so a fast answer would beat a timeout of zero.
+        let deadline_error = || PluginError::Deadline(self.timeout);
+        // The timer has a resolution of 1 ms, so a fast answer could arrive before a timeout of zero.
         if self.timeout.is_zero() {
-            return Err(late());
+            return Err(deadline_error());
         }
         tokio::time::timeout(self.timeout, call)
             .await
-            .map_err(|_| late())?
+            .map_err(|_| deadline_error())?
     }
 
-    fn failed(&self, status: String) -> PluginError {
+    fn status_error(&self, status: String) -> PluginError {
         PluginError::Status {
             rpc: match self.list {
                 HookList::DomainHooks => "MutateDomain",
@@ -101,7 +102,7 @@ impl PluginSidecar {
     }
 }
 
-/// v1.9's call.
+/// The call of KubeVirt v1.9.
 async fn mutate_domain(
     channel: Channel,
     output: usize,
@@ -110,7 +111,7 @@ async fn mutate_domain(
     domain_xml: &str,
 ) -> Result<Vec<u8>, Status> {
     let request = MutateDomainRequest {
-        domain_type: LIBVIRT.to_owned(),
+        domain_type: DOMAIN_TYPE.to_owned(),
         domain: domain_xml.as_bytes().to_vec(),
         vmi: vmi.as_bytes().to_vec(),
         sidecar_context: Some(context(reason)),
@@ -120,7 +121,7 @@ async fn mutate_domain(
     Ok(client.mutate_domain(request).await?.into_inner().domain)
 }
 
-/// v1.10's call, with the same members.
+/// The call of KubeVirt v1.10, with the same members.
 async fn guest_definition(
     channel: Channel,
     output: usize,
@@ -129,7 +130,7 @@ async fn guest_definition(
     domain_xml: &str,
 ) -> Result<Vec<u8>, Status> {
     let request = GuestDefinitionRequest {
-        domain_type: LIBVIRT.to_owned(),
+        domain_type: DOMAIN_TYPE.to_owned(),
         domain: domain_xml.as_bytes().to_vec(),
         vmi: vmi.as_bytes().to_vec(),
         sidecar_context: Some(context(reason)),
@@ -139,7 +140,7 @@ async fn guest_definition(
     Ok(client.guest_definition(request).await?.into_inner().domain)
 }
 
-/// KubeVirt's `InvocationContext`. Plugins are not called at an attach, and not when the launcher ends.
+/// KubeVirt's `InvocationContext`. Plugins are called only at a boot and for a migration that arrives.
 fn context(reason: Reason) -> SidecarContext {
     let context = match reason {
         Reason::Boot | Reason::Hotplug | Reason::MigrationSource | Reason::Shutdown => "Boot",

@@ -1,6 +1,6 @@
-//! The JSON of KubeVirt's `Plugin` as virt-handler sends it, of v1.9 and v1.10, reduced to the hooks of the launcher. As in
-//! Go, `null` means the same as an absent member. The names of unknown members are kept, so that a hook with one can be
-//! refused.
+//! The JSON of KubeVirt's `Plugin` (v1.9 and v1.10) as virt-handler sends it, reduced to the hooks of the launcher. As
+//! in Go, `null` means the same as an absent member. The names of unknown members are kept, so that a hook with one can
+//! be refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use quantity::go_duration::{self, DurationError};
 
 use crate::printable::printable;
 
-/// The most bytes of a member's name in an error.
-const MAX_MEMBER: usize = 128;
+/// Maximum length of a member's name in an error, in bytes.
+const MAX_MEMBER_BYTES: usize = 128;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -38,13 +38,13 @@ pub(super) struct Spec {
     pub(super) condition: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) failure_strategy: String,
-    /// v1.9.
+    /// Only in v1.9.
     #[serde(deserialize_with = "or_default")]
     pub(super) domain_hooks: Vec<Option<Hook>>,
-    /// v1.10.
+    /// Only in v1.10.
     #[serde(deserialize_with = "or_default")]
     pub(super) launcher_hooks: Vec<Option<Hook>>,
-    /// Members for virt-handler and virt-operator.
+    /// This member and the next four are for virt-handler and virt-operator, and are ignored.
     #[serde(rename = "nodeHooks")]
     _node_hooks: IgnoredAny,
     #[serde(rename = "mutatingAdmissionPolicies")]
@@ -81,7 +81,7 @@ pub(super) struct Hook {
 pub(super) struct Cel {
     #[serde(rename = "expression")]
     _expression: IgnoredAny,
-    /// v1.10.
+    /// Only in v1.10.
     pub(super) hook_point: Option<String>,
     #[serde(flatten)]
     pub(super) unknown: UnknownMembers,
@@ -92,13 +92,13 @@ pub(super) struct Cel {
 pub(super) struct Sidecar {
     #[serde(deserialize_with = "or_default")]
     pub(super) socket_path: String,
-    /// v1.10.
+    /// Only in v1.10.
     pub(super) permitted_hooks: Option<Vec<String>>,
     #[serde(flatten)]
     pub(super) unknown: UnknownMembers,
 }
 
-/// The members of an object that its type does not have; `true` for those with a value.
+/// The members of an object that its type does not have, and whether each is not `null`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct UnknownMembers(BTreeMap<String, HasValue>);
@@ -107,10 +107,10 @@ pub(super) struct UnknownMembers(BTreeMap<String, HasValue>);
 struct HasValue(bool);
 
 impl UnknownMembers {
-    /// The first name in alphabetical order, printable.
+    /// The alphabetically first name of an unknown member that is not `null`, in printable form.
     pub(super) fn first(&self) -> Option<String> {
         let (name, _) = self.0.iter().find(|(_, value)| value.0)?;
-        Some(printable(name, MAX_MEMBER))
+        Some(printable(name, MAX_MEMBER_BYTES))
     }
 }
 
@@ -122,14 +122,15 @@ impl<'de> Deserialize<'de> for HasValue {
 }
 
 impl Plugin {
-    /// Size of all conditions in bytes.
-    pub(super) fn conditions(&self) -> usize {
+    /// Total length of the conditions in bytes.
+    pub(super) fn condition_bytes(&self) -> usize {
         let lists = [&self.spec.domain_hooks, &self.spec.launcher_hooks];
         let hooks = lists.into_iter().flatten().flatten();
         self.spec.condition.len() + hooks.map(|hook| hook.condition.len()).sum::<usize>()
     }
 }
 
+/// Reads `null` as the default value.
 fn or_default<'de, D, T>(input: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -138,7 +139,7 @@ where
     Ok(Option::deserialize(input)?.unwrap_or_default())
 }
 
-/// A negative timeout expires before the call, as zero does.
+/// Parses a timeout. A negative timeout is read as zero; both expire before the call.
 fn timeout<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
     let Some(text) = Option::<String>::deserialize(input)? else {
         return Ok(None);

@@ -1,8 +1,8 @@
-//! A plugin's socket: rules for its location, and the connection to it.
+//! A plugin's socket: checks of its path, and the connection to it.
 //!
-//! KubeVirt's rule: the socket is in the plugin's own directory and is not a symbolic link. Here no
-//! part of the path may be a symbolic link either, and the file that was checked is the one that is
-//! dialled, even if another takes its path meanwhile: plugins write to their directories.
+//! KubeVirt requires that the socket is in the plugin's own directory and is not a symbolic link. Here, no
+//! component of the path may be a symbolic link either. Plugins can write to their directories, so the checked file is
+//! dialled through its descriptor, even if another file gets its path meanwhile.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -17,13 +17,13 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use tokio::net::UnixStream;
 
-/// How long a refusing socket is retried, as in KubeVirt: its owner may be
-/// restarting.
-const REFUSED: Duration = Duration::from_secs(2);
-/// The first pause between two attempts; each following pause is twice as long, ...
+/// How long to retry a socket that refuses connections, as in KubeVirt: the sidecar may be
+/// restarting. Also the timeout of one connection attempt.
+const REFUSED_RETRY_TIME: Duration = Duration::from_secs(2);
+/// The first pause between two attempts; each following pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
-/// ... up to this.
-const LAST_PAUSE: Duration = Duration::from_millis(100);
+/// Maximum pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a plugin's socket cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +31,7 @@ pub(crate) enum SocketError {
     /// The socket did not appear in time.
     #[error("sidecar socket {path} not ready after {waited:?}")]
     NotReady { path: PathBuf, waited: Duration },
-    /// The path is outside of the plugin's directory, contains a link, or is not a socket.
+    /// The path is outside of the plugin's directory, contains a symbolic link, or is not that of a socket.
     #[error("invalid socket path: {0}")]
     Invalid(String),
     /// The socket cannot be dialled.
@@ -42,25 +42,26 @@ pub(crate) enum SocketError {
 /// The path of a socket in a plugin's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PluginSocket {
+    /// The directory with one sub-directory per plugin.
     plugins: PathBuf,
-    /// The plugin's name and the path components below its directory.
-    below: Vec<String>,
+    /// The components of the path below `plugins`: the plugin's name, sub-directories, and the file name.
+    components: Vec<String>,
 }
 
-/// What is at the socket's path.
+/// The result of looking the socket's path up.
 enum Lookup {
     Socket(OwnedFd),
-    Nothing,
+    Absent,
 }
 
 impl PluginSocket {
-    /// `path` as the plugin names it; `plugins` holds one directory per plugin.
-    pub(super) fn of(plugins: &Path, plugin: &str, path: &str) -> Result<Self, SocketError> {
+    /// Checks the path `path` that the plugin declares. `plugins` has one sub-directory per plugin.
+    pub(super) fn new(plugins: &Path, plugin: &str, path: &str) -> Result<Self, SocketError> {
         let outside = || {
-            let own = plugins.join(plugin);
+            let plugin_dir = plugins.join(plugin);
             SocketError::Invalid(format!(
                 "socket path {path:?} is outside {}/",
-                own.display()
+                plugin_dir.display()
             ))
         };
         if path.contains('\0') {
@@ -68,32 +69,32 @@ impl PluginSocket {
                 "socket path {path:?} holds a NUL"
             )));
         }
-        let clean = clean(Path::new(path)).ok_or_else(outside)?;
-        let below = clean.strip_prefix(plugins).map_err(|_| outside())?;
-        let below: Vec<String> = below
+        let normalized = normalize(Path::new(path)).ok_or_else(outside)?;
+        let components = normalized.strip_prefix(plugins).map_err(|_| outside())?;
+        let components: Vec<String> = components
             .iter()
             .map(|part| part.to_string_lossy().into_owned())
             .collect();
-        if below.len() < 2 || below[0] != plugin {
+        if components.len() < 2 || components[0] != plugin {
             return Err(outside());
         }
         Ok(Self {
             plugins: plugins.to_owned(),
-            below,
+            components,
         })
     }
 
-    /// The socket's directory.
+    /// The directory of the socket.
     pub(super) fn directory(&self) -> PathBuf {
-        let parents = &self.below[..self.below.len() - 1];
+        let parents = &self.components[..self.components.len() - 1];
         parents
             .iter()
             .fold(self.plugins.clone(), |path, part| path.join(part))
     }
 
-    /// The plugin, if the socket is directly in the plugin's directory.
+    /// The plugin's name, if the socket is directly in the plugin's directory.
     pub(super) fn plugin_of_direct_child(&self) -> Option<&str> {
-        match &self.below[..] {
+        match &self.components[..] {
             [plugin, _] => Some(plugin),
             _ => None,
         }
@@ -101,44 +102,44 @@ impl PluginSocket {
 
     /// The socket's file name.
     pub(super) fn file(&self) -> &str {
-        self.below.last().map_or("", String::as_str)
+        self.components.last().map_or("", String::as_str)
     }
 
     fn path(&self) -> PathBuf {
         self.directory().join(self.file())
     }
 
-    /// Waits up to `patience` for the socket to appear, and dials it.
-    pub(super) async fn dial(&self, patience: Duration) -> Result<UnixStream, SocketError> {
+    /// Waits up to `socket_timeout` for the socket to appear, and dials it.
+    pub(super) async fn dial(&self, socket_timeout: Duration) -> Result<UnixStream, SocketError> {
         let started = Instant::now();
-        let mut appeared = None;
+        let mut first_refused = None;
         let mut pause = FIRST_PAUSE;
         loop {
-            let reason = match self.look_up()? {
-                Lookup::Nothing => None,
+            let dial_error = match self.look_up()? {
+                Lookup::Absent => None,
                 Lookup::Socket(socket) => match connect(&socket).await {
                     Ok(stream) => return Ok(stream),
                     Err(error) => Some(error),
                 },
             };
-            match reason {
-                None if started.elapsed() >= patience => {
+            match dial_error {
+                None if started.elapsed() >= socket_timeout => {
                     return Err(SocketError::NotReady {
                         path: self.path(),
-                        waited: patience,
+                        waited: socket_timeout,
                     });
                 }
                 Some(error) => {
-                    let since = *appeared.get_or_insert_with(Instant::now);
-                    let comes = error.kind() == io::ErrorKind::ConnectionRefused;
-                    if !comes || since.elapsed() >= REFUSED {
+                    let since = *first_refused.get_or_insert_with(Instant::now);
+                    let may_restart = error.kind() == io::ErrorKind::ConnectionRefused;
+                    if !may_restart || since.elapsed() >= REFUSED_RETRY_TIME {
                         return Err(self.dial_error(&error));
                     }
                 }
                 None => {}
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LAST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
@@ -149,72 +150,72 @@ impl PluginSocket {
         }
     }
 
-    /// Opens each path component below the plugins directory without following links.
+    /// Opens the path component by component below the directory of plugins, without following symbolic links.
     fn look_up(&self) -> Result<Lookup, SocketError> {
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut at = match openat(CWD, &self.plugins, directory, Mode::empty()) {
-            Ok(opened) => opened,
-            Err(Errno::NOENT) => return Ok(Lookup::Nothing),
+        let mut opened = match openat(CWD, &self.plugins, directory, Mode::empty()) {
+            Ok(directory) => directory,
+            Err(Errno::NOENT) => return Ok(Lookup::Absent),
             Err(error) => return Err(self.dial_error(&error.into())),
         };
         let mut path = self.plugins.clone();
-        for (index, part) in self.below.iter().enumerate() {
+        for (index, part) in self.components.iter().enumerate() {
             path.push(part);
             let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            at = match openat(&at, part.as_str(), step, Mode::empty()) {
-                Ok(opened) => opened,
-                Err(Errno::NOENT) => return Ok(Lookup::Nothing),
+            opened = match openat(&opened, part.as_str(), step, Mode::empty()) {
+                Ok(component) => component,
+                Err(Errno::NOENT) => return Ok(Lookup::Absent),
                 Err(error) => return Err(self.dial_error(&error.into())),
             };
-            let metadata = fstat(&at).map_err(|error| self.dial_error(&error.into()))?;
-            let is_last = index + 1 == self.below.len();
+            let metadata = fstat(&opened).map_err(|error| self.dial_error(&error.into()))?;
+            let is_last = index + 1 == self.components.len();
             check_file_type(&path, FileType::from_raw_mode(metadata.st_mode), is_last)?;
         }
-        Ok(Lookup::Socket(at))
+        Ok(Lookup::Socket(opened))
     }
 }
 
-fn check_file_type(path: &Path, found: FileType, is_last: bool) -> Result<(), SocketError> {
-    let wanted = if is_last {
+fn check_file_type(path: &Path, file_type: FileType, is_last: bool) -> Result<(), SocketError> {
+    let expected = if is_last {
         FileType::Socket
     } else {
         FileType::Directory
     };
-    if found == wanted {
+    if file_type == expected {
         return Ok(());
     }
     let path = path.display();
-    Err(SocketError::Invalid(match found {
+    Err(SocketError::Invalid(match file_type {
         FileType::Symlink => format!("{path} is a symlink, which is not allowed"),
         _ if is_last => format!("{path} is not a socket"),
         _ => format!("{path} is not a directory"),
     }))
 }
 
-/// Dials the open file rather than its path. This also reaches sockets whose path is longer than an
-/// address may be.
+/// Dials the open file instead of its path. This also reaches sockets whose path is longer than a socket
+/// address.
 async fn connect(socket: &OwnedFd) -> io::Result<UnixStream> {
     let name = format!("/proc/self/fd/{}", socket.as_raw_fd());
-    match tokio::time::timeout(REFUSED, UnixStream::connect(name)).await {
+    match tokio::time::timeout(REFUSED_RETRY_TIME, UnixStream::connect(name)).await {
         Ok(stream) => stream,
         Err(_) => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 
-/// Normalises an absolute path lexically: removes `.` and `..` without touching the file system.
-fn clean(path: &Path) -> Option<PathBuf> {
+/// Normalizes an absolute path lexically: removes `.` and `..` without access to the file system.
+fn normalize(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
     }
-    let mut clean = PathBuf::from("/");
+    let mut normalized = PathBuf::from("/");
     for part in path.components() {
         match part {
-            Component::Normal(part) => clean.push(part),
+            Component::Normal(part) => normalized.push(part),
             Component::ParentDir => {
-                clean.pop();
+                normalized.pop();
             }
             _ => {}
         }
     }
-    Some(clean)
+    Some(normalized)
 }

@@ -1,10 +1,12 @@
 mod conditions;
-mod unknown_fields;
+mod malformed_and_unknown_fields;
 
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::hook_list::HookList;
+use super::plugin_hook::Action;
 use super::*;
 use crate::policy::OperatorPolicy;
 use crate::{HookError, Limits};
@@ -49,10 +51,11 @@ fn refusal(plugins: &Value) -> String {
 }
 
 #[test]
-fn plugins_run_in_order_of_name_and_hooks_in_order_of_position() {
-    let two = json!({"domainHooks": [sidecar("b"), {}, sidecar("b"), null]});
+fn plugins_are_ordered_by_name_and_hooks_by_position() {
+    let hooks_with_and_without_action =
+        json!({"domainHooks": [sidecar("b"), {}, sidecar("b"), null]});
     let plugins = parse(&json!([
-        plugin("b", two),
+        plugin("b", hooks_with_and_without_action),
         plugin("a-plugin", json!({"domainHooks": [sidecar("a-plugin")]})),
         plugin("B", json!({"domainHooks": [sidecar("B")]})),
     ]));
@@ -60,7 +63,7 @@ fn plugins_run_in_order_of_name_and_hooks_in_order_of_position() {
     assert_eq!(
         order(&plugins),
         expected,
-        "as Go compares, and what does nothing is left out"
+        "names compare as in Go, and hooks without an action are skipped"
     );
 }
 
@@ -86,10 +89,10 @@ fn plugins_without_domain_hooks_are_empty() {
 
 #[test]
 fn a_hooks_failure_strategy_overrides_its_plugins() {
-    let ignores = |plugin_says: &str, hook_says: &str| {
+    let ignores = |plugin_strategy: &str, hook_strategy: &str| {
         let mut hook = sidecar("a");
-        hook["failureStrategy"] = hook_says.into();
-        let spec = json!({"failureStrategy": plugin_says, "domainHooks": [hook]});
+        hook["failureStrategy"] = hook_strategy.into();
+        let spec = json!({"failureStrategy": plugin_strategy, "domainHooks": [hook]});
         parse(&json!([plugin("a", spec)])).hooks[0].ignore
     };
     assert!(!ignores("", ""));
@@ -140,7 +143,7 @@ fn launcher_hooks_of_v1_10_are_called_like_domain_hooks() {
 }
 
 #[test]
-fn a_socket_elsewhere_and_a_forbidden_sidecar_are_refused_before_anything_starts() {
+fn a_socket_outside_its_directory_and_a_forbidden_sidecar_are_not_admitted() {
     let elsewhere = json!({"sidecar": {"socketPath": "/var/run/libvirt/virtqemud-sock"}});
     let refused = refusal(&json!([plugin(
         "numa",
@@ -166,7 +169,7 @@ fn a_socket_elsewhere_and_a_forbidden_sidecar_are_refused_before_anything_starts
 }
 
 #[test]
-fn the_documented_plugin_can_be_called() {
+fn the_plugin_in_the_documentation_is_admitted() {
     let page = include_str!("../../../../docs/kubevirt-plugins.md");
     let yaml = page
         .split("```yaml\n")
@@ -181,9 +184,9 @@ fn the_documented_plugin_can_be_called() {
     assert!(hooks.len() == 2 && !hooks[0].ignore && hooks[1].ignore);
     assert_eq!(hooks[0].timeout, Duration::from_secs(10));
     let condition = condition::Condition::parse(&hooks[0].conditions[0].text).unwrap();
-    let of = |cores: u64| json!({"metadata": {"labels": {"numa": ""}}, "spec": {"domain": {"cpu": {"cores": cores}}}});
-    assert_eq!(condition.holds(&of(2)), Ok(true));
-    assert_eq!(condition.holds(&of(1)), Ok(false));
+    let vmi_with_cores = |cores: u64| json!({"metadata": {"labels": {"numa": ""}}, "spec": {"domain": {"cpu": {"cores": cores}}}});
+    assert_eq!(condition.holds(&vmi_with_cores(2)), Ok(true));
+    assert_eq!(condition.holds(&vmi_with_cores(1)), Ok(false));
 }
 
 proptest! {
@@ -193,7 +196,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_is_by_name_then_by_place(names in proptest::collection::vec("[a-c.-]{0,3}", 0..8), hooks in 0usize..4) {
+    fn the_order_is_by_name_then_by_position(names in proptest::collection::vec("[a-c.-]{0,3}", 0..8), hooks in 0usize..4) {
         let plugins: Vec<Value> = names
             .iter()
             .map(|name| plugin(name, json!({"domainHooks": vec![sidecar(name); hooks]})))
@@ -202,7 +205,7 @@ proptest! {
         let order = order(&plugins);
         prop_assert_eq!(order.len(), names.len() * hooks);
         prop_assert!(order.windows(2).all(|pair| pair[0].0 <= pair[1].0));
-        let mut expected: Vec<_> = names.iter().flat_map(|name| (0..hooks).map(move |at| (name.as_str(), at))).collect();
+        let mut expected: Vec<_> = names.iter().flat_map(|name| (0..hooks).map(move |index| (name.as_str(), index))).collect();
         expected.sort_by_key(|(name, _)| *name);
         prop_assert_eq!(order, expected);
     }

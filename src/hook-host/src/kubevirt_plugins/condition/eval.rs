@@ -3,53 +3,73 @@
 use serde_json::{Map, Value as Json};
 
 use super::NoValue;
-use super::type_check::{Comparison, Expr, TextTest, Type, Value};
+use super::typed_expression::{Comparison, Expr, TextTest, Type, Value};
 
 type EvalResult<T> = Result<T, NoValue>;
 
-/// Whether the condition holds.
-pub(super) fn truth(expr: &Expr, vmi: &Json) -> EvalResult<bool> {
-    match value(expr, vmi)? {
-        Value::Bool(truth) => Ok(truth),
+/// Whether the condition holds for the VMI.
+pub(super) fn condition_holds(expr: &Expr, vmi: &Json) -> EvalResult<bool> {
+    match evaluate(expr, vmi)? {
+        Value::Bool(holds) => Ok(holds),
         other => Err(type_error(&other)),
     }
 }
 
-/// The type check rules this out; returned as an error rather than a panic.
+/// The error for a value of the wrong type. The type check excludes it, but an error is better than a panic.
 fn type_error(found: &Value) -> NoValue {
     NoValue(format!("{found:?} is of another type than it should be"))
 }
 
-fn value(expr: &Expr, vmi: &Json) -> EvalResult<Value> {
+fn evaluate(expr: &Expr, vmi: &Json) -> EvalResult<Value> {
     Ok(match expr {
         Expr::Literal(value) => value.clone(),
-        Expr::Read(path, found) => read(at(vmi, path), *found, path)?,
-        Expr::IsSet(path, found) => Value::Bool(is_set(at(vmi, path), *found, path)?),
+        Expr::Read(path, member_type) => read_value(json_at(vmi, path), *member_type, path)?,
+        Expr::IsSet(path, member_type) => {
+            Value::Bool(is_set(json_at(vmi, path), *member_type, path)?)
+        }
         Expr::Index(path, key) => {
-            let key = text(key, vmi)?;
-            let found = map(vmi, path)?.and_then(|map| map.get(&key));
-            let found = found.ok_or_else(|| NoValue(format!("no such key: {key}")))?;
-            read(Some(found), Type::String, path)?
+            let key = evaluate_string(key, vmi)?;
+            let json = map(vmi, path)?.and_then(|map| map.get(&key));
+            let json = json.ok_or_else(|| NoValue(format!("no such key: {key}")))?;
+            read_value(Some(json), Type::String, path)?
         }
         Expr::HasKey(path, key) => {
-            let key = text(key, vmi)?;
+            let key = evaluate_string(key, vmi)?;
             Value::Bool(map(vmi, path)?.is_some_and(|map| map.contains_key(&key)))
         }
-        Expr::Keys(path) => length(map(vmi, path)?.map_or(0, Map::len)),
-        Expr::Length(of) => length(text(of, vmi)?.chars().count()),
-        Expr::Among(what, list) => {
-            let what = value(what, vmi)?;
-            let list: EvalResult<Vec<Value>> = list.iter().map(|one| value(one, vmi)).collect();
-            Value::Bool(list?.contains(&what))
+        Expr::MapSize(path) => int_value(map(vmi, path)?.map_or(0, Map::len)),
+        Expr::Length(operand) => int_value(evaluate_string(operand, vmi)?.chars().count()),
+        Expr::InList(item, list) => {
+            let item = evaluate(item, vmi)?;
+            let list: EvalResult<Vec<Value>> =
+                list.iter().map(|element| evaluate(element, vmi)).collect();
+            Value::Bool(list?.contains(&item))
         }
-        Expr::Not(of) => Value::Bool(!truth(of, vmi)?),
-        Expr::And(a, b) => Value::Bool(short_circuit(truth(a, vmi), || truth(b, vmi), false)?),
-        Expr::Or(a, b) => Value::Bool(short_circuit(truth(a, vmi), || truth(b, vmi), true)?),
-        Expr::If(which, yes, other) => value(if truth(which, vmi)? { yes } else { other }, vmi)?,
-        Expr::Compare(how, a, b) => Value::Bool(compare(*how, &value(a, vmi)?, &value(b, vmi)?)),
-        Expr::Text(how, whole, part) => {
-            let (whole, part) = (text(whole, vmi)?, text(part, vmi)?);
-            Value::Bool(match how {
+        Expr::Not(operand) => Value::Bool(!condition_holds(operand, vmi)?),
+        Expr::And(a, b) => Value::Bool(short_circuit(
+            condition_holds(a, vmi),
+            || condition_holds(b, vmi),
+            false,
+        )?),
+        Expr::Or(a, b) => Value::Bool(short_circuit(
+            condition_holds(a, vmi),
+            || condition_holds(b, vmi),
+            true,
+        )?),
+        Expr::If(condition, then, otherwise) => {
+            let branch = if condition_holds(condition, vmi)? {
+                then
+            } else {
+                otherwise
+            };
+            evaluate(branch, vmi)?
+        }
+        Expr::Compare(operator, a, b) => {
+            Value::Bool(compare(*operator, &evaluate(a, vmi)?, &evaluate(b, vmi)?))
+        }
+        Expr::Text(test, whole, part) => {
+            let (whole, part) = (evaluate_string(whole, vmi)?, evaluate_string(part, vmi)?);
+            Value::Bool(match test {
                 TextTest::StartsWith => whole.starts_with(&part),
                 TextTest::EndsWith => whole.ends_with(&part),
                 TextTest::Contains => whole.contains(&part),
@@ -58,23 +78,23 @@ fn value(expr: &Expr, vmi: &Json) -> EvalResult<Value> {
     })
 }
 
-/// Evaluates `&&` and `||`: if either side is `decides`, so is the result, even if the other side has no value.
+/// Evaluates `&&` and `||`: if either side is `deciding`, so is the result, even if the other side has no value.
 fn short_circuit(
     a: EvalResult<bool>,
     b: impl FnOnce() -> EvalResult<bool>,
-    decides: bool,
+    deciding: bool,
 ) -> EvalResult<bool> {
-    if a == Ok(decides) {
-        return Ok(decides);
+    if a == Ok(deciding) {
+        return Ok(deciding);
     }
     match b() {
-        Ok(b) if b == decides => Ok(decides),
+        Ok(b) if b == deciding => Ok(deciding),
         b => a.and(b),
     }
 }
 
-fn compare(how: Comparison, a: &Value, b: &Value) -> bool {
-    match how {
+fn compare(operator: Comparison, a: &Value, b: &Value) -> bool {
+    match operator {
         Comparison::Equal => a == b,
         Comparison::NotEqual => a != b,
         Comparison::Less => a < b,
@@ -84,60 +104,61 @@ fn compare(how: Comparison, a: &Value, b: &Value) -> bool {
     }
 }
 
-fn text(expr: &Expr, vmi: &Json) -> EvalResult<String> {
-    match value(expr, vmi)? {
+fn evaluate_string(expr: &Expr, vmi: &Json) -> EvalResult<String> {
+    match evaluate(expr, vmi)? {
         Value::String(text) => Ok(text),
         other => Err(type_error(&other)),
     }
 }
 
-fn length(count: usize) -> Value {
+fn int_value(count: usize) -> Value {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 /// The value at a path of the JSON. As in Go, `null` counts as absent.
-fn at<'a>(vmi: &'a Json, path: &[&str]) -> Option<&'a Json> {
-    let found = path.iter().try_fold(vmi, |value, key| value.get(key))?;
-    (!found.is_null()).then_some(found)
+fn json_at<'a>(vmi: &'a Json, path: &[&str]) -> Option<&'a Json> {
+    let json = path.iter().try_fold(vmi, |value, key| value.get(key))?;
+    (!json.is_null()).then_some(json)
 }
 
 fn map<'a>(vmi: &'a Json, path: &[&str]) -> EvalResult<Option<&'a Map<String, Json>>> {
-    match at(vmi, path) {
+    match json_at(vmi, path) {
         None => Ok(None),
         Some(Json::Object(map)) => Ok(Some(map)),
-        Some(_) => Err(mistyped(path)),
+        Some(_) => Err(member_type_error(path)),
     }
 }
 
-fn mistyped(path: &[&str]) -> NoValue {
+fn member_type_error(path: &[&str]) -> NoValue {
     NoValue(format!(
         "{} of the VMI has another type than KubeVirt's",
         path.join(".")
     ))
 }
 
-/// Reads a value; an absent one is zero, as in Go.
-fn read(found: Option<&Json>, wanted: Type, path: &[&str]) -> EvalResult<Value> {
-    let read = match (wanted, found) {
+/// Reads a member. The value of an absent member is zero, as in Go.
+fn read_value(json: Option<&Json>, member_type: Type, path: &[&str]) -> EvalResult<Value> {
+    let value = match (member_type, json) {
         (Type::String, None) => Some(Value::String(String::new())),
-        (Type::String, Some(found)) => found.as_str().map(|text| Value::String(text.to_owned())),
+        (Type::String, Some(json)) => json.as_str().map(|text| Value::String(text.to_owned())),
         (Type::Bool, None) => Some(Value::Bool(false)),
-        (Type::Bool, Some(found)) => found.as_bool().map(Value::Bool),
+        (Type::Bool, Some(json)) => json.as_bool().map(Value::Bool),
         (Type::Int, None) => Some(Value::Int(0)),
-        (Type::Int, Some(found)) => found.as_i64().map(Value::Int),
+        (Type::Int, Some(json)) => json.as_i64().map(Value::Int),
         (Type::Uint, None) => Some(Value::Uint(0)),
-        (Type::Uint, Some(found)) => found.as_u64().map(Value::Uint),
+        (Type::Uint, Some(json)) => json.as_u64().map(Value::Uint),
         (Type::Map | Type::Pointer, _) => None,
     };
-    read.ok_or_else(|| mistyped(path))
+    value.ok_or_else(|| member_type_error(path))
 }
 
-fn is_set(found: Option<&Json>, wanted: Type, path: &[&str]) -> EvalResult<bool> {
-    if matches!(wanted, Type::Map | Type::Pointer) {
-        return Ok(found.is_some());
+/// Whether a member is present and, unless it is a map or pointer, not zero.
+fn is_set(json: Option<&Json>, member_type: Type, path: &[&str]) -> EvalResult<bool> {
+    if matches!(member_type, Type::Map | Type::Pointer) {
+        return Ok(json.is_some());
     }
-    Ok(match read(found, wanted, path)? {
-        Value::Bool(truth) => truth,
+    Ok(match read_value(json, member_type, path)? {
+        Value::Bool(is_true) => is_true,
         Value::Int(number) => number != 0,
         Value::Uint(number) => number != 0,
         Value::String(text) => !text.is_empty(),

@@ -1,10 +1,9 @@
-//! Conditions of plugins and their hooks: CEL about the virtual machine.
+//! Conditions of plugins and their hooks: CEL expressions about the virtual machine.
 //!
-//! KubeVirt type-checks and evaluates CEL over its Go types: the VMI's, and libvirtxml's for the
-//! domain. No Rust crate has the latter, and none type-checks before it evaluates. So the `cel`
-//! crate only parses. An expression is accepted if it uses members of the VMI that [`vmi_schema`] lists
-//! with their Go names and types, and operators with exactly KubeVirt's meaning. Everything else is
-//! [`InvalidCondition`] and refused.
+//! KubeVirt type-checks and evaluates CEL over Go types: those of the VMI, and those of libvirtxml for the domain. No
+//! Rust crate has the latter, and no crate for CEL has a type check. So the `cel` crate is used as a parser only. An
+//! expression is accepted if it uses only members of the VMI that [`vmi_schema`] lists with their Go names and types,
+//! and operators with exactly KubeVirt's meaning. Every other expression is an [`InvalidCondition`].
 //!
 //! Accepted expressions have no loops, so the cost of evaluation is linear in the text's length.
 
@@ -13,6 +12,7 @@ mod eval;
 #[allow(clippy::unwrap_used)]
 mod tests;
 mod type_check;
+mod typed_expression;
 mod vmi_schema;
 
 use std::collections::HashMap;
@@ -20,32 +20,32 @@ use std::collections::HashMap;
 use cel::parser::Parser;
 use serde_json::Value as Json;
 
-/// The longest condition in bytes.
+/// Maximum length of a condition in bytes.
 const MAX_BYTES: usize = 4096;
-/// The deepest nesting of brackets.
+/// Maximum nesting depth of brackets.
 const MAX_DEPTH: u16 = 32;
 
 /// A type-checked condition.
 #[derive(Debug)]
-pub(super) struct Condition(type_check::Expr);
+pub(super) struct Condition(typed_expression::Expr);
 
-/// Why a condition is not valid CEL or uses an unsupported feature.
+/// A condition is not valid CEL, or uses an unsupported feature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct InvalidCondition(String);
 
-/// Why a condition has no value for this VMI, such as a missing label.
+/// A condition has no value for this VMI, for instance because of a missing label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NoValue(String);
 
-/// The value of a condition for a VMI.
+/// The value of a condition for a VMI; the outer error means that the condition is invalid for every VMI.
 pub(super) type ConditionResult = Result<Result<bool, NoValue>, InvalidCondition>;
 
-/// Evaluates conditions for one VMI, each distinct text once.
+/// Evaluates conditions for one VMI; each distinct text is evaluated once.
 pub(super) struct ConditionCache<'a> {
     vmi: &'a str,
-    /// Parsed when the first condition needs it.
+    /// The parsed VMI; `None` until the first condition is evaluated.
     json: Option<Json>,
     results: HashMap<&'a str, ConditionResult>,
 }
@@ -60,13 +60,13 @@ impl<'a> ConditionCache<'a> {
         }
     }
 
-    pub(super) fn ask(&mut self, text: &'a str) -> ConditionResult {
+    pub(super) fn evaluate(&mut self, text: &'a str) -> ConditionResult {
         let Self { vmi, json, results } = self;
-        let say = || {
+        let evaluate = || {
             let json = json.get_or_insert_with(|| serde_json::from_str(vmi).unwrap_or_default());
             Condition::parse(text).map(|condition| condition.holds(json))
         };
-        results.entry(text).or_insert_with(say).clone()
+        results.entry(text).or_insert_with(evaluate).clone()
     }
 }
 
@@ -85,11 +85,11 @@ impl Condition {
                 format!("it is not CEL: {}", error.msg)
             }))
         })?;
-        type_check::condition(&parsed).map(Self)
+        type_check::check_condition(&parsed).map(Self)
     }
 
     /// Whether the condition holds for this VMI.
     pub(super) fn holds(&self, vmi: &Json) -> Result<bool, NoValue> {
-        eval::truth(&self.0, vmi)
+        eval::condition_holds(&self.0, vmi)
     }
 }

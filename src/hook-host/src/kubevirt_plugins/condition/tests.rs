@@ -27,7 +27,7 @@ fn refusal(text: &str) -> String {
     }
 }
 
-/// The first six are what KubeVirt's own tests expect.
+/// The first six cases are from KubeVirt's tests.
 #[test]
 fn supported_conditions_have_kubevirts_meaning() {
     for (text, expected) in [
@@ -107,7 +107,7 @@ fn a_missing_value_is_an_error_unless_the_other_side_decides() {
     assert!(holds("!(vmi.Labels['none'] == '')").is_err());
     assert!(
         holds("'x' in ['x', vmi.Labels['none']]").is_err(),
-        "the list is made first"
+        "the whole list is evaluated first"
     );
     assert_eq!(holds("true ? true : vmi.Labels['none'] == ''"), Ok(true));
     let mistyped_vmi = json!({"metadata": {"name": 7, "labels": []}});
@@ -173,7 +173,7 @@ fn unsupported_conditions_are_refused_with_a_reason() {
 }
 
 #[test]
-fn size_and_nesting_are_limited() {
+fn length_and_nesting_are_limited() {
     assert!(refusal(&"t".repeat(5000)).contains("4096"));
     for text in [
         format!("{}true{}", "(".repeat(1000), ")".repeat(1000)),
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn a_quoted_text_is_itself(value in "[ -~&&[^'\\\\]]{0,40}") {
+    fn a_string_literal_equals_its_text(value in "[ -~&&[^'\\\\]]{0,40}") {
         let vmi = json!({"metadata": {"labels": {"k": value}}});
         let condition = Condition::parse(&format!("vmi.Labels['k'] == '{value}'")).unwrap();
         prop_assert_eq!(condition.holds(&vmi), Ok(true));

@@ -1,29 +1,31 @@
-//! Members of the VMI by their names in Go, where the JSON has them, and their CEL types.
+//! The members of the VMI that conditions may use: their names in Go, their paths in the JSON, and their CEL types.
 //!
-//! Source: KubeVirt v1.9's `api/core/v1` types, and Kubernetes' `TypeMeta` and `ObjectMeta`, whose
-//! members are the VMI's own too.
+//! Source: the `api/core/v1` types of KubeVirt v1.9, and Kubernetes' `TypeMeta` and `ObjectMeta`, whose
+//! members are also members of the VMI.
 
 /// A member of a Go struct.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member {
+    /// The name of the member in Go.
     pub(super) name: &'static str,
+    /// The path of the member in the JSON of its struct.
     pub(super) json: &'static [&'static str],
     pub(super) kind: Kind,
 }
 
-/// What a member is in CEL.
+/// The CEL type of a member.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     String,
     Bool,
     Int,
     Uint,
-    /// From strings to strings.
+    /// A map from strings to strings.
     Map,
-    /// A struct that is always there; CEL's `has` asks whether all of it is zero, which is not
-    /// answered here.
+    /// A struct that is always present. CEL's `has` tests whether all its members are zero, which is not
+    /// supported here.
     Struct(&'static [Member]),
-    /// A struct behind a pointer. Where there is none, its members are zero.
+    /// A struct behind a pointer. If the pointer is nil, the members are zero.
     Pointer(&'static [Member]),
 }
 
@@ -33,9 +35,9 @@ const fn member(name: &'static str, json: &'static [&'static str], kind: Kind) -
 
 macro_rules! meta {
     ($($name:literal $json:literal $kind:ident),* $(,)?) => {
-        /// `ObjectMeta`, from itself.
+        /// The members of `ObjectMeta`, with paths from `metadata`.
         const META: &[Member] = &[$(member($name, &[$json], Kind::$kind)),*];
-        /// The VMI.
+        /// The members of the VMI.
         pub(super) const VMI: &[Member] = &[
             $(member($name, &["metadata", $json], Kind::$kind),)*
             member("Kind", &["kind"], Kind::String),

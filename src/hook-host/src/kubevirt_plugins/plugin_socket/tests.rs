@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use super::*;
 
 fn socket_path(plugin: &str, path: &str) -> Result<PluginSocket, SocketError> {
-    PluginSocket::of(Path::new("/var/run/kubevirt-plugin"), plugin, path)
+    PluginSocket::new(Path::new("/var/run/kubevirt-plugin"), plugin, path)
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_socket_outside_of_its_plugins_directory_is_refused() {
 
 async fn dial(plugins: &Path, path: &str) -> Result<UnixStream, SocketError> {
     let path = plugins.join(path).display().to_string();
-    let socket_path = PluginSocket::of(plugins, "numa", &path).unwrap();
+    let socket_path = PluginSocket::new(plugins, "numa", &path).unwrap();
     socket_path.dial(Duration::from_millis(30)).await
 }
 
@@ -81,12 +81,12 @@ async fn symbolic_links_in_a_socket_path_are_refused() {
 }
 
 #[tokio::test]
-async fn a_socket_whose_path_is_longer_than_an_address_is_reached() {
+async fn a_socket_whose_path_does_not_fit_into_an_address_is_dialled() {
     let dir = tempfile::tempdir().unwrap();
     let long = "x".repeat(150);
     let deep = dir.path().join("numa").join(&long);
     std::fs::create_dir_all(&deep).unwrap();
-    // Made under a short name, for the same reason.
+    // The socket is bound under a short name and renamed, because the long path does not fit into an address.
     let _socket = UnixListener::bind(dir.path().join("s")).unwrap();
     std::fs::rename(dir.path().join("s"), deep.join("s")).unwrap();
     assert!(dial(dir.path(), &format!("numa/{long}/s")).await.is_ok());

@@ -1,15 +1,15 @@
-//! Conditions of plugins, and mutations in CEL.
+//! Tests of conditions of plugins, and of CEL mutations.
 
 use super::*;
 
-/// One sidecar hook, with a condition of its plugin and one of its own.
-fn conditional(plugin_says: &str, hook_says: &str, strategy: &str) -> Value {
+/// A plugin with a condition and two sidecar hooks, of which the second has a condition too.
+fn conditional(plugin_condition: &str, hook_condition: &str, strategy: &str) -> Value {
     let mut hook = sidecar("numa");
-    hook["condition"] = hook_says.into();
+    hook["condition"] = hook_condition.into();
     let hooks = [sidecar("numa"), hook];
     json!([plugin(
         "numa",
-        json!({"condition": plugin_says, "failureStrategy": strategy, "domainHooks": hooks})
+        json!({"condition": plugin_condition, "failureStrategy": strategy, "domainHooks": hooks})
     )])
 }
 
@@ -39,7 +39,7 @@ fn a_cel_mutation_is_refused_unless_its_strategy_is_ignore() {
 
 #[test]
 fn a_hook_is_called_if_all_conditions_hold() {
-    let called = |plugin_says: &str, hook_says: &str| -> Vec<String> {
+    let called = |plugin_condition: &str, hook_condition: &str| -> Vec<String> {
         let limits = Limits::default();
         let context = PlanContext {
             operator: None,
@@ -47,8 +47,8 @@ fn a_hook_is_called_if_all_conditions_hold() {
             plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
             modules: None,
         };
-        let plugins = parse(&conditional(plugin_says, hook_says, ""));
-        // Without modules a plan waits for nothing.
+        let plugins = parse(&conditional(plugin_condition, hook_condition, ""));
+        // A plan without modules is ready at once.
         let plan = plugins.plan(VMI, context).now_or_never().unwrap();
         let called = plan.into_iter().map(|entry| match entry {
             PlanEntry::Hook(hook) => hook.info.hook,
@@ -81,10 +81,10 @@ fn an_unsupported_condition_is_refused_with_its_position() {
     assert!(refusal(&whole).contains("spec.condition of plugin numa: "));
     let ignored = conditional("domainSpec.Type == 'kvm'", "", "Ignore");
     assert_eq!(admit(&ignored, None), Ok(()));
-    // KubeVirt fails here, whatever the strategy is.
+    // As in KubeVirt, a condition without a value fails the start regardless of the strategy.
     let none = conditional("vmi.Labels['none'] == 'x'", "", "Ignore");
     assert!(refusal(&none).contains("spec.condition of plugin numa: no such key: none"));
-    // A condition over nothing that would be called.
+    // An invalid condition is accepted if no hook would be called.
     let empty_hook = json!([plugin("n", json!({"condition": "x", "domainHooks": [{}]}))]);
     assert_eq!(admit(&empty_hook, None), Ok(()));
 }

@@ -1,4 +1,4 @@
-//! Fields and values of plugins that this host does not know.
+//! Tests of plugins with malformed JSON, and with fields and values that this host does not know.
 
 use super::*;
 
@@ -21,15 +21,15 @@ fn malformed_plugins_are_refused() {
             "{error}"
         );
     }
-    let deep = "[".repeat(100_000);
-    assert!(Plugins::parse(deep.as_bytes()).is_err());
+    let nested = "[".repeat(100_000);
+    assert!(Plugins::parse(nested.as_bytes()).is_err());
     let hooks = vec![sidecar("a"); MAX_HOOKS + 1];
     let many = json!([plugin("a", json!({"domainHooks": hooks}))]).to_string();
     assert!(matches!(
         Plugins::parse(many.as_bytes()),
         Err(PluginsError::TooMany(_))
     ));
-    let long = "x".repeat(MAX_CEL + 1);
+    let long = "x".repeat(MAX_CONDITION_BYTES + 1);
     let long = json!([plugin("a", json!({"condition": long}))]).to_string();
     assert!(matches!(
         Plugins::parse(long.as_bytes()),
@@ -40,7 +40,7 @@ fn malformed_plugins_are_refused() {
         Plugins::parse(&large),
         Err(PluginsError::TooLarge(_))
     ));
-    let name = json!([plugin(&"x".repeat(MAX_NAME + 1), json!({}))]).to_string();
+    let name = json!([plugin(&"x".repeat(MAX_NAME_BYTES + 1), json!({}))]).to_string();
     assert!(matches!(
         Plugins::parse(name.as_bytes()),
         Err(PluginsError::Name(254))
@@ -48,19 +48,19 @@ fn malformed_plugins_are_refused() {
 }
 
 #[test]
-fn unknown_fields_are_refused_by_name_unless_ignoring_is_requested() {
+fn unknown_fields_are_refused_by_name_unless_the_strategy_is_ignore() {
     let cel = |point: &str| json!({"cel": {"hookPoint": point, "expression": "x"}});
-    let with = |mut hook: Value, member: &str| {
+    let with_member = |mut hook: Value, member: &str| {
         hook[member] = json!(1);
         hook
     };
     let good = launcher_sidecar("n", &["GuestDefinition"]);
-    let mut deep = good.clone();
-    deep["sidecar"]["tls"] = json!({});
+    let mut nested = good.clone();
+    nested["sidecar"]["tls"] = json!({});
     let mut both = good.clone();
     both["cel"] = cel("GuestDefinition")["cel"].clone();
-    let mut old = sidecar("n");
-    old["sidecar"]["permittedHooks"] = json!(["GuestDefinition"]);
+    let mut v1_9_hook = sidecar("n");
+    v1_9_hook["sidecar"]["permittedHooks"] = json!(["GuestDefinition"]);
     let place = "spec.launcherHooks[0]";
     for (list, hook, part) in [
         (
@@ -102,22 +102,22 @@ fn unknown_fields_are_refused_by_name_unless_ignoring_is_requested() {
         ("launcherHooks", both, "has both cel and sidecar".into()),
         (
             "launcherHooks",
-            with(good.clone(), "after"),
+            with_member(good.clone(), "after"),
             format!("{place}.after of plugin n is not known here"),
         ),
         (
             "launcherHooks",
-            deep,
+            nested,
             format!("{place}.sidecar.tls of plugin n"),
         ),
         (
             "domainHooks",
-            with(sidecar("n"), "after"),
+            with_member(sidecar("n"), "after"),
             "spec.domainHooks[0].after of plugin n".into(),
         ),
         (
             "domainHooks",
-            old,
+            v1_9_hook,
             "spec.domainHooks[0].sidecar.permittedHooks of plugin n".into(),
         ),
     ] {
@@ -159,7 +159,7 @@ fn unknown_fields_are_refused_by_name_unless_ignoring_is_requested() {
         json!({"domainHooks": [sidecar("n")], "launcherHooks": [good]})
     )]));
     assert!(mixed.contains("has both spec.domainHooks"), "{mixed}");
-    // An absent member.
+    // An unknown member that is `null` counts as absent.
     assert_eq!(
         admit(
             &json!([plugin(

@@ -1,4 +1,4 @@
-//! Plugin hooks as hooks of the chain.
+//! `HookBody` of plugin hooks: of sidecars, and of hooks that cannot be called.
 
 use futures_util::future::{BoxFuture, ready};
 
@@ -6,12 +6,12 @@ use super::plugin_call::{PluginError, PluginSidecar};
 use crate::HookError;
 use crate::hook_body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
 
-/// The version of the plugin protocol.
+/// The version of the plugin API, for records and errors.
 pub(super) const VERSION: &str = "plugins/v1alpha1";
 
 impl HookBody for PluginSidecar {
     fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
-        Box::pin(async move { HookReport::remote(self.output(&call).await) })
+        Box::pin(async move { HookReport::result_only(self.output(&call).await) })
     }
 
     fn has_own_deadline(&self) -> bool {
@@ -25,7 +25,7 @@ impl HookBody for PluginSidecar {
 
 impl PluginSidecar {
     async fn output(&self, call: &HookCall<'_>) -> Result<HookOutput, BodyError> {
-        // Plugins have no other hook point.
+        // Plugins are called at no other hook point.
         let HookInput::Domain(xml) = call.input else {
             return Ok(HookOutput::Nothing);
         };
@@ -43,17 +43,17 @@ impl PluginSidecar {
     }
 }
 
-/// A plugin hook that cannot be called; its error counts as a failed call.
+/// A plugin hook that cannot be called. A call of it fails with the error.
 pub(super) struct UnusableHook {
     pub(super) error: HookError,
-    /// As of the body that it stands for.
+    /// The value of the body that this hook replaces.
     pub(super) rewrites_document: bool,
 }
 
 impl HookBody for UnusableHook {
     fn call_hook<'a>(&'a self, _: HookCall<'a>) -> BoxFuture<'a, HookReport> {
         let error = BodyError::Unusable(Box::new(self.error.clone()));
-        Box::pin(ready(HookReport::remote(Err(error))))
+        Box::pin(ready(HookReport::result_only(Err(error))))
     }
 
     fn has_own_deadline(&self) -> bool {

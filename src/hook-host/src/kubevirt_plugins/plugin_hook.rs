@@ -1,0 +1,115 @@
+//! One hook of a Plugin as the launcher calls it: its conditions, its action, and its name in runs and errors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::hook_list::HookList;
+use super::plugin_call::PluginSidecar;
+use super::plugin_hook_body::VERSION;
+use crate::hook::{HookInfo, HookKind};
+use crate::{FailurePolicy, HookError, HookPoint, Subscription};
+
+/// The hook point at which plugins are called.
+const PLUGIN_HOOK_POINT: HookPoint = HookPoint::OnDefineDomain;
+
+/// One hook of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PluginHook {
+    pub(super) plugin: String,
+    pub(super) list: HookList,
+    /// The index in the list; `None` for a hook that stands for a plugin that is refused as a whole.
+    pub(super) index: Option<usize>,
+    pub(super) ignore: bool,
+    pub(super) timeout: Duration,
+    /// The hook is called if all conditions hold. They are evaluated in this order.
+    pub(super) conditions: Vec<Condition>,
+    pub(super) action: Action,
+}
+
+/// The text of a condition, and where it is in the Plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Condition {
+    /// The path of the member that contains the condition.
+    pub(super) member: String,
+    /// The text, which all hooks of a plugin share.
+    pub(super) text: Arc<str>,
+}
+
+/// What a call of a plugin hook does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Calls the sidecar behind this socket.
+    Sidecar(String),
+    /// Evaluates a CEL expression that changes the domain.
+    Cel,
+    /// The hook is refused for this reason, for instance because of an unknown member.
+    Refused(String),
+}
+
+impl Condition {
+    /// A condition with this text; `None` if the text is empty.
+    pub(super) fn new(member: String, text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self {
+            member,
+            text: text.into(),
+        })
+    }
+}
+
+impl PluginHook {
+    pub(super) fn info(&self, sidecar: Option<&PluginSidecar>) -> HookInfo {
+        let (directory, file) = match (sidecar, &self.action) {
+            (Some(sidecar), _) => sidecar.socket(),
+            (_, Action::Sidecar(path)) => (String::new(), path.clone()),
+            (_, Action::Cel | Action::Refused(_)) => (String::new(), String::new()),
+        };
+        HookInfo {
+            hook: self.name(),
+            name: self.plugin.clone(),
+            version: String::new(),
+            directory,
+            file,
+            kind: HookKind::Sidecar {
+                version: VERSION.to_owned(),
+            },
+            hook_points: vec![Subscription {
+                point: PLUGIN_HOOK_POINT,
+                priority: 0,
+            }],
+            compile_time: None,
+            ready_after: Duration::ZERO,
+        }
+    }
+
+    /// The name in runs, errors and records.
+    pub(super) fn name(&self) -> String {
+        match self.index {
+            Some(index) => format!("plugin/{}[{index}]", self.plugin),
+            None => format!("plugin/{}", self.plugin),
+        }
+    }
+
+    pub(super) fn failure_policy(&self) -> FailurePolicy {
+        if self.ignore {
+            FailurePolicy::Ignore
+        } else {
+            FailurePolicy::Fail
+        }
+    }
+
+    pub(super) fn unusable(&self, reason: String) -> HookError {
+        HookError::Unusable {
+            hook: self.name(),
+            point: PLUGIN_HOOK_POINT,
+            reason,
+        }
+    }
+
+    pub(super) fn forbidden(&self, reason: String) -> HookError {
+        HookError::Forbidden {
+            hook: self.name(),
+            point: PLUGIN_HOOK_POINT,
+            reason,
+        }
+    }
+}
