@@ -1,4 +1,4 @@
-//! The core of both front ends: turns a launcher's gRPC calls into calls of the chain.
+//! The part that both front ends share: passes a launcher's gRPC calls to the chain.
 
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,25 +12,28 @@ use super::{grpc_status, invocation_from_vmi, sidecar_cloud_init_fields};
 use crate::printable::utf8;
 use crate::{Chain, HookPoint, Invocation, Outcome, Reason};
 
-/// The largest message that KubeVirt's launcher accepts: gRPC's default limit.
-const MAX_ANSWER: usize = 4 << 20;
-/// Bytes of the protobuf encoding around the texts of an answer.
-const WRAPPING: usize = 64;
+/// Maximum size of a message that KubeVirt's launcher accepts, in bytes: gRPC's default limit.
+const MAX_ANSWER_BYTES: usize = 4 << 20;
+/// Maximum size of the protobuf encoding around the texts of an answer, in bytes.
+const PROTOBUF_OVERHEAD: usize = 64;
 
-/// A chain that is called by one request at a time: two at once would need twice the memory.
+/// A chain that serves one request at a time, because two at once would need twice the memory.
 #[derive(Clone)]
 pub(super) struct ChainService(Arc<ServedChain>);
 
 struct ServedChain {
     chain: Chain,
-    limit: usize,
-    /// The only namespace that is served, if the chain's grants depend on it.
+    /// Maximum size of an answer in bytes.
+    max_answer: usize,
+    /// The only namespace that is served; `None` if the chain's grants do not depend on the namespace.
     namespace: Option<String>,
-    turn: Mutex<()>,
-    /// Whose hooks ran last_invocation: Shutdown does not say.
+    /// Held during a request.
+    request_lock: Mutex<()>,
+    /// The invocation of the last request, for Shutdown, whose request has no VMI.
     last_invocation: RwLock<Invocation>,
     foreign_elements: std::sync::Mutex<ForeignElements>,
     shut_down: OnceCell<()>,
+    /// Whether the hooks of Shutdown have run.
     stopped: watch::Sender<bool>,
 }
 
@@ -38,9 +41,9 @@ impl ChainService {
     pub(super) fn new(chain: Chain, output: usize, namespace: Option<String>) -> Self {
         Self(Arc::new(ServedChain {
             chain,
-            limit: output.min(MAX_ANSWER),
+            max_answer: output.min(MAX_ANSWER_BYTES),
             namespace,
-            turn: Mutex::new(()),
+            request_lock: Mutex::new(()),
             last_invocation: RwLock::default(),
             foreign_elements: std::sync::Mutex::default(),
             shut_down: OnceCell::new(),
@@ -48,61 +51,62 @@ impl ChainService {
         }))
     }
 
-    /// The hook points that any module subscribes to, with the highest priority.
+    /// The hook points that at least one hook subscribes to, each with the highest priority.
     pub(super) fn hook_points(&self) -> Vec<(HookPoint, i32)> {
         let hooks = self.0.chain.hooks();
-        let highest = |point| hooks.iter().filter_map(|hook| hook.priority(point)).max();
+        let highest_priority = |point| hooks.iter().filter_map(|hook| hook.priority(point)).max();
         let points = HookPoint::ALL.into_iter();
         points
-            .filter_map(|point| Some((point, highest(point)?)))
+            .filter_map(|point| Some((point, highest_priority(point)?)))
             .collect()
     }
 
-    /// Passes the domain XML through all hooks. `reason` comes from the launcher, if it sent one.
+    /// Passes the domain XML through the hooks of OnDefineDomain. `reason` is the reason that the launcher sent, if
+    /// any.
     pub(super) async fn define(
         &self,
         reason: Option<Reason>,
         vmi: Vec<u8>,
         xml: Vec<u8>,
     ) -> Result<Vec<u8>, Status> {
-        let (vmi, xml) = (text(vmi, "VMI")?, text(xml, "domain XML")?);
-        let (invocation, _turn) = self.begin_call(&vmi, reason).await?;
+        let (vmi, xml) = (decode_text(vmi, "VMI")?, decode_text(xml, "domain XML")?);
+        let (invocation, _lock) = self.begin_request(&vmi, reason).await?;
         let chain = &self.0.chain;
         let (xml, _) = chain
             .on_observed_domain(&invocation, &vmi, xml, |domain| {
                 self.warn_of_lost_elements(&invocation, domain);
             })
             .await
-            .map_err(|error| grpc_status::of(&error))?;
+            .map_err(|error| grpc_status::from_hook_error(&error))?;
         self.check_size(&[xml.as_bytes()])?;
         Ok(xml.into_bytes())
     }
 
-    /// Passes `CloudInitData` and `CloudInitNoCloudSource` through all hooks.
+    /// Passes `CloudInitData` and `CloudInitNoCloudSource` through the hooks of PreCloudInitIso.
     pub(super) async fn cloud_init(
         &self,
         vmi: Vec<u8>,
         data: &[u8],
         no_cloud: &[u8],
     ) -> Result<(Vec<u8>, Vec<u8>), Status> {
-        let vmi = text(vmi, "VMI")?;
-        let documents =
-            sidecar_cloud_init_fields::decode(data, no_cloud).map_err(grpc_status::invalid)?;
-        let (invocation, _turn) = self.begin_call(&vmi, None).await?;
+        let vmi = decode_text(vmi, "VMI")?;
+        let documents = sidecar_cloud_init_fields::decode(data, no_cloud)
+            .map_err(grpc_status::invalid_request)?;
+        let (invocation, _lock) = self.begin_request(&vmi, None).await?;
         let chain = &self.0.chain;
         let (documents, _) = chain
             .pre_cloud_init_iso(&invocation, &vmi, documents)
             .await
-            .map_err(|error| grpc_status::of(&error))?;
+            .map_err(|error| grpc_status::from_hook_error(&error))?;
         let (data, source) =
             sidecar_cloud_init_fields::encode(documents).map_err(Status::internal)?;
         self.check_size(&[&data, &source])?;
         Ok((data, source))
     }
 
-    /// Runs shutdown hooks once, however often it is called, and then ends serving. Failures are
-    /// only logged: after an error, KubeVirt's launcher would not call Shutdown of the sidecars that
-    /// follow.
+    /// Calls the hooks of Shutdown once, however often a launcher calls this, and then ends serving. Failures are
+    /// only logged: after an error, KubeVirt's launcher would not call Shutdown of the following
+    /// sidecars.
     pub(super) async fn shutdown(&self) {
         self.0.shut_down.get_or_init(|| self.run_shutdown()).await;
         self.0.stopped.send_replace(true);
@@ -119,25 +123,26 @@ impl ChainService {
         last.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Done when shutdown hooks are.
+    /// Completes when the hooks of Shutdown have run.
     pub(super) fn stopped(&self) -> impl Future<Output = ()> + use<> {
         let mut stopped = self.0.stopped.subscribe();
         async move {
-            // The sender lives as long as the service do; without it, it is over too.
+            // An error means that the sender, and with it the service, was dropped, which also ends serving.
             let _ = stopped.wait_for(|stopped| *stopped).await;
         }
     }
 
-    /// This call's turn, once the hooks that KubeVirt does not know to call agree.
-    async fn begin_call(
+    /// Waits until no other request is served, and calls the hooks of PreStart, which KubeVirt does not call. Returns
+    /// the invocation, and the lock that the request holds.
+    async fn begin_request(
         &self,
         vmi: &str,
         reason: Option<Reason>,
     ) -> Result<(Invocation, tokio::sync::MutexGuard<'_, ()>), Status> {
-        let invocation =
-            invocation_from_vmi::invocation_from_vmi(vmi, reason).map_err(grpc_status::invalid)?;
+        let invocation = invocation_from_vmi::invocation_from_vmi(vmi, reason)
+            .map_err(grpc_status::invalid_request)?;
         self.check_namespace(&invocation.namespace)?;
-        let turn = self.0.turn.lock().await;
+        let lock = self.0.request_lock.lock().await;
         invocation.clone_into(
             &mut self
                 .0
@@ -145,14 +150,14 @@ impl ChainService {
                 .write()
                 .unwrap_or_else(PoisonError::into_inner),
         );
-        let agreed = self.0.chain.pre_start(&invocation, vmi).await;
-        agreed.map_err(|error| grpc_status::of(&error))?;
-        Ok((invocation, turn))
+        let pre_start = self.0.chain.pre_start(&invocation, vmi).await;
+        pre_start.map_err(|error| grpc_status::from_hook_error(&error))?;
+        Ok((invocation, lock))
     }
 
     fn check_namespace(&self, namespace: &str) -> Result<(), Status> {
         match &self.0.namespace {
-            Some(served) if served != namespace => Err(grpc_status::invalid(format!(
+            Some(served) if served != namespace => Err(grpc_status::invalid_request(format!(
                 "a VMI of the namespace {namespace:?}; this serves the namespace {served:?}, whose rules of the policy \
                  it was started with"
             ))),
@@ -176,17 +181,17 @@ impl ChainService {
     }
 
     fn check_size(&self, texts: &[&[u8]]) -> Result<(), Status> {
-        let size = texts.iter().map(|text| text.len()).sum::<usize>() + WRAPPING;
-        if size <= self.0.limit {
+        let size = texts.iter().map(|text| text.len()).sum::<usize>() + PROTOBUF_OVERHEAD;
+        if size <= self.0.max_answer {
             return Ok(());
         }
         Err(Status::resource_exhausted(format!(
             "the hooks made an answer of {size} bytes, more than the {} a launcher takes",
-            self.0.limit
+            self.0.max_answer
         )))
     }
 }
 
-fn text(bytes: Vec<u8>, what: &str) -> Result<String, Status> {
-    utf8(bytes).map_err(|error| grpc_status::invalid(format!("the {what}: {error}")))
+fn decode_text(bytes: Vec<u8>, what: &str) -> Result<String, Status> {
+    utf8(bytes).map_err(|error| grpc_status::invalid_request(format!("the {what}: {error}")))
 }

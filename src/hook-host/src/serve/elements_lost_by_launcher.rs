@@ -1,24 +1,24 @@
-//! Elements outside libvirt's own namespace, such as `qemu:commandline`, that a launcher loses.
+//! Finds elements outside libvirt's own namespace, such as `qemu:commandline`, that a launcher loses between two calls.
 //!
 //! KubeVirt v1.9.0 defines a domain several times, and drops its own `qemu:commandline` after the
-//! first time if there is any hook.
+//! first time if the VM has any hook.
 
 use std::collections::BTreeSet;
 
 use domain_xml::Document;
 
-/// The names of such elements in the domain so far.
+/// The names of the foreign elements in the domain of the last call.
 #[derive(Debug, Default)]
 pub(super) struct ForeignElements(BTreeSet<String>);
 
 impl ForeignElements {
-    /// Compares the domain with the earlier ones, and returns the names that it lacks, each once.
+    /// Compares the domain with that of the last call, and returns the names of the foreign elements that it lacks.
     pub(super) fn lost(&mut self, domain: &Document) -> Vec<String> {
         let children = domain.root().children();
         let names = children.map(|child| child.canonical_name().to_owned());
-        let now: BTreeSet<String> = names.filter(|name| name.contains(':')).collect();
-        let lost = self.0.difference(&now).cloned().collect();
-        self.0 = now;
+        let current: BTreeSet<String> = names.filter(|name| name.contains(':')).collect();
+        let lost = self.0.difference(&current).cloned().collect();
+        self.0 = current;
         lost
     }
 }

@@ -1,20 +1,21 @@
-//! Maps hook errors to gRPC statuses.
+//! Converts hook errors to gRPC statuses.
 //!
 //! KubeVirt's launcher shows a status as `rpc error: code = CODE desc = TEXT`, in its log and in the
 //! VMI's `SyncFailed` event (a plugin's with the plugin's name before it), so the text must contain
-//! everything: the hook, the hook point and the message.
+//! the hook, the hook point and the message.
 
 use tonic::{Code, Status};
 
 use crate::HookError;
 use crate::printable::printable;
 
-/// The most bytes of a text, besides a note of what is left out: it travels in an HTTP/2 header.
-const MAX_TEXT: usize = 4096;
+/// Maximum length of a status text in bytes, without the note of what is left out. The text is sent in an HTTP/2
+/// header.
+const MAX_TEXT_BYTES: usize = 4096;
 
-/// The status for an error: FAILED_PRECONDITION for a veto, PERMISSION_DENIED for a change that the
-/// policy denies, and a fault of the hook, the host or the caller otherwise.
-pub(super) fn of(error: &HookError) -> Status {
+/// The status for an error: FAILED_PRECONDITION for a veto, PERMISSION_DENIED for a change that is not granted,
+/// DEADLINE_EXCEEDED for a deadline, INVALID_ARGUMENT for an invalid input, and INTERNAL otherwise.
+pub(super) fn from_hook_error(error: &HookError) -> Status {
     let code = match error {
         HookError::Veto { .. } => Code::FailedPrecondition,
         HookError::Denied { .. } => Code::PermissionDenied,
@@ -22,14 +23,14 @@ pub(super) fn of(error: &HookError) -> Status {
         HookError::BadInput { .. } => Code::InvalidArgument,
         _ => Code::Internal,
     };
-    Status::new(code, printable(&error.to_string(), MAX_TEXT))
+    Status::new(code, printable(&error.to_string(), MAX_TEXT_BYTES))
 }
 
-/// The status for a request that cannot be used.
-pub(super) fn invalid(what: String) -> Status {
-    let what = printable(&what, MAX_TEXT);
-    tracing::error!(reason = what, "a call cannot be used");
-    Status::invalid_argument(what)
+/// The status for an invalid request, which is also logged.
+pub(super) fn invalid_request(message: String) -> Status {
+    let message = printable(&message, MAX_TEXT_BYTES);
+    tracing::error!(reason = message, "a call cannot be used");
+    Status::invalid_argument(message)
 }
 
 #[cfg(test)]
@@ -38,9 +39,9 @@ mod tests {
     use crate::HookPoint;
 
     #[test]
-    fn a_veto_and_a_denial_are_not_internal_errors() {
+    fn a_veto_and_a_denial_have_their_own_codes_and_long_texts_are_cut() {
         let (hook, point) = ("h".to_owned(), HookPoint::OnDefineDomain);
-        let veto = of(&HookError::Veto {
+        let veto = from_hook_error(&HookError::Veto {
             hook: hook.clone(),
             point,
             message: "licence expired".into(),
@@ -50,7 +51,7 @@ mod tests {
             veto.message(),
             "hook h refuses at OnDefineDomain: licence expired"
         );
-        let denied = of(&HookError::Denied {
+        let denied = from_hook_error(&HookError::Denied {
             hook: hook.clone(),
             point,
             path: "/domain/title".into(),
@@ -64,13 +65,13 @@ mod tests {
                 .message()
                 .contains("hook h may not change /domain/title")
         );
-        let trap = of(&HookError::Trap {
+        let trap = from_hook_error(&HookError::Trap {
             hook,
             point,
             message: "x".repeat(10_000),
         });
         assert_eq!(trap.code(), Code::Internal);
-        assert!(trap.message().len() < MAX_TEXT + 100, "cut");
+        assert!(trap.message().len() < MAX_TEXT_BYTES + 100, "cut");
         assert!(trap.message().ends_with(" more bytes)"), "and said so");
     }
 }

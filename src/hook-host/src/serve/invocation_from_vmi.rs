@@ -1,10 +1,10 @@
-//! The invocation from the VMI that comes with a call: name, namespace, uid, and the reason by its migration state.
+//! Derives the invocation from the VMI of a request: name, namespace and uid, and the reason from the migration state.
 
 use serde::Deserialize;
 
 use crate::{Invocation, Reason};
 
-/// The parts of a VMI that are read; all may be missing.
+/// The members of a VMI that are read. All may be missing.
 #[derive(Debug, Default, Deserialize)]
 struct Vmi {
     metadata: Option<Metadata>,
@@ -35,7 +35,7 @@ struct MigrationState {
     failed: bool,
 }
 
-/// The invocation for a call. `reason` comes from the launcher, if it sent one.
+/// The invocation for a request. `reason` is the reason that the launcher sent, if any.
 pub(super) fn invocation_from_vmi(vmi: &str, reason: Option<Reason>) -> Result<Invocation, String> {
     let vmi: Vmi =
         serde_json::from_str(vmi).map_err(|error| format!("the VMI cannot be read: {error}"))?;
@@ -55,8 +55,8 @@ pub(super) fn invocation_from_vmi(vmi: &str, reason: Option<Reason>) -> Result<I
 }
 
 impl Vmi {
-    /// KubeVirt sends no reason to sidecars. It calls them for a migration on the target only, and then the
-    /// VMI has a migration that has not ended.
+    /// The reason from the migration state, because KubeVirt sends no reason to sidecars. For a migration, it calls
+    /// only the target's sidecars, and the VMI has a migration that has not ended.
     fn reason(&self) -> Reason {
         let state = self
             .status

@@ -1,4 +1,5 @@
-//! The plugin front end: DomainHookService of KubeVirt v1.9, and LauncherHookService of v1.10, which renames it.
+//! The gRPC services of the plugin front end: DomainHookService of KubeVirt v1.9, and its new name in v1.10,
+//! LauncherHookService.
 
 use proto::hooks::plugins::v1alpha1::domain_hook_service_server::DomainHookService;
 use proto::hooks::plugins::v1alpha1::launcher_hook_service_server::LauncherHookService;
@@ -13,15 +14,15 @@ use super::grpc_status;
 use crate::Reason;
 
 /// The only domain type that KubeVirt sends.
-const LIBVIRT: &str = "libvirt";
+const DOMAIN_TYPE: &str = "libvirt";
 
 /// A chain as a plugin's sidecar.
 #[derive(Clone)]
-pub(super) struct Plugin {
+pub(super) struct PluginService {
     chain: ChainService,
 }
 
-impl Plugin {
+impl PluginService {
     pub(super) fn new(chain: ChainService) -> Self {
         Self { chain }
     }
@@ -33,18 +34,18 @@ impl Plugin {
         vmi: Vec<u8>,
         context: Option<SidecarContext>,
     ) -> Result<Vec<u8>, Status> {
-        if domain_type != LIBVIRT {
-            let what = format!("a domain of type {domain_type:?}; hooks here know {LIBVIRT:?}");
-            return Err(grpc_status::invalid(what));
+        if domain_type != DOMAIN_TYPE {
+            let what = format!("a domain of type {domain_type:?}; hooks here know {DOMAIN_TYPE:?}");
+            return Err(grpc_status::invalid_request(what));
         }
         let context = context.unwrap_or_default().invocation_context;
-        let reason = reason(&context).map_err(grpc_status::invalid)?;
+        let reason = parse_reason(&context).map_err(grpc_status::invalid_request)?;
         self.chain.define(reason, vmi, domain).await
     }
 }
 
 #[async_trait]
-impl DomainHookService for Plugin {
+impl DomainHookService for PluginService {
     async fn mutate_domain(
         &self,
         request: Request<MutateDomainRequest>,
@@ -55,14 +56,14 @@ impl DomainHookService for Plugin {
             vmi,
             sidecar_context,
         } = request.into_inner();
-        let changed = self.change_domain(&domain_type, domain, vmi, sidecar_context);
-        let domain = changed.await?;
+        let change = self.change_domain(&domain_type, domain, vmi, sidecar_context);
+        let domain = change.await?;
         Ok(Response::new(MutateDomainResponse { domain }))
     }
 }
 
 #[async_trait]
-impl LauncherHookService for Plugin {
+impl LauncherHookService for PluginService {
     async fn guest_definition(
         &self,
         request: Request<GuestDefinitionRequest>,
@@ -73,14 +74,14 @@ impl LauncherHookService for Plugin {
             vmi,
             sidecar_context,
         } = request.into_inner();
-        let changed = self.change_domain(&domain_type, domain, vmi, sidecar_context);
-        let domain = changed.await?;
+        let change = self.change_domain(&domain_type, domain, vmi, sidecar_context);
+        let domain = change.await?;
         Ok(Response::new(GuestDefinitionResponse { domain }))
     }
 }
 
-/// Parses KubeVirt's `InvocationContext`; an unknown one is refused.
-fn reason(context: &str) -> Result<Option<Reason>, String> {
+/// Parses KubeVirt's `InvocationContext`. An empty one is `None`, and an unknown one is an error.
+fn parse_reason(context: &str) -> Result<Option<Reason>, String> {
     match context {
         "" => Ok(None),
         "Boot" => Ok(Some(Reason::Boot)),
@@ -96,10 +97,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contexts_are_kubevirts() {
-        assert_eq!(reason("Boot"), Ok(Some(Reason::Boot)));
-        assert_eq!(reason("MigrationTarget"), Ok(Some(Reason::MigrationTarget)));
-        assert_eq!(reason(""), Ok(None));
-        assert!(reason("MigrationSource").is_err());
+    fn only_kubevirts_invocation_contexts_are_accepted() {
+        assert_eq!(parse_reason("Boot"), Ok(Some(Reason::Boot)));
+        assert_eq!(
+            parse_reason("MigrationTarget"),
+            Ok(Some(Reason::MigrationTarget))
+        );
+        assert_eq!(parse_reason(""), Ok(None));
+        assert!(parse_reason("MigrationSource").is_err());
     }
 }

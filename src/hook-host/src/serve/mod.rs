@@ -1,18 +1,18 @@
 //! Serves a chain on a gRPC socket, as one hook sidecar of a stock launcher.
 //!
-//! Two front ends share one core: a hook sidecar (`Info` and `Callbacks` in all three versions) and
-//! a plugin's sidecar (`DomainHookService`). The core is a [`Chain`] with the same validation, limits
-//! and logs as in the launcher.
+//! There are two front ends: a hook sidecar (`Info` and `Callbacks` in all three versions) and a plugin's sidecar
+//! (`DomainHookService` and `LauncherHookService`). Both call a [`Chain`] with the same checks, limits and logs as in
+//! this project's launcher.
 //!
-//! A launcher treats an existing socket as ready: KubeVirt's gives up at the first
-//! `Info` that fails, and dials whatever file it finds. So the socket is created in a hidden
-//! directory, which launchers skip, and renamed into place once all hooks are ready.
+//! KubeVirt's launcher treats an existing socket as ready: it gives up at the first `Info` that fails, and dials every
+//! file that it finds. So the socket is created in a hidden directory, which launchers skip, and renamed into place
+//! once all hooks are ready.
 //!
 //! **Repeated calls.** A stock launcher calls `OnDefineDomain` at every define, two or three times a boot,
-//! each time on XML that libvirt may have normalised: hooks served this way must be idempotent.
+//! each time with XML that libvirt may have normalized. So hooks that are served this way must be idempotent.
 //!
 //! **PreStart** is not in KubeVirt's contract. Hooks that subscribe to it are called just before each of
-//! the other calls: after KubeVirt prepared the start, but early enough to refuse it.
+//! the other calls: after KubeVirt has prepared the start, but early enough to refuse it.
 
 mod chain_service;
 mod elements_lost_by_launcher;
@@ -31,9 +31,9 @@ use std::time::Duration;
 use proto::hooks::info::info_server::InfoServer;
 use proto::hooks::plugins::v1alpha1::domain_hook_service_server::DomainHookServiceServer;
 use proto::hooks::plugins::v1alpha1::launcher_hook_service_server::LauncherHookServiceServer;
-use proto::hooks::v1alpha1::callbacks_server::CallbacksServer as V1alpha1;
-use proto::hooks::v1alpha2::callbacks_server::CallbacksServer as V1alpha2;
-use proto::hooks::v1alpha3::callbacks_server::CallbacksServer as V1alpha3;
+use proto::hooks::v1alpha1::callbacks_server::CallbacksServer as V1alpha1Server;
+use proto::hooks::v1alpha2::callbacks_server::CallbacksServer as V1alpha2Server;
+use proto::hooks::v1alpha3::callbacks_server::CallbacksServer as V1alpha3Server;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tonic::transport::server::Router;
@@ -42,15 +42,16 @@ use crate::{Chain, HookPoint, Limits};
 use chain_service::ChainService;
 pub use socket_staging::SocketStaging;
 
-/// A request's two texts may each have `Limits::output` bytes; the rest is protobuf encoding.
-const WRAPPING: usize = 64 << 10;
+/// Maximum size of the protobuf encoding of a request in bytes, besides its two texts, which may have `Limits::output`
+/// bytes each.
+const PROTOBUF_OVERHEAD: usize = 64 << 10;
 
-/// The gRPC services under which a chain is served.
+/// The gRPC services that a served chain offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrontEnd {
     /// A hook sidecar.
     Sidecar {
-        /// The name in Info; launchers only log it.
+        /// The name in Info, which launchers only log.
         name: String,
     },
     /// The sidecar of a `Plugin` of KubeVirt v1.9 or v1.10.
@@ -62,30 +63,31 @@ pub enum FrontEnd {
 pub struct ServeConfig {
     /// The front end.
     pub front_end: FrontEnd,
-    /// The namespace whose policy the chain has; calls about VMIs of others are refused.
+    /// The namespace for whose rules of the policy the chain was collected. Requests about VMIs of other namespaces are
+    /// refused.
     pub namespace: Option<String>,
-    /// The chain's own; `output` bounds the messages.
+    /// The limits of the chain. `output` also limits the size of messages.
     pub limits: Limits,
-    /// How long calls in flight may take to finish at the end.
+    /// How long to wait for requests in progress when serving ends.
     pub drain: Duration,
 }
 
 /// Why serving ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// The launcher called Shutdown, and was answered.
+    /// The launcher called Shutdown and got its answer.
     Shutdown,
-    /// The caller's own signal.
+    /// The caller's `stop` future completed.
     Stopped,
 }
 
-/// Why a socket could not be served.
+/// Why serving failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The directory of the socket does not exist.
     #[error("{directory} is not there; is this a container that shares it with the launcher?")]
     NoDirectory {
-        /// Which.
+        /// The directory.
         directory: PathBuf,
     },
     /// The path does not fit into a socket address.
@@ -93,38 +95,38 @@ pub enum ServeError {
     PathTooLong {
         /// The path.
         path: PathBuf,
-        /// What fits.
+        /// Maximum length of a path in bytes.
         limit: usize,
     },
-    /// Another process serves there, or the file is not a socket.
+    /// Another process serves at the path, or the file there is not a socket.
     #[error("{path}: {what}; give this one another name")]
     Taken {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// A description of the file at the path.
         what: &'static str,
     },
     /// A system call failed.
     #[error("{path}: {source}")]
     Io {
-        /// Where.
+        /// The path of the system call.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// The server ended by itself.
+    /// The gRPC server ended with an error.
     #[error("serving on {path}: {source}")]
     Server {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: tonic::transport::Error,
     },
 }
 
 /// Serves a chain on the staged socket until the launcher calls Shutdown or `stop` completes.
-/// Either way shutdown hooks run once, calls in flight are answered, and the socket is removed.
-/// Needs a tokio runtime with IO and time.
+/// In both cases the hooks of Shutdown run once, requests in progress are answered, and the socket is removed.
+/// Needs a tokio runtime with I/O and time.
 pub async fn serve(
     chain: Chain,
     staging: SocketStaging,
@@ -137,30 +139,31 @@ pub async fn serve(
     let (listener, socket) = staging.publish()?;
     tracing::info!(socket = %socket.path().display(), "hooks are served");
     let incoming = UnixListenerStream::new(listener);
-    let served = router.serve_with_incoming_shutdown(incoming, service.stopped());
-    tokio::pin!(served);
+    let server = router.serve_with_incoming_shutdown(incoming, service.stopped());
+    tokio::pin!(server);
     let stop_reason = tokio::select! {
-        ended = &mut served => return serve_result(ended, &socket).map(|()| StopReason::Shutdown),
+        result = &mut server => return serve_result(result, &socket).map(|()| StopReason::Shutdown),
         () = service.stopped() => StopReason::Shutdown,
         () = stop => {
             service.shutdown().await;
             StopReason::Stopped
         }
     };
-    match tokio::time::timeout(config.drain, served).await {
-        Ok(ended) => serve_result(ended, &socket)?,
+    match tokio::time::timeout(config.drain, server).await {
+        Ok(result) => serve_result(result, &socket)?,
         Err(_) => tracing::warn!(drain = ?config.drain, "a launcher keeps its connection open"),
     }
     Ok(stop_reason)
 }
 
-/// Logs the hook points that the front end lacks or calls at another time than the author expects.
+/// Logs the subscribed hook points that the front end does not have or calls at another time than in this project's
+/// launcher.
 fn warn_about_hook_points(chain: &Chain, front_end: &FrontEnd) {
     for hook in chain.hooks() {
         for subscription in hook.hook_points {
-            if let Some(how) = hook_point_note(subscription.point, front_end) {
+            if let Some(note) = hook_point_note(subscription.point, front_end) {
                 let (hook, hook_point) = (&hook.hook, subscription.point.name());
-                tracing::warn!(hook, hook_point, "KubeVirt has no such call here: {how}");
+                tracing::warn!(hook, hook_point, "KubeVirt has no such call here: {note}");
             }
         }
     }
@@ -184,33 +187,37 @@ fn hook_point_note(point: HookPoint, front_end: &FrontEnd) -> Option<&'static st
 }
 
 fn router(chain: &ChainService, config: &ServeConfig) -> Router {
-    let request = 2 * config.limits.output + WRAPPING;
+    let max_request = 2 * config.limits.output + PROTOBUF_OVERHEAD;
     let mut server = Server::builder();
     match &config.front_end {
         FrontEnd::Sidecar { name } => {
-            let sidecar = sidecar_service::Sidecar::new(chain.clone(), name);
+            let sidecar = sidecar_service::SidecarService::new(chain.clone(), name);
             server
                 .add_service(InfoServer::new(sidecar.clone()))
-                .add_service(V1alpha1::new(sidecar.clone()).max_decoding_message_size(request))
-                .add_service(V1alpha2::new(sidecar.clone()).max_decoding_message_size(request))
-                .add_service(V1alpha3::new(sidecar).max_decoding_message_size(request))
+                .add_service(
+                    V1alpha1Server::new(sidecar.clone()).max_decoding_message_size(max_request),
+                )
+                .add_service(
+                    V1alpha2Server::new(sidecar.clone()).max_decoding_message_size(max_request),
+                )
+                .add_service(V1alpha3Server::new(sidecar).max_decoding_message_size(max_request))
         }
         FrontEnd::Plugin => {
-            let plugin = kubevirt_plugin_service::Plugin::new(chain.clone());
-            let old = DomainHookServiceServer::new(plugin.clone());
-            let new = LauncherHookServiceServer::new(plugin);
+            let plugin = kubevirt_plugin_service::PluginService::new(chain.clone());
+            let v1_9_service = DomainHookServiceServer::new(plugin.clone());
+            let v1_10_service = LauncherHookServiceServer::new(plugin);
             server
-                .add_service(old.max_decoding_message_size(request))
-                .add_service(new.max_decoding_message_size(request))
+                .add_service(v1_9_service.max_decoding_message_size(max_request))
+                .add_service(v1_10_service.max_decoding_message_size(max_request))
         }
     }
 }
 
 fn serve_result(
-    ended: Result<(), tonic::transport::Error>,
+    result: Result<(), tonic::transport::Error>,
     socket: &socket_staging::PublishedSocket,
 ) -> Result<(), ServeError> {
-    ended.map_err(|source| ServeError::Server {
+    result.map_err(|source| ServeError::Server {
         path: socket.path().to_owned(),
         source,
     })

@@ -3,20 +3,20 @@
 use serde_json::{Map, Value};
 
 use crate::CloudInitDocuments;
-use crate::cloud_init::{no_cloud_source, object, text};
+use crate::cloud_init::{no_cloud_source, parse_object, string_member};
 
 type Object = Map<String, Value>;
 
-/// Decodes a request. KubeVirt's `CloudInitData` is complete; older launchers send a
+/// Decodes a request. The `CloudInitData` is used if there is one; older launchers send a
 /// `CloudInitNoCloudSource` only.
 pub(super) fn decode(data: &[u8], no_cloud: &[u8]) -> Result<CloudInitDocuments, String> {
-    let data = match object(data, "the CloudInitData")? {
+    let data = match parse_object(data, "the CloudInitData")? {
         Some(data) => data,
-        None => object(no_cloud, "the CloudInitNoCloudSource")?
-            .map(|source| from_source(&source))
+        None => parse_object(no_cloud, "the CloudInitNoCloudSource")?
+            .map(|source| from_no_cloud_source(&source))
             .ok_or("the call brings no cloud-init data")?,
     };
-    let data_source = match text(&data, "DataSource") {
+    let data_source = match string_member(&data, "DataSource") {
         "" => "noCloud".to_owned(),
         source => source.to_owned(),
     };
@@ -26,19 +26,26 @@ pub(super) fn decode(data: &[u8], no_cloud: &[u8]) -> Result<CloudInitDocuments,
     })
 }
 
-/// Encodes the answer: `CloudInitData`, and the `CloudInitNoCloudSource` that KubeVirt uses
+/// Encodes the answer: the `CloudInitData`, and the `CloudInitNoCloudSource` that KubeVirt uses
 /// instead if the data has no user data or no meta data.
 pub(super) fn encode(documents: CloudInitDocuments) -> Result<(Vec<u8>, Vec<u8>), String> {
     let json = documents.cloud_init_data_json;
-    let data = object(json.as_bytes(), "the CloudInitData")?.unwrap_or_default();
+    let data = parse_object(json.as_bytes(), "the CloudInitData")?.unwrap_or_default();
     Ok((json.into_bytes(), no_cloud_source(&data).into_bytes()))
 }
 
-fn from_source(source: &Object) -> Object {
+/// The `CloudInitData` with the texts of a `CloudInitNoCloudSource`.
+fn from_no_cloud_source(source: &Object) -> Object {
     let mut data = Object::new();
     data.insert("DataSource".to_owned(), "noCloud".into());
-    data.insert("UserData".to_owned(), text(source, "userData").into());
-    data.insert("NetworkData".to_owned(), text(source, "networkData").into());
+    data.insert(
+        "UserData".to_owned(),
+        string_member(source, "userData").into(),
+    );
+    data.insert(
+        "NetworkData".to_owned(),
+        string_member(source, "networkData").into(),
+    );
     data
 }
 
@@ -50,7 +57,7 @@ mod tests {
     const DATA: &str = r#"{"DataSource":"configDrive","ConfigDriveMetaData":{"a":1},"UserData":"u","NetworkData":"","New":[1]}"#;
 
     #[test]
-    fn cloud_init_data_is_passed_unchanged() {
+    fn cloud_init_data_is_not_changed_by_conversion() {
         let documents = decode(DATA.as_bytes(), b"{}").unwrap();
         assert_eq!(documents.data_source, "configDrive");
         let (data, source) = encode(documents).unwrap();
@@ -68,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn error_contains_the_invalid_cloud_init_field() {
+    fn error_names_the_invalid_field_and_contains_no_data() {
         assert!(decode(b"[]", b"").unwrap_err().contains("CloudInitData"));
         let secret = decode(br#""{\"UserData\":\"SECRET\"}""#, b"").unwrap_err();
         assert!(!secret.contains("SECRET"), "{secret}");

@@ -1,4 +1,4 @@
-//! The hook sidecar front end: Info, and Callbacks in three versions.
+//! The gRPC services of the hook sidecar front end: Info, and Callbacks in three versions.
 
 use proto::hooks::info::info_server::Info;
 use proto::hooks::info::{HookPoint as InfoHookPoint, InfoParams, InfoResult};
@@ -10,14 +10,14 @@ use crate::HookPoint;
 
 const VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
 
-/// A chain as one hook sidecar.
+/// A chain that is served as one hook sidecar.
 #[derive(Clone)]
-pub(super) struct Sidecar {
+pub(super) struct SidecarService {
     chain: ChainService,
     info: InfoResult,
 }
 
-impl Sidecar {
+impl SidecarService {
     pub(super) fn new(chain: ChainService, name: &str) -> Self {
         let hook_points = subscriptions(&chain.hook_points());
         let info = InfoResult {
@@ -35,17 +35,22 @@ impl Sidecar {
     }
 }
 
-/// The hook points in Info. Shutdown always, since it tells a sidecar that it is no
-/// longer needed; OnDefineDomain also for hooks that subscribe to PreStart, which KubeVirt does not have.
-fn subscriptions(wanted: &[(HookPoint, i32)]) -> Vec<(HookPoint, i32)> {
-    let priority = |point| wanted.iter().find(|(p, _)| *p == point).map(|(_, n)| *n);
-    let define = priority(HookPoint::OnDefineDomain).or(priority(HookPoint::PreStart));
+/// The hook points in Info. Shutdown is always included, since it tells a sidecar that it is no
+/// longer needed. OnDefineDomain is also included for hooks that subscribe to PreStart, which KubeVirt does not have.
+fn subscriptions(hook_points: &[(HookPoint, i32)]) -> Vec<(HookPoint, i32)> {
+    let priority = |point| {
+        hook_points
+            .iter()
+            .find(|(hook_point, _)| *hook_point == point)
+            .map(|(_, priority)| *priority)
+    };
+    let define_priority = priority(HookPoint::OnDefineDomain).or(priority(HookPoint::PreStart));
     let subscriptions = [
         (
             HookPoint::PreCloudInitIso,
             priority(HookPoint::PreCloudInitIso),
         ),
-        (HookPoint::OnDefineDomain, define),
+        (HookPoint::OnDefineDomain, define_priority),
         (
             HookPoint::Shutdown,
             priority(HookPoint::Shutdown).or(Some(0)),
@@ -58,18 +63,18 @@ fn subscriptions(wanted: &[(HookPoint, i32)]) -> Vec<(HookPoint, i32)> {
 }
 
 #[async_trait]
-impl Info for Sidecar {
+impl Info for SidecarService {
     async fn info(&self, _: Request<InfoParams>) -> Result<Response<InfoResult>, Status> {
         Ok(Response::new(self.info.clone()))
     }
 }
 
-// The versions have the same messages under different types; async_trait must see the functions
-// themselves, so each macro makes a whole impl.
+// The versions have the same messages with different Rust types. `async_trait` must see the functions
+// themselves, so each macro expands to a whole impl.
 macro_rules! callbacks {
     ($version:ident { $($more:tt)* }) => {
         #[async_trait]
-        impl $version::callbacks_server::Callbacks for Sidecar {
+        impl $version::callbacks_server::Callbacks for SidecarService {
             async fn on_define_domain(
                 &self,
                 request: Request<$version::OnDefineDomainParams>,
@@ -125,21 +130,23 @@ callbacks_with_cloud_init!(v1alpha3 {
 mod tests {
     use super::*;
 
-    fn names(wanted: &[(HookPoint, i32)]) -> Vec<(&'static str, i32)> {
-        let subscriptions = subscriptions(wanted).into_iter();
-        subscriptions.map(|(point, n)| (point.name(), n)).collect()
+    fn info_points(hook_points: &[(HookPoint, i32)]) -> Vec<(&'static str, i32)> {
+        let subscriptions = subscriptions(hook_points).into_iter();
+        subscriptions
+            .map(|(point, priority)| (point.name(), priority))
+            .collect()
     }
 
     #[test]
-    fn info_names_only_hook_points_that_launchers_have() {
-        assert_eq!(names(&[]), [("Shutdown", 0)]);
+    fn info_has_only_hook_points_that_launchers_have() {
+        assert_eq!(info_points(&[]), [("Shutdown", 0)]);
         assert_eq!(
-            names(&[(HookPoint::PreStart, 7)]),
+            info_points(&[(HookPoint::PreStart, 7)]),
             [("OnDefineDomain", 7), ("Shutdown", 0)]
         );
         let all = HookPoint::ALL.map(|point| (point, 3));
         assert_eq!(
-            names(&all),
+            info_points(&all),
             [
                 ("PreCloudInitIso", 3),
                 ("OnDefineDomain", 3),

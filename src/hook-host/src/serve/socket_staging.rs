@@ -1,4 +1,4 @@
-//! Creates a socket in a hidden directory and renames it into place.
+//! Creates the listening socket in a hidden directory and renames it into place.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -10,12 +10,12 @@ use tokio::net::UnixListener;
 
 use super::ServeError;
 
-/// The longest path of a `sockaddr_un`, without the terminating zero.
-const MAX_PATH: usize = 107;
+/// Maximum length of a path in a `sockaddr_un` in bytes, without the terminating zero.
+const MAX_PATH_BYTES: usize = 107;
 /// The socket's name in the hidden directory.
 const HIDDEN_NAME: &str = "s";
 
-/// A hidden directory beside the future socket: private (mode 0700), on the same file system,
+/// A hidden directory beside the future socket: with mode 0700, on the same file system,
 /// skipped by launchers, and removed once the socket is in place or on drop. Callers may keep
 /// temporary files in it until then.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct SocketStaging {
     private: PathBuf,
 }
 
-/// A socket in its final place. Removed on drop, unless another file has its path by then.
+/// A socket at its final path. It is removed on drop, unless another file has this path by then.
 #[derive(Debug)]
 pub(super) struct PublishedSocket {
     path: PathBuf,
@@ -45,8 +45,9 @@ impl SocketStaging {
         check_length(&socket)?;
         check_length(&private.join(HIDDEN_NAME))?;
         remove_stale_socket(&socket)?;
-        let made = remove(&private).and_then(|()| DirBuilder::new().mode(0o700).create(&private));
-        made.map_err(|source| ServeError::Io {
+        let created =
+            remove(&private).and_then(|()| DirBuilder::new().mode(0o700).create(&private));
+        created.map_err(|source| ServeError::Io {
             path: private.clone(),
             source,
         })?;
@@ -68,15 +69,15 @@ impl SocketStaging {
     /// Creates the listening socket and renames it into place.
     pub(super) fn publish(self) -> Result<(UnixListener, PublishedSocket), ServeError> {
         let hidden = self.private.join(HIDDEN_NAME);
-        let failed = |source| ServeError::Io {
+        let io_error = |source| ServeError::Io {
             path: self.socket.clone(),
             source,
         };
-        let listener = UnixListener::bind(&hidden).map_err(failed)?;
-        // The launcher may run as another user; only the pod can reach the directory.
-        fs::set_permissions(&hidden, Permissions::from_mode(0o666)).map_err(failed)?;
-        let inode = fs::metadata(&hidden).map_err(failed)?.ino();
-        fs::rename(&hidden, &self.socket).map_err(failed)?;
+        let listener = UnixListener::bind(&hidden).map_err(io_error)?;
+        // The launcher may run as another user. Only containers of the pod can reach the directory.
+        fs::set_permissions(&hidden, Permissions::from_mode(0o666)).map_err(io_error)?;
+        let inode = fs::metadata(&hidden).map_err(io_error)?.ino();
+        fs::rename(&hidden, &self.socket).map_err(io_error)?;
         let socket = PublishedSocket {
             path: self.socket.clone(),
             inode,
@@ -101,40 +102,40 @@ impl PublishedSocket {
 
 impl Drop for PublishedSocket {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|metadata| metadata.ino() == self.inode) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
 fn check_length(path: &Path) -> Result<(), ServeError> {
-    if path.as_os_str().len() <= MAX_PATH {
+    if path.as_os_str().len() <= MAX_PATH_BYTES {
         return Ok(());
     }
     Err(ServeError::PathTooLong {
         path: path.to_owned(),
-        limit: MAX_PATH,
+        limit: MAX_PATH_BYTES,
     })
 }
 
-/// Removes the socket of an ended process.
+/// Removes a socket on which no process listens. Any other file is an error.
 fn remove_stale_socket(path: &Path) -> Result<(), ServeError> {
-    let failed = |source| ServeError::Io {
+    let io_error = |source| ServeError::Io {
         path: path.to_owned(),
         source,
     };
-    let taken = |what| ServeError::Taken {
+    let occupied = |what| ServeError::Taken {
         path: path.to_owned(),
         what,
     };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(failed(source)),
-        Ok(found) if !found.file_type().is_socket() => {
-            Err(taken("something is there that is not a socket"))
+        Err(source) => Err(io_error(source)),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            Err(occupied("something is there that is not a socket"))
         }
-        Ok(_) if UnixStream::connect(path).is_ok() => Err(taken("another process serves there")),
-        Ok(_) => fs::remove_file(path).map_err(failed),
+        Ok(_) if UnixStream::connect(path).is_ok() => Err(occupied("another process serves there")),
+        Ok(_) => fs::remove_file(path).map_err(io_error),
     }
 }
 
@@ -158,9 +159,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_socket_appears_complete_and_is_removed_on_drop() {
+    async fn the_socket_is_renamed_into_place_and_removed_on_drop() {
         let dir = tempfile::tempdir().unwrap();
-        // Left behind by a killed process.
+        // What a killed process has left.
         fs::create_dir_all(dir.path().join(".a.sock/compiled")).unwrap();
         drop(UnixListener::bind(dir.path().join("a.sock")).unwrap());
         let staging = SocketStaging::prepare(dir.path(), "a.sock").unwrap();
@@ -178,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn unused_staging_directory_is_removed() {
+    fn staging_directory_is_removed_on_drop() {
         let dir = tempfile::tempdir().unwrap();
         drop(SocketStaging::prepare(dir.path(), "a.sock").unwrap());
         assert!(names(dir.path()).is_empty());
     }
 
     #[test]
-    fn error_contains_a_path_that_exists_or_is_too_long() {
+    fn existing_files_missing_directories_and_long_paths_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.sock"), "").unwrap();
         let error = |directory: &Path, file: &str| {

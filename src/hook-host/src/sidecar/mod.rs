@@ -1,13 +1,13 @@
-//! Hook sidecars: KubeVirt's own containers, spoken to in gRPC over a unix socket.
+//! KubeVirt's hook sidecars: containers that the launcher calls with gRPC over a unix socket.
 //!
-//! A sidecar is queried once for its Info ([`query_info`]) and gets a new connection for every call, as
-//! KubeVirt does it: sidecars may restart in between.
+//! Info of a sidecar is called once ([`query_info`]). Every call has a new connection, as in KubeVirt,
+//! because sidecars may restart between calls.
 
 mod dial_unix_socket;
-mod hook_body;
 mod protocol_version;
 mod query_info;
 mod sidecar_call;
+mod sidecar_hook_body;
 
 pub(crate) use dial_unix_socket::channel;
 pub(crate) use query_info::{InfoError, query_info};

@@ -24,7 +24,7 @@ impl Version {
         Self::ALL
             .into_iter()
             .rev()
-            .find(|version| offered.iter().any(|o| o == version.name()))
+            .find(|version| offered.iter().any(|name| name == version.name()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Queries a sidecar's Info: name, versions, hook points.
+//! Calls Info of a sidecar, which returns its name, protocol versions and hook points.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::{HookPoint, Subscription};
 
 /// KubeVirt's own deadline for Info.
 const INFO_DEADLINE: Duration = Duration::from_secs(1);
-/// The largest Info answer in bytes.
-const MAX_INFO: usize = 64 << 10;
-/// The most hook points and versions of an Info answer, far more than exist.
+/// Maximum size of the answer in bytes.
+const MAX_INFO_BYTES: usize = 64 << 10;
+/// Maximum number of hook points, and of versions, in the answer: far more than exist.
 const MAX_ENTRIES: usize = 64;
-/// The most bytes of a name in errors and log lines.
-const MAX_NAME: usize = 253;
+/// Maximum length of a name in errors and log lines, in bytes.
+const MAX_NAME_BYTES: usize = 253;
 
 /// Why a sidecar returned no usable Info.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub(crate) enum InfoError {
     /// The socket cannot be dialled yet.
     #[error("{0}")]
     NotReady(String),
-    /// The answer is missing or cannot be used.
+    /// There was no answer, or it cannot be used.
     #[error("{0}")]
     Unusable(String),
 }
@@ -47,16 +47,16 @@ pub(crate) async fn query_info(socket: &Path) -> Result<Sidecar, InfoError> {
         )));
     }
     let version = Version::newest(&info.versions).ok_or_else(|| {
-        let offered = printable(&info.versions.join(", "), MAX_NAME);
-        let ours = Version::ALL.map(Version::name).join(", ");
+        let offered = printable(&info.versions.join(", "), MAX_NAME_BYTES);
+        let supported = Version::ALL.map(Version::name).join(", ");
         InfoError::Unusable(format!(
-            "it speaks [{offered}], this launcher speaks [{ours}]"
+            "it speaks [{offered}], this launcher speaks [{supported}]"
         ))
     })?;
     let hook_points = hook_points(socket, &info, version);
     Ok(Sidecar {
         socket: socket.to_owned(),
-        name: printable(&info.name, MAX_NAME),
+        name: printable(&info.name, MAX_NAME_BYTES),
         version,
         hook_points,
     })
@@ -67,14 +67,14 @@ async fn call_info(stream: tokio::net::UnixStream) -> Result<InfoResult, InfoErr
     let channel = dial_unix_socket::channel(stream)
         .await
         .map_err(|error| unusable(error.to_string()))?;
-    let mut client = InfoClient::new(channel).max_decoding_message_size(MAX_INFO);
+    let mut client = InfoClient::new(channel).max_decoding_message_size(MAX_INFO_BYTES);
     let answer = client.info(InfoParams {}).await;
     Ok(answer
         .map_err(|status| unusable(super::sidecar_call::status_text(&status)))?
         .into_inner())
 }
 
-/// The requested hook points that the version supports; the others are logged.
+/// The hook points in the answer that the protocol version has. Others are logged.
 fn hook_points(socket: &Path, info: &InfoResult, version: Version) -> Vec<Subscription> {
     let mut points: Vec<Subscription> = Vec::new();
     for wanted in &info.hook_points {
@@ -88,8 +88,8 @@ fn hook_points(socket: &Path, info: &InfoResult, version: Version) -> Vec<Subscr
             Some(_) => {}
             None => tracing::warn!(
                 socket = %socket.display(),
-                sidecar = printable(&info.name, MAX_NAME),
-                hook_point = printable(&wanted.name, MAX_NAME),
+                sidecar = printable(&info.name, MAX_NAME_BYTES),
+                hook_point = printable(&wanted.name, MAX_NAME_BYTES),
                 version = version.name(),
                 "the hook sidecar wants a hook point that its version of the contract does not \
                  have; it will not be called there"

@@ -1,4 +1,4 @@
-//! One call of a sidecar, on a connection of its own.
+//! A sidecar, and calls of it, each on its own connection.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) struct Sidecar {
     pub(crate) hook_points: Vec<Subscription>,
 }
 
-/// Why a call returned no answer.
+/// Why a call of a sidecar returned no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SidecarError {
     /// The socket can no longer be dialled.
@@ -31,27 +31,27 @@ pub(crate) enum SidecarError {
     /// The sidecar answered with an error, or the connection broke.
     #[error("{0}")]
     Status(String),
-    /// The call took too long.
+    /// The call exceeded its deadline.
     #[error("no answer within {0:?}")]
     Deadline(Duration),
-    /// The sidecar's version does not have this call.
+    /// The sidecar's protocol version does not have this call.
     #[error("{0} does not have this call")]
     NoSuchCall(&'static str),
 }
 
-/// Deadline and answer size of one call.
+/// Limits of one call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallLimits {
-    /// Deadline, connecting included.
+    /// Deadline of the call, connecting included.
     pub(crate) deadline: Duration,
-    /// The largest answer in bytes.
+    /// Maximum size of the answer in bytes.
     pub(crate) output: usize,
 }
 
-/// One call, for any version: the messages are the same, but their Rust types differ.
+/// Calls a method of one protocol version. The versions have the same messages with different Rust types.
 macro_rules! call {
-    ($channel:expr, $output:expr, $line:ident, $method:ident, $params:expr) => {{
-        let client = $line::callbacks_client::CallbacksClient::new($channel);
+    ($channel:expr, $output:expr, $version:ident, $method:ident, $params:expr) => {{
+        let client = $version::callbacks_client::CallbacksClient::new($channel);
         let mut client = client.max_decoding_message_size($output);
         client
             .$method($params)
@@ -69,7 +69,7 @@ impl Sidecar {
         domain_xml: &str,
     ) -> Result<Vec<u8>, SidecarError> {
         let (domain_xml, vmi) = (domain_xml.as_bytes().to_vec(), vmi.as_bytes().to_vec());
-        self.within(limits, async |channel| {
+        self.call_with_deadline(limits, async |channel| {
             Ok(match self.version {
                 Version::V1alpha1 => {
                     let params = v1alpha1::OnDefineDomainParams { domain_xml, vmi };
@@ -98,7 +98,7 @@ impl Sidecar {
         let vmi = vmi.as_bytes().to_vec();
         let (cloud_init_data, cloud_init_no_cloud_source) =
             (data.into_bytes(), no_cloud_source.into_bytes());
-        self.within(limits, async |channel| match self.version {
+        self.call_with_deadline(limits, async |channel| match self.version {
             Version::V1alpha1 => Err(SidecarError::NoSuchCall("v1alpha1")),
             Version::V1alpha2 => {
                 let params = v1alpha2::PreCloudInitIsoParams {
@@ -129,7 +129,7 @@ impl Sidecar {
     }
 
     pub(crate) async fn shutdown(&self, limits: CallLimits) -> Result<(), SidecarError> {
-        self.within(limits, async |channel| match self.version {
+        self.call_with_deadline(limits, async |channel| match self.version {
             Version::V1alpha1 | Version::V1alpha2 => {
                 Err(SidecarError::NoSuchCall(self.version.name()))
             }
@@ -142,7 +142,8 @@ impl Sidecar {
         .await
     }
 
-    async fn within<T>(
+    /// Dials the socket and makes one call, both within the deadline.
+    async fn call_with_deadline<T>(
         &self,
         limits: CallLimits,
         call: impl AsyncFnOnce(Channel) -> Result<T, SidecarError>,
@@ -161,7 +162,7 @@ impl Sidecar {
     }
 }
 
-/// A status as text: code and message.
+/// Code and message of a status as text.
 pub(crate) fn status_text(status: &Status) -> String {
     let message = printable(status.message(), 2048);
     format!("{:?}: {message}", status.code())
