@@ -1,4 +1,4 @@
-//! The types of a call of a module: its input, its answer, its limits.
+//! The types of a call of a module: hook point and input, answer, context and report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -32,28 +32,28 @@ pub enum Call<'a> {
         /// The domain XML.
         domain_xml: &'a str,
     },
-    /// The XML of a device that is attached; the hook returns it.
+    /// The XML of a device that is being attached; the hook returns it.
     OnAttachDevice {
         /// The VMI as JSON.
         vmi: &'a str,
         /// The XML of the device.
         device_xml: &'a str,
     },
-    /// The parameters of a migration to another node; the hook returns those that it changes, or all.
+    /// The parameters of a migration to another node; the hook returns the changed ones, or all.
     PreMigrationSource {
         /// The VMI as JSON.
         vmi: &'a str,
         /// Names and values.
         parameters: &'a [(String, String)],
     },
-    /// The launcher ends.
+    /// The launcher is about to exit.
     Shutdown,
 }
 
-/// What a hook returns.
+/// The answer of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// No value (pre-start, shutdown).
+    /// No value, at PreStart and Shutdown.
     Done,
     /// All cloud-init documents.
     Documents(Vec<(String, String)>),
@@ -61,39 +61,39 @@ pub enum Answer {
     DomainXml(String),
     /// The XML of the device, not yet validated.
     DeviceXml(String),
-    /// Names and values of a migration's parameters, not yet validated.
+    /// Names and values of migration parameters, not yet validated.
     Parameters(Vec<(String, String)>),
 }
 
-/// What the host answers a hook during a call, and the limits of the call.
+/// The data that the host gives a hook during a call, and the limits of the call.
 #[derive(Debug, Clone, Default)]
 pub struct CallContext {
-    /// The virtual machine, and why its hooks run.
+    /// The virtual machine whose hooks are called, and the reason.
     pub invocation: Invocation,
     /// The hook's configuration.
     pub config: BTreeMap<String, String>,
-    /// Time left for the whole hook point, if less than the hook's own deadline.
+    /// Time left until the chain's deadline, if there is one.
     pub time_left: Option<Duration>,
-    /// Limits of this hook; `None`: those of the loader.
+    /// Limits of this hook; `None` means the limits of the loader.
     pub limits: Option<Limits>,
-    /// Directories that the hook may read, under the same paths.
+    /// Directories that the hook may read. The guest sees them under the same paths.
     pub dirs: Vec<PathBuf>,
-    /// Directories that `dirs` are opened beneath, where links lead no further.
+    /// Directories within which `dirs` are opened: symbolic links in `dirs` may not lead out of them.
     pub dir_roots: Vec<PathBuf>,
     /// Fixed random numbers and time, for a run that can be replayed.
     pub determinism: Option<Determinism>,
-    /// Optional interfaces that are granted, by name without version (`virt-hook:hooks/NAME`).
+    /// Names of the granted optional interfaces, without version (`virt-hook:hooks/NAME`).
     pub interfaces: BTreeSet<String>,
-    /// The facts about the pod, for the interface `pod`.
+    /// The facts about the pod that the hook may read through the interface `pod`.
     pub pod: PodAccess,
 }
 
-/// The result of a call and its cost.
+/// The result of a call, with its log, duration, memory use and pod facts.
 #[derive(Debug, Clone)]
 pub struct CallReport {
     /// The hook's answer.
     pub result: Result<Answer, CallError>,
-    /// What the hook logged, its standard streams included.
+    /// The log lines of the hook, its standard streams included.
     pub log: Vec<LogLine>,
     /// Duration of instantiation and call, host functions included.
     pub duration: Duration,
@@ -101,23 +101,23 @@ pub struct CallReport {
     pub peak_memory: usize,
     /// The facts about the pod that the hook asked for.
     pub facts: Vec<PodFactEntry>,
-    /// How long the call waited for facts, which does not count against its deadline.
+    /// How long the call waited for facts about the pod; this time does not count against its deadline.
     pub waited: Duration,
 }
 
-/// Why a call gave no answer.
+/// Why a call returned no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The hook vetoes.
+    /// The hook vetoed.
     #[error("it refuses: {0}")]
     Veto(String),
-    /// The hook reports a failure.
+    /// The hook reported a failure.
     #[error("it failed: {0}")]
     Failed(String),
     /// The hook trapped or exceeded its memory limit.
     #[error("it crashed: {0}")]
     Trap(String),
-    /// The hook panicked; the text is what it wrote to its standard error.
+    /// The hook trapped after it wrote this panic message to its standard error.
     #[error("it crashed: {0}")]
     Panic(String),
     /// The hook exceeded its deadline.
@@ -160,11 +160,12 @@ impl Call<'_> {
         }
     }
 
+    /// Checks the size of the input.
     pub(super) fn check_size(&self, limit: usize) -> Result<(), CallError> {
         let (vmi, what, size) = match self {
             Self::PreStart { vmi } => (*vmi, "the VMI", 0),
             Self::PreCloudInitIso { vmi, documents, .. } => {
-                (*vmi, "the cloud-init data", size_of_documents(documents))
+                (*vmi, "the cloud-init data", size_of_texts(documents))
             }
             Self::OnDefineDomain { vmi, domain_xml } => (*vmi, "the domain XML", domain_xml.len()),
             Self::OnAttachDevice { vmi, device_xml } => (*vmi, "the device XML", device_xml.len()),
@@ -181,10 +182,11 @@ impl Call<'_> {
 }
 
 impl Answer {
+    /// Checks the size of the answer.
     pub(super) fn check_size(&self, limit: usize) -> Result<(), CallError> {
         let size = match self {
             Self::Done => 0,
-            Self::Documents(texts) | Self::Parameters(texts) => size_of_documents(texts),
+            Self::Documents(texts) | Self::Parameters(texts) => size_of_texts(texts),
             Self::DomainXml(xml) | Self::DeviceXml(xml) => xml.len(),
         };
         if size > limit {
@@ -195,7 +197,7 @@ impl Answer {
     }
 }
 
-fn size_of_documents(documents: &[(String, String)]) -> usize {
+fn size_of_texts(documents: &[(String, String)]) -> usize {
     documents
         .iter()
         .map(|(name, text)| name.len() + text.len())

@@ -1,4 +1,4 @@
-//! The compile child: reads one module from stdin and writes its artifact to stdout, within limits.
+//! The compile child's side: reads one module from stdin and writes its artifact to stdout, within limits.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,44 +11,44 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
 use super::COMPILE_ARG;
-use super::compile_child_confinement::{Missing, confine};
-use super::engine_config::{EngineRole, TargetMachine, engine, engine_with};
+use super::compile_child_confinement::{MissingFeatures, confine};
+use super::engine_config::{EngineRole, TargetMachine, engine, engine_with_known_functions};
 use super::function_code_cache::{FunctionCodes, FunctionFiles};
 
-/// The limits of a compile child, passed as command-line arguments.
+/// The limits and the target of a compile child, which are passed as command-line arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChildLimits {
-    /// Memory in bytes.
+    /// Maximum memory in bytes.
     pub(super) memory: u64,
-    /// Processor time of all threads together, in seconds.
-    pub(super) seconds: u64,
-    /// Size of the module in bytes.
+    /// Maximum CPU time of all threads together, in seconds.
+    pub(super) cpu_seconds: u64,
+    /// Maximum size of the module in bytes.
     pub(super) module: u64,
-    /// The machines that the code is for.
+    /// The machines that the code is compiled for.
     pub(super) machine: TargetMachine,
 }
 
-/// The result that the child writes to its standard error as one line of JSON.
+/// The report that the child writes to its standard error as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum ChildReport {
     /// The artifact was written.
     Compiled {
-        /// Peak memory of the child in bytes, if the system reports it.
+        /// Peak memory of the child in bytes; `None` if the system does not report it.
         peak_memory: Option<u64>,
-        /// The number of functions whose code was known and not compiled.
+        /// The number of functions whose code was known from an earlier compilation.
         reused_functions: usize,
-        /// What the kernel lacks to confine the child.
-        unconfined: Missing,
+        /// The kernel features for confinement that are missing.
+        missing_features: MissingFeatures,
     },
-    /// Why there is no artifact.
+    /// There is no artifact, for this reason.
     Refused(String),
-    /// The module was compiled, and why its artifact could not be written.
+    /// The module was compiled, but its artifact could not be written, for this reason.
     NotWritten(String),
 }
 
-/// Compiles one module if this process was started with [`COMPILE_ARG`] and returns its exit code;
-/// `None` in any other process. A program that is its own compiler calls this first in `main`.
+/// Compiles one module if this process was started with [`COMPILE_ARG`], and returns the exit code;
+/// `None` in any other process. A program that starts itself as compile child calls this first in `main`.
 #[must_use]
 pub fn compile_child() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
@@ -59,10 +59,10 @@ pub fn compile_child() -> Option<ExitCode> {
         Ok(report) => report,
         Err(error) => ChildReport::Refused(error),
     };
-    let done = matches!(report, ChildReport::Compiled { .. });
+    let is_compiled = matches!(report, ChildReport::Compiled { .. });
     let text = serde_json::to_string(&report).unwrap_or_default();
     let is_written = writeln!(io::stderr(), "{text}").is_ok();
-    Some(if done && is_written {
+    Some(if is_compiled && is_written {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -73,14 +73,15 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, Str
     let limits = ChildLimits::decode(&mut arguments)
         .ok_or_else(|| "compiling is not a command for people: wrong arguments".to_owned())?;
     apply_limits(limits).map_err(|error| format!("its limits could not be set: {error}"))?;
-    // Nothing can be opened later.
+    // These files are opened now, because `confine` forbids to open files.
     let status = File::open("/proc/self/status").ok();
     let functions = FunctionFiles::decode(arguments).and_then(|files| files.open().ok());
-    let unconfined = confine();
-    let module = read(limits.module).map_err(|error| format!("it could not be read: {error}"))?;
+    let missing_features = confine();
+    let module =
+        read_module(limits.module).map_err(|error| format!("it could not be read: {error}"))?;
     let codes = functions.as_ref().map(|files| Arc::new(files.read()));
     let artifact = match &codes {
-        Some(codes) => compile_with(Arc::clone(codes), &module, limits.machine)?,
+        Some(codes) => compile_with_known_functions(Arc::clone(codes), &module, limits.machine)?,
         None => compile(&module, limits.machine)?,
     };
     let written = io::stdout().write_all(&artifact);
@@ -93,7 +94,7 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, Str
     Ok(ChildReport::Compiled {
         peak_memory: status.and_then(peak_memory),
         reused_functions: codes.map_or(0, |codes| codes.reused()),
-        unconfined,
+        missing_features,
     })
 }
 
@@ -102,13 +103,13 @@ pub(super) fn compile(module: &[u8], machine: TargetMachine) -> Result<Vec<u8>, 
     precompile(engine(EngineRole::Compile(machine)), module)
 }
 
-/// The same, with the code of functions that are known.
-fn compile_with(
+/// Like [`compile`]; the code of known functions is taken from `codes`.
+fn compile_with_known_functions(
     codes: Arc<FunctionCodes>,
     module: &[u8],
     machine: TargetMachine,
 ) -> Result<Vec<u8>, String> {
-    precompile(engine_with(codes, machine), module)
+    precompile(engine_with_known_functions(codes, machine), module)
 }
 
 fn precompile(engine: wasmtime::Result<Engine>, module: &[u8]) -> Result<Vec<u8>, String> {
@@ -116,6 +117,7 @@ fn precompile(engine: wasmtime::Result<Engine>, module: &[u8]) -> Result<Vec<u8>
     compiled.map_err(|error| format!("{error:#}"))
 }
 
+/// The peak memory from the open `/proc/self/status`.
 fn peak_memory(mut file: File) -> Option<u64> {
     let mut status = String::new();
     file.read_to_string(&mut status).ok()?;
@@ -126,7 +128,7 @@ fn peak_memory(mut file: File) -> Option<u64> {
     Some(kib << 10)
 }
 
-fn read(limit: u64) -> io::Result<Vec<u8>> {
+fn read_module(limit: u64) -> io::Result<Vec<u8>> {
     let mut module = Vec::new();
     io::stdin()
         .lock()
@@ -138,41 +140,42 @@ fn read(limit: u64) -> io::Result<Vec<u8>> {
     Ok(module)
 }
 
-/// Limits the data segment rather than the address space: threads reserve far more than they use.
+/// Sets resource limits. The data segment is limited rather than the address space, because threads reserve far more
+/// address space than they use.
 fn apply_limits(limits: ChildLimits) -> rustix::io::Result<()> {
     let at_most = |limit| Rlimit {
         current: Some(limit),
         maximum: Some(limit),
     };
     setrlimit(Resource::Data, at_most(limits.memory))?;
-    // The soft limit raises SIGXCPU, which tells the reason; SIGKILL follows one second later.
+    // The soft limit raises SIGXCPU, which identifies the reason. SIGKILL follows one second later.
     setrlimit(
         Resource::Cpu,
         Rlimit {
-            current: Some(limits.seconds),
-            maximum: Some(limits.seconds.saturating_add(1)),
+            current: Some(limits.cpu_seconds),
+            maximum: Some(limits.cpu_seconds.saturating_add(1)),
         },
     )?;
     setrlimit(Resource::Core, at_most(0))?;
-    // The artifact is in memory before it is written.
+    // An artifact larger than the memory limit cannot exist, because it is in memory before it is written.
     setrlimit(Resource::Fsize, at_most(limits.memory))?;
     rustix::thread::set_no_new_privs(true)?;
-    // This fails only on kernels without ambient capabilities.
+    // This call fails only on kernels without ambient capabilities.
     let _ = rustix::thread::clear_ambient_capability_set();
     Ok(())
 }
 
 impl ChildLimits {
     pub(super) fn encode(self) -> [String; 4] {
-        let portable = u64::from(self.machine == TargetMachine::Any);
-        [self.memory, self.seconds, self.module, portable].map(|number| number.to_string())
+        let is_portable = u64::from(self.machine == TargetMachine::Any);
+        [self.memory, self.cpu_seconds, self.module, is_portable].map(|number| number.to_string())
     }
 
     fn decode(arguments: &mut impl Iterator<Item = OsString>) -> Option<Self> {
         let mut next = || arguments.next()?.to_str()?.parse::<u64>().ok();
         Some(Self {
             memory: next()?,
-            seconds: next()?,
+            cpu_seconds: next()?,
             module: next()?,
             machine: match next()? {
                 0 => TargetMachine::This,
@@ -187,7 +190,7 @@ impl ChildLimits {
 mod tests {
     use super::*;
 
-    /// A module with this many functions, and some data.
+    /// A module with `functions` functions and some data.
     fn module(data: &str, functions: u32) -> Vec<u8> {
         let function = |number| {
             format!("(func (param i32) (result i32) local.get 0 i32.const {number} i32.mul)")
@@ -197,18 +200,20 @@ mod tests {
         wat::parse_str(format!("(component (core module {module}))")).unwrap()
     }
 
-    /// What the next compilation knows, and how many functions were known and how many were compiled.
+    /// Compiles a module. Returns the codes for the next compilation, and the numbers of known and of compiled
+    /// functions.
     fn compiled(codes: FunctionCodes, module: &[u8]) -> (FunctionCodes, usize, usize) {
         let codes = Arc::new(codes);
-        let artifact = compile_with(Arc::clone(&codes), module, TargetMachine::This).unwrap();
+        let artifact =
+            compile_with_known_functions(Arc::clone(&codes), module, TargetMachine::This).unwrap();
         assert!(artifact == compile(module, TargetMachine::This).unwrap());
         let (known, new) = codes.known_and_new();
         (codes.reread(), known, new)
     }
 
-    /// Cranelift does not name every function alike each time, which costs a compilation of it.
+    /// Cranelift's key of a function is not always the same, so some unchanged functions are compiled again.
     #[test]
-    fn of_another_build_mostly_what_changed_is_compiled() {
+    fn most_unchanged_functions_of_another_build_are_not_compiled() {
         let (codes, known, new) = compiled(FunctionCodes::default(), &module("a", 100));
         assert!(known == 0 && new >= 100, "{known} {new}");
         let (codes, known, new) = compiled(codes, &module("other data", 100));

@@ -1,7 +1,11 @@
-//! What a compile child gives up before it reads a module: files, network, other processes.
+//! The confinement of a compile child before it reads a module: no files, no network, no other processes.
 //!
-//! seccomp permits only the system calls of a computation with threads. Landlock refuses files, TCP and signals a
-//! second time. A kernel without one of them leaves the other, and the limits.
+//! seccomp permits only the system calls of a computation with threads. Landlock also refuses files, TCP and
+//! signals. On a kernel without one of them, the other and the resource limits still apply.
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -14,31 +18,31 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter,
 };
 
-/// The parts of the confinement that this kernel does not have.
-pub(super) type Missing = Vec<String>;
+/// Names of the kernel features for confinement that cannot be used, each with the reason.
+pub(super) type MissingFeatures = Vec<String>;
 
-/// What a kernel has that confines compile children, and what is missing of it.
+/// A kernel feature that confines compile children, and whether it can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelFeature {
     /// `Landlock` or `seccomp`.
     pub name: &'static str,
-    /// Why it cannot be used here; none if it can.
+    /// Why the feature cannot be used; `None` if it can.
     pub missing: Option<String>,
 }
 
-/// Asks the kernel which confinement features it has. This does not confine the process.
+/// Tests which confinement features the kernel has. This does not confine the process.
 #[must_use]
 pub fn kernel_features() -> [KernelFeature; 2] {
     let landlock = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(ABI::V1))
         .and_then(Ruleset::create);
-    // A filter holds for the thread that asks for it.
-    let filter = || {
-        let program = no_clone3().map_err(|error| error.to_string())?;
+    // The filter applies only to the thread that installs it, so this thread is not confined.
+    let install_filter = || {
+        let program = clone3_filter().map_err(|error| error.to_string())?;
         apply_filter(&program).map_err(|error| error.to_string())
     };
-    let seccomp = std::thread::spawn(filter).join();
+    let seccomp = std::thread::spawn(install_filter).join();
     let seccomp = seccomp.unwrap_or_else(|_| Err("it was not tried".to_owned()));
     [
         KernelFeature {
@@ -52,20 +56,23 @@ pub fn kernel_features() -> [KernelFeature; 2] {
     ]
 }
 
-/// Confines the calling thread and the threads that it will start: they can open nothing, connect to nothing, and
-/// start and signal no other process. Returns what the kernel does not have.
+/// Confines the calling thread and the threads that it will start: they can open no files, make no connections, and
+/// start and signal no other process. Returns the features that the kernel does not have.
 ///
-/// For a process with one thread and `no_new_privs`.
-pub(super) fn confine() -> Missing {
+/// The process must have only one thread, and `no_new_privs`.
+pub(super) fn confine() -> MissingFeatures {
     let landlock = restrict_files()
         .err()
-        .map(|why| format!("Landlock ({why})"));
-    let seccomp = restrict_calls().err().map(|why| format!("seccomp ({why})"));
+        .map(|reason| format!("Landlock ({reason})"));
+    let seccomp = restrict_system_calls()
+        .err()
+        .map(|reason| format!("seccomp ({reason})"));
     landlock.into_iter().chain(seccomp).collect()
 }
 
 fn restrict_files() -> Result<(), String> {
-    // Without rules, nothing that is handled is permitted. What an older kernel does not handle is left out.
+    // A ruleset without rules permits no access of the handled kinds. Kinds that an older kernel does not know are left
+    // out.
     let restricted = Ruleset::default()
         .handle_access(AccessFs::from_all(ABI::V6))
         .and_then(|ruleset| ruleset.handle_access(AccessNet::from_all(ABI::V6)))
@@ -79,49 +86,54 @@ fn restrict_files() -> Result<(), String> {
     }
 }
 
-fn restrict_calls() -> Result<(), String> {
-    for filter in [no_clone3(), computation()] {
+fn restrict_system_calls() -> Result<(), String> {
+    for filter in [clone3_filter(), computation_filter()] {
         let program = filter.map_err(|error| error.to_string())?;
         apply_filter(&program).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-/// A filter cannot read the flags of `clone3`, which are in memory. The C library uses `clone` if there is no `clone3`.
-fn no_clone3() -> Result<BpfProgram, seccompiler::BackendError> {
+/// A filter that reports `clone3` as missing, because filters cannot read its flags, which are in memory. The C library
+/// then uses `clone`.
+fn clone3_filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let calls = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    let none = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-    SeccompFilter::new(calls, SeccompAction::Allow, none, arch()?)?.try_into()
+    let not_implemented = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    SeccompFilter::new(calls, SeccompAction::Allow, not_implemented, arch()?)?.try_into()
 }
 
-/// Permits what a computation needs: its memory and threads, and what it has open. Other calls fail with `EPERM`.
-fn computation() -> Result<BpfProgram, seccompiler::BackendError> {
+/// A filter that permits the system calls of a computation: on memory, threads and open files. Others fail with
+/// `EPERM`.
+fn computation_filter() -> Result<BpfProgram, seccompiler::BackendError> {
     let own_process = u64::from(std::process::id());
     let thread = libc::CLONE_THREAD.unsigned_abs().into();
-    let only = |argument, comparison, value| {
+    let only_if = |argument, comparison, value| {
         let condition =
             SeccompCondition::new(argument, SeccompCmpArgLen::Qword, comparison, value)?;
         SeccompRule::new(vec![condition]).map(|rule| vec![rule])
     };
-    let mut calls: BTreeMap<i64, Vec<SeccompRule>> =
-        COMPUTATION.iter().map(|call| (*call, Vec::new())).collect();
+    let mut calls: BTreeMap<i64, Vec<SeccompRule>> = COMPUTATION_CALLS
+        .iter()
+        .map(|call| (*call, Vec::new()))
+        .collect();
     calls.insert(
         libc::SYS_clone,
-        only(0, SeccompCmpOp::MaskedEq(thread), thread)?,
+        only_if(0, SeccompCmpOp::MaskedEq(thread), thread)?,
     );
-    // `abort` when memory is short.
-    calls.insert(libc::SYS_tgkill, only(0, SeccompCmpOp::Eq, own_process)?);
-    calls.insert(libc::SYS_prlimit64, only(0, SeccompCmpOp::Eq, 0)?);
-    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    SeccompFilter::new(calls, refused, SeccompAction::Allow, arch()?)?.try_into()
+    // `abort` needs `tgkill` when memory is exhausted.
+    calls.insert(libc::SYS_tgkill, only_if(0, SeccompCmpOp::Eq, own_process)?);
+    calls.insert(libc::SYS_prlimit64, only_if(0, SeccompCmpOp::Eq, 0)?);
+    let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    SeccompFilter::new(calls, denied, SeccompAction::Allow, arch()?)?.try_into()
 }
 
 fn arch() -> Result<TargetArch, seccompiler::BackendError> {
     std::env::consts::ARCH.try_into()
 }
 
-const COMPUTATION: &[i64] = &[
-    // What is open: the module, the artifact, the report.
+/// The system calls of a computation with threads that are permitted with all arguments.
+const COMPUTATION_CALLS: &[i64] = &[
+    // Open files: the module, the artifact, the report.
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_write,
@@ -151,7 +163,7 @@ const COMPUTATION: &[i64] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,
-    // Signals to itself.
+    // Signals of the process to itself.
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
@@ -163,86 +175,3 @@ const COMPUTATION: &[i64] = &[
     libc::SYS_nanosleep,
     libc::SYS_restart_syscall,
 ];
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::fs::File;
-    use std::io::ErrorKind;
-    use std::net::{TcpListener, UdpSocket};
-    use std::os::unix::net::UnixDatagram;
-    use std::os::unix::process::CommandExt;
-    use std::process::Command;
-    use std::thread;
-
-    use super::*;
-
-    /// Filters and rulesets belong to a thread, and to those that it starts.
-    fn in_a_thread(work: impl FnOnce() + Send + 'static) {
-        thread::spawn(work).join().unwrap();
-    }
-
-    fn refused<T>(result: std::io::Result<T>) {
-        assert_eq!(result.err().unwrap().kind(), ErrorKind::PermissionDenied);
-    }
-
-    #[test]
-    fn restricted_thread_cannot_open_paths() {
-        in_a_thread(|| {
-            let before = File::open("/proc/self/status").unwrap();
-            if let Err(why) = restrict_files() {
-                // Past the capture of test output, so that it is seen.
-                let line = format!(
-                    "*** NOT TESTED: a compile child without files: no Landlock ({why}) ***\n"
-                );
-                return std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
-            }
-            refused(File::open("/etc/passwd"));
-            refused(File::create("/tmp/confinement"));
-            refused(std::fs::read_dir("/"));
-            in_a_thread(|| refused(File::open("/etc/passwd")));
-            assert!(std::io::read_to_string(before).unwrap().contains("VmHWM"));
-        });
-        File::open("/etc/passwd").unwrap();
-    }
-
-    #[test]
-    fn only_a_computation_is_left() {
-        let parent = rustix::process::getppid().unwrap_or(rustix::process::Pid::INIT);
-        in_a_thread(move || {
-            restrict_calls().unwrap();
-            refused(File::open("/etc/passwd"));
-            refused(Command::new("/bin/true").spawn());
-            refused(Err::<(), _>(Command::new("/bin/true").exec()));
-            refused(TcpListener::bind("127.0.0.1:0"));
-            refused(UdpSocket::bind("127.0.0.1:0"));
-            refused(UnixDatagram::unbound());
-            refused(rustix::process::test_kill_process(parent).map_err(Into::into));
-            let sum = thread::spawn(|| {
-                vec![1_u8; 16 << 20]
-                    .iter()
-                    .map(|n| u64::from(*n))
-                    .sum::<u64>()
-            });
-            assert_eq!(sum.join().unwrap(), 16 << 20);
-            in_a_thread(|| refused(File::open("/etc/passwd")));
-        });
-    }
-
-    #[test]
-    fn error_contains_the_missing_kernel_feature() {
-        in_a_thread(|| {
-            let calls = [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp];
-            let calls = calls.map(|call| (call, Vec::new())).into();
-            let absent = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
-            let filter = SeccompFilter::new(calls, SeccompAction::Allow, absent, arch().unwrap());
-            let program: BpfProgram = filter.unwrap().try_into().unwrap();
-            apply_filter(&program).unwrap();
-            let missing = confine();
-            assert_eq!(missing.len(), 2, "{missing:?}");
-            assert!(missing[0].starts_with("Landlock (") && missing[1].starts_with("seccomp ("));
-            // The child goes on without.
-            File::open("/etc/passwd").unwrap();
-        });
-    }
-}

@@ -7,39 +7,39 @@ use wasmtime::component::types::ComponentItem;
 /// The interfaces that a component imports and exports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ComponentInterfaces {
-    /// Interfaces that the component imports. Importing one does not mean that it is granted.
+    /// Interfaces that the component imports. An imported interface need not be granted.
     pub imports: Vec<Interface>,
-    /// Interfaces that the host can call.
+    /// Interfaces that the component exports, which the host can call.
     pub exports: Vec<Interface>,
 }
 
-/// An interface with its version, as `virt-hook:hooks/host@0.1.0`.
+/// An interface with its version, such as `virt-hook:hooks/host@0.1.0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// Name and version.
     pub name: String,
-    /// Names of its functions; empty for an interface with types only.
+    /// Names of the functions; empty if the interface has only types.
     pub functions: Vec<String>,
 }
 
 impl ComponentInterfaces {
-    pub(super) fn of(engine: &Engine, component: &Component) -> Self {
+    pub(super) fn from_component(engine: &Engine, component: &Component) -> Self {
         let component = component.component_type();
         let imports = component.imports(engine);
         let exports = component.exports(engine);
         Self {
             imports: imports
-                .map(|(name, item)| Interface::of(engine, name, &item.ty))
+                .map(|(name, item)| Interface::from_item(engine, name, &item.ty))
                 .collect(),
             exports: exports
-                .map(|(name, item)| Interface::of(engine, name, &item.ty))
+                .map(|(name, item)| Interface::from_item(engine, name, &item.ty))
                 .collect(),
         }
     }
 }
 
 impl Interface {
-    fn of(engine: &Engine, name: &str, item: &ComponentItem) -> Self {
+    fn from_item(engine: &Engine, name: &str, item: &ComponentItem) -> Self {
         let ComponentItem::ComponentInstance(instance) = item else {
             return Self {
                 name: name.to_owned(),

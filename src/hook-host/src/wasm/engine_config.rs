@@ -1,4 +1,4 @@
-//! The wasmtime engine's configuration.
+//! The configuration of the wasmtime engines: one that compiles, and one that runs compiled code.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, Strategy};
 
 use super::function_code_cache::FunctionCodes;
 
-/// Whether an engine compiles, or only runs code that another one compiled.
+/// Whether an engine compiles, or only runs code that another engine compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum EngineRole {
     Compile(TargetMachine),
@@ -16,20 +16,21 @@ pub(super) enum EngineRole {
 /// The machines that code is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TargetMachine {
-    /// This machine, with all features of its processor.
+    /// This machine, with all features of its CPU.
     This,
     /// Any machine of this architecture.
     Any,
 }
 
-/// Creates an engine. Both roles share every setting that shapes machine code, so that the running
+/// Creates an engine. Both roles share every setting that affects machine code, so that the running
 /// engine loads what the compiling engine wrote; wasmtime checks this at each load.
 pub(super) fn engine(role: EngineRole) -> wasmtime::Result<Engine> {
     Engine::new(&config(role)?)
 }
 
-/// An engine that compiles for this machine, and takes the code of functions that are known from `codes`. The code is the same.
-pub(super) fn engine_with(
+/// An engine that compiles for `machine` and takes the code of known functions from `codes`. The result is the same
+/// code.
+pub(super) fn engine_with_known_functions(
     codes: Arc<FunctionCodes>,
     machine: TargetMachine,
 ) -> wasmtime::Result<Engine> {
@@ -42,21 +43,21 @@ fn config(role: EngineRole) -> wasmtime::Result<Config> {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
-        // Proposals that no toolchain for hooks emits: less code of the runtime that a module can reach.
+        // No toolchain for hooks emits these proposals. Without them, modules can reach less code of the runtime.
         .wasm_tail_call(false)
         .wasm_memory64(false)
         .wasm_relaxed_simd(false)
         .wasm_custom_page_sizes(false)
         .wasm_wide_arithmetic(false)
         .epoch_interruption(true)
-        // Pooling would save 5 us a call and map a terabyte of addresses.
+        // Pooling would save 5 us per call, but reserve a terabyte of address space.
         .allocation_strategy(InstanceAllocationStrategy::OnDemand)
         .max_wasm_stack(512 << 10)
         .async_stack_size(2 << 20)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(16));
     if let EngineRole::Compile(machine) = role {
         if machine == TargetMachine::Any {
-            // With an explicit target, wasmtime does not use the features of this processor.
+            // With an explicit target, wasmtime does not use features that only this CPU may have.
             config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
         }
         config

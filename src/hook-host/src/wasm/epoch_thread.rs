@@ -6,20 +6,22 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-const TICK: Duration = Duration::from_millis(10);
-const STACK: usize = 64 << 10;
-/// The thread ends after this many ticks without a call: one second. The hooks of a chain follow each
-/// other closely, and a thread per call would cost as much as a small hook.
-const LINGER: u32 = 100;
+/// Interval between two increments of the epoch.
+const TICK_INTERVAL: Duration = Duration::from_millis(10);
+/// Stack size of the thread in bytes.
+const STACK_BYTES: usize = 64 << 10;
+/// Number of ticks without a call after which the thread ends: one second. The calls of a chain follow each
+/// other closely, and starting a thread per call would cost as much as a small hook.
+const LINGER_TICKS: u32 = 100;
 
-/// Advances an engine's epoch every 10 ms from its own thread while a [`CallGuard`] exists, and for
-/// one second after. A tokio task is not enough: a guest in a loop may block the only worker thread.
+/// Advances an engine's epoch every 10 ms on its own thread while a [`CallGuard`] exists, and for
+/// one second after. A tokio task would not do: a guest in a loop may block the only worker thread.
 #[derive(Clone)]
 pub(super) struct EpochTicker {
-    shared: Arc<EpochState>,
+    shared: Arc<SharedTicker>,
 }
 
-struct EpochState {
+struct SharedTicker {
     engine: Engine,
     state: Mutex<TickerState>,
 }
@@ -27,15 +29,15 @@ struct EpochState {
 #[derive(Default)]
 struct TickerState {
     calls: usize,
-    thread: bool,
+    has_thread: bool,
 }
 
-/// A call in flight.
-pub(super) struct CallGuard(Arc<EpochState>);
+/// A call in progress. The epoch advances as long as it exists.
+pub(super) struct CallGuard(Arc<SharedTicker>);
 
 impl EpochTicker {
     pub(super) fn new(engine: Engine) -> Self {
-        let shared = EpochState {
+        let shared = SharedTicker {
             engine,
             state: Mutex::default(),
         };
@@ -46,39 +48,39 @@ impl EpochTicker {
 
     pub(super) fn begin_call(&self) -> std::io::Result<CallGuard> {
         let mut state = self.shared.state();
-        if !state.thread {
+        if !state.has_thread {
             let shared = Arc::clone(&self.shared);
             let builder = thread::Builder::new()
                 .name("hook-epoch".into())
-                .stack_size(STACK);
+                .stack_size(STACK_BYTES);
             builder.spawn(move || shared.run())?;
-            state.thread = true;
+            state.has_thread = true;
         }
         state.calls += 1;
         Ok(CallGuard(Arc::clone(&self.shared)))
     }
 }
 
-impl EpochState {
+impl SharedTicker {
     fn state(&self) -> MutexGuard<'_, TickerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self) {
-        let mut idle = 0;
-        while !self.should_stop(&mut idle) {
-            thread::sleep(TICK);
+        let mut idle_ticks = 0;
+        while !self.is_last_tick(&mut idle_ticks) {
+            thread::sleep(TICK_INTERVAL);
             self.engine.increment_epoch();
         }
     }
 
-    /// `begin_call` holds the lock until the call is counted, so it sees either a running thread or
-    /// none.
-    fn should_stop(&self, idle: &mut u32) -> bool {
+    /// Counts a tick, and returns whether the thread ends now. `begin_call` holds the lock until the call is counted,
+    /// so it finds either a running thread or none.
+    fn is_last_tick(&self, idle_ticks: &mut u32) -> bool {
         let mut state = self.state();
-        *idle = if state.calls > 0 { 0 } else { *idle + 1 };
-        state.thread = *idle <= LINGER;
-        !state.thread
+        *idle_ticks = if state.calls > 0 { 0 } else { *idle_ticks + 1 };
+        state.has_thread = *idle_ticks <= LINGER_TICKS;
+        !state.has_thread
     }
 }
 

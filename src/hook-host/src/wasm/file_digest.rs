@@ -1,4 +1,4 @@
-//! Digests of whole files, read in small pieces.
+//! The sha256, and a fast checksum, of a whole file.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -10,15 +10,15 @@ use sha2::{Digest as _, Sha256};
 /// The sha256 of a whole file in hexadecimal.
 pub(super) fn digest(file: &File) -> io::Result<String> {
     let mut hasher = Sha256::new();
-    for_each_chunk(file, |piece| hasher.update(piece))?;
+    for_each_chunk(file, |chunk| hasher.update(chunk))?;
     Ok(format!("{:x}", hasher.finalize()))
 }
 
 /// A checksum of the whole file that detects accidental damage, about ten times as fast as sha256.
-/// It gives no protection against an attacker; the location of the file does (`file_trust`).
+/// It does not protect against an attacker; the check of the file's location does (`precompiled_file_trust`).
 pub(super) fn checksum(file: &File) -> io::Result<String> {
     let mut hasher = DefaultHasher::new();
-    for_each_chunk(file, |piece| hasher.write(piece))?;
+    for_each_chunk(file, |chunk| hasher.write(chunk))?;
     Ok(format!("{:016x}", hasher.finish()))
 }
 

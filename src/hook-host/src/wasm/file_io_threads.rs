@@ -1,21 +1,21 @@
-//! The threads for the file operations of hooks with granted directories.
+//! The threads for file operations of hooks with granted directories.
 //!
-//! A file operation can hang, on a file server that is gone or on a file that blocks, and no deadline ends its thread. So
-//! these operations have a few threads of their own, which hang alone: the launcher's other work and hooks without
-//! directories need none of them, and a program that ends does not wait for them.
+//! A file operation can hang, for instance on an unreachable file server, and no deadline ends its thread. So
+//! these operations have a few threads of their own. The launcher's other work and hooks without
+//! directories do not need these threads, and a program that exits does not wait for them.
 
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::context::TokioContext;
 
-/// The most file operations at once. Further ones wait until the deadline of their call.
+/// Maximum number of file operations at once. Further operations wait, at most until the deadline of their call.
 const MAX_THREADS: usize = 8;
 
-/// Never dropped, which would wait for operations that hang.
+/// The runtime with these threads. It is never dropped, because that would wait for hanging operations.
 static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
 
-/// Runs work whose blocking operations use these threads. The error says why there are none.
+/// Runs work whose blocking operations use these threads. The error is why there are no threads.
 pub(super) async fn run<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let runtime = RUNTIME.get_or_init(|| {
         let runtime = Builder::new_multi_thread()
@@ -37,27 +37,27 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::off_worker;
+    use crate::blocking_work;
 
     #[tokio::test]
-    async fn operations_that_hang_take_no_other_threads() {
-        let (ends, hung): (Vec<_>, Vec<_>) =
+    async fn hanging_operations_block_only_the_threads_for_files() {
+        let (ends, receivers): (Vec<_>, Vec<_>) =
             (0..MAX_THREADS).map(|_| mpsc::channel::<()>()).unzip();
-        for end in hung {
+        for end in receivers {
             let hang = async {
-                let hung = tokio::task::spawn_blocking(move || {
+                let operation = tokio::task::spawn_blocking(move || {
                     let _ = end.recv();
                 });
-                drop(hung);
+                drop(operation);
             };
             run(hang).await.unwrap();
         }
-        // The next operation waits in vain, and everybody else's do not.
+        // The next operation on these threads times out, and one on the other threads does not.
         let short = Duration::from_millis(20);
-        let next = run(async { tokio::time::timeout(short, off_worker::run(|| ())).await });
+        let next = run(async { tokio::time::timeout(short, blocking_work::run(|| ())).await });
         assert!(next.await.unwrap().is_err());
-        off_worker::run(|| ()).await.unwrap();
+        blocking_work::run(|| ()).await.unwrap();
         drop(ends);
-        run(off_worker::run(|| ())).await.unwrap().unwrap();
+        run(blocking_work::run(|| ())).await.unwrap().unwrap();
     }
 }

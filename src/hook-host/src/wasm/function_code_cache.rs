@@ -1,9 +1,13 @@
-//! The machine code of single functions, kept for the next compilation of the same module file.
+//! A cache of the machine code of single functions for the next compilation of the same module file.
 //!
-//! Between two builds of a hook most functions stay as they are; of a hook in Python only data changes. Cranelift names a
-//! function by a sha256 of everything that shapes its code, and takes the code from here if it is known. A file has the
-//! functions of the last compilation of one module file, so that it does not grow, and no module gets the code of another
-//! one. It is for the machines of authors: launchers and `virt-hook serve` compile without it.
+//! Between two builds of a hook most functions do not change; of a hook in Python only data changes. Cranelift's key of
+//! a function is a sha256 of everything that affects its code, and Cranelift takes the code of known keys from here. A
+//! file has the functions of the last compilation of one module file, so that it does not grow and no module gets the
+//! code of another module. The cache is for the machines of authors: launchers and `virt-hook serve` do not use it.
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -19,44 +23,44 @@ use std::sync::{Mutex, PoisonError};
 use sha2::{Digest as _, Sha256};
 use wasmtime::CacheStore;
 
-/// The largest file in bytes.
+/// Maximum size of a file in bytes.
 const MAX_BYTES: u64 = 256 << 20;
-/// What Cranelift names a function by, in bytes.
-const KEY: usize = 32;
-/// Before each code: its length as a little-endian number.
-const LENGTH: usize = 4;
+/// Size of Cranelift's key of a function in bytes.
+const KEY_BYTES: usize = 32;
+/// Size of the little-endian length before each code in bytes.
+const LENGTH_BYTES: usize = 4;
 
-type Key = [u8; KEY];
+type Key = [u8; KEY_BYTES];
 
-/// The path of the file with the functions of a module file. `dir` is private, like that of artifacts.
+/// The path of the file with the functions of a module file. `dir` must be private, like the directory of artifacts.
 #[must_use]
 pub fn functions_file(dir: &Path, module: &Path) -> PathBuf {
-    let whole = fs::canonicalize(module).unwrap_or_else(|_| module.to_owned());
-    let digest = Sha256::digest(whole.as_os_str().as_bytes());
+    let canonical = fs::canonicalize(module).unwrap_or_else(|_| module.to_owned());
+    let digest = Sha256::digest(canonical.as_os_str().as_bytes());
     dir.join(format!("{digest:x}.functions"))
 }
 
-/// The files of a compilation.
+/// The paths of the files of a compilation: known functions, and the functions that this compilation uses.
 pub(super) struct FunctionFiles {
     known: PathBuf,
     used: PathBuf,
 }
 
 impl FunctionFiles {
-    /// The files for a module in an existing or new directory.
-    pub(super) fn of(dir: &Path, module: &Path) -> io::Result<Self> {
+    /// The files for a module. The directory is created if it is missing.
+    pub(super) fn in_directory(dir: &Path, module: &Path) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).recursive(true).create(dir)?;
         let known = functions_file(&fs::canonicalize(dir)?, module);
         let used = known.with_extension("used");
         Ok(Self { known, used })
     }
 
-    /// The arguments of the compile child.
+    /// Encodes the paths as arguments of the compile child.
     pub(super) fn encode(&self) -> [OsString; 2] {
         [self.known.clone().into(), self.used.clone().into()]
     }
 
-    /// The files that the arguments of the compile child name, if they name any.
+    /// Decodes the paths from arguments of the compile child; `None` if there are none.
     pub(super) fn decode(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         Some(Self {
             known: arguments.next()?.into(),
@@ -64,7 +68,7 @@ impl FunctionFiles {
         })
     }
 
-    /// Opens both files before the compile child is confined: afterwards it cannot open files.
+    /// Opens both files. The compile child does this before it is confined, because it cannot open files afterwards.
     pub(super) fn open(&self) -> io::Result<OpenFunctionFiles> {
         let mut created = OpenOptions::new();
         created.write(true).create(true).truncate(true).mode(0o600);
@@ -74,12 +78,12 @@ impl FunctionFiles {
         })
     }
 
-    /// After a successful compilation: replaces the file of known functions by the file of those that this compilation used.
+    /// Replaces the file of known functions by the file of the functions that a successful compilation used.
     pub(super) fn commit(&self) -> io::Result<()> {
         fs::rename(&self.used, &self.known)
     }
 
-    /// Removes what an unsuccessful compilation has left.
+    /// Removes the file of an unsuccessful compilation.
     pub(super) fn discard(&self) {
         let _ = fs::remove_file(&self.used);
     }
@@ -100,17 +104,17 @@ impl OpenFunctionFiles {
         read.unwrap_or_default()
     }
 
-    /// An incomplete file is as good as none.
+    /// Writes the used functions. Errors are ignored, because an incomplete file is read like a missing one.
     pub(super) fn write(&self, codes: &FunctionCodes) {
         let _ = codes.write(&self.used);
     }
 }
 
-/// The codes of a compilation.
+/// The machine code of the functions of a compilation.
 #[derive(Debug, Default)]
 pub(super) struct FunctionCodes {
     bytes: Vec<u8>,
-    /// Where in the bytes the code of a function is.
+    /// The ranges in `bytes` with the code of the known functions.
     known: HashMap<Key, Range<usize>>,
     used: Mutex<BTreeMap<Key, UsedCode>>,
 }
@@ -127,9 +131,9 @@ impl FunctionCodes {
         file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
         let known = match bytes.len() as u64 > MAX_BYTES {
             true => None,
-            false => index(&bytes),
+            false => index_codes(&bytes),
         };
-        // Nothing of a file that is damaged is used.
+        // A damaged file is ignored as a whole.
         Ok(known.map_or_else(Self::default, |known| Self {
             known,
             bytes,
@@ -153,7 +157,7 @@ impl FunctionCodes {
         file.flush()
     }
 
-    /// The number of functions whose code was known.
+    /// The number of used functions whose code was known.
     pub(super) fn reused(&self) -> usize {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let codes = used.values();
@@ -168,17 +172,18 @@ impl FunctionCodes {
     }
 }
 
-/// Where the codes are; `None` if the bytes end within one.
-fn index(bytes: &[u8]) -> Option<HashMap<Key, Range<usize>>> {
-    let (mut known, mut at) = (HashMap::new(), 0);
-    while at < bytes.len() {
-        let key: Key = bytes.get(at..at + KEY)?.try_into().ok()?;
-        at += KEY;
-        let length: [u8; LENGTH] = bytes.get(at..at + LENGTH)?.try_into().ok()?;
-        at += LENGTH;
-        let code = at..at.checked_add(u32::from_le_bytes(length) as usize)?;
-        at = code.end;
-        if at > bytes.len() {
+/// Finds the code of each function in the bytes of a file; `None` if the bytes end within an entry.
+fn index_codes(bytes: &[u8]) -> Option<HashMap<Key, Range<usize>>> {
+    let (mut known, mut offset) = (HashMap::new(), 0);
+    while offset < bytes.len() {
+        let key: Key = bytes.get(offset..offset + KEY_BYTES)?.try_into().ok()?;
+        offset += KEY_BYTES;
+        let length: [u8; LENGTH_BYTES] =
+            bytes.get(offset..offset + LENGTH_BYTES)?.try_into().ok()?;
+        offset += LENGTH_BYTES;
+        let code = offset..offset.checked_add(u32::from_le_bytes(length) as usize)?;
+        offset = code.end;
+        if offset > bytes.len() {
             return None;
         }
         known.insert(key, code);
@@ -200,72 +205,5 @@ impl CacheStore for FunctionCodes {
         };
         self.add(key, UsedCode::New(value));
         true
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    impl FunctionCodes {
-        /// How many of the functions that were asked for are known, and how many are new.
-        pub(in crate::wasm) fn known_and_new(&self) -> (usize, usize) {
-            let known = self.reused();
-            (known, self.used.lock().unwrap().len() - known)
-        }
-
-        /// What the next compilation knows.
-        pub(in crate::wasm) fn reread(&self) -> Self {
-            Self::read(&*written(self)).unwrap()
-        }
-    }
-
-    fn written(codes: &FunctionCodes) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        codes.write(&mut bytes).unwrap();
-        bytes
-    }
-
-    fn filled() -> FunctionCodes {
-        let codes = FunctionCodes::default();
-        assert!(codes.get(&[1; KEY]).is_none());
-        assert!(codes.insert(&[1; KEY], b"one".to_vec()));
-        assert!(codes.insert(&[2; KEY], b"".to_vec()));
-        codes
-    }
-
-    #[test]
-    fn function_code_of_a_compilation_is_reused_by_the_next_one() {
-        let codes = FunctionCodes::read(&*written(&filled())).unwrap();
-        assert_eq!(codes.get(&[1; KEY]).as_deref(), Some(&b"one"[..]));
-        assert!(codes.get(&[3; KEY]).is_none());
-        assert!(codes.insert(&[3; KEY], b"three".to_vec()));
-        // The second function is not used any more.
-        let codes = FunctionCodes::read(&*written(&codes)).unwrap();
-        let known = [1, 2, 3].map(|key| codes.get(&[key; KEY]).is_some());
-        assert_eq!(known, [true, false, true]);
-    }
-
-    #[test]
-    fn damaged_cache_file_is_ignored() {
-        let bytes = written(&filled());
-        for cut in 1..bytes.len() {
-            let codes = FunctionCodes::read(&bytes[..cut]).unwrap();
-            let is_whole = cut == KEY + LENGTH + 3;
-            assert_eq!(codes.get(&[1; KEY]).is_some(), is_whole, "{cut}");
-        }
-        let mut wrong = bytes;
-        wrong[KEY] = 0xff;
-        assert!(FunctionCodes::read(&*wrong).unwrap().known.is_empty());
-        assert!(!FunctionCodes::default().insert(b"short", Vec::new()));
-    }
-
-    #[test]
-    fn each_module_file_has_its_own() {
-        let (dir, module) = (Path::new("/cache"), Path::new("/etc/../etc/passwd"));
-        let file = functions_file(dir, module);
-        assert_eq!(file, functions_file(dir, Path::new("/etc/passwd")));
-        assert_ne!(file, functions_file(dir, Path::new("/etc/group")));
     }
 }

@@ -1,31 +1,31 @@
-//! Runs a guest function on a fresh store, within its limits.
+//! Calls a guest function on a fresh store, within deadline and limits.
 
 use std::time::{Duration, Instant};
 
 use wasmtime::{Store, UpdateDeadline};
 
 use super::call_and_answer::{Answer, Call, CallContext, CallError, CallReport};
+use super::engine_host::EngineHost;
 use super::file_io_threads;
-use super::shared_engine::EngineHost;
 use super::store_state::{InvocationFacts, StoreState};
 use super::trap_explanation::{TRANSFER_FACTOR, shorten_message, trap_error};
 use super::wit_versions::HookBinding;
 use crate::pod_facts::{CallClock, PodFactReader};
 use crate::{HookPoint, Invocation, Limits, LogLine};
 
-/// The guest function to run on the fresh store.
+/// The guest function to call.
 enum GuestFunction<'a> {
     Describe,
     Call(&'a Call<'a>),
 }
 
-/// The value that the guest function returned; a description is still JSON text.
+/// The value that the guest function returned. A description is not parsed yet.
 enum GuestResult {
     Description(String),
     Answer(Answer),
 }
 
-/// Calls a hook at one hook point.
+/// Calls a module at one hook point. A call with directories runs on the threads for file operations.
 pub(super) async fn call(
     host: &EngineHost,
     hook: &HookBinding,
@@ -33,16 +33,16 @@ pub(super) async fn call(
     context: &CallContext,
     call: &Call<'_>,
 ) -> CallReport {
-    let work = call_with_threads(host, hook, name, context, call);
+    let work = call_on_current_runtime(host, hook, name, context, call);
     if context.dirs.is_empty() {
         return work.await;
     }
     let report = file_io_threads::run(work).await;
-    report.unwrap_or_else(|reason| refused(CallError::Host(reason), Duration::ZERO))
+    report.unwrap_or_else(|reason| not_called(CallError::Host(reason), Duration::ZERO))
 }
 
-/// The report of a call that never began.
-fn refused(error: CallError, duration: Duration) -> CallReport {
+/// The report of a call that did not begin.
+fn not_called(error: CallError, duration: Duration) -> CallReport {
     CallReport {
         result: Err(error),
         log: Vec::new(),
@@ -53,8 +53,8 @@ fn refused(error: CallError, duration: Duration) -> CallReport {
     }
 }
 
-/// Calls a hook; blocking operations use the threads of the runtime that polls the call.
-async fn call_with_threads(
+/// Calls a module. Blocking operations use the threads of the current runtime.
+async fn call_on_current_runtime(
     host: &EngineHost,
     hook: &HookBinding,
     name: &str,
@@ -63,27 +63,26 @@ async fn call_with_threads(
 ) -> CallReport {
     let limits = context.limits.as_ref().unwrap_or(&host.limits);
     let started = Instant::now();
-    let refused = |error| refused(error, started.elapsed());
+    let not_called = |error| not_called(error, started.elapsed());
     if let Err(error) = call.check_size(limits.output) {
-        return refused(error);
+        return not_called(error);
     }
-    let facts = invocation_facts(host, name, call.point(), &context.invocation);
+    let invocation_facts = invocation_facts(host, name, call.point(), &context.invocation);
     let deadline = context
         .time_left
         .map_or(limits.call_deadline, |left| left.min(limits.call_deadline));
     let chain_end = context.time_left.map(|left| started + left);
     let clock = CallClock::new(Instant::now() + deadline, chain_end);
-    let questions = PodFactReader::new(context.pod.clone(), clock.clone());
-    let opened = StoreState::open(facts, context, limits, questions.clone());
-    let state = match within(&clock, opened).await {
+    let pod_facts = PodFactReader::new(context.pod.clone(), clock.clone());
+    let opened = StoreState::open(invocation_facts, context, limits, pod_facts.clone());
+    let state = match run_until_end(&clock, opened).await {
         Some(Ok(state)) => state,
-        Some(Err(reason)) => return refused(CallError::Host(reason)),
-        None => return refused(CallError::Deadline(deadline)),
+        Some(Err(reason)) => return not_called(CallError::Host(reason)),
+        None => return not_called(CallError::Deadline(deadline)),
     };
     let work = GuestFunction::Call(call);
-    let ran = run(host, limits, hook, state, (deadline, clock), &work).await;
-    let (result, log, peak_memory) = ran;
-    let result = result.and_then(|product| match product {
+    let (result, log, peak_memory) = run(host, limits, hook, state, (deadline, clock), &work).await;
+    let result = result.and_then(|value| match value {
         GuestResult::Answer(answer) => answer.check_size(limits.output).map(|()| answer),
         GuestResult::Description(_) => Ok(Answer::Done),
     });
@@ -92,35 +91,35 @@ async fn call_with_threads(
         log,
         duration: started.elapsed(),
         peak_memory,
-        facts: questions.take_reads(),
-        waited: questions.waited(),
+        facts: pod_facts.take_reads(),
+        waited: pod_facts.waited(),
     }
 }
 
-/// Calls the guest's `describe`.
+/// Calls `describe` of a module.
 pub(super) async fn describe(
     host: &EngineHost,
     hook: &HookBinding,
 ) -> (Result<String, CallError>, Vec<LogLine>) {
     let deadline = host.limits.call_deadline;
     let clock = CallClock::new(Instant::now() + deadline, None);
-    let (facts, context) = (InvocationFacts::new(), CallContext::default());
-    let questions = PodFactReader::new(context.pod.clone(), clock.clone());
-    let state = match StoreState::new(facts, &context, &host.limits, questions) {
+    let (invocation_facts, context) = (InvocationFacts::new(), CallContext::default());
+    let pod_facts = PodFactReader::new(context.pod.clone(), clock.clone());
+    let state = match StoreState::new(invocation_facts, &context, &host.limits, pod_facts) {
         Ok(state) => state,
         Err(reason) => return (Err(CallError::Host(reason)), Vec::new()),
     };
     let work = GuestFunction::Describe;
-    let ran = run(host, &host.limits, hook, state, (deadline, clock), &work).await;
-    let (result, log, _) = ran;
-    let text = result.map(|product| match product {
+    let (result, log, _) = run(host, &host.limits, hook, state, (deadline, clock), &work).await;
+    let text = result.map(|value| match value {
         GuestResult::Description(text) => text,
         GuestResult::Answer(_) => String::new(),
     });
     (text, log)
 }
 
-/// Runs a guest function. The epoch interrupts a guest that loops, the timer one that waits for the host.
+/// Calls a guest function. Returns the result, the log and the peak memory. The epoch interrupts a guest that loops;
+/// the timer ends a guest that waits for the host.
 async fn run(
     host: &EngineHost,
     limits: &Limits,
@@ -139,7 +138,7 @@ async fn run(
             return (Err(CallError::Trap(message)), Vec::new(), 0);
         }
     };
-    let outcome = within(&clock, async {
+    let outcome = run_until_end(&clock, async {
         match work {
             GuestFunction::Describe => hook
                 .describe(&mut store)
@@ -162,13 +161,14 @@ async fn run(
     (result, log, store.data().limiter.peak_memory())
 }
 
-/// Runs the work until the call's end, which waiting for a fact defers meanwhile; `None` if it is not done then.
-async fn within<T>(clock: &CallClock, work: impl Future<Output = T>) -> Option<T> {
+/// Runs work until the end of the call, which is later if the call waits for facts about the pod; `None` if the work is
+/// not complete then.
+async fn run_until_end<T>(clock: &CallClock, work: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(work);
     loop {
         let end = clock.end();
-        if let Ok(done) = tokio::time::timeout_at(end.into(), &mut work).await {
-            return Some(done);
+        if let Ok(result) = tokio::time::timeout_at(end.into(), &mut work).await {
+            return Some(result);
         }
         if clock.end() <= end {
             return None;
@@ -178,12 +178,12 @@ async fn within<T>(clock: &CallClock, work: impl Future<Output = T>) -> Option<T
 
 fn set_store_limits(store: &mut Store<StoreState>, limits: &Limits, clock: CallClock) {
     store.limiter(|state| &mut state.limiter);
-    // A list of strings that all point at the same bytes would be copied once per string.
+    // Limits what one value costs: a list of strings with the same address would be copied once per string.
     store.set_hostcall_fuel(limits.output.saturating_mul(TRANSFER_FACTOR));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(move |_| {
-        let over = Instant::now() >= clock.end();
-        Ok(if over {
+        let is_over = Instant::now() >= clock.end();
+        Ok(if is_over {
             UpdateDeadline::Interrupt
         } else {
             UpdateDeadline::Yield(1)

@@ -1,4 +1,4 @@
-//! The log of one call: the hook's log lines and standard streams, up to a size limit.
+//! The log of one call: lines from the host interface and both standard streams, up to a size limit.
 
 use std::io;
 use std::pin::Pin;
@@ -13,31 +13,32 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 use crate::printable::printable;
 use crate::{LogLevel, LogLine};
 
-/// The most bytes that a guest may write at once, so that the host allocates no more.
-const MAX_WRITE: usize = 64 << 10;
-/// Bytes that each line counts beside its text, so that empty lines are not free.
+/// Maximum size of one write of a guest in bytes, so that the host allocates no more.
+const MAX_WRITE_BYTES: usize = 64 << 10;
+/// Cost of a line in bytes besides its text, so that empty lines are not free.
 const LINE_COST: usize = 16;
 
-/// The log of one call: lines from the host interface and both standard streams.
+/// The log of one call. Clones share the log.
 #[derive(Clone)]
-pub(super) struct HookLog(Arc<Mutex<Inner>>);
+pub(super) struct HookLog(Arc<Mutex<LogState>>);
 
-struct Inner {
+struct LogState {
     lines: Vec<LogLine>,
-    partial: [Vec<u8>; 2],
-    left: usize,
+    /// The incomplete last line of each standard stream.
+    partial_lines: [Vec<u8>; 2],
+    bytes_left: usize,
     limit: usize,
-    full: bool,
+    is_full: bool,
 }
 
-/// A standard stream whose lines go to the log.
+/// A standard stream of the guest whose lines are logged.
 #[derive(Clone)]
 pub(super) struct LogStream {
     log: HookLog,
     kind: StandardStream,
 }
 
-/// Which standard stream.
+/// A standard stream of the guest.
 #[derive(Clone, Copy)]
 pub(super) enum StandardStream {
     Output,
@@ -46,28 +47,28 @@ pub(super) enum StandardStream {
 
 impl HookLog {
     pub(super) fn new(limit: usize) -> Self {
-        Self(Arc::new(Mutex::new(Inner {
+        Self(Arc::new(Mutex::new(LogState {
             lines: Vec::new(),
-            partial: Default::default(),
-            left: limit,
+            partial_lines: Default::default(),
+            bytes_left: limit,
             limit,
-            full: false,
+            is_full: false,
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn log(&self, level: LogLevel, message: &str) {
-        let mut inner = self.lock();
-        // A call without text costs as much as an empty line.
+        let mut state = self.lock();
+        // An empty message is one empty line, which costs something.
         let lines = message.lines().chain(message.is_empty().then_some(""));
         for line in lines {
-            if inner.full {
+            if state.is_full {
                 return;
             }
-            inner.push(level, line);
+            state.push(level, line);
         }
     }
 
@@ -78,28 +79,28 @@ impl HookLog {
         }
     }
 
-    /// Takes all lines so far, incomplete ones included.
+    /// Takes all lines so far, including incomplete last lines of the standard streams.
     pub(super) fn take(&self) -> Vec<LogLine> {
-        let mut inner = self.lock();
+        let mut state = self.lock();
         for kind in [StandardStream::Output, StandardStream::Error] {
-            let rest = std::mem::take(&mut inner.partial[kind as usize]);
-            if !rest.is_empty() {
-                inner.push(kind.level(), &String::from_utf8_lossy(&rest));
+            let line = std::mem::take(&mut state.partial_lines[kind as usize]);
+            if !line.is_empty() {
+                state.push(kind.level(), &String::from_utf8_lossy(&line));
             }
         }
-        std::mem::take(&mut inner.lines)
+        std::mem::take(&mut state.lines)
     }
 }
 
-impl Inner {
+impl LogState {
     fn push(&mut self, level: LogLevel, line: &str) {
-        if self.full {
+        if self.is_full {
             return;
         }
-        let message = printable(line, self.left);
+        let message = printable(line, self.bytes_left);
         let cost = message.len().max(line.len()) + LINE_COST;
-        if cost > self.left {
-            self.full = true;
+        if cost > self.bytes_left {
+            self.is_full = true;
             let message = format!("the rest is dropped: a call may log {} bytes", self.limit);
             self.lines.push(LogLine {
                 level: LogLevel::Warn,
@@ -107,16 +108,16 @@ impl Inner {
             });
             return;
         }
-        self.left -= cost;
+        self.bytes_left -= cost;
         self.lines.push(LogLine { level, message });
     }
 
     fn write(&mut self, kind: StandardStream, bytes: &[u8]) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let partial = &mut self.partial[kind as usize];
-            let room = self.limit.saturating_sub(partial.len());
-            partial.extend_from_slice(&piece[..piece.len().min(room)]);
-            if piece.ends_with(b"\n") {
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let partial = &mut self.partial_lines[kind as usize];
+            let space = self.limit.saturating_sub(partial.len());
+            partial.extend_from_slice(&part[..part.len().min(space)]);
+            if part.ends_with(b"\n") {
                 let line = std::mem::take(partial);
                 let text = String::from_utf8_lossy(&line);
                 self.push(kind.level(), text.trim_end_matches(['\r', '\n']));
@@ -155,7 +156,7 @@ impl Pollable for LogStream {
     async fn ready(&mut self) {}
 }
 
-// Output beyond the limit is dropped without an error, so that the hook still does its work.
+// Output beyond the limit is dropped without an error, so that a hook that logs too much does not fail.
 impl OutputStream for LogStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.log.lock().write(self.kind, &bytes);
@@ -167,7 +168,7 @@ impl OutputStream for LogStream {
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
-        Ok(MAX_WRITE)
+        Ok(MAX_WRITE_BYTES)
     }
 }
 
@@ -203,7 +204,7 @@ mod tests {
         let lines: Vec<_> = log
             .take()
             .into_iter()
-            .map(|l| (l.level, l.message))
+            .map(|line| (line.level, line.message))
             .collect();
         assert_eq!(
             lines,
@@ -227,7 +228,7 @@ mod tests {
         assert!(
             lines
                 .last()
-                .is_some_and(|l| l.message.contains("100 bytes"))
+                .is_some_and(|line| line.message.contains("100 bytes"))
         );
     }
 }

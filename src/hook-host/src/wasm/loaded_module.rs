@@ -1,4 +1,4 @@
-//! A loaded module.
+//! A loaded module: compiled, linked and described.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use wasmtime::Engine;
 
 use super::call_and_answer::{Call, CallContext, CallReport};
 use super::component_interfaces::ComponentInterfaces;
+use super::engine_host::EngineHost;
 use super::guest_call;
-use super::shared_engine::EngineHost;
 use super::wit_versions::HookBinding;
 use crate::LogLine;
 use crate::description::Description;
 
-/// A loaded hook: compiled, linked and described. Cheap to clone.
+/// A module that is compiled, linked and described. Cheap to clone.
 #[derive(Clone)]
 pub struct Module {
     pub(super) host: Arc<EngineHost>,
@@ -22,7 +22,7 @@ pub struct Module {
     pub(super) info: Arc<ModuleInfo>,
 }
 
-/// Where the machine code of a module came from.
+/// The origin of a module's machine code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CodeOrigin {
     /// From an artifact of the image.
@@ -32,19 +32,20 @@ pub enum CodeOrigin {
     },
     /// From the private directory of compiled modules.
     Cached,
-    /// Compiled by this call.
+    /// Compiled when the module was loaded.
     Compiled {
-        /// Duration, the start of the child included.
+        /// Duration of the compilation, the start of the child included.
         took: Duration,
         /// Peak memory of the child in bytes; `None` for
         /// [`Compiler::InProcess`](super::Compiler::InProcess), and where the system does not report it.
         peak_memory: Option<u64>,
-        /// The number of functions whose code came from [`LoadOptions::functions_dir`](super::LoadOptions::functions_dir).
+        /// The number of functions whose code came from
+        /// [`LoadOptions::functions_dir`](super::LoadOptions::functions_dir).
         reused_functions: usize,
     },
 }
 
-/// What is known of a loaded module.
+/// The properties of a loaded module.
 pub(super) struct ModuleInfo {
     pub(super) name: String,
     pub(super) digest: String,
@@ -72,7 +73,7 @@ impl Module {
         &self.info.digest
     }
 
-    /// Where the machine code came from, and what that cost.
+    /// The origin of the machine code, and the cost of a compilation.
     #[must_use]
     pub fn code_origin(&self) -> &CodeOrigin {
         &self.info.code
@@ -85,16 +86,16 @@ impl Module {
     /// The interfaces that the module imports and exports.
     #[must_use]
     pub fn interfaces(&self) -> ComponentInterfaces {
-        ComponentInterfaces::of(&self.host.engine, self.hook.component())
+        ComponentInterfaces::from_component(&self.host.engine, self.hook.component())
     }
 
-    /// The name that the hook reads as its own.
+    /// The name that the hook can query as its own.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.info.name
     }
 
-    /// Calls a hook point on a fresh instance, whether the module subscribes to it or not.
+    /// Calls a hook point on a fresh instance, even if the module does not subscribe to the hook point.
     /// Needs a tokio runtime with time.
     pub async fn call(&self, context: &CallContext, call: &Call<'_>) -> CallReport {
         guest_call::call(&self.host, &self.hook, &self.info.name, context, call).await

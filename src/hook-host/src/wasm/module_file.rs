@@ -1,17 +1,17 @@
-//! A module file on its way into the engine.
+//! A module file that is being loaded: checks of size, header, digest and interfaces.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use super::error::LoadError;
 use super::file_digest;
+use super::load_error::LoadError;
 use super::sealed_module::SealedModule;
 use super::section_headers::{self, IncompleteComponent};
 use super::wit_versions::HookBinding;
+use crate::blocking_work;
 use crate::description::{Description, DescriptionError};
 use crate::digest_pin::DigestPin;
-use crate::off_worker;
 
 /// A module file that is being loaded.
 pub(super) struct ModuleFile<'a> {
@@ -19,13 +19,13 @@ pub(super) struct ModuleFile<'a> {
     pub(super) path: &'a Path,
     pub(super) size: u64,
     pin: Option<&'a DigestPin>,
-    /// Its bytes, if somebody has copied them already.
+    /// The sealed copy of the file, if there is one.
     pub(super) sealed: Option<&'a SealedModule>,
 }
 
 impl<'a> ModuleFile<'a> {
-    /// The file, if it is a regular one of a module's size. Its content is not looked at.
-    pub(super) async fn sized(
+    /// Checks that the file is a regular file of at most `limit` bytes. Its content is not read.
+    pub(super) async fn with_checked_size(
         file: &'a File,
         path: &'a Path,
         limit: u64,
@@ -52,14 +52,14 @@ impl<'a> ModuleFile<'a> {
         Ok(source)
     }
 
-    /// The file, if it has a module's size and head.
-    pub(super) async fn checked(
+    /// Checks type, size and section headers of the file.
+    pub(super) async fn with_checked_header(
         file: &'a File,
         path: &'a Path,
         pin: Option<&'a DigestPin>,
         limit: u64,
     ) -> Result<Self, LoadError> {
-        let source = Self::sized(file, path, limit).await?;
+        let source = Self::with_checked_size(file, path, limit).await?;
         let size = source.size;
         let check = move |file: File| section_headers::check_section_headers(&file, size);
         match source.blocking(check).await? {
@@ -76,14 +76,14 @@ impl<'a> ModuleFile<'a> {
         }
     }
 
-    /// A hook point of an optional interface is called through this interface.
-    pub(super) fn has_interfaces(
+    /// Checks that the module exports the optional interfaces of the hook points that it subscribes to.
+    pub(super) fn check_interfaces(
         &self,
         hook: &HookBinding,
         description: &Description,
     ) -> Result<(), LoadError> {
         for subscription in &description.hook_points {
-            if let Some(interface) = hook.missing(subscription.point) {
+            if let Some(interface) = hook.missing_interface(subscription.point) {
                 return Err(LoadError::Description {
                     path: self.path.to_owned(),
                     size: self.size,
@@ -97,7 +97,7 @@ impl<'a> ModuleFile<'a> {
         Ok(())
     }
 
-    /// The sha256 of its bytes in hexadecimal.
+    /// The sha256 of the file in hexadecimal.
     pub(super) async fn digest(&self) -> Result<String, LoadError> {
         match self.sealed {
             Some(sealed) => Ok(sealed.digest().to_owned()),
@@ -105,25 +105,25 @@ impl<'a> ModuleFile<'a> {
         }
     }
 
-    /// A copy of its bytes.
+    /// A sealed copy of the file.
     pub(super) async fn seal(&self, limit: u64) -> Result<SealedModule, LoadError> {
         match self.sealed {
             Some(sealed) => Ok(sealed.clone()),
             None => {
-                self.blocking(move |file| SealedModule::of(&file, limit))
+                self.blocking(move |file| SealedModule::copy_of(&file, limit))
                     .await
             }
         }
     }
 
-    /// Reads the file on a thread for blocking work.
+    /// Runs work on the file on a thread for blocking work.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(File) -> io::Result<T> + Send + 'static,
     ) -> Result<T, LoadError> {
         let reading = async {
             let file = self.file.try_clone()?;
-            off_worker::run(move || work(file)).await?
+            blocking_work::run(move || work(file)).await?
         };
         reading.await.map_err(|source| LoadError::Read {
             path: self.path.to_owned(),
@@ -131,7 +131,8 @@ impl<'a> ModuleFile<'a> {
         })
     }
 
-    pub(super) fn is_pinned(&self, digest: &str) -> Result<(), LoadError> {
+    /// Checks that `digest` is the pinned one, if the module is pinned.
+    pub(super) fn check_pin(&self, digest: &str) -> Result<(), LoadError> {
         match self.pin {
             Some(pin) if pin.sha256 != digest => Err(LoadError::Digest {
                 path: self.path.to_owned(),

@@ -1,102 +1,58 @@
-//! Loads module files: check, compile, link, describe.
+//! Loads modules: checks, compiles, links and describes them.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use rustix::fs::OFlags;
 use tokio::sync::OnceCell;
-use wasmtime::component::{Component, Linker};
+use wasmtime::component::Linker;
 
-use super::Compiler;
-use super::artifact_cache::{self, ArtifactCache, ArtifactError, artifact_name};
-use super::compile_module::{self, CompileError, CompileJob};
+use super::artifact_cache::ArtifactCache;
 use super::engine_config::{self, EngineRole, TargetMachine};
+use super::engine_host::EngineHost;
 use super::epoch_thread::EpochTicker;
-use super::error::LoadError;
-use super::function_code_cache::FunctionFiles;
 use super::guest_call;
-use super::loaded_module::{CodeOrigin, Module, ModuleInfo};
+use super::load_error::LoadError;
+use super::load_options::LoadOptions;
+use super::loaded_module::{Module, ModuleInfo};
 use super::module_file::ModuleFile;
 use super::precompiled_dirs::PrecompiledDirs;
 use super::sealed_module::SealedModule;
-use super::shared_engine::EngineHost;
 use super::store_state::StoreState;
 use super::wit_versions::{self, HookBinding};
+use crate::LogLine;
 use crate::description::Description;
 use crate::digest_pin::DigestPin;
-use crate::{Limits, LogLine};
 
-/// How modules are loaded.
-#[derive(Debug, Clone)]
-pub struct LoadOptions {
-    /// Limits of a module.
-    pub limits: Limits,
-    /// Which process compiles.
-    pub compiler: Compiler,
-    /// The directory of compiled modules: created with mode 0700, refused if other users can write
-    /// there. `None`: compiled modules are not kept.
-    pub artifacts_dir: Option<PathBuf>,
-    /// Where a compile child keeps the code of functions for the next compilation of the same module file, in
-    /// [`functions_file`](super::functions_file): for the machines of authors. A directory like that of artifacts.
-    pub functions_dir: Option<PathBuf>,
-    /// Directories of the image with artifacts that [`precompile`](super::precompile) wrote, in
-    /// order. An artifact is skipped with a log line unless it is as well protected as the image's
-    /// programs (owned by root, writable by root only, on the program's mount) and matches.
-    pub precompiled_dirs: Vec<PathBuf>,
-    /// Name and version of the host for hooks that query it, such as `virt-launcher/0.1.0`.
-    pub host_name: String,
-}
-
-impl Default for LoadOptions {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            compiler: Compiler::InProcess,
-            artifacts_dir: None,
-            functions_dir: None,
-            precompiled_dirs: Vec::new(),
-            host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
-    }
-}
-
-/// Loads modules, several at a time, into one engine.
+/// Loads modules into one engine, also several at the same time.
 #[derive(Clone)]
-pub struct Loader(Arc<LoaderState>);
+pub struct Loader(pub(super) Arc<LoaderState>);
 
-struct LoaderState {
-    options: LoadOptions,
-    machine: TargetMachine,
-    precompiled: OnceCell<PrecompiledDirs>,
-    artifacts: OnceCell<ArtifactCache>,
+/// The options of a loader, and what it has created so far.
+pub(super) struct LoaderState {
+    pub(super) options: LoadOptions,
+    pub(super) machine: TargetMachine,
+    pub(super) precompiled: OnceCell<PrecompiledDirs>,
+    pub(super) artifacts: OnceCell<ArtifactCache>,
     load_context: OnceCell<LoadContext>,
 }
 
-/// The engine and the linker. Only loading needs the linker, so it is dropped with the loader.
-struct LoadContext {
-    host: Arc<EngineHost>,
+/// The engine, and the linker. Only loading needs the linker, so it is dropped with the loader.
+pub(super) struct LoadContext {
+    pub(super) host: Arc<EngineHost>,
     linker: Linker<StoreState>,
 }
 
-/// The machine code of a module.
-struct LoadedCode {
-    digest: String,
-    component: Component,
-    code: CodeOrigin,
-}
-
 impl Loader {
-    /// Creates nothing on disk; the engine is created with the first module.
+    /// Creates a loader. Nothing is created on disk, and the engine is created with the first module.
     #[must_use]
     pub fn new(options: LoadOptions) -> Self {
         Self::with(options, TargetMachine::This)
     }
 
-    /// A loader that compiles every module itself, in the directory `dir`, into code that runs on any
+    /// A loader that uses no existing code, and compiles modules in the directory `dir` to code that runs on any
     /// machine of this architecture.
     pub(super) fn for_any_machine(options: LoadOptions, dir: &Path) -> Self {
         let options = LoadOptions {
@@ -108,7 +64,7 @@ impl Loader {
         Self::with(options, TargetMachine::Any)
     }
 
-    /// The same loader, with a [`LoadOptions::functions_dir`].
+    /// A loader with the same options and this [`LoadOptions::functions_dir`].
     #[must_use]
     pub fn with_functions_dir(&self, dir: PathBuf) -> Self {
         let options = LoadOptions {
@@ -128,9 +84,9 @@ impl Loader {
         }))
     }
 
-    /// Loads the module at `path`. The hook reads `name` as its own name.
+    /// Loads the module at `path`. The hook can query `name` as its own name.
     pub async fn load(&self, path: &Path, name: &str) -> Result<Module, LoadError> {
-        // Do not block on a pipe without a writer.
+        // `O_NONBLOCK` does not wait for the writer of a FIFO.
         let flags = OFlags::NONBLOCK.bits().cast_signed();
         let opened = File::options().read(true).custom_flags(flags).open(path);
         let file = opened.map_err(|source| LoadError::Read {
@@ -140,7 +96,7 @@ impl Loader {
         self.load_file(&file, path, name).await
     }
 
-    /// Loads a module from an open file. Errors name it `path`.
+    /// Loads a module from an open file. Errors name the file `path`.
     pub async fn load_file(
         &self,
         file: &File,
@@ -159,17 +115,17 @@ impl Loader {
         name: &str,
         pin: Option<&DigestPin>,
     ) -> Result<Module, LoadError> {
-        let source = ModuleFile::checked(file, path, pin, self.max_size()).await?;
+        let source = ModuleFile::with_checked_header(file, path, pin, self.max_size()).await?;
         self.load_module(&source, name).await
     }
 
-    /// Copies a module file, if it has a module's size, for [`Loader::load_sealed`].
+    /// Copies a module file for [`Loader::load_sealed`], if its size is within the limit.
     pub(crate) async fn seal(&self, file: &File, path: &Path) -> Result<SealedModule, LoadError> {
-        let source = ModuleFile::sized(file, path, self.max_size()).await?;
+        let source = ModuleFile::with_checked_size(file, path, self.max_size()).await?;
         source.seal(self.max_size()).await
     }
 
-    /// Loads a module from its copy. Errors name it `path`.
+    /// Loads a module from its sealed copy. Errors name the file `path`.
     pub(crate) async fn load_sealed(
         &self,
         sealed: &SealedModule,
@@ -177,24 +133,21 @@ impl Loader {
         name: &str,
         pin: Option<&DigestPin>,
     ) -> Result<Module, LoadError> {
-        let mut source = ModuleFile::checked(sealed.file(), path, pin, self.max_size()).await?;
+        let mut source =
+            ModuleFile::with_checked_header(sealed.file(), path, pin, self.max_size()).await?;
         source.sealed = Some(sealed);
         self.load_module(&source, name).await
     }
 
-    fn max_size(&self) -> u64 {
+    pub(super) fn max_size(&self) -> u64 {
         self.0.options.limits.module as u64
     }
 
     async fn load_module(&self, source: &ModuleFile<'_>, name: &str) -> Result<Module, LoadError> {
         let path = source.path;
-        let LoadedCode {
-            digest,
-            component,
-            code,
-        } = self.component(source).await?;
+        let code = self.module_code(source).await?;
         let LoadContext { host, linker } = self.load_context(path).await?;
-        let hook = wit_versions::link(&host.engine, linker, &component).map_err(|error| {
+        let hook = wit_versions::link(&host.engine, linker, &code.component).map_err(|error| {
             LoadError::WrongWorld {
                 path: path.to_owned(),
                 size: source.size,
@@ -202,11 +155,11 @@ impl Loader {
             }
         })?;
         let (description, log) = describe(host, &hook, source).await?;
-        source.has_interfaces(&hook, &description)?;
+        source.check_interfaces(&hook, &description)?;
         let info = ModuleInfo {
             name: name.to_owned(),
-            digest,
-            code,
+            digest: code.digest,
+            code: code.origin,
             description,
             log,
         };
@@ -217,131 +170,7 @@ impl Loader {
         })
     }
 
-    /// The module's code: precompiled in the image, cached, or compiled now.
-    async fn component(&self, source: &ModuleFile<'_>) -> Result<LoadedCode, LoadError> {
-        let digest = source.digest().await?;
-        // Checked before the compilation, and again for the bytes that are compiled.
-        source.is_pinned(&digest)?;
-        let precompiled = self
-            .0
-            .precompiled
-            .get_or_init(|| async { PrecompiledDirs::open(&self.0.options.precompiled_dirs) });
-        let precompiled = precompiled.await;
-        if !precompiled.is_empty() {
-            let engine = &self.load_context(source.path).await?.host.engine;
-            if let Some((component, artifact)) = precompiled.find(engine, &digest, source.path) {
-                let code = CodeOrigin::Precompiled { artifact };
-                return Ok(LoadedCode {
-                    digest,
-                    component,
-                    code,
-                });
-            }
-        }
-        if matches!(self.0.options.compiler, Compiler::None) {
-            return Err(LoadError::Compile {
-                path: source.path.to_owned(),
-                size: source.size,
-                source: CompileError::NotCompiledAhead,
-            });
-        }
-        let artifacts = self.artifacts().await?;
-        if artifacts.has_module(&digest) {
-            let host = &self.load_context(source.path).await?.host;
-            let name = artifact_name(&digest, &host.engine);
-            let kept = artifacts.artifact(&name).ok();
-            if let Some(Ok(component)) = kept.map(|file| artifact_cache::load(&host.engine, &file))
-            {
-                let code = CodeOrigin::Cached;
-                return Ok(LoadedCode {
-                    digest,
-                    component,
-                    code,
-                });
-            }
-        }
-        self.compiled(source, artifacts).await
-    }
-
-    /// Compiles the module. The engine is created while the child compiles.
-    async fn compiled(
-        &self,
-        source: &ModuleFile<'_>,
-        artifacts: &ArtifactCache,
-    ) -> Result<LoadedCode, LoadError> {
-        let partial = artifacts.new_partial()?;
-        let options = &self.0.options;
-        let sealed = source.seal(self.max_size()).await?;
-        source.is_pinned(sealed.digest())?;
-        let functions = self.function_files(source.path);
-        let job = CompileJob {
-            module: sealed.file(),
-            artifact: &partial.file,
-            machine: self.0.machine,
-            functions: functions.as_ref(),
-        };
-        let started = Instant::now();
-        let compiling = async {
-            let compiled = compile_module::compile(&options.compiler, job, &options.limits).await;
-            (compiled, started.elapsed())
-        };
-        let ((compiled, took), load_context) =
-            tokio::join!(compiling, self.load_context(source.path));
-        match (&functions, &compiled) {
-            (Some(files), Ok(_)) => log_not_kept(source.path, files.commit()),
-            (Some(files), Err(_)) => files.discard(),
-            (None, _) => {}
-        }
-        let compiled = compiled.map_err(|error| LoadError::Compile {
-            path: source.path.to_owned(),
-            size: source.size,
-            source: error,
-        })?;
-        let host = &load_context?.host;
-        partial.publish(&artifact_name(sealed.digest(), &host.engine))?;
-        let component = artifact_cache::load(&host.engine, &partial.file).map_err(|error| {
-            LoadError::Engine {
-                path: source.path.to_owned(),
-                message: format!("{error:#}"),
-            }
-        })?;
-        let peak_memory = compiled.peak_memory;
-        tracing::info!(module = %source.path.display(), ?took, peak_memory, "a module was compiled");
-        let code = CodeOrigin::Compiled {
-            took,
-            peak_memory,
-            reused_functions: compiled.reused_functions,
-        };
-        Ok(LoadedCode {
-            digest: sealed.digest().to_owned(),
-            component,
-            code,
-        })
-    }
-
-    fn function_files(&self, module: &Path) -> Option<FunctionFiles> {
-        let dir = self.0.options.functions_dir.as_ref()?;
-        let files = FunctionFiles::of(dir, module);
-        files
-            .inspect_err(|error| log_not_kept(module, Err(error)))
-            .ok()
-    }
-
-    /// The path of the artifact of a module that this loader compiled.
-    pub(super) async fn artifact(&self, module: &Module) -> Result<PathBuf, LoadError> {
-        let name = artifact_name(module.digest(), module.engine());
-        Ok(self.artifacts().await?.path_of(&name))
-    }
-
-    async fn artifacts(&self) -> Result<&ArtifactCache, ArtifactError> {
-        let dir = self.0.options.artifacts_dir.as_deref();
-        self.0
-            .artifacts
-            .get_or_try_init(|| async { ArtifactCache::open(dir) })
-            .await
-    }
-
-    async fn load_context(&self, path: &Path) -> Result<&LoadContext, LoadError> {
+    pub(super) async fn load_context(&self, path: &Path) -> Result<&LoadContext, LoadError> {
         let options = &self.0.options;
         let load_context = self
             .0
@@ -371,13 +200,7 @@ impl LoadContext {
     }
 }
 
-/// Without its functions, the next build of a module takes longer to compile, and that is all.
-fn log_not_kept(module: &Path, kept: Result<(), impl std::fmt::Display>) {
-    if let Err(reason) = kept {
-        tracing::info!(module = %module.display(), %reason, "the code of its functions is not kept");
-    }
-}
-
+/// Calls `describe` twice, and parses the description if both texts are equal.
 async fn describe(
     host: &EngineHost,
     hook: &HookBinding,
@@ -396,33 +219,5 @@ async fn describe(
     match Description::parse(&text) {
         Ok(description) => Ok((description, log)),
         Err(source) => Err(LoadError::Description { path, size, source }),
-    }
-}
-
-impl Module {
-    /// Loads one module with its own loader.
-    pub async fn load(path: &Path, options: LoadOptions) -> Result<Self, LoadError> {
-        let name = path
-            .file_stem()
-            .map_or_else(String::new, |stem| stem.to_string_lossy().into());
-        Loader::new(options).load(path, &name).await
-    }
-
-    /// Loads one module from memory.
-    pub async fn from_bytes(
-        bytes: &[u8],
-        name: &str,
-        options: LoadOptions,
-    ) -> Result<Self, LoadError> {
-        let path = PathBuf::from(format!("{name}.wasm"));
-        let read = |source| LoadError::Read {
-            path: path.clone(),
-            source,
-        };
-        let mut file = rustix::fs::memfd_create("hook", rustix::fs::MemfdFlags::CLOEXEC)
-            .map(File::from)
-            .map_err(|errno| read(errno.into()))?;
-        file.write_all(bytes).map_err(read)?;
-        Loader::new(options).load_file(&file, &path, name).await
     }
 }

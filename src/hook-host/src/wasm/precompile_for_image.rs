@@ -1,4 +1,4 @@
-//! Compiles modules for a container image.
+//! Compiles a module when a container image is built, and writes the artifact.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
@@ -6,15 +6,16 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::artifact_cache::{self, engine_key};
-use super::error::LoadError;
 use super::file_digest;
+use super::load_error::LoadError;
+use super::load_options::LoadOptions;
 use super::loaded_module::Module;
-use super::module_loader::{LoadOptions, Loader};
+use super::module_loader::Loader;
 
-/// A module compiled for an image.
+/// A module that was compiled for an image.
 #[derive(Clone)]
 pub struct PrecompiledModule {
-    /// The file that was written. Loading depends on its name.
+    /// The path of the artifact. Loading depends on its file name.
     pub artifact: PathBuf,
     /// Size of the artifact in bytes.
     pub size: u64,
@@ -22,7 +23,7 @@ pub struct PrecompiledModule {
     pub module: Module,
 }
 
-/// Why a module was not compiled for an image.
+/// Why a module could not be compiled for an image.
 #[derive(Debug, thiserror::Error)]
 pub enum PrecompileError {
     /// The module is not a usable hook.
@@ -47,21 +48,23 @@ pub async fn precompile(
     into: &Path,
     options: &LoadOptions,
 ) -> Result<PrecompiledModule, PrecompileError> {
-    let failed = |path: &Path| {
+    let write_error = |path: &Path| {
         let path = path.to_owned();
         move |source| PrecompileError::Write { path, source }
     };
     let mut builder = DirBuilder::new();
-    let made = builder.mode(0o755).recursive(true).create(into);
-    made.map_err(failed(into))?;
-    // Inside the target directory: an image that is being built may have no /tmp.
-    let staging = StagingDir(into.join(format!(".staging-{}", artifact_cache::serial())));
+    let created = builder.mode(0o755).recursive(true).create(into);
+    created.map_err(write_error(into))?;
+    // The staging directory is in the target directory, because an image that is being built may have no /tmp.
+    let staging = StagingDir(into.join(format!(".staging-{}", artifact_cache::unique_suffix())));
     let loader = Loader::for_any_machine(options.clone(), &staging.0);
     let name = module.file_stem().unwrap_or_default().to_string_lossy();
     let loaded = loader.load(module, &name).await?;
-    let compiled = loader.artifact(&loaded).await?;
-    let size = fs::metadata(&compiled).map_err(failed(&compiled))?.len();
-    let artifact = write(&compiled, into, &loaded).map_err(failed(into))?;
+    let compiled = loader.artifact_path(&loaded).await?;
+    let size = fs::metadata(&compiled)
+        .map_err(write_error(&compiled))?
+        .len();
+    let artifact = move_into_place(&compiled, into, &loaded).map_err(write_error(into))?;
     Ok(PrecompiledModule {
         artifact,
         size,
@@ -78,11 +81,11 @@ impl Drop for StagingDir {
     }
 }
 
-/// Writes the artifact under its final name by rename, so that no partial file has that name.
-fn write(compiled: &Path, into: &Path, module: &Module) -> io::Result<PathBuf> {
-    let content = file_digest::checksum(&File::open(compiled)?)?;
+/// Renames the artifact to its final name, so that no partial file has that name.
+fn move_into_place(compiled: &Path, into: &Path, module: &Module) -> io::Result<PathBuf> {
+    let checksum = file_digest::checksum(&File::open(compiled)?)?;
     let key = engine_key(module.engine());
-    let path = into.join(format!("{}-{key}-{content}.cwasm", module.digest()));
+    let path = into.join(format!("{}-{key}-{checksum}.cwasm", module.digest()));
     fs::set_permissions(compiled, Permissions::from_mode(0o644))?;
     fs::rename(compiled, &path)?;
     Ok(path)

@@ -1,8 +1,8 @@
-//! Artifacts that were compiled when a container image was built and are part of the image.
+//! Finds artifacts that were compiled when a container image was built and are part of the image.
 //!
-//! An artifact is machine code that runs with this program's rights, so its location decides
-//! whether it is run at all ([`super::file_trust`]). The file name is
-//! `MODULE-ENGINE-CONTENT.cwasm`: the sha256 of the module, a hash of the engine settings that shape
+//! An artifact is machine code that runs with this program's rights, so its owner, permissions and location decide
+//! whether it is used ([`super::precompiled_file_trust`]). The file name is
+//! `MODULE-ENGINE-CONTENT.cwasm`: the sha256 of the module, a hash of the engine settings that affect
 //! machine code, and a checksum of the file itself. An artifact that does not match is skipped with
 //! a log line, and the module is compiled instead.
 
@@ -18,12 +18,12 @@ use super::artifact_cache::{self, engine_key};
 use super::file_digest;
 use super::precompiled_file_trust::{FileTrust, Untrusted};
 
-/// The directories to search: `named` if it is given, else `usual` if it exists.
+/// The directories to search: `configured` if it is given, otherwise `default` if it exists.
 #[must_use]
-pub fn precompiled_dirs(named: Option<&Path>, usual: &Path) -> Vec<PathBuf> {
-    match named {
+pub fn precompiled_dirs(configured: Option<&Path>, default: &Path) -> Vec<PathBuf> {
+    match configured {
         Some(dir) => vec![dir.to_owned()],
-        None if usual.is_dir() => vec![usual.to_owned()],
+        None if default.is_dir() => vec![default.to_owned()],
         None => Vec::new(),
     }
 }
@@ -52,7 +52,7 @@ impl PrecompiledDirs {
     }
 
     fn with_trust(trust: FileTrust, dirs: &[PathBuf]) -> Self {
-        let trusted = |dir: &PathBuf| match trust.directory(dir) {
+        let trusted = |dir: &PathBuf| match trust.check_directory(dir) {
             Ok(dir) => Some(dir),
             Err(untrusted) => {
                 let dir = dir.display();
@@ -70,8 +70,8 @@ impl PrecompiledDirs {
         self.dirs.is_empty()
     }
 
-    /// The code of the module with this digest, if a directory holds an artifact that is trusted and
-    /// intact. Log lines name the module by the path `module`.
+    /// The code of the module with this digest, if a directory has an artifact that is trusted and
+    /// intact. Log lines name the module file `module`.
     pub(super) fn find(
         &self,
         engine: &Engine,
@@ -79,9 +79,9 @@ impl PrecompiledDirs {
         module: &Path,
     ) -> Option<(Component, PathBuf)> {
         let module = module.display();
-        let mut seen = false;
+        let mut has_artifact = false;
         for path in self.dirs.iter().flat_map(|dir| artifacts_of(dir, digest)) {
-            seen = true;
+            has_artifact = true;
             match self.load(engine, digest, &path) {
                 Ok(component) => {
                     tracing::info!(%module, artifact = %path.display(), "a precompiled artifact is used");
@@ -93,7 +93,7 @@ impl PrecompiledDirs {
                 }
             }
         }
-        if !seen && !self.is_empty() {
+        if !has_artifact && !self.is_empty() {
             tracing::info!(%module, digest, dirs = ?self.dirs, "no precompiled artifact of this module");
         }
         None
@@ -101,12 +101,12 @@ impl PrecompiledDirs {
 
     fn load(&self, engine: &Engine, digest: &str, path: &Path) -> Result<Component, String> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let content = expected_checksum(&name, digest, &engine_key(engine))?;
+        let expected = expected_checksum(&name, digest, &engine_key(engine))?;
         let file = self
             .open_trusted(path)
             .map_err(|untrusted| untrusted.to_string())?;
-        let found = file_digest::checksum(&file).map_err(|error| error.to_string())?;
-        if found != content {
+        let checksum = file_digest::checksum(&file).map_err(|error| error.to_string())?;
+        if checksum != expected {
             return Err(
                 "it is truncated or was altered: its content is not what its name says".into(),
             );
@@ -126,13 +126,13 @@ impl PrecompiledDirs {
             .open(path)
             .map_err(io)?;
         match &self.trust {
-            Some(trust) => trust.file(&file, path).map(|()| file),
+            Some(trust) => trust.check_file(&file, path).map(|()| file),
             None => Err(Untrusted::OldKernel),
         }
     }
 }
 
-/// The artifacts of one module in a directory, for all engines.
+/// The artifacts of one module in a directory, whatever engine they are for.
 fn artifacts_of(dir: &Path, digest: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries
@@ -143,7 +143,7 @@ fn artifacts_of(dir: &Path, digest: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The checksum in a file name, if digest and engine key in the name match.
+/// The checksum in a file name, if the digest and the engine key in the name match.
 fn expected_checksum<'a>(name: &'a str, digest: &str, key: &str) -> Result<&'a str, String> {
     let parts = name
         .strip_suffix(".cwasm")
@@ -162,5 +162,5 @@ fn expected_checksum<'a>(name: &'a str, digest: &str, key: &str) -> Result<&'a s
 }
 
 #[cfg(test)]
-#[path = "precompiled_dirs_tests.rs"]
+#[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,8 +1,12 @@
-//! Whether a file of machine code in the image may be run.
+//! Checks whether a precompiled artifact in the image may be run.
 //!
-//! The rule: an artifact is run if it is as hard to change as the program that runs it. The file,
-//! its directory and all parent directories belong to root and only root may write to them; and the
-//! file is on the same mount as the program, so it came with the image and not with a volume.
+//! An artifact may be run if it is as hard to change as the program that runs it. The file,
+//! its directory and all parent directories must belong to root, and only root may write to them. The
+//! file must be on the same mount as the program, so that it came with the image and not with a volume.
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(super) mod tests;
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -11,9 +15,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
+/// The program of this process.
 const PROGRAM: &str = "/proc/self/exe";
 const ROOT: u32 = 0;
-const OTHERS_WRITE: u32 = 0o022;
+/// The mode bits that let group or others write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// The sticky bit of a directory's mode.
 const STICKY: u32 = 0o1000;
 
 /// Why a precompiled artifact, or a directory of them, is not used.
@@ -36,42 +43,42 @@ pub(super) enum Untrusted {
 /// The owner and the mount that a trusted file must have.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileTrust {
-    /// An owner that is trusted beside root. It is root, except in tests that do not run as root.
+    /// An owner that is trusted besides root. It is root too, except in tests that do not run as root.
     owner: u32,
     mount: u64,
 }
 
 impl FileTrust {
-    /// Trusts files that are as hard to change as this program.
+    /// Trusts files of root on the mount of this program.
     pub(super) fn of_this_program() -> Result<Self, Untrusted> {
-        let mount = mount(Path::new(PROGRAM), AtFlags::empty())?;
+        let mount = mount_of_path(Path::new(PROGRAM), AtFlags::empty())?;
         Ok(Self { owner: ROOT, mount })
     }
 
     /// Checks a directory and all its parents. Returns the path with symbolic links resolved.
-    pub(super) fn directory(&self, path: &Path) -> Result<PathBuf, Untrusted> {
+    pub(super) fn check_directory(&self, path: &Path) -> Result<PathBuf, Untrusted> {
         let path = fs::canonicalize(path).map_err(io_at(path))?;
-        for above in path.ancestors() {
-            let metadata = fs::symlink_metadata(above).map_err(io_at(above))?;
-            // In a sticky directory, only root removes what root put there.
-            let may_be_sticky = above != path && metadata.mode() & STICKY != 0;
-            self.check_owner(above, &metadata)?;
-            if !may_be_sticky {
-                check_write_permissions(above, &metadata)?;
+        for directory in path.ancestors() {
+            let metadata = fs::symlink_metadata(directory).map_err(io_at(directory))?;
+            // In a sticky parent directory, only root can remove a directory of root.
+            let is_sticky_parent = directory != path && metadata.mode() & STICKY != 0;
+            self.check_owner(directory, &metadata)?;
+            if !is_sticky_parent {
+                check_write_permissions(directory, &metadata)?;
             }
         }
         Ok(path)
     }
 
-    /// Checks an open file of a trusted directory. Errors name it `path`.
-    pub(super) fn file(&self, file: &File, path: &Path) -> Result<(), Untrusted> {
+    /// Checks an open file in a trusted directory. Errors name the file `path`.
+    pub(super) fn check_file(&self, file: &File, path: &Path) -> Result<(), Untrusted> {
         let metadata = file.metadata().map_err(io_at(path))?;
         if !metadata.is_file() {
             return Err(Untrusted::NoFile { path: path.into() });
         }
         self.check_owner(path, &metadata)?;
         check_write_permissions(path, &metadata)?;
-        if mount_of(file, path)? != self.mount {
+        if mount_of_file(file, path)? != self.mount {
             return Err(Untrusted::Mount { path: path.into() });
         }
         Ok(())
@@ -89,10 +96,10 @@ impl FileTrust {
     }
 }
 
-/// Access control lists appear in the group bits of the mode.
+/// Checks that only the owner may write. Access control lists appear in the group bits of the mode.
 fn check_write_permissions(path: &Path, metadata: &Metadata) -> Result<(), Untrusted> {
     let mode = metadata.mode() & 0o7777;
-    if mode & OTHERS_WRITE == 0 {
+    if mode & WRITABLE_BY_OTHERS == 0 {
         return Ok(());
     }
     Err(Untrusted::Writable {
@@ -101,11 +108,11 @@ fn check_write_permissions(path: &Path, metadata: &Metadata) -> Result<(), Untru
     })
 }
 
-fn mount(path: &Path, flags: AtFlags) -> Result<u64, Untrusted> {
+fn mount_of_path(path: &Path, flags: AtFlags) -> Result<u64, Untrusted> {
     mount_id(statx(CWD, path, flags, StatxFlags::MNT_ID).map_err(io_at(path))?)
 }
 
-fn mount_of(file: &File, path: &Path) -> Result<u64, Untrusted> {
+fn mount_of_file(file: &File, path: &Path) -> Result<u64, Untrusted> {
     mount_id(statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).map_err(io_at(path))?)
 }
 
@@ -120,132 +127,5 @@ fn io_at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Untrusted {
     move |error| Untrusted::Io {
         path: path.into(),
         source: error.into(),
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-pub(super) mod tests {
-    use std::os::unix::fs::{PermissionsExt, symlink};
-
-    use super::*;
-
-    /// The user who runs the tests stands in for root, and the mount of `temp_dir` for the program's.
-    pub(in crate::wasm) fn trust_in(temp_dir: &Path) -> FileTrust {
-        FileTrust {
-            owner: rustix::process::geteuid().as_raw(),
-            mount: mount(temp_dir, AtFlags::empty()).unwrap(),
-        }
-    }
-
-    fn chmod(path: &Path, mode: u32) {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    }
-
-    #[test]
-    fn a_directory_that_others_may_write_is_not_trusted_nor_its_children() {
-        let temp_dir = tempfile::tempdir().unwrap();
-        let trust = trust_in(temp_dir.path());
-        let inner = temp_dir.path().join("a/b");
-        fs::create_dir_all(&inner).unwrap();
-        let link = temp_dir.path().join("link");
-        symlink(&inner, &link).unwrap();
-        let refusal_text = |path: &Path| {
-            trust
-                .directory(path)
-                .map_err(|untrusted| untrusted.to_string())
-        };
-        assert_eq!(refusal_text(&link), Ok(inner.canonicalize().unwrap()));
-        for (path, mode) in [
-            (&inner, 0o775),
-            (&inner, 0o1777),
-            (&temp_dir.path().join("a"), 0o757),
-        ] {
-            chmod(path, mode);
-            let untrusted = refusal_text(&inner).unwrap_err();
-            assert!(
-                untrusted.contains(&format!("mode {mode:04o}")),
-                "{untrusted}"
-            );
-            chmod(path, 0o755);
-        }
-        chmod(&temp_dir.path().join("a"), 0o1777);
-        assert!(refusal_text(&inner).is_ok());
-        assert!(
-            refusal_text(&temp_dir.path().join("none"))
-                .unwrap_err()
-                .contains("none")
-        );
-    }
-
-    #[test]
-    fn an_open_file_is_checked_for_owner_mode_and_mount() {
-        let temp_dir = tempfile::tempdir().unwrap();
-        let trust = trust_in(temp_dir.path());
-        let path = temp_dir.path().join("x");
-        fs::write(&path, "x").unwrap();
-        chmod(&path, 0o644);
-        let file = File::open(&path).unwrap();
-        let refusal_text = |trust: FileTrust| {
-            trust
-                .file(&file, &path)
-                .map_err(|untrusted| untrusted.to_string())
-        };
-        assert_eq!(refusal_text(trust), Ok(()));
-        let elsewhere = FileTrust {
-            mount: trust.mount.wrapping_add(1),
-            ..trust
-        };
-        assert!(
-            refusal_text(elsewhere)
-                .unwrap_err()
-                .contains("not part of the image")
-        );
-        chmod(&path, 0o664);
-        assert!(
-            refusal_text(trust)
-                .unwrap_err()
-                .contains("others than root")
-        );
-        let directory = File::open(temp_dir.path()).unwrap();
-        assert!(matches!(
-            trust.file(&directory, temp_dir.path()),
-            Err(Untrusted::NoFile { .. })
-        ));
-    }
-
-    #[test]
-    fn files_of_other_users_are_not_trusted() {
-        let temp_dir = tempfile::tempdir().unwrap();
-        let trust = trust_in(temp_dir.path());
-        let path = temp_dir.path().join("x");
-        fs::write(&path, "x").unwrap();
-        chmod(&path, 0o644);
-        let stranger = if fs::metadata(&path).unwrap().uid() == ROOT {
-            std::os::unix::fs::chown(&path, Some(107), None).unwrap();
-            std::os::unix::fs::chown(temp_dir.path(), Some(107), None).unwrap();
-            trust
-        } else {
-            // Whoever runs the test is a stranger where another owner is trusted.
-            FileTrust {
-                owner: trust.owner + 1,
-                ..trust
-            }
-        };
-        let file = File::open(&path).unwrap();
-        for checked in [
-            stranger.file(&file, &path),
-            stranger.directory(temp_dir.path()).map(drop),
-        ] {
-            assert!(
-                matches!(checked, Err(Untrusted::Owner { .. })),
-                "{checked:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn mount_of_this_program_is_found() {
-        assert_eq!(FileTrust::of_this_program().unwrap().owner, ROOT);
     }
 }

@@ -1,6 +1,6 @@
-//! A copy of a module that nobody can change any more.
+//! A sealed copy of a module file, which cannot be changed.
 //!
-//! A file can be written over between hashing and compiling, and a compiler that a hostile module has taken over can
+//! A file can be overwritten between hashing and compiling, and a compiler that a hostile module has taken over can
 //! report any digest. So the bytes are copied and hashed here, and only the sealed copy is compiled.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-/// A module's bytes in sealed memory. Cheap to clone.
+/// The bytes of a module in a sealed memory file. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SealedModule {
     file: Arc<File>,
@@ -21,7 +21,7 @@ pub(crate) struct SealedModule {
 
 impl SealedModule {
     /// Copies a file of at most `limit` bytes.
-    pub(crate) fn of(module: &File, limit: u64) -> io::Result<Self> {
+    pub(crate) fn copy_of(module: &File, limit: u64) -> io::Result<Self> {
         let mut file = File::from(memfd_create(
             "module",
             MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
@@ -67,13 +67,13 @@ impl SealedModule {
     }
 }
 
-/// Forbids all changes. `F_SEAL_WRITE` waits until nobody in the kernel refers to the pages, and fails with `EBUSY` if that
-/// takes 150 ms, as memory reclaim and compaction can; `F_SEAL_FUTURE_WRITE` (Linux 5.1) does not, and means the same for a file
-/// that has never been mapped.
+/// Forbids all changes. `F_SEAL_WRITE` waits until the kernel has no other references to the pages, and fails with
+/// `EBUSY` if that takes 150 ms, as memory reclaim and compaction can. `F_SEAL_FUTURE_WRITE` (Linux 5.1) does not wait,
+/// and has the same effect on a file that has never been mapped.
 fn seal(file: &File) -> io::Result<()> {
-    let others = SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-    match fcntl_add_seals(file, others | SealFlags::FUTURE_WRITE) {
-        Err(Errno::INVAL) => fcntl_add_seals(file, others | SealFlags::WRITE)?,
+    let other_seals = SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    match fcntl_add_seals(file, other_seals | SealFlags::FUTURE_WRITE) {
+        Err(Errno::INVAL) => fcntl_add_seals(file, other_seals | SealFlags::WRITE)?,
         sealed => sealed?,
     }
     Ok(())
@@ -85,16 +85,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sealed_module_has_the_bytes_and_cannot_be_written() {
+    fn a_sealed_copy_keeps_its_bytes_and_cannot_be_written() {
         let mut module = tempfile::tempfile().unwrap();
         module.write_all(&[7; 40_000]).unwrap();
-        let sealed = SealedModule::of(&module, 40_000).unwrap();
+        let sealed = SealedModule::copy_of(&module, 40_000).unwrap();
         module.write_all(b"more").unwrap();
         let bytes = sealed.bytes().unwrap();
         assert_eq!(bytes, [7; 40_000]);
         assert_eq!(sealed.digest(), format!("{:x}", Sha256::digest(&bytes)));
         assert!(sealed.file().write_at(b"x", 0).is_err());
         assert!(sealed.file().set_len(0).is_err());
-        assert!(SealedModule::of(&module, 40_000).is_err());
+        assert!(SealedModule::copy_of(&module, 40_000).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The host state of one wasmtime store.
+//! The host state of one wasmtime store, which exists for one call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsRawFd;
@@ -11,23 +11,23 @@ use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 
 use super::call_and_answer::CallContext;
 use super::hook_log::{HookLog, StandardStream};
-use super::memory_limiter::StoreLimiter;
+use super::store_limiter::StoreLimiter;
 use crate::Limits;
+use crate::blocking_work;
 use crate::fixed_clock_and_random::make_deterministic;
-use crate::off_worker;
 use crate::pod_facts::PodFactReader;
 
-/// The most random bytes that a guest gets at once: the host allocates them first.
-const RANDOM_AT_ONCE: u64 = 1 << 20;
+/// Maximum number of random bytes that a guest gets at once, because the host allocates them first.
+const MAX_RANDOM_BYTES: u64 = 1 << 20;
 
-/// The most resources of the host, such as streams and pollables, that a guest has at once. A stream of a file has a
-/// buffer of 64 KiB, which counts against none of the guest's limits.
+/// Maximum number of host resources, such as streams and pollables, that a guest has at once. A stream of a file has a
+/// buffer of 64 KiB, which does not count against the guest's memory limit.
 const MAX_RESOURCES: usize = 256;
 
-/// The most entries of directories that a call lists. The host holds the entries of a directory at once.
+/// Maximum number of directory entries that one call lists. The host has all entries of a directory in memory at once.
 const MAX_DIR_ENTRIES: usize = 65_536;
 
-/// The facts that a hook may query with `invocation`, by the keys that the WIT names.
+/// The facts that a hook can query with the WIT function `invocation`, by the keys that the WIT names.
 pub(super) type InvocationFacts = HashMap<&'static str, String>;
 
 /// The host state of one call.
@@ -36,34 +36,35 @@ pub(super) struct StoreState {
     table: ResourceTable,
     pub(super) limiter: StoreLimiter,
     pub(super) log: HookLog,
-    pub(super) facts: InvocationFacts,
+    pub(super) invocation_facts: InvocationFacts,
     pub(super) config: BTreeMap<String, String>,
     pub(super) pod: PodFactReader,
     interfaces: BTreeSet<String>,
     has_dirs: bool,
-    /// The entries of directories that the call may still list.
+    /// The number of directory entries that the call may still list.
     dir_entries_left: usize,
 }
 
 impl StoreState {
-    /// Like [`StoreState::new`]; directories are opened off the async workers.
+    /// Like [`StoreState::new`], but opens directories off the async workers.
     pub(super) async fn open(
-        facts: InvocationFacts,
+        invocation_facts: InvocationFacts,
         context: &CallContext,
         limits: &Limits,
         pod: PodFactReader,
     ) -> Result<Self, String> {
         if context.dirs.is_empty() {
-            return Self::new(facts, context, limits, pod);
+            return Self::new(invocation_facts, context, limits, pod);
         }
         let (context, limits) = (context.clone(), limits.clone());
-        let opened = off_worker::run(move || Self::new(facts, &context, &limits, pod)).await;
+        let opened =
+            blocking_work::run(move || Self::new(invocation_facts, &context, &limits, pod)).await;
         opened.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// The error names a directory that cannot be opened for the hook.
+    /// Creates the state of a call. The error names a directory that cannot be opened for the hook.
     pub(super) fn new(
-        facts: InvocationFacts,
+        invocation_facts: InvocationFacts,
         context: &CallContext,
         limits: &Limits,
         pod: PodFactReader,
@@ -75,7 +76,7 @@ impl StoreState {
             .allow_tcp(false)
             .allow_udp(false)
             .allow_ip_name_lookup(false)
-            .max_random_size(RANDOM_AT_ONCE);
+            .max_random_size(MAX_RANDOM_BYTES);
         for dir in &context.dirs {
             let name = dir.to_string_lossy();
             let opened = open_beneath(dir, &context.dir_roots)?;
@@ -94,7 +95,7 @@ impl StoreState {
             table,
             limiter,
             log,
-            facts,
+            invocation_facts,
             config: context.config.clone(),
             pod,
             interfaces: context.interfaces.clone(),
@@ -108,15 +109,15 @@ impl StoreState {
         self.has_dirs
     }
 
-    /// Counts entries of a directory. Whether the call may list so many more.
+    /// Counts the entries of a listed directory. Returns whether the call may list this many entries.
     pub(super) fn spend_dir_entries(&mut self, entries: usize) -> bool {
         let left = self.dir_entries_left.checked_sub(entries);
         self.dir_entries_left = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// Whether the optional interface is granted. The error is the answer to the guest.
-    pub(super) fn require(&self, interface: &str) -> Result<(), String> {
+    /// Checks that the optional interface is granted. The error is the answer to the guest.
+    pub(super) fn require_interface(&self, interface: &str) -> Result<(), String> {
         if self.interfaces.contains(interface) {
             return Ok(());
         }
@@ -124,10 +125,11 @@ impl StoreState {
     }
 }
 
-/// Opens a directory. Who fills one of the roots may put links into it; they lead nowhere outside of the root.
+/// Opens a directory. If it is in one of the roots, symbolic links in its path may not lead out of the root, because
+/// the owner of a volume may put links there.
 fn open_beneath(dir: &Path, roots: &[PathBuf]) -> Result<Dir, String> {
-    let around = roots.iter().filter(|root| dir.starts_with(root));
-    let nearest = around.max_by_key(|root| root.components().count());
+    let containing = roots.iter().filter(|root| dir.starts_with(root));
+    let nearest = containing.max_by_key(|root| root.components().count());
     let root = nearest.map_or(dir, PathBuf::as_path);
     let opened = Dir::open_ambient_dir(root, ambient_authority())
         .map_err(|error| format!("the directory {} cannot be opened: {error}", root.display()))?;

@@ -1,16 +1,16 @@
-//! Explains to the hook's author what stopped a guest.
+//! Converts a trap to an error text that tells the hook's author the cause.
 
 use std::time::Duration;
 
 use wasmtime::{Trap, WasmBacktrace};
 
 use super::call_and_answer::CallError;
-use super::memory_limiter::{MemoryLimit, TableLimit};
+use super::store_limiter::{MemoryLimitExceeded, TableLimitExceeded};
 use crate::{LogLevel, LogLine};
 
-/// The most bytes of a hook's message that go into an error.
-const MAX_MESSAGE: usize = 2048;
-/// One value that a guest passes may cost the host this many times the output limit.
+/// Maximum length of a hook's message in an error, in bytes.
+const MAX_MESSAGE_BYTES: usize = 2048;
+/// The memory that one value of a guest may cost the host, as a multiple of the output limit.
 pub(super) const TRANSFER_FACTOR: usize = 2;
 
 /// The error for a trap.
@@ -20,25 +20,25 @@ pub(super) fn trap_error(
     deadline: Duration,
     output: usize,
 ) -> CallError {
-    if let Some(limit) = error.downcast_ref::<MemoryLimit>() {
+    if let Some(limit) = error.downcast_ref::<MemoryLimitExceeded>() {
         return CallError::Trap(limit.to_string());
     }
-    if let Some(limit) = error.downcast_ref::<TableLimit>() {
+    if let Some(limit) = error.downcast_ref::<TableLimitExceeded>() {
         return CallError::Trap(limit.to_string());
     }
-    let place = innermost_function(error);
+    let location = innermost_function(error);
     let text = match error.downcast_ref::<Trap>() {
         Some(Trap::Interrupt) => return CallError::Deadline(deadline),
-        Some(Trap::StackOverflow) => format!("its stack overflowed{place}"),
+        Some(Trap::StackOverflow) => format!("its stack overflowed{location}"),
         Some(Trap::MemoryOutOfBounds) => {
-            format!("it left its memory, most often by recursing too deeply{place}")
+            format!("it left its memory, most often by recursing too deeply{location}")
         }
         Some(Trap::UnreachableCodeReached) => match panic_message(log) {
-            Some(words) => return CallError::Panic(shorten(&words)),
-            None => format!("it reached what it held to be unreachable{place}"),
+            Some(message) => return CallError::Panic(shorten(&message)),
+            None => format!("it reached what it held to be unreachable{location}"),
         },
-        Some(other) => format!("{other}{place}"),
-        // wasmtime does not export the type of this error.
+        Some(other) => format!("{other}{location}"),
+        // The error is recognized by its text, because wasmtime does not export its type.
         None if error
             .root_cause()
             .to_string()
@@ -46,12 +46,12 @@ pub(super) fn trap_error(
         {
             format!("it handed over more than {TRANSFER_FACTOR} times {output} bytes at once")
         }
-        None => format!("{}{place}", error.root_cause()),
+        None => format!("{}{location}", error.root_cause()),
     };
     CallError::Trap(shorten(&text))
 }
 
-/// ` in NAME` for the innermost named function of the backtrace, or nothing.
+/// The text ` in NAME` with the innermost named function of the backtrace; empty if there is none.
 fn innermost_function(error: &wasmtime::Error) -> String {
     let frames = error
         .downcast_ref::<WasmBacktrace>()
@@ -77,7 +77,7 @@ fn panic_message(log: &[LogLine]) -> Option<String> {
     Some(message.copied().collect::<Vec<_>>().join(" "))
 }
 
-/// Shortens the message of a hook.
+/// Shortens the message of a veto or failure.
 pub(super) fn shorten_message(error: CallError) -> CallError {
     match error {
         CallError::Veto(text) => CallError::Veto(shorten(&text)),
@@ -87,10 +87,10 @@ pub(super) fn shorten_message(error: CallError) -> CallError {
 }
 
 fn shorten(text: &str) -> String {
-    if text.len() <= MAX_MESSAGE {
+    if text.len() <= MAX_MESSAGE_BYTES {
         return text.to_owned();
     }
-    let mut end = MAX_MESSAGE;
+    let mut end = MAX_MESSAGE_BYTES;
     while !text.is_char_boundary(end) {
         end -= 1;
     }

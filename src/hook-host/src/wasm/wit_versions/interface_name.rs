@@ -1,10 +1,10 @@
-//! Names of WIT interfaces with their versions.
+//! Parses names of WIT interfaces with versions, and compares the versions by semver range.
 
 use semver::Version;
 
-/// The package of hooks.
+/// The WIT package of hooks.
 pub(super) const PACKAGE: &str = "virt-hook:hooks";
-/// The name of [`PACKAGE`] before its first release.
+/// The name that [`PACKAGE`] had before its first release.
 pub(super) const FORMER_PACKAGE: &str = "kubevirt:hooks";
 
 /// An interface of [`PACKAGE`], such as `virt-hook:hooks/handler@0.1.0`.
@@ -15,12 +15,12 @@ pub(super) struct InterfaceName<'a> {
 }
 
 impl<'a> InterfaceName<'a> {
-    /// `None` for interfaces of other packages.
+    /// Parses the name of an interface of [`PACKAGE`]; `None` for an interface of another package.
     pub(super) fn parse(name: &'a str) -> Option<Self> {
         Self::of_package(name, PACKAGE)
     }
 
-    /// As [`InterfaceName::parse`], for another package.
+    /// Like [`InterfaceName::parse`], for an interface of `package`.
     pub(super) fn of_package(name: &'a str, package: &str) -> Option<Self> {
         let (path, version) = name.split_once('@')?;
         let interface = path.strip_prefix(package)?.strip_prefix('/')?;
@@ -28,17 +28,17 @@ impl<'a> InterfaceName<'a> {
         Some(Self { interface, version })
     }
 
-    /// Whether the version is of the same line as `line`: equal up to the first number that is not
+    /// Whether the version is in the same semver range as `line`: equal up to the first number that is not
     /// zero.
     pub(super) fn is_of_line(&self, line: &Version) -> bool {
-        let (ours, theirs) = (line, &self.version);
-        if ours.major > 0 || theirs.major > 0 {
-            return ours.major == theirs.major;
+        let (left, right) = (line, &self.version);
+        if left.major > 0 || right.major > 0 {
+            return left.major == right.major;
         }
-        if ours.minor > 0 || theirs.minor > 0 {
-            return ours.minor == theirs.minor;
+        if left.minor > 0 || right.minor > 0 {
+            return left.minor == right.minor;
         }
-        ours.patch == theirs.patch
+        left.patch == right.patch
     }
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_interfaces_of_the_package_have_a_name() {
+    fn only_versioned_interfaces_of_the_package_are_parsed() {
         let name = InterfaceName::parse("virt-hook:hooks/handler@0.1.2").unwrap();
         assert_eq!(
             (name.interface, name.version),

@@ -1,7 +1,7 @@
-//! Functions of WASI's files with limits that wasmtime's own do not have.
+//! Replaces functions of WASI's files by ones with limits that wasmtime's functions do not have.
 //!
-//! A granted directory may be a volume of the VM's owner, who decides what is in it. To open a FIFO blocks a thread until
-//! somebody writes to the FIFO, and a directory is read as a whole, whatever its size; no deadline ends either.
+//! A granted directory may be a volume of the VM's owner, who decides its content. Opening a FIFO blocks a thread until
+//! somebody writes to it, and a directory is read completely, whatever its size. No deadline ends either operation.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -19,22 +19,22 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
     DescriptorFlags, DirectoryEntryStream, ErrorCode, HostDescriptor, OpenFlags, PathFlags,
 };
 
-use crate::off_worker;
+use crate::blocking_work;
 use crate::wasm::store_state::StoreState;
 
-/// The interface as wasmtime names it. A test fails if wasmtime's version changes.
-const TYPES: &str = "wasi:filesystem/types@0.2.12";
+/// The name of the interface in wasmtime's linker. A test fails if wasmtime changes the version.
+const TYPES_INTERFACE: &str = "wasi:filesystem/types@0.2.12";
 
-/// The most entries of a directory that a guest may list.
+/// Maximum number of entries of a directory that a guest may list.
 const MAX_ENTRIES: usize = 4096;
 
-/// What the functions give the guest.
-type Answer<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
+/// The result of a function for the guest.
+type GuestResult<T> = wasmtime::Result<(Result<T, ErrorCode>,)>;
 
-/// Replaces the functions in a linker that has all of WASI.
+/// Replaces the functions in a linker with all interfaces of WASI.
 pub(super) fn replace(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     linker.allow_shadowing(true);
-    let mut types = linker.instance(TYPES)?;
+    let mut types = linker.instance(TYPES_INTERFACE)?;
     types.func_wrap_async(
         "[method]descriptor.open-at",
         |mut store: StoreContextMut<'_, StoreState>,
@@ -47,29 +47,29 @@ pub(super) fn replace(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
         )| {
             Box::new(async move {
                 let state = store.data_mut();
-                answer(open(state, dir, path_flags, path, open_flags, flags).await)
+                guest_result(open_at(state, dir, path_flags, path, open_flags, flags).await)
             })
         },
     )?;
     types.func_wrap_async(
         "[method]descriptor.read-directory",
         |mut store: StoreContextMut<'_, StoreState>, (dir,): (Resource<Descriptor>,)| {
-            Box::new(async move { answer(list(store.data_mut(), dir).await) })
+            Box::new(async move { guest_result(list_directory(store.data_mut(), dir).await) })
         },
     )?;
     linker.allow_shadowing(false);
     Ok(())
 }
 
-fn answer<T>(result: FsResult<T>) -> Answer<T> {
+fn guest_result<T>(result: FsResult<T>) -> GuestResult<T> {
     Ok((match result {
         Ok(value) => Ok(value),
         Err(error) => Err(error.downcast()?),
     },))
 }
 
-/// Opens a file or directory for reading; granted directories are for nothing else.
-async fn open(
+/// Implements `open-at`: opens a file or directory for reading. Granted directories cannot be written.
+async fn open_at(
     state: &mut StoreState,
     dir: Resource<Descriptor>,
     path_flags: PathFlags,
@@ -94,7 +94,7 @@ async fn open(
         return Err(ErrorCode::Unsupported.into());
     }
     let follow = path_flags.contains(PathFlags::SYMLINK_FOLLOW);
-    let opened = off_worker::run(move || open_ordinary(&parent, &path, follow)).await;
+    let opened = blocking_work::run(move || open_ordinary(&parent, &path, follow)).await;
     let opened = opened.map_err(ErrorCode::from)??;
     let descriptor = match opened {
         OrdinaryFile::Directory(dir) => {
@@ -110,26 +110,26 @@ async fn open(
     Ok(files.table.push(descriptor)?)
 }
 
-/// A file of a kind that opens without blocking and without an effect.
+/// An open regular file or directory: opening them neither blocks nor has an effect.
 #[derive(Debug)]
 enum OrdinaryFile {
     Directory(File),
     File(File),
 }
 
-/// Opens a file or directory within a directory. A FIFO, a device and a socket are refused before they are opened: the path
-/// is resolved without opening what it names, and what was resolved is opened if its kind is known, so that nobody can put
-/// another file in its place meanwhile.
+/// Opens a regular file or directory within a directory. FIFOs, devices and sockets are refused before they are opened:
+/// first the path is resolved with `O_PATH`; then the resolved file is opened if its type is permitted, so that nobody
+/// can replace the file meanwhile.
 fn open_ordinary(dir: &File, path: &str, follow: bool) -> Result<OrdinaryFile, ErrorCode> {
     let mut flags = OFlags::PATH;
     flags.set(OFlags::NOFOLLOW, !follow);
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(flags.bits().cast_signed());
     let dir = cap_std::fs::Dir::from_std_file(dir.try_clone()?);
-    let found = dir.open_with(path, &options)?;
-    let kind = found.metadata()?.file_type();
+    let resolved = dir.open_with(path, &options)?;
+    let kind = resolved.metadata()?.file_type();
     let reopen = |flags: OFlags| {
-        let path = format!("/proc/self/fd/{}", found.as_raw_fd());
+        let path = format!("/proc/self/fd/{}", resolved.as_raw_fd());
         File::options()
             .read(true)
             .custom_flags((flags | OFlags::NONBLOCK).bits().cast_signed())
@@ -146,8 +146,8 @@ fn open_ordinary(dir: &File, path: &str, follow: bool) -> Result<OrdinaryFile, E
     }
 }
 
-/// Lists a directory that is not too large.
-async fn list(
+/// Implements `read-directory` for a directory that is not too large.
+async fn list_directory(
     state: &mut StoreState,
     dir: Resource<Descriptor>,
 ) -> FsResult<Resource<DirectoryEntryStream>> {
@@ -155,7 +155,7 @@ async fn list(
         Descriptor::Dir(dir) => Arc::clone(&dir.dir),
         Descriptor::File(_) => return Err(ErrorCode::NotDirectory.into()),
     };
-    let counted = off_worker::run(move || entries(&opened)).await;
+    let counted = blocking_work::run(move || count_entries(&opened)).await;
     let entries = counted.flatten().map_err(|_| ErrorCode::Io)?;
     if entries > MAX_ENTRIES || !state.spend_dir_entries(entries) {
         return Err(ErrorCode::InsufficientMemory.into());
@@ -163,9 +163,9 @@ async fn list(
     state.filesystem().read_directory(dir).await
 }
 
-/// The number of a directory's entries, counted to just above the limit.
-fn entries(dir: &File) -> std::io::Result<usize> {
-    // wasmtime's own handle is a mere path, which cannot be read.
+/// The number of entries of a directory, counted up to just above the limit.
+fn count_entries(dir: &File) -> std::io::Result<usize> {
+    // wasmtime's own handle was opened with `O_PATH`, and cannot be read.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(dir, ".", flags, Mode::empty())?;
     let mut entries = 0;
@@ -193,9 +193,9 @@ mod tests {
         open_ordinary(&File::open(dir).unwrap(), name, follow)
     }
 
-    /// To open the FIFO would block for ever.
+    /// Opening the FIFO would block for ever.
     #[test]
-    fn neither_fifo_nor_socket_is_opened_even_through_a_link() {
+    fn fifos_and_sockets_are_refused_even_through_a_link() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
         mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -224,7 +224,7 @@ mod tests {
             panic!("it is a directory");
         };
         assert!(!fcntl_getfl(&sub).unwrap().contains(OFlags::PATH));
-        assert_eq!(entries(&sub).unwrap(), 1);
+        assert_eq!(count_entries(&sub).unwrap(), 1);
         for (name, follow, expected) in [
             ("link", false, ErrorCode::Loop),
             ("out", true, ErrorCode::NotPermitted),

@@ -1,12 +1,12 @@
-//! The versions of the WIT: which line a component is built for, and the adapter of that line.
+//! Links a component against the version of the WIT that it is built for, through the adapter of that version's line.
 //!
-//! Interfaces are looked up by semver range. Below 1.0 a line is `0.MINOR`: within it, additions are
-//! functions of new optional interfaces ([`optional_imports`]), so a module that is built for 0.1.1
+//! A line is a semver range of versions; below 1.0 it is `0.MINOR`. Within a line, additions are
+//! functions of new optional interfaces ([`optional_imports`]). So a module that is built for 0.1.1
 //! runs on a host of 0.1.0 unless it imports an interface that only 0.1.1 has.
 
-mod closed_wasi;
 mod interface_name;
 mod limited_wasi_files;
+mod link_error;
 mod optional_exports;
 mod optional_imports;
 mod pod_interface;
@@ -15,6 +15,7 @@ mod pod_interface;
 #[path = "optional_interface_tests.rs"]
 mod tests;
 mod v0_1;
+mod wasi_stubs;
 
 use semver::Version;
 use wasmtime::component::{Component, Linker};
@@ -24,101 +25,48 @@ use super::call_and_answer::{Answer, Call, CallError};
 use super::component_interfaces::{ComponentInterfaces, Interface};
 use super::store_state::StoreState;
 use crate::HookPoint;
-use interface_name::{FORMER_PACKAGE, InterfaceName, PACKAGE};
+use interface_name::{FORMER_PACKAGE, InterfaceName};
+pub use link_error::LinkError;
 pub(super) use pod_interface::NAME as POD_INTERFACE;
 
-/// The interface that makes a component a hook.
+/// The interface that a component must export to be a hook.
 const HANDLER: &str = "handler";
-/// The most exports that an error lists.
+/// Maximum number of exports in an error.
 const MAX_EXPORTS: usize = 8;
 
 /// A component that is linked against the line that it is built for.
 #[derive(Clone)]
 pub(super) enum HookBinding {
-    V0_1(Access<v0_1::Binding>),
+    V0_1(BindingsByAccess<v0_1::Binding>),
 }
 
-/// A component, linked once for each reach that a call may have.
+/// A component that is linked twice: without and with access to directories.
 #[derive(Clone)]
-pub(super) struct Access<B> {
-    /// Without files and sockets.
-    closed: B,
-    /// With the directories that are granted; also without sockets.
+pub(super) struct BindingsByAccess<B> {
+    /// Files and sockets are stubs.
+    without_dirs: B,
+    /// Files are wasmtime's, for granted directories; sockets are stubs.
     with_dirs: B,
 }
 
-impl<B> Access<B> {
+impl<B> BindingsByAccess<B> {
     fn binding(&self, store: &Store<StoreState>) -> &B {
         match store.data().has_dirs() {
             true => &self.with_dirs,
-            false => &self.closed,
+            false => &self.without_dirs,
         }
     }
-}
-
-/// Why a component is not a hook that this host can call.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LinkError {
-    /// It exports no handler.
-    #[error(
-        "it is not a {PACKAGE}@0.1 component: the export {PACKAGE}/{HANDLER}@{} is missing; it \
-         exports {exports}: build it with the SDK, or from the WIT, of {PACKAGE}@0.1 (in Rust, \
-         hooks_sdk::export!(YourHook) may be missing)",
-        v0_1::VERSION
-    )]
-    NoHandler {
-        /// What it exports instead.
-        exports: String,
-    },
-    /// It is built for the package's name before its first release.
-    #[error(
-        "it is built for {FORMER_PACKAGE}@{found}, which is called {PACKAGE}@{supported} now: build it \
-         again with the SDK, or from the WIT, of {PACKAGE}@{supported} (`virt-hook new` writes it \
-         into the directory sdk/ of a project)"
-    )]
-    FormerPackage {
-        /// The version that the component is built for.
-        found: String,
-        /// The version of this host.
-        supported: String,
-    },
-    /// It is built for a line that this host does not have.
-    #[error(
-        "it is built for {PACKAGE}@{found}, and this host runs {PACKAGE}@{supported} and what is \
-         compatible with it: build it for {PACKAGE}@{supported}, or take a version of this program \
-         that runs {PACKAGE}@{found}"
-    )]
-    UnsupportedVersion {
-        /// The version that the component exports.
-        found: String,
-        /// The version of this host.
-        supported: String,
-    },
-    /// It imports an interface of the package that this host does not have.
-    #[error(
-        "it needs the interface {name}, which this host of {PACKAGE}@{supported} does not have: \
-         build it without, or take a version of this program that has it"
-    )]
-    MissingInterface {
-        /// The interface with its version.
-        name: String,
-        /// The version of this host.
-        supported: String,
-    },
-    /// An import or export has other types than the host's, or an import is of another package.
-    #[error("it is not a {PACKAGE}@0.1 component: {0}")]
-    Mismatch(String),
 }
 
 /// The newest version of the WIT package `virt-hook:hooks` that this host implements.
 #[must_use]
 pub fn package_version() -> Version {
-    // The constant is checked by a test.
-    Version::parse(v0_1::NEWEST).unwrap_or(Version::new(0, 1, 0))
+    // A test checks that the constant can be parsed.
+    Version::parse(v0_1::NEWEST_VERSION).unwrap_or(Version::new(0, 1, 0))
 }
 
-/// A linker with every interface that a component may import: those of all lines, and WASI. [`link`] replaces the parts of
-/// WASI that reach outside.
+/// A linker with all interfaces that a component may import: those of all lines, and those of WASI. [`link`] replaces
+/// the parts of WASI with access to the outside by stubs.
 pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
@@ -136,34 +84,35 @@ pub(super) fn link(
     linker: &Linker<StoreState>,
     component: &Component,
 ) -> Result<HookBinding, LinkError> {
-    let interfaces = ComponentInterfaces::of(engine, component);
+    let interfaces = ComponentInterfaces::from_component(engine, component);
     check_package(&interfaces)?;
     check_handler(&interfaces.exports)?;
     check_imports(&interfaces.imports)?;
-    let bind = |closed: &[&str]| -> wasmtime::Result<_> {
-        let linker = closed_wasi::without(closed, linker, engine, component)?;
+    let bind = |stub_packages: &[&str]| -> wasmtime::Result<_> {
+        let linker = wasi_stubs::linker_with_stubs(stub_packages, linker, engine, component)?;
         v0_1::Binding::new(&linker, component)
     };
-    let access = || -> wasmtime::Result<_> {
-        // A stub takes whatever types the component declares, so each import must first be one that wasmtime has.
+    let bindings = || -> wasmtime::Result<_> {
+        // Stubs accept all types that the component declares. So this checks first that the linker has each import.
         linker.instantiate_pre(component)?;
-        Ok(Access {
-            closed: bind(&[closed_wasi::SOCKETS, closed_wasi::FILES])?,
-            with_dirs: bind(&[closed_wasi::SOCKETS])?,
+        Ok(BindingsByAccess {
+            without_dirs: bind(&[wasi_stubs::SOCKETS_PREFIX, wasi_stubs::FILES_PREFIX])?,
+            with_dirs: bind(&[wasi_stubs::SOCKETS_PREFIX])?,
         })
     };
-    access()
+    bindings()
         .map(HookBinding::V0_1)
         .map_err(|error| LinkError::Mismatch(format!("{error:#}")))
 }
 
 fn check_package(interfaces: &ComponentInterfaces) -> Result<(), LinkError> {
     let mut all = interfaces.exports.iter().chain(&interfaces.imports);
-    let former = all.find_map(|each| InterfaceName::of_package(&each.name, FORMER_PACKAGE));
+    let former =
+        all.find_map(|interface| InterfaceName::of_package(&interface.name, FORMER_PACKAGE));
     former.map_or(Ok(()), |former| {
         Err(LinkError::FormerPackage {
             found: former.version.to_string(),
-            supported: v0_1::VERSION.to_owned(),
+            supported: v0_1::FIRST_VERSION.to_owned(),
         })
     })
 }
@@ -183,12 +132,12 @@ fn check_handler(exports: &[Interface]) -> Result<(), LinkError> {
             supported: host.to_string(),
         }),
         None => Err(LinkError::NoHandler {
-            exports: listed(exports),
+            exports: export_list(exports),
         }),
     }
 }
 
-fn listed(exports: &[Interface]) -> String {
+fn export_list(exports: &[Interface]) -> String {
     let names: Vec<&str> = exports
         .iter()
         .map(|export| export.name.as_str())
@@ -200,7 +149,8 @@ fn listed(exports: &[Interface]) -> String {
     names.join(", ")
 }
 
-/// wasmtime names a missing interface too, but not what to do about it.
+/// Checks that the host has each imported interface of the package. wasmtime reports a missing interface too, but
+/// without a remedy.
 fn check_imports(imports: &[Interface]) -> Result<(), LinkError> {
     let host = package_version();
     for import in imports {
@@ -208,7 +158,7 @@ fn check_imports(imports: &[Interface]) -> Result<(), LinkError> {
             continue;
         };
         let is_known = v0_1::IMPORTS.contains(&name.interface) && name.is_of_line(&host);
-        if !is_known && !optional_imports::has(&name) {
+        if !is_known && !optional_imports::is_supported(&name) {
             return Err(LinkError::MissingInterface {
                 name: import.name.clone(),
                 supported: host.to_string(),
@@ -219,36 +169,36 @@ fn check_imports(imports: &[Interface]) -> Result<(), LinkError> {
 }
 
 impl HookBinding {
-    /// The component itself.
+    /// The compiled component.
     pub(super) fn component(&self) -> &Component {
         match self {
-            Self::V0_1(access) => access.closed.component(),
+            Self::V0_1(bindings) => bindings.without_dirs.component(),
         }
     }
 
-    /// The interface that the component lacks to be called at a hook point.
-    pub(super) fn missing(&self, point: HookPoint) -> Option<&'static str> {
+    /// The interface that the component would have to export to be called at the hook point, if it does not.
+    pub(super) fn missing_interface(&self, point: HookPoint) -> Option<&'static str> {
         match self {
-            Self::V0_1(access) => access.closed.missing(point),
+            Self::V0_1(bindings) => bindings.without_dirs.missing_interface(point),
         }
     }
 
     /// Calls `describe` on a fresh instance.
     pub(super) async fn describe(&self, store: &mut Store<StoreState>) -> wasmtime::Result<String> {
         match self {
-            Self::V0_1(access) => access.closed.describe(store).await,
+            Self::V0_1(bindings) => bindings.without_dirs.describe(store).await,
         }
     }
 
-    /// Calls a hook point on a fresh instance. The outer error is a trap, the inner one the hook's
-    /// own.
+    /// Calls a hook point on a fresh instance. The outer error is a trap, the inner error is a veto or failure of the
+    /// hook.
     pub(super) async fn call(
         &self,
         store: &mut Store<StoreState>,
         call: &Call<'_>,
     ) -> wasmtime::Result<Result<Answer, CallError>> {
         match self {
-            Self::V0_1(access) => access.binding(store).call(store, call).await,
+            Self::V0_1(bindings) => bindings.binding(store).call(store, call).await,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The hook points that a later patch version of the same semver range (0.1.x) adds, and which of them a module exports.
+//! The interfaces of hook points that later patch versions of a line (0.1.x) add, and the ones that a module exports.
 //!
-//! Each has an interface of its own. The host calls it only if the module's description subscribes to the hook point.
+//! Each of these hook points has its own interface. The host calls it only if the module subscribes to the hook point.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::HookPoint;
 /// The interface of a hook point.
 struct HookPointInterface {
     point: HookPoint,
-    /// Name and version.
+    /// The name of the interface with its version.
     name: &'static str,
     function: &'static str,
 }
 
-/// The hook points that have an interface of their own.
-const HOOK_POINTS: &[HookPointInterface] = &[
+/// The hook points that have their own interface.
+const HOOK_POINT_INTERFACES: &[HookPointInterface] = &[
     HookPointInterface {
         point: HookPoint::OnAttachDevice,
         name: "virt-hook:hooks/attach-device@0.1.1",
@@ -30,16 +30,16 @@ const HOOK_POINTS: &[HookPointInterface] = &[
     },
 ];
 
-/// The functions of optional hook points that a module exports.
+/// The functions that a module exports, by hook point.
 #[derive(Clone, Default)]
 pub(super) struct OptionalExports(BTreeMap<HookPoint, ComponentExportIndex>);
 
 impl OptionalExports {
-    pub(super) fn of(component: &Component) -> Self {
-        let exported = HOOK_POINTS.iter().filter_map(|known| {
-            let interface = component.get_export_index(None, known.name)?;
-            let function = component.get_export_index(Some(&interface), known.function)?;
-            Some((known.point, function))
+    pub(super) fn from_component(component: &Component) -> Self {
+        let exported = HOOK_POINT_INTERFACES.iter().filter_map(|interface| {
+            let instance = component.get_export_index(None, interface.name)?;
+            let function = component.get_export_index(Some(&instance), interface.function)?;
+            Some((interface.point, function))
         });
         Self(exported.collect())
     }
@@ -49,10 +49,10 @@ impl OptionalExports {
         function.ok_or_else(|| wasmtime::format_err!("the module does not export {point}"))
     }
 
-    /// The interface that the module lacks to be called at a hook point.
-    pub(super) fn missing(&self, point: HookPoint) -> Option<&'static str> {
-        let mut known = HOOK_POINTS.iter();
-        let known = known.find(|known| known.point == point)?;
-        (!self.0.contains_key(&point)).then_some(known.name)
+    /// The interface that the module would have to export to be called at the hook point, if it does not.
+    pub(super) fn missing_interface(&self, point: HookPoint) -> Option<&'static str> {
+        let mut interfaces = HOOK_POINT_INTERFACES.iter();
+        let interface = interfaces.find(|interface| interface.point == point)?;
+        (!self.0.contains_key(&point)).then_some(interface.name)
     }
 }

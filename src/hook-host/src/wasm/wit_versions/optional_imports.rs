@@ -1,8 +1,8 @@
-//! Interfaces of the host that a later patch version of the same semver range (0.1.x) adds, for modules to import.
+//! The interfaces of the host that later patch versions of a line (0.1.x) add, for modules to import.
 //!
-//! Bindings generators for C, Go and Python import every interface of a world, used or not. So an
-//! optional interface is linked for every module, granted or not, and a call that is not granted
-//! answers "denied". A module that imports an interface which this host does not have is refused.
+//! Bindings generators for C, Go and Python import every interface of a world, even unused ones. So an optional
+//! interface is linked for every module, and a call that is not granted returns "denied". A module that imports an
+//! interface which this host does not have is refused.
 
 use wasmtime::component::Linker;
 
@@ -11,9 +11,9 @@ use crate::wasm::store_state::StoreState;
 
 /// An interface that modules may import without being granted its use.
 pub(super) struct OptionalInterface {
-    /// Name and version.
+    /// The name of the interface with its version.
     pub(super) name: &'static str,
-    /// Links its functions. Each of them asks [`StoreState::require`] first.
+    /// Adds the functions to a linker. Each function calls [`StoreState::require_interface`] first.
     pub(super) add_to_linker: fn(&mut Linker<StoreState>) -> wasmtime::Result<()>,
 }
 
@@ -27,14 +27,14 @@ pub(super) const INTERFACES: &[OptionalInterface] = &[
     super::tests::NODE,
 ];
 
-/// Whether the host has a compatible version of an optional interface.
-pub(super) fn has(wanted: &InterfaceName<'_>) -> bool {
+/// Whether the host has an optional interface in a version that is compatible with `imported`.
+pub(super) fn is_supported(imported: &InterfaceName<'_>) -> bool {
     let mut names = INTERFACES
         .iter()
-        .filter_map(|known| InterfaceName::parse(known.name));
-    names.any(|known| {
-        known.interface == wanted.interface
-            && wanted.is_of_line(&known.version)
-            && wanted.version <= known.version
+        .filter_map(|interface| InterfaceName::parse(interface.name));
+    names.any(|name| {
+        name.interface == imported.interface
+            && imported.is_of_line(&name.version)
+            && imported.version <= name.version
     })
 }

@@ -1,4 +1,4 @@
-//! The rules for optional interfaces, shown on `node`, an interface that exists only in these tests.
+//! Tests the rules for optional interfaces with `node`, an interface that exists only in these tests.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ mod handwritten_guest;
 const NAME: &str = "virt-hook:hooks/node";
 const WIT: &str = "interface node { read: func(key: string) -> result<string, string>; }";
 
-/// An interface of a later 0.1 than the host's.
+/// An interface of a later patch version than the host's.
 pub(super) const NODE: OptionalInterface = OptionalInterface {
     name: "virt-hook:hooks/node@0.1.2",
     add_to_linker,
@@ -26,14 +26,14 @@ fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     linker.instance(NODE.name)?.func_wrap(
         "read",
         |store: StoreContextMut<'_, StoreState>, (key,): (String,)| {
-            let granted = store.data().require(NAME);
+            let granted = store.data().require_interface(NAME);
             Ok((granted.map(|()| format!("the {key} of this node")),))
         },
     )
 }
 
-/// Asks the interface at OnDefineDomain and fails with the answer, whichever it is.
-fn asking() -> handwritten_guest::HandwrittenGuest {
+/// A guest that calls the interface at OnDefineDomain and fails with the answer as its message.
+fn node_reader() -> handwritten_guest::HandwrittenGuest {
     handwritten_guest::HandwrittenGuest {
         imports: r#"(import "virt-hook:hooks/node@0.1.0" "read" (func $read (param i32 i32 i32)))"#,
         fields: r#"(data (i32.const 512) "name")"#,
@@ -48,8 +48,8 @@ fn asking() -> handwritten_guest::HandwrittenGuest {
 }
 
 async fn load(version: &str) -> Result<Module, LoadError> {
-    let module = asking().module_for(version, WIT, "import node;");
-    Module::from_bytes(&module, "asking", LoadOptions::default()).await
+    let module = node_reader().module_for(version, WIT, "import node;");
+    Module::from_bytes(&module, "node-reader", LoadOptions::default()).await
 }
 
 async fn define(module: &Module, interfaces: &[&str]) -> Result<Answer, CallError> {
@@ -68,7 +68,7 @@ async fn define(module: &Module, interfaces: &[&str]) -> Result<Answer, CallErro
 }
 
 #[tokio::test]
-async fn an_optional_interface_links_without_a_grant_and_answers_denied() {
+async fn an_optional_interface_without_a_grant_links_and_returns_denied() {
     let module = load("0.1.2").await.unwrap();
     let denied = define(&module, &[]).await.unwrap_err();
     let expected = "denied: virt-hook:hooks/node is not granted to this hook";
@@ -76,7 +76,7 @@ async fn an_optional_interface_links_without_a_grant_and_answers_denied() {
 }
 
 #[tokio::test]
-async fn a_granted_optional_interface_answers() {
+async fn a_granted_optional_interface_can_be_called() {
     let module = load("0.1.2").await.unwrap();
     let answer = define(&module, &[NAME]).await.unwrap_err();
     assert_eq!(
@@ -86,7 +86,7 @@ async fn a_granted_optional_interface_answers() {
 }
 
 #[tokio::test]
-async fn a_newer_optional_interface_than_the_hosts_is_refused_by_its_name() {
+async fn a_newer_optional_interface_than_the_hosts_is_refused_with_its_name() {
     let error = load("0.1.3").await.err().unwrap().to_string();
     assert!(
         error.contains("it needs the interface virt-hook:hooks/node@0.1.3"),

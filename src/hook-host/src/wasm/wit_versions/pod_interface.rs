@@ -1,4 +1,4 @@
-//! The interface `pod` of 0.1.1: facts about the pod.
+//! The host's implementation of the interface `pod` of 0.1.1: facts about the pod.
 
 use wasmtime::component::{HasSelf, Linker};
 
@@ -16,10 +16,10 @@ mod bindings {
     });
 }
 
-/// Name and version.
+/// The name of the interface with its version.
 pub(super) const INTERFACE: &str = "virt-hook:hooks/pod@0.1.1";
 
-/// The interface's name in a call's grants.
+/// The name of the interface in grants, without version.
 pub(in crate::wasm) const NAME: &str = "virt-hook:hooks/pod";
 
 pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
@@ -28,11 +28,11 @@ pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result
 
 impl pod::Host for StoreState {
     async fn annotation(&mut self, key: String, wait: bool) -> Result<Option<String>, Error> {
-        self.ask(PodFact::Annotation(key), wait).await
+        self.read_fact(PodFact::Annotation(key), wait).await
     }
 
     async fn label(&mut self, key: String, wait: bool) -> Result<Option<String>, Error> {
-        self.ask(PodFact::Label(key), wait).await
+        self.read_fact(PodFact::Label(key), wait).await
     }
 
     async fn network_status(
@@ -40,7 +40,7 @@ impl pod::Host for StoreState {
         name: String,
         wait: bool,
     ) -> Result<Vec<pod::Network>, Error> {
-        let name = match (name.contains('/'), self.facts.get("namespace")) {
+        let name = match (name.contains('/'), self.invocation_facts.get("namespace")) {
             (false, Some(namespace)) => format!("{namespace}/{name}"),
             _ => name,
         };
@@ -54,22 +54,24 @@ impl pod::Host for StoreState {
     }
 
     async fn network_info(&mut self, wait: bool) -> Result<Option<String>, Error> {
-        self.ask(PodFact::NetworkInfo, wait).await
+        self.read_fact(PodFact::NetworkInfo, wait).await
     }
 }
 
 impl StoreState {
-    async fn ask(&mut self, fact: PodFact, wait: bool) -> Result<Option<String>, Error> {
-        self.require(NAME).map_err(Error::Denied)?;
+    /// The text of a fact, if the hook may read it.
+    async fn read_fact(&mut self, fact: PodFact, wait: bool) -> Result<Option<String>, Error> {
+        self.require_interface(NAME).map_err(Error::Denied)?;
         self.pod.ask(fact, wait).await.map_err(to_wit_error)
     }
 
+    /// The networks in a fact.
     async fn networks(&mut self, fact: PodFact, wait: bool) -> Result<Vec<Network>, Error> {
         let name = fact.to_string();
-        let Some(text) = self.ask(fact, wait).await? else {
+        let Some(text) = self.read_fact(fact, wait).await? else {
             return Ok(Vec::new());
         };
-        // The files were checked; a record may have anything.
+        // Networks from files are checked already, but those from a record are not.
         network_status::parse(&text).map_err(|error| Error::Unreadable(format!("{name}: {error}")))
     }
 }

@@ -1,4 +1,4 @@
-//! Adapter between the host and WIT line `virt-hook:hooks@0.1`.
+//! The adapter for the WIT line `virt-hook:hooks@0.1`.
 
 use wasmtime::Store;
 use wasmtime::component::{
@@ -22,14 +22,14 @@ mod bindings {
     });
 }
 
-/// The first version of this line, with the interfaces that every module has.
-pub(super) const VERSION: &str = "0.1.0";
+/// The first version of this line; its interfaces are those that every module has.
+pub(super) const FIRST_VERSION: &str = "0.1.0";
 /// The newest version of this line that the host implements.
-pub(super) const NEWEST: &str = "0.1.1";
-/// The interfaces that a hook of this line may import.
+pub(super) const NEWEST_VERSION: &str = "0.1.1";
+/// The interfaces of the first version that a module may import.
 pub(super) const IMPORTS: [&str; 2] = ["types", "host"];
 
-/// A linked component that exports the interfaces of this line.
+/// A component that is linked against this line.
 #[derive(Clone)]
 pub(in crate::wasm) struct Binding {
     hook: bindings::HookPre<StoreState>,
@@ -49,16 +49,16 @@ impl Binding {
         let pre = linker.instantiate_pre(component)?;
         Ok(Self {
             hook: bindings::HookPre::new(pre)?,
-            optional: OptionalExports::of(component),
+            optional: OptionalExports::from_component(component),
         })
     }
 
-    /// The interface that the component lacks to be called at a hook point.
-    pub(super) fn missing(&self, point: HookPoint) -> Option<&'static str> {
-        self.optional.missing(point)
+    /// The interface that the component would have to export to be called at the hook point, if it does not.
+    pub(super) fn missing_interface(&self, point: HookPoint) -> Option<&'static str> {
+        self.optional.missing_interface(point)
     }
 
-    /// The component itself.
+    /// The compiled component.
     pub(super) fn component(&self) -> &Component {
         self.hook.instance_pre().component()
     }
@@ -68,7 +68,8 @@ impl Binding {
         hook.virt_hook_hooks_handler().call_describe(store).await
     }
 
-    /// Calls a hook point on a fresh instance. The outer error is a trap, the inner one the hook's own.
+    /// Calls a hook point on a fresh instance. The outer error is a trap, the inner error is a veto or failure of the
+    /// hook.
     pub(super) async fn call(
         &self,
         store: &mut Store<StoreState>,
@@ -112,7 +113,7 @@ impl Binding {
                 answer.await?.map(|()| Answer::Done)
             }
         };
-        Ok(answer.map_err(refusal))
+        Ok(answer.map_err(call_error))
     }
 
     async fn instance(&self, store: &mut Store<StoreState>) -> wasmtime::Result<bindings::Hook> {
@@ -143,7 +144,7 @@ impl Binding {
     }
 }
 
-fn refusal(error: handler::Error) -> CallError {
+fn call_error(error: handler::Error) -> CallError {
     match error {
         types::Error::Veto(text) => CallError::Veto(text),
         types::Error::Failed(text) => CallError::Failed(text),
@@ -164,7 +165,7 @@ impl host::Host for StoreState {
     }
 
     fn invocation(&mut self, key: String) -> Option<String> {
-        self.facts.get(key.as_str()).cloned()
+        self.invocation_facts.get(key.as_str()).cloned()
     }
 
     fn config(&mut self, key: String) -> Option<String> {

@@ -1,8 +1,8 @@
-//! The memory and table limits of one call.
+//! Limits the memories and tables of one wasmtime store.
 
 use wasmtime::ResourceLimiter;
 
-/// Counts the linear memories and tables of one store together, and refuses growth beyond a limit.
+/// Limits the total size of the linear memories, and of the tables, of one store.
 #[derive(Debug)]
 pub(super) struct StoreLimiter {
     memory_limit: usize,
@@ -11,22 +11,22 @@ pub(super) struct StoreLimiter {
     tables: usize,
 }
 
-/// The part of the message about memory by which other code recognizes it.
+/// The part of the text of [`MemoryLimitExceeded`] by which other code recognizes the error.
 pub(super) const OUT_OF_MEMORY: &str = "bytes of memory and may have";
 
 /// The guest requested more memory than its limit.
 #[derive(Debug, thiserror::Error)]
-#[error("it wanted {wanted} bytes of memory and may have {limit}")]
-pub(super) struct MemoryLimit {
-    wanted: usize,
+#[error("it wanted {requested} bytes of memory and may have {limit}")]
+pub(super) struct MemoryLimitExceeded {
+    requested: usize,
     limit: usize,
 }
 
 /// The guest requested more table elements than its limit.
 #[derive(Debug, thiserror::Error)]
-#[error("it wanted {wanted} table elements and may have {limit}")]
-pub(super) struct TableLimit {
-    wanted: usize,
+#[error("it wanted {requested} table elements and may have {limit}")]
+pub(super) struct TableLimitExceeded {
+    requested: usize,
     limit: usize,
 }
 
@@ -40,24 +40,25 @@ impl StoreLimiter {
         }
     }
 
-    /// Linear memory never shrinks, so what is allocated now is the peak.
+    /// The peak of all linear memories in bytes. Linear memory never shrinks, so the current size is the peak.
     pub(super) fn peak_memory(&self) -> usize {
         self.memory
     }
 }
 
-/// The new total when one memory or table grows from `current` to `desired`. The error is the total
+/// The new total if one memory or table grows from `current` to `desired`. The error is the total
 /// that would exceed the limit.
-fn grow(total: usize, current: usize, desired: usize, limit: usize) -> Result<usize, usize> {
-    let wanted = total.saturating_add(desired.saturating_sub(current));
-    if wanted > limit {
-        Err(wanted)
+fn grown_total(total: usize, current: usize, desired: usize, limit: usize) -> Result<usize, usize> {
+    let requested = total.saturating_add(desired.saturating_sub(current));
+    if requested > limit {
+        Err(requested)
     } else {
-        Ok(wanted)
+        Ok(requested)
     }
 }
 
-// Errors rather than `Ok(false)`: a guest's allocator would panic with a message that names no limit.
+// The functions return errors rather than `Ok(false)`, with which a guest's allocator would panic without naming the
+// limit.
 impl ResourceLimiter for StoreLimiter {
     fn memory_growing(
         &mut self,
@@ -66,8 +67,8 @@ impl ResourceLimiter for StoreLimiter {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let limit = self.memory_limit;
-        self.memory = grow(self.memory, current, desired, limit)
-            .map_err(|wanted| MemoryLimit { wanted, limit })?;
+        self.memory = grown_total(self.memory, current, desired, limit)
+            .map_err(|requested| MemoryLimitExceeded { requested, limit })?;
         Ok(true)
     }
 
@@ -78,12 +79,12 @@ impl ResourceLimiter for StoreLimiter {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let limit = self.table_limit;
-        self.tables = grow(self.tables, current, desired, limit)
-            .map_err(|wanted| TableLimit { wanted, limit })?;
+        self.tables = grown_total(self.tables, current, desired, limit)
+            .map_err(|requested| TableLimitExceeded { requested, limit })?;
         Ok(true)
     }
 
-    // A wasip2 component has about four core instances; components made from scripts have a dozen.
+    // A wasip2 component has about four core instances; components of script languages have a dozen.
     fn instances(&self) -> usize {
         100
     }

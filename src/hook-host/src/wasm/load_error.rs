@@ -1,13 +1,13 @@
-//! Why a file could not be loaded as a hook module.
+//! Errors of loading a module file.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::artifact_cache::ArtifactError;
 use super::call_and_answer::CallError;
-use super::compile_module::CompileError;
-use super::memory_limiter::OUT_OF_MEMORY;
+use super::compile_error::CompileError;
 use super::section_headers::IncompleteComponent;
+use super::store_limiter::OUT_OF_MEMORY;
 use super::wit_versions::LinkError;
 use crate::description::DescriptionError;
 
@@ -19,7 +19,7 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The file exceeds the size limit.
@@ -30,7 +30,7 @@ pub enum LoadError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
         /// The limit.
         limit: u64,
@@ -40,9 +40,9 @@ pub enum LoadError {
     Flawed {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
-        /// What is wrong.
+        /// What is invalid.
         flaw: IncompleteComponent,
     },
     /// The module did not compile.
@@ -50,9 +50,9 @@ pub enum LoadError {
     Compile {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
-        /// Why.
+        /// The cause.
         source: CompileError,
     },
     /// The component is not a hook of a supported version.
@@ -60,9 +60,9 @@ pub enum LoadError {
     WrongWorld {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
-        /// Which export or import does not match.
+        /// The export or import that does not match.
         source: LinkError,
     },
     /// The call of `describe` failed.
@@ -70,9 +70,9 @@ pub enum LoadError {
     Describe {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
-        /// What happened.
+        /// The error of the call.
         source: CallError,
     },
     /// The description is invalid.
@@ -80,9 +80,9 @@ pub enum LoadError {
     Description {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
-        /// What is wrong.
+        /// What is invalid.
         source: DescriptionError,
     },
     /// Two calls of `describe` returned different texts.
@@ -93,7 +93,7 @@ pub enum LoadError {
     UnstableDescription {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
     },
     /// The module's digest is not the pinned one.
@@ -101,7 +101,7 @@ pub enum LoadError {
     Digest {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Size of the file in bytes.
         size: u64,
         /// The module's digest.
         found: String,
@@ -118,13 +118,13 @@ pub enum LoadError {
     Engine {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         message: String,
     },
 }
 
 impl LoadError {
-    /// Whether another module file could succeed; otherwise the host is at fault.
+    /// Whether the cause is the module file, so that another file could succeed; otherwise the cause is the host.
     #[must_use]
     pub fn is_fault_of_module(&self) -> bool {
         match self {
@@ -139,13 +139,13 @@ impl LoadError {
         }
     }
 
-    /// Whether the module needs more memory than it may have only to describe itself.
+    /// Whether the call of `describe` exceeded the memory limit.
     #[must_use]
     pub fn exceeds_memory(&self) -> bool {
         matches!(self, Self::Describe { source, .. } if source.to_string().contains(OUT_OF_MEMORY))
     }
 
-    /// Whether higher compile limits could succeed.
+    /// Whether the compilation exceeded its limits, so that it could succeed with higher limits.
     #[must_use]
     pub fn exceeds_compile_limits(&self) -> bool {
         matches!(

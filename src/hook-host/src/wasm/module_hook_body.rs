@@ -1,4 +1,4 @@
-//! A module as a hook of the chain.
+//! `HookBody` of WASM modules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ impl HookBody for Module {
     fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
         Box::pin(async move {
             if call.time_left.is_zero() {
-                return HookReport::remote(Err(BodyError::ChainDeadline));
+                return HookReport::result_only(Err(BodyError::ChainDeadline));
             }
             let context = CallContext {
                 invocation: call.invocation.clone(),
@@ -26,7 +26,7 @@ impl HookBody for Module {
                 dirs: call.settings.dirs.clone(),
                 dir_roots: call.settings.dir_roots.clone(),
                 determinism: call.determinism,
-                // Each fact needs a grant of its own.
+                // The interface is always granted; each fact needs its own grant.
                 interfaces: BTreeSet::from([POD_INTERFACE.to_owned()]),
                 pod: PodAccess {
                     facts: call.pod.clone(),
@@ -37,25 +37,25 @@ impl HookBody for Module {
             let report = match call.input {
                 HookInput::PreStart => self.call(&context, &Call::PreStart { vmi }).await,
                 HookInput::CloudInit(data) => {
-                    let hook_point = Call::PreCloudInitIso {
+                    let module_call = Call::PreCloudInitIso {
                         vmi,
                         data_source: data.data_source(),
                         documents: &data.documents(),
                     };
-                    self.call(&context, &hook_point).await
+                    self.call(&context, &module_call).await
                 }
                 HookInput::Domain(domain_xml) => {
-                    let hook_point = Call::OnDefineDomain { vmi, domain_xml };
-                    self.call(&context, &hook_point).await
+                    let module_call = Call::OnDefineDomain { vmi, domain_xml };
+                    self.call(&context, &module_call).await
                 }
                 HookInput::Device(device_xml) => {
-                    let hook_point = Call::OnAttachDevice { vmi, device_xml };
-                    self.call(&context, &hook_point).await
+                    let module_call = Call::OnAttachDevice { vmi, device_xml };
+                    self.call(&context, &module_call).await
                 }
                 HookInput::Migration(parameters) => {
                     let parameters = &parameters.to_texts();
-                    let hook_point = Call::PreMigrationSource { vmi, parameters };
-                    self.call(&context, &hook_point).await
+                    let module_call = Call::PreMigrationSource { vmi, parameters };
+                    self.call(&context, &module_call).await
                 }
                 HookInput::Shutdown => self.call(&context, &Call::Shutdown).await,
             };
@@ -100,7 +100,7 @@ fn body_error(error: CallError, call: &HookCall<'_>) -> BodyError {
         CallError::Failed(message) => BodyError::Failed(message),
         CallError::Trap(message) => BodyError::Trap(message),
         CallError::Panic(message) => BodyError::Panic(message),
-        // The chain's deadline was closer than the hook's own.
+        // A limit below the hook's own deadline is the rest of the chain's deadline.
         CallError::Deadline(limit) if limit < call.settings.limits.call_deadline => {
             BodyError::ChainDeadline
         }

@@ -1,11 +1,11 @@
-//! The engine that all modules of a loader share.
+//! The engine of a loader, and what all its modules share.
 
 use wasmtime::Engine;
 
 use super::epoch_thread::EpochTicker;
 use crate::Limits;
 
-/// What all modules of one loader share.
+/// The engine of a loader, its epoch thread, and the limits and host name that all its modules share.
 pub(super) struct EngineHost {
     pub(super) engine: Engine,
     pub(super) ticker: EpochTicker,

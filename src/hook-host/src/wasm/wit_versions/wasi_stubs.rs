@@ -1,8 +1,9 @@
-//! Stubs for the parts of WASI that reach outside: sockets, name lookup, and files unless a directory is granted.
+//! Stubs that refuse, for the parts of WASI with access to the outside: sockets, name lookup, and files unless a
+//! directory is granted.
 //!
-//! Toolchains import these interfaces whether a hook uses them or not, so they must link. wasmtime's implementations are
-//! replaced by functions that refuse, so that a fault in them cannot be reached: the first call that would open something
-//! answers with an error code, and without something open there is nothing else to call.
+//! Toolchains import these interfaces even if a hook does not use them, so they must link. wasmtime's implementations
+//! are replaced by stubs, so that guests cannot reach a bug in them. The first call that would open something returns
+//! an error code, and without an open resource a guest can call nothing else.
 
 use std::sync::Arc;
 
@@ -12,13 +13,13 @@ use wasmtime::{Engine, StoreContextMut, bail};
 
 use crate::wasm::store_state::StoreState;
 
-/// The interfaces of sockets and name lookup.
-pub(super) const SOCKETS: &str = "wasi:sockets/";
-/// The interfaces of files.
-pub(super) const FILES: &str = "wasi:filesystem/";
+/// Prefix of the interfaces of sockets and name lookup.
+pub(super) const SOCKETS_PREFIX: &str = "wasi:sockets/";
+/// Prefix of the interfaces of files.
+pub(super) const FILES_PREFIX: &str = "wasi:filesystem/";
 
-/// The interfaces that define resources; others mention the resources of these.
-const RESOURCES: &[(&str, &str)] = &[
+/// The interfaces that define resources, with the resources. Other interfaces only use these resources.
+const RESOURCE_DEFINITIONS: &[(&str, &str)] = &[
     ("filesystem/types", "descriptor"),
     ("filesystem/types", "directory-entry-stream"),
     ("sockets/network", "network"),
@@ -29,22 +30,23 @@ const RESOURCES: &[(&str, &str)] = &[
     ("sockets/ip-name-lookup", "resolve-address-stream"),
 ];
 
-/// The error codes that refuse, of WASI's sockets and files.
-const REFUSALS: &[&str] = &["access-denied", "access"];
+/// The error codes of WASI's sockets and files that mean a refusal.
+const REFUSAL_CODES: &[&str] = &["access-denied", "access"];
 
-/// What a stub's resource stands for: nothing.
-struct Nothing;
+/// The host type of the resources of stubs.
+struct StubResource;
 
-/// A copy of the linker in which the component's imports of these packages are stubs, with the types that the component
-/// declares: those of `linker`, as the caller has checked. Arguments of other types cost the host many times their size.
-pub(super) fn without(
+/// Copies the linker and replaces the component's imports of these packages by stubs. The stubs have the types that the
+/// component declares. The caller must have checked that these are the types of `linker`, because arguments of other
+/// types could cost the host many times their size.
+pub(super) fn linker_with_stubs(
     packages: &[&str],
     linker: &Linker<StoreState>,
     engine: &Engine,
     component: &Component,
 ) -> wasmtime::Result<Linker<StoreState>> {
-    let mut closed = linker.clone();
-    closed.allow_shadowing(true);
+    let mut with_stubs = linker.clone();
+    with_stubs.allow_shadowing(true);
     for (interface, import) in component.component_type().imports(engine) {
         let ComponentItem::ComponentInstance(instance) = import.ty else {
             continue;
@@ -55,43 +57,44 @@ pub(super) fn without(
         {
             continue;
         }
-        let mut stub = closed.instance(interface)?;
+        let mut stub = with_stubs.instance(interface)?;
         for (name, export) in instance.exports(engine) {
             match export.ty {
                 ComponentItem::ComponentFunc(_) => {
-                    let called: Arc<str> = format!("{interface}#{name}").into();
-                    stub.func_new_async(name, move |mut store, function, given, results| {
-                        let called = Arc::clone(&called);
+                    let function_name: Arc<str> = format!("{interface}#{name}").into();
+                    stub.func_new_async(name, move |mut store, function, arguments, results| {
+                        let function_name = Arc::clone(&function_name);
                         Box::new(async move {
-                            // A borrowed handle is given back before the call ends.
-                            for value in given {
+                            // Borrowed handles must be dropped before the call ends.
+                            for value in arguments {
                                 if let Val::Resource(handle) = value {
                                     handle.resource_drop_async(&mut store).await?;
                                 }
                             }
-                            refuse(&called, store, &function, results)
+                            set_refusal(&function_name, store, &function, results)
                         })
                     })?;
                 }
                 ComponentItem::Resource(_) if is_defined_by(interface, name) => {
-                    stub.resource(name, ResourceType::host::<Nothing>(), |_, _| Ok(()))?;
+                    stub.resource(name, ResourceType::host::<StubResource>(), |_, _| Ok(()))?;
                 }
                 _ => {}
             }
         }
     }
-    Ok(closed)
+    Ok(with_stubs)
 }
 
 fn is_defined_by(interface: &str, resource: &str) -> bool {
     let name = interface.trim_start_matches("wasi:");
     let name = name.split('@').next().unwrap_or(name);
-    RESOURCES.contains(&(name, resource))
+    RESOURCE_DEFINITIONS.contains(&(name, resource))
 }
 
-/// The answer that says that there is nothing, or that it is refused.
-fn refuse(
-    called: &str,
+/// Sets the result of a stub: an empty list or option, a resource, or a refusal. A function whose result cannot express
+/// one of them traps.
+fn set_refusal(
+    function_name: &str,
     store: StoreContextMut<'_, StoreState>,
     function: &ComponentFunc,
     results: &mut [Val],
@@ -103,24 +106,25 @@ fn refuse(
         Type::List(_) => Val::List(Vec::new()),
         Type::Option(_) => Val::Option(None),
         Type::Own(_) => {
-            let nothing = Resource::<Nothing>::new_own(0);
-            Val::Resource(ResourceAny::try_from_resource(nothing, store)?)
+            let resource = Resource::<StubResource>::new_own(0);
+            Val::Resource(ResourceAny::try_from_resource(resource, store)?)
         }
-        Type::Result(result) => match result.err().as_ref().and_then(refusal) {
+        Type::Result(result) => match result.err().as_ref().and_then(refusal_code) {
             Some(code) => Val::Result(Err(Some(Box::new(Val::Enum(code.to_owned()))))),
-            None => bail!("{called} is not for hooks"),
+            None => bail!("{function_name} is not for hooks"),
         },
-        _ => bail!("{called} is not for hooks"),
+        _ => bail!("{function_name} is not for hooks"),
     };
     Ok(())
 }
 
-fn refusal(codes: &Type) -> Option<&'static str> {
+/// The code of an error enum that means a refusal.
+fn refusal_code(codes: &Type) -> Option<&'static str> {
     let Type::Enum(codes) = codes else {
         return None;
     };
-    let known = |refusal: &&&str| codes.names().any(|code| code == **refusal);
-    REFUSALS.iter().find(known).copied()
+    let is_in_enum = |refusal: &&&str| codes.names().any(|code| code == **refusal);
+    REFUSAL_CODES.iter().find(is_in_enum).copied()
 }
 
 #[cfg(test)]
@@ -133,8 +137,9 @@ mod tests {
     use crate::wasm::CallContext;
     use crate::wasm::engine_config::{EngineRole, TargetMachine, engine};
 
-    /// Imports functions that WASI's own interface of this name does not have, so that only stubs link, and calls them.
-    /// Functions of WASI that a stub answers with a trap need a resource that no stub gives.
+    /// A component that imports functions which WASI's interface of this name does not have, so that only stubs link,
+    /// and exports functions that call them. (The functions of WASI whose stubs trap need a resource, which no stub
+    /// returns.)
     const CALLER: &str = r#"(component
         (import "wasi:sockets/tcp@0.2.0" (instance $host
             (type $codes (enum "unknown" "access-denied"))
@@ -159,22 +164,31 @@ mod tests {
         (func (export "number") (result u32) (canon lift (core func $caller "number"))))"#;
 
     #[tokio::test]
-    async fn what_reaches_outside_is_a_stub_that_refuses() {
+    async fn stubs_return_a_refusal_or_trap() {
         let engine = engine(EngineRole::Compile(TargetMachine::This)).unwrap();
         let component = Component::new(&engine, wat::parse_str(CALLER).unwrap()).unwrap();
         let linker = super::super::linker(&engine).unwrap();
-        let files = without(&[FILES], &linker, &engine, &component).unwrap();
-        assert!(files.instantiate_pre(&component).is_err(), "wasmtime's own");
-        let closed = without(&[FILES, SOCKETS], &linker, &engine, &component).unwrap();
+        let files_only = linker_with_stubs(&[FILES_PREFIX], &linker, &engine, &component).unwrap();
+        assert!(
+            files_only.instantiate_pre(&component).is_err(),
+            "sockets are wasmtime's"
+        );
+        let with_stubs = linker_with_stubs(
+            &[FILES_PREFIX, SOCKETS_PREFIX],
+            &linker,
+            &engine,
+            &component,
+        )
+        .unwrap();
         let (context, limits) = (CallContext::default(), Limits::default());
         let state = {
             let clock = crate::pod_facts::CallClock::new(std::time::Instant::now(), None);
-            let questions = crate::pod_facts::PodFactReader::new(context.pod.clone(), clock);
-            StoreState::new(Default::default(), &context, &limits, questions).unwrap()
+            let pod_facts = crate::pod_facts::PodFactReader::new(context.pod.clone(), clock);
+            StoreState::new(Default::default(), &context, &limits, pod_facts).unwrap()
         };
         let mut store = Store::new(&engine, state);
         store.set_epoch_deadline(1_000_000);
-        let instance = closed
+        let instance = with_stubs
             .instantiate_async(&mut store, &component)
             .await
             .unwrap();
@@ -187,7 +201,7 @@ mod tests {
                 .await
                 .map(|(value,)| value)
         };
-        // An error, the second of the codes.
+        // The result is an error, the second code of the enum.
         assert_eq!(call("open").await.unwrap(), 0x0101);
         let trap = format!("{:#}", call("number").await.unwrap_err());
         assert!(

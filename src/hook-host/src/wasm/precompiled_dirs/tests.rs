@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
@@ -7,7 +5,7 @@ use super::super::engine_config::{EngineRole, engine};
 use super::super::precompiled_file_trust::tests::trust_in;
 use super::*;
 
-/// The smallest component: not a hook, but it compiles quickly.
+/// The smallest component. It is not a hook, but compiles quickly.
 const MODULE: &[u8] = b"\0asm\x0d\0\x01\0";
 const DIGEST: &str = "0123456789abcdef";
 
@@ -24,7 +22,7 @@ impl Image {
         }
     }
 
-    /// Writes a valid artifact, under the name for `key`.
+    /// Writes an artifact with a valid checksum under the name for the engine key `key`.
     fn put(&self, code: &[u8], key: &str) -> PathBuf {
         let written = self.dir.path().join("written");
         fs::write(&written, code).unwrap();
@@ -53,8 +51,8 @@ impl Image {
     }
 
     fn is_found(&self) -> bool {
-        let found = self.dirs().find(&self.engine, DIGEST, Path::new("m.wasm"));
-        found.is_some()
+        let artifact = self.dirs().find(&self.engine, DIGEST, Path::new("m.wasm"));
+        artifact.is_some()
     }
 }
 
@@ -68,11 +66,11 @@ fn a_matching_artifact_is_loaded_from_the_image() {
     let image = Image::new();
     assert!(!image.is_found());
     let path = image.put(&code(), &image.key());
-    let found = image
+    let artifact = image
         .dirs()
         .find(&image.engine, DIGEST, Path::new("m.wasm"));
     assert_eq!(
-        found.unwrap().1,
+        artifact.unwrap().1,
         image
             .dir
             .path()
@@ -97,20 +95,20 @@ fn artifacts_that_do_not_match_are_skipped_with_a_reason() {
     fs::write(&cut, &altered).unwrap();
     assert!(image.refusal(&cut).contains("truncated or was altered"));
 
-    let foreign = image.put(b"\x7fELF, but of somebody else", &key);
-    assert!(!image.refusal(&foreign).is_empty());
+    let no_artifact = image.put(b"\x7fELF, but of somebody else", &key);
+    assert!(!image.refusal(&no_artifact).is_empty());
     let nameless = image.dir.path().join(format!("{DIGEST}.cwasm"));
     fs::write(&nameless, &code).unwrap();
     assert!(image.refusal(&nameless).contains("its name"));
     assert!(!image.is_found());
 
-    // A matching artifact beside them is found.
+    // A matching artifact beside them is artifact.
     image.put(&code, &key);
     assert!(image.is_found());
 }
 
 #[test]
-fn artifacts_that_others_may_write_are_not_run() {
+fn artifacts_that_others_may_write_are_not_used() {
     let image = Image::new();
     let path = image.put(&code(), &image.key());
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
@@ -132,7 +130,7 @@ fn symbolic_links_out_of_the_directory_are_not_followed() {
 }
 
 #[test]
-fn a_missing_default_directory_is_skipped_and_a_named_one_is_kept() {
+fn a_missing_default_directory_is_skipped_and_a_configured_one_is_kept() {
     let image = Image::new();
     let missing = image.dir.path().join("none");
     assert_eq!(precompiled_dirs(None, &missing), Vec::<PathBuf>::new());
