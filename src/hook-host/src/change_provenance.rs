@@ -1,4 +1,4 @@
-//! Which hook made which change of the domain.
+//! Records which hook made which change of the domain.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ pub struct Provenance(Vec<NodeEdit>);
 struct NodeEdit {
     path: String,
     hook: String,
-    /// The value after the change, to find it in libvirt's error texts.
+    /// The value after the change, which may occur in libvirt's error texts.
     after: Option<String>,
 }
 
@@ -31,8 +31,8 @@ pub struct Overlap {
 }
 
 impl Provenance {
-    /// Collects the changes of runs in order; only changes of the domain or a device
-    /// that were kept count.
+    /// Collects the changes of `runs` in order. Only kept changes of the domain or of a device
+    /// are collected.
     #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let kept = runs.iter().filter(|run| {
@@ -52,17 +52,18 @@ impl Provenance {
         Self(edits.collect())
     }
 
-    /// The hook that last changed a node, a descendant or an ancestor of it.
+    /// The hook that last changed a node, one of its descendants or one of its ancestors.
     #[must_use]
     pub fn last_touched(&self, path: &str) -> Option<&str> {
         let path = path.trim_end_matches('/');
         let edits = self.0.iter().rev();
-        let mut edits = edits.filter(|edit| within(&edit.path, path) || within(path, &edit.path));
+        let mut edits =
+            edits.filter(|edit| is_within(&edit.path, path) || is_within(path, &edit.path));
         edits.next().map(|edit| edit.hook.as_str())
     }
 
-    /// The hook and the path whose name or value occurs in a text such as libvirt's errors:
-    /// values before names, long ones before short ones, later ones before earlier ones.
+    /// Finds the change whose value or name occurs in `text`, such as an error of libvirt, and returns its hook and
+    /// path. Values take precedence over names, longer ones over shorter ones, and later changes over earlier ones.
     #[must_use]
     pub fn named_in(&self, text: &str) -> Option<(&str, &str)> {
         let words: HashSet<&str> = text
@@ -73,29 +74,29 @@ impl Provenance {
             let value = value
                 .filter(|value| words.contains(value))
                 .map_or(0, str::len);
-            let name = name(&edit.path);
+            let name = last_step_name(&edit.path);
             (value, if words.contains(&name) { name.len() } else { 0 })
         };
         let best = self.0.iter().max_by_key(|edit| score(edit))?;
         (score(best) != (0, 0)).then_some((best.hook.as_str(), best.path.as_str()))
     }
 
-    /// Nodes that several hooks changed, descendants included.
+    /// The nodes that several hooks changed. A change of a descendant counts as a change of the node.
     #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
         self.overlaps_within(&Budget::unlimited())
     }
 
-    /// The length of all paths in bytes.
+    /// The total length of all paths in bytes.
     pub(crate) fn path_bytes(&self) -> usize {
         self.0.iter().map(|edit| edit.path.len()).sum()
     }
 
-    /// As [`Self::overlaps`], within a budget. Linear in the length of all paths.
+    /// Like [`Self::overlaps`], within a budget. The cost is linear in the total length of the paths.
     pub(crate) fn overlaps_within(&self, budget: &Budget<'_>) -> Vec<Overlap> {
         let mut tree = EditTree::default();
         let mut overlaps: Vec<Overlap> = Vec::new();
-        let mut by_path: HashMap<&str, usize> = HashMap::new();
+        let mut index_of_path: HashMap<&str, usize> = HashMap::new();
         for (index, edit) in self.0.iter().enumerate() {
             if !budget.spend(1 + edit.path.len() as u64 / 16) {
                 break;
@@ -104,63 +105,64 @@ impl Provenance {
                 continue;
             };
             let earlier = &self.0[earlier];
-            let at = *by_path.entry(&earlier.path).or_insert_with(|| {
+            let index = *index_of_path.entry(&earlier.path).or_insert_with(|| {
                 overlaps.push(Overlap {
                     path: earlier.path.clone(),
                     hooks: vec![earlier.hook.clone()],
                 });
                 overlaps.len() - 1
             });
-            if !overlaps[at].hooks.contains(&edit.hook) {
-                overlaps[at].hooks.push(edit.hook.clone());
+            if !overlaps[index].hooks.contains(&edit.hook) {
+                overlaps[index].hooks.push(edit.hook.clone());
             }
         }
         overlaps
     }
 }
 
-/// Edits by the steps of their paths.
+/// A tree of the edits by the steps of their paths.
 #[derive(Default)]
 struct EditTree<'a> {
-    /// The node below a node, by step.
+    /// The index of a child node, by the index of its parent and the step.
     steps: HashMap<(usize, &'a str), usize>,
-    /// The first is the root, where no path ends.
+    /// The first node is the root, at which no path ends.
     nodes: Vec<EditNode<'a>>,
 }
 
 #[derive(Default, Clone, Copy)]
 struct EditNode<'a> {
-    /// Edits of this node.
-    here: FirstEdits<'a>,
-    /// Edits of this node and below it.
-    within: FirstEdits<'a>,
+    /// Edits of exactly this node.
+    of_node: FirstEdits<'a>,
+    /// Edits of this node and of its descendants.
+    of_subtree: FirstEdits<'a>,
 }
 
-/// The first edit, and the first one of another hook.
+/// Index and hook of the first edit, and of the first edit by another hook.
 #[derive(Default, Clone, Copy)]
 struct FirstEdits<'a>([Option<(usize, &'a str)>; 2]);
 
 impl<'a> EditTree<'a> {
-    /// Adds an edit. Returns the first edit of another hook to the same node, an ancestor or a descendant.
+    /// Adds an edit. Returns the index of the first edit by another hook of the same node, an ancestor or a descendant.
     fn insert(&mut self, index: usize, edit: &'a NodeEdit) -> Option<usize> {
         if self.nodes.is_empty() {
             self.nodes.push(EditNode::default());
         }
         let hook = edit.hook.as_str();
         let mut earlier: Option<usize> = None;
-        let mut note = |found: Option<usize>| earlier = earlier.into_iter().chain(found).min();
-        let mut at = 0;
+        let mut add_candidate =
+            |edit: Option<usize>| earlier = earlier.into_iter().chain(edit).min();
+        let mut node = 0;
         for step in steps(&edit.path) {
             let new = self.nodes.len();
-            at = *self.steps.entry((at, step)).or_insert(new);
-            if at == new {
+            node = *self.steps.entry((node, step)).or_insert(new);
+            if node == new {
                 self.nodes.push(EditNode::default());
             }
-            note(self.nodes[at].here.other_than(hook));
-            self.nodes[at].within.add(index, hook);
+            add_candidate(self.nodes[node].of_node.by_other_hook(hook));
+            self.nodes[node].of_subtree.add(index, hook);
         }
-        note(self.nodes[at].within.other_than(hook));
-        self.nodes[at].here.add(index, hook);
+        add_candidate(self.nodes[node].of_subtree.by_other_hook(hook));
+        self.nodes[node].of_node.add(index, hook);
         earlier
     }
 }
@@ -174,13 +176,13 @@ impl<'a> FirstEdits<'a> {
         }
     }
 
-    fn other_than(&self, hook: &str) -> Option<usize> {
+    fn by_other_hook(&self, hook: &str) -> Option<usize> {
         let mut edits = self.0.iter().flatten();
         edits.find(|(_, by)| *by != hook).map(|(index, _)| *index)
     }
 }
 
-/// The steps of a path, predicates apart: `/disk`, `[target/@dev='vda']`.
+/// Splits a path into its steps. A predicate is a step of its own: `/disk`, `[target/@dev='vda']`.
 fn steps(path: &str) -> impl Iterator<Item = &str> {
     let mut rest = path;
     std::iter::from_fn(move || {
@@ -197,15 +199,15 @@ fn steps(path: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether `inner` is `outer` or a path below it.
-fn within(inner: &str, outer: &str) -> bool {
+/// Whether `inner` is `outer` or a path below `outer`.
+fn is_within(inner: &str, outer: &str) -> bool {
     inner
         .strip_prefix(outer)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('['))
 }
 
-/// The name of the last step, without its predicates.
-fn name(path: &str) -> &str {
+/// The name of the last step, without predicates and without `@`.
+fn last_step_name(path: &str) -> &str {
     let mut depth = 0_usize;
     let mut start = 0;
     for (index, c) in path.char_indices() {

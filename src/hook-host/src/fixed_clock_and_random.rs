@@ -1,17 +1,17 @@
-//! Fixed random numbers and time, so that a run can be replayed.
+//! A fixed clock and fixed random numbers for WASI, so that a run of a hook can be replayed.
 
 use std::time::Duration;
 
 use wasmtime_wasi::random::Deterministic;
 use wasmtime_wasi::{HostWallClock, WasiCtxBuilder};
 
-/// Fixed values for everything a guest can read that differs between runs. The monotonic clock is
-/// not fixed: a hook that measures its own run time cannot be replayed.
+/// Fixed values for the random numbers and the time of day that a guest reads. The monotonic clock is
+/// not fixed, so a hook that measures its own run time cannot be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Determinism {
     /// The random bytes, repeated endlessly.
     pub seed: [u8; 32],
-    /// The time of day since 1970. It does not advance.
+    /// The time of day since 1970, which does not advance.
     pub time: Duration,
 }
 
@@ -19,13 +19,13 @@ pub struct Determinism {
 pub(crate) fn make_deterministic(wasi: &mut WasiCtxBuilder, fixed: &Determinism) {
     wasi.secure_random(Deterministic::new(fixed.seed.to_vec()))
         .insecure_random(Deterministic::new(fixed.seed.to_vec()))
-        .insecure_random_seed(seed(&fixed.seed))
+        .insecure_random_seed(insecure_seed(&fixed.seed))
         .wall_clock(FixedClock(fixed.time));
 }
 
-fn seed(bytes: &[u8; 32]) -> u128 {
-    let (first, _) = bytes.split_at(16);
-    first
+fn insecure_seed(bytes: &[u8; 32]) -> u128 {
+    let (first_half, _) = bytes.split_at(16);
+    first_half
         .iter()
         .fold(0, |seed, byte| seed << 8 | u128::from(*byte))
 }

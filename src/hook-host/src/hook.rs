@@ -1,4 +1,4 @@
-//! A hook that is ready to be called.
+//! A hook that is ready to be called, and its public description (`HookInfo`).
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) struct Hook {
     pub(crate) body: Box<dyn HookBody>,
 }
 
-/// The kind of a hook.
+/// What implements a hook: a module or a sidecar.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookKind {
     /// A WASM component.
@@ -39,32 +39,32 @@ impl fmt::Display for HookKind {
     }
 }
 
-/// A collected hook.
+/// What is known about a hook that is ready to be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookInfo {
-    /// The name in runs and errors: its directory, and its file if there are several.
+    /// The name in runs and errors: the hook's directory, and also its file if the directory contains several hooks.
     pub hook: String,
-    /// The name in its description or Info.
+    /// The name from the module's description or the sidecar's Info.
     pub name: String,
-    /// The version in its description; may be empty.
+    /// The version from the module's description; may be empty.
     pub version: String,
-    /// Its directory below the hooks directory.
+    /// The hook's directory below the hooks directory.
     pub directory: String,
-    /// Its socket or module in that directory.
+    /// The file name of the socket or module in that directory.
     pub file: String,
-    /// The kind.
+    /// Module or sidecar.
     pub kind: HookKind,
     /// The hook points at which it is called.
     pub hook_points: Vec<Subscription>,
-    /// The duration of the module's compilation, if this process compiled it: not for a sidecar, a precompiled module or
-    /// one that was compiled before.
+    /// Duration of the module's compilation; `None` for a sidecar, a precompiled module, and a module whose code was
+    /// already in the directory of compiled modules.
     pub compile_time: Option<Duration>,
     /// Time from the start of the collection until the hook was ready.
     pub ready_after: Duration,
 }
 
 impl HookInfo {
-    /// Name, version and digest.
+    /// Name and version of the hook, and the digest of its module.
     #[must_use]
     pub fn identity(&self) -> HookIdentity {
         HookIdentity {

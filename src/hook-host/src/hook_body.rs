@@ -1,5 +1,5 @@
-//! What can be called at a hook point: a WASM module, a gRPC sidecar, a plugin's sidecar, or a
-//! module in a replay.
+//! The trait `HookBody` of everything that can be called at a hook point: a WASM module, a gRPC sidecar, a plugin's
+//! sidecar, or a module in a replay.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::{HookError, HookPoint, Invocation, Limits, LogLine, MigrationParamete
 /// One kind of hook. The chain orders hooks, checks their output and records their runs without
 /// knowing the kind.
 pub(crate) trait HookBody: Send + Sync {
-    /// Calls the hook. It stays within the limits of `call`, and returns its output unchecked.
+    /// Calls the hook within the limits of `call`. The output is not verified yet.
     fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport>;
 
-    /// Whether a call is bounded by a deadline of its own kind, as KubeVirt's sidecars are, so that
-    /// its duration does not count against the chain's deadline.
+    /// Whether calls have a deadline that is independent of the chain's, as calls of KubeVirt's sidecars have. The
+    /// duration of such a call does not count against the chain's deadline.
     fn has_own_deadline(&self) -> bool;
 
-    /// Whether it marshals the whole domain, as KubeVirt's sidecars and plugins do, with differences that libvirt refuses
-    /// in a domain that arrives by a migration.
+    /// Whether the hook parses and writes the whole domain XML, as KubeVirt's sidecars and plugins do. The XML then
+    /// differs in ways that libvirt refuses in a domain that arrives by a migration.
     fn rewrites_document(&self) -> bool;
 }
 
@@ -33,13 +33,13 @@ pub(crate) struct HookCall<'a> {
     /// The VMI as JSON.
     pub(crate) vmi: &'a str,
     pub(crate) input: HookInput<'a>,
-    /// The hook's own settings.
+    /// The settings of this hook.
     pub(crate) settings: &'a EffectiveSettings,
     /// Limits of the whole chain.
     pub(crate) chain_limits: &'a Limits,
-    /// Time left of the chain's deadline.
+    /// The time until the chain's deadline.
     pub(crate) time_left: Duration,
-    /// Fixed random numbers and time, when the run is recorded.
+    /// Fixed random numbers and time, if the run is recorded.
     pub(crate) determinism: Option<Determinism>,
     pub(crate) pod: &'a PodFactSource,
 }
@@ -57,35 +57,35 @@ pub(crate) enum HookInput<'a> {
     Shutdown,
 }
 
-/// The output of a hook, unchecked.
+/// The output of a hook before it is verified.
 pub(crate) enum HookOutput {
-    /// PreStart, Shutdown, or a hook point that this kind of hook does not have.
+    /// No output: at PreStart, at Shutdown, or at a hook point that this kind of hook does not have.
     Nothing,
     CloudInit(CloudInitAnswer),
     DomainXml(String),
     DeviceXml(String),
-    /// Names and values of parameters of a migration.
+    /// Names and values of migration parameters.
     Parameters(Vec<(String, String)>),
 }
 
-/// The result of a call and its cost.
+/// The result of a call, with its log, memory use and pod facts.
 pub(crate) struct HookReport {
     pub(crate) result: Result<HookOutput, BodyError>,
     pub(crate) log: Vec<LogLine>,
-    /// Peak of the linear memories in bytes; 0 for what is not a module.
+    /// Peak of the linear memories in bytes; 0 if the hook is not a module.
     pub(crate) peak_memory: usize,
     /// The facts about the pod that the hook asked for.
     pub(crate) facts: Vec<PodFactEntry>,
-    /// How long it waited for facts, which does not count against its own deadline.
+    /// How long the hook waited for facts about the pod; this time does not count against the hook's deadline.
     pub(crate) waited: Duration,
 }
 
-/// Why a call returned no output. [`BodyError::at`] adds the hook and the hook point.
+/// Why a call returned no output. [`BodyError::into_hook_error`] adds the hook and the hook point.
 pub(crate) enum BodyError {
     Veto(String),
     Failed(String),
     Trap(String),
-    /// The words with which it crashed.
+    /// The hook trapped after it wrote this panic message to its standard error.
     Panic(String),
     /// The call exceeded its own deadline.
     Deadline(Duration),
@@ -102,7 +102,7 @@ pub(crate) enum BodyError {
 }
 
 impl HookOutput {
-    /// The domain XML in the answer of a sidecar.
+    /// Decodes the domain XML in the answer of a sidecar.
     pub(crate) fn from_domain_bytes(bytes: Vec<u8>) -> Result<Self, BodyError> {
         match utf8(bytes) {
             Ok(xml) => Ok(Self::DomainXml(xml)),
@@ -112,8 +112,8 @@ impl HookOutput {
 }
 
 impl HookReport {
-    /// The report of a hook that is not a module: it has no log and no memory here.
-    pub(crate) fn remote(result: Result<HookOutput, BodyError>) -> Self {
+    /// A report without log, memory use and facts, for a hook that is not a module or was not called.
+    pub(crate) fn result_only(result: Result<HookOutput, BodyError>) -> Self {
         Self {
             result,
             log: Vec::new(),
@@ -125,8 +125,9 @@ impl HookReport {
 }
 
 impl BodyError {
-    /// Without the standard error of a hook that reads cloud-init data, whose log lines are withheld too.
-    pub(crate) fn withheld(self) -> Self {
+    /// Replaces the panic message of a hook that reads secret data by a note: the message may contain the data, and log
+    /// lines of the hook are withheld too.
+    pub(crate) fn without_panic_message(self) -> Self {
         match self {
             Self::Panic(message) => Self::Trap(format!(
                 "its last words ({} bytes) are withheld, since it reads cloud-init data; a record with \
@@ -137,8 +138,13 @@ impl BodyError {
         }
     }
 
-    /// The error of the hook `hook` at `point`; `chain_deadline` is the chain's.
-    pub(crate) fn at(self, hook: &str, point: HookPoint, chain_deadline: Duration) -> HookError {
+    /// Converts into the error of the hook `hook` at `point`. `chain_deadline` is the limit that `ChainDeadline` names.
+    pub(crate) fn into_hook_error(
+        self,
+        hook: &str,
+        point: HookPoint,
+        chain_deadline: Duration,
+    ) -> HookError {
         let hook = hook.to_owned();
         let printed = |message: String| printable(&message, MAX_MESSAGE);
         match self {

@@ -1,11 +1,11 @@
-//! Which module or sidecar a hook is.
+//! Name, version and digest of a hook.
 
-/// What a hook says it is, and the digest of what runs.
+/// Name and version that a hook declares, and the digest of its module.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HookIdentity {
-    /// The name in its description or Info.
+    /// The name from the module's description or the sidecar's Info.
     pub name: String,
-    /// The version in its description; may be empty.
+    /// The version from the module's description; may be empty.
     pub version: String,
     /// The sha256 of the module in hexadecimal; empty for a sidecar.
     pub digest: String,

@@ -1,41 +1,41 @@
-//! Limits of a hook.
+//! Limits of hooks: deadlines, memory, sizes, and limits of compiling a module.
 
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// Limits of one hook: time, memory and bytes. `Default` is what the launcher uses.
+/// Limits of one hook: time, memory and sizes. `Default` has the launcher's values, which are noted at each field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Deadline of one call of a WASM hook, host functions included. 2 s.
+    /// Deadline of one call of a WASM hook, host functions included: 2 s.
     pub call_deadline: Duration,
-    /// Deadline of all WASM hooks of one hook point together; virt-handler waits 20 s for a Sync. 15 s.
-    /// Time in sidecars does not count: in KubeVirt each of them has 60 s.
+    /// Deadline of all WASM hooks of one hook point together: 15 s, because virt-handler waits 20 s for a Sync.
+    /// Time in sidecars does not count, because each of them has 60 s in KubeVirt.
     pub chain_deadline: Duration,
-    /// Deadline of all calls at the attaches of one request together. 10 s.
+    /// Deadline of all calls at OnAttachDevice for the devices of one request together: 10 s.
     pub attach_deadline: Duration,
-    /// Deadline of one call of a gRPC sidecar, as in KubeVirt. 60 s.
+    /// Deadline of one call of a gRPC sidecar: 60 s, as in KubeVirt.
     pub sidecar_deadline: Duration,
-    /// How long to wait for a plugin's socket, as in KubeVirt. 30 s.
+    /// How long to wait for a plugin's socket to appear: 30 s, as in KubeVirt.
     pub plugin_ready: Duration,
-    /// All linear memories of one call together, in bytes. 64 MiB.
+    /// Maximum size of all linear memories of one call together, in bytes: 64 MiB.
     pub memory: usize,
-    /// All table elements of one call together. 100 000.
+    /// Maximum number of table elements of one call: 100 000.
     pub table_elements: usize,
-    /// Largest input and largest output of a call, in bytes each. 4 MiB, gRPC's default limit.
+    /// Maximum size of the input, and of the output, of a call, in bytes: 4 MiB, gRPC's default limit.
     pub output: usize,
-    /// Log lines and standard streams of one call, in bytes; the rest is dropped. 64 KiB.
+    /// Maximum size of log lines and standard streams of one call, in bytes: 64 KiB. The rest is dropped.
     pub log: usize,
-    /// A module file, in bytes. 32 MiB.
+    /// Maximum size of a module file in bytes: 32 MiB.
     pub module: usize,
-    /// Wall-clock time to compile one module. 3 min: on few or busy processors, the 20 MB that
-    /// Python brings take longer than the processor time below.
+    /// Maximum wall-clock time to compile one module: 3 min. On few or busy CPUs, a module of 20 MB, such as one with
+    /// Python, needs more wall-clock time than the CPU time below.
     pub compile_deadline: Duration,
-    /// Processor time to compile one module, per processor that may be used. 30 s.
+    /// Maximum CPU time to compile one module, per CPU that may be used: 30 s.
     pub compile_processor_time: Duration,
-    /// Memory of the process that compiles, in bytes. 1 GiB.
+    /// Maximum memory of the compile child, in bytes: 1 GiB.
     pub compile_memory: usize,
-    /// Threads of the process that compiles, at most one per processor. 4: more threads gain
+    /// Maximum number of threads of the compile child, and at most one per CPU: 4. More threads gain
     /// little, and each needs its own memory.
     pub compile_threads: usize,
 }

@@ -9,13 +9,13 @@ use crate::{FailurePolicy, HookError, HookIdentity, HookPoint};
 /// The level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
-    /// For the hook's author.
+    /// Details for the author of the hook.
     Debug,
-    /// What was done.
+    /// An action of the hook.
     Info,
     /// Something unexpected.
     Warn,
-    /// A failure; also everything that the hook wrote to its standard error.
+    /// A failure; also the level of everything that the hook writes to its standard error.
     Error,
 }
 
@@ -24,7 +24,7 @@ pub enum LogLevel {
 pub struct LogLine {
     /// The level.
     pub level: LogLevel,
-    /// The text without line end.
+    /// The text without the line end.
     pub message: String,
 }
 
@@ -53,22 +53,22 @@ impl Outcome {
 pub struct Run {
     /// The hook: its directory, and also its file if the directory contains several hooks.
     pub hook: String,
-    /// Its name, version and digest.
+    /// Name, version and digest of the hook.
     pub identity: HookIdentity,
     /// The hook point.
     pub hook_point: HookPoint,
-    /// The changes. For cloud-init the path is the document's name and the texts are left out:
-    /// they may be secrets.
+    /// The changes that the hook made. For cloud-init, the path is the document's name, and the texts are left out,
+    /// because they may be secret.
     pub changes: Vec<Change>,
-    /// Duration, the host's part included.
+    /// Duration of the run, the host's checks included.
     pub duration: Duration,
     /// Peak of the linear memories in bytes; 0 for a sidecar.
     pub peak_memory: usize,
     /// The outcome.
     pub outcome: Outcome,
-    /// What a failure means for the virtual machine. Changes of a dry run are not kept, and a failure
-    /// of an ignored or dry run does not stop the start.
+    /// The hook's failure policy. Changes of a dry run are not kept, and a failure under `Ignore` or `DryRun` does not
+    /// stop the start.
     pub failure_policy: FailurePolicy,
-    /// The log (WASM hooks only).
+    /// The hook's log lines; empty for a sidecar.
     pub log: Vec<LogLine>,
 }

@@ -1,18 +1,18 @@
-//! For which virtual machine, and for which reason, hooks are called.
+//! The context of a call: the virtual machine, and the reason for which its hooks are called.
 
-/// Why hooks run.
+/// The reason for which hooks are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reason {
     /// The virtual machine starts here.
     #[default]
     Boot,
-    /// It migrates here from another node.
+    /// The virtual machine migrates here from another node.
     MigrationTarget,
-    /// It runs, and a device is attached.
+    /// A device is attached to the running virtual machine.
     Hotplug,
-    /// It migrates to another node.
+    /// The virtual machine migrates to another node.
     MigrationSource,
-    /// The launcher ends.
+    /// The launcher is about to exit.
     Shutdown,
 }
 
@@ -39,10 +39,10 @@ impl Reason {
     }
 }
 
-/// The virtual machine whose hooks run, and why.
+/// The virtual machine whose hooks are called, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Invocation {
-    /// Why.
+    /// The reason of the call.
     pub reason: Reason,
     /// The virtual machine's namespace.
     pub namespace: String,
@@ -50,6 +50,6 @@ pub struct Invocation {
     pub name: String,
     /// The virtual machine's uid.
     pub uid: String,
-    /// libvirt's name of the domain.
+    /// The name of the domain in libvirt.
     pub domain: String,
 }

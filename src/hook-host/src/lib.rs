@@ -1,34 +1,35 @@
 //! Hooks of a virtual machine: collected by the count protocol, called in order, each run recorded.
 //!
 //! A hook is a WASM component (run here, sandboxed) or a gRPC sidecar behind a unix socket; both
-//! are called alike. [`collect()`] waits until the expected number of hooks is ready and returns a
+//! are called in the same way. [`collect()`] waits until the expected number of hooks is ready and returns a
 //! [`Chain`], which is called once per hook point and boot.
 //!
 //! Modules: `collect` (count protocol), `hook_body` (trait `HookBody`: what can be called), `invoke` (order,
-//! verification, chain), `metrics` (counts of calls), [`wasm`] (engine, compile child, WIT versions), [`policy`] (grants,
-//! `hook.yaml`, operator's policy), `pod_facts`, [`record`] (records of runs), [`replay`], `sidecar` (gRPC client),
-//! `kubevirt_plugins` (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
+//! verification, chain), `metrics` (counts of calls), [`wasm`] (engine, compile child, WIT versions), [`policy`]
+//! (grants, `hook.yaml`, operator's policy), `pod_facts`, [`record`] (records of runs), [`replay`], `sidecar` (gRPC
+//! client), `kubevirt_plugins` (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one
+//! sidecar).
 
+mod blocking_work;
 mod change_provenance;
 mod cloud_init;
 mod collect;
 mod description;
 mod digest_pin;
-mod error;
 mod failure_policy;
 mod fixed_clock_and_random;
 mod hook;
 mod hook_body;
+mod hook_error;
 mod hook_identity;
 mod hook_limits;
-mod hook_points;
+mod hook_point;
 mod hook_run;
 mod invocation;
 mod invoke;
 mod kubevirt_plugins;
 mod metrics;
 mod migration_parameters;
-mod off_worker;
 mod pod_facts;
 pub mod policy;
 mod printable;
@@ -44,12 +45,12 @@ pub use collect::{
     CollectConfig, CollectError, StandingHooks, WRITE_GRACE, admit_modules, collect,
 };
 pub use description::{Description, DescriptionError, Subscription, Wishes};
-pub use error::HookError;
 pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
+pub use hook_error::HookError;
 pub use hook_identity::HookIdentity;
 pub use hook_limits::Limits;
-pub use hook_points::HookPoint;
+pub use hook_point::HookPoint;
 pub use hook_run::{LogLevel, LogLine, Outcome, Run};
 pub use invocation::{Invocation, Reason};
 pub use invoke::{AttachTime, AttachedDevice, Chain, DeviceError};

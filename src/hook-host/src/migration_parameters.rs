@@ -1,52 +1,30 @@
-//! The parameters of a live migration that hooks may change: a closed set.
+//! The parameters of a live migration that hooks may change.
 
+mod parameter;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-use std::fmt;
 use std::ops::RangeInclusive;
 
 use domain_xml::{Change, ChangeKind};
-use serde::Deserialize;
 
-/// QEMU has at most this many channels.
-const MAX_CONNECTIONS: u64 = 255;
-/// QEMU's largest downtime, in milliseconds.
-const MAX_DOWNTIME: u64 = 2_000_000;
+pub use parameter::{MigrationParameter, MigrationParameterError};
 
-/// A parameter that a hook may change. `Display` prints its name in the WIT.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MigrationParameter {
-    /// Bytes in a second; 0 for no limit.
-    Bandwidth,
-    /// Connections for memory; 0 for one that carries everything.
-    ParallelConnections,
-    /// The guest may continue on the target before its memory is there.
-    AllowPostCopy,
-    /// Slow the guest down when it writes faster than memory is sent.
-    AllowAutoConverge,
-    /// Seconds for each GiB; 0 for never.
-    CompletionTimeout,
-    /// Milliseconds for which the guest may be stopped.
-    MaxDowntime,
-}
-
-/// The parameters of one migration. `Default` has what KubeVirt's virt-handler sends unless it is configured.
+/// The parameters of one migration. `Default` has the values that KubeVirt's virt-handler sends by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationParameters {
-    /// Bytes in a second; 0 for no limit.
+    /// Maximum bandwidth in bytes per second; 0 means no limit.
     pub bandwidth: u64,
-    /// Connections for memory; 0 for one that carries everything.
+    /// Number of connections for memory; 0 means one connection for everything.
     pub parallel_connections: u64,
-    /// The guest may continue on the target before its memory is there.
+    /// Whether the guest may continue on the target before all its memory has arrived.
     pub allow_post_copy: bool,
-    /// Slow the guest down when it writes faster than memory is sent.
+    /// Whether the guest is slowed down if it writes faster than memory is sent.
     pub allow_auto_converge: bool,
-    /// Seconds for each GiB; 0 for never.
+    /// Timeout of the migration in seconds per GiB; 0 means no timeout.
     pub completion_timeout: u64,
-    /// Milliseconds for which the guest may be stopped.
+    /// Maximum time for which the guest is stopped, in milliseconds.
     pub max_downtime: u64,
 }
 
@@ -60,90 +38,6 @@ impl Default for MigrationParameters {
             completion_timeout: 150,
             max_downtime: 900,
         }
-    }
-}
-
-/// Why a parameter of a migration, or its value, is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MigrationParameterError {
-    /// No parameter has this name.
-    #[error(
-        "{0:?} is not a parameter of a migration; there are {names}",
-        names = MigrationParameter::ALL.map(MigrationParameter::name).join(", ")
-    )]
-    Unknown(String),
-    /// The value is not a number, or one that libvirt or QEMU does not take.
-    #[error("{parameter} is a number from {least} to {most}, not {text:?}")]
-    Number {
-        /// The parameter.
-        parameter: MigrationParameter,
-        /// The smallest number.
-        least: u64,
-        /// The largest number.
-        most: u64,
-        /// The value.
-        text: String,
-    },
-    /// The value is neither `true` nor `false`.
-    #[error("{parameter} is true or false, not {text:?}")]
-    Switch {
-        /// The parameter.
-        parameter: MigrationParameter,
-        /// The value.
-        text: String,
-    },
-    /// The parameter has two values.
-    #[error("{0} is there twice")]
-    Repeated(MigrationParameter),
-}
-
-impl MigrationParameter {
-    /// All parameters.
-    pub const ALL: [Self; 6] = [
-        Self::Bandwidth,
-        Self::ParallelConnections,
-        Self::AllowPostCopy,
-        Self::AllowAutoConverge,
-        Self::CompletionTimeout,
-        Self::MaxDowntime,
-    ];
-
-    /// The name in the WIT, in wishes and in policies.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bandwidth => "bandwidth",
-            Self::ParallelConnections => "parallel-connections",
-            Self::AllowPostCopy => "allow-post-copy",
-            Self::AllowAutoConverge => "allow-auto-converge",
-            Self::CompletionTimeout => "completion-timeout",
-            Self::MaxDowntime => "max-downtime",
-        }
-    }
-
-    /// The values of a number that hooks may set, which are those that libvirt and QEMU take.
-    fn range(self) -> RangeInclusive<u64> {
-        match self {
-            Self::Bandwidth => 0..=u64::from(u32::MAX) << 20,
-            Self::ParallelConnections => 0..=MAX_CONNECTIONS,
-            Self::MaxDowntime => 1..=MAX_DOWNTIME,
-            Self::CompletionTimeout | Self::AllowPostCopy | Self::AllowAutoConverge => {
-                0..=u64::from(u32::MAX)
-            }
-        }
-    }
-
-    /// The parameter with this name. The error lists the names.
-    pub fn from_name(name: &str) -> Result<Self, MigrationParameterError> {
-        let found = Self::ALL.into_iter().find(|known| known.name() == name);
-        found.ok_or_else(|| MigrationParameterError::Unknown(name.to_owned()))
-    }
-}
-
-impl fmt::Display for MigrationParameter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -161,7 +55,7 @@ impl MigrationParameters {
         }
     }
 
-    /// Sets a parameter from its text. The error names the parameter, the value and what is expected.
+    /// Sets a parameter from text. The error names the parameter, the value and the expected values.
     pub fn set(
         &mut self,
         parameter: MigrationParameter,
@@ -186,7 +80,7 @@ impl MigrationParameters {
                 text: text.to_owned(),
             })
         };
-        let switch = || match text {
+        let boolean = || match text {
             "true" => Ok(true),
             "false" => Ok(false),
             _ => Err(MigrationParameterError::Switch {
@@ -197,32 +91,35 @@ impl MigrationParameters {
         match parameter {
             MigrationParameter::Bandwidth => self.bandwidth = number()?,
             MigrationParameter::ParallelConnections => self.parallel_connections = number()?,
-            MigrationParameter::AllowPostCopy => self.allow_post_copy = switch()?,
-            MigrationParameter::AllowAutoConverge => self.allow_auto_converge = switch()?,
+            MigrationParameter::AllowPostCopy => self.allow_post_copy = boolean()?,
+            MigrationParameter::AllowAutoConverge => self.allow_auto_converge = boolean()?,
             MigrationParameter::CompletionTimeout => self.completion_timeout = number()?,
             MigrationParameter::MaxDowntime => self.max_downtime = number()?,
         }
         Ok(())
     }
 
-    /// All parameters as texts, which modules get.
+    /// Names and values of all parameters as text, in the form that modules get.
     #[must_use]
     pub fn to_texts(&self) -> Vec<(String, String)> {
         let text = |parameter: MigrationParameter| (parameter.to_string(), self.get(parameter));
         MigrationParameter::ALL.map(text).to_vec()
     }
 
-    /// The parameters of a recorded call, which virt-handler may have sent with values that no hook may set.
-    pub(crate) fn recorded(texts: &[(String, String)]) -> Result<Self, MigrationParameterError> {
-        let mut recorded = Self::default();
+    /// Parses the parameters of a recorded call. Values are accepted that no hook may set, because virt-handler may
+    /// have sent them.
+    pub(crate) fn from_recorded_texts(
+        texts: &[(String, String)],
+    ) -> Result<Self, MigrationParameterError> {
+        let mut parameters = Self::default();
         for (name, value) in texts {
             let parameter = MigrationParameter::from_name(name)?;
-            recorded.set_within(parameter, value, 0..=u64::MAX)?;
+            parameters.set_within(parameter, value, 0..=u64::MAX)?;
         }
-        Ok(recorded)
+        Ok(parameters)
     }
 
-    /// These parameters with a hook's values. The error says what is wrong with them.
+    /// Returns these parameters with the values that a hook returned.
     pub fn with_texts(&self, texts: &[(String, String)]) -> Result<Self, MigrationParameterError> {
         let mut after = self.clone();
         let mut seen = Vec::new();
@@ -232,7 +129,7 @@ impl MigrationParameters {
                 return Err(MigrationParameterError::Repeated(parameter));
             }
             seen.push(parameter);
-            // A value that stands already is kept, whatever its range.
+            // An unchanged value is accepted even if it is outside the range.
             if *value != self.get(parameter) {
                 after.set(parameter, value)?;
             }
@@ -240,7 +137,7 @@ impl MigrationParameters {
         Ok(after)
     }
 
-    /// The parameters that differ, with their values.
+    /// The parameters whose values differ, each with the value before and after.
     #[must_use]
     pub fn differences(&self, after: &Self) -> Vec<(MigrationParameter, String, String)> {
         let values = |parameter| (parameter, self.get(parameter), after.get(parameter));

@@ -1,21 +1,22 @@
-//! Text that came from a module, a sidecar or a virtual machine's description, made safe to print.
+//! Makes untrusted text safe to print, such as text from a module, a sidecar or a VMI.
 //!
 //! A terminal obeys escape sequences, a log file is read by lines, and bidirectional controls show text in another
-//! order than it has. So such characters are printed as escapes, and long text is cut.
+//! order than its bytes have. So such characters are printed as escapes, and long text is cut.
 
 use std::fmt::Write;
 
-/// The most bytes of a message in errors and log lines.
+/// Maximum length of a message in errors and log lines, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 4096;
 
-/// The text on one line without control and format characters, at most `limit` bytes and a note of what is left out.
+/// Returns the text on one line without control and format characters. Of a longer text, about `limit` bytes are
+/// followed by the number of bytes that are left out.
 #[must_use]
 pub fn printable(text: &str, limit: usize) -> String {
     let mut out = String::with_capacity(text.len().min(limit));
-    for (at, c) in text.char_indices() {
+    for (index, c) in text.char_indices() {
         if out.len() >= limit {
             // Writing to a string cannot fail.
-            let _ = write!(out, " ... ({} more bytes)", text.len() - at);
+            let _ = write!(out, " ... ({} more bytes)", text.len() - index);
             break;
         }
         if is_printable(c) {
@@ -27,8 +28,8 @@ pub fn printable(text: &str, limit: usize) -> String {
     out
 }
 
-/// Whether a character prints as itself: no control, no line or paragraph separator, nothing invisible, nothing that
-/// changes the direction of text.
+/// Whether a character is printed unescaped. Control characters, line and paragraph separators, invisible characters
+/// and those that change the direction of text are not.
 #[must_use]
 pub fn is_printable(c: char) -> bool {
     !c.is_control()
@@ -46,16 +47,16 @@ pub fn is_printable(c: char) -> bool {
         )
 }
 
-/// Reads bytes as UTF-8. The error says what they are instead.
+/// Decodes UTF-8. The error says whether the bytes are UTF-16, or where they are invalid.
 pub(crate) fn utf8(bytes: Vec<u8>) -> Result<String, String> {
-    let utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
-    let wide = bytes.starts_with(b"<\0") || bytes.starts_with(b"\0<");
-    if utf16 || wide {
+    let has_utf16_mark = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    let is_utf16_xml = bytes.starts_with(b"<\0") || bytes.starts_with(b"\0<");
+    if has_utf16_mark || is_utf16_xml {
         return Err("it is UTF-16, and only UTF-8 is accepted".to_owned());
     }
     String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        format!("it is not UTF-8 text: byte {at} is invalid")
+        let index = error.utf8_error().valid_up_to();
+        format!("it is not UTF-8 text: byte {index} is invalid")
     })
 }
 
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_terminals_obey_is_escaped() {
+    fn control_and_direction_characters_are_escaped() {
         for (text, printed) in [
             ("plain, größer, 日本", "plain, größer, 日本"),
             ("\u{1b}[2Jgone", "\\u{1b}[2Jgone"),
@@ -94,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn error_contains_the_name_of_another_encoding() {
+    fn error_names_utf16_or_the_first_invalid_byte() {
         assert_eq!(utf8(b"<a/>".to_vec()).unwrap(), "<a/>");
-        let wide: Vec<u8> = "<a/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        assert!(utf8(wide).unwrap_err().contains("UTF-16"));
+        let utf16: Vec<u8> = "<a/>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(utf8(utf16).unwrap_err().contains("UTF-16"));
         assert!(
             utf8(vec![0xff, 0xfe, b'<', 0])
                 .unwrap_err()

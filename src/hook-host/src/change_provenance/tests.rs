@@ -10,27 +10,27 @@ fn provenance(edits: &[(&str, &str, &str)]) -> Provenance {
 }
 
 #[test]
-fn the_last_hook_that_changed_a_node_is_found() {
+fn last_touched_includes_changes_of_descendants_and_ancestors() {
     let disk = "/domain/devices/disk[target/@dev='vda']";
-    let one = provenance(&[
+    let edits = provenance(&[
         ("a", &format!("{disk}/driver/@queues"), "4"),
         ("b", "/domain/devices/disk[target/@dev='vdb']", "<disk/>"),
         ("c", "/domain/title", "x"),
     ]);
-    assert_eq!(one.last_touched(disk), Some("a"));
-    assert_eq!(one.last_touched(&format!("{disk}/driver")), Some("a"));
-    assert_eq!(one.last_touched("/domain/devices"), Some("b"));
+    assert_eq!(edits.last_touched(disk), Some("a"));
+    assert_eq!(edits.last_touched(&format!("{disk}/driver")), Some("a"));
+    assert_eq!(edits.last_touched("/domain/devices"), Some("b"));
     assert_eq!(
-        one.last_touched("/domain/devices/disk[target/@dev='vdb']/source/@dev"),
+        edits.last_touched("/domain/devices/disk[target/@dev='vdb']/source/@dev"),
         Some("b")
     );
-    assert_eq!(one.last_touched("/domain/titles"), None);
-    assert_eq!(one.last_touched("/domain"), Some("c"));
+    assert_eq!(edits.last_touched("/domain/titles"), None);
+    assert_eq!(edits.last_touched("/domain"), Some("c"));
 }
 
 #[test]
-fn libvirts_error_texts_identify_a_hook() {
-    let one = provenance(&[
+fn values_and_names_in_a_libvirt_error_identify_the_hook() {
+    let edits = provenance(&[
         (
             "a",
             "/domain/devices/disk[target/@dev='vda']/driver/@queues",
@@ -43,33 +43,33 @@ fn libvirts_error_texts_identify_a_hook() {
         ),
     ]);
     let text = "unsupported configuration: invalid model 'virtio-foo' for interface";
-    assert_eq!(one.named_in(text).map(|(hook, _)| hook), Some("b"));
+    assert_eq!(edits.named_in(text).map(|(hook, _)| hook), Some("b"));
     let text = "XML error: Invalid value for attribute 'queues' in element 'driver'";
-    assert_eq!(one.named_in(text).map(|(hook, _)| hook), Some("a"));
-    assert_eq!(one.named_in("internal error: no memory"), None);
+    assert_eq!(edits.named_in(text).map(|(hook, _)| hook), Some("a"));
+    assert_eq!(edits.named_in("internal error: no memory"), None);
     assert_eq!(Provenance::default().named_in("x"), None);
 }
 
 #[test]
-fn overlaps_of_many_edits_are_found_in_time() {
+fn the_budget_for_overlaps_is_linear_in_the_paths() {
     let paths: Vec<String> = (0..100_000).map(|n| format!("/domain/x[{n}]/@a")).collect();
     let edits = |hook: &'static str| paths.iter().map(move |path| (hook, path.as_str(), "1"));
     let all: Vec<_> = edits("a").chain(edits("b")).collect();
     let overlaps = provenance(&all).overlaps();
     assert_eq!(overlaps.len(), paths.len());
     assert!(overlaps.iter().all(|overlap| overlap.hooks == ["a", "b"]));
-    // The budget covers the search, a path of 16 bytes in two steps.
-    let enough = Budget::of_steps(2 * all.len() as u64);
-    provenance(&all).overlaps_within(&enough);
-    assert_eq!(enough.exhausted(), None);
-    let half = Budget::of_steps(all.len() as u64);
-    provenance(&all).overlaps_within(&half);
-    assert!(half.exhausted().is_some());
+    // A path of 16 bytes costs two steps.
+    let sufficient = Budget::of_steps(2 * all.len() as u64);
+    provenance(&all).overlaps_within(&sufficient);
+    assert_eq!(sufficient.exhausted(), None);
+    let insufficient = Budget::of_steps(all.len() as u64);
+    provenance(&all).overlaps_within(&insufficient);
+    assert!(insufficient.exhausted().is_some());
 }
 
 #[test]
 fn nodes_that_several_hooks_changed_are_overlaps() {
-    let one = provenance(&[
+    let edits = provenance(&[
         ("a", "/domain/title", "1"),
         ("a", "/domain/title", "2"),
         ("b", "/domain/os/boot[2]", "<boot/>"),
@@ -78,7 +78,7 @@ fn nodes_that_several_hooks_changed_are_overlaps() {
         ("c", "/domain/os/boot[2]/@dev", "hd"),
         ("c", "/domain/titles", "4"),
     ]);
-    let overlaps = one.overlaps();
+    let overlaps = edits.overlaps();
     assert_eq!(overlaps.len(), 2);
     assert_eq!(
         (

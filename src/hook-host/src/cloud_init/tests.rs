@@ -10,7 +10,7 @@ fn before() -> CloudInit {
     CloudInit::decode(&documents).unwrap()
 }
 
-fn changed(after: &CloudInit) -> Vec<String> {
+fn changes_of(after: &CloudInit) -> Vec<String> {
     let changes = before().changes(after);
     changes
         .iter()
@@ -19,12 +19,12 @@ fn changed(after: &CloudInit) -> Vec<String> {
 }
 
 #[test]
-fn unchanged_data_is_the_same_json() {
-    let next = before().with_documents(&before().documents()).unwrap();
-    assert_eq!(next.json(), DATA);
-    assert!(changed(&next).is_empty());
-    let next = before().with_answer(DATA.as_bytes(), b"").unwrap();
-    assert_eq!(next.encode().cloud_init_data_json, DATA);
+fn unchanged_documents_and_json_keep_the_json() {
+    let after = before().with_documents(&before().documents()).unwrap();
+    assert_eq!(after.json(), DATA);
+    assert!(changes_of(&after).is_empty());
+    let after = before().with_json(DATA.as_bytes(), b"").unwrap();
+    assert_eq!(after.encode().cloud_init_data_json, DATA);
 }
 
 #[test]
@@ -34,9 +34,9 @@ fn changed_documents_are_written_back_to_their_members() {
     documents[0].1 = "secret".into();
     documents[1].1 = r#"{"instance-id":"j"}"#.into();
     documents.push(("network-data".into(), "n".into()));
-    let next = before().with_documents(&documents).unwrap();
+    let after = before().with_documents(&documents).unwrap();
     assert_eq!(
-        changed(&next),
+        changes_of(&after),
         [
             "Edited meta-data",
             "Edited user-data",
@@ -45,7 +45,7 @@ fn changed_documents_are_written_back_to_their_members() {
     );
     assert!(
         before()
-            .changes(&next)
+            .changes(&after)
             .iter()
             .all(|c| c.before.is_none() && c.after.is_none())
     );
@@ -80,8 +80,8 @@ fn errors_do_not_contain_cloud_init_data() {
             cloud_init_data_json: text.to_owned(),
         };
         for error in [
-            before().with_answer(text.as_bytes(), b""),
-            before().with_answer(b"", text.as_bytes()),
+            before().with_json(text.as_bytes(), b""),
+            before().with_json(b"", text.as_bytes()),
             before().with_documents(&documents),
             CloudInit::decode(&whole),
         ] {
@@ -102,37 +102,37 @@ fn the_budget_covers_an_answer() {
         no_cloud_source: Vec::new(),
     };
     for answer in [CloudInitAnswer::Documents(documents), json] {
-        let enough = Budget::of_steps(1 << 17);
-        let _ = before().apply(&answer, &enough);
-        assert_eq!(enough.exhausted(), None);
-        let half = Budget::of_steps(1 << 15);
-        let _ = before().apply(&answer, &half);
-        assert!(half.exhausted().is_some());
+        let sufficient = Budget::of_steps(1 << 17);
+        let _ = before().apply(&answer, &sufficient);
+        assert_eq!(sufficient.exhausted(), None);
+        let insufficient = Budget::of_steps(1 << 15);
+        let _ = before().apply(&answer, &insufficient);
+        assert!(insufficient.exhausted().is_some());
     }
 }
 
 #[test]
 fn incomplete_answers_fall_back_to_the_no_cloud_source() {
     let complete = br#"{"DataSource":"noCloud","UserData":"w","ConfigDriveMetaData":{}}"#;
-    let next = before()
-        .with_answer(complete, br#"{"userData":"old"}"#)
+    let after = before()
+        .with_json(complete, br#"{"userData":"old"}"#)
         .unwrap();
-    assert_eq!(text(&next.data, "UserData"), "w");
-    // No meta data: the older source counts, and what it does not know stays.
-    let next = before()
-        .with_answer(br#"{"UserData":"w"}"#, br#"{"userData":"old"}"#)
+    assert_eq!(string_member(&after.data, "UserData"), "w");
+    // Without meta data, the CloudInitNoCloudSource is used, and the meta data stays.
+    let after = before()
+        .with_json(br#"{"UserData":"w"}"#, br#"{"userData":"old"}"#)
         .unwrap();
-    assert_eq!(text(&next.data, "UserData"), "old");
-    assert!(next.meta_data().is_some());
+    assert_eq!(string_member(&after.data, "UserData"), "old");
+    assert!(after.meta_data().is_some());
     assert!(
         before()
-            .with_answer(b"{}", b"")
+            .with_json(b"{}", b"")
             .unwrap_err()
             .contains("neither")
     );
     assert!(
         before()
-            .with_answer(b"[", b"")
+            .with_json(b"[", b"")
             .unwrap_err()
             .contains("CloudInitData")
     );

@@ -1,13 +1,13 @@
-//! Why a description is invalid.
+//! Errors of parsing a module's description.
 
-use super::MAX_BYTES;
+use super::MAX_DESCRIPTION_BYTES;
 use crate::HookPoint;
 
 /// Why a description is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptionError {
     /// The text is longer than 64 KiB.
-    #[error("its description has {0} bytes, more than {MAX_BYTES}")]
+    #[error("its description has {0} bytes, more than {MAX_DESCRIPTION_BYTES}")]
     TooLong(usize),
     /// The text is not a JSON object.
     #[error("its description is not a JSON object: {0}")]
@@ -15,25 +15,25 @@ pub enum DescriptionError {
     /// A member has the wrong type or range.
     #[error("in its description, {member} should be {expected}, not {found}")]
     Member {
-        /// Which.
+        /// The path of the member.
         member: String,
         /// The expected type.
         expected: &'static str,
-        /// The value found.
+        /// The value as JSON, shortened.
         found: String,
     },
     /// A wish is invalid.
     #[error("in its description, {member}: {reason}")]
     Wish {
-        /// Which list.
+        /// The list of wishes.
         member: String,
-        /// What is wrong.
+        /// What is invalid.
         reason: String,
     },
-    /// It names a hook point that this host does not know.
+    /// The description names a hook point that this host does not know.
     #[error("it wants to be called at {0:?}, which is none of {names}", names = HookPoint::names())]
     UnknownHookPoint(String),
-    /// It subscribes to a hook point of an optional interface, and does not export the interface.
+    /// The description subscribes to a hook point of an optional interface that the module does not export.
     #[error(
         "it wants to be called at {point}, and does not export {interface}: export it, or build the module with an \
          SDK that has this hook point"

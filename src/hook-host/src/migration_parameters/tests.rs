@@ -16,25 +16,25 @@ fn parameters_are_parsed_and_absent_ones_are_kept() {
     let paths: Vec<_> = before
         .changes(&after)
         .into_iter()
-        .map(|one| one.path)
+        .map(|change| change.path)
         .collect();
     assert_eq!(paths, ["bandwidth", "allow-post-copy"]);
     assert_eq!(before.with_texts(&after.to_texts()).unwrap(), after);
 }
 
 #[test]
-fn recorded_parameters_are_read_outside_the_range_too() {
+fn recorded_parameters_outside_the_range_are_parsed() {
     let sent = MigrationParameters {
         max_downtime: 0,
         parallel_connections: 1000,
         ..MigrationParameters::default()
     };
     assert_eq!(
-        MigrationParameters::recorded(&sent.to_texts()).unwrap(),
+        MigrationParameters::from_recorded_texts(&sent.to_texts()).unwrap(),
         sent
     );
     let invalid = [("max-downtime".to_owned(), "soon".to_owned())];
-    assert!(MigrationParameters::recorded(&invalid).is_err());
+    assert!(MigrationParameters::from_recorded_texts(&invalid).is_err());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::downward_api_files::NONE_GIVEN;
 use super::{CallClock, PodConfig, PodFact, PodFiles, PodGrant, PodLayer, PodPattern};
-use crate::off_worker;
+use crate::blocking_work;
 
 /// How often a fact that is waited for is looked for.
 const POLL: Duration = Duration::from_millis(100);
@@ -256,7 +256,7 @@ impl PodFactReader {
 /// The fact as the files have it now.
 async fn read_fact(files: &Arc<PodFiles>, fact: &PodFact) -> Result<Option<String>, FactError> {
     let (files, wanted) = (Arc::clone(files), fact.clone());
-    let read = off_worker::run(move || files.read(&wanted)).await;
+    let read = blocking_work::run(move || files.read(&wanted)).await;
     let read = read.unwrap_or_else(|error| Err(error.to_string()));
     read.map_err(|reason| FactError::Unreadable(format!("{fact}: {reason}")))
 }

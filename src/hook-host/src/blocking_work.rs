@@ -1,16 +1,16 @@
-//! Blocking work off the async workers.
+//! Runs blocking work on tokio's threads for it, off the async workers.
 
 use std::io;
 
 use tokio_util::task::AbortOnDropHandle;
 
-/// Runs work on a thread for blocking work. Work that has not begun when the caller stops waiting never begins. The error
-/// is a panic of the work.
+/// Runs `work` on a thread for blocking work. If the caller stops waiting before the work begins, it never begins. An
+/// error means that the work panicked.
 pub(crate) async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let done = AbortOnDropHandle::new(tokio::task::spawn_blocking(work)).await;
-    done.map_err(io::Error::other)
+    let result = AbortOnDropHandle::new(tokio::task::spawn_blocking(work)).await;
+    result.map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -31,24 +31,24 @@ pub(crate) mod tests {
             .enable_all()
             .build()
             .unwrap();
-        let (release, held) = mpsc::channel::<()>();
+        let (release, released) = mpsc::channel::<()>();
         runtime.spawn_blocking(move || {
-            let _ = held.recv();
+            let _ = released.recv();
         });
         (runtime, release)
     }
 
     #[test]
-    fn work_that_nobody_waits_for_never_begins() {
+    fn work_does_not_begin_after_its_caller_stopped_waiting() {
         let (runtime, release) = busy_runtime();
-        let (ran, has_run) = mpsc::channel();
-        let late = async {
-            let work = run(move || ran.send(()).unwrap());
+        let (work_ran, runs) = mpsc::channel();
+        let times_out = async {
+            let work = run(move || work_ran.send(()).unwrap());
             timeout(Duration::from_millis(20), work).await.is_err()
         };
-        assert!(runtime.block_on(late));
+        assert!(runtime.block_on(times_out));
         drop(release);
         runtime.block_on(run(|| ())).unwrap();
-        assert!(has_run.try_recv().is_err());
+        assert!(runs.try_recv().is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Hook points.
+//! The hook points, with KubeVirt's names.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::invocation::Reason;
 /// A point in a virtual machine's life at which hooks run. `Display` prints KubeVirt's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HookPoint {
-    /// Before anything is prepared; a veto ends the start. Not in KubeVirt's contract.
+    /// Before anything is prepared for the start; a veto ends the start. Not in KubeVirt's contract.
     PreStart,
     /// Before the cloud-init image is written.
     PreCloudInitIso,
@@ -17,7 +17,7 @@ pub enum HookPoint {
     OnAttachDevice,
     /// Before the virtual machine migrates to another node. Not in KubeVirt's contract.
     PreMigrationSource,
-    /// When the launcher ends.
+    /// Before the launcher exits.
     Shutdown,
 }
 
@@ -32,10 +32,10 @@ impl HookPoint {
         Self::Shutdown,
     ];
 
-    /// What a Plugin whose sidecar is a module calls of it.
+    /// The hook points at which a module is called that implements a plugin.
     pub const OF_PLUGIN_MODULES: [Self; 2] = [Self::PreStart, Self::OnDefineDomain];
 
-    /// KubeVirt's name.
+    /// The name in KubeVirt, in descriptions and in policies.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,7 +48,8 @@ impl HookPoint {
         }
     }
 
-    /// The reason of every call at this hook point; `None` if the virtual machine may boot or arrive by a migration.
+    /// The reason of every call at this hook point; `None` for hook points that are called both at a boot and for a
+    /// migration that arrives.
     #[must_use]
     pub fn reason(self) -> Option<Reason> {
         match self {

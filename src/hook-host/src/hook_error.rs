@@ -1,28 +1,28 @@
-//! Why a hook point failed.
+//! Errors of calling hooks at a hook point.
 
 use std::time::Duration;
 
 use crate::HookPoint;
 
-/// Why a hook failed. A veto is not a crash.
+/// The error of one hook at a hook point: a veto, a failure of the hook, or an error of the host or the policy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HookError {
-    /// The hook vetoes.
+    /// The hook vetoed.
     #[error("hook {hook} refuses at {point}: {message}")]
     Veto {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// Its words to the virtual machine's owner.
+        /// The hook's message to the owner of the virtual machine.
         message: String,
     },
-    /// The hook reports a failure.
+    /// The hook reported a failure.
     #[error("hook {hook} failed at {point}: {message}")]
     Failed {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
         /// The hook's message.
         message: String,
@@ -32,9 +32,9 @@ pub enum HookError {
     Trap {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// What happened, with the panic message if there was one.
+        /// The cause of the trap, and the panic message if the hook wrote one.
         message: String,
     },
     /// The hook exceeded its deadline.
@@ -42,9 +42,9 @@ pub enum HookError {
     Deadline {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// What it had.
+        /// The deadline of the call.
         limit: Duration,
     },
     /// The hook's output is invalid.
@@ -52,9 +52,9 @@ pub enum HookError {
     BadOutput {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// What is wrong with it.
+        /// What is invalid.
         message: String,
     },
     /// The input for hooks is invalid; no hook ran.
@@ -62,19 +62,19 @@ pub enum HookError {
     BadInput {
         /// The first hook that would have run.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// What is wrong with it.
+        /// What is invalid.
         message: String,
     },
     /// All hooks together exceeded the chain's deadline; this hook was running or next.
     #[error("all hooks together took longer than {limit:?} at {point}; hook {hook} was not done")]
     ChainDeadline {
-        /// The hook.
+        /// The hook that was running or next.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// What the chain had.
+        /// The chain's deadline.
         limit: Duration,
     },
     /// The hook made a change that is not granted; none of its changes were kept.
@@ -85,25 +85,26 @@ pub enum HookError {
     Denied {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// What it changed.
+        /// The path of the change.
         path: String,
-        /// What was there.
+        /// The value before the call; `None` if the path did not exist.
         before: Option<String>,
-        /// What the hook put there.
+        /// The value that the hook set; `None` if the hook removed the path.
         after: Option<String>,
-        /// The line that would allow the change.
+        /// The line of the description or of the policy that would allow the change.
         remedy: String,
     },
-    /// A plugin's hook is of an unsupported kind, or its socket is not allowed.
+    /// A plugin's hook cannot be called: for instance, its kind is not supported, or its socket is outside the plugin's
+    /// directory.
     #[error("hook {hook} cannot be called at {point}: {reason}")]
     Unusable {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// The reason and the remedy.
+        /// The reason, and what would make the hook callable.
         reason: String,
     },
     /// The operator's policy forbids the hook.
@@ -111,9 +112,9 @@ pub enum HookError {
     Forbidden {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
-        /// The policy's file, line and column, and its rule.
+        /// File, line and column of the rule in the operator's policy, and the rule.
         reason: String,
     },
     /// A gRPC sidecar could not be reached, or answered with an error.
@@ -121,7 +122,7 @@ pub enum HookError {
     Sidecar {
         /// The hook.
         hook: String,
-        /// Where.
+        /// The hook point.
         point: HookPoint,
         /// The protocol version.
         version: String,
@@ -155,14 +156,14 @@ impl HookError {
         matches!(self, Self::Veto { .. })
     }
 
-    /// Whether the time of all hooks together ran out: another attempt may leave this hook more. A hook that exceeds its
-    /// own deadline has failed.
+    /// Whether the deadline of all hooks together expired: the hook may have more time in another attempt. `false` for
+    /// a hook that exceeded its own deadline.
     #[must_use]
     pub fn is_late(&self) -> bool {
         matches!(self, Self::ChainDeadline { .. })
     }
 
-    /// One word for logs and metrics.
+    /// The kind of the error as one word, for logs and metrics.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -191,14 +192,14 @@ impl HookError {
     }
 }
 
-/// The most characters of a value in an error.
-const MAX_VALUE: usize = 200;
+/// Maximum length of a value in an error text, in characters.
+const MAX_VALUE_CHARS: usize = 200;
 
 fn quoted(value: Option<&str>) -> String {
     let Some(text) = value else {
         return "nothing".to_owned();
     };
-    let start: String = text.chars().take(MAX_VALUE).collect();
+    let start: String = text.chars().take(MAX_VALUE_CHARS).collect();
     let more = if start.len() < text.len() { " ..." } else { "" };
     format!("{start:?}{more}")
 }
