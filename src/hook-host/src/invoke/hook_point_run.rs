@@ -82,6 +82,7 @@ impl<'a> HookPointRun<'a> {
     pub(super) fn set_arriving(&mut self) {
         self.arrives = true;
         self.deadline = self.deadline.min(MAX_ARRIVAL_DEADLINE);
+        // No time for writing records is excluded any more.
         self.excluded_record_time = MAX_EXCLUDED_RECORD_TIME;
     }
 

@@ -8,7 +8,8 @@ use tokio::sync::{Mutex, OnceCell, watch};
 use tonic::Status;
 
 use super::elements_lost_by_launcher::ForeignElements;
-use super::{grpc_status, invocation_from_vmi, sidecar_cloud_init_fields};
+use super::invocation_from_vmi::invocation_from_vmi;
+use super::{grpc_status, sidecar_cloud_init_fields};
 use crate::printable::utf8;
 use crate::{Chain, HookPoint, Invocation, Outcome, Reason};
 
@@ -139,8 +140,7 @@ impl ChainService {
         vmi: &str,
         reason: Option<Reason>,
     ) -> Result<(Invocation, tokio::sync::MutexGuard<'_, ()>), Status> {
-        let invocation = invocation_from_vmi::invocation_from_vmi(vmi, reason)
-            .map_err(grpc_status::invalid_request)?;
+        let invocation = invocation_from_vmi(vmi, reason).map_err(grpc_status::invalid_request)?;
         self.check_namespace(&invocation.namespace)?;
         let lock = self.0.request_lock.lock().await;
         invocation.clone_into(

@@ -62,6 +62,7 @@ macro_rules! call {
 }
 
 impl Sidecar {
+    /// Calls `OnDefineDomain`. Returns the domain XML of the answer, not yet validated.
     pub(crate) async fn on_define_domain(
         &self,
         limits: CallLimits,
@@ -88,6 +89,7 @@ impl Sidecar {
         .await
     }
 
+    /// Calls `PreCloudInitIso` with both forms of the data.
     pub(crate) async fn pre_cloud_init_iso(
         &self,
         limits: CallLimits,
