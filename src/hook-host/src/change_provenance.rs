@@ -1,4 +1,4 @@
-//! Records which hook made which change of the domain.
+//! Tracks which hook made which change of the domain.
 
 #[cfg(test)]
 mod tests;
