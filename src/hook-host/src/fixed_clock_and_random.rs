@@ -1,9 +1,6 @@
-//! A fixed clock and fixed random numbers for WASI, so that a run of a hook can be replayed.
+//! A fixed clock and fixed random numbers, so that a run of a hook can be replayed.
 
 use std::time::Duration;
-
-use wasmtime_wasi::random::Deterministic;
-use wasmtime_wasi::{HostWallClock, WasiCtxBuilder};
 
 /// Fixed values for the random numbers and the time of day that a guest reads. The monotonic clock is
 /// not fixed, so a hook that measures its own run time cannot be replayed.
@@ -13,32 +10,4 @@ pub struct Determinism {
     pub seed: [u8; 32],
     /// The time of day since 1970, which does not advance.
     pub time: Duration,
-}
-
-/// Replaces random numbers and the time of day by fixed values.
-pub(crate) fn make_deterministic(wasi: &mut WasiCtxBuilder, fixed: &Determinism) {
-    wasi.secure_random(Deterministic::new(fixed.seed.to_vec()))
-        .insecure_random(Deterministic::new(fixed.seed.to_vec()))
-        .insecure_random_seed(insecure_seed(&fixed.seed))
-        .wall_clock(FixedClock(fixed.time));
-}
-
-fn insecure_seed(bytes: &[u8; 32]) -> u128 {
-    let (first_half, _) = bytes.split_at(16);
-    first_half
-        .iter()
-        .fold(0, |seed, byte| seed << 8 | u128::from(*byte))
-}
-
-/// A wall clock that does not advance.
-struct FixedClock(Duration);
-
-impl HostWallClock for FixedClock {
-    fn resolution(&self) -> Duration {
-        Duration::from_secs(1)
-    }
-
-    fn now(&self) -> Duration {
-        self.0
-    }
 }

@@ -14,7 +14,6 @@ use super::hook_log::{HookLog, StandardStream};
 use super::store_limiter::StoreLimiter;
 use crate::Limits;
 use crate::blocking_work;
-use crate::fixed_clock_and_random::make_deterministic;
 use crate::pod_facts::PodFactReader;
 
 /// Maximum number of random bytes that a guest gets at once, because the host allocates them first.
@@ -85,7 +84,7 @@ impl StoreState {
                 .map_err(|error| format!("the directory {name} cannot be opened: {error}"))?;
         }
         if let Some(fixed) = &context.determinism {
-            make_deterministic(&mut wasi, fixed);
+            super::deterministic_wasi::make_deterministic(&mut wasi, fixed);
         }
         let mut table = ResourceTable::new();
         table.set_max_capacity(MAX_RESOURCES);

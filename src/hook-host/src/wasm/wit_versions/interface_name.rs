@@ -28,10 +28,13 @@ impl<'a> InterfaceName<'a> {
         Some(Self { interface, version })
     }
 
-    /// Whether the version is in the same semver range as `line`: equal up to the first number that is not
-    /// zero.
-    pub(super) fn is_of_line(&self, line: &Version) -> bool {
-        let (left, right) = (line, &self.version);
+    /// Whether the version is in the same semver range as `other`: equal up to the first number that is not zero. As for
+    /// wasmtime, a pre-release is in no range.
+    pub(super) fn is_in_range_of(&self, other: &Version) -> bool {
+        let (left, right) = (other, &self.version);
+        if !right.pre.is_empty() {
+            return false;
+        }
         if left.major > 0 || right.major > 0 {
             return left.major == right.major;
         }
@@ -67,14 +70,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_semver_range() {
-        let is_of = |name: &str, line: &str| {
+    fn a_range_ends_at_the_first_number_that_is_not_zero() {
+        let is_of = |name: &str, other: &str| {
             let name = format!("virt-hook:hooks/host@{name}");
-            let line = Version::parse(line).unwrap();
-            InterfaceName::parse(&name).unwrap().is_of_line(&line)
+            let other = Version::parse(other).unwrap();
+            InterfaceName::parse(&name).unwrap().is_in_range_of(&other)
         };
         assert!(is_of("0.1.0", "0.1.0") && is_of("0.1.7", "0.1.0"));
         assert!(!is_of("0.2.0", "0.1.0") && !is_of("1.1.0", "0.1.0"));
         assert!(is_of("1.4.0", "1.0.0") && !is_of("0.0.1", "0.0.2"));
+        assert!(!is_of("0.1.2-rc.1", "0.1.0"));
     }
 }

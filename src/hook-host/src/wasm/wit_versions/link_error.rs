@@ -1,33 +1,34 @@
 //! Errors of linking a component as a hook.
 
+use super::HANDLER;
 use super::interface_name::{FORMER_PACKAGE, PACKAGE};
-use super::{HANDLER, v0_1};
 
 /// Why a component cannot be linked as a hook.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The component does not export the interface `handler`.
     #[error(
-        "it is not a {PACKAGE}@0.1 component: the export {PACKAGE}/{HANDLER}@{} is missing; it \
-         exports {exports}: build it with the SDK, or from the WIT, of {PACKAGE}@0.1 (in Rust, \
-         hooks_sdk::export!(YourHook) may be missing)",
-        v0_1::FIRST_VERSION
+        "it is not a {PACKAGE}@{supported} component: the export {PACKAGE}/{HANDLER}@{supported} is \
+         missing; it exports {exports}: build it with the SDK, or from the WIT, of \
+         {PACKAGE}@{supported} (in Rust, hooks_sdk::export!(YourHook) may be missing)"
     )]
     NoHandler {
         /// The exports of the component.
         exports: String,
+        /// The first version of the newest line that this host supports.
+        supported: &'static str,
     },
     /// The component is built for the name that the package had before its first release.
     #[error(
         "it is built for {FORMER_PACKAGE}@{found}, which is called {PACKAGE}@{supported} now: build it \
          again with the SDK, or from the WIT, of {PACKAGE}@{supported} (`virt-hook new` writes it \
-         into the directory sdk/ of a project)"
+         into the directory sdk/ of a project; docs/sdk.md describes how to update that directory)"
     )]
     FormerPackage {
         /// The version of the package that the component is built for.
         found: String,
-        /// The version that this host supports.
-        supported: String,
+        /// The first version of the newest line that this host supports.
+        supported: &'static str,
     },
     /// The component is built for a line that this host does not support.
     #[error(
@@ -53,6 +54,11 @@ pub enum LinkError {
         supported: String,
     },
     /// An import or export has other types than the host's, or an import is of another package.
-    #[error("it is not a {PACKAGE}@0.1 component: {0}")]
-    Mismatch(String),
+    #[error("it is not a {PACKAGE}@{supported} component: {error}")]
+    Mismatch {
+        /// The first version of the line that the component is built for.
+        supported: &'static str,
+        /// wasmtime's error, with its causes.
+        error: String,
+    },
 }

@@ -6,6 +6,7 @@
 
 mod interface_name;
 mod limited_wasi_files;
+mod line;
 mod link_error;
 mod optional_exports;
 mod optional_imports;
@@ -26,6 +27,7 @@ use super::component_interfaces::{ComponentInterfaces, Interface};
 use super::store_state::StoreState;
 use crate::HookPoint;
 use interface_name::{FORMER_PACKAGE, InterfaceName};
+use line::Line;
 pub use link_error::LinkError;
 pub(super) use pod_interface::NAME as POD_INTERFACE;
 
@@ -40,7 +42,7 @@ pub(super) enum HookBinding {
     V0_1(BindingsByAccess<v0_1::Binding>),
 }
 
-/// A component that is linked twice: without and with access to directories.
+/// What exists twice: without and with access to directories.
 #[derive(Clone)]
 pub(super) struct BindingsByAccess<B> {
     /// Files and sockets are stubs.
@@ -56,13 +58,22 @@ impl<B> BindingsByAccess<B> {
             false => &self.without_dirs,
         }
     }
+
+    fn try_map<T>(
+        &self,
+        map: impl Fn(&B) -> wasmtime::Result<T>,
+    ) -> wasmtime::Result<BindingsByAccess<T>> {
+        Ok(BindingsByAccess {
+            without_dirs: map(&self.without_dirs)?,
+            with_dirs: map(&self.with_dirs)?,
+        })
+    }
 }
 
 /// The newest version of the WIT package `virt-hook:hooks` that this host implements.
 #[must_use]
 pub fn package_version() -> Version {
-    // A test checks that the constant can be parsed.
-    Version::parse(v0_1::NEWEST_VERSION).unwrap_or(Version::new(0, 1, 0))
+    Line::NEWEST.newest_version()
 }
 
 /// A linker with all interfaces that a component may import: those of all lines, and those of WASI. [`link`] replaces
@@ -71,9 +82,8 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     limited_wasi_files::replace(&mut linker)?;
-    v0_1::add_to_linker(&mut linker)?;
-    for interface in optional_imports::INTERFACES {
-        (interface.add_to_linker)(&mut linker)?;
+    for line in Line::ALL {
+        line.add_to_linker(&mut linker)?;
     }
     Ok(linker)
 }
@@ -86,23 +96,23 @@ pub(super) fn link(
 ) -> Result<HookBinding, LinkError> {
     let interfaces = ComponentInterfaces::from_component(engine, component);
     check_package(&interfaces)?;
-    check_handler(&interfaces.exports)?;
-    check_imports(&interfaces.imports)?;
-    let bind = |stub_packages: &[&str]| -> wasmtime::Result<_> {
-        let linker = wasi_stubs::linker_with_stubs(stub_packages, linker, engine, component)?;
-        v0_1::Binding::new(&linker, component)
-    };
-    let bindings = || -> wasmtime::Result<_> {
+    let line = line_of_handler(&interfaces.exports)?;
+    check_imports(line, &interfaces.imports)?;
+    let bind = || -> wasmtime::Result<_> {
         // Stubs accept all types that the component declares. So this checks first that the linker has each import.
         linker.instantiate_pre(component)?;
-        Ok(BindingsByAccess {
-            without_dirs: bind(&[wasi_stubs::SOCKETS_PREFIX, wasi_stubs::FILES_PREFIX])?,
-            with_dirs: bind(&[wasi_stubs::SOCKETS_PREFIX])?,
-        })
+        let with_stubs =
+            |packages: &[&str]| wasi_stubs::linker_with_stubs(packages, linker, engine, component);
+        let linkers = BindingsByAccess {
+            without_dirs: with_stubs(&[wasi_stubs::SOCKETS_PREFIX, wasi_stubs::FILES_PREFIX])?,
+            with_dirs: with_stubs(&[wasi_stubs::SOCKETS_PREFIX])?,
+        };
+        line.bind(&linkers, component)
     };
-    bindings()
-        .map(HookBinding::V0_1)
-        .map_err(|error| LinkError::Mismatch(format!("{error:#}")))
+    bind().map_err(|error| LinkError::Mismatch {
+        supported: line.first_version(),
+        error: format!("{error:#}"),
+    })
 }
 
 fn check_package(interfaces: &ComponentInterfaces) -> Result<(), LinkError> {
@@ -112,29 +122,34 @@ fn check_package(interfaces: &ComponentInterfaces) -> Result<(), LinkError> {
     former.map_or(Ok(()), |former| {
         Err(LinkError::FormerPackage {
             found: former.version.to_string(),
-            supported: v0_1::FIRST_VERSION.to_owned(),
+            supported: Line::NEWEST.first_version(),
         })
     })
 }
 
-fn check_handler(exports: &[Interface]) -> Result<(), LinkError> {
+/// The newest line that the component exports the handler of.
+fn line_of_handler(exports: &[Interface]) -> Result<Line, LinkError> {
     let names = exports
         .iter()
         .filter_map(|export| InterfaceName::parse(&export.name));
     let handlers: Vec<_> = names.filter(|name| name.interface == HANDLER).collect();
-    let host = package_version();
-    if handlers.iter().any(|handler| handler.is_of_line(&host)) {
-        return Ok(());
+    let lines = || handlers.iter().filter_map(Line::of);
+    if let Some(line) = Line::ALL
+        .into_iter()
+        .rfind(|line| lines().any(|of| of == *line))
+    {
+        return Ok(line);
     }
-    match handlers.first() {
-        Some(handler) => Err(LinkError::UnsupportedVersion {
+    Err(match handlers.first() {
+        Some(handler) => LinkError::UnsupportedVersion {
             found: handler.version.to_string(),
-            supported: host.to_string(),
-        }),
-        None => Err(LinkError::NoHandler {
+            supported: package_version().to_string(),
+        },
+        None => LinkError::NoHandler {
             exports: export_list(exports),
-        }),
-    }
+            supported: Line::NEWEST.first_version(),
+        },
+    })
 }
 
 fn export_list(exports: &[Interface]) -> String {
@@ -151,17 +166,15 @@ fn export_list(exports: &[Interface]) -> String {
 
 /// Checks that the host has each imported interface of the package. wasmtime reports a missing interface too, but
 /// without a remedy.
-fn check_imports(imports: &[Interface]) -> Result<(), LinkError> {
-    let host = package_version();
+fn check_imports(line: Line, imports: &[Interface]) -> Result<(), LinkError> {
     for import in imports {
         let Some(name) = InterfaceName::parse(&import.name) else {
             continue;
         };
-        let is_known = v0_1::IMPORTS.contains(&name.interface) && name.is_of_line(&host);
-        if !is_known && !optional_imports::is_supported(&name) {
+        if !line.has_import(&name) {
             return Err(LinkError::MissingInterface {
                 name: import.name.clone(),
-                supported: host.to_string(),
+                supported: line.newest_version().to_string(),
             });
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct OptionalInterface {
     pub(super) add_to_linker: fn(&mut Linker<StoreState>) -> wasmtime::Result<()>,
 }
 
-/// All optional interfaces.
+/// The optional interfaces of the line 0.1.
 pub(super) const INTERFACES: &[OptionalInterface] = &[
     OptionalInterface {
         name: pod_interface::INTERFACE,
@@ -27,14 +27,14 @@ pub(super) const INTERFACES: &[OptionalInterface] = &[
     super::tests::NODE,
 ];
 
-/// Whether the host has an optional interface in a version that is compatible with `imported`.
-pub(super) fn is_supported(imported: &InterfaceName<'_>) -> bool {
-    let mut names = INTERFACES
+/// Whether one of the interfaces has a version that is compatible with `imported`.
+pub(super) fn is_supported(interfaces: &[OptionalInterface], imported: &InterfaceName<'_>) -> bool {
+    let mut names = interfaces
         .iter()
         .filter_map(|interface| InterfaceName::parse(interface.name));
     names.any(|name| {
         name.interface == imported.interface
-            && imported.is_of_line(&name.version)
+            && imported.is_in_range_of(&name.version)
             && imported.version <= name.version
     })
 }
