@@ -53,7 +53,7 @@ pub(super) async fn domain_stats(vm: &VmContext) -> DomainStatsResponse {
 }
 
 async fn stats_json(vm: &VmContext) -> Result<String, String> {
-    if *vm.state.borrow() != Phase::Active {
+    if *vm.phase.borrow() != Phase::Active {
         // A VM that does not run has no current statistics.
         vm.client.invalidate();
     }

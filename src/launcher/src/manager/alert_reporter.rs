@@ -1,4 +1,4 @@
-//! Reports alerts: as Kubernetes events, and a panic also in every notification after it.
+//! Reports alerts as Kubernetes events, and the last panic of the guest also in every later notification.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,14 +14,14 @@ use libvirt::{DiskFault, Event};
 use crate::blocking;
 use crate::notify::{self, Alert, AlertPolicy, Notifier, Warning};
 
-/// A panic is near the end of QEMU's log.
-const TAIL: u64 = 64 * 1024;
+/// How much of QEMU's log is read at most: a panic is near its end.
+const LOG_TAIL_BYTES: u64 = 64 * 1024;
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Warns of trouble, and remembers the last panic.
+/// Sends alerts, and remembers the last panic.
 pub(super) struct AlertReporter {
     qemu_log: PathBuf,
-    /// The bytes of the log that are about earlier panics.
+    /// The size of the log at the last panic: what precedes it is about earlier panics.
     reported_bytes: AtomicU64,
     reported: Mutex<ReportedProblems>,
 }
@@ -34,7 +34,7 @@ struct ReportedProblems {
 }
 
 impl AlertReporter {
-    /// `qemu_log` is where libvirt has QEMU's output written.
+    /// `qemu_log` is the file to which libvirt writes QEMU's output.
     pub(super) fn new(qemu_log: PathBuf) -> AlertReporter {
         AlertReporter {
             qemu_log,
@@ -49,7 +49,7 @@ impl AlertReporter {
         self.report(alert, notifier).await;
     }
 
-    /// Sends the alert of a VM that is paused by disk errors, unless that was sent when its event came.
+    /// Sends the alert of a VM that is paused by disk errors, unless it was sent for libvirt's event.
     pub(super) async fn observe_pause(
         &self,
         errors: BTreeMap<String, DiskFault>,
@@ -62,13 +62,15 @@ impl AlertReporter {
     async fn report(&self, alert: Option<Alert>, notifier: &Notifier) {
         match alert {
             Some(Alert::Panic) => self.report_panic(notifier).await,
-            Some(Alert::Disks(warnings)) => warnings.iter().for_each(|one| warn(one, notifier)),
+            Some(Alert::Disks(warnings)) => {
+                warnings.iter().for_each(|warning| warn(warning, notifier))
+            }
             Some(Alert::Device(warning) | Alert::Watchdog(warning)) => warn(&warning, notifier),
             None => {}
         }
     }
 
-    /// Adds the last panic, if there was one.
+    /// Adds the last panic and the number of panics to the status of a notification.
     pub(super) fn add_panic(&self, status: &mut DomainStatus) {
         let reported = self.reported();
         status.guest_panic_info.clone_from(&reported.panic);
@@ -100,16 +102,19 @@ fn warn(warning: &Warning, notifier: &Notifier) {
     notifier.warning(warning);
 }
 
-/// The end of a file, from byte `from` on, and the file's size. Empty when it cannot be read: the alert then has no details.
+/// The end of the file from byte `from` on, at most [`LOG_TAIL_BYTES`], and the file's size. The text is empty if the
+/// file cannot be read: the alert then has no details.
 fn tail(path: &Path, from: u64) -> (String, u64) {
     let mut bytes = Vec::new();
     let mut size = 0;
     if let Ok(mut file) = File::open(path) {
-        size = file.metadata().map_or(0, |about| about.len());
-        // virtlogd begins a new file when one is full.
+        size = file.metadata().map_or(0, |metadata| metadata.len());
+        // virtlogd starts a new file when the log is full.
         let from = if from > size { 0 } else { from };
-        let _ = file.seek(SeekFrom::Start(size.saturating_sub(TAIL).max(from)));
-        let _ = file.take(TAIL).read_to_end(&mut bytes);
+        let _ = file.seek(SeekFrom::Start(
+            size.saturating_sub(LOG_TAIL_BYTES).max(from),
+        ));
+        let _ = file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes);
     }
     (String::from_utf8_lossy(&bytes).into_owned(), size)
 }
@@ -124,7 +129,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), format!("{}end", "x".repeat(100_000))).unwrap();
         let (text, size) = tail(file.path(), 0);
-        assert!(text.ends_with("end") && text.len() as u64 == TAIL);
+        assert!(text.ends_with("end") && text.len() as u64 == LOG_TAIL_BYTES);
         assert_eq!(size, 100_003);
         assert_eq!(tail(Path::new("/nowhere"), 0), (String::new(), 0));
     }

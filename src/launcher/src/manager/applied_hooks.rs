@@ -1,32 +1,33 @@
-//! What the hooks did to the VM in one boot, for Kubernetes events. Pure.
+//! What each hook changed in one boot, as messages of Kubernetes events. Pure.
 
 use std::collections::BTreeMap;
 
 use hook_host::{FailurePolicy, HookIdentity, Outcome, Run, printable};
 
-/// virt-handler's event recorder merges further events with the same reason within ten minutes, and drops those of a VM
-/// that has more than 25, warnings included. Hooks beyond this number share the last event.
+/// Maximum number of events per boot; further hooks share the last event. virt-handler's event recorder merges further
+/// events with the same reason within ten minutes, and drops those of a VM that has more than 25, including warnings.
 const MAX_EVENTS: usize = 8;
-/// The most bytes of a name or a version. They come from the module.
-const MAX_NAME: usize = 64;
-/// The most bytes of a message, as Kubernetes' events have it, less what `printable` adds to a text that it cuts.
-const MAX_MESSAGE: usize = 1000;
+/// Maximum length in bytes of a name or a version, which come from the module.
+const MAX_NAME_BYTES: usize = 64;
+/// Maximum length of a message in bytes: the limit of Kubernetes' events, less what `printable` adds to a text that it
+/// cuts.
+const MAX_MESSAGE_BYTES: usize = 1000;
 
-/// What a hook did to the VM in one boot.
+/// What a hook changed in one boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AppliedHook {
     hook: String,
     identity: HookIdentity,
-    /// Paths that it changed.
+    /// The number of paths that the hook changed.
     changes: usize,
-    /// Calls that failed and were ignored.
+    /// The number of calls that failed and were ignored.
     failures: usize,
     dry_run: bool,
 }
 
 impl AppliedHook {
-    /// The hooks of these runs, each once, in the order in which they were called first.
-    pub(super) fn of(runs: &[Run]) -> Vec<AppliedHook> {
+    /// One entry for each hook of these runs, in the order of the first calls.
+    pub(super) fn from_runs(runs: &[Run]) -> Vec<AppliedHook> {
         let mut applied: Vec<AppliedHook> = Vec::new();
         let mut indexes = BTreeMap::new();
         for run in runs {
@@ -49,10 +50,10 @@ impl AppliedHook {
 
     fn message(&self) -> String {
         let (name, version) = (
-            printable(&self.identity.name, MAX_NAME),
-            printable(&self.identity.version, MAX_NAME),
+            printable(&self.identity.name, MAX_NAME_BYTES),
+            printable(&self.identity.version, MAX_NAME_BYTES),
         );
-        let mut message = format!("hook {}: {name}", printable(&self.hook, MAX_NAME));
+        let mut message = format!("hook {}: {name}", printable(&self.hook, MAX_NAME_BYTES));
         if !version.is_empty() {
             message += &format!(" {version}");
         }
@@ -72,25 +73,25 @@ impl AppliedHook {
             1 => message += "; 1 call failed and was ignored",
             many => message += &format!("; {many} calls failed and were ignored"),
         }
-        printable(&message, MAX_MESSAGE)
+        printable(&message, MAX_MESSAGE_BYTES)
     }
 }
 
-/// The messages of the events, at most [`MAX_EVENTS`].
+/// The messages of the events: one for each hook, or [`MAX_EVENTS`] of which the last lists the remaining hooks.
 pub(super) fn messages(applied: &[AppliedHook]) -> Vec<String> {
-    let alone = match applied.len() <= MAX_EVENTS {
+    let own_events = match applied.len() <= MAX_EVENTS {
         true => applied.len(),
         false => MAX_EVENTS - 1,
     };
-    let (alone, together) = applied.split_at(alone);
-    let mut messages: Vec<_> = alone.iter().map(AppliedHook::message).collect();
-    if !together.is_empty() {
-        let names: Vec<_> = together
+    let (hooks, remaining) = applied.split_at(own_events);
+    let mut messages: Vec<_> = hooks.iter().map(AppliedHook::message).collect();
+    if !remaining.is_empty() {
+        let names: Vec<_> = remaining
             .iter()
-            .map(|hook| printable(&hook.hook, MAX_NAME))
+            .map(|hook| printable(&hook.hook, MAX_NAME_BYTES))
             .collect();
         let text = format!("{} more hooks: {}", names.len(), names.join(", "));
-        messages.push(printable(&text, MAX_MESSAGE));
+        messages.push(printable(&text, MAX_MESSAGE_BYTES));
     }
     messages
 }
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_has_one_message_for_all_its_hook_points() {
+    fn hook_has_one_message_for_all_its_hook_points() {
         let runs = [
             run("b", HookPoint::PreStart, Outcome::Ok),
             run("a", HookPoint::PreStart, failed()),
@@ -139,7 +140,7 @@ mod tests {
         ];
         let digest = "ab".repeat(32);
         assert_eq!(
-            messages(&AppliedHook::of(&runs)),
+            messages(&AppliedHook::from_runs(&runs)),
             [
                 format!("hook b: smbios 1.2.0 (sha256:{digest}) changed 0 paths"),
                 format!(
@@ -150,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_module_is_escaped_and_cut() {
+    fn text_from_a_module_is_escaped_and_cut() {
         let mut evil = run("a", HookPoint::PreStart, Outcome::Ok);
         evil.identity.name = "x\u{1b}[2J\n".repeat(10_000);
         evil.identity.version = "\u{202e}1".repeat(10_000);
         evil.identity.digest = String::new();
         evil.failure_policy = FailurePolicy::DryRun;
-        let messages = messages(&AppliedHook::of(&[evil]));
+        let messages = messages(&AppliedHook::from_runs(&[evil]));
         assert!(messages[0].len() < 1024, "{}", messages[0]);
         assert!(
             messages[0].chars().all(hook_host::is_printable),
@@ -171,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn many_hooks_share_the_last_event() {
+    fn hooks_beyond_the_limit_share_the_last_event() {
         let runs: Vec<_> = (0..100)
             .map(|number| run(&format!("h{number}"), HookPoint::PreStart, Outcome::Ok))
             .collect();
-        assert_eq!(messages(&AppliedHook::of(&runs[..8])).len(), 8);
-        let messages = messages(&AppliedHook::of(&runs));
+        assert_eq!(messages(&AppliedHook::from_runs(&runs[..8])).len(), 8);
+        let messages = messages(&AppliedHook::from_runs(&runs));
         assert_eq!(messages.len(), MAX_EVENTS);
         assert!(
             messages[7].starts_with("93 more hooks: h7, h8"),

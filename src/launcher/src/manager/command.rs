@@ -1,6 +1,6 @@
-//! The commands, and how each is carried out.
+//! The commands, and the operation that runs each of them.
 //!
-//! A new command is a variant, a row in `command_rules` and a function in `ops`.
+//! A new command needs a variant of [`Command`], a row in `command_rules` and a function in `ops`.
 
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ use crate::jobs::{
 /// A command for the VM.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Start or change the VM as its VMI says.
+    /// Start the VM, or change the running VM to match its VMI.
     Sync(Arc<SyncRequest>),
-    /// Prepare this pod for the VM, which arrives by a migration.
+    /// Prepare this pod as the target of the VM's migration.
     SyncMigrationTarget(Arc<SyncRequest>),
-    /// Let the guest notice that it has moved.
+    /// After a migration, refresh network links and set the guest's clock.
     FinalizeMigration(Arc<SyncRequest>),
-    /// Stop the processors.
+    /// Pause the vCPUs.
     Pause,
-    /// Resume the processors.
+    /// Resume the vCPUs.
     Unpause,
-    /// Give the VM the processors that its VMI asks for.
+    /// Set the number of vCPUs to that of the VMI.
     SetCpus(Arc<SyncRequest>),
-    /// Give the VM the memory that its VMI asks for.
+    /// Set the guest's memory to that of the VMI.
     SetMemory(Box<Vmi>),
-    /// Attach the SR-IOV interfaces that the VMI has and the VM has not.
+    /// Attach the SR-IOV interfaces of the VMI that the running VM lacks.
     AttachHostDevices(Arc<SyncRequest>),
-    /// Press the reset button.
+    /// Reset the VM without the guest's cooperation.
     Reset,
     /// Ask the guest to reboot.
     SoftReboot(Box<Vmi>),
@@ -46,13 +46,13 @@ pub enum Command {
     Shutdown,
     /// Freeze the guest's file systems.
     Freeze(FreezeRequest),
-    /// Thaw them.
+    /// Thaw the guest's file systems.
     Unfreeze,
     /// Write the guest's memory to a file.
     MemoryDump(MemoryDumpRequest),
-    /// Move the VM to another pod.
+    /// Migrate the VM to another pod.
     Migrate(Arc<MigrationJob>),
-    /// Let it stay.
+    /// Cancel the running migration.
     CancelMigration,
     /// Start a backup of the disks.
     StartBackup(Box<BackupRequest>),
@@ -62,22 +62,22 @@ pub enum Command {
     AbortBackup(BackupId),
     /// Make the checkpoint of an earlier backup known to libvirt.
     RedefineCheckpoint(Checkpoint),
-    /// End QEMU.
+    /// Kill QEMU.
     Kill,
-    /// Make libvirt forget the domain.
+    /// Undefine the domain.
     Delete,
 }
 
-/// What a running command is given.
+/// How the driver controls a running command.
 pub(super) struct CommandContext {
     /// Cancelled when the command is to stop at its next safe point.
     pub(super) interrupted: CancellationToken,
-    /// How many commands run that do not end the VM.
-    pub(super) ordinary: watch::Receiver<usize>,
+    /// The number of running commands other than kill and delete.
+    pub(super) other_commands: watch::Receiver<usize>,
 }
 
 impl Command {
-    /// A sync.
+    /// A sync with this request.
     pub fn sync(request: SyncRequest) -> Command {
         Command::Sync(Arc::new(request))
     }
@@ -109,37 +109,39 @@ impl Command {
         }
     }
 
-    /// Whether both commands can share one answer.
+    /// Whether both commands ask for the same, so that one answer serves both.
     pub(super) fn is_equal(&self, other: &Command) -> bool {
         match (self, other) {
-            (Command::Sync(one), Command::Sync(other))
-            | (Command::SyncMigrationTarget(one), Command::SyncMigrationTarget(other))
-            | (Command::FinalizeMigration(one), Command::FinalizeMigration(other))
-            | (Command::SetCpus(one), Command::SetCpus(other))
-            | (Command::AttachHostDevices(one), Command::AttachHostDevices(other)) => {
-                one.is_equal(other)
+            (Command::Sync(left), Command::Sync(right))
+            | (Command::SyncMigrationTarget(left), Command::SyncMigrationTarget(right))
+            | (Command::FinalizeMigration(left), Command::FinalizeMigration(right))
+            | (Command::SetCpus(left), Command::SetCpus(right))
+            | (Command::AttachHostDevices(left), Command::AttachHostDevices(right)) => {
+                left.is_equal(right)
             }
-            (Command::SetMemory(one), Command::SetMemory(other)) => {
-                one.raw_json() == other.raw_json()
+            (Command::SetMemory(left), Command::SetMemory(right)) => {
+                left.raw_json() == right.raw_json()
             }
-            (Command::Migrate(one), Command::Migrate(other)) => one.uid() == other.uid(),
-            (Command::StartBackup(one), Command::StartBackup(other)) => one == other,
-            (Command::ExportBackup(one), Command::ExportBackup(other)) => one == other,
-            (Command::AbortBackup(one), Command::AbortBackup(other)) => one == other,
-            (Command::RedefineCheckpoint(one), Command::RedefineCheckpoint(other)) => one == other,
-            (one, other) => one.kind() == other.kind(),
+            (Command::Migrate(left), Command::Migrate(right)) => left.uid() == right.uid(),
+            (Command::StartBackup(left), Command::StartBackup(right)) => left == right,
+            (Command::ExportBackup(left), Command::ExportBackup(right)) => left == right,
+            (Command::AbortBackup(left), Command::AbortBackup(right)) => left == right,
+            (Command::RedefineCheckpoint(left), Command::RedefineCheckpoint(right)) => {
+                left == right
+            }
+            (left, right) => left.kind() == right.kind(),
         }
     }
 
-    /// The UID of the VMI that a sync is about.
-    pub(super) fn boot(&self) -> Option<&str> {
+    /// The UID of the VMI, if the command is a sync.
+    pub(super) fn synced_vmi_uid(&self) -> Option<&str> {
         match self {
             Command::Sync(request) => Some(request.vmi.uid()),
             _ => None,
         }
     }
 
-    /// Carries the command out.
+    /// Runs the command's operation.
     pub(super) async fn run(
         self,
         vm: &VmContext,
@@ -177,9 +179,9 @@ impl Command {
 }
 
 impl CommandContext {
-    /// Resolves when no command runs that does not end the VM.
+    /// Resolves when no command other than kill and delete runs.
     async fn others_ended(mut self) {
         // Cannot fail: the driver holds the sender and outlives its operations.
-        let _ = self.ordinary.wait_for(|running| *running == 0).await;
+        let _ = self.other_commands.wait_for(|count| *count == 0).await;
     }
 }

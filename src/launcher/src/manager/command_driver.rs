@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::command::{Command, CommandContext};
-use super::command_admission::{Action, Queue};
 use super::command_id::CommandId;
+use super::command_queue::{Action, Queue};
 use super::command_refusal::CommandRefusal;
 use super::command_success::CommandSuccess;
 use super::error::OpError;
@@ -26,20 +26,20 @@ pub type CommandResult = Result<CommandSuccess, Arc<OpError>>;
 
 type Caller = oneshot::Sender<CommandResult>;
 
-/// What the handle sends.
+/// A message from the manager's handle to the driver.
 pub(super) enum Message {
-    /// Do something.
+    /// Run a command, and send its result to `caller`.
     Request {
         id: CommandId,
         command: Command,
         caller: Caller,
     },
-    /// Refuse further requests, and end waiting commands.
+    /// Refuse further requests and the waiting commands, and interrupt the running ones.
     Close,
 }
 
-/// A command that runs.
-struct Running {
+/// A running command.
+struct RunningCommand {
     id: CommandId,
     interrupt: CancellationToken,
     ends_vm: bool,
@@ -51,14 +51,14 @@ pub(super) struct Driver {
     inbox: mpsc::Receiver<Message>,
     queue: Queue<Caller>,
     tasks: JoinSet<CommandResult>,
-    running: HashMap<Id, Running>,
-    /// How many commands run that do not end the VM.
-    ordinary: watch::Sender<usize>,
+    running: HashMap<Id, RunningCommand>,
+    /// The number of running commands other than kill and delete.
+    other_commands: watch::Sender<usize>,
     closed: bool,
 }
 
 impl Driver {
-    /// A driver for the VM, fed by `inbox`.
+    /// A driver for the VM that receives its messages from `inbox`.
     pub(super) fn new(vm: Arc<VmContext>, inbox: mpsc::Receiver<Message>) -> Driver {
         Driver {
             vm,
@@ -66,12 +66,12 @@ impl Driver {
             queue: Queue::default(),
             tasks: JoinSet::new(),
             running: HashMap::new(),
-            ordinary: watch::Sender::new(0),
+            other_commands: watch::Sender::new(0),
             closed: false,
         }
     }
 
-    /// Runs to the end.
+    /// Runs commands until the driver is closed and no command runs.
     pub(super) async fn run(mut self) {
         while !(self.closed && self.tasks.is_empty()) {
             tokio::select! {
@@ -79,11 +79,11 @@ impl Driver {
                     Some(Message::Request { id, command, caller }) => self.request(id, command, caller),
                     Some(Message::Close) | None => self.close(),
                 },
-                Some(done) = self.tasks.join_next_with_id() => self.done(done),
+                Some(ended) = self.tasks.join_next_with_id() => self.handle_end(ended),
             }
         }
         for caller in self.queue.abandon() {
-            let _ = caller.send(refused(CommandRefusal::Exiting));
+            let _ = caller.send(refusal(CommandRefusal::Exiting));
         }
     }
 
@@ -97,10 +97,10 @@ impl Driver {
 
     fn state(&self) -> VmState {
         VmState {
-            phase: *self.vm.state.borrow(),
+            phase: *self.vm.phase.borrow(),
             role: self.vm.role(),
             incoming_migration: *self.vm.incoming_migration.borrow(),
-            start_unreported: self.vm.start_report.is_unreported(),
+            start_unreported: self.vm.start_notification.is_unreported(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Driver {
             match action {
                 Action::Start(id, command) => self.start(id, command),
                 Action::Interrupt(id) => self.interrupt(id),
-                Action::Refuse(callers, why) => self.refuse(callers, why),
+                Action::Refuse(callers, reason) => self.refuse(callers, reason),
             }
         }
     }
@@ -126,7 +126,7 @@ impl Driver {
         let interrupt = CancellationToken::new();
         let context = CommandContext {
             interrupted: interrupt.clone(),
-            ordinary: self.ordinary.subscribe(),
+            other_commands: self.other_commands.subscribe(),
         };
         let vm = Arc::clone(&self.vm);
         let task = async move {
@@ -134,52 +134,52 @@ impl Driver {
             command.run(&vm, context).await.map_err(Arc::new)
         };
         let task = self.tasks.spawn(task.instrument(span));
-        let running = Running {
+        let running = RunningCommand {
             id,
             interrupt,
             ends_vm: kind.ends_vm(),
         };
         self.running.insert(task.id(), running);
-        self.count();
+        self.publish_count();
         self.vm.publish_request(id);
     }
 
     fn interrupt(&self, id: CommandId) {
-        let mut running = self.running.values();
-        if let Some(running) = running.find(|running| running.id == id) {
-            running.interrupt.cancel();
+        let mut commands = self.running.values();
+        if let Some(command) = commands.find(|command| command.id == id) {
+            command.interrupt.cancel();
         }
     }
 
-    fn refuse(&self, callers: Vec<Caller>, why: CommandRefusal) {
-        let report = self.vm.start_report.clone();
+    fn refuse(&self, callers: Vec<Caller>, reason: CommandRefusal) {
+        let start_notification = self.vm.start_notification.clone();
         let refuse = move || {
             for caller in callers {
-                let _ = caller.send(refused(why));
+                let _ = caller.send(refusal(reason));
             }
         };
-        if why != CommandRefusal::StartUnreported {
+        if reason != CommandRefusal::StartUnreported {
             return refuse();
         }
-        if self.vm.start_report.is_lost() {
+        if self.vm.start_notification.is_lost() {
             // Fails only when the observer is gone.
             let _ = self.vm.events.send(VmEvent::Republish);
         }
         tokio::spawn(async move {
-            report.accepted().await;
+            start_notification.wait_until_accepted().await;
             refuse();
         });
     }
 
-    fn done(&mut self, done: Result<(Id, CommandResult), JoinError>) {
-        let (task, outcome) = match done {
-            Ok(done) => done,
-            Err(error) => (error.id(), Err(Arc::new(OpError::Fault))),
+    fn handle_end(&mut self, ended: Result<(Id, CommandResult), JoinError>) {
+        let (task, outcome) = match ended {
+            Ok(ended) => ended,
+            Err(error) => (error.id(), Err(Arc::new(OpError::Internal))),
         };
-        let Some(Running { id, .. }) = self.running.remove(&task) else {
+        let Some(RunningCommand { id, .. }) = self.running.remove(&task) else {
             return;
         };
-        self.count();
+        self.publish_count();
         let state = self.state();
         let (callers, actions) = self.queue.observe_done(id, outcome.is_ok(), &state);
         if let Err(error) = &outcome
@@ -192,23 +192,23 @@ impl Driver {
             );
         }
         for caller in callers {
-            // A caller that gave up asks again.
+            // Fails if the caller gave up; virt-handler then repeats the request.
             let _ = caller.send(outcome.clone());
         }
         self.carry_out(actions);
     }
 
-    fn count(&self) {
-        let ordinary = self.running.values().filter(|running| !running.ends_vm);
-        self.ordinary.send_replace(ordinary.count());
+    fn publish_count(&self) {
+        let others = self.running.values().filter(|running| !running.ends_vm);
+        self.other_commands.send_replace(others.count());
     }
 }
 
-fn refused(why: CommandRefusal) -> CommandResult {
-    Err(Arc::new(why.into()))
+fn refusal(reason: CommandRefusal) -> CommandResult {
+    Err(Arc::new(reason.into()))
 }
 
-/// The span of a request, until it is answered.
+/// The tracing span of a request: it lasts until the request is answered.
 pub(super) fn request_span(id: CommandId) -> Span {
     tracing::info_span!("request", request = id.0)
 }

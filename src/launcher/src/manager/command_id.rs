@@ -1,6 +1,6 @@
 //! The ID of a command.
 
-/// ID of a command, also in the log.
+/// ID of a command: the field `request` of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct CommandId(pub(super) u64);
 

@@ -1,24 +1,24 @@
-//! Why a command is refused.
+//! The reasons to refuse a command.
 
-/// Why a command is not carried out.
+/// Why a command was refused without being run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CommandRefusal {
-    /// A kill or delete came in between.
+    /// A kill or delete was requested while this command ran or waited.
     #[error("the virtual machine is being ended")]
     Ending,
-    /// The launcher itself ends.
+    /// The launcher is exiting.
     #[error("the launcher is exiting")]
     Exiting,
-    /// The domain has been deleted, and a launcher runs one VM in its life.
+    /// The domain is gone, and a launcher runs only one VM.
     #[error("the virtual machine has ended, and its launcher is exiting")]
     Gone,
-    /// virt-handler decides from a notification that is out of date.
+    /// virt-handler has not accepted the notification of the start, so its request relies on an older one.
     #[error(
         "the virtual machine has just been started, and the notification of it is on its way to virt-handler; \
          it is not deleted"
     )]
     StartUnreported,
-    /// A VM that is to arrive by a migration is not started a second time.
+    /// The VM is to arrive by a migration: to start it here would run it twice.
     #[error(
         "this launcher waits for the virtual machine to arrive by a migration, and does not start it; if the migration \
          has failed, its pod is deleted"
@@ -29,12 +29,12 @@ pub enum CommandRefusal {
         "the virtual machine has not arrived in this pod yet; try again when its migration has ended"
     )]
     NotArrived,
-    /// The VM belongs to its next pod soon.
+    /// The VM is being migrated to another pod.
     #[error(
         "the virtual machine is being migrated to another pod; try again when the migration has ended"
     )]
     MigratesAway,
-    /// Far more requests are waiting than virt-handler ever sends.
+    /// The queue is full: it holds far more requests than virt-handler has in flight.
     #[error("too many requests are waiting; try again")]
     Busy,
 }

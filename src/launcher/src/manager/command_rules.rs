@@ -1,4 +1,4 @@
-//! The table of rules by which admission decides which commands run concurrently.
+//! The table of rules that decides which commands run concurrently.
 
 /// A command without its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,60 +27,60 @@ pub(super) enum Kind {
     Delete,
 }
 
-/// What a command holds exclusively while it runs.
+/// A resource that only one command holds at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// The domain's definition and its processors.
+    /// The domain: its definition, its devices and its vCPUs.
     Domain,
-    /// The guest, through its agent or its power button: a hung guest delays no other lane.
+    /// The guest, through its agent or its power button. It is a lane of its own so that a hung guest delays no other.
     Guest,
     /// The guest's file systems, through its agent.
     Filesystems,
-    /// The start of a job: the job itself goes on beside other commands.
+    /// The start of a job. The job itself continues beside other commands.
     Job,
-    /// The abort of a job, which does not wait for the job's start.
+    /// The abort of a job. It does not wait for the start of a job.
     JobAbort,
-    /// The end of the VM, which no other command may meet.
+    /// The end of the VM: no other command may start during it.
     End,
 }
 
-/// What happens to a command while one of its kind runs or waits.
+/// What happens to a command while another of its kind runs or waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// It shares the answer of the last command, if that is of its kind: pause, unpause, pause are three.
+    /// The command joins the last command that holds one of its lanes, if that is of its kind: pause, unpause, pause
+    /// run as three commands.
     JoinLast,
-    /// It states what the VM is to be: it shares the answer of an equal one, and takes the place of another
-    /// that waits.
-    JoinEqual,
-    /// It shares the answer of an equal one; another comes after it.
-    ShareOrFollow,
+    /// The command describes the desired VM, so it joins an equal command, and replaces a different one that waits.
+    JoinOrReplace,
+    /// The command joins an equal command, and waits for a different one.
+    JoinOrQueue,
 }
 
-/// Why a command is denied at once.
+/// A condition of the VM under which a command is denied at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// virt-handler has not accepted a notification that the VM it had started is alive.
+    /// virt-handler has not accepted a notification that the started VM is alive.
     StartUnreported,
-    /// The domain has been there and is gone.
+    /// The domain existed and is gone.
     Gone,
-    /// The VM is to arrive by a migration, and has not.
+    /// The VM is to arrive by a migration that has not ended.
     AwaitsMigration,
-    /// The same, until the guest runs here: libvirt would let the command wait for the migration, and change the guest
-    /// that the source may get back.
+    /// The VM is to arrive by a migration, and its guest does not run here yet: libvirt would let the command wait for
+    /// the migration, and then change the guest, which the source may still take back.
     NotArrived,
-    /// The VM is on its way to another pod. libvirt would let the command wait for half a minute, and refuse it.
+    /// The VM migrates to another pod. libvirt would let the command wait for half a minute, and then refuse it.
     MigratesAway,
 }
 
-/// One row of the table.
+/// One row of the table: the rule of one kind of command.
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) kind: Kind,
-    /// For log lines.
+    /// The command's name in log lines.
     pub(super) name: &'static str,
     /// The lanes that the command holds.
     pub(super) holds: &'static [Lane],
-    /// The lanes that must be free before the command starts; earlier commands come first.
+    /// The lanes that must be free before the command starts; commands requested earlier take them first.
     pub(super) waits_for: &'static [Lane],
     pub(super) repeat: Repeat,
     pub(super) denied_while: &'static [Condition],
@@ -88,29 +88,29 @@ pub(super) struct Rule {
 
 use Lane::{Domain, End, Filesystems, Guest, Job, JobAbort};
 
-/// A row for each kind, in the order of [`Kind`].
+/// The rules, one for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
 pub(super) const RULES: [Rule; 22] = [
-    rule(Kind::Sync, "sync", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
-    rule(Kind::SyncMigrationTarget, "sync migration target", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
-    rule(Kind::FinalizeMigration, "finalize migration", &[Domain], &[Domain, End], Repeat::JoinEqual, &[]),
+    rule(Kind::Sync, "sync", &[Domain], &[Domain, End], Repeat::JoinOrReplace, &[Condition::Gone, Condition::AwaitsMigration]),
+    rule(Kind::SyncMigrationTarget, "sync migration target", &[Domain], &[Domain, End], Repeat::JoinOrReplace, &[Condition::Gone]),
+    rule(Kind::FinalizeMigration, "finalize migration", &[Domain], &[Domain, End], Repeat::JoinOrReplace, &[]),
     rule(Kind::Pause, "pause", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::Unpause, "unpause", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
-    rule(Kind::SetCpus, "set processors", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
-    rule(Kind::SetMemory, "set memory", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
-    rule(Kind::AttachHostDevices, "attach host devices", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::SetCpus, "set processors", &[Domain], &[Domain, End], Repeat::JoinOrReplace, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::SetMemory, "set memory", &[Domain], &[Domain, End], Repeat::JoinOrReplace, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::AttachHostDevices, "attach host devices", &[Domain], &[Domain, End], Repeat::JoinOrReplace, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::Reset, "reset", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::SoftReboot, "soft reboot", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::Shutdown, "shutdown", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[]),
     rule(Kind::Freeze, "freeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[]),
     rule(Kind::Unfreeze, "unfreeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[Condition::NotArrived]),
     rule(Kind::MemoryDump, "memory dump", &[Job], &[Job, End], Repeat::JoinLast, &[Condition::NotArrived]),
-    rule(Kind::Migrate, "migrate", &[Domain, Filesystems], &[Domain, Filesystems, Job, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
+    rule(Kind::Migrate, "migrate", &[Domain, Filesystems], &[Domain, Filesystems, Job, End], Repeat::JoinOrReplace, &[Condition::Gone, Condition::AwaitsMigration]),
     rule(Kind::CancelMigration, "cancel migration", &[JobAbort], &[JobAbort, End], Repeat::JoinLast, &[]),
-    rule(Kind::StartBackup, "backup", &[Job], &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone]),
-    rule(Kind::ExportBackup, "export of the backup", &[Job], &[Job, End], Repeat::ShareOrFollow, &[]),
-    rule(Kind::AbortBackup, "abort of the backup", &[JobAbort], &[JobAbort, End], Repeat::ShareOrFollow, &[]),
-    rule(Kind::RedefineCheckpoint, "redefine checkpoint", &[Job], &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::StartBackup, "backup", &[Job], &[Job, End], Repeat::JoinOrQueue, &[Condition::Gone]),
+    rule(Kind::ExportBackup, "export of the backup", &[Job], &[Job, End], Repeat::JoinOrQueue, &[]),
+    rule(Kind::AbortBackup, "abort of the backup", &[JobAbort], &[JobAbort, End], Repeat::JoinOrQueue, &[]),
+    rule(Kind::RedefineCheckpoint, "redefine checkpoint", &[Job], &[Job, End], Repeat::JoinOrQueue, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::Kill, "kill", &[End], &[End], Repeat::JoinLast, &[]),
     rule(Kind::Delete, "delete", &[End], &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
 ];
@@ -134,7 +134,7 @@ const fn rule(
 }
 
 impl Kind {
-    /// The command's row.
+    /// The rule of this kind.
     pub(super) fn rule(self) -> &'static Rule {
         let rule = &RULES[self as usize];
         debug_assert_eq!(rule.kind, self, "the rows are in the order of the kinds");
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_finds_its_own_row() {
+    fn rules_are_in_the_order_of_the_kinds() {
         for (index, rule) in RULES.iter().enumerate() {
             assert_eq!(rule.kind as usize, index, "{}", rule.name);
             assert_eq!(rule.kind.rule().kind, rule.kind);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_waits_for_its_own_lanes_and_for_end() {
+    fn every_command_waits_for_the_lanes_that_it_holds_and_for_the_end_lane() {
         for rule in &RULES {
             let waits = |lane| rule.waits_for.contains(lane);
             assert!(rule.holds.iter().all(waits), "{}", rule.name);

@@ -1,4 +1,4 @@
-//! Whether a command that succeeded changed the VM.
+//! The result of a successful command.
 
 /// The result of a successful command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub enum CommandSuccess {
 }
 
 impl CommandSuccess {
-    /// The effect of two steps: whether either changed the VM.
+    /// The result of two steps: `Changed` if either changed the VM.
     #[must_use]
     pub(super) fn or(self, other: CommandSuccess) -> CommandSuccess {
         match self {

@@ -1,33 +1,33 @@
-//! Devices that the guest was asked to release. libvirt waits a few seconds for the guest, which may take longer or
+//! Devices that the guest was asked to release. libvirt waits a few seconds for the guest, which may need longer or
 //! never release them.
 
 use std::collections::BTreeMap;
 
 use domain::reconcile::LiveDevice;
 
-/// Devices that the guest was asked to release, by their aliases. Pure.
+/// Devices that the guest was asked to release, by alias. Pure.
 #[derive(Debug, Default)]
-pub(super) struct Detaching(BTreeMap<String, DetachingDevice>);
+pub(super) struct DetachingDevices(BTreeMap<String, DetachingDevice>);
 
 #[derive(Debug)]
 struct DetachingDevice {
     name: String,
-    /// The image of changed blocks, which goes when the device is gone.
+    /// The image of changed blocks, which is removed after the device is gone.
     overlay: Option<String>,
     is_reported: bool,
 }
 
-/// What follows from a look at the running domain.
+/// What has become of the detaching devices, according to the running domain.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct DetachProgress {
     /// Overlays of devices that are gone, to be removed.
     pub(super) overlays: Vec<String>,
-    /// Devices that the guest keeps, to be reported; each appears once.
+    /// Devices that the guest still has, to be reported. Each device is listed only once.
     pub(super) kept: Vec<String>,
 }
 
-impl Detaching {
-    /// The guest is about to be asked for a device.
+impl DetachingDevices {
+    /// Records that the guest is about to be asked to release a device.
     pub(super) fn request(&mut self, device: &LiveDevice) {
         let requested = || DetachingDevice {
             name: device.name.clone(),
@@ -37,7 +37,7 @@ impl Detaching {
         self.0.entry(device.alias.clone()).or_insert_with(requested);
     }
 
-    /// Whether the guest kept the device when it was asked for it.
+    /// Whether the guest still had the device after it was asked to release it.
     pub(super) fn is_kept(&self, alias: &str) -> bool {
         self.0.get(alias).is_some_and(|device| device.is_reported)
     }
@@ -63,8 +63,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_device_is_reported_once_and_its_overlay_goes_with_it() {
-        let mut detaching = Detaching::default();
+    fn kept_device_is_reported_once_and_its_overlay_is_removed_after_its_release() {
+        let mut detaching = DetachingDevices::default();
         let device = LiveDevice {
             name: "data".into(),
             alias: "ua-data".into(),

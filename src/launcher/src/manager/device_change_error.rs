@@ -1,45 +1,45 @@
-//! Why a device of the running VM could not be changed.
+//! Errors of changing a device of the running VM.
 
 use hook_host::HookError;
 
-/// What libvirt says when no PCIe root port is free.
+/// libvirt's message when no PCIe root port is free.
 const NO_PORT: &str = "No more available PCI slots";
 
-/// A device of the running VM could not be changed.
+/// Why a device of the running VM could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceChangeError {
-    /// It failed.
+    /// The change failed.
     #[error("{change}: {reason}{hint}")]
     Failed {
-        /// What was tried.
+        /// The change that was tried.
         change: String,
         /// Why it failed.
         reason: String,
-        /// The way out, if one is known.
+        /// What the user can do about it; empty if that is not known.
         hint: &'static str,
     },
-    /// Other changes took too long.
+    /// The change was not started, because the changes before it took too long.
     #[error(
         "{change}: put off, since the changes before it took too long; the next sync continues"
     )]
-    TooLate {
-        /// What was not begun.
+    OutOfTime {
+        /// The change that was not started.
         change: String,
     },
-    /// The time of all hooks ran out.
+    /// The change was not started, because the hooks used up the time that they have together.
     #[error("{change}: put off: {reason}; the next {request} tries again")]
-    HooksLate {
-        /// What was not begun.
+    HooksOutOfTime {
+        /// The change that was not started.
         change: String,
         /// The request that makes this change.
         request: &'static str,
-        /// Which hook, and how much time there was.
+        /// The timeout, with the hook that ran into it.
         reason: Box<HookError>,
     },
 }
 
 impl DeviceChangeError {
-    /// The change failed for this reason, which may be libvirt's text.
+    /// The error of a change that failed; `reason` may be libvirt's text.
     pub(super) fn failed(change: String, reason: String) -> DeviceChangeError {
         let hint = match reason.contains(NO_PORT) {
             true => {

@@ -1,9 +1,9 @@
-//! Devices that hooks refused. A hook is not asked again about the same device.
+//! Devices that hooks refused. Hooks are not called again for the same device with the same XML.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a device is in the VMI.
+/// The part of the VMI that a device comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DeviceKind {
     Volume,
@@ -22,7 +22,7 @@ impl fmt::Display for DeviceKind {
     }
 }
 
-/// A device by kind and name.
+/// The key of a device: its kind and its name in the VMI.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeviceKey {
     pub(super) kind: DeviceKind,
@@ -35,17 +35,17 @@ pub(super) struct DeviceKey {
 pub(super) struct DevicesRefusedByHooks(BTreeMap<DeviceKey, String>);
 
 impl DevicesRefusedByHooks {
-    /// Whether hooks have refused this device as it is.
+    /// Whether hooks have refused this device with this XML.
     pub(super) fn contains(&self, key: &DeviceKey, xml: &str) -> bool {
         self.0.get(key).is_some_and(|refused| refused == xml)
     }
 
-    /// A hook has refused the device.
+    /// Records that a hook has refused the device.
     pub(super) fn insert(&mut self, key: DeviceKey, xml: String) {
         self.0.insert(key, xml);
     }
 
-    /// Forgets devices of this kind that nobody wants any more: one that is wanted again is a new device.
+    /// Forgets the devices of this kind that the VMI no longer asks for: one that is added again counts as new.
     pub(super) fn retain(&mut self, kind: DeviceKind, is_wanted: impl Fn(&str) -> bool) {
         self.0
             .retain(|key, _| key.kind != kind || is_wanted(&key.name));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_device_is_remembered_until_it_changes_or_is_removed_from_the_vmi() {
+    fn device_stays_refused_until_its_xml_changes_or_the_vmi_drops_it() {
         let mut refused = DevicesRefusedByHooks::default();
         let (disk, nic) = (
             key(DeviceKind::Volume, "a"),

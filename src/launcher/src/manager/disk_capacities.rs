@@ -1,4 +1,4 @@
-//! How large the guest sees its disks.
+//! The sizes of the running VM's disks, as the guest sees them.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use libvirt::BlockInfo;
 
 /// The capacities of the running VM's disks by their sources' paths, as libvirt last reported them. Pure.
 ///
-/// To ask for them takes QEMU many milliseconds. A capacity changes when the launcher attaches, detaches or expands a disk,
-/// and then all are forgotten. One that another client of libvirt has changed is noticed before a disk is expanded, because
-/// sizes are read again then.
+/// The capacities are cached because QEMU needs many milliseconds to answer. When the launcher attaches, detaches or
+/// expands a disk, it forgets all of them. A change by another client of libvirt is noticed before a disk is expanded,
+/// because the capacities are read again then.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DiskCapacities(BTreeMap<String, u64>);
 
 impl DiskCapacities {
-    /// Of this disk, in bytes.
+    /// The capacity of the disk with this source path, in bytes.
     pub(super) fn get(&self, path: &str) -> Option<u64> {
         self.0.get(path).copied()
     }
 
-    /// libvirt has reported the sizes of all disks. It reports 0 for a size that it does not know.
+    /// Replaces all capacities by those that libvirt reports; it reports 0 for an unknown one.
     pub(super) fn replace(&mut self, sizes: &BTreeMap<String, BlockInfo>) {
         let known = sizes.iter().filter(|(_, size)| size.capacity > 0);
         self.0 = known
@@ -26,7 +26,7 @@ impl DiskCapacities {
             .collect();
     }
 
-    /// Disks change.
+    /// Forgets all capacities.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_sizes_are_not_remembered() {
+    fn capacity_that_libvirt_does_not_know_is_not_cached() {
         let size = |capacity| BlockInfo {
             capacity,
             ..BlockInfo::default()

@@ -1,11 +1,11 @@
-//! What one operation leaves for the next.
+//! The state that commands share.
 
 use std::collections::HashSet;
 
 use domain::reconcile::RunningSettings;
 
 use super::applied_hooks::AppliedHook;
-use super::detaching_devices::Detaching;
+use super::detaching_devices::DetachingDevices;
 use super::devices_refused_by_hooks::DevicesRefusedByHooks;
 use super::disk_capacities::DiskCapacities;
 use super::failed_attaches::FailedAttaches;
@@ -14,43 +14,43 @@ use crate::agent::guest_time::GuestTimeSync;
 use crate::boot::boot_resources::CloudInitImage;
 use crate::libvirt_migration_hook::HookServer;
 
-/// What one operation leaves for the next.
+/// The state that commands leave for later commands.
 #[derive(Default)]
 pub struct DriverState {
     /// Which side of a migration the VM is on.
     pub role: Role,
-    /// Serves libvirt's hook until the VM has arrived.
+    /// The server of libvirt's migration hook, until the VM has arrived.
     pub(crate) hook_server: Option<HookServer>,
-    /// A user has paused the VM: a sync must not resume it.
+    /// Whether a user has paused the VM, so that a sync must not resume it.
     pub paused_by_user: bool,
-    /// A user had paused the VM on the source when this pod was prepared for its migration.
+    /// Whether a user had paused the VM on the source when this pod was prepared for its migration.
     pub paused_on_source: bool,
-    /// This launcher has defined the domain and prepared its resources.
+    /// Whether this launcher has defined the domain and prepared its resources.
     pub defined: bool,
     /// The cloud-init image of this boot; it is written when the domain starts.
     pub cloud_init: Option<CloudInitImage>,
-    /// virt-handler has had the domain deleted.
+    /// Whether virt-handler has deleted the domain.
     pub deleted: bool,
-    /// virt-handler has given up the migration to this pod, and forgets the domain.
-    pub given_up: bool,
-    /// The VMI asks to pause guest agent probes.
+    /// Whether virt-handler has given up the migration to this pod, and expects no more notifications of the domain.
+    pub migration_given_up: bool,
+    /// Whether the VMI asks to pause guest agent probes.
     pub agent_probe_paused: bool,
-    /// The guest's clock is being set.
+    /// The task that sets the guest's clock; it ends when it is dropped.
     pub(super) guest_time: Option<GuestTimeSync>,
     /// Devices that the guest was asked to release, and has not released yet.
-    pub(super) detaching: Detaching,
-    /// Devices whose attach failed, parts of which QEMU may have.
+    pub(super) detaching: DetachingDevices,
+    /// Devices whose attach failed, and of which QEMU may still have parts.
     pub(super) failed_attaches: FailedAttaches,
-    /// How large the guest sees its disks.
+    /// The sizes of the disks, as the guest sees them.
     pub(super) disk_capacities: DiskCapacities,
-    /// The settings of the running VM, from the VMI of its first sync.
+    /// The settings that the running VM has, from the VMI of its first sync.
     pub settings: Option<RunningSettings>,
-    /// Settings in later VMIs that were reported because the running VM keeps its own.
+    /// Changes of later VMIs that the running VM cannot take and that were reported already.
     pub reported_settings: HashSet<String>,
-    /// Interfaces whose links a finalized migration has taken down and not up again.
+    /// Interfaces whose links were taken down after a migration and could not be taken up again.
     pub(super) links_taken_down: HashSet<String>,
     /// Devices that hooks refused.
     pub(super) refused_devices: DevicesRefusedByHooks,
-    /// The hooks of this boot, until the domain is started and events tell of them.
+    /// The hooks of this boot, until the domain has started and their Kubernetes events are sent.
     pub(super) applied_hooks: Vec<AppliedHook>,
 }

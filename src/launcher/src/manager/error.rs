@@ -1,4 +1,4 @@
-//! Why an operation failed, and the text of the response.
+//! Errors of commands, and their text in a `Response`.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use domain::convert::ConvertError;
 use domain::hotplug_ports::HotplugPortsError;
 use domain::reconcile::MemoryChangeError;
-use hook_host::{HookError, printable};
+use hook_host::HookError;
 
 use super::command_refusal::CommandRefusal;
 use super::device_change_error::DeviceChangeError;
+use super::refused_hook_change::RefusedHookChange;
 use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
 use crate::boot::boot_resources::BootResourceError;
@@ -18,19 +19,16 @@ use crate::jobs::{BackupError, CheckpointError, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
 use crate::qmp_answer::QmpError;
 
-/// The most bytes of a hook's name, and of the path of its change.
-const MAX_NAME: usize = 1024;
-
-/// An operation failed.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpError {
-    /// libvirt refused.
+    /// A call of libvirt failed.
     #[error(transparent)]
     Libvirt(#[from] libvirt::Error),
     /// libvirt refused a change that a hook made to the domain.
     #[error(transparent)]
     RefusedHookChange(Box<RefusedHookChange>),
-    /// A call took too long.
+    /// A call timed out.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
     /// The request was refused without being carried out.
@@ -41,8 +39,8 @@ pub enum OpError {
     NotFound,
     /// A job of another kind runs.
     #[error("{0} is in progress; try again when it has ended")]
-    JobRuns(JobKind),
-    /// A migration is executed once.
+    OtherJobRuns(JobKind),
+    /// The migration has been executed already, and a migration is executed only once.
     #[error(
         "migration job {uid} already executed, finished at {end}, failed: {failed}, abortStatus: {abort_status}"
     )]
@@ -53,55 +51,55 @@ pub enum OpError {
         end: String,
         /// Whether it failed.
         failed: bool,
-        /// How far its cancellation came.
+        /// KubeVirt's abort status of the migration.
         abort_status: String,
     },
-    /// The VMI cannot become a domain.
+    /// The VMI cannot be converted to a domain.
     #[error(transparent)]
     Convert(#[from] ConvertError),
-    /// Ports for hotplug cannot be reserved.
+    /// Root ports for hotplug cannot be reserved.
     #[error(transparent)]
     HotplugPorts(#[from] HotplugPortsError),
     /// A hook vetoed, or failed.
     #[error(transparent)]
     Hook(Box<HookError>),
-    /// The sockets of a migration could not be put in place.
+    /// The sockets of a migration to this pod could not be created.
     #[error(transparent)]
     MigrationSockets(#[from] MigrationSocketError),
-    /// libvirt's hook could not find the launcher.
+    /// The socket for libvirt's migration hook could not be created.
     #[error("listening for libvirt's migration hook on {path}: {source}", path = path.display())]
     HookSocket {
         /// The socket.
         path: PathBuf,
-        /// Why it cannot be made.
+        /// Why creating it failed.
         source: io::Error,
     },
     /// A hotplugged disk is not in the target's pod.
     #[error("{0}")]
     HotplugDisks(String),
-    /// KubeVirt's functional tests hold the preparation up.
+    /// An annotation of KubeVirt's functional tests blocks the preparation.
     #[error(
         "Blocking preparation of migration target in order to satisfy a functional test condition"
     )]
-    ForcedWait,
-    /// Disks or cloud-init could not be put in place.
+    BlockedByTestAnnotation,
+    /// Disks, cloud-init or other resources of the boot could not be prepared.
     #[error(transparent)]
     BootResources(#[from] BootResourceError),
     /// The request is about another VM.
-    #[error("this launcher runs {ours}, not {theirs}")]
+    #[error("this launcher runs {own_domain}, not {requested_domain}")]
     OtherVm {
         /// The domain of this launcher.
-        ours: String,
+        own_domain: String,
         /// The domain of the VMI in the request.
-        theirs: String,
+        requested_domain: String,
     },
     /// A device of the running VM could not be changed.
     #[error(transparent)]
     DeviceChange(#[from] DeviceChangeError),
-    /// The sizes of the guest's memory do not fit.
+    /// The guest's memory cannot be changed to the size of the VMI.
     #[error(transparent)]
     MemoryChange(#[from] MemoryChangeError),
-    /// An error under a prefix by which KubeVirt's users search.
+    /// An error with a prefix that KubeVirt's users search for.
     #[error("{prefix}: {reason}")]
     Prefixed {
         /// The prefix, without a colon.
@@ -112,19 +110,19 @@ pub enum OpError {
     /// Interfaces are being attached as host devices.
     #[error("hot-plug host-devices is in progress")]
     HostDevicesInProgress,
-    /// libvirt's description of the domain is not understood.
+    /// The XML of the domain could not be parsed.
     #[error("{0}")]
     Description(String),
-    /// QEMU's monitor cannot be asked.
+    /// A query of QEMU's monitor failed.
     #[error(transparent)]
     Qmp(#[from] QmpError),
-    /// The guest has neither an agent nor ACPI, one of which a reboot needs.
+    /// The guest has neither an agent nor ACPI; a reboot needs one of them.
     #[error("VMI neither have the agent connected nor the ACPI feature enabled")]
     NoWayToReboot,
-    /// The VM is on its way from or to this pod.
+    /// The guest cannot be frozen while the VM migrates from or to this pod.
     #[error("failed to freeze VMI, VMI is currently during migration")]
     FreezeDuringMigration,
-    /// The guest would arrive frozen, and nobody would thaw it.
+    /// A frozen guest is not migrated: it would arrive frozen, and nothing would thaw it.
     #[error(
         "cannot migrate VMI while its guest is frozen; unfreeze it, or wait for the end of the freeze's time limit"
     )]
@@ -138,26 +136,14 @@ pub enum OpError {
     /// A checkpoint could not be redefined.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// QEMU outlives SIGKILL.
+    /// QEMU is still running after SIGKILL.
     #[error(transparent)]
-    Ending(CallError),
-    /// The operation ended without a result.
+    QemuNotEnded(CallError),
+    /// The command's task panicked.
     #[error(
         "the operation failed inside the launcher; this is a fault of the launcher, please report it"
     )]
-    Fault,
-}
-
-/// A hook's change of the domain that libvirt refused.
-#[derive(Debug, thiserror::Error)]
-#[error("{error} (hook {hook} changed {path})")]
-pub struct RefusedHookChange {
-    /// What libvirt says.
-    pub error: libvirt::Error,
-    /// The hook that last changed the refused element.
-    pub hook: String,
-    /// The path of the element.
-    pub path: String,
+    Internal,
 }
 
 impl From<HookError> for OpError {
@@ -181,7 +167,7 @@ impl From<CallError> for OpError {
         match error {
             CallError::Libvirt(error) => OpError::Libvirt(error),
             CallError::NoAnswer(error) => OpError::NoAnswer(error),
-            error @ CallError::NotEnded { .. } => OpError::Ending(error),
+            error @ CallError::NotEnded { .. } => OpError::QemuNotEnded(error),
         }
     }
 }
@@ -192,42 +178,35 @@ impl OpError {
         CallError::no_domain(domain).into()
     }
 
-    /// The same error, naming the hook and the path that `named_in` finds in libvirt's refusal, if there is one.
-    pub(super) fn naming_hook(
-        self,
-        named_in: impl Fn(&str) -> Option<(String, String)>,
-    ) -> OpError {
+    /// Adds the hook and the path that `named_in` finds in libvirt's message, if it finds them.
+    pub(super) fn with_hook(self, named_in: impl Fn(&str) -> Option<(String, String)>) -> OpError {
         let OpError::Libvirt(error) = self else {
             return self;
         };
         match named_in(&error.message) {
-            Some((hook, path)) => OpError::RefusedHookChange(Box::new(RefusedHookChange {
-                error,
-                hook: printable(&hook, MAX_NAME),
-                path: printable(&path, MAX_NAME),
-            })),
+            Some((hook, path)) => {
+                let refused = RefusedHookChange::new(error, &hook, &path);
+                OpError::RefusedHookChange(Box::new(refused))
+            }
             None => OpError::Libvirt(error),
         }
     }
 
-    /// Whether the operation was not (or no longer) wanted.
+    /// Whether the command was refused, or interrupted by a kill, a delete or the launcher's exit.
     pub fn is_refusal(&self) -> bool {
         matches!(self, OpError::Refused(_))
     }
 
-    /// Whether it was refused because the launcher ends.
+    /// Whether the command was refused because the launcher is exiting.
     pub(super) fn is_exiting(&self) -> bool {
         matches!(self, OpError::Refused(CommandRefusal::Exiting))
     }
 
-    /// The text of a `Response`: libvirt's errors in the form KubeVirt's users search for.
+    /// The text of a `Response`, with libvirt's errors in the form that KubeVirt's users search for.
     pub fn message(&self) -> String {
         match self {
             OpError::Libvirt(error) => response_text(error),
-            OpError::RefusedHookChange(refused) => {
-                let RefusedHookChange { error, hook, path } = &**refused;
-                format!("{} (hook {hook} changed {path})", response_text(error))
-            }
+            OpError::RefusedHookChange(refused) => refused.message(),
             other => other.to_string(),
         }
     }
@@ -236,30 +215,6 @@ impl OpError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// libvirt quotes the values that it refuses, and hooks and the VM's owner write them.
-    #[test]
-    fn errors_of_libvirt_are_printable() {
-        let unprintable = ('\0'..=char::MAX).filter(|c| !hook_host::is_printable(*c));
-        let groups: Vec<char> = unprintable.collect();
-        for group in groups.chunks(100) {
-            let text: String = group.iter().collect();
-            let error = || {
-                OpError::Libvirt(libvirt::Error {
-                    code: 27,
-                    domain: 20,
-                    message: format!("XML error: unknown model '{text}'"),
-                })
-            };
-            let named =
-                error().naming_hook(|_| Some(("painter".to_owned(), format!("/domain/{text}"))));
-            for error in [error(), named] {
-                for printed in [error.message(), error.to_string()] {
-                    assert!(printed.chars().all(hook_host::is_printable), "{printed}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn response_has_libvirts_code_and_text() {

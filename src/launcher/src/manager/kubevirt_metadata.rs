@@ -1,5 +1,5 @@
-//! KubeVirt's metadata of the domain, part of every notification. The launcher keeps it itself and not in
-//! libvirt, as KubeVirt does: libvirt refuses to change metadata during a migration.
+//! KubeVirt's metadata of the domain, which most notifications contain. The launcher keeps them itself, as KubeVirt's
+//! launcher does: libvirt refuses to change metadata during a migration.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,11 +14,11 @@ use crate::jobs::JobRecorder;
 pub(super) use crate::timestamp::now;
 use crate::vm_events::VmEvent;
 
-/// The most bytes of a message that may quote the guest: each notification has it.
-const MAX_MESSAGE: usize = 900;
+/// Maximum length in bytes of a message that may quote the guest. It is limited because each notification contains it.
+const MAX_MESSAGE_BYTES: usize = 900;
 
-/// The metadata; every change is sent to the observer.
-pub struct Metadata {
+/// KubeVirt's metadata of the domain. The observer gets an event after each change.
+pub struct MetadataStore {
     current: Mutex<VersionedMetadata>,
     events: mpsc::UnboundedSender<VmEvent>,
     published: watch::Sender<u64>,
@@ -30,10 +30,10 @@ struct VersionedMetadata {
     version: u64,
 }
 
-impl Metadata {
+impl MetadataStore {
     /// Empty metadata.
-    pub fn new(events: mpsc::UnboundedSender<VmEvent>) -> Metadata {
-        Metadata {
+    pub fn new(events: mpsc::UnboundedSender<VmEvent>) -> MetadataStore {
+        MetadataStore {
             current: Mutex::default(),
             events,
             published: watch::Sender::new(0),
@@ -45,18 +45,18 @@ impl Metadata {
         self.lock().metadata.clone()
     }
 
-    /// The metadata and their version, which goes to `mark_published` once they were sent.
+    /// The metadata and their version, which is passed to `mark_published` after they were sent.
     pub(super) fn to_publish(&self) -> (KubeVirtMetadata, u64) {
         let VersionedMetadata { metadata, version } = self.lock().clone();
         (metadata, version)
     }
 
-    /// The metadata of that version were sent.
+    /// Records that the metadata of this version were handed to the notifier.
     pub(super) fn mark_published(&self, version: u64) {
         self.published.send_replace(version);
     }
 
-    /// Waits until the current metadata were sent to virt-handler.
+    /// Waits until the current metadata were handed to the notifier.
     pub(super) async fn all_published(&self) {
         let version = self.lock().version;
         // Cannot fail: `self` holds the sender.
@@ -89,17 +89,18 @@ impl Metadata {
         });
     }
 
-    /// virt-handler is to shut the VM down.
+    /// Asks virt-handler to shut the VM down gracefully.
     pub fn mark_for_graceful_shutdown(&self) {
         self.change(|metadata| grace_period(metadata).marked_for_graceful_shutdown = Some(true));
     }
 
-    /// Whether access credentials reached the guest, and if not, why. True when that is a change.
+    /// Records whether access credentials were set in the guest, with the error if not. Returns whether that is a
+    /// change.
     pub fn set_access_credential(&self, succeeded: bool, message: &str) -> bool {
         self.change(|metadata| {
             metadata.access_credential = Some(AccessCredential {
                 succeeded,
-                message: printable(message, MAX_MESSAGE),
+                message: printable(message, MAX_MESSAGE_BYTES),
             });
         })
     }
@@ -109,7 +110,7 @@ impl Metadata {
         self.change(|metadata| metadata.migration = Some(record));
     }
 
-    /// Changes the record of the migration of this UID; false when there is none, or when that changes nothing.
+    /// Changes the record of the migration with this UID. Returns false if there is none, or if nothing changes.
     pub fn change_migration(&self, uid: &str, change: impl FnOnce(&mut Migration)) -> bool {
         self.change(|metadata| {
             let record = metadata.migration.as_mut();
@@ -119,10 +120,10 @@ impl Metadata {
         })
     }
 
-    /// The migration to this pod begins now, and not with the pod's preparation. The event that this follows from is
-    /// published next.
+    /// Sets the start of the migration to this pod to now: it begins with the transfer and not with the pod's
+    /// preparation. No event is sent, because the event of the transfer is published next.
     pub(super) fn set_incoming_migration_start(&self) {
-        self.change_and_tell(&[], |metadata| {
+        self.change_and_send(&[], |metadata| {
             let record = metadata.migration.as_mut();
             if let Some(record) = record.filter(|record| record.end_timestamp.is_none()) {
                 record.start_timestamp = Some(now());
@@ -140,10 +141,10 @@ impl Metadata {
     }
 
     fn change(&self, change: impl FnOnce(&mut KubeVirtMetadata)) -> bool {
-        self.change_and_tell(&[VmEvent::Metadata], change)
+        self.change_and_send(&[VmEvent::Metadata], change)
     }
 
-    fn change_and_tell(
+    fn change_and_send(
         &self,
         events: &[VmEvent],
         change: impl FnOnce(&mut KubeVirtMetadata),
@@ -173,7 +174,7 @@ fn grace_period(metadata: &mut KubeVirtMetadata) -> &mut GracePeriod {
         .get_or_insert_with(GracePeriod::default)
 }
 
-impl JobRecorder for Metadata {
+impl JobRecorder for MetadataStore {
     fn set_memory_dump(&self, record: MemoryDump) {
         self.change(|metadata| metadata.memory_dump = Some(record));
     }
@@ -183,7 +184,7 @@ impl JobRecorder for Metadata {
     }
 
     fn set_migration(&self, record: Migration) {
-        Metadata::set_migration(self, record);
+        MetadataStore::set_migration(self, record);
     }
 
     fn set_backup(&self, record: Backup) {
@@ -191,66 +192,13 @@ impl JobRecorder for Metadata {
             true => &[VmEvent::BackupEnded, VmEvent::Metadata],
             false => &[VmEvent::Metadata],
         };
-        self.change_and_tell(events, |metadata| metadata.backup = Some(record));
+        self.change_and_send(events, |metadata| metadata.backup = Some(record));
     }
 
     fn all_published(&self) -> BoxFuture<'_, ()> {
-        Box::pin(Metadata::all_published(self))
+        Box::pin(MetadataStore::all_published(self))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_changes_send_an_event() {
-        let (events, mut received) = mpsc::unbounded_channel();
-        let metadata = Metadata::new(events);
-        metadata.set_identity("1234", 5);
-        metadata.set_identity("1234", 5);
-        metadata.set_grace_period(5);
-        assert_eq!(received.try_recv().ok(), Some(VmEvent::Metadata));
-        assert!(received.try_recv().is_err());
-        metadata.set_deletion_timestamp();
-        let first = metadata.current();
-        metadata.set_deletion_timestamp();
-        assert_eq!(metadata.current(), first);
-        assert_eq!(metadata.current().uid, "1234");
-    }
-
-    #[test]
-    fn record_of_another_migration_is_not_changed() {
-        let (events, _received) = mpsc::unbounded_channel();
-        let metadata = Metadata::new(events);
-        assert!(!metadata.change_migration("a", |record| record.failed = true));
-        metadata.set_migration(Migration::begin("a", now()));
-        assert!(!metadata.change_migration("b", |record| record.failed = true));
-        assert!(metadata.change_migration("a", |record| record.failed = true));
-        let record = metadata.current().migration;
-        assert!(record.is_some_and(|record| record.failed && record.uid == "a"));
-    }
-
-    #[test]
-    fn arrival_replaces_the_start_of_a_migration_that_has_not_ended() {
-        let (events, mut received) = mpsc::unbounded_channel();
-        let metadata = Metadata::new(events);
-        metadata.set_incoming_migration_start();
-        assert_eq!(metadata.current().migration, None);
-        metadata.set_migration(Migration::begin("a", "prepared".into()));
-        assert_eq!(received.try_recv().ok(), Some(VmEvent::Metadata));
-        metadata.set_incoming_migration_start();
-        let start = |metadata: &Metadata| metadata.current().migration?.start_timestamp;
-        assert_ne!(start(&metadata).as_deref(), Some("prepared"));
-        assert!(
-            received.try_recv().is_err(),
-            "the start of the incoming migration is published"
-        );
-        metadata.set_migration(Migration {
-            end_timestamp: Some("ended".into()),
-            ..Migration::begin("b", "prepared".into())
-        });
-        metadata.set_incoming_migration_start();
-        assert_eq!(start(&metadata).as_deref(), Some("prepared"));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! The last notification of the domain, which is not repeated. Pure.
 //!
-//! virt-handler reconciles the whole VMI for each notification, and libvirt has up to three events for one change.
+//! virt-handler reconciles the whole VMI for each notification, and libvirt sends up to three events for one change.
 
 use futures_util::FutureExt;
 
@@ -10,11 +10,11 @@ use crate::notify::{Delivery, EventType, Receipt};
 #[derive(Default)]
 pub(super) struct LastNotification(Option<(Notification, Receipt)>);
 
-/// A notification without its time.
+/// A notification without the time at which it was sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Notification {
     pub(super) event_type: EventType,
-    /// The domain, without a deletion timestamp.
+    /// The domain as JSON, without a deletion timestamp.
     pub(super) json: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ impl LastNotification {
         LastNotification(Some((notification, receipt)))
     }
 
-    /// The receipt of the last notification if it is equal to this one, and was not lost.
+    /// The receipt of the last notification, if that is equal to `next` and was not lost.
     pub(super) fn receipt_of_equal(&self, next: &Notification) -> Option<Receipt> {
         let (last, receipt) = self.0.as_ref()?;
         let is_lost = || {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_notification_is_not_repeated_while_it_is_on_its_way_or_accepted() {
+    fn equal_notification_is_not_repeated_unless_it_was_lost() {
         let (last, delivered) = last("running");
         assert!(last.receipt_of_equal(&notification("running")).is_some());
         delivered.send(Delivery::Accepted).unwrap();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn another_state_and_another_type_are_news() {
+    fn notification_with_another_state_or_type_is_sent() {
         let (last, _delivered) = last("running");
         assert!(last.receipt_of_equal(&notification("paused")).is_none());
         let added = Notification {

@@ -1,4 +1,4 @@
-//! The manager's handle, through which the rest of the launcher runs commands.
+//! The handle of the manager, through which the rest of the launcher runs commands.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,29 +16,29 @@ use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
 use super::vm_state::Phase;
 
-/// The capacity of the driver's inbox, which the driver empties at once.
-const INBOX: usize = 64;
+/// Capacity of the driver's inbox. It can be small, since the driver takes out messages at once.
+const INBOX_CAPACITY: usize = 64;
 
-/// Asks the driver. Dropping a call's future drops the answer, not the command.
+/// Sends commands to the driver. Dropping the future of a call drops only the answer: the command continues.
 #[derive(Clone)]
 pub struct Manager {
     vm: Arc<VmContext>,
     inbox: mpsc::Sender<Message>,
-    issued: Arc<AtomicU64>,
-    /// Held while host devices are being attached in the background.
-    host_devices: Arc<Semaphore>,
+    last_id: Arc<AtomicU64>,
+    /// Limits the background attach of host devices to one at a time.
+    host_device_attach_slot: Arc<Semaphore>,
 }
 
 impl Manager {
     /// Starts the driver of a VM.
     pub fn start(vm: Arc<VmContext>) -> Manager {
-        let (inbox, received) = mpsc::channel(INBOX);
+        let (inbox, received) = mpsc::channel(INBOX_CAPACITY);
         tokio::spawn(Driver::new(Arc::clone(&vm), received).run());
         Manager {
             vm,
             inbox,
-            issued: Arc::default(),
-            host_devices: Arc::new(Semaphore::new(1)),
+            last_id: Arc::default(),
+            host_device_attach_slot: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -47,34 +47,36 @@ impl Manager {
         &self.vm
     }
 
-    /// Runs a command and returns its outcome. The request's number is in all log lines about it.
+    /// Runs a command and returns its result. All log lines about the request contain its number.
     pub async fn run(&self, command: Command) -> CommandResult {
-        let id = CommandId(self.issued.fetch_add(1, Ordering::Relaxed) + 1);
-        self.ask(id, command).instrument(request_span(id)).await
+        let id = CommandId(self.last_id.fetch_add(1, Ordering::Relaxed) + 1);
+        self.send_request(id, command)
+            .instrument(request_span(id))
+            .await
     }
 
     /// Attaches SR-IOV interfaces in the background; failures are only logged.
     ///
     /// # Errors
-    /// [`OpError::HostDevicesInProgress`] while it runs already.
+    /// [`OpError::HostDevicesInProgress`] if such an attach is running already.
     pub fn start_attaching_host_devices(&self, request: SyncRequest) -> Result<(), OpError> {
-        let slot = Arc::clone(&self.host_devices).try_acquire_owned();
+        let slot = Arc::clone(&self.host_device_attach_slot).try_acquire_owned();
         let slot = slot.map_err(|_| OpError::HostDevicesInProgress)?;
         let manager = self.clone();
         tokio::spawn(async move {
             let command = Command::AttachHostDevices(Arc::new(request));
-            // The log has the outcome.
+            // The result is logged by `run`.
             let _ = manager.run(command).await;
             drop(slot);
         });
         Ok(())
     }
 
-    async fn ask(&self, id: CommandId, command: Command) -> CommandResult {
+    async fn send_request(&self, id: CommandId, command: Command) -> CommandResult {
         let kind = command.kind();
         let name = kind.rule().name;
-        if kind.ends_vm() && *self.vm.state.borrow() == Phase::Gone {
-            // Also after the driver has ended: virt-handler may ask twice.
+        if kind.ends_vm() && *self.vm.phase.borrow() == Phase::Gone {
+            // Answered here, also after the driver has ended: virt-handler may send a kill or delete twice.
             tracing::info!("{name}: the domain is gone already");
             return Ok(CommandSuccess::AlreadySo);
         }
@@ -90,9 +92,9 @@ impl Manager {
             Err(_) => exiting(),
         };
         let outcome = match outcome {
-            // It has no QEMU, and its definition goes with the launcher.
+            // The VM has no QEMU any more, and its definition disappears with the launcher.
             Err(error) if kind.ends_vm() && error.is_exiting() && self.is_down() => {
-                // It has just sent a request, so it can be notified.
+                // virt-handler has just sent a request, so it can be notified.
                 self.vm.notifier.retry_now();
                 Ok(CommandSuccess::AlreadySo)
             }
@@ -107,7 +109,7 @@ impl Manager {
     }
 
     fn is_down(&self) -> bool {
-        matches!(*self.vm.state.borrow(), Phase::Down | Phase::Gone)
+        matches!(*self.vm.phase.borrow(), Phase::Down | Phase::Gone)
     }
 
     /// Refuses further requests, and waits until the running commands have ended.

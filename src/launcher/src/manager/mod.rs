@@ -1,4 +1,4 @@
-//! The virtual machine: the driver task decides which commands run, the observer task watches the domain.
+//! The VM manager: the driver task runs commands, and the observer task watches the domain.
 //!
 //! ```text
 //!   callers ─▶ handle ─▶ driver (admission decides) ─▶ ops ─▶ libvirt
@@ -10,9 +10,9 @@
 mod alert_reporter;
 mod applied_hooks;
 mod command;
-mod command_admission;
 mod command_driver;
 mod command_id;
+mod command_queue;
 mod command_refusal;
 mod command_rules;
 mod command_success;
@@ -21,16 +21,17 @@ mod device_change_error;
 mod devices_refused_by_hooks;
 mod disk_capacities;
 mod driver_state;
-mod edit_incoming_domain;
 mod error;
 mod failed_attaches;
-mod incoming_stage;
+mod incoming_domain_editor;
+mod incoming_migration_end;
+mod incoming_migration_stage;
 mod kubevirt_metadata;
 mod last_notification;
 mod manager_handle;
 mod ops;
-mod record_incoming_end;
-mod reread_domain_retry;
+mod refused_hook_change;
+mod resync_backoff;
 mod spawn_vm_tasks;
 mod start_notification;
 mod sync_request;

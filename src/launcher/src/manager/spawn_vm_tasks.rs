@@ -7,9 +7,9 @@ use hook_host::Reason;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 
 use super::alert_reporter::AlertReporter;
-use super::kubevirt_metadata::Metadata;
+use super::incoming_migration_end;
+use super::kubevirt_metadata::MetadataStore;
 use super::manager_handle::Manager;
-use super::record_incoming_end;
 use super::start_notification::StartNotification;
 use super::vm_context::VmContext;
 use super::vm_identity::Identity;
@@ -34,55 +34,55 @@ pub struct VmDependencies {
     pub identity: Identity,
     /// The pod's name.
     pub pod_name: String,
-    /// libvirt.
+    /// The client of libvirt.
     pub client: Client,
-    /// Opens connections to the daemon of a migration's target.
+    /// Opens connections to the libvirt daemon of a migration's target.
     pub connect_target: ConnectTarget,
-    /// virt-handler.
+    /// Sends notifications to virt-handler.
     pub notifier: Notifier,
     /// The hooks.
     pub hooks: Arc<dyn Hooks>,
-    /// The node and the pod's disks.
+    /// The resources that a boot prepares.
     pub boot_resources: BootResources,
-    /// Where QEMU's output is written.
+    /// The file to which QEMU's output is written.
     pub qemu_log: PathBuf,
-    /// Where swtpm keeps the state of the TPM.
+    /// The directory of swtpm's state of the TPM.
     pub tpm_state: PathBuf,
-    /// Where QEMU serves a backup in pull mode.
+    /// The socket on which QEMU serves a backup in pull mode.
     pub backup_socket: PathBuf,
-    /// How often the guest agent is asked.
+    /// How often the guest agent is polled.
     pub poll_intervals: PollIntervals,
-    /// What migrations from this launcher find in the pod.
+    /// The parts of the pod that migrations from this launcher use.
     pub migration: MigrationEnvironment,
 }
 
 /// The handles of a running VM.
 pub struct VmHandles {
-    /// For commands.
+    /// Runs commands.
     pub manager: Manager,
-    /// The phase, as it changes.
-    pub state: watch::Receiver<Phase>,
-    /// For events, libvirt's included.
+    /// The VM's current phase.
+    pub phase: watch::Receiver<Phase>,
+    /// Sends events to the observer, including libvirt's.
     pub events: mpsc::UnboundedSender<VmEvent>,
 }
 
 impl VmDependencies {
-    /// Starts the driver, and under supervision the observer, the guest agent's poller, the safety thaw, and the tasks for an
-    /// incoming migration and for access credentials.
+    /// Starts the driver, and under supervision the observer, the guest agent's poller, the safety thaw, and the tasks
+    /// for an incoming migration and for access credentials.
     pub fn spawn(self, supervisor: &mut Supervisor) -> VmHandles {
         let (events, event_receiver) = mpsc::unbounded_channel();
-        let (state, phase) = watch::channel(Phase::Absent);
-        let metadata = Arc::new(Metadata::new(events.clone()));
+        let (phase, phase_receiver) = watch::channel(Phase::Absent);
+        let metadata = Arc::new(MetadataStore::new(events.clone()));
         let guest_info = Arc::new(GuestInfoCache::new(events.clone()));
         let (agent_link, agent_link_receiver) = watch::channel(AgentLink::default());
         let defining = Arc::default();
         let job_events = Arc::new(VmEventsForJob::default());
-        let start_report = StartNotification::default();
+        let start_notification = StartNotification::default();
         let incoming_migration = watch::Sender::default();
         let last_request = Arc::default();
         let observer = Arc::new(Observer {
             defining: Arc::clone(&defining),
-            start_report: start_report.clone(),
+            start_notification: start_notification.clone(),
             last_request: Arc::clone(&last_request),
             client: self.client.clone(),
             identity: self.identity.clone(),
@@ -93,7 +93,7 @@ impl VmDependencies {
             agent_link,
             incoming_migration: incoming_migration.clone(),
             job_events: Arc::clone(&job_events),
-            state,
+            phase,
             events: Mutex::new(event_receiver),
             history: Mutex::default(),
         });
@@ -142,17 +142,17 @@ impl VmDependencies {
             hook_failures,
             boot_resources: self.boot_resources,
             events: events.clone(),
-            state: phase.clone(),
-            start_report,
+            phase: phase_receiver.clone(),
+            start_notification,
             guest_info,
             freezer,
             credentials: watch::Sender::default(),
-            guest_asked: Notify::new(),
+            power_off_requested: Notify::new(),
             defining,
             migration_sockets: Default::default(),
             driver_state: Default::default(),
             incoming_migration,
-            last_edit: Arc::default(),
+            last_incoming_edit: Arc::default(),
             target_cleanup: Notify::new(),
             pod_name: self.pod_name,
             last_request: Arc::clone(&last_request),
@@ -160,26 +160,26 @@ impl VmDependencies {
         let vm = Arc::new(vm);
         let vm_for_arrival = Arc::clone(&vm);
         supervisor.spawn("incoming migration", move || {
-            record_incoming_end::run(Arc::clone(&vm_for_arrival))
+            incoming_migration_end::run(Arc::clone(&vm_for_arrival))
         });
         let vm_for_credentials = Arc::clone(&vm);
         supervisor.spawn("access credentials", move || {
             let credentials = credential_sync(&vm_for_credentials).run();
             async move {
                 credentials.await;
-                // The guest never runs again. A task that returns would be restarted.
+                // The guest never runs again. The supervisor would restart a task that returns.
                 std::future::pending().await
             }
         });
         VmHandles {
             manager: Manager::start(vm),
-            state: phase,
+            phase: phase_receiver,
             events,
         }
     }
 }
 
-/// Hands the connection's events to the observer.
+/// A handler that forwards the connection's events to the observer.
 pub fn event_handler(
     events: mpsc::UnboundedSender<VmEvent>,
 ) -> impl Fn(ConnectionEvent) + Send + Sync + 'static {
@@ -194,21 +194,21 @@ pub fn event_handler(
 
 /// The dependencies of the task for access credentials.
 fn credential_sync(vm: &Arc<VmContext>) -> CredentialSync {
-    let (state, metadata) = (vm.state.clone(), Arc::clone(&vm.metadata));
+    let (phase, metadata) = (vm.phase.clone(), Arc::clone(&vm.metadata));
     CredentialSync {
         client: vm.client.clone(),
         secrets: vm.boot_resources.secrets.clone(),
         notifier: vm.notifier.clone(),
         credentials: vm.credentials.subscribe(),
-        guest_runs: Box::new(move || Box::pin(guest_runs(state.clone()))),
+        guest_runs: Box::new(move || Box::pin(guest_runs(phase.clone()))),
         report: Box::new(move |succeeded, message| {
             metadata.set_access_credential(succeeded, message)
         }),
     }
 }
 
-/// Waits until the guest runs; false when it never will again.
-async fn guest_runs(mut state: watch::Receiver<Phase>) -> bool {
-    let reached = state.wait_for(|state| matches!(state, Phase::Active | Phase::Gone));
-    reached.await.is_ok_and(|state| *state == Phase::Active)
+/// Waits until the guest runs. Returns false if it will never run again.
+async fn guest_runs(mut phase: watch::Receiver<Phase>) -> bool {
+    let reached = phase.wait_for(|phase| matches!(phase, Phase::Active | Phase::Gone));
+    reached.await.is_ok_and(|phase| *phase == Phase::Active)
 }

@@ -1,4 +1,4 @@
-//! Whether virt-handler knows that the VM being started is alive.
+//! The notification of the VM's start: whether virt-handler has accepted it.
 //!
 //! ```text
 //!   [none] ──begin──▶ [unreported] ──notification accepted──▶ [accepted]
@@ -6,9 +6,9 @@
 //!                          └──────── end: the start failed, or the VM has ended ──▶ [none]
 //! ```
 //!
-//! virt-handler decides from the last notification that it has read: when SyncVirtualMachine succeeds while that
-//! notification still says `Shutoff`, virt-handler deletes the domain that it has just started. So the answer waits for
-//! a notification that the VM is alive, and a delete is refused until that notification is accepted.
+//! virt-handler decides by the last notification that it has read. If SyncVirtualMachine succeeds while that
+//! notification still says `Shutoff`, virt-handler deletes the domain that it has just started. The response of the
+//! sync therefore waits until a notification that the VM is alive is accepted, and a delete is refused until then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,112 +18,122 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::notify::{Delivery, Receipt};
 
-/// How long a start waits for the notification to be accepted. Without a virt-handler to accept it, the
-/// start is answered all the same.
+/// How long the response of a start waits for the notification to be accepted. After that the response is sent anyway.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// virt-handler queues accepted notifications; it has read the notification after this time.
-const LEAD: Duration = Duration::from_millis(50);
+/// The time in which virt-handler reads an accepted notification, which it queues first.
+const READ_DELAY: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Report {
+enum NotificationState {
     None,
     Unreported,
     Lost,
     Accepted(Instant),
 }
 
-/// The report of the current start. Clones share it.
+/// The state of the notification of the current start. Clones share the state.
 #[derive(Clone)]
-pub struct StartNotification(Arc<watch::Sender<Report>>);
+pub struct StartNotification(Arc<watch::Sender<NotificationState>>);
 
 impl Default for StartNotification {
     fn default() -> Self {
-        StartNotification(Arc::new(watch::Sender::new(Report::None)))
+        StartNotification(Arc::new(watch::Sender::new(NotificationState::None)))
     }
 }
 
 impl StartNotification {
-    /// The domain is about to be defined or started; no notification of it was accepted yet. The start has failed if
-    /// the guard is dropped before [`StartGuard::succeeded`].
+    /// A start begins: the domain is about to be defined or started, and no notification of that was accepted yet. If
+    /// the guard is dropped before [`StartGuard::succeeded`], the start has failed.
     pub(super) fn begin(&self) -> StartGuard {
-        self.0.send_replace(Report::Unreported);
+        self.0.send_replace(NotificationState::Unreported);
         StartGuard(Some(self.clone()))
     }
 
-    /// The start failed, or the VM has ended.
+    /// Records that the start failed or the VM has ended.
     pub(super) fn end(&self) {
-        self.0.send_replace(Report::None);
+        self.0.send_replace(NotificationState::None);
     }
 
-    /// A start is under way or over, and virt-handler has not accepted a notification of it.
+    /// Whether a start has begun, and virt-handler has not accepted a notification of it.
     pub fn is_unreported(&self) -> bool {
-        matches!(*self.0.borrow(), Report::Unreported | Report::Lost)
+        matches!(
+            *self.0.borrow(),
+            NotificationState::Unreported | NotificationState::Lost
+        )
     }
 
-    /// The notification of the start was given up, and none is on its way since.
+    /// Whether the notification of the start was given up, and no new one was sent since.
     pub(super) fn is_lost(&self) -> bool {
-        *self.0.borrow() == Report::Lost
+        *self.0.borrow() == NotificationState::Lost
     }
 
-    /// A notification that the VM is alive is on its way.
+    /// Tracks a notification, just sent, that the VM is alive.
     pub(super) fn observe(&self, receipt: Receipt) {
-        self.change(Report::Lost, Report::Unreported);
-        let report = self.clone();
+        self.change(NotificationState::Lost, NotificationState::Unreported);
+        let notification = self.clone();
         tokio::spawn(async move {
             match receipt.await {
-                Ok(Delivery::Accepted) => report.accept(),
+                Ok(Delivery::Accepted) => notification.accept(),
                 Ok(Delivery::Lost) | Err(_) => {
-                    report.change(Report::Unreported, Report::Lost);
+                    notification.change(NotificationState::Unreported, NotificationState::Lost);
                 }
             }
         });
     }
 
-    fn change(&self, from: Report, to: Report) {
-        self.0.send_if_modified(|report| {
-            let changes = *report == from;
+    fn change(&self, from: NotificationState, to: NotificationState) {
+        self.0.send_if_modified(|state| {
+            let changes = *state == from;
             if changes {
-                *report = to;
+                *state = to;
             }
             changes
         });
     }
 
-    /// Waits until no start is under way or over: the end of the VM has been published.
-    pub async fn ended(&self) {
+    /// Waits until the failure of the start, or the end of the VM, has been published.
+    pub async fn wait_until_ended(&self) {
         // Cannot fail: `self` holds the sender.
         let _ = self
             .0
             .subscribe()
-            .wait_for(|report| *report == Report::None)
+            .wait_for(|state| *state == NotificationState::None)
             .await;
     }
 
     fn accept(&self) {
-        self.0.send_if_modified(|report| {
-            let is_news = matches!(*report, Report::Unreported | Report::Lost);
-            if is_news {
-                *report = Report::Accepted(Instant::now());
+        self.0.send_if_modified(|state| {
+            let is_pending = matches!(
+                *state,
+                NotificationState::Unreported | NotificationState::Lost
+            );
+            if is_pending {
+                *state = NotificationState::Accepted(Instant::now());
             }
-            is_news
+            is_pending
         });
     }
 
-    /// Waits until virt-handler has read that the VM is alive. False when it did not accept the notification
-    /// in time.
-    pub(super) async fn accepted(&self) -> bool {
-        let mut reports = self.0.subscribe();
+    /// Waits until virt-handler has read that the VM is alive. Returns false if it did not accept the notification in
+    /// time.
+    pub(super) async fn wait_until_accepted(&self) -> bool {
+        let mut states = self.0.subscribe();
         let known = async {
-            let is_known = |report: &Report| !matches!(report, Report::Unreported | Report::Lost);
-            let report = reports.wait_for(is_known);
-            report.await.map(|report| *report)
+            let is_known = |state: &NotificationState| {
+                !matches!(
+                    state,
+                    NotificationState::Unreported | NotificationState::Lost
+                )
+            };
+            let state = states.wait_for(is_known);
+            state.await.map(|state| *state)
         };
         match timeout(ACCEPT_TIMEOUT, known).await {
-            Ok(Ok(Report::Accepted(since))) => {
-                sleep_until(since + LEAD).await;
+            Ok(Ok(NotificationState::Accepted(since))) => {
+                sleep_until(since + READ_DELAY).await;
                 true
             }
-            // The VM has ended meanwhile: there is nothing to report.
+            // The VM has ended meanwhile: there is nothing to wait for.
             Ok(_) => true,
             Err(_) => false,
         }
@@ -135,7 +145,7 @@ impl StartNotification {
 pub(super) struct StartGuard(Option<StartNotification>);
 
 impl StartGuard {
-    /// The domain was started: its report ends with the VM.
+    /// The domain was started: the state is kept until the VM ends.
     pub(super) fn succeeded(mut self) {
         self.0 = None;
     }
@@ -143,8 +153,8 @@ impl StartGuard {
 
 impl Drop for StartGuard {
     fn drop(&mut self) {
-        if let Some(report) = &self.0 {
-            report.end();
+        if let Some(notification) = &self.0 {
+            notification.end();
         }
     }
 }
@@ -158,65 +168,71 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn answer_waits_for_the_notification_and_the_lead() {
-        let report = StartNotification::default();
-        let _start = report.begin();
-        assert!(report.is_unreported());
+    async fn wait_ends_after_acceptance_and_read_delay() {
+        let notification = StartNotification::default();
+        let _start = notification.begin();
+        assert!(notification.is_unreported());
         let (delivered, receipt) = oneshot::channel();
-        report.observe(receipt.shared());
+        notification.observe(receipt.shared());
         let begin = Instant::now();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
             delivered.send(Delivery::Accepted).unwrap();
         });
-        assert!(report.accepted().await);
+        assert!(notification.wait_until_accepted().await);
         let waited = begin.elapsed();
-        assert!(waited >= Duration::from_millis(300) + LEAD, "{waited:?}");
-        assert!(!report.is_unreported());
+        assert!(
+            waited >= Duration::from_millis(300) + READ_DELAY,
+            "{waited:?}"
+        );
+        assert!(!notification.is_unreported());
         let second_start = Instant::now();
-        assert!(report.accepted().await);
-        assert!(second_start.elapsed() < LEAD, "nobody waits twice");
+        assert!(notification.wait_until_accepted().await);
+        assert!(
+            second_start.elapsed() < READ_DELAY,
+            "a later wait returns at once"
+        );
     }
 
     #[tokio::test]
-    async fn wait_without_virt_handler_is_bounded_and_the_start_stays_unreported() {
-        let report = StartNotification::default();
-        let start = report.begin();
+    async fn wait_without_virt_handler_times_out_and_the_start_stays_unreported() {
+        let notification = StartNotification::default();
+        let start = notification.begin();
         let (delivered, receipt) = oneshot::channel();
-        report.observe(receipt.shared());
+        notification.observe(receipt.shared());
         delivered.send(Delivery::Lost).unwrap();
         let begin = Instant::now();
-        assert!(!report.accepted().await);
+        assert!(!notification.wait_until_accepted().await);
         assert!(begin.elapsed() >= ACCEPT_TIMEOUT);
-        assert!(report.is_unreported() && report.is_lost());
+        assert!(notification.is_unreported() && notification.is_lost());
         let (_delivered, receipt) = oneshot::channel();
-        report.observe(receipt.shared());
+        notification.observe(receipt.shared());
         assert!(
-            report.is_unreported() && !report.is_lost(),
+            notification.is_unreported() && !notification.is_lost(),
             "published again"
         );
         drop(start);
-        assert!(!report.is_unreported());
+        assert!(!notification.is_unreported());
     }
 
     #[tokio::test]
-    async fn only_a_start_that_succeeded_stays_unreported() {
-        let report = StartNotification::default();
-        drop(report.begin());
-        assert!(!report.is_unreported());
-        report.begin().succeeded();
-        assert!(report.is_unreported());
+    async fn failed_start_does_not_stay_unreported() {
+        let notification = StartNotification::default();
+        drop(notification.begin());
+        assert!(!notification.is_unreported());
+        notification.begin().succeeded();
+        assert!(notification.is_unreported());
     }
 
     #[tokio::test]
-    async fn late_acceptance_does_not_revive_an_ended_start() {
-        let report = StartNotification::default();
-        let _start = report.begin();
+    async fn acceptance_after_the_end_is_ignored() {
+        let notification = StartNotification::default();
+        let _start = notification.begin();
         let (delivered, receipt) = oneshot::channel();
-        report.observe(receipt.shared());
-        report.end();
+        notification.observe(receipt.shared());
+        notification.end();
         delivered.send(Delivery::Accepted).unwrap();
         tokio::task::yield_now().await;
-        assert_eq!(*report.0.borrow(), Report::None);
+        assert_eq!(*notification.0.borrow(), NotificationState::None);
     }
 }

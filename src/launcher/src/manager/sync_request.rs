@@ -5,21 +5,22 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 
-/// A request to start or change the VM as the VMI says.
+/// A request to start the VM or change the running VM to match its VMI.
 #[derive(Debug, Clone)]
 pub struct SyncRequest {
-    /// The wanted VM.
+    /// The desired VM.
     pub vmi: Vmi,
     /// The cluster's settings.
     pub options: Options,
-    /// KubeVirt's Plugins that change the domain.
+    /// The KubeVirt plugins that change the domain.
     pub plugins: Plugins,
-    /// Emulation may stand in for hardware virtualization.
+    /// Whether emulation may replace hardware virtualization.
     pub allow_emulation: bool,
 }
 
-/// The fields of the status that a sync reads. The others change while the VM runs and do not affect a sync.
-const STATUS: [&str; 15] = [
+/// The fields of the VMI's status that a sync reads. The other fields change while the VM runs and do not affect a
+/// sync.
+const STATUS_FIELDS: [&str; 15] = [
     "phase",
     "runtimeUser",
     "volumeStatus",
@@ -36,12 +37,13 @@ const STATUS: [&str; 15] = [
     "VSOCKCID",
     "changedBlockTracking",
 ];
-/// The fields of an interface's status that a sync reads; addresses come and go with the guest's agent.
-const INTERFACE: [&str; 4] = ["name", "mac", "podInterfaceName", "infoSource"];
+/// The fields of an interface's status that a sync reads. Its addresses are omitted because they change with the guest
+/// agent.
+const INTERFACE_STATUS_FIELDS: [&str; 4] = ["name", "mac", "podInterfaceName", "infoSource"];
 
 impl SyncRequest {
-    /// Whether both ask for the same VM: name, UID, annotations, labels, specification, options and the part of
-    /// the status that is read. The resource version and who last wrote the object do not matter.
+    /// Whether both ask for the same VM: name, UID, annotations, labels, specification, options and the part of the
+    /// status that a sync reads. The resource version and the managed fields do not matter.
     pub(super) fn is_equal(&self, other: &SyncRequest) -> bool {
         let SyncRequest {
             vmi,
@@ -52,12 +54,12 @@ impl SyncRequest {
         *allow_emulation == other.allow_emulation
             && *plugins == other.plugins
             && *options == other.options
-            && is_same_object(vmi, &other.vmi)
-            && is_same_status(&vmi.value()["status"], &other.vmi.value()["status"])
+            && is_equal_object(vmi, &other.vmi)
+            && is_equal_status(&vmi.value()["status"], &other.vmi.value()["status"])
     }
 }
 
-fn is_same_object(one: &Vmi, other: &Vmi) -> bool {
+fn is_equal_object(left: &Vmi, right: &Vmi) -> bool {
     let kubevirt_api::vmi::Metadata {
         name,
         namespace,
@@ -65,27 +67,30 @@ fn is_same_object(one: &Vmi, other: &Vmi) -> bool {
         annotations,
         labels,
         deletion_timestamp: _,
-    } = &one.metadata;
-    let theirs = &other.metadata;
-    *uid == theirs.uid
-        && *name == theirs.name
-        && *namespace == theirs.namespace
-        && *annotations == theirs.annotations
-        && *labels == theirs.labels
-        && one.value()["spec"] == other.value()["spec"]
+    } = &left.metadata;
+    let right_metadata = &right.metadata;
+    *uid == right_metadata.uid
+        && *name == right_metadata.name
+        && *namespace == right_metadata.namespace
+        && *annotations == right_metadata.annotations
+        && *labels == right_metadata.labels
+        && left.value()["spec"] == right.value()["spec"]
 }
 
-fn is_same_status(one: &Value, other: &Value) -> bool {
-    let same = |field: &&str| one[*field] == other[*field];
-    STATUS.iter().all(same) && is_same_interfaces(&one["interfaces"], &other["interfaces"])
+fn is_equal_status(left: &Value, right: &Value) -> bool {
+    let is_equal = |field: &&str| left[*field] == right[*field];
+    STATUS_FIELDS.iter().all(is_equal)
+        && is_equal_interfaces(&left["interfaces"], &right["interfaces"])
 }
 
-fn is_same_interfaces(one: &Value, other: &Value) -> bool {
+fn is_equal_interfaces(left: &Value, right: &Value) -> bool {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let (one, other) = (list(one), list(other));
-    one.len() == other.len()
-        && (one.iter().zip(&other))
-            .all(|(one, other)| INTERFACE.iter().all(|field| one[*field] == other[*field]))
+    let (left, right) = (list(left), list(right));
+    let is_equal = |(left, right): (&Value, &Value)| {
+        let mut fields = INTERFACE_STATUS_FIELDS.iter();
+        fields.all(|field| left[*field] == right[*field])
+    };
+    left.len() == right.len() && left.iter().zip(&right).all(is_equal)
 }
 
 #[cfg(test)]
@@ -115,20 +120,20 @@ mod tests {
     }
 
     #[test]
-    fn change_that_a_sync_ignores_makes_no_other_request() {
-        let one = request(|_| {});
+    fn requests_that_differ_in_a_field_that_a_sync_ignores_are_equal() {
+        let original = request(|_| {});
         for edit in [
             |vmi: &mut Value| vmi["metadata"]["resourceVersion"] = json!("8"),
             |vmi: &mut Value| vmi["status"]["guestOSInfo"] = json!({"name": "Debian"}),
             |vmi: &mut Value| vmi["status"]["interfaces"][0]["ipAddress"] = json!("10.0.2.3"),
         ] {
-            assert!(one.is_equal(&request(edit)));
+            assert!(original.is_equal(&request(edit)));
         }
     }
 
     #[test]
-    fn change_that_a_sync_reads_makes_another_request() {
-        let one = request(|_| {});
+    fn requests_that_differ_in_a_field_that_a_sync_reads_are_not_equal() {
+        let original = request(|_| {});
         for edit in [
             |vmi: &mut Value| vmi["metadata"]["uid"] = json!("5678"),
             |vmi: &mut Value| vmi["metadata"]["annotations"] = json!({"a": "b"}),
@@ -138,10 +143,10 @@ mod tests {
             |vmi: &mut Value| vmi["status"]["interfaces"] = json!([]),
             |vmi: &mut Value| vmi["status"]["volumeStatus"] = json!([{"name": "disk"}]),
         ] {
-            assert!(!one.is_equal(&request(edit)));
+            assert!(!original.is_equal(&request(edit)));
         }
         let mut emulated = request(|_| {});
         emulated.allow_emulation = true;
-        assert!(!one.is_equal(&emulated));
+        assert!(!original.is_equal(&emulated));
     }
 }

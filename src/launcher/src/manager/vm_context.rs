@@ -1,4 +1,4 @@
-//! What operations work with: clients and state.
+//! The VM's clients and state, which all operations use.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::command_id::CommandId;
 use super::driver_state::DriverState;
-use super::edit_incoming_domain::LastEdit;
-use super::incoming_stage::IncomingStage;
-use super::kubevirt_metadata::Metadata;
+use super::incoming_domain_editor::LastIncomingEdit;
+use super::incoming_migration_stage::IncomingMigrationStage;
+use super::kubevirt_metadata::MetadataStore;
 use super::start_notification::StartNotification;
 use super::vm_identity::Identity;
 use super::vm_state::{Phase, Role};
@@ -29,66 +29,66 @@ use crate::vm_events::VmEvent;
 pub struct VmContext {
     /// The VM's names.
     pub identity: Identity,
-    /// libvirt.
+    /// The client of libvirt.
     pub client: Client,
     /// KubeVirt's metadata.
-    pub metadata: Arc<Metadata>,
-    /// virt-handler.
+    pub metadata: Arc<MetadataStore>,
+    /// Sends notifications to virt-handler.
     pub notifier: Notifier,
     /// The hooks.
     pub hooks: Arc<dyn Hooks>,
-    /// Kubernetes events about hooks that failed.
+    /// Sends Kubernetes events about hooks that failed.
     pub hook_failures: HookFailureEvents,
-    /// The node, and what a boot prepares on it.
+    /// The resources that a boot prepares.
     pub boot_resources: BootResources,
-    /// Events for the observer.
+    /// Sends events to the observer.
     pub events: mpsc::UnboundedSender<VmEvent>,
-    /// The phase, as the observer last published it.
-    pub state: watch::Receiver<Phase>,
-    /// Whether virt-handler knows of the start.
-    pub start_report: StartNotification,
-    /// Work on the domain that outlasts its command.
+    /// The VM's phase, as the observer last updated it.
+    pub phase: watch::Receiver<Phase>,
+    /// Whether virt-handler has accepted the notification of the start.
+    pub start_notification: StartNotification,
+    /// Starts and aborts jobs.
     pub jobs: Jobs,
     /// What the guest agent reported.
     pub guest_info: Arc<GuestInfoCache>,
-    /// The agent's own answers, for statistics.
+    /// Answers of the guest agent for statistics.
     pub agent_data: AgentData,
     /// Freezes and thaws the guest.
     pub freezer: Freezer,
-    /// The credentials to set through the guest agent; sent by each start.
+    /// The access credentials that the guest agent is to set; each start sends them.
     pub credentials: watch::Sender<Vec<Credential>>,
     /// Notified whenever the guest is asked to power off.
-    pub guest_asked: Notify,
-    /// Held while the domain is being defined, in all its steps.
+    pub power_off_requested: Notify,
+    /// Held during all steps of defining the domain.
     pub defining: Arc<tokio::sync::Mutex<()>>,
-    /// What a migration to this pod arrives through.
+    /// The sockets through which a migration to this pod arrives.
     pub(crate) migration_sockets: tokio::sync::Mutex<MigrationSockets>,
-    /// What one operation leaves for the next.
+    /// The state that commands share.
     pub driver_state: Mutex<DriverState>,
-    /// How far a migration to this pod is.
-    pub incoming_migration: watch::Sender<IncomingStage>,
-    /// What was made of the domain that arrives by a migration.
-    pub last_edit: Arc<LastEdit>,
-    /// Notified when a migration's target is not needed any more.
+    /// The stage of a migration to this pod.
+    pub incoming_migration: watch::Sender<IncomingMigrationStage>,
+    /// The edits of the domain that arrives by a migration.
+    pub last_incoming_edit: Arc<LastIncomingEdit>,
+    /// Notified when virt-handler no longer needs this pod as a migration's target.
     pub target_cleanup: Notify,
     /// The pod's name (`POD_NAME`).
     pub pod_name: String,
-    /// The number of the request that began last, for log lines; 0 before the first.
+    /// The ID of the command that was started last, for log lines; 0 before the first.
     pub last_request: Arc<AtomicU64>,
 }
 
 impl VmContext {
-    /// Closes and removes what a migration to this pod arrives through.
+    /// Closes the sockets of a migration to this pod and of libvirt's migration hook, and removes their files.
     pub(crate) async fn close_target_sockets(&self) {
-        // A preparation that holds the lock may still be making both.
+        // Locked first: a preparation that holds the lock may still be creating the sockets.
         let mut sockets = self.migration_sockets.lock().await;
         let server = self.driver_state().hook_server.take();
-        // It removes its socket.
+        // Dropping the server removes its socket.
         drop(server);
         *sockets = MigrationSockets::default();
     }
 
-    /// Records the number of the request that begins, for log lines.
+    /// Records the ID of the command that starts, for log lines.
     pub(super) fn publish_request(&self, id: CommandId) {
         self.last_request.store(id.0, Ordering::Relaxed);
     }
@@ -101,8 +101,7 @@ impl VmContext {
         }
     }
 
-    /// Ends the launcher if this pod is the migration's target: its migration has failed. A VM that has arrived is not
-    /// ended.
+    /// Ends the launcher after a failed migration, if this pod was its target. A VM that has arrived is not ended.
     pub fn clean_up_target(&self, vmi: &Vmi) {
         let state = vmi.status.migration_state.as_ref();
         let target = state.map_or("", |state| &state.target_pod);
@@ -112,12 +111,12 @@ impl VmContext {
         }
         {
             let mut state = self.driver_state();
-            state.given_up |= state.role == Role::Target;
+            state.migration_given_up |= state.role == Role::Target;
         }
         self.target_cleanup.notify_one();
     }
 
-    /// Locks the state that one operation leaves for the next.
+    /// Locks the state that commands share.
     pub fn driver_state(&self) -> MutexGuard<'_, DriverState> {
         self.driver_state
             .lock()

@@ -1,5 +1,5 @@
-//! Why the VM ended, for when libvirt does not report it: its daemon hangs, or a transient domain is gone with its end.
-//! Pure.
+//! The reason of the VM's end, for when libvirt does not report it: its daemon hangs, or the domain is transient and
+//! disappears when it ends. Pure.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::vm_events::VmEvent;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EndReason {
     reason: &'static str,
-    /// QEMU's process has ended, which libvirt may not have noticed yet.
+    /// Whether QEMU's process has exited. libvirt may not have noticed that yet.
     has_ended: bool,
 }
 
 impl Default for EndReason {
-    /// A QEMU process that ends unasked has crashed.
+    /// A QEMU process that exits without a request has crashed.
     fn default() -> Self {
         EndReason {
             reason: reason::CRASHED,
@@ -33,8 +33,9 @@ impl EndReason {
         self.reason
     }
 
-    /// Corrects a snapshot: a daemon that was down while the guest powered off reports a crash, one that was down while the
-    /// guest migrated does not know that, and a busy one still reports a domain whose process is gone.
+    /// Corrects a snapshot of libvirt's daemon. A daemon that was down while the guest powered off reports a crash; one
+    /// that was down while the guest migrated does not report that it migrated; a busy one still reports a domain whose
+    /// process has exited.
     pub(super) fn correct(self, snapshot: DomainSnapshot) -> DomainSnapshot {
         if self.has_ended
             && snapshot.presence() == Presence::On
@@ -56,16 +57,16 @@ impl EndReason {
         }
     }
 
-    /// Takes in an event.
+    /// Updates the reason after an event.
     pub(super) fn observe(&mut self, event: &VmEvent) {
         match event {
-            VmEvent::QemuEnded => self.has_ended = true,
+            VmEvent::QemuExited => self.has_ended = true,
             VmEvent::StartingUp => self.has_ended = false,
-            VmEvent::Departing => self.reason = reason::MIGRATED,
+            VmEvent::EndingAfterMigration => self.reason = reason::MIGRATED,
             VmEvent::Destroying if self.reason != reason::MIGRATED => {
                 self.reason = reason::DESTROYED;
             }
-            VmEvent::GuestAsked if self.reason == reason::CRASHED => {
+            VmEvent::PowerOffRequested if self.reason == reason::CRASHED => {
                 self.reason = reason::SHUTDOWN;
             }
             VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) => {
@@ -84,7 +85,7 @@ impl EndReason {
                 self.reason = reason::SHUTDOWN;
             }
             (LifecycleEvent::Stopped, detail) => {
-                if let Some(reason) = of_stop(detail) {
+                if let Some(reason) = reason_of_stop(detail) {
                     self.reason = reason;
                 }
             }
@@ -93,11 +94,11 @@ impl EndReason {
     }
 }
 
-fn of_stop(detail: Detail) -> Option<&'static str> {
+fn reason_of_stop(detail: Detail) -> Option<&'static str> {
     match detail {
         Detail::Shutdown => Some(reason::SHUTDOWN),
         Detail::Destroyed => Some(reason::DESTROYED),
-        // libvirt's word for a QEMU that was killed.
+        // libvirt reports one of these for a QEMU that was killed.
         Detail::Crashed | Detail::Failed => Some(reason::CRASHED),
         Detail::Migrated => Some(reason::MIGRATED),
         Detail::Saved => Some("Saved"),
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn unrequested_end_is_a_crash() {
+    fn end_without_a_request_is_a_crash() {
         let started = lifecycle(LifecycleEvent::Started, Detail::Booted);
         assert_eq!(reason_after(&[]), "Crashed");
         assert_eq!(reason_after(&[started]), "Crashed");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn guest_that_was_asked_to_power_off_has_not_crashed_when_libvirt_missed_its_end() {
+    fn guest_that_was_asked_to_power_off_is_shut_down_if_libvirt_missed_its_end() {
         let mut end = EndReason::default();
         let crashed = DomainSnapshot {
             status: LifeCycle::Shutoff,
@@ -148,18 +149,18 @@ mod tests {
             spec: None,
         };
         assert_eq!(end.correct(crashed.clone()).reason, "Crashed");
-        end.observe(&VmEvent::GuestAsked);
+        end.observe(&VmEvent::PowerOffRequested);
         assert_eq!(end.correct(crashed.clone()).reason, "Shutdown");
-        // What libvirt saw itself counts.
+        // The reason that libvirt observed takes precedence.
         end.observe(&lifecycle(LifecycleEvent::Stopped, Detail::Failed));
         assert_eq!(end.correct(crashed).reason, "Crashed");
     }
 
     #[test]
-    fn end_of_a_guest_on_the_target_is_migrated_despite_libvirts_reason() {
+    fn end_after_a_migration_is_migrated_despite_libvirts_reason() {
         let stopped = lifecycle(LifecycleEvent::Stopped, Detail::Destroyed);
         let mut end = EndReason::default();
-        for event in [VmEvent::Departing, VmEvent::Destroying, stopped] {
+        for event in [VmEvent::EndingAfterMigration, VmEvent::Destroying, stopped] {
             end.observe(&event);
         }
         let destroyed = DomainSnapshot {
@@ -173,16 +174,16 @@ mod tests {
     }
 
     #[test]
-    fn libvirt_that_has_not_noticed_the_end_of_qemu_does_not_bring_the_vm_back() {
+    fn exited_qemu_is_shut_off_although_libvirt_still_reports_the_domain() {
         let mut end = EndReason::default();
         let stale = DomainSnapshot {
             status: LifeCycle::Shutdown,
             reason: reason::UNKNOWN,
             spec: Some(Arc::default()),
         };
-        end.observe(&VmEvent::GuestAsked);
+        end.observe(&VmEvent::PowerOffRequested);
         assert_eq!(end.correct(stale.clone()).status, stale.status);
-        for event in [VmEvent::QemuEnded, VmEvent::BackupEnded, VmEvent::Metadata] {
+        for event in [VmEvent::QemuExited, VmEvent::BackupEnded, VmEvent::Metadata] {
             end.observe(&event);
             let corrected = end.correct(stale.clone());
             assert_eq!(corrected.status, LifeCycle::Shutoff, "{event:?}");
@@ -192,7 +193,7 @@ mod tests {
             VmEvent::StartingUp,
             lifecycle(LifecycleEvent::Started, Detail::Booted),
         ] {
-            end.observe(&VmEvent::QemuEnded);
+            end.observe(&VmEvent::QemuExited);
             end.observe(&start);
             assert_eq!(end.correct(stale.clone()).status, stale.status, "{start:?}");
         }

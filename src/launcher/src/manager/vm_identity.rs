@@ -1,8 +1,8 @@
-//! Which VM this launcher runs.
+//! The names of the VM that this launcher runs.
 
 use hook_host::{Invocation, Reason};
 
-/// Which VM this launcher runs.
+/// The names of the VM that this launcher runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Namespace of the VMI.
@@ -26,7 +26,7 @@ impl Identity {
         }
     }
 
-    /// The invocation that hooks see.
+    /// The context of a hook's call, for this reason.
     pub fn invocation(&self, reason: Reason) -> Invocation {
         Invocation {
             reason,

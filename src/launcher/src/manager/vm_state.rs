@@ -1,4 +1,4 @@
-//! The phases of the domain. Pure.
+//! The phases of the domain, and the state by which commands are admitted. Pure.
 //!
 //! ```text
 //!   [absent] ──▶ [defined] ──▶ [active] ──▶ [down] ──▶ [gone]
@@ -9,47 +9,47 @@
 //! Only the observer changes the phase, from libvirt's state or QEMU's process. `gone` is final: a launcher runs one
 //! virtual machine.
 
-use super::incoming_stage::IncomingStage;
+use super::incoming_migration_stage::IncomingMigrationStage;
 use crate::libvirt_client::Presence;
 
-/// Where the domain is in its life.
+/// The phase of the domain's life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Not defined yet.
+    /// The domain is not defined yet.
     #[default]
     Absent,
-    /// Defined, never started.
+    /// The domain is defined and was never started.
     Defined,
-    /// It has a QEMU process.
+    /// The domain has a QEMU process.
     Active,
-    /// Its QEMU process ended.
+    /// The domain's QEMU process has ended.
     Down,
-    /// It existed, and is undefined now.
+    /// The domain existed, and is undefined now.
     Gone,
 }
 
-/// Which side of a migration the VM is on.
+/// The launcher's side of a migration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// On none: the VM boots here, runs, or has arrived.
+    /// No migration: the VM boots or runs here, or has arrived.
     #[default]
     Boot,
-    /// It migrates away.
+    /// The VM migrates to another pod.
     Source,
-    /// It is to arrive here.
+    /// The VM is to arrive in this pod.
     Target,
 }
 
-/// What admission knows of the VM.
+/// The state of the VM by which commands are admitted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VmState {
-    /// Where the domain is in its life.
+    /// The phase of the domain's life.
     pub phase: Phase,
-    /// Which side of a migration it is on.
+    /// The launcher's side of a migration.
     pub role: Role,
-    /// How far a migration to this pod is.
-    pub incoming_migration: IncomingStage,
-    /// The VM was started, and virt-handler has not accepted a notification that it is alive.
+    /// The stage of a migration to this pod.
+    pub incoming_migration: IncomingMigrationStage,
+    /// Whether the VM was started, and virt-handler has not accepted a notification that it is alive.
     pub start_unreported: bool,
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
 
-    fn life(presences: &[Presence]) -> Phase {
+    fn phase_after(presences: &[Presence]) -> Phase {
         presences
             .iter()
             .fold(Phase::Absent, |state, presence| state.observe(*presence))
@@ -83,22 +83,26 @@ mod tests {
     #[test]
     fn phases_follow_the_domains_presence() {
         use Presence::{Nothing, Off, On};
-        assert_eq!(life(&[Nothing]), Phase::Absent);
-        assert_eq!(life(&[Nothing, Off]), Phase::Defined);
-        assert_eq!(life(&[Off, On]), Phase::Active);
-        assert_eq!(life(&[Off, On, Off]), Phase::Down);
-        assert_eq!(life(&[Off, On, Off, On]), Phase::Active, "a start repeated");
-        assert_eq!(life(&[Off, On, Off, Nothing]), Phase::Gone);
+        assert_eq!(phase_after(&[Nothing]), Phase::Absent);
+        assert_eq!(phase_after(&[Nothing, Off]), Phase::Defined);
+        assert_eq!(phase_after(&[Off, On]), Phase::Active);
+        assert_eq!(phase_after(&[Off, On, Off]), Phase::Down);
         assert_eq!(
-            life(&[Off, Nothing, Off]),
+            phase_after(&[Off, On, Off, On]),
+            Phase::Active,
+            "started again"
+        );
+        assert_eq!(phase_after(&[Off, On, Off, Nothing]), Phase::Gone);
+        assert_eq!(
+            phase_after(&[Off, Nothing, Off]),
             Phase::Gone,
-            "the end is the end"
+            "Gone is final"
         );
     }
 
     proptest! {
         #[test]
-        fn phase_absent_never_returns(presences in proptest::collection::vec(
+        fn phase_is_never_absent_again(presences in proptest::collection::vec(
             prop_oneof![Just(Presence::Nothing), Just(Presence::Off), Just(Presence::On)], 0..10))
         {
             let mut state = Phase::Absent;

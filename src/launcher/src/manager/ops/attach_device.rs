@@ -1,8 +1,8 @@
-//! Attaches one device: its hooks first, then libvirt.
+//! Attaches one device: calls its hooks first, then libvirt.
 //!
-//! If a hook refuses the device, or libvirt refuses the hook's XML, only this device is not attached. One Kubernetes event
-//! reports the refusal, and the hooks are called again only after the device's XML has changed. When the time of all hooks
-//! together runs out, the next request tries again.
+//! If a hook refuses the device, or libvirt refuses the hook's XML, only this device is not attached. One Kubernetes
+//! event reports the refusal, and the hooks are called again only after the device's XML has changed. If the hooks use
+//! up the time that they have together, the next request tries again.
 
 use std::sync::Arc;
 
@@ -28,27 +28,27 @@ pub(super) struct Attachment {
 #[derive(Debug)]
 pub(super) enum AttachResult {
     /// libvirt has attached the device.
-    Yes,
-    /// A hook keeps the device away; this was reported.
+    Attached,
+    /// A hook, or libvirt because of a hook's change, refuses the device; this was reported.
     RefusedByHook,
-    /// The time of all hooks ran out. They are called again by the next request.
-    Late(Box<HookError>),
+    /// The hooks used up the time that they have together. The next request calls them again.
+    HooksOutOfTime(Box<HookError>),
 }
 
 impl Attachment {
     pub(super) fn volume(name: &str, xml: String) -> Attachment {
-        Attachment::of(DeviceKind::Volume, name, xml)
+        Attachment::new(DeviceKind::Volume, name, xml)
     }
 
     pub(super) fn interface(name: &str, xml: String) -> Attachment {
-        Attachment::of(DeviceKind::Interface, name, xml)
+        Attachment::new(DeviceKind::Interface, name, xml)
     }
 
     pub(super) fn host_device(name: &str, xml: String) -> Attachment {
-        Attachment::of(DeviceKind::HostDevice, name, xml)
+        Attachment::new(DeviceKind::HostDevice, name, xml)
     }
 
-    fn of(kind: DeviceKind, name: &str, xml: String) -> Attachment {
+    fn new(kind: DeviceKind, name: &str, xml: String) -> Attachment {
         let name = name.to_owned();
         Attachment {
             key: DeviceKey { kind, name },
@@ -56,7 +56,7 @@ impl Attachment {
         }
     }
 
-    /// Attaches the device. `time` is what hooks have for all devices of the request.
+    /// Attaches the device. `time` limits the hooks of all devices of the request together.
     pub(super) async fn attach(
         self,
         vm: &VmContext,
@@ -80,7 +80,9 @@ impl Attachment {
             .on_attach_device(&invocation, vmi.raw_json(), self.xml.clone(), time);
         let (xml, provenance) = match hooked.await {
             Ok(hooked) => hooked,
-            Err(error) if error.is_late() => return Ok(AttachResult::Late(Box::new(error))),
+            Err(error) if error.is_late() => {
+                return Ok(AttachResult::HooksOutOfTime(Box::new(error)));
+            }
             Err(error) => {
                 self.refuse(vm, error.event_reason(), &error.to_string());
                 return Ok(AttachResult::RefusedByHook);
@@ -88,8 +90,8 @@ impl Attachment {
         };
         tracing::debug!(%kind, device = name, xml, "attaching a device");
         let attached = call_libvirt(vm, domain, kind, xml).await;
-        match attached.map_err(|error| naming_hook(error.into(), &provenance)) {
-            Ok(()) => Ok(AttachResult::Yes),
+        match attached.map_err(|error| with_hook(error.into(), &provenance)) {
+            Ok(()) => Ok(AttachResult::Attached),
             Err(error @ OpError::RefusedHookChange(_)) => {
                 self.refuse(vm, "HookFailed", &error.message());
                 Ok(AttachResult::RefusedByHook)
@@ -115,7 +117,8 @@ impl Attachment {
     }
 }
 
-/// Attaches the device. If QEMU has it already, left over from a daemon that died, it is removed and attached again.
+/// Attaches the device. If QEMU still has it from an attach during which libvirt's daemon died, it is removed first and
+/// then attached again.
 async fn call_libvirt(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
@@ -140,7 +143,7 @@ async fn call_libvirt(
         && error.is_definite()
         && remove_failed_attaches(vm, domain).await
     {
-        // The next sync looks whether libvirt still knows the device.
+        // Tracked again until the second attach has succeeded.
         vm.driver_state().failed_attaches.extend(parts);
         return attach().await;
     }
@@ -150,17 +153,18 @@ async fn call_libvirt(
     attached
 }
 
-fn naming_hook(error: OpError, provenance: &Provenance) -> OpError {
-    error.naming_hook(|text| {
+/// Adds the hook that has changed the element that libvirt refuses.
+fn with_hook(error: OpError, provenance: &Provenance) -> OpError {
+    error.with_hook(|text| {
         let (hook, path) = provenance.named_in(text)?;
         Some((hook.to_owned(), path.to_owned()))
     })
 }
 
-/// Forgets refused devices of this kind that are not wanted any more.
-pub(super) fn forget_unwanted(vm: &VmContext, kind: DeviceKind, wanted: &[&str]) {
+/// Forgets refused devices of this kind that the VMI no longer asks for.
+pub(super) fn forget_unwanted(vm: &VmContext, kind: DeviceKind, desired: &[&str]) {
     let mut state = vm.driver_state();
     state
         .refused_devices
-        .retain(kind, |name| wanted.contains(&name));
+        .retain(kind, |name| desired.contains(&name));
 }

@@ -16,24 +16,24 @@ use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, DeviceChangeError};
 
-/// Attaches the SR-IOV interfaces that the pod has and the running VM has not. Each is tried, whatever becomes of the
-/// others; the first error is returned.
+/// Attaches the SR-IOV interfaces of the VMI that the running VM lacks. A failure does not keep the others from being
+/// attached; the first error is returned.
 pub(in crate::manager) async fn attach_host_devices(
     vm: &VmContext,
     request: &SyncRequest,
 ) -> Result<CommandSuccess, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     wait_for_network_info(&vm.boot_resources.network_info).await?;
-    let wanted = convert(vm, request).await?;
+    let desired = convert(vm, request).await?;
     remove_failed_attaches(vm, &domain).await;
     let live = read_live_domain(vm, &domain).await?;
-    let attachments = sriov_attachments(&request.vmi, &wanted, &live);
+    let attachments = sriov_attachments(&request.vmi, &desired, &live);
     let names: Vec<&str> = attachments
         .iter()
-        .map(|one| one.interface.as_str())
+        .map(|attachment| attachment.interface.as_str())
         .collect();
     forget_unwanted(vm, DeviceKind::HostDevice, &names);
-    // virt-handler has its answer already.
+    // No deadline of the request applies, because virt-handler has its response already.
     let time = vm.hooks.attach_time();
     let mut answer = Ok(CommandSuccess::AlreadySo);
     for attachment in attachments {
@@ -65,15 +65,15 @@ async fn attach(
         error
     })?;
     match attached {
-        AttachResult::Yes => {
+        AttachResult::Attached => {
             tracing::info!(device = interface, "{}: done", change());
             Ok(true)
         }
         AttachResult::RefusedByHook => Ok(false),
-        AttachResult::Late(reason) => {
+        AttachResult::HooksOutOfTime(reason) => {
             let change = change();
             let request = "HotplugHostDevices";
-            Err(DeviceChangeError::HooksLate {
+            Err(DeviceChangeError::HooksOutOfTime {
                 change,
                 request,
                 reason,

@@ -1,20 +1,20 @@
-use super::command_result_of_job_start;
+use super::job_start_result;
 use crate::jobs::{BackupError, BackupId, BackupRequest, Checkpoint, ExportRequest};
 use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
 
-/// Starts a backup, unless it runs already. virt-handler reads its result in the domain's metadata.
+/// Starts a backup, unless it is running already. virt-handler reads its result in the domain's metadata.
 pub(in crate::manager) async fn start_backup(
     vm: &VmContext,
     request: BackupRequest,
 ) -> Result<CommandSuccess, OpError> {
-    // The source can still take the VM back.
+    // The migration may still fail, and the source take the VM back.
     if vm.role() == Role::Target {
-        return Err(BackupError::Migrates.into());
+        return Err(BackupError::MigrationRuns.into());
     }
-    command_result_of_job_start::effect_of(vm.jobs.start_backup(request).await?)
+    job_start_result::command_result(vm.jobs.start_backup(request).await?)
 }
 
 /// Serves the running backup to the export server.

@@ -3,23 +3,24 @@ use std::time::Duration;
 
 use libvirt::{Domain, UndefineOptions};
 
-use super::kill::INTERRUPTED;
+use super::kill::INTERRUPT_TIMEOUT;
 use crate::jobs::AbortReason;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, Phase};
 
-/// The last notification has this long before the answer.
+/// How long the response waits for virt-handler to accept the last notification.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Undefines the domain. UEFI variables stay: they lie on a volume of their own.
+/// Undefines the domain. UEFI variables are kept: they are on a volume of their own.
 ///
-/// `others_ended` resolves when no other command runs: a command that is defining the domain would leave it behind.
+/// `others_ended` resolves when no other command runs. It is awaited because a command that is defining the domain
+/// would leave it defined.
 pub(in crate::manager) async fn delete(
     vm: &VmContext,
     others_ended: impl Future<Output = ()>,
 ) -> Result<CommandSuccess, OpError> {
-    let _ = tokio::time::timeout(INTERRUPTED, others_ended).await;
+    let _ = tokio::time::timeout(INTERRUPT_TIMEOUT, others_ended).await;
     // libvirt undefines no domain while a job changes it.
     vm.jobs.end(AbortReason::Kill).await;
     let undefine = |domain: &dyn Domain| domain.undefine(UndefineOptions::KEEP);
@@ -28,8 +29,8 @@ pub(in crate::manager) async fn delete(
     let Some(()) = undefined else {
         return Ok(CommandSuccess::AlreadySo);
     };
-    // A domain that still runs is only transient now, and will be gone with its end.
-    if *vm.state.borrow() != Phase::Active {
+    // A domain that still runs has only become transient; it is gone when it ends.
+    if *vm.phase.borrow() != Phase::Active {
         let accepted = tokio::time::timeout(ACCEPT_TIMEOUT, final_notification_accepted(vm)).await;
         if accepted.is_err() {
             tracing::debug!("virt-handler has not accepted that the domain is gone");
@@ -38,9 +39,10 @@ pub(in crate::manager) async fn delete(
     Ok(CommandSuccess::Changed)
 }
 
-/// Waits until virt-handler has accepted that the domain is gone: it closes its notification socket after the response.
+/// Waits until virt-handler has accepted the notification that the domain is gone. This comes before the response,
+/// after which virt-handler closes its notification socket.
 async fn final_notification_accepted(vm: &VmContext) {
-    let mut phases = vm.state.clone();
+    let mut phases = vm.phase.clone();
     // Cannot fail: the observer holds the sender and outlives the commands.
     let _ = phases.wait_for(|phase| *phase == Phase::Gone).await;
     vm.notifier.flush(ACCEPT_TIMEOUT).await;

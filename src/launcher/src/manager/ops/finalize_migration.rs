@@ -15,13 +15,13 @@ use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 
-/// The method of an interface that asks for this in the options.
+/// The migration method of interfaces whose links are to be refreshed.
 const LINK_REFRESH: &str = "link-refresh";
-/// Guests ignore a link that comes back at once.
-const LINK_DOWN: Duration = Duration::from_millis(100);
+/// How long a link is down. Guests ignore a link that comes back at once.
+const LINK_DOWN_TIME: Duration = Duration::from_millis(100);
 
-/// Lets the guest notice that it has moved: links of interfaces that ask for it go down and up again, so that the
-/// guest renews its leases, and the clock is set. Also called at clean-up, when the domain may be gone.
+/// Lets the guest adapt to its new node: the links of interfaces that ask for it are taken down and up again, so that
+/// the guest renews its DHCP leases, and the clock is set. Also called at clean-up, when the domain may be gone.
 pub(in crate::manager) async fn finalize_migration(
     vm: &VmContext,
     request: &SyncRequest,
@@ -33,7 +33,7 @@ pub(in crate::manager) async fn finalize_migration(
         return Ok(CommandSuccess::AlreadySo);
     }
     let interfaces = &request.vmi.spec.domain.devices.interfaces;
-    let interfaces = to_refresh(&request.options, interfaces);
+    let interfaces = interfaces_to_refresh(&request.options, interfaces);
     if !interfaces.is_empty() {
         refresh_links(vm, &domain, &interfaces).await?;
     }
@@ -41,8 +41,8 @@ pub(in crate::manager) async fn finalize_migration(
     Ok(CommandSuccess::Changed)
 }
 
-/// The interfaces whose links are refreshed; one whose link is to be down needs no refresh.
-fn to_refresh<'a>(options: &'a Options, interfaces: &[Interface]) -> Vec<&'a str> {
+/// The interfaces whose links are refreshed. An interface whose link is to be down needs no refresh.
+fn interfaces_to_refresh<'a>(options: &'a Options, interfaces: &[Interface]) -> Vec<&'a str> {
     let is_down = |name: &str| {
         let mut interfaces = interfaces.iter();
         interfaces.any(|interface| interface.name == name && interface.state == "down")
@@ -54,7 +54,7 @@ fn to_refresh<'a>(options: &'a Options, interfaces: &[Interface]) -> Vec<&'a str
         .collect()
 }
 
-/// Refreshes each link, whatever becomes of the others; the first error is returned.
+/// Refreshes the links. A failure does not keep the others from being refreshed; the first error is returned.
 async fn refresh_links(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
@@ -66,8 +66,8 @@ async fn refresh_links(
     for link in links(&xml, interfaces, &taken_down)? {
         vm.driver_state().links_taken_down.insert(link.name.clone());
         let is_down = update(vm, domain, "taking a link down", link.down).await;
-        tokio::time::sleep(LINK_DOWN).await;
-        // Also after an error: the link may be down all the same.
+        tokio::time::sleep(LINK_DOWN_TIME).await;
+        // Also after an error, since the link may be down despite it.
         let is_up = update(vm, domain, "taking a link up", link.up).await;
         if is_up.is_ok() {
             vm.driver_state().links_taken_down.remove(&link.name);
@@ -87,7 +87,7 @@ async fn update(
     Ok(vm.client.on(domain, what, COMMAND, update).await?)
 }
 
-/// The link of an interface.
+/// An interface in two versions, to update the device with.
 #[derive(Debug, PartialEq)]
 struct Link {
     /// The interface's name in the VMI.
@@ -98,8 +98,8 @@ struct Link {
     down: String,
 }
 
-/// The links of the interfaces. A link that is down stays down, as a hook on the target may have made it, unless an earlier
-/// attempt has taken it down and not up again.
+/// The links to refresh. A link that is down stays down, because a hook on the target may have set it so, unless an
+/// earlier refresh has taken it down and not up again.
 fn links(
     xml: &str,
     interfaces: &[&str],
@@ -109,7 +109,7 @@ fn links(
         OpError::Description(format!("libvirt's description of the domain: {error}"))
     })?;
     let devices = document.root().child("devices");
-    let found = devices
+    let matching = devices
         .iter()
         .flat_map(|devices| devices.children_named("interface"))
         .filter_map(|interface| Some((name_of(interface)?, interface)))
@@ -117,7 +117,7 @@ fn links(
             interfaces.contains(&name.as_str())
                 && (!is_down(interface) || taken_down.contains(name))
         });
-    Ok(found
+    Ok(matching
         .map(|(name, interface)| Link {
             name,
             up: with_link_up(interface),
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_interfaces_that_ask_for_it_lose_their_link() {
+    fn links_are_those_of_the_requested_interfaces() {
         let xml = "<domain><devices><interface type='ethernet'><alias name='ua-default'/></interface>\
             <interface type='ethernet'><link state='up'/><alias name='ua-second'/></interface>\
             <disk type='file'><alias name='ua-second'/></disk></devices></domain>";
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn link_that_is_down_comes_up_only_if_an_earlier_attempt_left_it_down() {
+    fn link_that_is_down_is_refreshed_only_if_an_earlier_refresh_took_it_down() {
         let xml = "<domain><devices><interface type='ethernet'><link state='down'/>\
             <alias name='ua-second'/></interface></devices></domain>";
         assert_eq!(links(xml, &["second"], &HashSet::new()).unwrap(), []);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn link_that_is_to_be_down_stays_down() {
+    fn interface_that_is_to_be_down_is_not_refreshed() {
         let mut options = Options::default();
         for name in ["a", "b"] {
             let migration = options.interface_migration.entry(name.into()).or_default();
@@ -194,16 +194,16 @@ mod tests {
             ..Interface::default()
         };
         let interfaces = [interface("a", "up"), interface("b", "down")];
-        assert_eq!(to_refresh(&options, &interfaces), ["a"]);
+        assert_eq!(interfaces_to_refresh(&options, &interfaces), ["a"]);
     }
 
     #[test]
-    fn other_methods_refresh_nothing() {
+    fn interfaces_with_other_methods_are_not_refreshed() {
         let mut options = Options::default();
         for (name, method) in [("a", LINK_REFRESH), ("b", ""), ("c", "other")] {
             let migration = options.interface_migration.entry(name.into()).or_default();
             migration.method = method.into();
         }
-        assert_eq!(to_refresh(&options, &[]), ["a"]);
+        assert_eq!(interfaces_to_refresh(&options, &[]), ["a"]);
     }
 }

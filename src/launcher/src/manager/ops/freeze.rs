@@ -4,8 +4,8 @@ use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
 
-/// Freezes the guest's file systems, unless the VM migrates: the guest would arrive frozen, and the timer of its thaw
-/// would stay behind.
+/// Freezes the guest's file systems, unless the VM migrates: the guest would arrive frozen, and the timer that thaws it
+/// would not be on the target.
 pub(in crate::manager) async fn freeze(
     vm: &VmContext,
     request: FreezeRequest,
@@ -13,15 +13,15 @@ pub(in crate::manager) async fn freeze(
     if vm.role() != Role::Boot {
         return Err(OpError::FreezeDuringMigration);
     }
-    answer(vm.freezer.freeze(request).await)
+    command_result(vm.freezer.freeze(request).await)
 }
 
 /// Thaws the guest's file systems.
 pub(in crate::manager) async fn unfreeze(vm: &VmContext) -> Result<CommandSuccess, OpError> {
-    answer(vm.freezer.thaw().await)
+    command_result(vm.freezer.thaw().await)
 }
 
-fn answer(change: Result<Change, FreezeError>) -> Result<CommandSuccess, OpError> {
+fn command_result(change: Result<Change, FreezeError>) -> Result<CommandSuccess, OpError> {
     match change {
         Ok(Change::Done) => Ok(CommandSuccess::Changed),
         Ok(Change::None | Change::NothingToFreeze) => Ok(CommandSuccess::AlreadySo),

@@ -12,13 +12,13 @@ use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 
-/// The prefix of every error, by which KubeVirt's users search.
-const FAILED: &str = "failed to update vCPUs";
-/// libvirt waits 5 s for the guest to release processors.
-const DEADLINE: Duration = Duration::from_secs(12);
+/// Prefix of every error, which KubeVirt's users search for.
+const ERROR_PREFIX: &str = "failed to update vCPUs";
+/// Timeout of setting the number of vCPUs. libvirt alone waits 5 s for the guest to release vCPUs.
+const SET_CPUS_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// Gives the running VM the processors that its VMI asks for, and pins dedicated processors again. IO threads stay where
-/// they are.
+/// Sets the running VM's vCPUs to the number in its VMI, and pins dedicated CPUs again. The pinning of IO threads
+/// stays.
 pub(in crate::manager) async fn set_cpus(
     vm: &VmContext,
     request: &SyncRequest,
@@ -26,34 +26,35 @@ pub(in crate::manager) async fn set_cpus(
     let count = requested_vcpus(&request.vmi)?;
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     let pins = match has_dedicated_cpus(request) {
-        true => pins(vm, request).await.map_err(failed)?,
+        true => pins(vm, request).await.map_err(with_prefix)?,
         false => Pins::default(),
     };
-    let set = move |domain: &dyn Domain| domain.set_vcpus(count, Affect::LiveAndConfig);
+    let set_vcpus = move |domain: &dyn Domain| domain.set_vcpus(count, Affect::LiveAndConfig);
     let what = "setting the number of processors";
-    let set = vm.client.on(&domain, what, COMMAND.within(DEADLINE), set);
-    set.await.map_err(|error| failed(error.into()))?;
+    let class = COMMAND.within(SET_CPUS_TIMEOUT);
+    let set = vm.client.on(&domain, what, class, set_vcpus);
+    set.await.map_err(|error| with_prefix(error.into()))?;
     if let Some(settings) = &mut vm.driver_state().settings {
         settings.set_processors(&request.vmi);
     }
-    pin(vm, &domain, pins).await.map_err(failed)?;
+    pin(vm, &domain, pins).await.map_err(with_prefix)?;
     tracing::info!(processors = count, "processors set");
     Ok(CommandSuccess::Changed)
 }
 
-/// Only the processors are converted: devices and volumes of the VMI do not matter here.
+/// The pinning of the VMI. Only its CPUs are converted: devices and volumes do not matter here.
 async fn pins(vm: &VmContext, request: &SyncRequest) -> Result<Pins, OpError> {
     let facts = with_current_cpus(vm.boot_resources.facts().await?).await?;
-    Pins::of(&processor_placement(
+    Pins::from_spec(&processor_placement(
         &request.vmi,
         &request.options,
         &facts,
     )?)
 }
 
-fn failed(error: OpError) -> OpError {
+fn with_prefix(error: OpError) -> OpError {
     OpError::Prefixed {
-        prefix: FAILED,
+        prefix: ERROR_PREFIX,
         reason: Box::new(error),
     }
 }
@@ -63,7 +64,7 @@ fn has_dedicated_cpus(request: &SyncRequest) -> bool {
     cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement)
 }
 
-/// Host processors of the virtual ones and of QEMU's own threads.
+/// The host CPUs to which vCPUs and QEMU's own threads are pinned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Pins {
     vcpus: Vec<(u32, Vec<u32>)>,
@@ -71,7 +72,7 @@ struct Pins {
 }
 
 impl Pins {
-    fn of(spec: &DomainSpec) -> Result<Pins, OpError> {
+    fn from_spec(spec: &DomainSpec) -> Result<Pins, OpError> {
         let Some(CpuTune {
             vcpu_pin,
             emulator_pin,
@@ -91,7 +92,7 @@ impl Pins {
     }
 }
 
-/// Processors as conversion writes them, such as `2,6`.
+/// Parses host CPUs as conversion writes them, such as `2,6`.
 fn cpu_list(text: &str) -> Result<Vec<u32>, OpError> {
     let cpus = text.split(',').map(|cpu| cpu.trim().parse::<u32>());
     cpus.collect::<Result<_, _>>()
@@ -121,14 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pins_are_those_of_the_converted_domain() {
+    fn pins_are_read_from_the_converted_domain() {
         let xml = "<domain><cputune><vcpupin vcpu='0' cpuset='4'/><vcpupin vcpu='1' cpuset='6'/>\
             <emulatorpin cpuset='2,3'/></cputune></domain>";
-        let pins = Pins::of(&domain::parse_domain_xml::parse(xml).unwrap()).unwrap();
+        let pins = Pins::from_spec(&domain::parse_domain_xml::parse(xml).unwrap()).unwrap();
         assert_eq!(pins.vcpus, [(0, vec![4]), (1, vec![6])]);
         assert_eq!(pins.emulator, Some(vec![2, 3]));
         let none = domain::parse_domain_xml::parse("<domain/>").unwrap();
-        assert_eq!(Pins::of(&none).unwrap(), Pins::default());
+        assert_eq!(Pins::from_spec(&none).unwrap(), Pins::default());
         assert!(cpu_list("0-3").is_err());
     }
 }

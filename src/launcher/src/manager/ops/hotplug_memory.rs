@@ -8,7 +8,7 @@ use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, DeviceChangeError};
 
-/// Gives the running VM the memory that its VMI asks for. The guest follows later; an event tells of each step.
+/// Sets the running VM's memory to that of its VMI. The guest follows later; libvirt sends an event for each step.
 pub(in crate::manager) async fn set_memory(
     vm: &VmContext,
     vmi: &Vmi,

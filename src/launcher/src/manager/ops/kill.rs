@@ -11,13 +11,13 @@ use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
 
-/// How long an interrupted operation is waited for.
-pub(super) const INTERRUPTED: Duration = Duration::from_secs(5);
+/// How long to wait for interrupted commands.
+pub(super) const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a job is waited for whose QEMU has ended.
-const JOB_ENDED: Duration = Duration::from_secs(2);
+/// How long to wait for a job after its QEMU has ended.
+const JOB_END_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Ends QEMU. Does nothing if the VM does not exist or does not run.
+/// Kills QEMU. Does nothing if the VM does not exist or does not run.
 ///
 /// `others_ended` resolves when no other command runs. A command that starts the VM may be past its last safe point, so
 /// QEMU is ended again after that command.
@@ -28,18 +28,18 @@ pub(in crate::manager) async fn kill(
     vm.driver_state().guest_time = None;
     // Fails only when the observer is gone.
     let _ = vm.events.send(VmEvent::Destroying);
-    // Before QEMU ends, so that the record says that this was no accident.
+    // Before QEMU ends, so that the job records a kill and not a crash.
     let runs_job = vm.jobs.running().borrow().is_some();
     vm.jobs.abort(AbortReason::Kill);
     let mut others_ended = pin!(others_ended);
     let is_alone = poll_immediate(&mut others_ended).await.is_some();
     let mut has_run = vm.client.destroy().await?;
     if !is_alone {
-        if tokio::time::timeout(INTERRUPTED, others_ended)
+        if tokio::time::timeout(INTERRUPT_TIMEOUT, others_ended)
             .await
             .is_err()
         {
-            tracing::warn!("an interrupted command goes on longer than {INTERRUPTED:?}");
+            tracing::warn!("an interrupted command goes on longer than {INTERRUPT_TIMEOUT:?}");
         }
         has_run |= match vm.client.destroy().await {
             Err(CallError::NoAnswer(error)) if has_run => {
@@ -49,9 +49,9 @@ pub(in crate::manager) async fn kill(
             result => result?,
         };
     }
-    // A delete may follow, and with it the last notification.
+    // A delete may follow, after which nothing is published: the job's result must be published before.
     if runs_job
-        && tokio::time::timeout(JOB_ENDED, vm.jobs.all_published())
+        && tokio::time::timeout(JOB_END_TIMEOUT, vm.jobs.all_published())
             .await
             .is_err()
     {

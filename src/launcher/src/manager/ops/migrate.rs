@@ -1,29 +1,25 @@
-use super::command_result_of_job_start;
+use super::{job_start_result, require_own_vm};
 use crate::jobs::MigrationJob;
 use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
 
-/// Starts a migration to another pod, unless it runs already. virt-handler reads its result in the domain's metadata.
+/// Starts a migration to another pod, unless it is running already. virt-handler reads its result in the domain's
+/// metadata.
 ///
-/// A frozen guest is not migrated: it would arrive frozen, and the timer of its thaw would stay behind. It is not thawed
-/// either, since a snapshot may rely on the freeze.
+/// A frozen guest is not migrated: it would arrive frozen, and the timer that thaws it would not be on the target. The
+/// guest is not thawed either, since a snapshot may rely on the freeze.
 pub(in crate::manager) async fn migrate(
     vm: &VmContext,
     job: MigrationJob,
 ) -> Result<CommandSuccess, OpError> {
-    if job.vmi().domain_name() != vm.identity.domain {
-        return Err(OpError::OtherVm {
-            ours: vm.identity.domain.clone(),
-            theirs: job.vmi().domain_name(),
-        });
-    }
+    require_own_vm(vm, job.vmi())?;
     if vm.role() == Role::Boot && vm.freezer.keeps_frozen().await {
         return Err(OpError::MigrationOfFrozenGuest);
     }
     vm.driver_state().guest_time = None;
-    command_result_of_job_start::effect_of(vm.jobs.start_migration(job))
+    job_start_result::command_result(vm.jobs.start_migration(job))
 }
 
 /// Cancels the running migration, if there is one; returns at once.

@@ -1,15 +1,15 @@
-//! The operations, one file per command. Each is a function of the VM; the driver decides when it runs.
+//! The operations of commands. Each is a function of the VM; the driver decides when it runs.
 
 mod attach_device;
 mod attach_host_devices;
 mod backup;
-mod command_result_of_job_start;
 mod delete;
 mod finalize_migration;
 mod freeze;
-mod hook_events;
+mod hook_applied_events;
 mod hotplug_cpus;
 mod hotplug_memory;
+mod job_start_result;
 mod kill;
 mod migrate;
 mod migration_target;
@@ -49,19 +49,19 @@ use super::command_refusal::CommandRefusal;
 use super::error::OpError;
 use super::vm_context::VmContext;
 
-/// Requires that a request is about this launcher's VM.
+/// Returns an error if a request is about another VM than this launcher's.
 fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), OpError> {
     if vmi.domain_name() == vm.identity.domain {
         return Ok(());
     }
     Err(OpError::OtherVm {
-        ours: vm.identity.domain.clone(),
-        theirs: vmi.domain_name(),
+        own_domain: vm.identity.domain.clone(),
+        requested_domain: vmi.domain_name(),
     })
 }
 
-/// Work that can be dropped at any point.
-async fn until<T>(
+/// Runs work that can be dropped at any point, until a kill, a delete or the launcher's exit interrupts the command.
+async fn unless_interrupted<T>(
     interrupted: &CancellationToken,
     work: impl Future<Output = Result<T, OpError>>,
 ) -> Result<T, OpError> {

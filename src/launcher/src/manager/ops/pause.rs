@@ -5,9 +5,9 @@ use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
-/// Pauses the processors. A VM that is not running stays as it is.
+/// Pauses the vCPUs. A VM that is not running stays as it is.
 ///
-/// `paused_by_user` is set before the call: libvirt may carry the call out after its deadline.
+/// `paused_by_user` is set before the call, because libvirt may still pause the domain after the call has timed out.
 pub(in crate::manager) async fn pause(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     vm.driver_state().guest_time = None;
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;

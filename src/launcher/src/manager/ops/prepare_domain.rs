@@ -1,4 +1,5 @@
-//! What a boot and a migration's target have in common: the VMI converted, hooks run, images and taps in place.
+//! Prepares the domain of a boot or of a migration's target: converts the VMI, runs the hooks, and creates images and
+//! taps.
 
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
@@ -17,7 +18,7 @@ use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 
-/// The domain that the VMI asks for, before hooks.
+/// The domain that a VMI converts to, before hooks.
 pub(super) struct ConvertedVm<'a> {
     purpose: Purpose,
     vmi: &'a Vmi,
@@ -27,18 +28,19 @@ pub(super) struct ConvertedVm<'a> {
     spec: DomainSpec,
 }
 
-/// The domain as it will be defined; its images and its network are in place.
+/// The domain as it will be defined, after hooks. Its images and its network exist.
 pub(super) struct PreparedDomain<'a> {
     pub(super) vmi: &'a Vmi,
     pub(super) xml: String,
     pub(super) cloud_init: Option<CloudInitImage>,
     pub(super) credentials: Vec<Credential>,
     pub(super) applied_hooks: Vec<AppliedHook>,
-    /// The node and the pod, as far as the VMI's conversion needs them.
+    /// The host facts that the conversion used.
     pub(super) facts: HostFacts,
 }
 
 impl<'a> ConvertedVm<'a> {
+    /// Converts the VMI of the request, with the host facts that it needs.
     pub(super) async fn convert(
         vm: &VmContext,
         request: &'a SyncRequest,
@@ -81,15 +83,15 @@ impl<'a> ConvertedVm<'a> {
         self.spec
     }
 
-    /// Runs the hooks, connects the network and puts images in place.
+    /// Runs the hooks, connects the network and creates images.
     pub(super) async fn prepare(self, vm: &VmContext) -> Result<PreparedDomain<'a>, OpError> {
         let invocation = Invocation {
             uid: self.vmi.uid().to_owned(),
             ..vm.identity.invocation(reason(self.purpose))
         };
         let vmi_json = self.vmi.raw_json();
-        report_failure(vm, vm.hooks.admit(vmi_json, self.plugins).await)?;
-        let mut runs = report_failure(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
+        report_hook_error(vm, vm.hooks.admit(vmi_json, self.plugins).await)?;
+        let mut runs = report_hook_error(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
         let cloud_init = match vm.boot_resources.cloud_init(self.vmi).await? {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data, &mut runs).await?),
             None => None,
@@ -107,7 +109,7 @@ impl<'a> ConvertedVm<'a> {
             .disks(self.purpose, self.vmi, spec, &self.facts)
             .await?;
         let xml = domain::render_domain_xml::render(&spec);
-        let (xml, define_runs) = report_failure(
+        let (xml, define_runs) = report_hook_error(
             vm,
             vm.hooks
                 .on_define_domain(&invocation, vmi_json, xml, self.plugins)
@@ -125,7 +127,7 @@ impl<'a> ConvertedVm<'a> {
                     min_bytes,
                 }),
             credentials,
-            applied_hooks: AppliedHook::of(&runs),
+            applied_hooks: AppliedHook::from_runs(&runs),
             facts: self.facts,
         })
     }
@@ -149,7 +151,7 @@ async fn hook_cloud_init(
         data_source: data.data_source.name().to_owned(),
         cloud_init_data_json: data.to_json(),
     };
-    let (hooked, cloud_init_runs) = report_failure(
+    let (hooked, cloud_init_runs) = report_hook_error(
         vm,
         vm.hooks
             .pre_cloud_init_iso(invocation, vmi_json, documents)
@@ -160,9 +162,9 @@ async fn hook_cloud_init(
     Ok(hooked.map_err(BootResourceError::from)?)
 }
 
-/// Sends a Kubernetes event for a failing hook, once per cause: virt-handler repeats the sync for as long as the
-/// VM is wanted.
-fn report_failure<T>(vm: &VmContext, result: Result<T, HookError>) -> Result<T, OpError> {
+/// Sends a Kubernetes event for the error of a hook. It is sent once per cause, because virt-handler repeats the sync
+/// until it succeeds.
+fn report_hook_error<T>(vm: &VmContext, result: Result<T, HookError>) -> Result<T, OpError> {
     result.map_err(|error| {
         vm.hook_failures.report(&error);
         error.into()

@@ -1,8 +1,8 @@
-//! Removes what is left of devices whose attach failed: from QEMU what libvirt does not know, and what only the definition
-//! has.
+//! Removes leftovers of devices whose attach failed: from QEMU those that libvirt does not know, and from the
+//! definition those that the running domain does not have.
 //!
-//! libvirt's daemon may die after QEMU has got a device and before the daemon has noted it. The next daemon does not know
-//! the device, and each further attach fails with `Duplicate device ID`, until the device is removed.
+//! libvirt's daemon may die after it has given QEMU a device and before it has recorded that. The next daemon does not
+//! know the device, and each further attach fails with `Duplicate device ID` until the device is removed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,17 +20,18 @@ use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::qmp_answer;
 
-/// All calls to QEMU's monitor together: the sync has other changes to make.
+/// Timeout of all calls to QEMU's monitor together, so that the sync has time for its other changes.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(8);
-/// A guest releases devices within milliseconds, or does not react. All devices have this time together.
+/// How long to wait for the guest to release the devices, all together. A guest releases devices within milliseconds,
+/// or does not react.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// libvirt handles QEMU's `DEVICE_DELETED` only when no call holds the domain. If a device with the same alias is
-/// attached earlier, libvirt takes the event for that device.
+/// The pause after devices were released. libvirt handles QEMU's `DEVICE_DELETED` only while no call holds the domain;
+/// if a device with the same alias is attached before that, libvirt takes the event for the new device.
 const DEVICE_DELETED_DELAY: Duration = Duration::from_secs(1);
 
-/// Removes what QEMU has of devices whose attach failed. Returns whether something was removed. A failure is logged: the
-/// next attach has an error of its own.
+/// Removes the parts of devices whose attach failed. Returns whether anything was removed. A failure is only logged,
+/// because the next attach then fails with an error of its own.
 pub(super) async fn remove_failed_attaches(vm: &VmContext, domain: &Arc<dyn Domain>) -> bool {
     match try_remove(vm, domain).await {
         Ok(is_removed) => is_removed,
@@ -50,18 +51,22 @@ async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, Op
     if devices.is_empty() {
         return Ok(false);
     }
-    let end = Instant::now() + REMOVAL_TIMEOUT;
-    let monitor = Monitor { vm, domain, end };
+    let deadline = Instant::now() + REMOVAL_TIMEOUT;
+    let monitor = Monitor {
+        vm,
+        domain,
+        deadline,
+    };
     let peripherals = monitor.peripherals().await?;
     let nodes: Vec<BlockNode> = match devices.iter().any(|device| device.has_block_nodes()) {
-        true => monitor.ask("query-named-block-nodes", json!({})).await?,
+        true => monitor.query("query-named-block-nodes", json!({})).await?,
         false => Vec::new(),
     };
-    // After QEMU's answers: a device that libvirt has attached in between is not a leftover.
+    // Read after QEMU's answers, so that a device that libvirt has attached in between is not taken for a leftover.
     let live = read_live_domain(vm, domain).await?;
     let definition = read_definition(vm, domain).await?;
     let mut is_undefined = false;
-    let mut all = Vec::new();
+    let mut all_leftovers = Vec::new();
     for device in &devices {
         let Some(leftovers) = AttachLeftovers::of(device, &peripherals, &nodes, &live) else {
             continue;
@@ -70,9 +75,9 @@ async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, Op
             undefine_device(vm, domain, xml).await?;
             is_undefined = true;
         }
-        all.push(leftovers);
+        all_leftovers.push(leftovers);
     }
-    let removal = monitor.remove(&all).await?;
+    let removal = monitor.remove(&all_leftovers).await?;
     for device in devices {
         if !removal.kept.contains(device.alias()) {
             vm.driver_state().failed_attaches.remove(device.alias());
@@ -81,8 +86,8 @@ async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, Op
     Ok(is_undefined || removal.is_any_removed)
 }
 
-/// Removes a device from the definition: a daemon that died inside of a detach leaves it there, and libvirt refuses to
-/// attach a second one of its name.
+/// Removes a device from the definition. A daemon that died during a detach leaves the device there, and libvirt
+/// refuses to attach a second device with its alias.
 async fn undefine_device(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
@@ -96,9 +101,10 @@ async fn undefine_device(
 /// The result of [`Monitor::remove`].
 #[derive(Default)]
 struct Removal {
-    /// QEMU had a part of a device, and has removed it.
+    /// Whether QEMU had a part of a device and has removed it.
     is_any_removed: bool,
-    /// The devices that are in QEMU still, by alias. Block nodes may stay: libvirt gives the next attach new ones.
+    /// The aliases of devices that QEMU still has. Block nodes may stay, because libvirt creates new ones for the next
+    /// attach.
     kept: BTreeSet<String>,
 }
 
@@ -106,16 +112,19 @@ struct Removal {
 struct Monitor<'a> {
     vm: &'a VmContext,
     domain: &'a Arc<dyn Domain>,
-    /// No call takes longer.
-    end: Instant,
+    /// The deadline of all calls.
+    deadline: Instant,
 }
 
 impl Monitor<'_> {
-    /// Removes the devices first, since their backends are in use until they are gone. The guest is asked for all of them
-    /// before any is waited for.
-    async fn remove(&self, all: &[AttachLeftovers]) -> Result<Removal, OpError> {
+    /// Removes devices and then their backends, which are in use until the devices are gone. The guest is asked to
+    /// release all devices before the wait for the first.
+    async fn remove(&self, all_leftovers: &[AttachLeftovers]) -> Result<Removal, OpError> {
         let mut removal = Removal::default();
-        for id in all.iter().filter_map(|leftovers| leftovers.device.as_ref()) {
+        for id in all_leftovers
+            .iter()
+            .filter_map(|leftovers| leftovers.device.as_ref())
+        {
             tracing::warn!(
                 device = id,
                 "QEMU has a device that libvirt does not know: it is removed"
@@ -123,8 +132,8 @@ impl Monitor<'_> {
             let _: bool = self.change("device_del", json!({ "id": id })).await?;
             removal.kept.insert(id.clone());
         }
-        let asked = removal.kept.len();
-        removal.kept = self.unreleased(removal.kept).await?;
+        let requested = removal.kept.len();
+        removal.kept = self.wait_for_release(removal.kept).await?;
         for id in &removal.kept {
             let reason = "the guest does not release it";
             tracing::warn!(
@@ -133,12 +142,12 @@ impl Monitor<'_> {
                 "a device that libvirt does not know stays"
             );
         }
-        if removal.kept.len() < asked {
+        if removal.kept.len() < requested {
             removal.is_any_removed = true;
             tokio::time::sleep(DEVICE_DELETED_DELAY).await;
         }
         let is_kept = |id: &String| removal.kept.contains(id);
-        let released = all
+        let released = all_leftovers
             .iter()
             .filter(|leftovers| !leftovers.device.as_ref().is_some_and(is_kept));
         let mut nodes = Vec::new();
@@ -156,11 +165,12 @@ impl Monitor<'_> {
         Ok(removal)
     }
 
-    /// A node goes when no other node and no device uses it, also one that is about to end. Returns those that stay.
+    /// Removes block nodes. QEMU refuses to remove a node while another node or a device uses it, so refused nodes are
+    /// tried again. Returns those that stay.
     async fn remove_nodes(&self, nodes: &[String]) -> Result<Vec<String>, OpError> {
-        let give_up = Instant::now() + RELEASE_TIMEOUT;
+        let release_deadline = Instant::now() + RELEASE_TIMEOUT;
         let mut left = nodes.to_vec();
-        while !left.is_empty() && Instant::now() < give_up {
+        while !left.is_empty() && Instant::now() < release_deadline {
             let before = left.len();
             for node in std::mem::take(&mut left) {
                 let arguments = json!({ "node-name": node });
@@ -175,13 +185,16 @@ impl Monitor<'_> {
         Ok(left)
     }
 
-    /// The devices that QEMU still has when the guest's time is over.
-    async fn unreleased(&self, mut devices: BTreeSet<String>) -> Result<BTreeSet<String>, OpError> {
-        let give_up = Instant::now() + RELEASE_TIMEOUT;
+    /// Waits until the guest has released the devices. Returns those that QEMU still has at the timeout.
+    async fn wait_for_release(
+        &self,
+        mut devices: BTreeSet<String>,
+    ) -> Result<BTreeSet<String>, OpError> {
+        let release_deadline = Instant::now() + RELEASE_TIMEOUT;
         while !devices.is_empty() {
             let peripherals = self.peripherals().await?;
             devices.retain(|id| peripherals.iter().any(|member| member.name == *id));
-            if devices.is_empty() || Instant::now() >= give_up {
+            if devices.is_empty() || Instant::now() >= release_deadline {
                 break;
             }
             tokio::time::sleep(RELEASE_POLL_INTERVAL).await;
@@ -190,11 +203,11 @@ impl Monitor<'_> {
     }
 
     async fn peripherals(&self) -> Result<Vec<QomMember>, OpError> {
-        self.ask("qom-list", json!({ "path": "/machine/peripheral" }))
+        self.query("qom-list", json!({ "path": "/machine/peripheral" }))
             .await
     }
 
-    /// Whether QEMU has carried the command out.
+    /// Runs a command. Returns whether QEMU has carried it out.
     async fn change(&self, command: &'static str, arguments: Value) -> Result<bool, OpError> {
         match qmp_answer::parse::<Value>(&self.send(command, &arguments).await?) {
             Ok(_) => Ok(true),
@@ -205,7 +218,7 @@ impl Monitor<'_> {
         }
     }
 
-    async fn ask<T: DeserializeOwned>(
+    async fn query<T: DeserializeOwned>(
         &self,
         command: &'static str,
         arguments: Value,
@@ -216,7 +229,7 @@ impl Monitor<'_> {
     async fn send(&self, command: &'static str, arguments: &Value) -> Result<String, OpError> {
         let command = json!({ "execute": command, "arguments": arguments }).to_string();
         let send = move |domain: &dyn Domain| domain.qemu_command(&command);
-        let class = COMMAND.within(self.end.saturating_duration_since(Instant::now()));
+        let class = COMMAND.within(self.deadline.saturating_duration_since(Instant::now()));
         let what = "asking QEMU's monitor";
         Ok(self.vm.client.on(self.domain, what, class, send).await?)
     }

@@ -3,7 +3,7 @@ use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
-/// Presses the reset button.
+/// Resets the VM without the guest's cooperation.
 pub(in crate::manager) async fn reset(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     let domain = vm
         .client

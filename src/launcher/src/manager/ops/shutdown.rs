@@ -10,15 +10,15 @@ use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
 
-/// Asks the guest to power off: through its agent if that answers, else by the power button. Does nothing if the
+/// Asks the guest to power off: through its agent if that answers, otherwise by the power button. Does nothing if the
 /// VM does not run.
 ///
-/// A VM that its user has paused is resumed first: a paused guest cannot react, and would be destroyed with its
-/// file systems in use when the grace period ends.
+/// A VM that its user has paused is resumed first: a paused guest cannot react, and would be destroyed at the end of
+/// the grace period while its file systems are in use.
 pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSuccess, OpError> {
-    vm.guest_asked.notify_one();
+    vm.power_off_requested.notify_one();
     vm.driver_state().guest_time = None;
-    // A guest that is paused for a job does not react, and libvirt refuses the call while the job runs.
+    // A guest that is paused for a job cannot react, and libvirt refuses the call while the job runs.
     vm.jobs.end(AbortReason::Shutdown).await;
     let Some(domain) = vm.client.lookup().await? else {
         return Ok(CommandSuccess::AlreadySo);
@@ -31,7 +31,7 @@ pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSucces
         resume(vm, &domain).await?;
     }
     if let Err(error) = power_off(vm, &domain).await {
-        // The guest may have powered off by itself in between.
+        // The guest may have powered off by itself meanwhile.
         return match vm.client.state_of(&domain).await {
             Ok(state) if is_up(state) => Err(error.into()),
             Ok(_) => Ok(CommandSuccess::AlreadySo),
@@ -41,7 +41,7 @@ pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSucces
     }
     vm.metadata.set_deletion_timestamp();
     // Fails only when the observer is gone.
-    let _ = vm.events.send(VmEvent::GuestAsked);
+    let _ = vm.events.send(VmEvent::PowerOffRequested);
     Ok(CommandSuccess::Changed)
 }
 
@@ -62,13 +62,15 @@ async fn resume(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallErro
 }
 
 async fn power_off(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
-    const WHAT: &str = "asking the guest to power off";
+    const CALL_NAME: &str = "asking the guest to power off";
     let class = AGENT.within(AGENT_TIMEOUT);
     let through_agent = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Agent).map_err(shorten);
-    let Err(error) = vm.client.on(domain, WHAT, class, through_agent).await else {
+    let Err(error) = vm.client.on(domain, CALL_NAME, class, through_agent).await else {
         return Ok(());
     };
     tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
     let by_button = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Acpi);
-    vm.client.on(domain, WHAT, POWER_BUTTON, by_button).await
+    vm.client
+        .on(domain, CALL_NAME, POWER_BUTTON, by_button)
+        .await
 }

@@ -9,7 +9,7 @@ use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
-/// How a guest is asked to reboot.
+/// How the guest is asked to reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RebootMethod {
     Agent,
@@ -17,25 +17,25 @@ enum RebootMethod {
     PowerButton,
 }
 
-/// Asks the guest to reboot: through its agent when the VMI says one is connected and it answers a ping, else by the
-/// power button.
+/// Asks the guest to reboot: through its agent if the VMI reports one as connected and the agent answers a ping,
+/// otherwise by the power button.
 pub(in crate::manager) async fn soft_reboot(
     vm: &VmContext,
     vmi: &Vmi,
 ) -> Result<CommandSuccess, OpError> {
-    let ways = reboot_method(vmi)?;
+    let method = reboot_method(vmi)?;
     let domain = vm
         .client
         .lookup()
         .await?
         .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
-    if ways == RebootMethod::PowerButton {
+    if method == RebootMethod::PowerButton {
         press_power_button(vm, &domain).await?;
         return Ok(CommandSuccess::Changed);
     }
     match agent::expect_answer(&vm.client, &domain).await {
         Ok(()) => ask_agent(vm, &domain).await?,
-        Err(error) if ways == RebootMethod::AgentOrPowerButton => {
+        Err(error) if method == RebootMethod::AgentOrPowerButton => {
             tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
             press_power_button(vm, &domain).await?;
         }
@@ -46,7 +46,7 @@ pub(in crate::manager) async fn soft_reboot(
 
 async fn ask_agent(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
     match reboot(vm, domain, AGENT_REBOOT, RebootMode::Agent).await {
-        // The agent goes away while the guest reboots.
+        // The agent stops answering while the guest reboots.
         Err(CallError::Libvirt(error)) if error.is_agent_unresponsive() => Ok(()),
         Err(CallError::NoAnswer(error)) => {
             tracing::info!(reason = %error, "the guest accepted the reboot, and has not rebooted yet");
@@ -74,7 +74,7 @@ async fn reboot(
 fn reboot_method(vmi: &Vmi) -> Result<RebootMethod, OpError> {
     let acpi = vmi.value().pointer("/spec/domain/features/acpi/enabled");
     let acpi = acpi.and_then(|enabled| enabled.as_bool()).unwrap_or(true);
-    match (agent_connected(vmi), acpi) {
+    match (is_agent_connected(vmi), acpi) {
         (true, true) => Ok(RebootMethod::AgentOrPowerButton),
         (true, false) => Ok(RebootMethod::Agent),
         (false, true) => Ok(RebootMethod::PowerButton),
@@ -82,7 +82,7 @@ fn reboot_method(vmi: &Vmi) -> Result<RebootMethod, OpError> {
     }
 }
 
-fn agent_connected(vmi: &Vmi) -> bool {
+fn is_agent_connected(vmi: &Vmi) -> bool {
     let conditions = vmi
         .value()
         .pointer("/status/conditions")
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_follow_from_agent_and_acpi() {
+    fn reboot_method_follows_from_agent_and_acpi() {
         let agent = r#","status":{"conditions":[{"type":"AgentConnected","status":"True"}]}"#;
         let disconnected =
             r#","status":{"conditions":[{"type":"AgentConnected","status":"False"}]}"#;

@@ -6,11 +6,11 @@ use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
-/// Resumes the processors. A VM that is not paused stays as it is.
+/// Resumes the vCPUs. A VM that is not paused stays as it is.
 pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<CommandSuccess, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     let state = vm.client.state_of(&domain).await?.state;
-    // Also of a running VM: a pause without an answer may still be carried out.
+    // Also for a running VM, because libvirt may still carry out a pause that has timed out.
     vm.driver_state().paused_by_user = false;
     if state != DomainState::Paused {
         return Ok(CommandSuccess::AlreadySo);

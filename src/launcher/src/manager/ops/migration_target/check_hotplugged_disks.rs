@@ -1,4 +1,4 @@
-//! Whether the hotplugged disks of a VM from another cluster are in this pod.
+//! Checks that the hotplugged disks of a VM from another cluster are in this pod.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,17 +10,17 @@ use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::manager::error::OpError;
 
-/// Requires as many files in `directory` as the VMI has hotplugged volumes, each of which can be opened. A directory
-/// that is missing counts as fine, as for KubeVirt's launcher.
+/// Requires that `directory` has as many files as the VMI has hotplugged volumes, and that each can be opened. A
+/// missing directory is accepted, as by KubeVirt's launcher.
 pub(super) async fn require(vmi: &Vmi, directory: &Path) -> Result<(), OpError> {
-    let wanted = hotplugged(vmi);
+    let expected = hotplugged_volume_count(vmi);
     let directory = directory.to_owned();
-    let check = move || check(wanted, &directory);
+    let check = move || check(expected, &directory);
     let checked = blocking::file_call("looking for hotplugged disks", FILE_TIMEOUT, check).await?;
     checked.map_err(OpError::HotplugDisks)
 }
 
-fn hotplugged(vmi: &Vmi) -> usize {
+fn hotplugged_volume_count(vmi: &Vmi) -> usize {
     let volumes = vmi.value()["spec"]["volumes"].as_array();
     let is_hotplugged = |volume: &&serde_json::Value| {
         ["dataVolume", "persistentVolumeClaim"]
@@ -30,8 +30,8 @@ fn hotplugged(vmi: &Vmi) -> usize {
     volumes.into_iter().flatten().filter(is_hotplugged).count()
 }
 
-fn check(wanted: usize, directory: &Path) -> Result<(), String> {
-    if wanted == 0 {
+fn check(expected: usize, directory: &Path) -> Result<(), String> {
+    if expected == 0 {
         return Ok(());
     }
     let unreadable =
@@ -42,9 +42,9 @@ fn check(wanted: usize, directory: &Path) -> Result<(), String> {
     };
     let files: Result<Vec<_>, _> = entries.map(|entry| Ok(entry?.path())).collect();
     let files = files.map_err(|error| unreadable(directory, error))?;
-    if files.len() != wanted {
+    if files.len() != expected {
         return Err(format!(
-            "found {} hotplugged disks files in {}, expected {wanted}",
+            "found {} hotplugged disks files in {}, expected {expected}",
             files.len(),
             directory.display()
         ));
@@ -61,11 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn volumes_of_both_kinds_are_counted() {
+    fn hotplugged_data_volumes_and_claims_are_counted() {
         let vmi = r#"{"metadata":{"name":"vm1","namespace":"default"},"spec":{"volumes":[
             {"name":"a","dataVolume":{"name":"a","hotpluggable":true}},{"name":"b","dataVolume":{"name":"b"}},
             {"name":"c","persistentVolumeClaim":{"claimName":"c","hotpluggable":true}}]}}"#;
-        assert_eq!(hotplugged(&Vmi::from_json(vmi.as_bytes()).unwrap()), 2);
+        assert_eq!(
+            hotplugged_volume_count(&Vmi::from_json(vmi.as_bytes()).unwrap()),
+            2
+        );
     }
 
     #[test]

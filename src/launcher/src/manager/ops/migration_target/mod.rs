@@ -1,8 +1,9 @@
-//! The target of a migration: everything is put in place before the source's libvirt sends the domain.
+//! Prepares this pod as the target of a migration, before the source's libvirt sends the domain.
 //!
 //! Nothing is defined and nothing is published: libvirt receives the domain from the source
-//! ([`crate::manager::record_incoming_end`] watches for it). Hooks run as for a boot, so that a veto or a failure comes before the
-//! migration; the domain that they return is not used here.
+//! ([`crate::manager::incoming_migration_end`] watches for that). Hooks run as for a boot, so that a veto or a failure
+//! is reported before the migration begins; the domain that they return only serves snapshots while libvirt cannot
+//! describe the domain yet.
 
 mod check_hotplugged_disks;
 
@@ -17,25 +18,25 @@ use kubevirt_api::vmi::{MigrationState, Vmi};
 use tokio_util::sync::CancellationToken;
 
 use super::prepare_domain::ConvertedVm;
-use super::{require_own_vm, until};
+use super::{require_own_vm, unless_interrupted};
 use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::boot::migration_sockets::Transport;
 use crate::libvirt_migration_hook::{EditDomain, HookServer};
 use crate::manager::CommandSuccess;
-use crate::manager::edit_incoming_domain::IncomingDomainEditor;
 use crate::manager::error::OpError;
+use crate::manager::incoming_domain_editor::IncomingDomainEditor;
 use crate::manager::kubevirt_metadata::now;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
 use crate::unix_listener;
 
-/// KubeVirt's functional tests keep a migration in its preparation by this annotation.
-const FORCED_WAIT: &str = "kubevirt.io/func-test-block-migration-target-preparation";
+/// Annotation by which KubeVirt's functional tests block the preparation of a migration's target.
+const TEST_BLOCK_ANNOTATION: &str = "kubevirt.io/func-test-block-migration-target-preparation";
 
-/// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and then once more now and then:
-/// each time everything is prepared again, except what the source may be using by then.
+/// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and sometimes after that: each
+/// time everything is prepared again, except what the source may already be using.
 pub(in crate::manager) async fn sync_migration_target(
     vm: &VmContext,
     request: &SyncRequest,
@@ -52,7 +53,9 @@ pub(in crate::manager) async fn sync_migration_target(
     vm.driver_state().role = Role::Target;
     vm.incoming_migration
         .send_modify(|stage| *stage = stage.expect());
-    if until(interrupted, prepare(vm, request, &state)).await? == CommandSuccess::AlreadySo {
+    if unless_interrupted(interrupted, prepare(vm, request, &state)).await?
+        == CommandSuccess::AlreadySo
+    {
         return Ok(CommandSuccess::AlreadySo);
     }
     vm.metadata
@@ -73,8 +76,8 @@ async fn prepare(
     let vmi = &request.vmi;
     let converted = ConvertedVm::convert(vm, request, Purpose::MigrationTarget).await?;
     let prepared = converted.prepare(vm).await?;
-    if vmi.annotation(FORCED_WAIT).is_some() {
-        return Err(OpError::ForcedWait);
+    if vmi.annotation(TEST_BLOCK_ANNOTATION).is_some() {
+        return Err(OpError::BlockedByTestAnnotation);
     }
     if let Some(image) = prepared.cloud_init {
         let written = vm.boot_resources.write_cloud_init(vmi, None, image);
@@ -108,7 +111,7 @@ async fn prepare(
     Ok(CommandSuccess::Changed)
 }
 
-/// libvirt runs a hook for the domain that it is to receive; the hook asks the launcher.
+/// Starts the server that libvirt's migration hook asks for the edits of the incoming domain.
 async fn serve_hook(
     vm: &VmContext,
     request: &SyncRequest,
@@ -120,14 +123,14 @@ async fn serve_hook(
         invocation: vm.identity.invocation(Reason::MigrationTarget),
         request: request.clone(),
         edits: vm.boot_resources.incoming_edits.map(|edits| (facts, edits)),
-        last: Arc::clone(&vm.last_edit),
+        last_edit: Arc::clone(&vm.last_incoming_edit),
     });
     let edit: EditDomain = Arc::new(move |xml| {
         let incoming = Arc::clone(&incoming);
         Box::pin(async move { incoming.edit(xml).await })
     });
     if let Some(server) = &vm.driver_state().hook_server {
-        // libvirt's hook may be connected to it.
+        // The server keeps its socket, because libvirt's hook may be connected to it.
         server.replace(edit);
         return Ok(());
     }
@@ -154,7 +157,7 @@ fn transport(vmi: &Vmi) -> Transport {
     }
 }
 
-/// The record of a migration that is new; `None` for the one that is recorded.
+/// The record of a new migration; `None` for a migration that is recorded already and has not ended.
 fn record(vm: &VmContext, state: &MigrationState) -> Result<Option<Migration>, OpError> {
     let last = vm.metadata.current().migration;
     match Migration::request(last.as_ref(), state.uid_on_target()) {

@@ -10,12 +10,13 @@ use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Phase;
 
-/// A notification carries the domain as it is when it is sent, so that the notifications of the definition have to
-/// be sent before the start. That takes milliseconds; the start does not depend on it.
+/// How long to wait for each notification of the definition. They have to be sent before the start, because a
+/// notification contains the domain as it is when it is sent. That takes milliseconds; after the timeout the domain is
+/// started anyway.
 const PUBLISH_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl PreparedDomain<'_> {
-    /// Defines the domain, with spare ports for hotplug.
+    /// Defines the domain, with free root ports for hotplug.
     pub(super) async fn define(self, vm: &VmContext) -> Result<Arc<dyn Domain>, OpError> {
         let definition = DefinitionPlan::plan(self.vmi, self.xml)?;
         // Nothing is published until the definition is complete.
@@ -35,12 +36,12 @@ impl PreparedDomain<'_> {
             state.applied_hooks = self.applied_hooks;
         }
         vm.credentials.send_replace(self.credentials);
-        let mut state = vm.state.clone();
-        let defined = state.wait_for(|state| *state != Phase::Absent);
-        in_time("definition", defined).await;
+        let mut phase = vm.phase.clone();
+        let defined = phase.wait_for(|phase| *phase != Phase::Absent);
+        wait_for_publication("definition", defined).await;
         vm.metadata
             .set_identity(self.vmi.uid(), self.vmi.grace_period_seconds());
-        in_time("metadata", vm.metadata.all_published()).await;
+        wait_for_publication("metadata", vm.metadata.all_published()).await;
         tracing::info!("domain defined");
         Ok(domain)
     }
@@ -53,10 +54,11 @@ async fn define(vm: &VmContext, xml: String) -> Result<Arc<dyn Domain>, OpError>
             hypervisor.define(&xml)
         })
         .await
-        .map_err(|error| OpError::from(error).naming_hook(|text| vm.hooks.named_in(text)))
+        .map_err(|error| OpError::from(error).with_hook(|text| vm.hooks.named_in(text)))
 }
 
-/// Defines the domain again, once libvirt has assigned addresses: edits its XML, so that nothing is lost.
+/// Defines the domain a second time, after libvirt has assigned addresses. libvirt's XML is edited, so that nothing of
+/// it is lost.
 async fn define_again(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
@@ -81,7 +83,7 @@ async fn undefine(vm: &VmContext, domain: &Arc<dyn Domain>) {
     }
 }
 
-async fn in_time<T>(what: &str, published: impl Future<Output = T>) {
+async fn wait_for_publication<T>(what: &str, published: impl Future<Output = T>) {
     if tokio::time::timeout(PUBLISH_TIMEOUT, published)
         .await
         .is_err()

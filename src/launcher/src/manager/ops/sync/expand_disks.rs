@@ -1,4 +1,4 @@
-//! Expands disks of a running VM whose claims have grown.
+//! Expands the disks of a running VM whose volumes have grown.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,10 +18,10 @@ use crate::manager::disk_capacities::DiskCapacities;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
-const SPACE: &str = "asking for the space of disks";
+const SPACE_QUERY_LABEL: &str = "asking for the space of disks";
 
-/// Expands the disks of a running VM. A disk that cannot be expanded stays as it is, with a warning. `spec` is the
-/// domain as the VMI asks for it now, `absent` are its volumes that are not attached.
+/// Expands the disks of a running VM. A disk that cannot be expanded stays as it is, with a warning in the log. `spec`
+/// is the domain that the VMI now converts to, `absent` are those of its volumes that are not attached.
 pub(super) async fn expand_disks(
     vm: &VmContext,
     vmi: &Vmi,
@@ -39,20 +39,20 @@ pub(super) async fn expand_disks(
     }
 }
 
-/// Resizes the disks that have grown: mostly none. libvirt is asked for all sizes at once, and only if a disk seems to have
-/// grown since it was asked last.
+/// Resizes the disks whose volumes have grown, which are usually none. libvirt is asked for all sizes in one call, and
+/// only if a volume may have grown since the last call.
 async fn expand(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     expansions: Vec<LiveExpansion>,
 ) -> Result<(), OpError> {
     let expansions = Arc::new(expansions);
-    let (disks, known) = (
+    let (disks, capacities) = (
         Arc::clone(&expansions),
         vm.driver_state().disk_capacities.clone(),
     );
-    let may_have_grown = move || disks.iter().any(|disk| may_have_grown(disk, &known));
-    if !blocking::file_call(SPACE, FILE_TIMEOUT, may_have_grown).await? {
+    let may_have_grown = move || disks.iter().any(|disk| may_have_grown(disk, &capacities));
+    if !blocking::file_call(SPACE_QUERY_LABEL, FILE_TIMEOUT, may_have_grown).await? {
         return Ok(());
     }
     let what = "asking for the sizes of disks";
@@ -61,8 +61,8 @@ async fn expand(
         .on(domain, what, QUICK, |domain| domain.block_infos());
     let sizes = sizes.await?;
     vm.driver_state().disk_capacities.replace(&sizes);
-    let grown = move || grown(&expansions, &sizes);
-    let grown = blocking::file_call(SPACE, FILE_TIMEOUT, grown).await?;
+    let find_grown = move || grown_disks(&expansions, &sizes);
+    let grown = blocking::file_call(SPACE_QUERY_LABEL, FILE_TIMEOUT, find_grown).await?;
     if !grown.is_empty() {
         vm.driver_state().disk_capacities.forget();
     }
@@ -79,9 +79,9 @@ async fn expand(
     Ok(())
 }
 
-/// Whether a disk may have grown since libvirt was asked for its size.
-fn may_have_grown(expansion: &LiveExpansion, known: &DiskCapacities) -> bool {
-    let Some(capacity) = known.get(expansion.path()) else {
+/// Whether the volume of a disk may have grown since libvirt last reported the disk's size.
+fn may_have_grown(expansion: &LiveExpansion, capacities: &DiskCapacities) -> bool {
+    let Some(capacity) = capacities.get(expansion.path()) else {
         return true;
     };
     let size = match expansion {
@@ -90,22 +90,23 @@ fn may_have_grown(expansion: &LiveExpansion, known: &DiskCapacities) -> bool {
         }
         LiveExpansion::Device { device, .. } => device_size(device),
     };
-    // An error is logged when it matters.
+    // After an error the sizes are read again, and an error of that is logged.
     size.map_or(true, |size| size > capacity)
 }
 
+/// The size of a block device, in bytes.
 fn device_size(device: &str) -> io::Result<u64> {
     File::open(device)?.seek(SeekFrom::End(0))
 }
 
-/// The disks that can be larger than they are, and the size that each can have.
-fn grown(
+/// The disks to expand, each with its new size.
+fn grown_disks(
     expansions: &[LiveExpansion],
     sizes: &BTreeMap<String, BlockInfo>,
 ) -> Vec<(LiveExpansion, BlockSize)> {
     let grown = expansions.iter().filter_map(|expansion| {
-        let now = sizes.get(expansion.path()).copied()?;
-        match target_size(expansion, expansion.path(), now) {
+        let current = sizes.get(expansion.path()).copied()?;
+        match target_size(expansion, expansion.path(), current) {
             Ok(size) => Some((expansion.clone(), size?)),
             Err(error) => {
                 let volume = expansion.volume();
@@ -117,25 +118,25 @@ fn grown(
     grown.collect()
 }
 
-/// The size to expand a disk to, if it has grown. libvirt reports 0 for a size that it does not know.
+/// The size to expand a disk to, if its volume has grown. libvirt reports 0 for an unknown size.
 fn target_size(
     expansion: &LiveExpansion,
     path: &str,
-    now: BlockInfo,
+    current: BlockInfo,
 ) -> io::Result<Option<BlockSize>> {
-    if now.capacity == 0 {
+    if current.capacity == 0 {
         return Ok(None);
     }
     Ok(match expansion {
         LiveExpansion::File(file) => disk_images::possible_size(file)?
-            .filter(|size| *size > now.capacity)
+            .filter(|size| *size > current.capacity)
             .map(BlockSize::Bytes),
         LiveExpansion::Device { device, .. } if device == path => {
-            (now.physical > now.capacity).then_some(BlockSize::Device)
+            (current.physical > current.capacity).then_some(BlockSize::Device)
         }
         LiveExpansion::Device { device, .. } => {
             let size = device_size(device)?;
-            (size > now.capacity).then_some(BlockSize::Bytes(size))
+            (size > current.capacity).then_some(BlockSize::Bytes(size))
         }
     })
 }
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn device_is_expanded_and_an_image_on_it_too() {
+    fn block_device_and_image_on_a_block_device_are_expanded_to_the_device() {
         let device = LiveExpansion::Device {
             volume: "data".into(),
             path: "/dev/data".into(),
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn file_is_expanded_to_its_claim() {
+    fn file_is_expanded_to_the_capacity_of_its_claim() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap().to_owned();
         let expansion = LiveExpansion::File(ImageExpansion {

@@ -1,17 +1,17 @@
-//! Sync: from a VMI to a running VM.
+//! Sync: starts the VM, or changes the running VM to match its VMI.
 //!
 //! ```text
 //!   ConvertedVm ──prepare──▶ PreparedDomain ──define──▶ (a domain) ──start_or_resume──▶ running
 //!     │ VMI converted          │ hooks ran, images exist                   │ cloud-init image written
 //! ```
-//! A failure before define leaves no domain, and the next sync starts from the beginning, hooks included. After
-//! define, a repeated sync only brings the domain up: hooks run once per boot.
+//! After a failure before `define` there is no domain, and the next sync starts from the beginning, including the
+//! hooks. After `define`, a repeated sync only starts the domain: hooks run once per boot.
 
 mod define_prepared_domain;
 mod expand_disks;
-mod poll_starting_up;
 mod reconcile;
 mod start_or_resume;
+mod startup_poll;
 mod unapplied_changes;
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use reconcile::reconcile;
 use tokio_util::sync::CancellationToken;
 
 use super::prepare_domain;
-use super::{require_own_vm, until};
+use super::{require_own_vm, unless_interrupted};
 use crate::boot::host_facts::wait_for_network_info;
 use crate::manager::CommandSuccess;
 use crate::manager::command_refusal::CommandRefusal;
@@ -32,13 +32,13 @@ use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 
-/// The domain that a VMI asks for, before hooks.
+/// The domain that the VMI of a request converts to, before hooks.
 pub(super) async fn convert(vm: &VmContext, request: &SyncRequest) -> Result<DomainSpec, OpError> {
     let converted = prepare_domain::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
     Ok(converted.into_spec())
 }
 
-/// Starts or changes the VM as the VMI says. `interrupted` stops that at the next safe point.
+/// Starts the VM, or changes the running VM to match its VMI. `interrupted` stops the sync at its next safe point.
 pub(in crate::manager) async fn sync(
     vm: &VmContext,
     request: &SyncRequest,
@@ -46,7 +46,7 @@ pub(in crate::manager) async fn sync(
 ) -> Result<CommandSuccess, OpError> {
     require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
-        // While the VM migrates away it is not changed, and it is never started here again.
+        // While the VM migrates to another pod it is not changed, and not started here again.
         return Ok(CommandSuccess::AlreadySo);
     }
     let is_first = !vm.driver_state().defined;
@@ -57,25 +57,25 @@ pub(in crate::manager) async fn sync(
     let (domain, state) = match defined_domain(vm, request).await? {
         Some(defined) => defined,
         None => {
-            let prepared = until(interrupted, converted.prepare(vm)).await?;
+            let prepared = unless_interrupted(interrupted, converted.prepare(vm)).await?;
             return boot(vm, request, prepared, interrupted).await;
         }
     };
-    let brought_up =
+    let start_result =
         start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
     let changed = reconcile(vm, request, converted.spec(), &domain, interrupted).await?;
-    Ok(apply_settings(vm, request, brought_up.or(changed)))
+    Ok(apply_settings(vm, request, start_result.or(changed)))
 }
 
-/// Defines and starts the VM. Between a notification that the domain is off and the one that it is alive, virt-handler
-/// would delete the domain, so the start counts as unreported from here on.
+/// Defines and starts the VM. virt-handler would delete the domain between the notification that it is off and the one
+/// that it is alive, so the start counts as unreported from here on.
 async fn boot(
     vm: &VmContext,
     request: &SyncRequest,
     prepared: prepare_domain::PreparedDomain<'_>,
     interrupted: &CancellationToken,
 ) -> Result<CommandSuccess, OpError> {
-    let start = vm.start_report.begin();
+    let start = vm.start_notification.begin();
     let domain = prepared.define(vm).await?;
     let state = vm.client.state_of(&domain).await?;
     let answer = start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
@@ -94,7 +94,7 @@ fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: CommandSuccess)
     answer
 }
 
-/// The domain with its state, if libvirt knows it and this launcher has prepared it. A domain that an earlier launcher
+/// The domain with its state, if libvirt knows it and its resources are prepared. A domain that an earlier launcher
 /// defined and did not start may lack images, and is defined again.
 async fn defined_domain(
     vm: &VmContext,
@@ -111,13 +111,14 @@ async fn defined_domain(
     Ok(is_ready.then_some((domain, state)))
 }
 
-/// KubeVirt reads the annotation as Go reads a boolean.
+/// Whether the VMI's annotation pauses guest agent probes. Its values are those of Go's `strconv.ParseBool`, as for
+/// KubeVirt.
 fn pauses_probes(vmi: &Vmi) -> bool {
     let value = vmi.annotation("kubevirt.io/pause-guest-agent-probes");
     matches!(value, Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
-/// A point at which a sync can end without leaving a partial change.
+/// Ends an interrupted sync. Called where the sync leaves no partial change.
 fn safe_point(interrupted: &CancellationToken) -> Result<(), OpError> {
     if interrupted.is_cancelled() {
         return Err(CommandRefusal::Ending.into());

@@ -7,9 +7,9 @@ use libvirt::{Domain, DomainState, StartOptions, State, XmlKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::hook_events::report_applied;
-use super::poll_starting_up::StartingUpPoll;
+use super::super::hook_applied_events::report_applied;
 use super::safe_point;
+use super::startup_poll::StartupPoll;
 use crate::jobs::JobKind;
 use crate::libvirt_client::{COMMAND, QUICK, START};
 use crate::manager::CommandSuccess;
@@ -18,14 +18,14 @@ use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
 
-/// A QEMU that is being shut down has this long to end.
+/// How long to wait for a QEMU that is being shut down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// The observer has this long to publish a failed start; libvirt's daemon may have ended too.
+/// How long to wait until the observer has published a failed start. libvirt's daemon may be down, too.
 const FAILURE_PUBLISH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Starts a defined domain that is off (`state`), and resumes one that is paused, unless its owner, a job or a migration
-/// paused it: a migration's target may run the guest.
+/// Starts a defined domain that is off, and resumes a paused one, unless its owner, a job or a migration paused it:
+/// after a migration, the guest may run on the target. `state` is the domain's state.
 pub(super) async fn start_or_resume(
     vm: &VmContext,
     request: &SyncRequest,
@@ -67,29 +67,34 @@ pub(super) async fn start_or_resume(
     Ok(CommandSuccess::AlreadySo)
 }
 
-/// The domain's state, after waiting for a QEMU that is being shut down: a daemon that died during a start shuts that
-/// QEMU down when it is back.
+/// Waits for a QEMU that is being shut down, and returns the domain's state: if libvirt's daemon dies during a start,
+/// the next daemon shuts that QEMU down.
 async fn state_after_shutdown(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     mut state: State,
 ) -> Result<State, OpError> {
-    let give_up = Instant::now() + SHUTDOWN_TIMEOUT;
-    while state.state == DomainState::Shutdown && Instant::now() < give_up {
+    let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
+    while state.state == DomainState::Shutdown && Instant::now() < deadline {
         tokio::time::sleep(SHUTDOWN_POLL_INTERVAL).await;
         state = vm.client.state_of(domain).await?;
     }
     Ok(state)
 }
 
-/// Publishes that the start has failed, before virt-handler gets the response: the start may have been published.
-async fn report_failure(vm: &VmContext) {
+/// Publishes that the start has failed, and waits for that: the start may have been published, and virt-handler must
+/// know of the failure before it gets the response.
+async fn publish_failure(vm: &VmContext) {
     // Fails only when the observer is gone.
     let _ = vm.events.send(VmEvent::StartFailed);
-    let _ = tokio::time::timeout(FAILURE_PUBLISH_TIMEOUT, vm.start_report.ended()).await;
+    let _ = tokio::time::timeout(
+        FAILURE_PUBLISH_TIMEOUT,
+        vm.start_notification.wait_until_ended(),
+    )
+    .await;
 }
 
-/// A VMI in one of these phases is not started again: it ran, and ended.
+/// Whether the VMI's phase says that the VM has run. Such a VM is not started again.
 pub(super) fn has_run(vmi: &Vmi) -> bool {
     let phase = vmi
         .value()
@@ -99,57 +104,58 @@ pub(super) fn has_run(vmi: &Vmi) -> bool {
 }
 
 async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<(), OpError> {
-    let by_owner = vmi.starts_paused();
-    let how = StartOptions {
-        paused: (by_owner || isolates_emulator(vmi)) && !vm.boot_resources.test_driver,
+    let is_paused_by_owner = vmi.starts_paused();
+    let options = StartOptions {
+        paused: (is_paused_by_owner || isolates_emulator(vmi)) && !vm.boot_resources.test_driver,
         ..StartOptions::RUNNING
     };
     vm.driver_state().disk_capacities.forget();
     associate_iommufd(vm, domain).await?;
-    let start = vm.start_report.begin();
-    let startup_watch = StartingUpPoll::start(vm, domain);
+    let start = vm.start_notification.begin();
+    let startup_poll = StartupPoll::start(vm, domain);
     let started = vm
         .client
         .on(domain, "starting the domain", START, move |domain| {
-            domain.start(how)
+            domain.start(options)
         });
     if let Err(error) = started.await {
-        report_failure(vm).await;
-        return Err(OpError::from(error).naming_hook(|text| vm.hooks.named_in(text)));
+        publish_failure(vm).await;
+        return Err(OpError::from(error).with_hook(|text| vm.hooks.named_in(text)));
     }
-    drop(startup_watch);
+    drop(startup_poll);
     start.succeeded();
-    if by_owner && vm.boot_resources.test_driver {
+    if is_paused_by_owner && vm.boot_resources.test_driver {
         vm.client
             .on(domain, "pausing the domain", COMMAND, |domain| {
                 domain.suspend()
             })
             .await?;
     }
-    vm.driver_state().paused_by_user = by_owner;
-    tracing::info!(paused = by_owner, "domain started");
+    vm.driver_state().paused_by_user = is_paused_by_owner;
+    tracing::info!(paused = is_paused_by_owner, "domain started");
     report_applied(vm);
-    if !vm.start_report.accepted().await {
+    if !vm.start_notification.wait_until_accepted().await {
         tracing::warn!("virt-handler has not accepted the notification of the start");
     }
     Ok(())
 }
 
-/// libvirt opens host devices through the iommufd if they name the group.
+/// Passes libvirt the iommufd, through which it opens host devices that name this group.
 async fn associate_iommufd(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), OpError> {
-    const GROUP: &str = "iommu";
+    const IOMMUFD_GROUP: &str = "iommu";
     let Some(device) = vm.boot_resources.iommufd.get() else {
         return Ok(());
     };
     vm.client
         .on(domain, "lending the iommufd", QUICK, move |domain| {
-            domain.associate_fds(GROUP, &[device.as_fd()])
+            domain.associate_fds(IOMMUFD_GROUP, &[device.as_fd()])
         })
         .await?;
     Ok(())
 }
 
-/// The emulator's threads are moved to their own processor before the guest's first instruction.
+/// Whether QEMU's emulator threads get a CPU of their own. Such a domain is started paused, so that they are moved
+/// there before the guest's first instruction.
 fn isolates_emulator(vmi: &Vmi) -> bool {
     let cpu = vmi.value().pointer("/spec/domain/cpu");
     cpu.is_some_and(|cpu| {

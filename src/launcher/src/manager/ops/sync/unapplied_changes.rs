@@ -1,5 +1,5 @@
-//! Changes of the VMI that cannot be applied to a running VM, as with KubeVirt's launcher: each is logged and sent as an
-//! event once.
+//! Reports changes of the VMI that cannot be applied to a running VM, as with KubeVirt's launcher. Each change is
+//! logged and sent as a Kubernetes event once.
 
 use domain::libvirt_spec::DomainSpec;
 use domain::reconcile::{LiveDomain, RunningSettings, occupied_targets};
@@ -8,7 +8,7 @@ use kubevirt_api::vmi::Vmi;
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 
-/// Reports the settings in which `vmi` differs from the VMI of the first sync.
+/// Reports the settings in which `vmi` differs from the running VM.
 pub(super) fn report(vm: &VmContext, vmi: &Vmi) {
     let requested = RunningSettings::of(vmi);
     let unapplied = {
@@ -23,9 +23,9 @@ pub(super) fn report(vm: &VmContext, vmi: &Vmi) {
     });
 }
 
-/// Reports the hotplugged volumes of `wanted` whose target is occupied by a hook's disk.
-pub(super) fn report_occupied_targets(vm: &VmContext, wanted: &DomainSpec, live: &LiveDomain) {
-    let occupied = occupied_targets(wanted, live).into_iter();
+/// Reports the hotplugged volumes of `desired` whose target is occupied by a hook's disk.
+pub(super) fn report_occupied_targets(vm: &VmContext, desired: &DomainSpec, live: &LiveDomain) {
+    let occupied = occupied_targets(desired, live).into_iter();
     let texts = occupied.map(|(volume, target)| format!("{volume} ({target})"));
     warn_once(vm, texts.collect(), |new| {
         format!(

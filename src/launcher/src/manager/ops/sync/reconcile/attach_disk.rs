@@ -30,6 +30,7 @@ impl Reconciliation<'_> {
     }
 }
 
+/// Sets the disk's cache and IO mode, which depend on its file system.
 async fn with_modes(mut disk: Disk) -> Result<Disk, BootResourceError> {
     let probe = move || set_disk_modes(&mut disk, &DirectIo).map(|()| disk);
     Ok(blocking::file_call("probing a disk's file system", FILE_TIMEOUT, probe).await??)

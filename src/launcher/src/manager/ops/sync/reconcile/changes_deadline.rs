@@ -1,37 +1,38 @@
-//! How late the changes of a sync may begin.
+//! The deadlines of a sync's changes.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// virt-handler waits 20 s for a sync, and a change may take 11 s.
-const LAST_BEGIN: Duration = Duration::from_secs(7);
-/// What hooks have for all devices. They end before the last change may begin: when they run out of time, the other
-/// changes are begun all the same.
-const HOOKS: Duration = Duration::from_secs(5);
+/// How long after the first change the last one may start: virt-handler waits 20 s for a sync, and a change may take 11
+/// s.
+const MAX_START_DELAY: Duration = Duration::from_secs(7);
+/// How long the hooks of all devices may take together. They end before the last change may start, so that the other
+/// changes are made even if the hooks run out of time.
+const HOOKS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time of the changes of a sync. What comes before them (a conversion, a resume, the removal of failed attaches) does
-/// not count: a VM for which that always takes long would never be changed.
+/// The deadlines of a sync's changes, counted from the first change. What comes before (conversion, resume, removal of
+/// failed attaches) does not count: a VM for which that always takes long would never be changed.
 pub(super) struct ChangesDeadline {
     begin: Instant,
 }
 
 impl ChangesDeadline {
-    /// The first change begins now.
+    /// The deadlines of changes of which the first starts now.
     pub(super) fn start() -> ChangesDeadline {
         ChangesDeadline {
             begin: Instant::now(),
         }
     }
 
-    /// Whether another change may begin.
-    pub(super) fn may_begin(&self) -> bool {
-        Instant::now() <= self.begin + LAST_BEGIN
+    /// Whether another change may start.
+    pub(super) fn may_start_change(&self) -> bool {
+        Instant::now() <= self.begin + MAX_START_DELAY
     }
 
-    /// When the hooks of all devices have ended, the first of which is attached now.
-    pub(super) fn hooks_end(&self) -> std::time::Instant {
-        let end = (Instant::now() + HOOKS).min(self.begin + LAST_BEGIN);
+    /// The deadline of the hooks of all devices, if the first device is attached now.
+    pub(super) fn hooks_deadline(&self) -> std::time::Instant {
+        let end = (Instant::now() + HOOKS_TIMEOUT).min(self.begin + MAX_START_DELAY);
         end.into_std()
     }
 }
@@ -43,20 +44,20 @@ mod tests {
 
     #[test]
     fn last_change_ends_before_virt_handler_gives_up() {
-        assert!(LAST_BEGIN + COMMAND.deadline < Duration::from_secs(20));
+        assert!(MAX_START_DELAY + COMMAND.deadline < Duration::from_secs(20));
     }
 
     #[test]
-    fn changes_may_begin_after_the_end_of_the_hooks_and_not_for_ever() {
+    fn changes_may_start_after_the_deadline_of_hooks_until_their_own_deadline() {
         let time = ChangesDeadline::start();
-        let last_begin = (time.begin + LAST_BEGIN).into_std();
-        assert!(time.hooks_end() + Duration::from_secs(1) < last_begin);
+        let last_begin = (time.begin + MAX_START_DELAY).into_std();
+        assert!(time.hooks_deadline() + Duration::from_secs(1) < last_begin);
         let late = ChangesDeadline {
-            begin: time.begin.checked_sub(HOOKS).unwrap_or(time.begin),
+            begin: time.begin.checked_sub(HOOKS_TIMEOUT).unwrap_or(time.begin),
         };
-        assert!(late.hooks_end() > Instant::now().into_std());
-        let long_ago = Instant::now().checked_sub(LAST_BEGIN * 2);
-        let late = long_ago.map(|begin| ChangesDeadline { begin }.may_begin());
-        assert!(time.may_begin() && late != Some(true));
+        assert!(late.hooks_deadline() > Instant::now().into_std());
+        let long_ago = Instant::now().checked_sub(MAX_START_DELAY * 2);
+        let late = long_ago.map(|begin| ChangesDeadline { begin }.may_start_change());
+        assert!(time.may_start_change() && late != Some(true));
     }
 }

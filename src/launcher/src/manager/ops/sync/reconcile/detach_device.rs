@@ -1,5 +1,5 @@
-//! Detaches devices. libvirt asks the guest, which may take its time or refuse: until the device is gone, its overlay
-//! stays, and every sync asks again.
+//! Detaches devices. libvirt asks the guest to release the device, which may take long or never happen. Until the
+//! device is gone, its overlay is kept, and every sync asks again.
 
 use std::path::Path;
 
@@ -23,11 +23,11 @@ impl Reconciliation<'_> {
             .client
             .on(self.domain, "detaching a device", COMMAND, detach)
             .await?;
-        Ok(ChangeResult::Yes)
+        Ok(ChangeResult::Applied)
     }
 }
 
-/// Removes the overlays of devices that the guest has released; reports each device that it keeps, once.
+/// Removes the overlays of devices that the guest has released, and reports each device that it keeps once.
 pub(super) async fn finish(vm: &VmContext, live: &LiveDomain) {
     let progress = vm
         .driver_state()
@@ -44,12 +44,12 @@ pub(super) async fn finish(vm: &VmContext, live: &LiveDomain) {
         vm.notifier.warning(&warning);
     }
     for overlay in progress.overlays {
-        remove(overlay).await;
+        remove_overlay(overlay).await;
     }
 }
 
-/// An overlay that stays is used again by the next disk of its volume, so that a failure is only logged.
-async fn remove(overlay: String) {
+/// Removes an overlay. A failure is only logged, because the next disk of the volume uses an overlay that stays.
+async fn remove_overlay(overlay: String) {
     let path = overlay.clone();
     let remove = move || std::fs::remove_file(Path::new(&path));
     let removed = blocking::file_call("removing an overlay", FILE_TIMEOUT, remove).await;

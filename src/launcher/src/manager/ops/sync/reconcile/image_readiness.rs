@@ -1,5 +1,5 @@
-//! Whether the image of a hotplugged volume can be attached. virt-handler mounts it from outside, so that it can be
-//! missing or unusable for a while.
+//! Whether the image of a hotplugged volume can be attached. virt-handler mounts the image, so it can be missing or
+//! unusable for a while.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::manager::error::OpError;
 
-/// Whether the file or device at `path` is there and can be opened: a device for reading, a file for writing, too.
+/// Whether the file or device at `path` exists and can be opened: a device for reading, a file for reading and writing.
 pub(super) async fn is_ready(path: &str) -> Result<bool, OpError> {
     let owned = path.to_owned();
     let open = move || open(Path::new(&owned));
@@ -30,7 +30,7 @@ pub(super) async fn is_ready(path: &str) -> Result<bool, OpError> {
 
 fn open(path: &Path) -> io::Result<()> {
     let kind = fs::metadata(path)?.file_type();
-    // Opening a FIFO would wait for its writer.
+    // Opening a FIFO would wait for a writer.
     if kind.is_dir() || kind.is_fifo() || kind.is_socket() {
         return Err(io::Error::other("neither a file nor a device"));
     }

@@ -1,17 +1,19 @@
-//! Changes the running domain as its VMI says: [`domain::reconcile`] plans, this module applies, one change after the
-//! other. The first error ends the sync; what was done stays, and the next sync continues. A device that a hook refuses is
-//! left out. Devices that the guest has kept before are asked for last: each costs the time that libvirt waits for it.
+//! Changes the running domain to match its VMI: [`domain::reconcile`] plans the changes, this module applies them one
+//! after the other. The first error ends the sync; the changes made before it stay, and the next sync continues. A
+//! device that a hook refuses is left out. Devices that the guest has not released before come last, because libvirt
+//! waits for each.
 //!
 //! ```text
 //! live XML ─ plan ─▶ detach disks, attach disks, change media ─ expand disks ─ interfaces ─ kept devices
 //! ```
 
 mod attach_disk;
-mod attach_interfaces;
 mod change_cdrom_media;
+mod change_order;
 mod changes_deadline;
 mod detach_device;
 mod image_readiness;
+mod interface_changes;
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,7 +24,7 @@ use hook_host::AttachTime;
 use libvirt::{Affect, Domain};
 use tokio_util::sync::CancellationToken;
 
-use super::{expand_disks, safe_point, unapplied_changes};
+use super::{safe_point, unapplied_changes};
 use crate::libvirt_client::COMMAND;
 use crate::manager::devices_refused_by_hooks::DeviceKind;
 use crate::manager::error::OpError;
@@ -33,36 +35,36 @@ use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, DeviceChangeError};
 
-/// A sync of a running domain.
+/// One sync of a running domain.
 struct Reconciliation<'a> {
     vm: &'a VmContext,
     request: &'a SyncRequest,
-    wanted: &'a DomainSpec,
+    desired: &'a DomainSpec,
     domain: &'a Arc<dyn Domain>,
     interrupted: &'a CancellationToken,
-    time: ChangesDeadline,
-    /// What hooks have for all devices that are attached, from the first of them on.
+    changes_deadline: ChangesDeadline,
+    /// The time that the hooks of all attached devices have together; it starts with the first device.
     hook_time: OnceLock<AttachTime>,
-    /// The first device whose hooks ran out of time. The other changes are made all the same.
-    late: OnceLock<DeviceChangeError>,
+    /// The error of the first device whose hooks ran out of time. It is returned after the other changes were made.
+    hooks_out_of_time: OnceLock<DeviceChangeError>,
 }
 
 /// The result of one change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ChangeResult {
-    /// libvirt has made it.
-    Yes,
-    /// Its image is not ready; a later sync makes it.
+    /// libvirt has made the change.
+    Applied,
+    /// The image is not ready; a later sync makes the change.
     NotReady,
     /// A hook refuses the device, or has not answered in time.
     HeldByHook,
 }
 
-/// Brings the running domain to what `request` asks for. `wanted` is the domain that its VMI converts to.
+/// Changes the running domain to match `request`. `desired` is the domain that its VMI converts to.
 pub(super) async fn reconcile(
     vm: &VmContext,
     request: &SyncRequest,
-    wanted: &DomainSpec,
+    desired: &DomainSpec,
     domain: &Arc<dyn Domain>,
     interrupted: &CancellationToken,
 ) -> Result<CommandSuccess, OpError> {
@@ -75,19 +77,19 @@ pub(super) async fn reconcile(
         return Ok(CommandSuccess::AlreadySo);
     }
     detach_device::finish(vm, &live).await;
-    let time = ChangesDeadline::start();
+    let changes_deadline = ChangesDeadline::start();
     let reconciliation = Reconciliation {
         vm,
         request,
-        wanted,
+        desired,
         domain,
         interrupted,
         hook_time: OnceLock::new(),
-        time,
-        late: OnceLock::new(),
+        changes_deadline,
+        hooks_out_of_time: OnceLock::new(),
     };
-    let changes = plan(&request.vmi, wanted, &live);
-    unapplied_changes::report_occupied_targets(vm, wanted, &live);
+    let changes = plan(&request.vmi, desired, &live);
+    unapplied_changes::report_occupied_targets(vm, desired, &live);
     let (mut volumes, mut interfaces) = (Vec::new(), Vec::new());
     for change in &changes {
         match change {
@@ -98,96 +100,18 @@ pub(super) async fn reconcile(
     }
     forget_unwanted(vm, DeviceKind::Volume, &volumes);
     forget_unwanted(vm, DeviceKind::Interface, &interfaces);
-    let answer = reconciliation.apply_all(changes).await?;
-    match reconciliation.late.into_inner() {
-        Some(late) => Err(late.into()),
-        None => Ok(answer),
+    let result = reconciliation.apply_all(changes).await?;
+    match reconciliation.hooks_out_of_time.into_inner() {
+        Some(error) => Err(error.into()),
+        None => Ok(result),
     }
 }
 
 impl Reconciliation<'_> {
-    async fn apply_all(&self, changes: Vec<DeviceChange>) -> Result<CommandSuccess, OpError> {
-        let (kept, changes): (Vec<_>, Vec<_>) =
-            changes.into_iter().partition(|change| self.is_kept(change));
-        let (disks, interfaces): (Vec<_>, Vec<_>) =
-            changes.into_iter().partition(DeviceChange::is_of_disk);
-        let mut done = 0;
-        let mut absent = Vec::new();
-        let mut detached = Vec::new();
-        for change in &disks {
-            match self.apply(change).await? {
-                ChangeResult::Yes => done += 1,
-                ChangeResult::NotReady | ChangeResult::HeldByHook => {
-                    absent.push(change.name().to_owned())
-                }
-            }
-            if let DeviceChange::DetachDisk(device) = change {
-                detached.push(device);
-            }
-        }
-        if !detached.is_empty() {
-            self.finish_detaches().await?;
-        }
-        if done > 0 {
-            self.vm.driver_state().disk_capacities.forget();
-        }
-        expand_disks::expand_disks(
-            self.vm,
-            &self.request.vmi,
-            self.wanted,
-            self.domain,
-            &absent,
-        )
-        .await;
-        for change in &interfaces {
-            if self.apply(change).await? == ChangeResult::Yes {
-                done += 1;
-            }
-        }
-        if interfaces
-            .iter()
-            .any(|one| matches!(one, DeviceChange::DetachInterface(_)))
-        {
-            self.finish_detaches().await?;
-        }
-        done += self.ask_again(&kept).await?;
-        Ok(match done {
-            0 => CommandSuccess::AlreadySo,
-            _ => CommandSuccess::Changed,
-        })
-    }
-
-    /// Whether the change detaches a device that the guest kept when it was asked before.
-    fn is_kept(&self, change: &DeviceChange) -> bool {
-        match change {
-            DeviceChange::DetachDisk(device) | DeviceChange::DetachInterface(device) => {
-                self.vm.driver_state().detaching.is_kept(&device.alias)
-            }
-            _ => false,
-        }
-    }
-
-    /// Asks for devices that the guest has kept, as far as there is time. Returns how often libvirt did not fail.
-    async fn ask_again(&self, kept: &[DeviceChange]) -> Result<usize, OpError> {
-        let mut done = 0;
-        for change in kept {
-            if !self.time.may_begin() {
-                tracing::debug!("{change}: the guest keeps it; the next sync asks again");
-            } else if self.apply(change).await? == ChangeResult::Yes {
-                done += 1;
-            }
-        }
-        if done > 0 {
-            self.finish_detaches().await?;
-            self.vm.driver_state().disk_capacities.forget();
-        }
-        Ok(done)
-    }
-
     async fn apply(&self, change: &DeviceChange) -> Result<ChangeResult, OpError> {
         safe_point(self.interrupted)?;
-        if !self.time.may_begin() {
-            return Err(DeviceChangeError::TooLate {
+        if !self.changes_deadline.may_start_change() {
+            return Err(DeviceChangeError::OutOfTime {
                 change: change.to_string(),
             }
             .into());
@@ -203,51 +127,50 @@ impl Reconciliation<'_> {
             }
             DeviceChange::SetLink(device) => self.set_link(device).await,
         };
-        let applied = applied.map_err(|error| failed(change, error))?;
+        let applied = applied.map_err(|error| change_error(change, error))?;
         match applied {
-            ChangeResult::Yes => tracing::info!(device = change.name(), "{change}: done"),
+            ChangeResult::Applied => tracing::info!(device = change.name(), "{change}: done"),
             ChangeResult::NotReady => {
                 tracing::info!(device = change.name(), "{change}: not ready yet")
             }
-            // This is logged where it happens.
+            // Logged where the hook is called.
             ChangeResult::HeldByHook => {}
         }
         Ok(applied)
     }
 
-    /// Attaches a device, after its hooks.
+    /// Calls the hooks of a device, and attaches it.
     async fn attach(
         &self,
         change: &DeviceChange,
         device: Attachment,
     ) -> Result<ChangeResult, OpError> {
         let (vm, vmi) = (self.vm, &self.request.vmi);
-        let all = || vm.hooks.attach_time().until(self.time.hooks_end());
-        let time = self.hook_time.get_or_init(all);
+        let start_hook_time = || {
+            vm.hooks
+                .attach_time()
+                .until(self.changes_deadline.hooks_deadline())
+        };
+        let time = self.hook_time.get_or_init(start_hook_time);
         let attached = device.attach(vm, vmi, self.domain, time).await?;
         Ok(match attached {
-            AttachResult::Yes => ChangeResult::Yes,
+            AttachResult::Attached => ChangeResult::Applied,
             AttachResult::RefusedByHook => ChangeResult::HeldByHook,
-            AttachResult::Late(reason) => {
+            AttachResult::HooksOutOfTime(reason) => {
                 tracing::warn!(%reason, "{change}: put off");
-                self.late.get_or_init(|| DeviceChangeError::HooksLate {
-                    change: change.to_string(),
-                    request: "sync",
-                    reason,
-                });
+                self.hooks_out_of_time
+                    .get_or_init(|| DeviceChangeError::HooksOutOfTime {
+                        change: change.to_string(),
+                        request: "sync",
+                        reason,
+                    });
                 ChangeResult::HeldByHook
             }
         })
     }
 
-    async fn finish_detaches(&self) -> Result<(), OpError> {
-        let live = read_live_domain(self.vm, self.domain).await?;
-        detach_device::finish(self.vm, &live).await;
-        Ok(())
-    }
-
-    /// Updates a device of the running domain and of its definition, or of the running domain alone if the definition does
-    /// not have it.
+    /// Updates a device of the running domain and of its definition, or only of the running domain if the definition
+    /// lacks the device.
     async fn update_device(
         &self,
         what: &'static str,
@@ -262,12 +185,12 @@ impl Reconciliation<'_> {
             .client
             .on(self.domain, what, COMMAND, update)
             .await?;
-        Ok(ChangeResult::Yes)
+        Ok(ChangeResult::Applied)
     }
 }
 
-/// The error of a change. The end of the VM is no failure of its devices.
-fn failed(change: &DeviceChange, error: OpError) -> OpError {
+/// The error of a change, which names the change unless the VM is being ended.
+fn change_error(change: &DeviceChange, error: OpError) -> OpError {
     match error.is_refusal() {
         true => error,
         false => DeviceChangeError::failed(change.to_string(), error.message()).into(),

@@ -1,16 +1,16 @@
-//! The time of the observer's next attempt to read the domain, after events may have been lost and libvirt did not answer.
+//! The backoff of the observer's resync: when to repeat it after libvirt did not answer.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Before the second attempt; each further pause is twice as long.
+/// The pause before the second attempt; each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// The next attempt, if one is needed.
+/// The time of the next attempt, if one is needed.
 #[derive(Debug, Default)]
-pub(super) struct RereadDomainRetry(Option<Attempt>);
+pub(super) struct ResyncBackoff(Option<Attempt>);
 
 #[derive(Debug)]
 struct Attempt {
@@ -18,8 +18,8 @@ struct Attempt {
     pause: Duration,
 }
 
-impl RereadDomainRetry {
-    /// An attempt has ended.
+impl ResyncBackoff {
+    /// Takes in the result of an attempt.
     pub(super) fn observe(&mut self, has_succeeded: bool) {
         let last = self.0.take();
         if has_succeeded {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn pause_doubles_until_an_attempt_succeeds() {
-        let mut retry = RereadDomainRetry::default();
+        let mut retry = ResyncBackoff::default();
         let mut after = |has_succeeded| {
             retry.observe(has_succeeded);
             retry.0.as_ref().map(|next| next.pause.as_secs())
@@ -58,7 +58,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_attempt_is_due_without_a_failure() {
-        let retry = RereadDomainRetry::default();
+        let retry = ResyncBackoff::default();
         let due = tokio::time::timeout(Duration::from_millis(10), retry.due());
         assert!(due.await.is_err());
     }

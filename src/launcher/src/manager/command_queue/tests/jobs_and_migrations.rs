@@ -1,9 +1,9 @@
-//! Jobs and migrations beside other commands.
+//! Admission of jobs and of commands during migrations.
 
 use super::*;
 
 #[test]
-fn each_backup_has_its_own_answer_and_its_abort_does_not_wait() {
+fn backups_run_one_after_the_other_and_an_abort_does_not_wait_for_them() {
     let mut test = TestQueue::default();
     let first = test.request(backup("bk0"), &ACTIVE);
     let repeated = test.request(backup("bk0"), &ACTIVE);
@@ -17,7 +17,7 @@ fn each_backup_has_its_own_answer_and_its_abort_does_not_wait() {
 }
 
 #[test]
-fn memory_dump_is_started_beside_other_commands() {
+fn memory_dump_starts_beside_other_commands_except_a_kill() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ACTIVE);
     let dump = test.request(memory_dump(), &ACTIVE);
@@ -44,13 +44,13 @@ fn freeze_and_the_start_of_a_migration_wait_for_each_other() {
 }
 
 #[test]
-fn guest_that_has_not_arrived_is_not_changed() {
+fn commands_that_change_the_guest_are_refused_until_it_has_arrived() {
     let mut test = TestQueue::default();
     let role = Role::Target;
     for incoming_migration in [
-        IncomingStage::None,
-        IncomingStage::Expected,
-        IncomingStage::Receiving,
+        IncomingMigrationStage::None,
+        IncomingMigrationStage::Expected,
+        IncomingMigrationStage::Receiving,
     ] {
         let state = VmState {
             role,
@@ -71,7 +71,7 @@ fn guest_that_has_not_arrived_is_not_changed() {
     }
     let state = VmState {
         role,
-        incoming_migration: IncomingStage::Running,
+        incoming_migration: IncomingMigrationStage::Running,
         ..ACTIVE
     };
     let pause = test.request(Command::Pause, &state);
@@ -79,7 +79,7 @@ fn guest_that_has_not_arrived_is_not_changed() {
 }
 
 #[test]
-fn migration_is_cancelled_while_a_checkpoint_is_redefined() {
+fn cancellation_of_a_migration_does_not_wait_for_a_checkpoint() {
     let mut test = TestQueue::default();
     let redefine = test.request(redefine_checkpoint(), &ACTIVE);
     let role = Role::Source;

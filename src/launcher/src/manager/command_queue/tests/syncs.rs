@@ -1,4 +1,4 @@
-//! SyncVirtualMachine: joined, replaced, dropped, refused.
+//! Admission of syncs: they join, replace, follow or are refused.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn repeated_sync_joins_the_running_one() {
 }
 
 #[test]
-fn different_sync_is_applied_after_the_boot_and_answered_then() {
+fn different_sync_runs_after_the_boot_and_only_the_newest_one_runs() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
     let second = test.request(sync("1", 6), &ABSENT);
@@ -25,7 +25,7 @@ fn different_sync_is_applied_after_the_boot_and_answered_then() {
 }
 
 #[test]
-fn sync_that_follows_a_failed_boot_shares_its_failure() {
+fn sync_that_follows_a_failed_boot_shares_its_error() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
     let second = test.request(sync("1", 6), &ABSENT);
@@ -54,7 +54,7 @@ fn sync_of_another_vmi_waits_for_the_boot() {
 }
 
 #[test]
-fn sync_of_another_vmi_takes_no_place_behind_a_boot() {
+fn sync_of_another_vmi_does_not_replace_the_sync_that_follows_a_boot() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
     let follower = test.request(sync("1", 6), &ABSENT);
@@ -75,7 +75,7 @@ fn sync_is_refused_once_the_domain_is_gone() {
 }
 
 #[test]
-fn sync_is_refused_until_the_migration_has_arrived() {
+fn sync_is_refused_until_the_migration_to_this_pod_has_ended() {
     let mut test = TestQueue::default();
     let role = Role::Target;
     let early = test.request(sync("1", 5), &VmState { role, ..ABSENT });

@@ -13,8 +13,10 @@ use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::command_rules::Rule;
+use super::super::command_rules::{Lane, Rule};
+use super::super::incoming_migration_stage::IncomingMigrationStage;
 use super::super::sync_request::SyncRequest;
+use super::super::vm_state::Role;
 use super::*;
 use crate::agent::FreezeRequest;
 use crate::jobs::{
@@ -24,17 +26,17 @@ use crate::jobs::{
 const ABSENT: VmState = VmState {
     phase: Phase::Absent,
     role: Role::Boot,
-    incoming_migration: IncomingStage::None,
+    incoming_migration: IncomingMigrationStage::None,
     start_unreported: false,
 };
 const ACTIVE: VmState = VmState {
     phase: Phase::Active,
     role: Role::Boot,
-    incoming_migration: IncomingStage::None,
+    incoming_migration: IncomingMigrationStage::None,
     start_unreported: false,
 };
 
-/// A sync of a VMI with this UID; `spec` tells one from the other.
+/// A sync of a VMI with this UID. Syncs with another `spec` are different.
 fn sync(uid: &str, spec: u32) -> Command {
     let vmi = json!({
         "metadata": {"name": "vm1", "namespace": "default", "uid": uid},
@@ -101,7 +103,7 @@ fn migrate() -> Command {
     ))
 }
 
-/// A queue whose callers and requests have the same numbers.
+/// A queue with the actions that it returned. A caller has the number of its request.
 #[derive(Default)]
 struct TestQueue {
     queue: Queue<u64>,
@@ -120,7 +122,7 @@ impl TestQueue {
         id
     }
 
-    /// Ends a running command: who is answered.
+    /// Ends a running command. Returns the callers that are answered.
     fn end(&mut self, id: u64, succeeded: bool, state: &VmState) -> Vec<u64> {
         self.started.retain(|(running, _)| *running != id);
         let (callers, actions) = self.queue.observe_done(CommandId(id), succeeded, state);
@@ -133,9 +135,12 @@ impl TestQueue {
             match action {
                 Action::Start(id, command) => self.started.push((id.0, command)),
                 Action::Interrupt(id) => self.interrupted.push(id.0),
-                Action::Refuse(callers, why) => {
+                Action::Refuse(callers, reason) => {
                     for caller in callers {
-                        assert!(self.refused.insert(caller, why).is_none(), "nobody twice");
+                        assert!(
+                            self.refused.insert(caller, reason).is_none(),
+                            "answered twice"
+                        );
                     }
                 }
             }
@@ -176,7 +181,7 @@ fn shutdown_waits_for_the_boot() {
 }
 
 #[test]
-fn kill_interrupts_what_runs_refuses_what_waits_and_holds_every_lane() {
+fn kill_interrupts_running_commands_refuses_waiting_ones_and_runs_alone() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
     let follower = test.request(sync("1", 6), &ABSENT);
@@ -195,7 +200,7 @@ fn kill_interrupts_what_runs_refuses_what_waits_and_holds_every_lane() {
 }
 
 #[test]
-fn delete_is_denied_while_virt_handler_has_not_heard_of_the_start() {
+fn delete_is_denied_until_virt_handler_has_accepted_the_notification_of_the_start() {
     let mut test = TestQueue::default();
     let unreported = VmState {
         start_unreported: true,
@@ -204,7 +209,7 @@ fn delete_is_denied_while_virt_handler_has_not_heard_of_the_start() {
     let early = test.request(Command::Delete, &unreported);
     assert_eq!(test.refused[&early], CommandRefusal::StartUnreported);
     let kill = test.request(Command::Kill, &unreported);
-    assert_eq!(test.running(), [kill], "a kill is no mistake");
+    assert_eq!(test.running(), [kill], "a kill is not denied");
     let delete = test.request(Command::Delete, &ACTIVE);
     test.end(kill, true, &ACTIVE);
     assert_eq!(test.running(), [delete]);
@@ -225,12 +230,12 @@ fn closed_queue_refuses_every_command() {
 }
 
 #[test]
-fn full_queue_refuses_all_but_a_kill() {
+fn full_queue_refuses_every_command_except_a_kill() {
     let mut test = TestQueue::default();
-    for id in 1..=MOST_WAITING as u64 + 10 {
+    for id in 1..=MAX_CALLERS as u64 + 10 {
         assert_eq!(test.request(sync("1", 5), &ACTIVE), id);
         let refused = test.refused.get(&id) == Some(&CommandRefusal::Busy);
-        assert_eq!(refused, id > MOST_WAITING as u64, "{id}");
+        assert_eq!(refused, id > MAX_CALLERS as u64, "{id}");
     }
     let kill = test.request(Command::Kill, &ACTIVE);
     assert!(test.running().contains(&kill));

@@ -1,4 +1,4 @@
-//! Attaches interfaces to the tap devices that virt-handler has made for them, and sets their links.
+//! Attaches interfaces to the tap devices that virt-handler has created for them, and sets their links.
 
 use domain::libvirt_spec::Interface;
 use domain::reconcile::{DeviceChange, LiveDevice, device_xml};

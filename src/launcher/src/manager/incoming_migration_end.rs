@@ -1,8 +1,8 @@
-//! The end of a migration to this pod.
+//! The task that records the end of a migration to this pod.
 //!
-//! The observer moves the [`IncomingStage`], from libvirt's events. The task records the end, which virt-handler takes for
-//! the migration's success: libvirt's job may outlast the guest's first instruction here, and until it has ended the
-//! source can still take the VM back.
+//! The observer updates the [`IncomingMigrationStage`] from libvirt's events. virt-handler takes the recorded end for
+//! the success of the migration, so it is recorded only after libvirt's job has ended: the guest may run here before
+//! that, and the source can still take the VM back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use std::time::Duration;
 use libvirt::{DomainState, JobOperation, JobType, Reason, State, XmlKind, code};
 use tokio::time::Instant;
 
-use super::incoming_stage::IncomingStage;
+use super::incoming_migration_stage::IncomingMigrationStage;
 use super::kubevirt_metadata::now;
 use super::vm_context::VmContext;
 use super::vm_state::Role;
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 use crate::vm_events::VmEvent;
 
-/// The interval of polling the job, which libvirt answers without QEMU.
-const JOB_POLL: Duration = Duration::from_millis(25);
-/// After libvirt has reported for this long that the job runs, the migration counts as ended, as with KubeVirt's launcher.
+/// How often libvirt is asked for the job, which it answers without asking QEMU.
+const JOB_POLL_INTERVAL: Duration = Duration::from_millis(25);
+/// If libvirt reports the job as running for this long, the migration counts as ended, as with KubeVirt's launcher.
 const JOB_TIMEOUT: Duration = Duration::from_secs(18);
 
 /// Records the end of each migration to this pod, as long as the launcher lives.
 pub(super) async fn run(vm: Arc<VmContext>) {
     let mut stage = vm.incoming_migration.subscribe();
     while stage
-        .wait_for(|stage| *stage == IncomingStage::Running)
+        .wait_for(|stage| *stage == IncomingMigrationStage::Running)
         .await
         .is_ok()
     {
@@ -38,11 +38,11 @@ pub(super) async fn run(vm: Arc<VmContext>) {
                     redefine(&vm).await;
                     finish(&vm).await;
                 }
-                () = stopped(stage_receiver) => {}
+                () = guest_stopped(stage_receiver) => {}
             }
         }
         if stage
-            .wait_for(|stage| *stage != IncomingStage::Running)
+            .wait_for(|stage| *stage != IncomingMigrationStage::Running)
             .await
             .is_err()
         {
@@ -51,21 +51,23 @@ pub(super) async fn run(vm: Arc<VmContext>) {
     }
 }
 
-async fn stopped(mut stage: tokio::sync::watch::Receiver<IncomingStage>) {
+/// Waits until the guest no longer runs here.
+async fn guest_stopped(mut stage: tokio::sync::watch::Receiver<IncomingMigrationStage>) {
     // Cannot fail: the VM holds the sender.
     let _ = stage
-        .wait_for(|stage| *stage != IncomingStage::Running)
+        .wait_for(|stage| *stage != IncomingMigrationStage::Running)
         .await;
 }
 
-/// How long libvirt has reported that the job of the migration runs. Pure. While there is no answer, the source may still take
-/// the VM back, and no time passes.
+/// How long libvirt has reported the job of the migration as running. Pure. Time without an answer does not count,
+/// because the source may still take the VM back.
 #[derive(Debug, Default)]
-struct RunningJob(Duration);
+struct JobRunTime(Duration);
 
-impl RunningJob {
-    /// Whether the migration counts as ended after this answer, `None` if there was none, and the time that it took.
-    fn ends(&mut self, is_over: Option<bool>, took: Duration) -> bool {
+impl JobRunTime {
+    /// Whether the migration counts as ended. `is_over` is libvirt's answer, `None` if there was none; `took` is the
+    /// time since the previous answer.
+    fn counts_as_ended(&mut self, is_over: Option<bool>, took: Duration) -> bool {
         if is_over == Some(false) {
             self.0 += took;
         }
@@ -73,20 +75,20 @@ impl RunningJob {
     }
 }
 
-/// Waits until libvirt has no job of the migration.
+/// Waits until libvirt's job of the migration has ended, or counts as ended.
 async fn job_ended(vm: &VmContext) {
-    let mut job = RunningJob::default();
-    let mut asked = Instant::now();
+    let mut job = JobRunTime::default();
+    let mut asked_at = Instant::now();
     loop {
         let is_over = is_job_over(vm).await.unwrap_or_else(|error| {
             tracing::debug!(reason = %error, "asking for the migration's job");
             None
         });
-        if job.ends(is_over, asked.elapsed()) {
+        if job.counts_as_ended(is_over, asked_at.elapsed()) {
             break;
         }
-        asked = Instant::now();
-        tokio::time::sleep(JOB_POLL).await;
+        asked_at = Instant::now();
+        tokio::time::sleep(JOB_POLL_INTERVAL).await;
     }
     if job.0 >= JOB_TIMEOUT {
         tracing::warn!("libvirt reports no end of the migration's job within {JOB_TIMEOUT:?}");
@@ -104,18 +106,18 @@ async fn is_job_over(vm: &VmContext) -> Result<Option<bool>, CallError> {
         .on(&domain, what, QUICK, |domain| domain.job_stats());
     match stats.await {
         Ok(stats) => {
-            let over =
+            let is_over =
                 stats.job_type == JobType::None || stats.operation != JobOperation::MigrationIn;
-            Ok(Some(over))
+            Ok(Some(is_over))
         }
-        // libvirt tells nothing of an incoming migration.
+        // libvirt has no statistics of an incoming migration while it runs.
         Err(CallError::Libvirt(error)) if error.code == code::OPERATION_INVALID => Ok(Some(false)),
         Err(error) => Err(error),
     }
 }
 
-/// libvirt has defined the domain as the source described it: what hooks changed is changed there too. A definition that
-/// cannot be changed stays; the running domain has the changes.
+/// Applies the hooks' changes also to the definition, which libvirt has taken from the source. If that fails, the
+/// definition stays as it is; the running domain has the changes.
 async fn redefine(vm: &VmContext) {
     if let Err(reason) = try_redefine(vm).await {
         tracing::warn!(
@@ -131,23 +133,23 @@ async fn try_redefine(vm: &VmContext) -> Result<(), String> {
         return Ok(());
     };
     let definition = vm.client.xml(&domain, XmlKind::Inactive).await;
-    let Some(xml) = vm.last_edit.apply_to(&definition.map_err(text)?)? else {
+    let Some(xml) = vm.last_incoming_edit.apply_to(&definition.map_err(text)?)? else {
         return Ok(());
     };
     // Fails only when the observer is gone.
-    let _ = vm.events.send(VmEvent::Redefining);
+    let _ = vm.events.send(VmEvent::RedefinitionBegins);
     let what = "defining the VM that has arrived";
     let defined = vm
         .client
         .libvirt(what, COMMAND, move |hypervisor| hypervisor.define(&xml));
     defined.await.map(drop).map_err(|error| {
-        let _ = vm.events.send(VmEvent::NotRedefined);
+        let _ = vm.events.send(VmEvent::RedefinitionFailed);
         text(error)
     })
 }
 
-/// Whether the guest has arrived paused; `None` if libvirt does not answer. The guest's owner may have paused or unpaused it
-/// on the source after this pod was prepared. A guest that was paused before libvirt's migration arrives so.
+/// Whether the guest has arrived paused by its owner, who may have paused or unpaused it on the source after this pod
+/// was prepared; a guest that was paused before libvirt's migration arrives paused. `None` if libvirt does not answer.
 async fn is_paused_by_owner(vm: &VmContext) -> Option<bool> {
     let paused = State::new(DomainState::Paused, Reason::User);
     match vm.client.lookup_with_state().await {
@@ -168,15 +170,15 @@ async fn finish(vm: &VmContext) {
         .unwrap_or_default();
     let is_paused = is_paused_by_owner(vm).await;
     {
-        // Before the record, after which virt-handler sends commands.
+        // Before the end is recorded, after which virt-handler sends commands.
         let mut state = vm.driver_state();
-        // virt-handler may have paused the guest since it runs here.
+        // virt-handler may have paused the guest here after its arrival.
         state.paused_by_user |= is_paused.unwrap_or(state.paused_on_source);
         state.role = Role::Boot;
-        state.given_up = false;
+        state.migration_given_up = false;
         state.defined = true;
     }
-    // After the role, which a preparation that is still under way looks at.
+    // After the role is set: a preparation that is still running checks the role.
     vm.close_target_sockets().await;
     vm.metadata.change_migration(&uid, |record| {
         record.end_timestamp.get_or_insert_with(now);
@@ -191,17 +193,17 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn migration_does_not_end_before_libvirt_answers() {
-        let mut job = RunningJob::default();
-        assert!((0..20).all(|_| !job.ends(None, SECOND)));
-        assert!(!job.ends(Some(false), SECOND));
-        assert!(job.ends(Some(true), SECOND));
+    fn migration_has_not_ended_while_libvirt_gives_no_answer() {
+        let mut job = JobRunTime::default();
+        assert!((0..20).all(|_| !job.counts_as_ended(None, SECOND)));
+        assert!(!job.counts_as_ended(Some(false), SECOND));
+        assert!(job.counts_as_ended(Some(true), SECOND));
     }
 
     #[test]
-    fn job_that_libvirt_never_ends_counts_as_ended() {
-        let mut job = RunningJob::default();
-        assert!((1..18).all(|_| !job.ends(Some(false), SECOND)));
-        assert!(job.ends(Some(false), SECOND));
+    fn job_that_runs_until_the_timeout_counts_as_ended() {
+        let mut job = JobRunTime::default();
+        assert!((1..18).all(|_| !job.counts_as_ended(Some(false), SECOND)));
+        assert!(job.counts_as_ended(Some(false), SECOND));
     }
 }

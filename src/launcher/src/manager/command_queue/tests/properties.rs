@@ -1,9 +1,10 @@
-//! Properties of any sequence of requests.
+//! Property tests of the queue.
 
+use super::super::admission::refusal;
 use super::*;
 
 #[derive(Debug, Clone)]
-enum Move {
+enum Step {
     Request(Command, VmState),
     /// One of the running commands ends.
     End(prop::sample::Index, bool, VmState),
@@ -19,14 +20,14 @@ fn any_state() -> impl Strategy<Value = VmState> {
     ];
     let roles = prop::sample::select(vec![Role::Boot, Role::Source, Role::Target]);
     let phases = prop::sample::select(phases.to_vec());
-    let arrivals = [
-        IncomingStage::None,
-        IncomingStage::Expected,
-        IncomingStage::Receiving,
-        IncomingStage::Running,
+    let stages = [
+        IncomingMigrationStage::None,
+        IncomingMigrationStage::Expected,
+        IncomingMigrationStage::Receiving,
+        IncomingMigrationStage::Running,
     ];
-    let arrivals = prop::sample::select(arrivals.to_vec());
-    (phases, roles, arrivals, any::<bool>()).prop_map(
+    let stages = prop::sample::select(stages.to_vec());
+    (phases, roles, stages, any::<bool>()).prop_map(
         |(phase, role, incoming_migration, start_unreported)| VmState {
             phase,
             role,
@@ -54,54 +55,55 @@ fn any_command() -> impl Strategy<Value = Command> {
     ]
 }
 
-fn any_move() -> impl Strategy<Value = Move> {
-    let request = (any_command(), any_state()).prop_map(|(one, state)| Move::Request(one, state));
+fn any_step() -> impl Strategy<Value = Step> {
+    let request =
+        (any_command(), any_state()).prop_map(|(command, state)| Step::Request(command, state));
     let end = (any::<prop::sample::Index>(), any::<bool>(), any_state())
-        .prop_map(|(which, succeeded, state)| Move::End(which, succeeded, state));
+        .prop_map(|(index, succeeded, state)| Step::End(index, succeeded, state));
     prop_oneof![request, end]
 }
 
-/// No two commands run side by side of which one needs what the other holds.
+/// Asserts that no running command needs a lane that another running one holds.
 fn assert_compatible(test: &TestQueue) {
-    for (at, (_, one)) in test.started.iter().enumerate() {
-        for (_, other) in &test.started[at + 1..] {
-            let (one, other) = (one.kind().rule(), other.kind().rule());
-            let ends = [one, other].map(|rule| rule.holds.contains(&Lane::End));
-            let needs = |one: &Rule, other: &Rule| {
-                other.holds.iter().any(|lane| one.waits_for.contains(lane))
+    for (index, (_, first)) in test.started.iter().enumerate() {
+        for (_, second) in &test.started[index + 1..] {
+            let (first, second) = (first.kind().rule(), second.kind().rule());
+            let ends = [first, second].map(|rule| rule.holds.contains(&Lane::End));
+            let needs = |rule: &Rule, other: &Rule| {
+                other.holds.iter().any(|lane| rule.waits_for.contains(lane))
             };
-            // A kill runs beside what it has interrupted.
-            let conflict = needs(one, other)
-                && needs(other, one)
+            // A kill runs beside the commands that it has interrupted.
+            let conflict = needs(first, second)
+                && needs(second, first)
                 && ends != [false, true]
                 && ends != [true, false];
-            assert!(!conflict, "{} beside {}", one.name, other.name);
+            assert!(!conflict, "{} beside {}", first.name, second.name);
         }
     }
 }
 
 proptest! {
     #[test]
-    fn lanes_are_kept_and_every_caller_is_answered_once(
-        moves in proptest::collection::vec(any_move(), 0..80))
+    fn commands_never_share_a_lane_and_every_caller_is_answered_once(
+        steps in proptest::collection::vec(any_step(), 0..80))
     {
         let mut test = TestQueue::default();
         let mut answered = Vec::new();
-        for one in moves {
-            match one {
-                Move::Request(command, state) => {
+        for step in steps {
+            match step {
+                Step::Request(command, state) => {
                     let ends = command.kind().ends_vm();
                     let id = test.request(command, &state);
                     let waits = |(running, other): &(u64, Command)| *running != id && other.kind().ends_vm();
                     if ends && !test.refused.contains_key(&id) && !test.started.iter().any(waits) {
-                        prop_assert!(test.running().contains(&id), "an end never waits for ordinary work");
+                        prop_assert!(test.running().contains(&id), "a kill or delete waits only for another");
                     }
                 }
-                Move::End(which, succeeded, state) if !test.started.is_empty() => {
-                    let id = which.get(&test.started).0;
+                Step::End(index, succeeded, state) if !test.started.is_empty() => {
+                    let id = index.get(&test.started).0;
                     answered.extend(test.end(id, succeeded, &state));
                 }
-                Move::End(..) => {}
+                Step::End(..) => {}
             }
             assert_compatible(&test);
         }
@@ -110,15 +112,15 @@ proptest! {
         answered.extend(test.queue.abandon());
         answered.extend(test.refused.keys());
         let distinct: BTreeSet<u64> = answered.iter().copied().collect();
-        prop_assert_eq!(distinct.len(), answered.len(), "nobody twice");
-        prop_assert_eq!(distinct.len() as u64, test.issued, "nobody forgotten");
+        prop_assert_eq!(distinct.len(), answered.len(), "a caller is answered twice");
+        prop_assert_eq!(distinct.len() as u64, test.issued, "a caller is not answered");
     }
 
     #[test]
-    fn every_command_is_eventually_answered(moves in proptest::collection::vec(any_move(), 0..60)) {
+    fn every_command_is_eventually_answered(steps in proptest::collection::vec(any_step(), 0..60)) {
         let mut test = TestQueue::default();
-        for one in moves {
-            if let Move::Request(command, state) = one {
+        for step in steps {
+            if let Step::Request(command, state) = step {
                 test.request(command, &state);
             }
         }
@@ -129,11 +131,11 @@ proptest! {
     }
 
     #[test]
-    fn every_command_is_decided_in_every_state(command in any_command(), state in any_state()) {
-        let decided = admit(&command, &state, &Queue::<u64>::default());
+    fn command_to_an_empty_queue_starts_unless_a_condition_denies_it(command in any_command(), state in any_state()) {
+        let admission = admit(&command, &state, &Queue::<u64>::default());
         let rule = command.kind().rule();
-        let denied = rule.denied_while.iter().any(|one| refusal(*one, &state).is_some());
-        prop_assert_eq!(matches!(decided, Admission::Deny(_)), denied);
-        prop_assert!(denied || decided == Admission::Start);
+        let denied = rule.denied_while.iter().any(|condition| refusal(*condition, &state).is_some());
+        prop_assert_eq!(matches!(admission, Admission::Deny(_)), denied);
+        prop_assert!(denied || admission == Admission::Start);
     }
 }

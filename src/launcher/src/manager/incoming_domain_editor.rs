@@ -1,4 +1,4 @@
-//! The domain that a migration's target receives: edited before libvirt creates it, and its definition after that.
+//! Edits the domain that a migration's target receives: before libvirt creates it, and later its definition.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,10 +11,10 @@ use super::sync_request::SyncRequest;
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 
-/// The last incoming domain XML, before and after the hooks' edits. libvirt's persistent definition is the source's XML, so the
-/// same edits are applied to the definition.
+/// The XML of the last incoming domain, before and after its edits. libvirt's persistent definition is the source's
+/// XML, so the same edits are applied to the definition.
 #[derive(Default)]
-pub struct LastEdit(Mutex<Option<(String, String)>>);
+pub struct LastIncomingEdit(Mutex<Option<(String, String)>>);
 
 /// Edits the incoming domain of one migration.
 pub(super) struct IncomingDomainEditor {
@@ -22,14 +22,14 @@ pub(super) struct IncomingDomainEditor {
     pub(super) hook_failures: HookFailureEvents,
     pub(super) invocation: Invocation,
     pub(super) request: SyncRequest,
-    /// The node and the pod, and further edits, if the target places processors and names files
-    /// (`--libvirt-hook-server-and-client`).
+    /// With `--libvirt-hook-server-and-client`: the host facts, and the edits that place vCPUs and name files of the
+    /// target.
     pub(super) edits: Option<(HostFacts, IncomingEdits)>,
-    pub(super) last: Arc<LastEdit>,
+    pub(super) last_edit: Arc<LastIncomingEdit>,
 }
 
 impl IncomingDomainEditor {
-    /// The domain to use. The error is the reason of a refusal, which reaches the source.
+    /// The domain that libvirt is to create. An error refuses the migration, and its text reaches the source.
     pub(super) async fn edit(&self, xml: String) -> Result<String, String> {
         let SyncRequest {
             vmi,
@@ -53,20 +53,20 @@ impl IncomingDomainEditor {
         })?;
         self.hook_failures.report_ignored(&runs);
         tracing::info!(changed = after != before, "incoming domain");
-        self.last.set(before, after.clone());
+        self.last_edit.set(before, after.clone());
         Ok(after)
     }
 }
 
-impl LastEdit {
+impl LastIncomingEdit {
     fn set(&self, before: String, after: String) {
         *self.lock() = Some((before, after));
     }
 
-    /// The definition with the same changes; `None` if there are none.
+    /// The definition with the changes of the last edit; `None` if there are none.
     ///
     /// # Errors
-    /// A change does not fit the definition: elements are found by position, so both must have the same elements.
+    /// If a change does not fit the definition: elements are found by position, so both must have the same elements.
     pub(super) fn apply_to(&self, definition: &str) -> Result<Option<String>, String> {
         let Some((before, after)) = self.lock().clone() else {
             return Ok(None);
@@ -92,8 +92,12 @@ mod tests {
 
     #[test]
     fn definition_gets_the_changes_of_the_incoming_domain() {
-        let edit = LastEdit::default();
-        assert_eq!(edit.apply_to("<domain/>"), Ok(None), "nothing came in");
+        let edit = LastIncomingEdit::default();
+        assert_eq!(
+            edit.apply_to("<domain/>"),
+            Ok(None),
+            "no domain was received"
+        );
         let domain = "<domain><name>a</name><devices><disk><source file='/a'/><target dev='vda'/></disk></devices></domain>";
         edit.set(domain.into(), domain.into());
         assert_eq!(edit.apply_to(domain), Ok(None));

@@ -1,10 +1,11 @@
-//! What a request to start a job did.
+//! The result of a command that starts a job.
 
 use crate::jobs::JobStart;
 use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
 
-pub(super) fn effect_of(start: JobStart) -> Result<CommandSuccess, OpError> {
+/// Converts the result of a job's start to that of its command.
+pub(super) fn command_result(start: JobStart) -> Result<CommandSuccess, OpError> {
     match start {
         JobStart::Started => Ok(CommandSuccess::Changed),
         JobStart::AlreadyRunning | JobStart::AlreadyDone => Ok(CommandSuccess::AlreadySo),
@@ -14,6 +15,6 @@ pub(super) fn effect_of(start: JobStart) -> Result<CommandSuccess, OpError> {
             failed: record.failed,
             abort_status: record.abort_status,
         }),
-        JobStart::Busy(running) => Err(OpError::JobRuns(running)),
+        JobStart::Busy(running) => Err(OpError::OtherJobRuns(running)),
     }
 }
