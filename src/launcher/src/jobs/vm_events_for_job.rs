@@ -1,4 +1,4 @@
-//! Events about the VM that the running job has to know of.
+//! What the running job learns from the VM's events.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,67 +7,70 @@ use tokio::sync::Notify;
 
 use crate::vm_events::VmEvent;
 
-/// The events that the running job has not looked at yet.
+/// What the running job learns from the VM's events. The observer writes it, the job reads it.
 #[derive(Debug, Default)]
 pub struct VmEventsForJob {
+    /// Notified after an event that concerns the job.
     changed: Notify,
-    qemu_ended: AtomicBool,
-    handed_over: AtomicBool,
+    /// Whether QEMU's process has exited.
+    qemu_exited: AtomicBool,
+    /// Whether the guest is stopped for the switch to a migration's target.
+    stopped_for_switch: AtomicBool,
 }
 
 impl VmEventsForJob {
-    /// Takes note of an event about the VM.
+    /// Updates the state after an event of the VM.
     pub fn observe(&self, event: &VmEvent) {
         if let VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) = event {
-            self.observe_handover(*event, *detail);
+            self.observe_switch(*event, *detail);
         }
         match event {
-            VmEvent::QemuEnded => self.qemu_ended.store(true, Ordering::Relaxed),
+            VmEvent::QemuExited => self.qemu_exited.store(true, Ordering::Relaxed),
             VmEvent::Libvirt(Event::Lifecycle {
                 event: LifecycleEvent::Started,
                 ..
-            }) => return self.qemu_ended.store(false, Ordering::Relaxed),
+            }) => return self.qemu_exited.store(false, Ordering::Relaxed),
             VmEvent::Libvirt(Event::JobCompleted { .. }) => {}
             _ => return,
         }
         self.changed.notify_one();
     }
 
-    /// A migration begins: events of an earlier one are forgotten.
+    /// Forgets the events of an earlier migration, because a new one begins.
     pub(super) fn begin_migration(&self) {
-        self.handed_over.store(false, Ordering::Relaxed);
+        self.stopped_for_switch.store(false, Ordering::Relaxed);
     }
 
-    fn observe_handover(&self, event: LifecycleEvent, detail: Detail) {
+    fn observe_switch(&self, event: LifecycleEvent, detail: Detail) {
         match (event, detail) {
             (LifecycleEvent::Suspended, Detail::Migrated) => {
-                self.handed_over.store(true, Ordering::Relaxed);
+                self.stopped_for_switch.store(true, Ordering::Relaxed);
             }
             (LifecycleEvent::Started | LifecycleEvent::Resumed, _) => {
-                self.handed_over.store(false, Ordering::Relaxed);
+                self.stopped_for_switch.store(false, Ordering::Relaxed);
             }
             _ => {}
         }
     }
 
-    /// The guest runs here, and the event that says so may be lost.
+    /// Records that the guest runs here. Called after a resync, since the event may be lost.
     pub(crate) fn observe_running_guest(&self) {
-        self.handed_over.store(false, Ordering::Relaxed);
+        self.stopped_for_switch.store(false, Ordering::Relaxed);
     }
 
-    /// The guest is stopped for a migration: by libvirt for the switch to the target, or by the launcher.
-    pub(crate) fn is_handed_over(&self) -> bool {
-        self.handed_over.load(Ordering::Relaxed)
+    /// Whether the guest is stopped for a migration: by libvirt for the switch to the target, or by the launcher.
+    pub(crate) fn is_stopped_for_switch(&self) -> bool {
+        self.stopped_for_switch.load(Ordering::Relaxed)
     }
 
-    /// Resolves when there may be news about the job.
+    /// Waits for an event that concerns the job.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// QEMU's process has ended, whatever libvirt says.
-    pub(super) fn has_qemu_ended(&self) -> bool {
-        self.qemu_ended.load(Ordering::Relaxed)
+    /// Whether QEMU's process has exited, even if libvirt has not noticed that.
+    pub(super) fn has_qemu_exited(&self) -> bool {
+        self.qemu_exited.load(Ordering::Relaxed)
     }
 }
 
@@ -76,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn guest_is_handed_over_until_it_runs_again() {
+    fn guest_is_stopped_for_the_switch_until_it_runs_again() {
         let events = VmEventsForJob::default();
         let observe = |event, detail| {
             events.observe(&VmEvent::Libvirt(Event::Lifecycle {
@@ -84,7 +87,7 @@ mod tests {
                 event,
                 detail,
             }));
-            events.is_handed_over()
+            events.is_stopped_for_switch()
         };
         assert!(!observe(LifecycleEvent::Suspended, Detail::Paused));
         assert!(observe(LifecycleEvent::Suspended, Detail::Migrated));
@@ -92,6 +95,9 @@ mod tests {
         assert!(!observe(LifecycleEvent::Resumed, Detail::Migrated));
         assert!(observe(LifecycleEvent::Suspended, Detail::Migrated));
         events.begin_migration();
-        assert!(!events.is_handed_over(), "that was another migration");
+        assert!(
+            !events.is_stopped_for_switch(),
+            "forgotten at the next migration"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of the backup's metadata, which virt-handler reads in each notification. Pure.
+//! The rules of the backup's record, which virt-handler reads in the metadata of each notification. Pure.
 
 use kubevirt_api::domain_metadata::Backup;
 use libvirt::{CompletedJob, JobOperation, JobType};
@@ -6,28 +6,28 @@ use libvirt::{CompletedJob, JobOperation, JobType};
 use super::{BackupError, BackupId, BackupRequest, Mode};
 use crate::jobs::AbortReason;
 
-/// What libvirt says of a job that was aborted; the record says it in its own words.
-const CANCELLED: &str = "Operation canceled";
+/// libvirt's error of an aborted job, which the record replaces by its own text.
+const LIBVIRT_CANCELLED_TEXT: &str = "Operation canceled";
 
-/// What a request to start a backup leads to.
+/// The decision about a request to start a backup.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Decision {
-    /// It is started.
+pub(super) enum StartDecision {
+    /// The backup is started.
     Start,
-    /// It runs already.
+    /// The backup is running already.
     AlreadyRunning,
 }
 
-/// Whether the backup may start, by the record of the last one.
+/// Decides by the record of the last backup whether the requested one is started.
 pub(super) fn decide(
     last: Option<&Backup>,
     request: &BackupRequest,
-) -> Result<Decision, BackupError> {
+) -> Result<StartDecision, BackupError> {
     let Some(last) = last.filter(|last| !last.name.is_empty()) else {
-        return Ok(Decision::Start);
+        return Ok(StartDecision::Start);
     };
-    match (is_about(last, &request.id()), &last.end_timestamp) {
-        (true, None) => Ok(Decision::AlreadyRunning),
+    match (is_record_of(last, &request.id()), &last.end_timestamp) {
+        (true, None) => Ok(StartDecision::AlreadyRunning),
         (false, None) => Err(BackupError::InProgress(last.name.clone())),
         (true, Some(end)) => Err(BackupError::AlreadyEnded {
             name: last.name.clone(),
@@ -35,19 +35,19 @@ pub(super) fn decide(
             end: end.clone(),
             failed: last.failed,
         }),
-        (false, Some(_)) => Ok(Decision::Start),
+        (false, Some(_)) => Ok(StartDecision::Start),
     }
 }
 
-/// Whether a request to abort or export is about the running backup.
-pub(super) fn is_running(last: Option<&Backup>, id: &BackupId) -> Result<(), BackupError> {
+/// Requires that a request to abort or export names the running backup.
+pub(super) fn require_running(last: Option<&Backup>, id: &BackupId) -> Result<(), BackupError> {
     let last = last.filter(|last| !last.name.is_empty());
     let last = last.ok_or(BackupError::NotFound)?;
     if last.start_timestamp.is_none() {
         return Err(BackupError::NotStarted);
     }
-    if !is_about(last, id) {
-        return Err(BackupError::Differs);
+    if !is_record_of(last, id) {
+        return Err(BackupError::OtherBackup);
     }
     if last.completed {
         return Err(BackupError::Completed);
@@ -55,7 +55,7 @@ pub(super) fn is_running(last: Option<&Backup>, id: &BackupId) -> Result<(), Bac
     Ok(())
 }
 
-fn is_about(record: &Backup, id: &BackupId) -> bool {
+fn is_record_of(record: &Backup, id: &BackupId) -> bool {
     let time = id.recorded_time();
     record.name == id.name && time.is_some() && record.start_timestamp == time
 }
@@ -71,38 +71,38 @@ pub(super) fn begin(request: &BackupRequest) -> Backup {
     }
 }
 
-/// How a backup ended.
+/// The end of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BackupEnd {
-    /// libvirt says how.
+    /// libvirt reports the end of its job.
     Job(Box<CompletedJob>),
-    /// libvirt does not know: its daemon was started again, or the VM ended.
+    /// libvirt does not know the end: its daemon was restarted, or the VM ended.
     Unknown,
-    /// Nothing was written for too long.
+    /// Nothing was written until the stall timeout, and the backup was aborted. Contains the message.
     Stalled(String),
-    /// The same, and libvirt did not end the backup: QEMU may still write.
+    /// As `Stalled`, but libvirt did not end the backup, so that QEMU may still write.
     Abandoned(String),
-    /// The task that watched it failed.
-    Fault(String),
+    /// The task that watched the backup panicked. Contains the message.
+    WatchFailed(String),
 }
 
 /// The record of a backup that has ended. A failed backup is also complete: virt-handler waits for completion.
 pub(super) fn complete(
-    begun: Backup,
+    started_record: Backup,
     mode: Mode,
     now: String,
     end: BackupEnd,
     aborted: Option<AbortReason>,
 ) -> Backup {
     let failure = match end {
-        BackupEnd::Job(job) => failure(&job, mode, aborted),
+        BackupEnd::Job(job) => failure_reason(&job, mode, aborted),
         BackupEnd::Unknown => Some(match aborted {
             Some(reason) => format!("backup aborted, since {reason}"),
             None => "the end of the backup is not known: the virtual machine ended, or libvirt's \
                      daemon was started again"
                 .to_owned(),
         }),
-        BackupEnd::Stalled(message) | BackupEnd::Fault(message) => Some(message),
+        BackupEnd::Stalled(message) | BackupEnd::WatchFailed(message) => Some(message),
         BackupEnd::Abandoned(message) => Some(format!(
             "{message} libvirt does not end it, so that its files stay"
         )),
@@ -111,14 +111,14 @@ pub(super) fn complete(
         end_timestamp: Some(now),
         completed: true,
         failed: failure.is_some(),
-        // Of a success, why the guest was not quiesced: KubeVirt shows it as a warning.
-        backup_msg: failure.unwrap_or(begun.backup_msg),
-        ..begun
+        // After a success the message is why the guest was not frozen, which KubeVirt shows as a warning.
+        backup_msg: failure.unwrap_or(started_record.backup_msg),
+        ..started_record
     }
 }
 
-/// Why a backup failed, by what libvirt says of its end.
-fn failure(job: &CompletedJob, mode: Mode, aborted: Option<AbortReason>) -> Option<String> {
+/// The reason of a failure, from libvirt's report of the end; `None` after a success.
+fn failure_reason(job: &CompletedJob, mode: Mode, aborted: Option<AbortReason>) -> Option<String> {
     let ended = match (job.stats.operation, job.stats.job_type) {
         (JobOperation::Backup, JobType::Completed) => return None,
         (JobOperation::Backup, JobType::Cancelled) => match (aborted, mode) {
@@ -130,7 +130,7 @@ fn failure(job: &CompletedJob, mode: Mode, aborted: Option<AbortReason>) -> Opti
         (_, other) => format!("unexpected end of the backup: {other:?}"),
     };
     let error = job.error.as_deref();
-    let error = error.filter(|error| !error.is_empty() && *error != CANCELLED);
+    let error = error.filter(|error| !error.is_empty() && *error != LIBVIRT_CANCELLED_TEXT);
     Some(match (ended.is_empty(), error) {
         (true, Some(error)) => error.to_owned(),
         (true, None) => "libvirt gives no reason for the failure".to_owned(),

@@ -1,4 +1,4 @@
-//! The requests about backups, validated.
+//! Requests to start or export a backup, validated.
 
 #[cfg(test)]
 mod tests;
@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-/// Longer names than Kubernetes allows.
-const LONGEST_NAME: usize = 253;
+/// Maximum length of a name in bytes, as in Kubernetes.
+const MAX_NAME_BYTES: usize = 253;
 
-/// A request that cannot be carried out as it is.
+/// Why a request about a backup is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackupRequestError {
     /// A field is missing or empty.
     #[error("the backup's {0} is missing")]
     Missing(&'static str),
-    /// A name that is not a Kubernetes name; it would become part of a path.
+    /// A name is not a Kubernetes name. It is refused because it would become part of a path.
     #[error("the backup's {what} {name:?} is not a name of a Kubernetes object")]
     Name {
         /// The field.
@@ -25,17 +25,17 @@ pub enum BackupRequestError {
         /// The name.
         name: String,
     },
-    /// The directory of the backup.
+    /// The directory for backups is not a usable path.
     #[error("the backup's targetPath {0:?} is not an absolute path of at most 3000 bytes")]
     Target(PathBuf),
 }
 
-/// Which backup a request is about: a name can be used again.
+/// Identifies a backup: a name alone can be used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupId {
     /// The backup's name.
     pub name: String,
-    /// When it was requested, to the second. Only a start needs it.
+    /// When the backup was requested, to the second. Only a request to start needs it.
     pub start_time: Option<Timestamp>,
 }
 
@@ -46,7 +46,7 @@ impl BackupId {
     }
 }
 
-/// How a backup is made.
+/// How the data of a backup is transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// QEMU writes the data into the directory.
@@ -56,7 +56,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// KubeVirt's word.
+    /// The mode's name in KubeVirt.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Mode::Push => "Push",
@@ -65,7 +65,7 @@ impl Mode {
     }
 }
 
-/// A backup to be made.
+/// A request to start a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupRequest {
     name: String,
@@ -77,30 +77,30 @@ pub struct BackupRequest {
     persistent_tpm: bool,
 }
 
-/// The fields of a [`BackupRequest`], as they come.
+/// The fields of a [`BackupRequest`] before validation.
 #[derive(Debug, Clone)]
 pub struct BackupFields {
-    /// Which backup.
+    /// Identifies the backup.
     pub id: BackupId,
-    /// The VMI's name, part of the directory.
+    /// The VMI's name, which becomes part of the directory.
     pub vmi_name: String,
-    /// How it is made.
+    /// How the data is transferred.
     pub mode: Mode,
-    /// The directory above that of all backups.
+    /// The directory that contains the directories of all backups.
     pub target_path: Option<PathBuf>,
-    /// The checkpoint to start from.
+    /// The checkpoint since which changes are backed up; `None` or empty for a full backup.
     pub incremental: Option<String>,
-    /// Whether the guest's file systems are left alone.
+    /// Whether the guest's file systems are not frozen.
     pub skip_quiesce: bool,
-    /// The VM has a persistent TPM, whose state is written to disk too.
+    /// Whether the VM has a persistent TPM, whose state is written to disk, too.
     pub persistent_tpm: bool,
 }
 
 impl BackupRequest {
-    /// A backup by these fields.
+    /// Validates these fields.
     ///
     /// # Errors
-    /// [`BackupRequestError`] when a field is missing or unusable.
+    /// [`BackupRequestError`] if a field is missing or invalid.
     pub fn new(fields: BackupFields) -> Result<BackupRequest, BackupRequestError> {
         let BackupFields {
             id,
@@ -112,8 +112,8 @@ impl BackupRequest {
             persistent_tpm,
         } = fields;
         let start_time = (id.start_time).ok_or(BackupRequestError::Missing("backupStartTime"))?;
-        is_name("backupName", &id.name)?;
-        is_name("VM name", &vmi_name)?;
+        require_name("backupName", &id.name)?;
+        require_name("VM name", &vmi_name)?;
         let incremental = incremental.filter(|checkpoint| !checkpoint.is_empty());
         let target = target_path.ok_or(BackupRequestError::Missing("targetPath"))?;
         let is_usable = target.is_absolute() && target.as_os_str().len() <= 3000;
@@ -133,7 +133,7 @@ impl BackupRequest {
         Ok(request)
     }
 
-    /// Which backup it is.
+    /// Identifies the backup.
     pub(super) fn id(&self) -> BackupId {
         BackupId {
             name: self.name.clone(),
@@ -146,12 +146,12 @@ impl BackupRequest {
         &self.name
     }
 
-    /// How it is made.
+    /// How the data is transferred.
     pub(super) fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The checkpoint that is created with it: `NAME-2026-11-21_13-10-00`.
+    /// The name of the checkpoint that the backup creates: `NAME-2026-11-21_13-10-00`.
     pub(super) fn checkpoint(&self) -> String {
         let time = self.start_time.strftime("%Y-%m-%d_%H-%M-%S");
         format!("{}-{time}", self.name)
@@ -162,28 +162,28 @@ impl BackupRequest {
         self.incremental.as_deref()
     }
 
-    /// The backup's own directory, which is removed when it fails.
+    /// The backup's own directory, which is removed if the backup fails.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Whether the guest's file systems are left alone.
+    /// Whether the guest's file systems are not frozen.
     pub(super) fn skip_quiesce(&self) -> bool {
         self.skip_quiesce
     }
 
-    /// The VM has a persistent TPM.
+    /// Whether the VM has a persistent TPM.
     pub(super) fn persistent_tpm(&self) -> bool {
         self.persistent_tpm
     }
 }
 
-/// A running backup in pull mode that is to be served to the export server.
+/// A request to serve a running backup in pull mode to the export server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExportRequest {
-    /// Which backup.
+    /// Identifies the backup.
     pub id: BackupId,
-    /// The export server: host and port, or the host alone.
+    /// The export server: host and port, or only the host.
     pub address: String,
     /// The name in the export server's certificate.
     pub server_name: String,
@@ -195,7 +195,7 @@ pub struct ExportRequest {
     pub key: String,
 }
 
-/// Without the key.
+/// Omits the private key.
 impl fmt::Debug for ExportRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExportRequest")
@@ -206,17 +206,18 @@ impl fmt::Debug for ExportRequest {
     }
 }
 
-fn is_name(what: &'static str, name: &str) -> Result<(), BackupRequestError> {
+/// Requires a name of a Kubernetes object.
+fn require_name(what: &'static str, name: &str) -> Result<(), BackupRequestError> {
     if name.is_empty() {
         return Err(BackupRequestError::Missing(what));
     }
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let is_plain = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if name.len() <= LONGEST_NAME && is_plain && name.chars().all(is_allowed) {
+    let has_valid_start = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if name.len() <= MAX_NAME_BYTES && has_valid_start && name.chars().all(is_allowed) {
         return Ok(());
     }
     Err(BackupRequestError::Name {
         what,
-        name: name.chars().take(LONGEST_NAME).collect(),
+        name: name.chars().take(MAX_NAME_BYTES).collect(),
     })
 }

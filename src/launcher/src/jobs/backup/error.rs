@@ -6,86 +6,86 @@ use crate::blocking::NoAnswer;
 use crate::jobs::{AbortReason, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError};
 
-/// A request about a backup failed. libvirt's errors keep their own form, by which KubeVirt's users search.
+/// Why a request about a backup failed. libvirt's errors keep the form that KubeVirt's users search for.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// libvirt refused, or gave no answer.
+    /// A call of libvirt failed or timed out.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The domain could not be read.
+    /// Reading the domain failed.
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
-    /// A file operation took too long.
+    /// A file operation timed out.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
-    /// Another backup runs.
+    /// Another backup is running.
     #[error("backup {0} already in progress, need to wait for completion")]
     InProgress(String),
     /// The same backup has ended.
     #[error("backup {name} that started at {start} has ended at {end}, {}", if *failed { "and failed" } else { "complete" })]
     AlreadyEnded {
-        /// Its name.
+        /// The backup's name.
         name: String,
-        /// Its start.
+        /// When the backup started.
         start: String,
-        /// Its end.
+        /// When the backup ended.
         end: String,
-        /// Whether it failed.
+        /// Whether the backup failed.
         failed: bool,
     },
-    /// A job of another kind runs.
+    /// A job of another kind is running.
     #[error("failed to do backup: {0} is in progress; try again when it has ended")]
-    JobRuns(JobKind),
-    /// The VM moves to another pod.
+    OtherJobRuns(JobKind),
+    /// The VM migrates from or to this pod.
     #[error("failed to do backup, VMI is currently during migration")]
-    Migrates,
-    /// There is no backup.
+    MigrationRuns,
+    /// There is no backup to abort or export.
     #[error("could not find ongoing backup")]
     NotFound,
     /// The backup has no start time.
     #[error("backup did not start yet")]
     NotStarted,
-    /// The request is about another backup.
+    /// The request names another backup than the running one.
     #[error("requested backup differs from ongoing one")]
-    Differs,
+    OtherBackup,
     /// The backup has ended.
     #[error("backup already completed")]
     Completed,
     /// The backup cannot be aborted.
     #[error("failed to abort backup: {0}")]
     Abort(#[source] Box<BackupError>),
-    /// There is no domain.
+    /// The domain does not exist or does not run.
     #[error("there is no running domain {0} to back up")]
     NoDomain(String),
-    /// No disk has bitmaps.
+    /// No disk has its changed blocks tracked.
     #[error(
         "no disk of the domain has its changed blocks tracked, so that there is nothing to back up"
     )]
     NoTrackedDisk,
-    /// The directory cannot be made.
+    /// The directory of the backup cannot be created.
     #[error(
         "the directory {path} for the backup cannot be made ({reason}); is its volume attached?"
     )]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why not.
+        /// The file system's error.
         reason: String,
     },
-    /// QEMU serves nothing.
+    /// QEMU's socket for the backup does not exist.
     #[error("there is no socket {path} to serve the backup from ({reason})")]
     NoSocket {
         /// The socket.
         path: PathBuf,
-        /// Why not.
+        /// The file system's error.
         reason: String,
     },
-    /// The job was asked to end before it ran.
+    /// The backup was aborted before libvirt's job ran.
     #[error("backup aborted, since {0}")]
     Aborted(AbortReason),
-    /// The task of the backup ended without a result.
+    /// The task of the backup panicked.
     #[error(
         "the backup failed inside the launcher; this is a fault of the launcher, please report it"
     )]
-    Fault,
+    Internal,
 }

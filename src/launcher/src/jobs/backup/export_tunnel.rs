@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod tests;
+mod tls_config;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,27 +18,23 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::transport::server::Connected;
 
 use super::ExportRequest;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const PORT: u16 = 443;
-/// An export server whose connection is lost without a FIN is noticed after both.
+/// The port of HTTPS.
+const DEFAULT_PORT: u16 = 443;
+/// A connection that was lost without a FIN is noticed after the interval and the timeout.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Usual certificates are much smaller.
-const MAX_PEM_BYTES: usize = 256 << 10;
 
-/// The tunnel cannot be opened, or broke.
+/// Why a tunnel could not be opened, or broke.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TunnelError {
-    /// A certificate or key cannot be used.
+    /// A certificate or the key is invalid.
     #[error("the {what} for the export server cannot be used: {reason}")]
     Certificate {
         /// The certificate or key.
@@ -48,35 +45,35 @@ pub(super) enum TunnelError {
     /// The export server's address or name is invalid.
     #[error("{0:?} is not a valid name of an export server")]
     InvalidServerName(String),
-    /// Connecting took too long.
+    /// Connecting timed out.
     #[error("connecting to the export server took longer than {CONNECT_TIMEOUT:?}")]
     ConnectTimeout,
-    /// The connection, or TLS on it, failed.
+    /// The TCP or TLS connection failed.
     #[error("connecting to the export server: {0}")]
     Connect(#[from] std::io::Error),
-    /// HTTP/2 failed.
+    /// The HTTP/2 connection or request failed.
     #[error("asking the export server for a tunnel: {0}")]
     Http(#[from] hyper::Error),
-    /// The export server refused.
+    /// The export server refused the tunnel.
     #[error("the export server refuses the tunnel: {0}")]
     Refused(StatusCode),
-    /// The tunnel broke.
+    /// The tunnel broke while it served the backup.
     #[error("serving the backup: {0}")]
     Serve(#[source] tonic::transport::Error),
 }
 
 /// An open tunnel.
 pub(super) struct OpenTunnel {
-    /// The tunnel's near end.
+    /// The launcher's end of the tunnel.
     pub(super) stream: TunnelStream,
-    /// Cancelled when the stream is closed.
+    /// Cancelled when `stream` is dropped.
     pub(super) closed: CancellationToken,
-    /// The connection ends when this is dropped, whoever still holds the stream and whether or not the peer reads.
+    /// Ends the connection when it is dropped, even if the stream is still held or the peer does not read.
     pub(super) connection: DropGuard,
 }
 
-/// Runs the tasks of one connection until the token is cancelled. hyper's own task owns the socket, and lives as long as
-/// one of its streams.
+/// Runs the tasks of one connection until the token is cancelled. Without that, hyper's own task would keep the socket
+/// open as long as one of its streams is held.
 #[derive(Clone)]
 struct ConnectionTasks(CancellationToken);
 
@@ -89,13 +86,14 @@ where
     }
 }
 
-/// The near end of a tunnel.
+/// The launcher's end of a tunnel.
 pub(super) struct TunnelStream {
     io: TokioIo<Upgraded>,
-    _closes: DropGuard,
+    /// Cancels [`OpenTunnel::closed`].
+    _closed_guard: DropGuard,
 }
 
-/// Opens a tunnel.
+/// Opens a tunnel to the export server of the request.
 pub(super) async fn open(request: &ExportRequest) -> Result<OpenTunnel, TunnelError> {
     let opened = tokio::time::timeout(CONNECT_TIMEOUT, connect(request)).await;
     opened.unwrap_or(Err(TunnelError::ConnectTimeout))
@@ -107,14 +105,14 @@ async fn connect(request: &ExportRequest) -> Result<OpenTunnel, TunnelError> {
     open_on(tls, host_port).await
 }
 
-/// Opens a tunnel to `host_port` on a connection.
+/// Opens a tunnel to `host_port` on an existing connection.
 pub(super) async fn open_on<T>(io: T, host_port: String) -> Result<OpenTunnel, TunnelError>
 where
     T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let ended = CancellationToken::new();
     let tasks = ConnectionTasks(ended.clone());
-    let ends = ended.drop_guard();
+    let connection_guard = ended.drop_guard();
     let (mut sender, connection) = http2::Builder::new(tasks.clone())
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE_INTERVAL)
@@ -136,10 +134,10 @@ where
     Ok(OpenTunnel {
         stream: TunnelStream {
             io: TokioIo::new(hyper::upgrade::on(response).await?),
-            _closes: closed.clone().drop_guard(),
+            _closed_guard: closed.clone().drop_guard(),
         },
         closed,
-        connection: ends,
+        connection: connection_guard,
     })
 }
 
@@ -147,7 +145,7 @@ async fn connect_tls(
     request: &ExportRequest,
     host_port: &str,
 ) -> Result<TlsStream<TcpStream>, TunnelError> {
-    let config = tls_config(request)?;
+    let config = tls_config::tls_config(request)?;
     let name = ServerName::try_from(request.server_name.clone());
     let name = name.map_err(|_| TunnelError::InvalidServerName(request.server_name.clone()))?;
     let tcp = TcpStream::connect(host_port).await?;
@@ -157,48 +155,7 @@ async fn connect_tls(
         .await?)
 }
 
-fn tls_config(request: &ExportRequest) -> Result<ClientConfig, TunnelError> {
-    let unusable =
-        |what: &'static str| move |reason: String| TunnelError::Certificate { what, reason };
-    let mut roots = RootCertStore::empty();
-    for ca in certificates(&request.ca).map_err(unusable("certificate authority"))? {
-        let added = roots.add(ca);
-        added.map_err(|error| unusable("certificate authority")(error.to_string()))?;
-    }
-    let chain = certificates(&request.certificate).map_err(unusable("certificate"))?;
-    let key = PrivateKeyDer::from_pem_slice(check_pem_size(&request.key).map_err(unusable("key"))?);
-    let key = key.map_err(|error| unusable("key")(error.to_string()))?;
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| unusable("protocol")(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, key);
-    let mut config = config.map_err(|error| unusable("certificate")(error.to_string()))?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok(config)
-}
-
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let certificates = CertificateDer::pem_slice_iter(check_pem_size(pem)?);
-    let certificates: Result<Vec<_>, _> = certificates.collect();
-    let certificates = certificates.map_err(|error| error.to_string())?;
-    match certificates.is_empty() {
-        true => Err("there is no certificate in it".to_owned()),
-        false => Ok(certificates),
-    }
-}
-
-fn check_pem_size(pem: &str) -> Result<&[u8], String> {
-    match pem.len() <= MAX_PEM_BYTES {
-        true => Ok(pem.as_bytes()),
-        false => Err(format!(
-            "it is {} bytes, more than {MAX_PEM_BYTES}",
-            pem.len()
-        )),
-    }
-}
-
-/// Host and port; the port of HTTPS if there is none.
+/// Host and port of an address, with the port of HTTPS if it has none.
 fn host_port(address: &str) -> String {
     let host = match address.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() && is_host_without_port(host) => {
@@ -207,12 +164,13 @@ fn host_port(address: &str) -> String {
         _ => address,
     };
     match host.contains(':') && !host.starts_with('[') {
-        true => format!("[{host}]:{PORT}"),
-        false => format!("{host}:{PORT}"),
+        true => format!("[{host}]:{DEFAULT_PORT}"),
+        false => format!("{host}:{DEFAULT_PORT}"),
     }
 }
 
-/// Whether `host` is a complete host; a bare IPv6 address is not, since its last group could be a port.
+/// Whether `host`, which a port follows, is a complete host. An IPv6 address without brackets is not, because what
+/// follows could be its last group.
 fn is_host_without_port(host: &str) -> bool {
     !host.contains(':') || host.ends_with(']')
 }

@@ -8,7 +8,8 @@
 //!        │           ▲          │                                              ▲
 //!        └── start ──┘          └──────────────── libvirt's job runs ──────────┘
 //! ```
-//! A start is answered when libvirt's job runs; a start that fails leaves an empty record, so that it can be repeated.
+//! A request to start is answered when libvirt's job runs. A start that fails leaves an empty record, so that it can be
+//! repeated.
 
 mod backup_metadata_rules;
 mod backup_request;
@@ -34,15 +35,15 @@ pub(crate) use redefine_checkpoint::{Checkpoint, CheckpointError};
 
 pub(super) use pull_mode_export::Export;
 
-use super::{AbortReason, AbortSignal, JobKind, JobStart, Jobs, State};
+use super::{AbortReason, AbortSignal, JobKind, JobStart, JobState, Jobs};
 use crate::timestamp;
-use backup_metadata_rules::{BackupEnd, Decision};
+use backup_metadata_rules::{BackupEnd, StartDecision};
 
-/// How long a request to abort waits for the end of the backup; it goes on in the background.
-const ABORTED: Duration = Duration::from_secs(8);
+/// How long a request to abort waits for the end of the backup. The abort continues in the background after that.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(8);
 
 impl Jobs {
-    /// Starts a backup; returns when libvirt's job runs.
+    /// Starts a backup. Returns when libvirt's job runs.
     pub(crate) async fn start_backup(
         &self,
         request: BackupRequest,
@@ -51,20 +52,20 @@ impl Jobs {
             let mut state = self.lock();
             match *self.running.borrow() {
                 Some(JobKind::Backup) | None => {}
-                Some(JobKind::Migration) => return Err(BackupError::Migrates),
-                Some(other) => return Err(BackupError::JobRuns(other)),
+                Some(JobKind::Migration) => return Err(BackupError::MigrationRuns),
+                Some(other) => return Err(BackupError::OtherJobRuns(other)),
             }
             match backup_metadata_rules::decide(state.backup.as_ref(), &request)? {
-                Decision::Start => {}
-                Decision::AlreadyRunning => return Ok(JobStart::AlreadyRunning),
+                StartDecision::Start => {}
+                StartDecision::AlreadyRunning => return Ok(JobStart::AlreadyRunning),
             }
-            let aborted = self.begin(&mut state, JobKind::Backup);
+            let aborted = self.begin_job(&mut state, JobKind::Backup);
             self.set_backup(&mut state, backup_metadata_rules::begin(&request));
-            let (tell, started) = oneshot::channel();
-            tokio::spawn(self.clone().run_backup(request, aborted, tell));
+            let (started_sender, started) = oneshot::channel();
+            tokio::spawn(self.clone().run_backup(request, aborted, started_sender));
             started
         };
-        started.await.unwrap_or(Err(BackupError::Fault))?;
+        started.await.unwrap_or(Err(BackupError::Internal))?;
         Ok(JobStart::Started)
     }
 
@@ -72,13 +73,16 @@ impl Jobs {
     pub(crate) async fn abort_backup(&self, id: &BackupId) -> Result<(), BackupError> {
         {
             let state = self.lock();
-            backup_metadata_rules::is_running(state.backup.as_ref(), id)
+            backup_metadata_rules::require_running(state.backup.as_ref(), id)
                 .map_err(|error| BackupError::Abort(Box::new(error)))?;
-            // Under the same lock: after the backup's end this would abort the next job.
+            // While the state is locked, because after the backup's end this would abort the next job.
             state.abort(AbortReason::Requested);
         }
-        if tokio::time::timeout(ABORTED, self.ended()).await.is_err() {
-            tracing::warn!("the aborted backup has not ended within {ABORTED:?}");
+        if tokio::time::timeout(ABORT_TIMEOUT, self.wait_until_ended())
+            .await
+            .is_err()
+        {
+            tracing::warn!("the aborted backup has not ended within {ABORT_TIMEOUT:?}");
         }
         Ok(())
     }
@@ -87,38 +91,43 @@ impl Jobs {
         self,
         request: BackupRequest,
         aborted: AbortSignal,
-        tell: oneshot::Sender<Result<(), BackupError>>,
+        started_sender: oneshot::Sender<Result<(), BackupError>>,
     ) {
         // Separate tasks, so that a panic ends only the job.
         let task = start_backup::start(self.clone(), request.clone(), aborted.clone());
         let started = tokio::spawn(task).await;
-        let domain = match started.unwrap_or(Err(BackupError::Fault)) {
+        let domain = match started.unwrap_or(Err(BackupError::Internal)) {
             Ok(domain) => domain,
             Err(error) => {
                 tracing::error!(backup = request.name(), reason = %error, "the backup did not start");
                 let mut state = self.lock();
                 self.set_backup(&mut state, Backup::default());
-                self.release(&mut state);
+                self.end_job(&mut state);
                 drop(state);
-                let _ = tell.send(Err(error));
+                let _ = started_sender.send(Err(error));
                 return;
             }
         };
         tracing::info!(backup = request.name(), "the backup runs");
-        // A caller that gave up asks again.
-        let _ = tell.send(Ok(()));
+        // Fails if the caller gave up; virt-handler then repeats the request.
+        let _ = started_sender.send(Ok(()));
         let end = self.watch_backup(&request, domain, aborted.clone()).await;
         if request.mode() == Mode::Pull {
-            // A QEMU that was killed leaves it.
+            // A QEMU that was killed leaves its socket behind.
             start_backup::remove_socket(self.context.backup_socket.clone()).await;
         }
         let aborted = *aborted.borrow();
         let mut state = self.lock();
         state.export = None;
-        let begun = state.backup.take().unwrap_or_default();
+        let started_record = state.backup.take().unwrap_or_default();
         let keeps_files = matches!(end, BackupEnd::Abandoned(_));
-        let record =
-            backup_metadata_rules::complete(begun, request.mode(), timestamp::now(), end, aborted);
+        let record = backup_metadata_rules::complete(
+            started_record,
+            request.mode(),
+            timestamp::now(),
+            end,
+            aborted,
+        );
         match record.failed {
             true => {
                 tracing::error!(
@@ -127,13 +136,15 @@ impl Jobs {
                     "the backup failed"
                 );
                 if !keeps_files {
-                    tokio::spawn(start_backup::remove(request.directory().to_owned()));
+                    tokio::spawn(start_backup::remove_directory(
+                        request.directory().to_owned(),
+                    ));
                 }
             }
             false => tracing::info!(backup = request.name(), "the backup has ended"),
         }
         self.set_backup(&mut state, record);
-        self.release(&mut state);
+        self.end_job(&mut state);
     }
 
     async fn watch_backup(
@@ -143,8 +154,8 @@ impl Jobs {
         aborted: AbortSignal,
     ) -> BackupEnd {
         let watch = watch_backup::watch(Arc::clone(&self.context), domain, request.mode(), aborted);
-        let fault = |_| BackupEnd::Fault(BackupError::Fault.to_string());
-        tokio::spawn(watch).await.unwrap_or_else(fault)
+        let failed = |_| BackupEnd::WatchFailed(BackupError::Internal.to_string());
+        tokio::spawn(watch).await.unwrap_or_else(failed)
     }
 
     /// Changes the record of the backup that starts.
@@ -155,7 +166,7 @@ impl Jobs {
         self.set_backup(&mut state, record);
     }
 
-    fn set_backup(&self, state: &mut State, record: Backup) {
+    fn set_backup(&self, state: &mut JobState, record: Backup) {
         state.backup = Some(record.clone());
         self.context.recorder.set_backup(record);
     }

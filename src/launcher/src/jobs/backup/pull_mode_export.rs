@@ -1,9 +1,10 @@
-//! Serves a backup in pull mode to the export server, for as long as the backup runs.
+//! Serves a backup in pull mode to the export server while the backup runs.
 //!
 //! ```text
 //!   [connecting] ──tunnel──▶ [serving] ──broken──▶ [waiting 1 s to 5 min] ──▶ [connecting]
 //! ```
-//! The export server calls nobody: the launcher opens a tunnel to it and is the server at the tunnel's far end.
+//! The export server opens no connections itself: the launcher opens a tunnel to it, and serves the NBD service inside
+//! of the tunnel.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,13 +22,14 @@ use crate::blocking;
 use crate::jobs::Jobs;
 use crate::nbd::NbdService;
 
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(5 * 60);
-/// A tunnel that held this long was good: the next one is tried soon.
-const GOOD: Duration = Duration::from_secs(30);
-const SOCKET: Duration = Duration::from_secs(4);
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5 * 60);
+/// After a tunnel that lasted this long, the retry delay starts again from the minimum.
+const STABLE_TUNNEL_TIME: Duration = Duration::from_secs(30);
+/// Timeout of looking for QEMU's socket.
+const SOCKET_CHECK_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A running export; it ends when this is dropped.
+/// A running export. Dropping it ends the export.
 #[derive(Debug)]
 pub(in crate::jobs) struct Export {
     request: Arc<ExportRequest>,
@@ -35,12 +37,12 @@ pub(in crate::jobs) struct Export {
 }
 
 impl Jobs {
-    /// Serves the running backup to the export server in the request. The same request again changes nothing.
+    /// Serves the running backup to the export server of the request. A repeated request has no effect.
     pub(crate) async fn export_backup(&self, request: ExportRequest) -> Result<(), BackupError> {
         let socket = self.context.backup_socket.clone();
-        must_exist(&socket).await?;
+        require_socket(&socket).await?;
         let mut state = self.lock();
-        backup_metadata_rules::is_running(state.backup.as_ref(), &request.id)?;
+        backup_metadata_rules::require_running(state.backup.as_ref(), &request.id)?;
         let running = state.export.as_ref();
         if running.is_some_and(|export| *export.request == request) {
             return Ok(());
@@ -55,22 +57,27 @@ impl Jobs {
     }
 }
 
-/// QEMU makes the socket when the backup begins.
-async fn must_exist(socket: &Path) -> Result<(), BackupError> {
+/// Requires that QEMU's socket exists. QEMU creates it when the backup begins.
+async fn require_socket(socket: &Path) -> Result<(), BackupError> {
     let path = socket.to_owned();
-    let look = move || path.symlink_metadata();
-    let found = blocking::file_call("looking for the backup's socket", SOCKET, look).await?;
-    found.map(drop).map_err(|reason| BackupError::NoSocket {
+    let read = move || path.symlink_metadata();
+    let metadata = blocking::file_call(
+        "looking for the backup's socket",
+        SOCKET_CHECK_TIMEOUT,
+        read,
+    )
+    .await?;
+    metadata.map(drop).map_err(|reason| BackupError::NoSocket {
         path: socket.to_owned(),
         reason: reason.to_string(),
     })
 }
 
-/// Opens tunnels, one after the other.
+/// Serves the backup in one tunnel after the other.
 async fn serve(request: Arc<ExportRequest>, socket: PathBuf) {
-    let mut wait = FIRST_WAIT;
+    let mut retry_delay = MIN_RETRY_DELAY;
     loop {
-        let began = Instant::now();
+        let started_at = Instant::now();
         match serve_once(&request, &socket).await {
             Ok(()) => tracing::info!(
                 server = request.address,
@@ -82,11 +89,11 @@ async fn serve(request: Arc<ExportRequest>, socket: PathBuf) {
                 "the backup cannot be served to the export server; it is tried again"
             ),
         }
-        if began.elapsed() >= GOOD {
-            wait = FIRST_WAIT;
+        if started_at.elapsed() >= STABLE_TUNNEL_TIME {
+            retry_delay = MIN_RETRY_DELAY;
         }
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
+        tokio::time::sleep(retry_delay).await;
+        retry_delay = (retry_delay * 2).min(MAX_RETRY_DELAY);
     }
 }
 
@@ -99,14 +106,15 @@ async fn serve_once(request: &ExportRequest, socket: &Path) -> Result<(), Tunnel
     serve_in(tunnel, socket).await
 }
 
-/// Serves until the tunnel is closed. The server's own tasks outlive this future; the end of the connection ends them.
+/// Serves the backup until the tunnel is closed. The server's own tasks may outlive this future; they end with the
+/// connection.
 pub(super) async fn serve_in(tunnel: OpenTunnel, socket: &Path) -> Result<(), TunnelError> {
     let OpenTunnel {
         stream,
         closed,
         connection: _connection,
     } = tunnel;
-    // The listener accepts one connection and no other, and must not end before that one.
+    // The listener yields one connection, and must not end before that connection does.
     let incoming = tokio_stream::once(Ok::<_, std::io::Error>(stream));
     let incoming = incoming.chain(tokio_stream::pending());
     let service = NbdServer::new(NbdService::new(socket.to_owned()));

@@ -1,4 +1,4 @@
-//! Redefines the checkpoint of an earlier backup in libvirt, after the VM was restarted.
+//! Redefines the checkpoint of an earlier backup in libvirt after the VM was restarted.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,43 +13,43 @@ use crate::jobs::Jobs;
 use crate::libvirt_client::{COMMAND, CallError};
 use crate::qmp_answer::{self, QmpError};
 
-const SNAPSHOT: Duration = Duration::from_secs(4);
-/// QEMU's description of each image, with the bitmaps, also those that are in memory only.
-const BLOCK_NODES: &str = r#"{"execute":"query-named-block-nodes"}"#;
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(4);
+/// Asks QEMU for the description of each image, with its bitmaps, including those that are only in memory.
+const BLOCK_NODES_QUERY: &str = r#"{"execute":"query-named-block-nodes"}"#;
 
 /// A checkpoint of an earlier backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Its name, also that of its bitmaps.
+    /// The name of the checkpoint and of its bitmaps.
     pub name: String,
-    /// When it was created.
+    /// When the checkpoint was created.
     pub creation_time: Option<Timestamp>,
 }
 
-/// The checkpoint could not be redefined.
+/// Why a checkpoint could not be redefined.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// libvirt refused.
+    /// libvirt refused the checkpoint.
     #[error("failed to redefine checkpoint {name}: {source}")]
     Refused {
-        /// The checkpoint.
+        /// The name of the checkpoint.
         name: String,
-        /// libvirt's reason.
+        /// libvirt's error.
         source: CallError,
     },
-    /// No image has its bitmap.
+    /// No image has a usable bitmap of the checkpoint.
     #[error("no disks found with checkpoint bitmap {0}")]
     NoBitmap(String),
-    /// The domain could not be asked.
+    /// The domain or its bitmaps could not be read.
     #[error(transparent)]
     Domain(#[from] BackupError),
-    /// QEMU's answer is not understood.
+    /// QEMU's answer could not be parsed.
     #[error("asking for bitmaps: {0}")]
     BlockNodes(#[from] QmpError),
 }
 
 impl CheckpointError {
-    /// Whether the checkpoint is of no use any more, so that the next backup has to be a full one.
+    /// Whether the checkpoint is no longer usable, so that the next backup has to be a full one.
     pub fn is_invalid(&self) -> bool {
         match self {
             CheckpointError::NoBitmap(_) => true,
@@ -68,7 +68,7 @@ impl CheckpointError {
 }
 
 impl Jobs {
-    /// Redefines a checkpoint for the disks whose images have its bitmap.
+    /// Redefines a checkpoint for the disks whose images have a usable bitmap of it.
     pub(crate) async fn redefine_checkpoint(
         &self,
         checkpoint: &Checkpoint,
@@ -77,9 +77,12 @@ impl Jobs {
         let no_domain = || BackupError::NoDomain(self.context.domain.clone());
         let domain = client.lookup().await.map_err(BackupError::from)?;
         let domain = domain.ok_or_else(no_domain)?;
-        let snapshot = client.snapshot(SNAPSHOT).await.map_err(BackupError::from)?;
+        let snapshot = client
+            .snapshot(SNAPSHOT_TIMEOUT)
+            .await
+            .map_err(BackupError::from)?;
         let spec = snapshot.spec.ok_or_else(no_domain)?;
-        let nodes = |domain: &dyn Domain| domain.qemu_command(BLOCK_NODES);
+        let nodes = |domain: &dyn Domain| domain.qemu_command(BLOCK_NODES_QUERY);
         let nodes = client
             .on(&domain, "asking for bitmaps", COMMAND, nodes)
             .await;
@@ -98,8 +101,9 @@ impl Jobs {
     }
 }
 
+/// A block node of QEMU.
 #[derive(Deserialize)]
-struct Node {
+struct BlockNode {
     #[serde(default)]
     file: String,
     #[serde(default, rename = "dirty-bitmaps")]
@@ -110,14 +114,14 @@ struct Node {
 struct Bitmap {
     #[serde(default)]
     name: String,
-    /// The bitmap was in use when QEMU ended, and lacks changes.
+    /// Whether the bitmap was in use when QEMU ended, so that it lacks changes.
     #[serde(default)]
     inconsistent: bool,
 }
 
-/// The images that have a usable bitmap of that name.
+/// The images that have a usable bitmap with this name.
 fn files_with_bitmap(json: &str, name: &str) -> Result<HashSet<String>, CheckpointError> {
-    let nodes: Vec<Node> = qmp_answer::parse(json)?;
+    let nodes: Vec<BlockNode> = qmp_answer::parse(json)?;
     let is_usable = |bitmap: &Bitmap| bitmap.name == name && !bitmap.inconsistent;
     let nodes = nodes
         .into_iter()
@@ -131,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_usable_bitmaps_of_the_name_count() {
+    fn only_usable_bitmaps_with_the_name_are_found() {
         let json = r#"{"return":[
             {"file":"/cbt/a.qcow2","dirty-bitmaps":[{"name":"c1"},{"name":"c2","inconsistent":true}]},
             {"file":"/cbt/b.qcow2","dirty-bitmaps":[{"name":"c2","inconsistent":false}]},

@@ -1,4 +1,4 @@
-//! Starts a backup: directory, quiesce, libvirt's job, thaw.
+//! Starts a backup: creates its directory, freezes the guest, starts libvirt's job, and thaws the guest.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -15,21 +15,22 @@ use crate::blocking;
 use crate::jobs::{AbortSignal, JobContext, Jobs};
 use crate::libvirt_client::{START, SnapshotError};
 
-const SNAPSHOT: Duration = Duration::from_secs(4);
-const DIRECTORY: Duration = Duration::from_secs(30);
-/// Files of many gigabytes on slow storage.
-const REMOVE: Duration = Duration::from_secs(60);
-/// The guest is thawed when libvirt takes longer to begin the backup.
-const SAFETY_THAW: Duration = Duration::from_secs(30);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(4);
+const DIRECTORY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of removing files: they may have many gigabytes and be on slow storage.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The guest is thawed after this time, if libvirt has not begun the backup by then.
+const SAFETY_THAW_DELAY: Duration = Duration::from_secs(30);
 
-/// KubeVirt's words for how the freeze went.
-const SUCCEEDED: &str = "Succeeded";
-const FAILED: &str = "Failed";
-const SKIPPED: &str = "Skipped";
-/// The safety thaw came first, or somebody thawed the guest.
+/// KubeVirt's values of the record's `quiesce_status`.
+const QUIESCE_SUCCEEDED: &str = "Succeeded";
+const QUIESCE_FAILED: &str = "Failed";
+const QUIESCE_SKIPPED: &str = "Skipped";
+/// The message if the safety thaw, or another client, thawed the guest before the backup had begun.
 const THAWED_EARLY: &str = "the guest was thawed before the backup had begun";
 
-/// Returns when libvirt's job runs. On failure nothing is left but the guest's bitmaps.
+/// Starts a backup. Returns when libvirt's job runs. After a failure nothing is left except the bitmaps of QEMU's
+/// images.
 pub(super) async fn start(
     jobs: Jobs,
     request: BackupRequest,
@@ -44,15 +45,15 @@ pub(super) async fn start(
     let domain = context.client.lookup().await?;
     let domain = domain.ok_or_else(|| BackupError::NoDomain(context.domain.clone()))?;
     let plan = plan(context, &request).await?;
-    make(request.directory().to_owned()).await?;
-    let begun = match must_go_on(&aborted) {
+    create_directory(request.directory().to_owned()).await?;
+    let begin_result = match require_not_aborted(&aborted) {
         Ok(()) => quiesce_and_begin(&jobs, &request, &domain, &plan, &aborted).await,
         Err(error) => Err(error),
     };
-    match begun {
+    match begin_result {
         Ok(()) => Ok(domain),
         Err(error) => {
-            remove(request.directory().to_owned()).await;
+            remove_directory(request.directory().to_owned()).await;
             Err(error)
         }
     }
@@ -60,7 +61,7 @@ pub(super) async fn start(
 
 async fn plan(context: &JobContext, request: &BackupRequest) -> Result<BackupPlan, BackupError> {
     let no_domain = || BackupError::NoDomain(context.domain.clone());
-    let snapshot = context.client.snapshot(SNAPSHOT).await;
+    let snapshot = context.client.snapshot(SNAPSHOT_TIMEOUT).await;
     let spec = snapshot.map_err(|error| match error {
         SnapshotError::Libvirt(error) if error.is_no_domain() => no_domain(),
         error => error.into(),
@@ -100,44 +101,44 @@ async fn quiesce_and_begin(
         record.checkpoint_name = request.checkpoint();
         record.volumes = volumes;
         if request.skip_quiesce() {
-            record.quiesce_status = SKIPPED.into();
+            record.quiesce_status = QUIESCE_SKIPPED.into();
         }
     });
-    let frozen = match request.skip_quiesce() {
+    let freeze_result = match request.skip_quiesce() {
         true => None,
         false => freeze(jobs, request).await,
     };
-    let begun = match must_go_on(aborted) {
+    let begin_result = match require_not_aborted(aborted) {
         Ok(()) => begin(&jobs.context, domain, plan).await,
         Err(error) => Err(error),
     };
-    if let Some(frozen) = frozen
-        && !stayed_frozen(jobs, frozen).await
+    if let Some(frozen) = freeze_result
+        && !end_freeze(jobs, frozen).await
     {
         tracing::warn!("{THAWED_EARLY}");
         jobs.change_backup(|record| {
-            record.quiesce_status = FAILED.into();
+            record.quiesce_status = QUIESCE_FAILED.into();
             record.backup_msg = THAWED_EARLY.into();
         });
     }
-    begun
+    begin_result
 }
 
-/// Freezes the guest; `None` if it cannot be frozen. It is backed up as it is then.
+/// Freezes the guest; `None` if it cannot be frozen. It is then backed up without a freeze.
 async fn freeze(jobs: &Jobs, request: &BackupRequest) -> Option<Change> {
     let freeze = FreezeRequest {
-        thaw_after: Some(SAFETY_THAW),
+        thaw_after: Some(SAFETY_THAW_DELAY),
         persistent_tpm: request.persistent_tpm(),
     };
     match jobs.context.freezer.freeze(freeze).await {
         Ok(change) => {
-            jobs.change_backup(|record| record.quiesce_status = SUCCEEDED.into());
+            jobs.change_backup(|record| record.quiesce_status = QUIESCE_SUCCEEDED.into());
             Some(change)
         }
         Err(error) => {
             tracing::warn!(reason = %error, "the guest cannot be frozen for a backup");
             jobs.change_backup(|record| {
-                record.quiesce_status = FAILED.into();
+                record.quiesce_status = QUIESCE_FAILED.into();
                 record.backup_msg = error.to_string();
             });
             None
@@ -145,9 +146,9 @@ async fn freeze(jobs: &Jobs, request: &BackupRequest) -> Option<Change> {
     }
 }
 
-/// Whether the guest was still frozen when the backup had begun. It is thawed if the backup froze it; a guest that was
-/// frozen before belongs to whoever froze it.
-async fn stayed_frozen(jobs: &Jobs, frozen: Change) -> bool {
+/// Thaws the guest if the backup froze it; a guest that another client froze before stays frozen. Returns whether the
+/// guest was still frozen when the backup had begun.
+async fn end_freeze(jobs: &Jobs, frozen: Change) -> bool {
     let freezer = &jobs.context.freezer;
     let was_frozen = match frozen {
         Change::Done => freezer.thaw().await.map(|thawed| thawed == Change::Done),
@@ -168,12 +169,15 @@ async fn begin(
     let (backup, checkpoint) = (plan.backup_xml.clone(), plan.checkpoint_xml.clone());
     tracing::debug!(backup, checkpoint, "beginning a backup");
     let begin = move |domain: &dyn Domain| domain.begin_backup(&backup, &checkpoint);
-    let begun = context
+    let begin_result = context
         .client
         .on(domain, "beginning a backup", START, begin)
         .await;
-    if begun.as_ref().is_err_and(|error| !error.is_definite()) {
-        // It may have begun all the same, and nobody would end it.
+    if begin_result
+        .as_ref()
+        .is_err_and(|error| !error.is_definite())
+    {
+        // The backup may have begun after the timeout, and nothing else would end it.
         let abort = |domain: &dyn Domain| domain.abort_job();
         let aborted = context
             .client
@@ -183,36 +187,43 @@ async fn begin(
             tracing::debug!(reason = %error, "there is no backup to abort");
         }
     }
-    Ok(begun?)
+    Ok(begin_result?)
 }
 
-fn must_go_on(aborted: &AbortSignal) -> Result<(), BackupError> {
+/// Returns an error if the job was aborted.
+fn require_not_aborted(aborted: &AbortSignal) -> Result<(), BackupError> {
     match *aborted.borrow() {
         Some(reason) => Err(BackupError::Aborted(reason)),
         None => Ok(()),
     }
 }
 
-async fn make(directory: PathBuf) -> Result<(), BackupError> {
+async fn create_directory(directory: PathBuf) -> Result<(), BackupError> {
     let path = directory.clone();
-    let make = move || {
+    let create = move || {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o755)
             .create(path)
     };
-    let made = blocking::file_call("making the directory of a backup", DIRECTORY, make).await?;
-    made.map_err(|reason| BackupError::Directory {
+    let created = blocking::file_call(
+        "making the directory of a backup",
+        DIRECTORY_TIMEOUT,
+        create,
+    )
+    .await?;
+    created.map_err(|reason| BackupError::Directory {
         path: directory,
         reason: reason.to_string(),
     })
 }
 
-/// Removes the directory of a failed backup; a failure is logged.
-pub(super) async fn remove(directory: PathBuf) {
+/// Removes the directory of a failed backup. If that fails, it is only logged.
+pub(super) async fn remove_directory(directory: PathBuf) {
     let path = directory.clone();
     let remove = move || remove_all(&path);
-    let removed = blocking::file_call("removing the directory of a backup", REMOVE, remove).await;
+    let removed =
+        blocking::file_call("removing the directory of a backup", REMOVE_TIMEOUT, remove).await;
     let reason = match removed {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),
@@ -228,10 +239,12 @@ fn remove_all(directory: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Removes QEMU's socket, which QEMU does itself unless it was killed.
+/// Removes QEMU's socket, which QEMU removes itself unless it was killed.
 pub(super) async fn remove_socket(socket: PathBuf) {
     let remove = move || fs::remove_file(socket);
-    if let Ok(Ok(())) = blocking::file_call("removing a backup's socket", DIRECTORY, remove).await {
+    if let Ok(Ok(())) =
+        blocking::file_call("removing a backup's socket", DIRECTORY_TIMEOUT, remove).await
+    {
         tracing::debug!("removed the socket of a backup");
     }
 }

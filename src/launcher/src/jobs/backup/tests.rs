@@ -11,7 +11,7 @@ use kubevirt_api::domain_metadata::{MemoryDump, Migration};
 use libvirt::fake::{Call, FakeDaemon};
 
 use super::*;
-use crate::jobs::tests::{DOMAIN, RunningVm, SOON};
+use crate::jobs::tests::{DOMAIN, RunningVm, TEST_TIMEOUT};
 use crate::jobs::{JobRecorder, ProgressTimes};
 
 const XML: &str = "<domain type='kvm'><name>default_vm1</name><devices>\
@@ -48,7 +48,7 @@ impl RunningVm<Records> {
     }
 
     async fn with(xml: &str, progress: ProgressTimes) -> Self {
-        RunningVm::running(xml, Records::default(), progress).await
+        RunningVm::launch(xml, Records::default(), progress).await
     }
 
     fn id(&self, name: &str) -> BackupId {
@@ -78,8 +78,10 @@ impl RunningVm<Records> {
             .await
     }
 
-    async fn last(&self) -> Backup {
-        tokio::time::timeout(SOON, self.jobs.ended()).await.unwrap();
+    async fn last_record(&self) -> Backup {
+        tokio::time::timeout(TEST_TIMEOUT, self.jobs.wait_until_ended())
+            .await
+            .unwrap();
         self.records.0.lock().unwrap().last().unwrap().clone()
     }
 
@@ -95,14 +97,14 @@ impl RunningVm<Records> {
 }
 
 #[tokio::test]
-async fn push_ends_by_itself_and_leaves_file_and_checkpoint() {
+async fn push_backup_ends_by_itself_and_creates_file_and_checkpoint() {
     let vm = RunningVm::new().await;
     vm.fake.set_backup_duration(Duration::from_millis(100));
     let started = vm.start("bk1", Mode::Push).await.unwrap();
     assert_eq!(started, JobStart::Started);
     let repeated = vm.start("bk1", Mode::Push).await.unwrap();
     assert_eq!(repeated, JobStart::AlreadyRunning);
-    let record = vm.last().await;
+    let record = vm.last_record().await;
     assert!(record.completed && !record.failed, "{record:?}");
     assert_eq!(record.quiesce_status, "Skipped");
     assert_eq!(record.checkpoint_name, "bk1-2026-11-21_13-10-00");
@@ -118,7 +120,7 @@ async fn push_ends_by_itself_and_leaves_file_and_checkpoint() {
 }
 
 #[tokio::test]
-async fn pull_lasts_until_it_is_aborted() {
+async fn pull_backup_runs_until_it_is_aborted() {
     let vm = RunningVm::new().await;
     vm.start("bk1", Mode::Pull).await.unwrap();
     let other = vm.start("bk2", Mode::Push).await.unwrap_err();
@@ -126,7 +128,7 @@ async fn pull_lasts_until_it_is_aborted() {
     assert!(vm.jobs.abort_backup(&vm.id("bk2")).await.is_err());
     assert_eq!(*vm.jobs.running().borrow(), Some(JobKind::Backup));
     vm.jobs.abort_backup(&vm.id("bk1")).await.unwrap();
-    let record = vm.last().await;
+    let record = vm.last_record().await;
     assert!(record.completed && !record.failed, "{record:?}");
     assert!(vm.jobs.abort_backup(&vm.id("bk1")).await.is_err());
 }
@@ -143,7 +145,7 @@ async fn failed_start_leaves_an_empty_record_and_no_directory() {
         "virError(Code=103, Domain=10, Message='Domain checkpoint not found: Checkpoint 'nope' for \
          incremental backup of disk 'vdc' not found')"
     );
-    assert_eq!(vm.last().await, Backup::default());
+    assert_eq!(vm.last_record().await, Backup::default());
     assert!(
         !vm.directory
             .path()
@@ -151,7 +153,7 @@ async fn failed_start_leaves_an_empty_record_and_no_directory() {
             .exists()
     );
     vm.start("bk1", Mode::Push).await.unwrap();
-    assert!(vm.last().await.completed, "a retry goes on");
+    assert!(vm.last_record().await.completed, "a retry succeeds");
 }
 
 #[tokio::test]
@@ -164,58 +166,60 @@ async fn domain_without_tracked_disks_is_not_backed_up() {
 }
 
 #[tokio::test]
-async fn failed_push_has_a_reason_and_no_files() {
+async fn failed_push_backup_has_a_reason_and_no_files() {
     let vm = RunningVm::new().await;
-    vm.fake.set_backup_duration(SOON * 10);
+    vm.fake.set_backup_duration(TEST_TIMEOUT * 10);
     vm.start("bk1", Mode::Push).await.unwrap();
     assert_eq!(vm.files().len(), 1);
     vm.fake.fail_backup(DOMAIN, "No space left on device");
-    let record = vm.last().await;
+    let record = vm.last_record().await;
     assert!(record.failed);
     assert_eq!(record.backup_msg, "No space left on device");
-    let socket_is_removed = async {
+    let files_are_removed = async {
         while !vm.files().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(SOON, socket_is_removed).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, files_are_removed)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn end_of_the_vm_completes_the_record() {
     for mode in [Mode::Push, Mode::Pull] {
         let vm = RunningVm::new().await;
-        vm.fake.set_backup_duration(SOON * 10);
+        vm.fake.set_backup_duration(TEST_TIMEOUT * 10);
         vm.start("bk1", mode).await.unwrap();
         vm.jobs.abort(AbortReason::Kill);
         vm.fake.kill_qemu(DOMAIN);
-        let record = vm.last().await;
+        let record = vm.last_record().await;
         assert!(record.failed && record.completed, "{record:?}");
         assert!(record.backup_msg.contains("is being ended"), "{record:?}");
     }
 }
 
 #[tokio::test]
-async fn backup_end_is_reported_after_a_daemon_restart() {
+async fn end_of_a_backup_is_recorded_after_a_restart_of_the_daemon() {
     let vm = RunningVm::new().await;
     vm.start("bk1", Mode::Pull).await.unwrap();
     vm.fake.stop_daemon(libvirt::CloseReason::Eof);
     vm.fake.start_daemon();
     vm.jobs.abort_backup(&vm.id("bk1")).await.unwrap();
-    assert!(!vm.last().await.failed);
+    assert!(!vm.last_record().await.failed);
 }
 
 #[tokio::test]
-async fn redefined_checkpoint_is_listed() {
+async fn checkpoint_is_redefined_if_its_bitmap_is_usable() {
     let vm = RunningVm::new().await;
     let checkpoint = |time: Option<&str>| Checkpoint {
         name: "c1".into(),
         creation_time: time.map(|time| time.parse().unwrap()),
     };
     let time = Some("2026-11-21T13:13:00Z");
-    let none = vm.jobs.redefine_checkpoint(&checkpoint(time)).await;
-    let none = none.unwrap_err();
-    assert!(none.is_invalid(), "{none}");
+    let without_bitmap = vm.jobs.redefine_checkpoint(&checkpoint(time)).await;
+    let error = without_bitmap.unwrap_err();
+    assert!(error.is_invalid(), "{error}");
     vm.fake.set_bitmaps(DOMAIN, "/cbt/data.qcow2", &["c1"]);
     let untimed = vm.jobs.redefine_checkpoint(&checkpoint(None)).await;
     let untimed = untimed.unwrap_err();

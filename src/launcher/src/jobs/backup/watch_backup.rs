@@ -1,6 +1,7 @@
 //! Watches a running backup: its progress, its end, and requests to abort it.
 //!
-//! libvirt's event of the end only makes the next query come at once: it is lost when the daemon is started again.
+//! The state is polled, because libvirt's event of the end is lost when the daemon restarts. The event only triggers
+//! the next query at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,79 +11,87 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::Mode;
 use super::backup_metadata_rules::BackupEnd;
-use crate::jobs::{AbortSignal, JobContext, JobError, abort_reason};
+use crate::jobs::{AbortSignal, JobContext, JobError, wait_for_abort};
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 
-/// How often libvirt is asked whether the backup goes on.
-const POLL: Duration = Duration::from_secs(2);
+/// How often libvirt is asked whether the backup is still running.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What libvirt says of the backup.
+/// The state of the backup, according to libvirt.
 enum BackupState {
     Running(JobStats),
     Ended(BackupEnd),
-    /// libvirt gives no answer; the next query may have one.
+    /// libvirt gives no answer; the next query may succeed.
     NoAnswer,
 }
 
-/// Returns when the backup has ended, without a deadline: how long it takes depends on the disks, and in pull mode on
-/// who reads them.
+/// Waits until the backup has ended. There is no deadline, because the duration depends on the disks, and in pull mode
+/// on the client that reads them.
 pub(super) async fn watch(
     context: Arc<JobContext>,
     domain: Arc<dyn Domain>,
     mode: Mode,
     mut aborted: AbortSignal,
 ) -> BackupEnd {
-    let mut ticks = interval(POLL.min(context.progress.report));
+    let mut ticks = interval(POLL_INTERVAL.min(context.progress.report_interval));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new();
-    let stall = context.progress.stall;
-    let (mut is_aborting, mut stalled) = (false, None::<Instant>);
+    let stall_timeout = context.progress.stall_timeout;
+    let (mut is_aborting, mut stalled_at) = (false, None::<Instant>);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = context.job_events.changed() => {}
-            reason = abort_reason(&mut aborted), if !is_aborting => {
+            reason = wait_for_abort(&mut aborted), if !is_aborting => {
                 tracing::info!(%reason, "aborting the backup");
                 is_aborting = true;
             }
         }
         match query(&context, &domain).await {
-            BackupState::Ended(end) if stalled.is_some() => return after_stall(end, stall),
+            BackupState::Ended(end) if stalled_at.is_some() => {
+                return after_stall(end, stall_timeout);
+            }
             BackupState::Ended(end) => return end,
-            // libvirt may hang on a QEMU that was killed.
-            BackupState::NoAnswer if context.job_events.has_qemu_ended() => {
+            // libvirt may hang because of a QEMU that was killed.
+            BackupState::NoAnswer if context.job_events.has_qemu_exited() => {
                 return BackupEnd::Unknown;
             }
-            // Aborts and their time limits do not depend on the statistics.
+            // Aborts and their timeouts do not depend on the statistics.
             BackupState::NoAnswer => {}
-            BackupState::Running(stats) => progress.observe(&stats, context.progress.report),
+            BackupState::Running(stats) => {
+                progress.observe(&stats, context.progress.report_interval)
+            }
         }
-        if mode == Mode::Push && stalled.is_none() && progress.since.elapsed() >= stall {
-            tracing::warn!("aborting the backup: nothing was written for {stall:?}");
-            stalled = Some(Instant::now());
+        if mode == Mode::Push
+            && stalled_at.is_none()
+            && progress.last_progress.elapsed() >= stall_timeout
+        {
+            tracing::warn!("aborting the backup: nothing was written for {stall_timeout:?}");
+            stalled_at = Some(Instant::now());
         }
-        if is_aborting || stalled.is_some() {
+        if is_aborting || stalled_at.is_some() {
             abort(&context, &domain).await;
         }
-        if stalled.is_some_and(|since| since.elapsed() >= stall) {
-            return BackupEnd::Abandoned(JobError::Stalled(stall).to_string());
+        if stalled_at.is_some_and(|stalled_at| stalled_at.elapsed() >= stall_timeout) {
+            return BackupEnd::Abandoned(JobError::NoProgress(stall_timeout).to_string());
         }
     }
 }
 
-/// The end of a backup that was aborted because nothing was written, unless it completed all the same.
-fn after_stall(end: BackupEnd, stall: Duration) -> BackupEnd {
+/// The end of a backup that was aborted because nothing was written. It may have completed despite the abort.
+fn after_stall(end: BackupEnd, stall_timeout: Duration) -> BackupEnd {
     match end {
         BackupEnd::Job(job) if job.stats.job_type == JobType::Completed => BackupEnd::Job(job),
-        _ => BackupEnd::Stalled(JobError::Stalled(stall).to_string()),
+        _ => BackupEnd::Stalled(JobError::NoProgress(stall_timeout).to_string()),
     }
 }
 
 async fn query(context: &JobContext, domain: &Arc<dyn Domain>) -> BackupState {
     let stats = |domain: &dyn Domain| {
         let stats = domain.job_stats()?;
-        let is_running = stats.operation == JobOperation::Backup && stats.job_type != JobType::None;
-        Ok(match is_running {
+        let require_running =
+            stats.operation == JobOperation::Backup && stats.job_type != JobType::None;
+        Ok(match require_running {
             true => Ok(stats),
             false => Err(domain.completed_job()?),
         })
@@ -94,7 +103,7 @@ async fn query(context: &JobContext, domain: &Arc<dyn Domain>) -> BackupState {
         Ok(Ok(stats)) => BackupState::Running(stats),
         Ok(Err(job)) => BackupState::Ended(end(job)),
         Err(CallError::Libvirt(error)) if error.is_no_domain() || error.is_operation_invalid() => {
-            BackupState::Ended(completed(context, domain).await)
+            BackupState::Ended(end_of_completed_job(context, domain).await)
         }
         Err(error) => {
             tracing::debug!(reason = %error, "no progress of the backup is known");
@@ -103,8 +112,8 @@ async fn query(context: &JobContext, domain: &Arc<dyn Domain>) -> BackupState {
     }
 }
 
-/// The end of a backup whose VM has ended.
-async fn completed(context: &JobContext, domain: &Arc<dyn Domain>) -> BackupEnd {
+/// The end of a backup whose VM has ended, if libvirt still knows it.
+async fn end_of_completed_job(context: &JobContext, domain: &Arc<dyn Domain>) -> BackupEnd {
     let completed = |domain: &dyn Domain| domain.completed_job();
     let completed = context
         .client
@@ -112,6 +121,7 @@ async fn completed(context: &JobContext, domain: &Arc<dyn Domain>) -> BackupEnd 
     completed.await.map_or(BackupEnd::Unknown, end)
 }
 
+/// Converts libvirt's completed job; it may be another job than the backup.
 fn end(job: CompletedJob) -> BackupEnd {
     match (job.stats.operation, job.stats.job_type) {
         (_, JobType::None) => BackupEnd::Unknown,
@@ -130,27 +140,30 @@ async fn abort(context: &JobContext, domain: &Arc<dyn Domain>) {
     }
 }
 
+/// The progress of the backup.
 struct Progress {
     processed: Option<u64>,
-    since: Instant,
-    reported: Instant,
+    /// When `processed` last grew.
+    last_progress: Instant,
+    /// When the progress was last logged.
+    last_log: Instant,
 }
 
 impl Progress {
     fn new() -> Progress {
         Progress {
             processed: None,
-            since: Instant::now(),
-            reported: Instant::now(),
+            last_progress: Instant::now(),
+            last_log: Instant::now(),
         }
     }
 
     fn observe(&mut self, stats: &JobStats, interval: Duration) {
         if stats.data_processed > self.processed {
-            (self.processed, self.since) = (stats.data_processed, Instant::now());
+            (self.processed, self.last_progress) = (stats.data_processed, Instant::now());
         }
-        if self.reported.elapsed() >= interval {
-            self.reported = Instant::now();
+        if self.last_log.elapsed() >= interval {
+            self.last_log = Instant::now();
             tracing::info!(
                 bytes = stats.data_processed,
                 total = stats.data_total,

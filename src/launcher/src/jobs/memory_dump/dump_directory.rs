@@ -1,4 +1,4 @@
-//! The directory of a dump. It must exist, and keeps one dump only, since its volume has room for one.
+//! The directory of a dump. It must exist. It contains only one dump, because its volume has space for one.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use rustix::fs::{Access, access};
 use super::is_dump;
 use crate::jobs::JobError;
 
-/// Checks the directory and removes earlier dumps from it; blocking.
+/// Checks the directory, and removes earlier dumps from it. Blocking.
 pub(super) fn prepare(directory: &Path) -> Result<(), JobError> {
     let unusable = |reason: io::Error| JobError::Directory {
         path: directory.to_owned(),

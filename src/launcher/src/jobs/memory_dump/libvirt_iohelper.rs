@@ -1,28 +1,28 @@
-//! libvirt's I/O helper: the process through which a memory dump reaches its file.
+//! libvirt's I/O helper: the process that writes a memory dump to its file.
 //!
-//! libvirt cannot abort a dump of memory, for QEMU has no command to abort one. But QEMU writes into a
-//! pipe whose other end is held by `libvirt_iohelper PATH`; when that process ends, QEMU's next write
-//! fails, libvirt ends the dump with an error, removes the file and resumes the guest.
+//! libvirt cannot abort a memory dump, because QEMU has no command for that. But QEMU writes into a pipe which
+//! `libvirt_iohelper PATH` reads. When that process ends, QEMU's next write fails; libvirt then ends the dump with an
+//! error, removes the file and resumes the guest.
 
 use std::path::Path;
 
 use crate::kill_by_command_line;
 
-const PROGRAM: &str = "libvirt_iohelper";
+const HELPER_PROGRAM: &str = "libvirt_iohelper";
 
-/// Ends the helpers that write to `path`; whether there was one. Blocking.
+/// Kills the helpers that write to `path`. Returns whether there was one. Blocking.
 pub(super) fn kill(path: &str) -> bool {
     kill_by_command_line::kill_matching(|command_line| is_command_of_helper(command_line, path)) > 0
 }
 
-/// `/usr/lib/libvirt/libvirt_iohelper\0PATH\01\0`
+/// Whether this is the command line of the helper for `path`: `/usr/lib/libvirt/libvirt_iohelper\0PATH\01\0`.
 fn is_command_of_helper(command_line: &[u8], path: &str) -> bool {
     let mut arguments = command_line.split(|byte| *byte == 0);
     let program = arguments
         .next()
         .and_then(|first| str::from_utf8(first).ok());
     let program = program.and_then(|first| Path::new(first).file_name());
-    program.is_some_and(|name| name == PROGRAM) && arguments.next() == Some(path.as_bytes())
+    program.is_some_and(|name| name == HELPER_PROGRAM) && arguments.next() == Some(path.as_bytes())
 }
 
 #[cfg(test)]
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn io_helper_is_ended() {
+    fn io_helper_is_killed() {
         use std::os::unix::process::CommandExt;
         // A duration that no other test sleeps for.
         let path = "61.0625";
@@ -58,9 +58,9 @@ mod tests {
             .unwrap();
         assert!(!kill("61.5"));
         // The kernel shows the arguments a moment after the start.
-        let given_up = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(20);
         while !kill(path) {
-            assert!(Instant::now() < given_up, "no helper is found");
+            assert!(Instant::now() < deadline, "no helper is found");
             std::thread::sleep(Duration::from_millis(1));
         }
         assert!(!child.wait().unwrap().success());

@@ -1,4 +1,4 @@
-//! The task of a memory dump: prepares, dumps, reports progress, aborts.
+//! The task of a memory dump: it prepares the directory, dumps, reports progress and aborts.
 
 use std::sync::Arc;
 use std::thread;
@@ -8,26 +8,26 @@ use libvirt::{Domain, JobStats};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::{MemoryDumpRequest, dump_directory, io_helper, is_dump};
+use super::{MemoryDumpRequest, dump_directory, is_dump, libvirt_iohelper};
 use crate::blocking;
 use crate::jobs::{
-    AbortSignal, JobConnection, JobContext, JobError, ProgressTimes, abort_reason, domain_call,
+    AbortSignal, JobConnection, JobContext, JobError, ProgressTimes, domain_call, wait_for_abort,
 };
 
-/// Connecting, looking up, asking for progress.
-const QUICK: Duration = Duration::from_secs(10);
-/// Removing files of many gigabytes on slow storage.
-const REMOVE: Duration = Duration::from_secs(60);
-/// virt-handler has this long to accept the notification that a dump begins.
-const PUBLISHED: Duration = Duration::from_secs(2);
-/// An aborted dump has this long to end; after that its failure is recorded anyway.
-const ABORT: Duration = Duration::from_secs(5);
-/// The I/O helper may only just be starting.
-const KILL_HELPER: Duration = Duration::from_millis(100);
+/// Timeout of queries.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of removing files: they may have many gigabytes and be on slow storage.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long to wait until virt-handler has accepted the notification that a dump begins.
+const PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long to wait for the end of an aborted dump. After that its failure is recorded anyway.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often an abort looks for the I/O helper, which may still be starting.
+const KILL_HELPER_INTERVAL: Duration = Duration::from_millis(100);
 
 type DumpResult = oneshot::Receiver<libvirt::Result<()>>;
 
-/// Makes the dump, without a deadline.
+/// Dumps the guest's memory, without a deadline.
 pub(in crate::jobs) async fn run(
     context: Arc<JobContext>,
     request: MemoryDumpRequest,
@@ -37,7 +37,7 @@ pub(in crate::jobs) async fn run(
     tracing::info!(path = request.path(), "starting a memory dump");
     let connection = tokio::select! {
         biased;
-        reason = abort_reason(&mut aborted) => Err(JobError::Aborted(reason)),
+        reason = wait_for_abort(&mut aborted) => Err(JobError::Aborted(reason)),
         connection = prepare(&context, &request) => connection,
     };
     let result = match connection {
@@ -59,18 +59,18 @@ async fn prepare(
     request: &MemoryDumpRequest,
 ) -> Result<JobConnection, JobError> {
     let connection = context.open().await?;
-    // The record is published before the pause that it explains, and before a failure.
-    if tokio::time::timeout(PUBLISHED, context.recorder.all_published())
+    // The record must be published before the guest is paused, which it explains, and before a failure.
+    if tokio::time::timeout(PUBLISH_TIMEOUT, context.recorder.all_published())
         .await
         .is_err()
     {
         tracing::debug!("virt-handler was not notified of the memory dump yet");
     }
-    let to = request.directory().to_owned();
+    let directory = request.directory().to_owned();
     blocking::file_call(
         "preparing the directory of a memory dump",
-        REMOVE,
-        move || dump_directory::prepare(&to),
+        REMOVE_TIMEOUT,
+        move || dump_directory::prepare(&directory),
     )
     .await??;
     Ok(connection)
@@ -83,46 +83,49 @@ async fn dump(
     mut aborted: AbortSignal,
 ) -> Result<(), JobError> {
     let mut dumped = spawn_dump(domain, request.path())?;
-    let why = tokio::select! {
+    let error = tokio::select! {
         result = &mut dumped => match (result, *aborted.borrow()) {
             (Ok(Ok(())), _) => return Ok(()),
-            // The abort may have come first and ended QEMU.
+            // The dump may have failed because an abort ended QEMU.
             (_, Some(reason)) => JobError::Aborted(reason),
             (Ok(Err(error)), None) => error.into(),
-            (Err(_), None) => JobError::Fault,
+            (Err(_), None) => JobError::Internal,
         },
-        reason = abort_reason(&mut aborted) => {
+        reason = wait_for_abort(&mut aborted) => {
             if abort(domain, request, dumped).await {
                 return Ok(());
             }
             JobError::Aborted(reason)
         }
-        () = report(domain, times) => {
+        () = watch_progress(domain, times) => {
             abort(domain, request, dumped).await;
-            JobError::Stalled(times.stall)
+            JobError::NoProgress(times.stall_timeout)
         }
     };
-    // Not awaited: slow storage must not delay the record.
-    tokio::spawn(discard(request.clone()));
-    Err(why)
+    // Not awaited, because slow storage must not delay the record.
+    tokio::spawn(remove_incomplete_dump(request.clone()));
+    Err(error)
 }
 
-/// Dumps on a thread of its own: the call may take hours, and the pool's threads are for short calls.
+/// Starts libvirt's call on a thread of its own, because it may take hours and the pool's threads are for short calls.
 fn spawn_dump(domain: &Arc<dyn Domain>, path: &str) -> Result<DumpResult, JobError> {
     let (done, dumped) = oneshot::channel();
     let (domain, path) = (Arc::clone(domain), path.to_owned());
     thread::Builder::new()
         .name("memory-dump".into())
         .spawn(move || drop(done.send(domain.core_dump_memory(&path))))
-        .map_err(|_| JobError::Fault)?;
+        .map_err(|_| JobError::Internal)?;
     Ok(dumped)
 }
 
-/// Logs the progress; returns when there is none any more.
-async fn report(domain: &Arc<dyn Domain>, times: ProgressTimes) {
-    let mut ticks = interval_at(Instant::now() + times.report, times.report);
+/// Logs the progress. Returns when there was none for the stall timeout.
+async fn watch_progress(domain: &Arc<dyn Domain>, times: ProgressTimes) {
+    let mut ticks = interval_at(
+        Instant::now() + times.report_interval,
+        times.report_interval,
+    );
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut last, mut since) = (None, Instant::now());
+    let (mut last, mut last_progress) = (None, Instant::now());
     loop {
         ticks.tick().await;
         let processed = progress(domain).await.and_then(|stats| {
@@ -134,8 +137,8 @@ async fn report(domain: &Arc<dyn Domain>, times: ProgressTimes) {
             stats.memory_processed
         });
         if processed > last {
-            (last, since) = (processed, Instant::now());
-        } else if since.elapsed() >= times.stall {
+            (last, last_progress) = (processed, Instant::now());
+        } else if last_progress.elapsed() >= times.stall_timeout {
             return;
         }
     }
@@ -143,7 +146,7 @@ async fn report(domain: &Arc<dyn Domain>, times: ProgressTimes) {
 
 async fn progress(domain: &Arc<dyn Domain>) -> Option<JobStats> {
     let what = "asking for a job's progress";
-    match domain_call(domain, what, QUICK, |domain| domain.job_stats()).await {
+    match domain_call(domain, what, QUERY_TIMEOUT, |domain| domain.job_stats()).await {
         Ok(stats) => Some(stats),
         Err(error) => {
             tracing::debug!(reason = %error, "no progress of the memory dump is known");
@@ -152,52 +155,57 @@ async fn progress(domain: &Arc<dyn Domain>) -> Option<JobStats> {
     }
 }
 
-/// Aborts the dump; true when the dump was complete already.
+/// Aborts the dump. Returns true if the dump was already complete.
 async fn abort(
     domain: &Arc<dyn Domain>,
     request: &MemoryDumpRequest,
     mut dumped: DumpResult,
 ) -> bool {
     let aborting = Arc::clone(domain);
-    // In a task of its own: a hung daemon must not keep the I/O helper alive.
+    // In a task of its own, because a hung daemon must not keep the I/O helper from being killed.
     tokio::spawn(async move {
         let abort = |domain: &dyn Domain| domain.abort_job();
-        let aborted = domain_call(&aborting, "aborting the memory dump", ABORT, abort).await;
+        let aborted =
+            domain_call(&aborting, "aborting the memory dump", ABORT_TIMEOUT, abort).await;
         if let Err(error) = aborted {
             tracing::debug!(reason = %error, "libvirt does not abort the memory dump");
         }
     });
-    let give_up = Instant::now() + ABORT;
-    while Instant::now() < give_up {
+    let deadline = Instant::now() + ABORT_TIMEOUT;
+    while Instant::now() < deadline {
         kill_helper(request).await;
-        if let Ok(result) = tokio::time::timeout(KILL_HELPER, &mut dumped).await {
+        if let Ok(result) = tokio::time::timeout(KILL_HELPER_INTERVAL, &mut dumped).await {
             return matches!(result, Ok(Ok(())));
         }
     }
-    tracing::warn!("the aborted memory dump did not end within {ABORT:?}");
+    tracing::warn!("the aborted memory dump did not end within {ABORT_TIMEOUT:?}");
     false
 }
 
 async fn kill_helper(request: &MemoryDumpRequest) {
     let path = request.path().to_owned();
-    let killed = blocking::call("looking for libvirt's I/O helper", QUICK, move || {
-        io_helper::kill(&path)
-    });
+    let killed = blocking::call(
+        "looking for libvirt's I/O helper",
+        QUERY_TIMEOUT,
+        move || libvirt_iohelper::kill(&path),
+    );
     if killed.await.is_ok_and(|killed| killed) {
         tracing::info!("ended libvirt's I/O helper of the memory dump");
     }
 }
 
-/// libvirt removes an incomplete file itself, unless its daemon was killed meanwhile.
-async fn discard(request: MemoryDumpRequest) {
+/// Removes the file of a failed dump. libvirt removes it itself, unless its daemon was killed meanwhile.
+async fn remove_incomplete_dump(request: MemoryDumpRequest) {
     kill_helper(&request).await;
     if !is_dump(&request.name) {
         return;
     }
     let path = request.path().to_owned();
-    let removed = blocking::file_call("removing an incomplete memory dump", REMOVE, move || {
-        std::fs::remove_file(path)
-    });
+    let removed = blocking::file_call(
+        "removing an incomplete memory dump",
+        REMOVE_TIMEOUT,
+        move || std::fs::remove_file(path),
+    );
     if matches!(removed.await, Ok(Ok(()))) {
         tracing::info!(path = request.path(), "removed an incomplete memory dump");
     }

@@ -1,10 +1,10 @@
-//! The rules of memory dumps, which are pure; [`memory_dump_task`] carries a dump out.
+//! Memory dumps: the request and the record, which are pure; [`memory_dump_task`] makes a dump.
 //!
-//! virt-handler repeats its request until a notification says that the dump of that file name has ended. So a request
-//! for the name of the last dump has no effect, whether that dump succeeded or failed.
+//! virt-handler repeats its request until a notification says that the dump with that file name has ended. A request
+//! for the file name of the last dump therefore has no effect, whether that dump succeeded or failed.
 
 mod dump_directory;
-mod io_helper;
+mod libvirt_iohelper;
 mod memory_dump_task;
 
 use std::path::{Component, Path};
@@ -14,27 +14,27 @@ use kubevirt_api::domain_metadata::MemoryDump;
 use super::JobError;
 pub(super) use memory_dump_task::run;
 
-/// The longest path and file name that Linux accepts, in bytes.
-const LONGEST_PATH: usize = 4095;
-const LONGEST_NAME: usize = 255;
-/// What the names of dumps contain.
-const MARK: &str = "memory.dump";
+/// Maximum length of a path, and of a file name, that Linux accepts, in bytes.
+const MAX_PATH_BYTES: usize = 4095;
+const MAX_NAME_BYTES: usize = 255;
+/// The part by which the file names of dumps are recognized.
+const DUMP_NAME_PART: &str = "memory.dump";
 
-/// A path that no memory can be dumped to.
+/// Why a path cannot be that of a memory dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PathError {
-    /// It is empty, relative, ends in a directory, or has `.` or `..` in it.
+pub enum DumpPathError {
+    /// The path is empty, relative, ends in a directory, or contains `.` or `..`.
     #[error("the path of a memory dump is to be absolute, name a file and contain no '..'")]
     NotAFile,
-    /// It is too long, or contains a NUL byte.
+    /// The path or its file name is too long, or the path contains a NUL byte.
     #[error(
-        "the path of a memory dump has at most {LONGEST_PATH} bytes, its file name at most \
-         {LONGEST_NAME}, and no NUL byte"
+        "the path of a memory dump has at most {MAX_PATH_BYTES} bytes, its file name at most \
+         {MAX_NAME_BYTES}, and no NUL byte"
     )]
     Unusable,
 }
 
-/// A memory dump to be made.
+/// A request for a memory dump, validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryDumpRequest {
     path: String,
@@ -42,27 +42,27 @@ pub struct MemoryDumpRequest {
 }
 
 impl MemoryDumpRequest {
-    /// A dump to that path, which is virt-handler's.
+    /// A request for a dump to this path, which virt-handler chooses.
     ///
     /// # Errors
-    /// [`PathError`] when no file can have that path.
-    pub fn new(path: &str) -> Result<MemoryDumpRequest, PathError> {
-        if path.len() > LONGEST_PATH || path.contains('\0') {
-            return Err(PathError::Unusable);
+    /// [`DumpPathError`] if no file can have this path.
+    pub fn new(path: &str) -> Result<MemoryDumpRequest, DumpPathError> {
+        if path.len() > MAX_PATH_BYTES || path.contains('\0') {
+            return Err(DumpPathError::Unusable);
         }
         let mut components = Path::new(path).components();
         let Some(Component::Normal(name)) = components.next_back() else {
-            return Err(PathError::NotAFile);
+            return Err(DumpPathError::NotAFile);
         };
         let is_absolute = components.next() == Some(Component::RootDir);
         let is_plain = components.all(|part| matches!(part, Component::Normal(_)));
-        // Path forgets "/." and "/" at the end; libvirt does not.
+        // `Path` ignores "/." and "/" at the end; libvirt does not.
         let name = name.to_string_lossy().into_owned();
         if !is_absolute || !is_plain || !path.ends_with(&format!("/{name}")) {
-            return Err(PathError::NotAFile);
+            return Err(DumpPathError::NotAFile);
         }
-        if name.len() > LONGEST_NAME {
-            return Err(PathError::Unusable);
+        if name.len() > MAX_NAME_BYTES {
+            return Err(DumpPathError::Unusable);
         }
         Ok(MemoryDumpRequest {
             path: path.to_owned(),
@@ -70,7 +70,7 @@ impl MemoryDumpRequest {
         })
     }
 
-    /// The file to be made.
+    /// The path of the dump's file.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -96,7 +96,11 @@ pub(super) fn begin(request: &MemoryDumpRequest, now: String) -> MemoryDump {
 }
 
 /// The record of a dump that has ended. A failed dump is also complete: virt-handler waits for completion.
-pub(super) fn complete(begun: MemoryDump, now: String, result: Result<(), JobError>) -> MemoryDump {
+pub(super) fn complete(
+    started_record: MemoryDump,
+    now: String,
+    result: Result<(), JobError>,
+) -> MemoryDump {
     let failure_reason = result
         .err()
         .map(|error| format!("Domain memory dump failed: {error}"));
@@ -105,13 +109,13 @@ pub(super) fn complete(begun: MemoryDump, now: String, result: Result<(), JobErr
         completed: true,
         failed: failure_reason.is_some(),
         failure_reason: failure_reason.unwrap_or_default(),
-        ..begun
+        ..started_record
     }
 }
 
-/// Whether a file of that name is a dump, made earlier.
+/// Whether a file with this name is a memory dump.
 fn is_dump(name: &str) -> bool {
-    name.contains(MARK)
+    name.contains(DUMP_NAME_PART)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ fn request(path: &str) -> MemoryDumpRequest {
 }
 
 #[test]
-fn path_is_split() {
+fn path_is_split_into_directory_and_file_name() {
     let request = request("/var/run/kubevirt/hotplug-disks/dump/vm1-dump.memory.dump");
     assert_eq!(request.name, "vm1-dump.memory.dump");
     let directory = Path::new("/var/run/kubevirt/hotplug-disks/dump");
@@ -18,31 +18,31 @@ fn path_is_split() {
 }
 
 #[test]
-fn path_without_a_file_name_is_refused() {
+fn unusable_path_is_refused() {
     for path in [
         "", "/", "x", "./x", "../x", "/a/../x", "/a/..", "/a/", "/a/.", "a/b",
     ] {
         let refused = MemoryDumpRequest::new(path);
-        assert_eq!(refused, Err(PathError::NotAFile), "{path:?}");
+        assert_eq!(refused, Err(DumpPathError::NotAFile), "{path:?}");
     }
-    let long_name = format!("/{}", "x".repeat(LONGEST_NAME + 1));
-    let long_path = "/x".repeat(LONGEST_PATH);
+    let long_name = format!("/{}", "x".repeat(MAX_NAME_BYTES + 1));
+    let long_path = "/x".repeat(MAX_PATH_BYTES);
     for path in ["/a\0b", &long_name, &long_path] {
-        assert_eq!(MemoryDumpRequest::new(path), Err(PathError::Unusable));
+        assert_eq!(MemoryDumpRequest::new(path), Err(DumpPathError::Unusable));
     }
 }
 
-/// The recorded life of the reference: dump, the same again, a directory that is not there.
+/// As recorded with KubeVirt's launcher: a dump, the same dump again, a dump to a missing directory.
 #[test]
 fn dump_records_have_kubevirts_fields() {
     let first = request("/run/kubevirt/md/vm1.memory.dump");
     assert!(!first.is_recorded_in(None));
-    let begun = begin(&first, "2026-11-21T13:01:52Z".into());
-    assert_eq!(begun.file_name, "vm1.memory.dump");
-    assert_eq!(begun.end_timestamp, None);
-    assert!(!begun.completed);
-    assert!(first.is_recorded_in(Some(&begun)));
-    let done = complete(begun, "2026-11-21T13:01:53Z".into(), Ok(()));
+    let started_record = begin(&first, "2026-11-21T13:01:52Z".into());
+    assert_eq!(started_record.file_name, "vm1.memory.dump");
+    assert_eq!(started_record.end_timestamp, None);
+    assert!(!started_record.completed);
+    assert!(first.is_recorded_in(Some(&started_record)));
+    let done = complete(started_record, "2026-11-21T13:01:53Z".into(), Ok(()));
     assert!(done.completed && !done.failed && done.failure_reason.is_empty());
     assert_eq!(
         done.start_timestamp.as_deref(),
@@ -55,13 +55,13 @@ fn dump_records_have_kubevirts_fields() {
 
 #[test]
 fn failure_is_recorded_with_libvirts_message() {
-    let begun = begin(&request("/nonexistent/x.dump"), "1".into());
+    let started_record = begin(&request("/nonexistent/x.dump"), "1".into());
     let error = FakeDaemon::error(
         38,
         10,
         "Failed to create file '/nonexistent/x.dump': No such file",
     );
-    let failed = complete(begun, "2".into(), Err(error.into()));
+    let failed = complete(started_record, "2".into(), Err(error.into()));
     assert!(failed.completed && failed.failed);
     assert_eq!(
         failed.failure_reason,
@@ -72,7 +72,7 @@ fn failure_is_recorded_with_libvirts_message() {
 
 proptest! {
     #[test]
-    fn any_path_is_accepted_or_refused(path in "(/|\\.|\\.\\.|[a-z]{1,3}|\0){0,12}") {
+    fn accepted_path_is_absolute_and_names_a_file(path in "(/|\\.|\\.\\.|[a-z]{1,3}|\0){0,12}") {
         if let Ok(request) = MemoryDumpRequest::new(&path) {
             prop_assert_eq!(request.path(), path.as_str());
             prop_assert!(request.directory().is_absolute());
@@ -86,13 +86,13 @@ proptest! {
     fn ended_dump_is_complete_and_failed_only_with_a_reason(
         name in "[a-z]{1,8}\\.memory\\.dump", fails in any::<bool>(), text in ".{0,40}")
     {
-        let begun = begin(&request(&format!("/d/{name}")), "s".into());
+        let started_record = begin(&request(&format!("/d/{name}")), "s".into());
         let result = if fails { Err(FakeDaemon::error(1, 10, &text).into()) } else { Ok(()) };
-        let ended = complete(begun.clone(), "e".into(), result);
+        let ended = complete(started_record.clone(), "e".into(), result);
         prop_assert!(ended.completed && ended.end_timestamp.is_some());
         prop_assert_eq!(ended.failed, fails);
         prop_assert_eq!(ended.failure_reason.is_empty(), !fails);
-        prop_assert_eq!(ended.file_name, begun.file_name);
-        prop_assert_eq!(ended.start_timestamp, begun.start_timestamp);
+        prop_assert_eq!(ended.file_name, started_record.file_name);
+        prop_assert_eq!(ended.start_timestamp, started_record.start_timestamp);
     }
 }

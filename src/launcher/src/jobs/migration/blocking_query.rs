@@ -1,10 +1,11 @@
-//! A blocking call to libvirt that holds at most one thread.
+//! A blocking, repeated query that occupies at most one thread.
 
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// The call is repeated only after its answer, so that a daemon that never answers holds one thread.
+/// A query that is sent again only after the last one was answered, so that a daemon that never answers occupies one
+/// thread.
 pub(super) struct BlockingQuery<T>(Option<JoinHandle<T>>);
 
 impl<T> Default for BlockingQuery<T> {
@@ -14,17 +15,14 @@ impl<T> Default for BlockingQuery<T> {
 }
 
 impl<T: Send + 'static> BlockingQuery<T> {
-    /// The answer, maybe to a question that was asked before; `None` if there is none in time.
-    pub(super) async fn ask<W>(
-        &mut self,
-        deadline: Duration,
-        question: impl FnOnce() -> W,
-    ) -> Option<T>
+    /// Sends the query, unless an earlier one is unanswered. Returns the answer, which may be that of the earlier
+    /// query; `None` if there is none within the timeout.
+    pub(super) async fn run<Q>(&mut self, timeout: Duration, query: impl FnOnce() -> Q) -> Option<T>
     where
-        W: FnOnce() -> T + Send + 'static,
+        Q: FnOnce() -> T + Send + 'static,
     {
-        let asked = self.0.get_or_insert_with(|| spawn_blocking(question()));
-        let answer = tokio::time::timeout(deadline, asked).await.ok()?;
+        let running = self.0.get_or_insert_with(|| spawn_blocking(query()));
+        let answer = tokio::time::timeout(timeout, running).await.ok()?;
         self.0 = None;
         answer.ok()
     }

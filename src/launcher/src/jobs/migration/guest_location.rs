@@ -1,7 +1,9 @@
-//! Where the guest is after libvirt's call has broken off, because the daemon died or the connection did. Pure.
+//! Decides where the guest is after libvirt's migrate call has broken off, because the daemon died or the connection
+//! was lost. Pure.
 //!
-//! libvirt's next daemon recovers first: it cancels a migration whose transfer was incomplete, and resumes the guest. After
-//! a complete transfer the target may run the guest, so the daemon leaves the guest paused, and only the target knows.
+//! libvirt's next daemon recovers first: it cancels a migration whose transfer was incomplete, and resumes the guest.
+//! After a complete transfer the target may run the guest, so the daemon leaves the guest paused, and only the target's
+//! daemon knows.
 //!
 //! ```text
 //!   [this daemon] ── job, post-copy ──▶ ask again
@@ -12,81 +14,83 @@
 //!                     ▲                     │
 //!                     └──── no answer ──────┘ as long as the guest is in memory here
 //! ```
-//! A guest that runs twice destroys its disks, so the source never resumes a guest that libvirt has stopped for the switch;
-//! it ends such a guest only when the target has confirmed that it has it.
+//! A guest that runs twice destroys its disks. The source therefore never resumes a guest that libvirt has stopped for
+//! the switch, and ends such a guest only after the target has confirmed that it has the guest.
 
 use libvirt::{DomainState, Reason, State};
 
 /// Where the guest is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GuestLocation {
-    /// It is the source's, also if it has ended here.
+    /// The guest is on the source, or has ended there.
     OnSource,
-    /// It is the target's.
+    /// The guest is on the target.
     OnTarget,
-    /// The target has it, or a part of it, or may have it: it never runs here again.
+    /// The guest, or a part of its memory, may be on the target. It is never run here again.
     Unknown,
 }
 
-/// What the source's daemon says after its recovery.
+/// The answer of the source's daemon after its recovery.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SourceView {
     pub(super) state: State,
-    /// A job of libvirt's runs.
+    /// Whether libvirt runs a job.
     pub(super) has_job: bool,
 }
 
-/// What is known of the migration apart from libvirt's answers.
+/// What the launcher knows of the migration.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct History {
-    /// libvirt had stopped the guest for the switch to the target.
-    pub(super) is_handed_over: bool,
-    /// The guest was paused before, so that libvirt did not stop it for the switch.
+pub(super) struct MigrationHistory {
+    /// Whether libvirt had stopped the guest for the switch to the target.
+    pub(super) is_stopped_for_switch: bool,
+    /// Whether the guest was paused before the migration, so that libvirt did not stop it for the switch.
     pub(super) was_paused: bool,
 }
 
-/// What follows from the source's answer.
+/// The decision after the source's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextStep {
-    /// The outcome is known.
+    /// The location is known.
     Known(GuestLocation),
     /// The source is asked again.
     Wait,
-    /// Only the target knows. What follows if its daemon has no such domain, and if it does not answer for some time;
-    /// `None`: both are asked again.
+    /// Only the target knows.
     AskTarget {
+        /// The location if the target's daemon has no such domain; `None` to ask both sides again.
         absent: Option<GuestLocation>,
+        /// The location if the target's daemon does not answer for some time; `None` to ask both sides again.
         silent: Option<GuestLocation>,
     },
 }
 
-/// What the target's daemon says.
+/// The answer of the target's daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TargetView {
-    /// It has the guest: the guest runs there, or has ended there by itself.
-    Has,
+    /// The target has the guest: the guest runs there, or has ended there by itself.
+    HasGuest,
     /// There is no such domain.
     Absent,
-    /// It cannot be asked, or waits for the guest.
+    /// The daemon gives no answer, or the domain still waits for the guest.
     Undecided,
 }
 
-/// What follows from the source's answer.
-pub(super) fn decide(source: SourceView, history: History) -> NextStep {
+/// Decides by the source's answer where the guest is, or what to ask next.
+pub(super) fn decide(source: SourceView, history: MigrationHistory) -> NextStep {
     let State { state, reason } = source.state;
     match (state, reason) {
         (DomainState::Shutoff, Reason::Migrated) => NextStep::Known(GuestLocation::OnTarget),
         (DomainState::Paused, Reason::PostcopyFailed) => NextStep::Known(GuestLocation::Unknown),
-        // The target runs the guest, and needs the rest of the memory from here; libvirt ends this side.
+        // The target runs the guest, and needs the rest of the memory from here. libvirt ends this side after that.
         (DomainState::Paused, Reason::Postcopy) => NextStep::Wait,
-        // Nothing is left to protect here. A VM that runs on the target must not be reported as lost.
-        _ if source.state.is_down() && history.is_handed_over => NextStep::AskTarget {
+        // The guest has ended here, so it cannot run twice. A VM that runs on the target must not be reported as
+        // crashed.
+        _ if source.state.is_down() && history.is_stopped_for_switch => NextStep::AskTarget {
             absent: Some(GuestLocation::OnSource),
             silent: Some(GuestLocation::OnTarget),
         },
         _ if source.state.is_down() => NextStep::Known(GuestLocation::OnSource),
         _ if source.has_job => NextStep::Wait,
-        // The target may also have run the guest, and have lost it since.
+        // An absent domain decides nothing: the target may have run the guest, and have lost it since.
         (DomainState::Paused, Reason::Migration) => NextStep::AskTarget {
             absent: None,
             silent: None,
@@ -99,8 +103,8 @@ pub(super) fn decide(source: SourceView, history: History) -> NextStep {
     }
 }
 
-/// What the state of the target's domain says. A domain that waits for the guest is removed by its daemon if the guest
-/// does not come, and is down for a moment before.
+/// The meaning of the state of the target's domain, `None` if there is none. A domain that waits for its guest is
+/// removed by its daemon if the guest does not come, and is shut off for a moment before that.
 pub(super) fn target_view(state: Option<State>) -> TargetView {
     let Some(view) = state else {
         return TargetView::Absent;
@@ -112,7 +116,7 @@ pub(super) fn target_view(state: Option<State>) -> TargetView {
             TargetView::Undecided
         }
         _ if view.waits_for_guest() => TargetView::Undecided,
-        _ => TargetView::Has,
+        _ => TargetView::HasGuest,
     }
 }
 
@@ -120,41 +124,46 @@ pub(super) fn target_view(state: Option<State>) -> TargetView {
 mod tests {
     use super::*;
 
-    const NO_HISTORY: History = History {
-        is_handed_over: false,
+    const NO_HISTORY: MigrationHistory = MigrationHistory {
+        is_stopped_for_switch: false,
         was_paused: false,
     };
 
-    fn after(state: DomainState, reason: Reason, has_job: bool, history: History) -> NextStep {
+    fn after(
+        state: DomainState,
+        reason: Reason,
+        has_job: bool,
+        history: MigrationHistory,
+    ) -> NextStep {
         let state = State::new(state, reason);
         decide(SourceView { state, has_job }, history)
     }
 
     #[test]
-    fn source_ends_or_keeps_a_stopped_guest_only_by_the_targets_word() {
+    fn guest_that_is_stopped_for_the_switch_is_decided_only_by_the_target() {
         let ask = NextStep::AskTarget {
             absent: None,
             silent: None,
         };
-        for is_handed_over in [false, true] {
-            let history = History {
-                is_handed_over,
+        for is_stopped_for_switch in [false, true] {
+            let history = MigrationHistory {
+                is_stopped_for_switch,
                 ..NO_HISTORY
             };
             let stopped = |has_job| after(DomainState::Paused, Reason::Migration, has_job, history);
             assert_eq!(stopped(false), ask);
             assert_eq!(stopped(true), NextStep::Wait);
-            let of = |reason| after(DomainState::Paused, reason, true, history);
-            assert_eq!(of(Reason::Postcopy), NextStep::Wait);
+            let paused = |reason| after(DomainState::Paused, reason, true, history);
+            assert_eq!(paused(Reason::Postcopy), NextStep::Wait);
             assert_eq!(
-                of(Reason::PostcopyFailed),
+                paused(Reason::PostcopyFailed),
                 NextStep::Known(GuestLocation::Unknown)
             );
         }
     }
 
     #[test]
-    fn guest_that_runs_stays_and_one_that_libvirt_has_moved_is_gone() {
+    fn running_guest_is_on_the_source_and_a_migrated_one_on_the_target() {
         let known = |state, reason| after(state, reason, false, NO_HISTORY);
         let running = known(DomainState::Running, Reason::MigrationCanceled);
         assert_eq!(running, NextStep::Known(GuestLocation::OnSource));
@@ -167,9 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn end_after_the_switch_is_the_targets_unless_that_has_no_domain() {
-        let history = History {
-            is_handed_over: true,
+    fn guest_that_ends_after_the_switch_is_on_the_target_unless_that_has_no_domain() {
+        let history = MigrationHistory {
+            is_stopped_for_switch: true,
             ..NO_HISTORY
         };
         let expected = NextStep::AskTarget {
@@ -181,8 +190,8 @@ mod tests {
     }
 
     #[test]
-    fn users_pause_is_kept_unless_the_target_has_the_guest() {
-        let history = History {
+    fn guest_that_its_user_paused_is_on_the_source_unless_the_target_has_it() {
+        let history = MigrationHistory {
             was_paused: true,
             ..NO_HISTORY
         };
@@ -196,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn domain_that_waits_for_its_guest_does_not_have_it() {
+    fn target_that_waits_for_its_guest_is_undecided() {
         let view = |state, reason| target_view(Some(State::new(state, reason)));
         assert_eq!(target_view(None), TargetView::Absent);
         for reason in [Reason::Migration, Reason::StartingUp] {
@@ -207,12 +216,15 @@ mod tests {
         }
         assert_eq!(
             view(DomainState::Running, Reason::Migrated),
-            TargetView::Has
+            TargetView::HasGuest
         );
-        assert_eq!(view(DomainState::Paused, Reason::User), TargetView::Has);
+        assert_eq!(
+            view(DomainState::Paused, Reason::User),
+            TargetView::HasGuest
+        );
         assert_eq!(
             view(DomainState::Shutoff, Reason::Shutdown),
-            TargetView::Has
+            TargetView::HasGuest
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Asks both daemons how a migration ended whose call has broken off, until [`decide`] knows.
+//! Asks both libvirt daemons where the guest is after a migrate call has broken off, until [`decide`] knows it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,43 +7,43 @@ use libvirt::{DestroyMode, Domain, DomainState, JobType, Reason, State};
 use tokio::time::Instant;
 
 use super::blocking_query::BlockingQuery;
-use super::decide_guest_location::{
-    GuestLocation, History, NextStep, SourceView, TargetView, decide, target_view,
+use super::guest_location::{
+    GuestLocation, MigrationHistory, NextStep, SourceView, TargetView, decide, target_view,
 };
 use crate::jobs::{JobConnection, JobContext};
 use crate::libvirt_client::Connect;
 
-/// Between two questions.
-const PAUSE: Duration = Duration::from_millis(100);
-/// A daemon that takes longer is asked again.
-const ANSWER: Duration = Duration::from_secs(5);
-/// The target has this long to answer, where that is limited: its daemon may be starting, too.
-const SILENCE: Duration = Duration::from_secs(10);
-/// Between two log lines about an outcome that stays unknown.
-const REMINDER: Duration = Duration::from_secs(60);
+/// The pause between two queries.
+const QUERY_INTERVAL: Duration = Duration::from_millis(100);
+/// Timeout of one query, after which the daemon is asked again.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for an answer of the target, where the wait is limited. Its daemon may be starting, too.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a log line says that the guest's location is still unknown.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The target's daemon, and the domain's name there.
+/// The target's daemon, and the name of the domain there.
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) uri: String,
     pub(super) domain: String,
 }
 
-/// One inquiry.
+/// The query about one migration.
 pub(super) struct GuestLocationQuery<'a> {
     context: &'a JobContext,
     target: Target,
-    /// The guest was paused before the migration.
+    /// Whether the guest was paused before the migration.
     was_paused: bool,
-    /// The monitor had suspended the guest, of which libvirt tells in the words of the switch.
+    /// Whether the monitor had suspended the guest, which libvirt reports in the same way as the switch.
     was_suspended: bool,
     source: BlockingQuery<libvirt::Result<SourceReply>>,
     target_state: BlockingQuery<libvirt::Result<Option<State>>>,
-    /// The next daemon's connection, once there is one.
+    /// The connection to the source's next daemon, once there is one.
     pub(super) connection: Option<JobConnection>,
 }
 
-/// The source's answer, and the connection that it came by.
+/// The answer of the source's daemon, and its connection.
 struct SourceReply {
     connection: Option<JobConnection>,
     view: SourceView,
@@ -67,50 +67,56 @@ impl<'a> GuestLocationQuery<'a> {
         }
     }
 
-    /// Asks until the outcome is known, without a limit: a guest that may run on the target is neither resumed nor ended.
+    /// Asks until the guest's location is known. There is no timeout, because a guest that may run on the target must
+    /// neither be resumed nor ended here.
     pub(super) async fn run(&mut self) -> GuestLocation {
         let mut silent_since = None;
-        let mut reminded = Instant::now();
+        let mut last_reminder = Instant::now();
         loop {
-            if let Some(outcome) = self.attempt(&mut silent_since).await {
-                return outcome;
+            if let Some(location) = self.attempt(&mut silent_since).await {
+                return location;
             }
-            if reminded.elapsed() >= REMINDER {
-                reminded = Instant::now();
+            if last_reminder.elapsed() >= REMINDER_INTERVAL {
+                last_reminder = Instant::now();
                 tracing::error!(
                     "libvirt's daemon died during a migration, and it is still unknown whether the target has the guest: \
                      the guest is neither resumed nor ended here"
                 );
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(QUERY_INTERVAL).await;
         }
     }
 
+    /// Asks both daemons once; `None` if the location is not known yet.
     async fn attempt(&mut self, silent_since: &mut Option<Instant>) -> Option<GuestLocation> {
         let view = self.ask_source().await?;
-        let history = History {
-            is_handed_over: self.context.job_events.is_handed_over() && !self.was_suspended,
+        let history = MigrationHistory {
+            is_stopped_for_switch: self.context.job_events.is_stopped_for_switch()
+                && !self.was_suspended,
             was_paused: self.was_paused,
         };
         let (absent, silent) = match decide(view, history) {
             NextStep::Wait => return None,
-            NextStep::Known(outcome) => return Some(outcome),
+            NextStep::Known(location) => return Some(location),
             NextStep::AskTarget { absent, silent } => (absent, silent),
         };
         match self.ask_target().await {
-            TargetView::Has if view.state.is_down() => {
-                self.context.report_departure().await;
+            TargetView::HasGuest if view.state.is_down() => {
+                self.context.report_guest_left().await;
                 Some(GuestLocation::OnTarget)
             }
-            TargetView::Has => self.leave().await.then_some(GuestLocation::OnTarget),
+            TargetView::HasGuest => self
+                .end_source_guest()
+                .await
+                .then_some(GuestLocation::OnTarget),
             TargetView::Absent if absent.is_some() => absent,
             TargetView::Absent | TargetView::Undecided => {
                 let since = silent_since.get_or_insert_with(Instant::now);
-                let outcome = silent.filter(|_| since.elapsed() >= SILENCE)?;
-                if outcome == GuestLocation::OnTarget {
-                    self.context.report_departure().await;
+                let location = silent.filter(|_| since.elapsed() >= SILENCE_TIMEOUT)?;
+                if location == GuestLocation::OnTarget {
+                    self.context.report_guest_left().await;
                 }
-                Some(outcome)
+                Some(location)
             }
         }
     }
@@ -120,15 +126,15 @@ impl<'a> GuestLocationQuery<'a> {
             Arc::clone(&self.context.connect),
             self.context.domain.clone(),
         );
-        let held = &mut self.connection;
-        let ask = || {
-            let held = held.take();
-            move || observe(&connect, &name, held)
+        let connection = &mut self.connection;
+        let query = || {
+            let connection = connection.take();
+            move || query_source(&connect, &name, connection)
         };
-        match self.source.ask(ANSWER, ask).await? {
-            Ok(observed) => {
-                self.connection = observed.connection;
-                Some(observed.view)
+        match self.source.run(ANSWER_TIMEOUT, query).await? {
+            Ok(reply) => {
+                self.connection = reply.connection;
+                Some(reply.view)
             }
             Err(error) => {
                 tracing::debug!(reason = %error, "libvirt's daemon does not tell how the migration ended");
@@ -142,13 +148,13 @@ impl<'a> GuestLocationQuery<'a> {
             Arc::clone(&self.context.connect_target),
             self.target.clone(),
         );
-        let ask = || {
+        let query = || {
             move || match connect(&target.uri)?.lookup(&target.domain)? {
                 Some(domain) => domain.state().map(Some),
                 None => Ok(None),
             }
         };
-        match self.target_state.ask(ANSWER, ask).await {
+        match self.target_state.run(ANSWER_TIMEOUT, query).await {
             Some(Ok(state)) => target_view(state),
             Some(Err(error)) => {
                 tracing::debug!(reason = %error, "the target does not tell whether it has the guest");
@@ -158,16 +164,18 @@ impl<'a> GuestLocationQuery<'a> {
         }
     }
 
-    /// Ends the guest here, which the target has; false if that failed.
-    async fn leave(&mut self) -> bool {
+    /// Ends the guest here, because the target has it. Returns false if that failed.
+    async fn end_source_guest(&mut self) -> bool {
         let Some(connection) = &self.connection else {
             return false;
         };
         tracing::warn!("libvirt's daemon died when the guest was on the target: it ends here");
-        self.context.report_departure().await;
+        self.context.report_guest_left().await;
         let domain = Arc::clone(&connection.domain);
-        let mut ending = BlockingQuery::default();
-        let ended = ending.ask(ANSWER, || move || end_paused(&*domain)).await;
+        let mut destroy = BlockingQuery::default();
+        let ended = destroy
+            .run(ANSWER_TIMEOUT, || move || destroy_paused(&*domain))
+            .await;
         if !matches!(ended, Some(Ok(true))) {
             tracing::error!(?ended, "the guest that has left stays paused");
         }
@@ -175,8 +183,8 @@ impl<'a> GuestLocationQuery<'a> {
     }
 }
 
-/// Ends a guest that does not run. Blocking.
-fn end_paused(domain: &dyn Domain) -> libvirt::Result<bool> {
+/// Destroys the domain if its guest is paused. Returns whether the domain is off. Blocking.
+fn destroy_paused(domain: &dyn Domain) -> libvirt::Result<bool> {
     let state = domain.state()?;
     match state.state {
         DomainState::Paused => domain.destroy(DestroyMode::Forceful).map(|()| true),
@@ -184,18 +192,18 @@ fn end_paused(domain: &dyn Domain) -> libvirt::Result<bool> {
     }
 }
 
-/// Asks the source's daemon. Blocking.
-fn observe(
+/// Asks the source's daemon, on `connection` if that is still open. Blocking.
+fn query_source(
     connect: &Connect,
     name: &str,
-    held: Option<JobConnection>,
+    connection: Option<JobConnection>,
 ) -> libvirt::Result<SourceReply> {
-    let held = held.filter(|connection| connection.domain.is_connected());
-    let opened = match held {
+    let open = connection.filter(|connection| connection.domain.is_connected());
+    let connection = match open {
         Some(connection) => Some(connection),
         None => JobConnection::open(connect, name)?,
     };
-    let Some(connection) = opened else {
+    let Some(connection) = connection else {
         return Ok(SourceReply {
             connection: None,
             view: SourceView {
@@ -204,8 +212,8 @@ fn observe(
             },
         });
     };
-    // libvirt answers this when the daemon's recovery has ended, and not before. The state alone would be that of the
-    // daemon that died: Paused/Migration for a guest that is about to be resumed.
+    // libvirt answers this call only after the daemon's recovery. Before that, the state is still that of the daemon
+    // that died: Paused/Migration for a guest that is about to be resumed.
     let has_job = match connection.domain.job_stats() {
         Ok(stats) => matches!(
             stats.job_type,

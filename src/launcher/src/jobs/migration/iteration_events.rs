@@ -1,4 +1,4 @@
-//! libvirt's events of a migration's iterations over the guest's memory.
+//! libvirt's events of the iterations over the guest's memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,31 +10,33 @@ use super::monitor::MigrationLimits;
 use crate::blocking;
 
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Iterations that wait to be looked at; more are dropped.
-const WAITING: usize = 16;
+/// Maximum number of queued events; further ones are dropped.
+const MAX_QUEUED_EVENTS: usize = 16;
 
 /// libvirt's events of iterations, if the monitor watches them.
-pub(super) struct Iterations {
+pub(super) struct IterationEvents {
     received: mpsc::Receiver<()>,
     subscription: Option<Subscription>,
 }
 
-impl Iterations {
+impl IterationEvents {
+    /// Subscribes to the events, if the monitor watches iterations.
     pub(super) async fn watch(
         limits: MigrationLimits,
         hypervisor: &Arc<dyn HypervisorConnection>,
         domain: &str,
-    ) -> Iterations {
-        let (sender, received) = mpsc::channel(WAITING);
+    ) -> IterationEvents {
+        let (sender, received) = mpsc::channel(MAX_QUEUED_EVENTS);
         if !limits.watches_iterations() {
-            return Iterations {
+            return IterationEvents {
                 received,
                 subscription: None,
             };
         }
         let domain = domain.to_owned();
         let handler = move |event: Event| {
-            if matches!(&event, Event::MigrationIteration { domain: one, .. } if *one == domain) {
+            if matches!(&event, Event::MigrationIteration { domain: migrating, .. } if *migrating == domain)
+            {
                 let _ = sender.try_send(());
             }
         };
@@ -49,17 +51,18 @@ impl Iterations {
                 None
             }
         };
-        Iterations {
+        IterationEvents {
             received,
             subscription,
         }
     }
 
+    /// Whether the events are received.
     pub(super) fn is_watched(&self) -> bool {
         self.subscription.is_some()
     }
 
-    /// Waits for the next iteration; for ever, if none are watched.
+    /// Waits for the next iteration; for ever if the events are not received.
     pub(super) async fn next(&mut self) {
         if self.received.recv().await.is_none() {
             std::future::pending::<()>().await;

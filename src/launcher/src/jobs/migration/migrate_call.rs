@@ -1,4 +1,4 @@
-//! libvirt's migrate call: its parameters, and the thread that waits for it.
+//! libvirt's migrate call: its preparation, and the thread that makes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,24 +11,25 @@ use domain_xml::Document;
 use libvirt::{Domain, DomainState, MigrationRequest, XmlKind};
 use tokio::sync::oneshot;
 
-use super::libvirt_parameters;
+use super::migrate_call_parameters;
 use super::migration_request::MigrationJob;
-use super::monitor_actions::{QUICK, state};
+use super::monitor_actions::{QUERY_TIMEOUT, state};
 use super::sriov_interfaces::{self, DetachedDevices};
 use crate::jobs::{JobContext, JobError, domain_call};
 
-/// The end of libvirt's call.
+/// Receives the result of libvirt's call.
 pub(super) type MigrateResult = oneshot::Receiver<libvirt::Result<()>>;
 
-/// A call that is ready to be made.
+/// A prepared call.
 pub(super) struct PreparedCall {
     destination: String,
     request: MigrationRequest,
-    /// The guest was paused, and stays so on the target.
+    /// Whether the guest is paused, and stays paused on the target.
     pub(super) is_paused: bool,
 }
 
-/// Detaches what cannot migrate, and describes the domain to the target.
+/// Detaches SR-IOV interfaces, which cannot migrate, and creates the parameters of the call with the domain for the
+/// target.
 pub(super) async fn prepare(
     context: &JobContext,
     job: &MigrationJob,
@@ -36,30 +37,42 @@ pub(super) async fn prepare(
     detached: &mut DetachedDevices,
 ) -> Result<PreparedCall, JobError> {
     let environment = &context.migration;
-    let processors = match environment.names_for_target {
+    let processors = match environment.sets_target_names_and_cpus {
         true => TargetProcessors::of(job.vmi(), &environment.facts)?,
         false => None,
     };
     let is_paused = state(domain).await?.state == DomainState::Paused;
     sriov_interfaces::detach(domain, detached).await?;
     let read = |domain: &dyn Domain| domain.xml(XmlKind::Migratable);
-    let xml = domain_call(domain, "reading the domain's migratable XML", QUICK, read).await?;
+    let xml = domain_call(
+        domain,
+        "reading the domain's migratable XML",
+        QUERY_TIMEOUT,
+        read,
+    )
+    .await?;
     let document = Document::parse(&xml)
         .map_err(|error| JobError::from(MigrationXmlError::Domain(error.into())))?;
     let edits = DestinationEdits {
         processors,
-        names_files: environment.names_for_target,
+        names_files: environment.sets_target_names_and_cpus,
         disk_sizes: disk_sizes(job, domain, &document).await?,
     };
     let xml = destination_xml(xml, job.vmi(), &edits)?;
     Ok(PreparedCall {
-        destination: libvirt_parameters::destination(job, &environment.share),
-        request: libvirt_parameters::request(job, &environment.share, &document, xml, is_paused),
+        destination: migrate_call_parameters::destination(job, &environment.share),
+        request: migrate_call_parameters::request(
+            job,
+            &environment.share,
+            &document,
+            xml,
+            is_paused,
+        ),
         is_paused,
     })
 }
 
-/// The virtual sizes of the disks of migrated volumes, by volume.
+/// The virtual sizes of the disks of migrated volumes in bytes, by volume.
 async fn disk_sizes(
     job: &MigrationJob,
     domain: &Arc<dyn Domain>,
@@ -70,7 +83,13 @@ async fn disk_sizes(
         return Ok(BTreeMap::new());
     }
     let read = |domain: &dyn Domain| domain.block_infos();
-    let infos = domain_call(domain, "asking for the sizes of the disks", QUICK, read).await?;
+    let infos = domain_call(
+        domain,
+        "asking for the sizes of the disks",
+        QUERY_TIMEOUT,
+        read,
+    )
+    .await?;
     let sizes = disks.into_iter().filter_map(|(volume, path)| {
         let info = infos.get(&path)?;
         Some((volume, info.capacity))
@@ -78,7 +97,7 @@ async fn disk_sizes(
     Ok(sizes.collect())
 }
 
-/// Makes the call on a thread of its own: it may take hours, and the pool's threads are for short calls.
+/// Makes the call on a thread of its own, because it may take hours and the pool's threads are for short calls.
 pub(super) fn send(
     domain: &Arc<dyn Domain>,
     call: PreparedCall,
@@ -99,6 +118,6 @@ pub(super) fn send(
     thread::Builder::new()
         .name("migration".into())
         .spawn(move || drop(done.send(domain.migrate(&destination, &request))))
-        .map_err(|_| JobError::Fault)?;
+        .map_err(|_| JobError::Internal)?;
     Ok(migrated)
 }

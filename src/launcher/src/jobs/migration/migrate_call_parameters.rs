@@ -8,17 +8,17 @@ use libvirt::{MigrationFlags, MigrationRequest};
 
 use super::migration_request::MigrationJob;
 
-/// The ports of a migration, which name its sockets: QEMU's memory, and disks.
+/// The ports of a migration's memory and of its disks. They are only part of the names of its sockets.
 const MEMORY_PORT: u16 = 49152;
 const DISKS_PORT: u16 = 49153;
 
-/// The URI by which this pod's daemon reaches the target's: a socket that virt-handler serves.
+/// The URI of the target's libvirt daemon: a socket that virt-handler serves.
 pub(super) fn destination(job: &MigrationJob, share: &Path) -> String {
     let driver = match job.vmi().is_non_root() {
         true => "session",
         false => "system",
     };
-    let socket = socket(share, job.vmi().uid());
+    let socket = socket_path(share, job.vmi().uid());
     format!("qemu+unix:///{driver}?socket={socket}")
 }
 
@@ -29,7 +29,8 @@ pub(super) fn destination_name(job: &MigrationJob) -> String {
     target.unwrap_or_else(|| job.vmi().domain_name())
 }
 
-/// The parameters of libvirt's call. `xml` describes the domain for the target, `domain` is libvirt's own.
+/// The parameters of libvirt's call. `xml` is the domain for the target, `domain` is libvirt's description of the
+/// domain here.
 pub(super) fn request(
     job: &MigrationJob,
     share: &Path,
@@ -56,14 +57,19 @@ pub(super) fn request(
         | MigrationFlags::POST_COPY.when(options.allow_post_copy)
         | MigrationFlags::PARALLEL.when(options.parallel_migration_threads.is_some());
     let disks = disks_to_copy(vmi, domain);
-    let uri = |port: u16| format!("unix://{}", socket(share, &format!("{}-{port}", vmi.uid())));
+    let uri = |port: u16| {
+        format!(
+            "unix://{}",
+            socket_path(share, &format!("{}-{port}", vmi.uid()))
+        )
+    };
     MigrationRequest {
         flags,
         uri: Some(uri(MEMORY_PORT)),
         destination_name: Some(destination_name(job)),
         destination_xml: Some(xml.clone()),
         persistent_xml: Some(xml),
-        // Read before the job began, so that it is a number.
+        // The quantity is valid: it was read before the job began.
         bandwidth: options.mib_per_second().unwrap_or_default(),
         parallel_connections: options
             .parallel_migration_threads
@@ -74,7 +80,7 @@ pub(super) fn request(
     }
 }
 
-fn socket(share: &Path, key: &str) -> String {
+fn socket_path(share: &Path, key: &str) -> String {
     let socket = share
         .join("migrationproxy")
         .join(format!("{key}-source.sock"));
@@ -106,14 +112,14 @@ mod tests {
         MigrationJob::new(vmi, options).unwrap()
     }
 
-    fn of(job: &MigrationJob, domain: &str) -> MigrationRequest {
+    fn request_for(job: &MigrationJob, domain: &str) -> MigrationRequest {
         let domain = Document::parse(domain).unwrap();
         request(job, Path::new(SHARE), &domain, "<XML/>".into(), false)
     }
 
-    /// The recorded parameters of a plain migration.
+    /// The parameters that were recorded with KubeVirt's launcher for a plain migration.
     #[test]
-    fn recorded_plain_migration_has_these_parameters() {
+    fn plain_migration_has_the_recorded_parameters() {
         let state = json!({"migrationState": {"migrationUid": "m"}, "runtimeUser": 107});
         let options = json!({"Bandwidth": "0", "ProgressTimeout": 150});
         let job = job(state, options);
@@ -129,18 +135,18 @@ mod tests {
             persistent_xml: Some("<XML/>".into()),
             ..MigrationRequest::default()
         };
-        assert_eq!(of(&job, "<domain/>"), expected);
+        assert_eq!(request_for(&job, "<domain/>"), expected);
     }
 
-    /// The recorded parameters of a migration of disks to another namespace.
+    /// The parameters that were recorded with KubeVirt's launcher for a migration of disks to another namespace.
     #[test]
-    fn recorded_decentralized_block_migration_has_these_parameters() {
+    fn decentralized_block_migration_has_the_recorded_parameters() {
         let target = json!({"domainNamespace": "other", "domainName": "vm1"});
         let state = json!({"migrationState": {"migrationUid": "m", "targetState": target},
             "migrationMethod": "BlockMigration"});
         let job = job(state, json!({}));
         assert!(destination(&job, Path::new(SHARE)).starts_with("qemu+unix:///system?"));
-        let request = of(&job, DOMAIN);
+        let request = request_for(&job, DOMAIN);
         assert_eq!(request.destination_name.as_deref(), Some("other_vm1"));
         assert_eq!(request.disks, ["vda"]);
         assert_eq!(
@@ -151,11 +157,11 @@ mod tests {
     }
 
     #[test]
-    fn options_become_flags_and_numbers() {
+    fn options_become_flags_and_parameters() {
         let state = || json!({"migrationState": {"migrationUid": "m"}});
         let all = json!({"Bandwidth": "10Mi", "UnsafeMigration": true, "AllowAutoConverge": true,
             "AllowPostCopy": true, "ParallelMigrationThreads": 8, "Compression": "zstd"});
-        let request = of(&job(state(), all), DOMAIN);
+        let request = request_for(&job(state(), all), DOMAIN);
         assert_eq!(
             request.flags.bits(),
             1 + 2 + 8 + 512 + 2048 + 8192 + 32_768 + 131_072
@@ -169,13 +175,13 @@ mod tests {
             parallel_connections: 0,
             ..single.parameters()
         };
-        let single = of(&single.with_parameters(&parameters), DOMAIN);
+        let single = request_for(&single.with_parameters(&parameters), DOMAIN);
         assert_eq!(
             (single.parallel_connections, single.compression),
             (None, None)
         );
         assert_eq!(single.flags.bits(), 11, "libvirt refuses zstd alone");
-        let unknown = of(&job(state(), json!({"Compression": "lz4"})), DOMAIN);
+        let unknown = request_for(&job(state(), json!({"Compression": "lz4"})), DOMAIN);
         assert_eq!((unknown.compression, unknown.flags.bits()), (None, 11));
         let document = Document::parse(DOMAIN).unwrap();
         let paused = super::request(

@@ -1,23 +1,24 @@
-//! The record of a migration, which virt-handler reads.
+//! The record of a migration, which virt-handler reads in notifications.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kubevirt_api::domain_metadata::Migration;
 use kubevirt_api::migration_metadata::abort_status;
 
-use super::monitor::Mode;
+use super::monitor::MigrationMode;
 use crate::jobs::{JobError, JobRecorder};
 use crate::timestamp;
 
-/// The text of libvirt's error for an aborted job.
-const CANCELED: &str = "canceled by client";
-const ABORTED: &str = "Live migration has been aborted";
-/// QEMU's words for a target volume that is smaller than the disk.
-const SMALLER: &str = "has to be smaller or equal to the actual size of the containing file";
-const SMALLER_PREFIX: &str = "Volume migration cannot be performed because the destination volume is smaller than the \
+/// Part of libvirt's error of an aborted job.
+const LIBVIRT_CANCELED_TEXT: &str = "canceled by client";
+const ABORT_FAILURE_REASON: &str = "Live migration has been aborted";
+/// Part of QEMU's error if a target volume is smaller than the disk.
+const QEMU_SMALL_VOLUME_TEXT: &str =
+    "has to be smaller or equal to the actual size of the containing file";
+const SMALL_VOLUME_PREFIX: &str = "Volume migration cannot be performed because the destination volume is smaller than the \
                               source volume: ";
 
-/// The record; every change is published. Clones are the same record.
+/// The record of a migration. Every change is published. Clones share the record.
 #[derive(Clone)]
 pub(in crate::jobs) struct MigrationRecord {
     state: Arc<Mutex<State>>,
@@ -26,38 +27,39 @@ pub(in crate::jobs) struct MigrationRecord {
 
 struct State {
     migration: Migration,
-    /// libvirt's call has failed: a request to abort has no effect, and the failure's reason stays.
-    denies_aborts: bool,
+    /// Whether libvirt's call has failed, so that a request to abort has no effect and the reason of the failure stays.
+    ignores_aborts: bool,
 }
 
 impl MigrationRecord {
-    /// Publishes that the migration begins.
+    /// Creates and publishes the record of a migration that begins.
     pub(in crate::jobs) fn begin(uid: &str, recorder: Arc<dyn JobRecorder>) -> MigrationRecord {
-        let begun = Migration::begin(uid, timestamp::now());
-        recorder.set_migration(begun.clone());
+        let migration = Migration::begin(uid, timestamp::now());
+        recorder.set_migration(migration.clone());
         MigrationRecord {
             state: Arc::new(Mutex::new(State {
-                migration: begun,
-                denies_aborts: false,
+                migration,
+                ignores_aborts: false,
             })),
             recorder,
         }
     }
 
-    /// How the guest is migrated now.
-    pub(super) fn set_mode(&self, mode: Mode) {
+    /// Sets how the guest is being migrated.
+    pub(super) fn set_mode(&self, mode: MigrationMode) {
         self.change(|record| mode.as_str().clone_into(&mut record.mode));
     }
 
-    /// The migration is being aborted.
+    /// Records that the migration is being aborted.
     pub(super) fn begin_abort(&self) {
         self.change(|record| abort_status::ABORTING.clone_into(&mut record.abort_status));
     }
 
-    /// virt-handler asks for an abort; false if the migration has ended or failed, or is being aborted already.
+    /// Records that virt-handler requests an abort. Returns false if the migration has ended or failed, or is being
+    /// aborted already.
     pub(in crate::jobs) fn request_abort(&self) -> bool {
         let mut state = self.lock();
-        let has_ended = state.migration.end_timestamp.is_some() || state.denies_aborts;
+        let has_ended = state.migration.end_timestamp.is_some() || state.ignores_aborts;
         if has_ended || state.migration.abort_status == abort_status::ABORTING {
             return false;
         }
@@ -66,34 +68,35 @@ impl MigrationRecord {
         true
     }
 
-    /// libvirt's call has failed: from now on nothing is aborted.
-    pub(super) fn deny_aborts(&self) {
-        self.lock().denies_aborts = true;
+    /// Ignores requests to abort from now on, because libvirt's call has failed.
+    pub(super) fn ignore_aborts(&self) {
+        self.lock().ignores_aborts = true;
     }
 
-    /// Nobody knows yet where the guest is: virt-handler hears that its abort fails.
-    pub(super) fn allow_aborts(&self) {
-        self.lock().denies_aborts = false;
+    /// Accepts requests to abort again while it is unknown where the guest is, so that virt-handler learns that its
+    /// abort failed.
+    pub(super) fn accept_aborts(&self) {
+        self.lock().ignores_aborts = false;
     }
 
-    /// There was nothing to abort, or it could not be aborted.
+    /// Records that an abort failed.
     pub(super) fn fail_abort(&self) {
         self.change(|record| abort_status::FAILED.clone_into(&mut record.abort_status));
     }
 
-    /// Nothing is left to abort: a requested abort has come too late.
-    pub(super) fn lose_abort(&self) {
-        self.change(lose_abort);
+    /// Records that a requested abort, if there is one, came too late.
+    pub(super) fn fail_pending_abort(&self) {
+        self.change(fail_pending_abort);
     }
 
-    /// The migration has ended.
+    /// Completes the record with the result of the migration.
     pub(in crate::jobs) fn complete(&self, result: Result<(), JobError>) {
-        // The user must learn that the guest may be elsewhere.
+        // A pending abort must not replace the reason: the user must learn that the guest may be on the target.
         let is_lost = matches!(result, Err(JobError::GuestMayHaveMoved(_)));
         let failure = result.err().map(|error| failure_reason(&error.to_string()));
         self.change(|record| {
             if is_lost {
-                lose_abort(record);
+                fail_pending_abort(record);
             }
             complete(record, timestamp::now(), failure);
         });
@@ -113,14 +116,14 @@ impl MigrationRecord {
     }
 }
 
-fn lose_abort(record: &mut Migration) {
+fn fail_pending_abort(record: &mut Migration) {
     if record.abort_status == abort_status::ABORTING {
         abort_status::FAILED.clone_into(&mut record.abort_status);
     }
 }
 
-/// An abort has succeeded when the migration has stopped, and not before. One that came too late to stop the migration
-/// is none.
+/// Completes the record. A requested abort counts as succeeded only if the migration has failed; an abort that came too
+/// late is removed from the record.
 fn complete(record: &mut Migration, now: String, failure: Option<String>) {
     if record.end_timestamp.is_some() {
         return;
@@ -128,10 +131,10 @@ fn complete(record: &mut Migration, now: String, failure: Option<String>) {
     record.end_timestamp = Some(now);
     match failure {
         None => record.abort_status.clear(),
-        // Whatever libvirt says: the target may have closed the connection first.
+        // libvirt's reason does not matter: it may be that the target closed the connection first.
         Some(_) if record.abort_status == abort_status::ABORTING => {
             record.failed = true;
-            ABORTED.clone_into(&mut record.failure_reason);
+            ABORT_FAILURE_REASON.clone_into(&mut record.failure_reason);
             abort_status::SUCCEEDED.clone_into(&mut record.abort_status);
         }
         Some(reason) => {
@@ -141,14 +144,14 @@ fn complete(record: &mut Migration, now: String, failure: Option<String>) {
     }
 }
 
-/// The reason as KubeVirt's users search for it.
+/// The reason in the form that KubeVirt's users search for.
 fn failure_reason(error: &str) -> String {
-    if error.contains(CANCELED) {
-        return ABORTED.to_owned();
+    if error.contains(LIBVIRT_CANCELED_TEXT) {
+        return ABORT_FAILURE_REASON.to_owned();
     }
     let words: Vec<&str> = error.split_whitespace().collect();
-    match words.join(" ").contains(SMALLER) {
-        true => format!("{SMALLER_PREFIX}{error}"),
+    match words.join(" ").contains(QEMU_SMALL_VOLUME_TEXT) {
+        true => format!("{SMALL_VOLUME_PREFIX}{error}"),
         false => error.to_owned(),
     }
 }
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn abort_has_succeeded_when_the_migration_has_stopped() {
+    fn requested_abort_succeeds_when_the_migration_fails() {
         let error = "virError(Code=78, Domain=10, Message='operation aborted: migration out job: canceled by client')";
         let aborted = ended("Aborting", Some(error));
         assert_eq!(aborted.abort_status, "Succeeded");
@@ -184,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn late_abort_of_a_migration_that_succeeded_is_none() {
+    fn abort_that_came_too_late_is_removed_from_the_record() {
         for status in ["", "Aborting", "Failed"] {
             let record = ended(status, None);
             assert_eq!(record.abort_status, "", "{status}");
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn record_is_ended_once() {
+    fn record_is_completed_only_once() {
         let mut record = ended("", None);
         complete(&mut record, "later".into(), Some("x".into()));
         assert_eq!(record.end_timestamp.as_deref(), Some("e"));
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn small_target_volume_is_explained() {
+    fn reason_explains_a_target_volume_that_is_too_small() {
         let error = "virError(Code=1, Domain=10, Message='slice has to be smaller\n or  equal to the actual size of the \
                      containing file')";
         let reason = failure_reason(error);

@@ -1,31 +1,32 @@
-//! The source of a live migration: the rules, which are pure, and [`migration_task`], which carries a migration out.
+//! The source of a live migration. [`migration_task`] carries a migration out; the rules ([`monitor`],
+//! [`guest_location`]) are pure.
 //!
 //! ```text
 //!   record begun ─▶ [prepare: host devices, XML] ─▶ [libvirt's call] ─▶ record ended
 //!                            │                          │  ▲ samples, actions
 //!                            └──── cancel ──▶ aborted   └──┴─ monitor
 //! ```
-//! When the call breaks off because libvirt's daemon died, [`decide_guest_location`] has the rules, and [`guest_location_query`] asks both
-//! daemons.
+//! If the call breaks off because libvirt's daemon died, [`guest_location_query`] asks both daemons where the guest is,
+//! by the rules of [`guest_location`].
 //!
-//! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
-//! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
+//! The response to virt-handler says only that the migration begins. Everything else is in the record, which is part of
+//! each notification. Every record is completed exactly once, and a migration's UID is executed only once.
 
 mod blocking_query;
-mod decide_guest_location;
+mod guest_location;
 mod guest_location_query;
 mod hung_abort;
 mod iteration_events;
-mod libvirt_parameters;
 mod local_disk_size;
 mod migrate_call;
+mod migrate_call_parameters;
 mod migration_record;
 mod migration_request;
 mod migration_task;
 mod monitor;
 mod monitor_actions;
 mod sriov_interfaces;
+mod start_and_cancel;
 
-pub(super) use migration_record::MigrationRecord;
 pub(crate) use migration_request::{MigrationJob, MigrationRefusal};
-pub(super) use migration_task::{MigrationControl, run};
+pub(super) use start_and_cancel::RunningMigration;

@@ -1,4 +1,4 @@
-//! Requests to libvirt while the migrate call runs: state, statistics, and the actions of the monitor.
+//! Calls of libvirt while the migrate call runs: state, statistics, and the monitor's actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use tokio::time::Instant;
 use super::monitor::Action;
 use crate::jobs::{JobError, domain_call};
 
-/// Queries, and requests that QEMU answers at once.
-pub(super) const QUICK: Duration = Duration::from_secs(10);
+/// Timeout of queries, and of requests that QEMU answers at once.
+pub(super) const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// KubeVirt's deadline for an abort.
-const ABORT: Duration = Duration::from_secs(30);
+/// Timeout of an abort, as in KubeVirt.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// libvirt knows of no job for a moment after the call.
-const ABORT_RETRY: Duration = Duration::from_millis(20);
+/// The pause before an abort is repeated: for a moment after the migrate call, libvirt has no job yet.
+const ABORT_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The domain's state.
 pub(super) async fn state(domain: &Arc<dyn Domain>) -> Result<State, JobError> {
     let what = "asking for the domain's state";
-    domain_call(domain, what, QUICK, |domain| domain.state()).await
+    domain_call(domain, what, QUERY_TIMEOUT, |domain| domain.state()).await
 }
 
-/// The statistics of the running job; `None` if libvirt does not tell them.
+/// The statistics of the running migration; `None` if libvirt gives none.
 pub(super) async fn stats(domain: &Arc<dyn Domain>) -> Option<JobStats> {
     let stats = domain_call(
         domain,
         "asking for the migration's progress",
-        QUICK,
+        QUERY_TIMEOUT,
         |domain| domain.job_stats(),
     );
     match stats.await {
@@ -44,15 +44,15 @@ pub(super) async fn stats(domain: &Arc<dyn Domain>) -> Option<JobStats> {
 /// The result of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ActionResult {
-    /// libvirt has done it; an abort is accepted.
-    Out,
-    /// libvirt refused.
+    /// libvirt has carried the action out, or has accepted an abort.
+    Done,
+    /// libvirt refused the action.
     Refused,
-    /// There is no answer: it may still be carried out.
+    /// libvirt gave no answer in time, and may still carry the action out.
     Unanswered,
 }
 
-/// Carries an action out.
+/// Carries out an action of the monitor.
 pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> ActionResult {
     match action {
         Action::Abort(cause) => {
@@ -81,10 +81,10 @@ async fn request(
     what: &'static str,
     call: impl FnOnce(&dyn Domain) -> libvirt::Result<()> + Send + 'static,
 ) -> ActionResult {
-    match domain_call(domain, what, QUICK, call).await {
+    match domain_call(domain, what, QUERY_TIMEOUT, call).await {
         Ok(()) => {
             tracing::info!("{what}: done");
-            ActionResult::Out
+            ActionResult::Done
         }
         Err(error) => {
             tracing::warn!(reason = %error, "{what}: failed");
@@ -101,16 +101,16 @@ fn failed_action(error: &JobError) -> ActionResult {
 }
 
 async fn abort(domain: &Arc<dyn Domain>) -> ActionResult {
-    let give_up = Instant::now() + ABORT;
+    let deadline = Instant::now() + ABORT_TIMEOUT;
     loop {
-        let left = give_up.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(Instant::now());
         let call = domain_call(domain, "aborting the migration", left, |domain| {
             domain.abort_job()
         });
         match call.await {
-            Ok(()) => return ActionResult::Out,
-            Err(JobError::Libvirt(error)) if is_too_early(&error) && Instant::now() < give_up => {
-                tokio::time::sleep(ABORT_RETRY).await;
+            Ok(()) => return ActionResult::Done,
+            Err(JobError::Libvirt(error)) if is_too_early(&error) && Instant::now() < deadline => {
+                tokio::time::sleep(ABORT_RETRY_INTERVAL).await;
             }
             Err(error) => {
                 tracing::error!(reason = %error, "the migration is not aborted");
@@ -120,6 +120,7 @@ async fn abort(domain: &Arc<dyn Domain>) -> ActionResult {
     }
 }
 
+/// Whether libvirt has not started the job yet.
 fn is_too_early(error: &libvirt::Error) -> bool {
     error.is_operation_invalid() && error.message.contains("no job is active")
 }

@@ -1,4 +1,4 @@
-//! SR-IOV interfaces, which cannot migrate: they are detached before, and attached again if the migration fails.
+//! SR-IOV interfaces, which cannot migrate: they are detached before a migration, and attached again if it fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,39 +10,43 @@ use tokio::time::Instant;
 use crate::jobs::{JobError, domain_call};
 use crate::libvirt_client::request_detach;
 
-/// One change of a device.
-const CHANGE: Duration = Duration::from_secs(11);
-/// The guest has this long to release its devices.
-const RELEASE: Duration = Duration::from_secs(30);
-/// After a failed migration a device that is released late is waited for; the record of the failure waits too.
-const LATE_RELEASE: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(50);
+/// Timeout of one call about a device.
+const CALL_TIMEOUT: Duration = Duration::from_secs(11);
+/// How long to wait until the guest has released its devices.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to wait, after a failed migration, for a device that the guest releases late. The record of the failure is
+/// completed only after that.
+const LATE_RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The devices that were detached, or asked for.
+/// The devices that were detached, or whose release was requested.
 pub(super) type DetachedDevices = Vec<LiveDevice>;
 
-/// Detaches the SR-IOV interfaces, and waits until the guest has released them. The devices are added to `detached` as
-/// they are asked for.
+/// Detaches the SR-IOV interfaces, and waits until the guest has released them. Each device is added to `detached` when
+/// its release is requested.
 pub(super) async fn detach(
     domain: &Arc<dyn Domain>,
     detached: &mut DetachedDevices,
 ) -> Result<(), JobError> {
-    request(domain, detached).await?;
-    let give_up = Instant::now() + RELEASE;
+    request_release(domain, detached).await?;
+    let deadline = Instant::now() + RELEASE_TIMEOUT;
     while !read_sriov_interfaces(domain, XmlKind::Active)
         .await?
         .is_empty()
     {
-        if Instant::now() >= give_up {
-            return Err(JobError::HostDevicesNotReleased(RELEASE));
+        if Instant::now() >= deadline {
+            return Err(JobError::HostDevicesNotReleased(RELEASE_TIMEOUT));
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
 
-/// Asks the guest for the devices.
-async fn request(domain: &Arc<dyn Domain>, detached: &mut DetachedDevices) -> Result<(), JobError> {
+/// Asks the guest to release the SR-IOV interfaces.
+async fn request_release(
+    domain: &Arc<dyn Domain>,
+    detached: &mut DetachedDevices,
+) -> Result<(), JobError> {
     for device in read_sriov_interfaces(domain, XmlKind::Active).await? {
         tracing::info!(
             device = device.alias,
@@ -51,20 +55,20 @@ async fn request(domain: &Arc<dyn Domain>, detached: &mut DetachedDevices) -> Re
         let xml = device.xml.clone();
         detached.push(device);
         let detach = move |domain: &dyn Domain| request_detach(domain, &xml);
-        domain_call(domain, "detaching a host device", CHANGE, detach).await?;
+        domain_call(domain, "detaching a host device", CALL_TIMEOUT, detach).await?;
     }
     Ok(())
 }
 
-/// Attaches the devices again. A device that the guest has not released stays, and returns to the definition, which lost
-/// it with the request; if the guest releases it within [`LATE_RELEASE`], it is attached once more.
+/// Attaches the devices again. A device that the guest has not released is only added to the definition, from which the
+/// request has removed it; if the guest releases it within [`LATE_RELEASE_TIMEOUT`], it is attached again.
 pub(super) async fn attach(domain: &Arc<dyn Domain>, detached: &DetachedDevices) {
-    attach_until(domain, detached, Instant::now() + LATE_RELEASE).await;
+    attach_until(domain, detached, Instant::now() + LATE_RELEASE_TIMEOUT).await;
 }
 
-async fn attach_until(domain: &Arc<dyn Domain>, detached: &DetachedDevices, give_up: Instant) {
+async fn attach_until(domain: &Arc<dyn Domain>, detached: &DetachedDevices, deadline: Instant) {
     for device in detached {
-        if let Err(error) = attach_again(domain, device, give_up).await {
+        if let Err(error) = attach_again(domain, device, deadline).await {
             tracing::error!(
                 device = device.alias,
                 reason = %error,
@@ -77,38 +81,38 @@ async fn attach_until(domain: &Arc<dyn Domain>, detached: &DetachedDevices, give
 async fn attach_again(
     domain: &Arc<dyn Domain>,
     device: &LiveDevice,
-    give_up: Instant,
+    deadline: Instant,
 ) -> Result<(), JobError> {
-    if !has(domain, XmlKind::Inactive, device).await? {
+    if !has_interface(domain, XmlKind::Inactive, device).await? {
         attach_to(domain, Affect::Config, device).await?;
     }
-    while has(domain, XmlKind::Active, device).await? {
-        if Instant::now() >= give_up {
+    while has_interface(domain, XmlKind::Active, device).await? {
+        if Instant::now() >= deadline {
             tracing::info!(device = device.alias, "the guest keeps an SR-IOV interface");
             return Ok(());
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     attach_to(domain, Affect::Live, device).await
 }
 
 async fn attach_to(
     domain: &Arc<dyn Domain>,
-    to: Affect,
+    affect: Affect,
     device: &LiveDevice,
 ) -> Result<(), JobError> {
     let xml = device.xml.clone();
-    let attach = move |domain: &dyn Domain| domain.attach_device(&xml, to);
-    domain_call(domain, "attaching a host device", CHANGE, attach).await
+    let attach = move |domain: &dyn Domain| domain.attach_device(&xml, affect);
+    domain_call(domain, "attaching a host device", CALL_TIMEOUT, attach).await
 }
 
-async fn has(
+async fn has_interface(
     domain: &Arc<dyn Domain>,
     kind: XmlKind,
     device: &LiveDevice,
 ) -> Result<bool, JobError> {
     let devices = read_sriov_interfaces(domain, kind).await?;
-    Ok(devices.iter().any(|one| one.alias == device.alias))
+    Ok(devices.iter().any(|present| present.alias == device.alias))
 }
 
 async fn read_sriov_interfaces(
@@ -116,7 +120,13 @@ async fn read_sriov_interfaces(
     kind: XmlKind,
 ) -> Result<Vec<LiveDevice>, JobError> {
     let read = move |domain: &dyn Domain| domain.xml(kind);
-    let xml = domain_call(domain, "reading the domain's description", CHANGE, read).await?;
+    let xml = domain_call(
+        domain,
+        "reading the domain's description",
+        CALL_TIMEOUT,
+        read,
+    )
+    .await?;
     Ok(sriov_interfaces(&LiveDomain::parse(xml)?))
 }
 
@@ -132,7 +142,7 @@ mod tests {
     const XML: &str = "<domain type='kvm'><name>default_vm1</name><devices>\
         <hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev></devices></domain>";
 
-    fn running() -> (FakeDaemon, Arc<dyn Domain>) {
+    fn running_vm() -> (FakeDaemon, Arc<dyn Domain>) {
         let fake = FakeDaemon::new();
         let domain = fake.connect().unwrap().define(XML).unwrap();
         domain.start(StartOptions::RUNNING).unwrap();
@@ -150,13 +160,13 @@ mod tests {
 
     #[tokio::test]
     async fn interface_that_the_guest_keeps_stays_defined() {
-        let (fake, domain) = running();
+        let (fake, domain) = running_vm();
         fake.keep_devices(DOMAIN, true);
         for _ in 0..2 {
             let mut detached = DetachedDevices::new();
-            // Also of a device that the definition has lost.
+            // The second request is about a device that is missing in the definition.
             for _ in 0..2 {
-                request(&domain, &mut detached).await.unwrap();
+                request_release(&domain, &mut detached).await.unwrap();
                 assert_eq!(counts(&domain), (1, 0));
             }
             attach_until(&domain, &detached, Instant::now()).await;
@@ -166,13 +176,13 @@ mod tests {
 
     #[tokio::test]
     async fn interface_that_the_guest_releases_late_is_attached_again() {
-        let (fake, domain) = running();
+        let (fake, domain) = running_vm();
         fake.keep_devices(DOMAIN, true);
-        request_detach(&*domain, &sriov(&domain).xml).unwrap();
-        let detached = vec![sriov(&domain)];
+        request_detach(&*domain, &first_interface(&domain).xml).unwrap();
+        let detached = vec![first_interface(&domain)];
         let attaching = attach(&domain, &detached);
         let releasing = async {
-            tokio::time::sleep(POLL * 2).await;
+            tokio::time::sleep(POLL_INTERVAL * 2).await;
             fake.keep_devices(DOMAIN, false);
         };
         tokio::join!(attaching, releasing);
@@ -181,7 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn released_interface_is_attached_again() {
-        let (_fake, domain) = running();
+        let (_fake, domain) = running_vm();
         let mut detached = DetachedDevices::new();
         detach(&domain, &mut detached).await.unwrap();
         assert_eq!(counts(&domain), (0, 0));
@@ -189,7 +199,7 @@ mod tests {
         assert_eq!(counts(&domain), (1, 1));
     }
 
-    fn sriov(domain: &Arc<dyn Domain>) -> LiveDevice {
+    fn first_interface(domain: &Arc<dyn Domain>) -> LiveDevice {
         parse(domain, XmlKind::Active).remove(0)
     }
 }

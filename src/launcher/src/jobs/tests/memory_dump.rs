@@ -1,41 +1,50 @@
-//! Memory dumps as jobs: their record, their abort, their failures.
+//! Memory dump jobs: record, abort and failures.
 
-use super::*;
+use std::path::Path;
+use std::time::Duration;
+
+use libvirt::DomainState;
+use libvirt::fake::{Call, FakeDaemon};
+use tokio::sync::Notify;
+
+use super::memory_dump_records::{Records, STALL_TIMEOUT};
+use super::{DOMAIN, RunningVm, TEST_TIMEOUT};
+use crate::jobs::{AbortReason, JobKind, JobStart};
 
 #[tokio::test]
 async fn dump_is_recorded_at_its_start_and_end() {
     let vm = RunningVm::new().await;
     let path = vm.path("a.memory.dump");
     assert_eq!(vm.start(&path), JobStart::Started);
-    let records = vm.ended().await;
+    let records = vm.records_after_end().await;
     assert_eq!(records.len(), 2, "{records:?}");
     assert!(records[0].start_timestamp.is_some() && !records[0].completed);
     assert!(records[1].completed && !records[1].failed);
     assert!(Path::new(&path).exists());
     assert_eq!(vm.start(&path), JobStart::AlreadyDone);
-    assert_eq!(vm.ended().await.len(), 2);
+    assert_eq!(vm.records_after_end().await.len(), 2);
     let other = vm.path("b.memory.dump");
     assert_eq!(vm.start(&other), JobStart::Started);
-    vm.ended().await;
-    assert!(!Path::new(&path).exists(), "the earlier one went");
+    vm.records_after_end().await;
+    assert!(!Path::new(&path).exists(), "the earlier dump is removed");
 }
 
 #[tokio::test]
-async fn one_dump_runs_at_a_time() {
+async fn only_one_dump_runs_at_a_time() {
     let vm = RunningVm::new().await;
     vm.fake.set_dump_duration(Duration::from_millis(300));
     assert_eq!(vm.start(&vm.path("a.memory.dump")), JobStart::Started);
-    vm.until_dumping().await;
+    vm.wait_until_dumping().await;
     for name in ["a.memory.dump", "b.memory.dump"] {
         assert_eq!(vm.start(&vm.path(name)), JobStart::AlreadyRunning);
     }
     assert_eq!(*vm.jobs.running().borrow(), Some(JobKind::MemoryDump));
-    assert_eq!(vm.ended().await.len(), 2);
+    assert_eq!(vm.records_after_end().await.len(), 2);
     assert_eq!(vm.fake.count(Call::CoreDump), 1);
 }
 
 #[tokio::test]
-async fn guest_runs_until_the_pause_is_published() {
+async fn guest_is_not_paused_before_the_record_is_published() {
     let vm = RunningVm::with(Records {
         published: Some(Notify::new()),
         ..Records::default()
@@ -45,15 +54,15 @@ async fn guest_runs_until_the_pause_is_published() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(vm.fake.count(Call::CoreDump), 0);
     vm.records.published.as_ref().unwrap().notify_one();
-    assert!(vm.ended().await[1].completed);
+    assert!(vm.records_after_end().await[1].completed);
 }
 
 #[tokio::test]
 async fn every_failure_completes_the_record() {
-    let no = || FakeDaemon::error(1, 7, "internal error: no");
+    let error = || FakeDaemon::error(1, 7, "internal error: no");
     for call in [Call::Connect, Call::Lookup, Call::CoreDump] {
         let vm = RunningVm::new().await;
-        vm.fake.fail_next(call, no());
+        vm.fake.fail_next(call, error());
         vm.start(&vm.path("a.memory.dump"));
         assert_eq!(
             vm.failure().await,
@@ -84,28 +93,28 @@ async fn missing_directory_does_not_pause_the_guest() {
 #[tokio::test]
 async fn aborted_dump_has_a_reason_and_no_file() {
     let vm = RunningVm::new().await;
-    vm.fake.set_dump_duration(SOON * 10);
+    vm.fake.set_dump_duration(TEST_TIMEOUT * 10);
     let path = vm.path("a.memory.dump");
     vm.start(&path);
-    vm.until(|| Path::new(&path).exists()).await;
+    vm.wait_until(|| Path::new(&path).exists()).await;
     vm.jobs.abort(AbortReason::Kill);
     vm.jobs.abort(AbortReason::Exit);
-    let asked = || vm.fake.count(Call::AbortJob) == 1;
-    vm.until(asked).await;
+    let is_aborted = || vm.fake.count(Call::AbortJob) == 1;
+    vm.wait_until(is_aborted).await;
     vm.fake.kill_qemu(DOMAIN);
     assert_eq!(
         vm.failure().await,
         "Domain memory dump failed: aborted, since the virtual machine is being ended"
     );
-    vm.until(|| !Path::new(&path).exists()).await;
+    vm.wait_until(|| !Path::new(&path).exists()).await;
 }
 
 #[tokio::test]
-async fn dump_without_an_end_is_recorded_as_failed() {
+async fn aborted_dump_that_does_not_end_is_recorded_as_failed() {
     let vm = RunningVm::new().await;
-    vm.fake.set_dump_duration(SOON * 10);
+    vm.fake.set_dump_duration(TEST_TIMEOUT * 10);
     vm.start(&vm.path("a.memory.dump"));
-    vm.until_dumping().await;
+    vm.wait_until_dumping().await;
     vm.jobs.abort(AbortReason::Exit);
     assert!(vm.failure().await.contains("the launcher is exiting"));
     vm.fake.kill_qemu(DOMAIN);
@@ -127,15 +136,15 @@ async fn abort_before_the_dump_prevents_it() {
     );
     assert_eq!(vm.fake.count(Call::CoreDump), 0);
     vm.jobs.abort(AbortReason::Exit);
-    vm.jobs.ended().await;
+    vm.jobs.wait_until_ended().await;
 }
 
 #[tokio::test]
 async fn dump_failure_is_recorded() {
     let vm = RunningVm::new().await;
-    vm.fake.set_dump_duration(SOON * 10);
+    vm.fake.set_dump_duration(TEST_TIMEOUT * 10);
     vm.start(&vm.path("a.memory.dump"));
-    vm.until_dumping().await;
+    vm.wait_until_dumping().await;
     vm.fake.fail_dump(
         DOMAIN,
         FakeDaemon::error(9, 10, "operation failed: no space"),
@@ -162,7 +171,7 @@ async fn dump_without_progress_is_aborted() {
 #[tokio::test]
 async fn slow_dump_is_not_aborted() {
     let vm = RunningVm::new().await;
-    vm.fake.set_dump_duration(STALL * 3);
+    vm.fake.set_dump_duration(STALL_TIMEOUT * 3);
     vm.start(&vm.path("a.memory.dump"));
-    assert!(!vm.ended().await[1].failed);
+    assert!(!vm.records_after_end().await[1].failed);
 }

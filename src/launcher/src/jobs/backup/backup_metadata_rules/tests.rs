@@ -39,46 +39,52 @@ fn job(job_type: JobType, error: Option<&str>) -> BackupEnd {
     }))
 }
 
-fn ended(mode: Mode, end: BackupEnd, aborted: Option<AbortReason>) -> Backup {
-    let begun = begin(&request("bk1", TIME, mode));
-    complete(begun, mode, "2026-11-21T13:11:00Z".into(), end, aborted)
+fn ended_record(mode: Mode, end: BackupEnd, aborted: Option<AbortReason>) -> Backup {
+    let started_record = begin(&request("bk1", TIME, mode));
+    complete(
+        started_record,
+        mode,
+        "2026-11-21T13:11:00Z".into(),
+        end,
+        aborted,
+    )
 }
 
 #[test]
-fn running_backup_is_not_started_again() {
+fn backup_that_runs_or_has_ended_is_not_started_again() {
     let first = request("bk1", TIME, Mode::Push);
-    assert_eq!(decide(None, &first).unwrap(), Decision::Start);
+    assert_eq!(decide(None, &first).unwrap(), StartDecision::Start);
     assert_eq!(
         decide(Some(&Backup::default()), &first).unwrap(),
-        Decision::Start,
-        "an attempt that failed"
+        StartDecision::Start,
+        "after a start that failed"
     );
     let running = begin(&first);
     assert_eq!(
         decide(Some(&running), &first).unwrap(),
-        Decision::AlreadyRunning
+        StartDecision::AlreadyRunning
     );
     let other = request("bk2", TIME, Mode::Push);
     assert_eq!(
         decide(Some(&running), &other).unwrap_err().to_string(),
         "backup bk1 already in progress, need to wait for completion"
     );
-    let done = ended(Mode::Push, job(JobType::Completed, None), None);
+    let done = ended_record(Mode::Push, job(JobType::Completed, None), None);
     assert!(decide(Some(&done), &first).is_err());
-    assert_eq!(decide(Some(&done), &other).unwrap(), Decision::Start);
+    assert_eq!(decide(Some(&done), &other).unwrap(), StartDecision::Start);
     let later = request("bk1", "2026-11-21T14:00:00Z", Mode::Push);
-    assert_eq!(decide(Some(&done), &later).unwrap(), Decision::Start);
+    assert_eq!(decide(Some(&done), &later).unwrap(), StartDecision::Start);
 }
 
 #[test]
-fn abort_must_be_about_the_running_backup() {
+fn abort_of_another_backup_than_the_running_one_is_refused() {
     let running = begin(&request("bk1", TIME, Mode::Push));
-    let refused = |last: Option<&Backup>, id: &BackupId| {
-        let error = is_running(last, id).err();
+    let abort_error = |last: Option<&Backup>, id: &BackupId| {
+        let error = require_running(last, id).err();
         error.map(|error| BackupError::Abort(Box::new(error)).to_string())
     };
-    let ours = id("bk1", Some("2026-11-21T14:10:00+01:00"));
-    assert_eq!(refused(Some(&running), &ours), None);
+    let running_id = id("bk1", Some("2026-11-21T14:10:00+01:00"));
+    assert_eq!(abort_error(Some(&running), &running_id), None);
     let expected = [
         (None, "could not find ongoing backup"),
         (Some(Backup::default()), "could not find ongoing backup"),
@@ -90,29 +96,33 @@ fn abort_must_be_about_the_running_backup() {
             "backup did not start yet",
         ),
         (
-            Some(ended(Mode::Push, job(JobType::Completed, None), None)),
+            Some(ended_record(
+                Mode::Push,
+                job(JobType::Completed, None),
+                None,
+            )),
             "backup already completed",
         ),
     ];
     for (last, text) in expected {
-        let message = refused(last.as_ref(), &ours).unwrap();
+        let message = abort_error(last.as_ref(), &running_id).unwrap();
         assert_eq!(message, format!("failed to abort backup: {text}"));
     }
     for other in [id("bk2", Some(TIME)), id("bk1", None)] {
-        let message = refused(Some(&running), &other).unwrap();
+        let message = abort_error(Some(&running), &other).unwrap();
         assert!(message.ends_with("requested backup differs from ongoing one"));
     }
 }
 
 #[test]
-fn cancelled_push_fails_and_cancelled_pull_is_the_normal_end() {
+fn cancelled_push_fails_and_cancelled_pull_succeeds() {
     let cancelled = || job(JobType::Cancelled, Some("Operation canceled"));
-    let push = ended(Mode::Push, cancelled(), Some(AbortReason::Requested));
+    let push = ended_record(Mode::Push, cancelled(), Some(AbortReason::Requested));
     assert!(push.completed && push.failed);
     assert_eq!(push.backup_msg, "backup aborted");
-    let pull = ended(Mode::Pull, cancelled(), Some(AbortReason::Requested));
+    let pull = ended_record(Mode::Pull, cancelled(), Some(AbortReason::Requested));
     assert!(pull.completed && !pull.failed && pull.backup_msg.is_empty());
-    let killed = ended(Mode::Pull, cancelled(), Some(AbortReason::Kill));
+    let killed = ended_record(Mode::Pull, cancelled(), Some(AbortReason::Kill));
     assert!(killed.failed);
     assert_eq!(
         killed.backup_msg,
@@ -121,13 +131,13 @@ fn cancelled_push_fails_and_cancelled_pull_is_the_normal_end() {
 }
 
 #[test]
-fn failure_has_libvirts_reason() {
+fn record_of_a_failure_has_libvirts_reason() {
     let full = "No space left on device";
-    let failed = ended(Mode::Push, job(JobType::Failed, Some(full)), None);
+    let failed = ended_record(Mode::Push, job(JobType::Failed, Some(full)), None);
     assert!(failed.failed && failed.completed);
     assert_eq!(failed.backup_msg, full);
     assert_eq!(failed.start_timestamp.as_deref(), Some(TIME));
-    let unknown = ended(Mode::Pull, BackupEnd::Unknown, None);
+    let unknown = ended_record(Mode::Pull, BackupEnd::Unknown, None);
     assert!(unknown.failed && unknown.backup_msg.contains("not known"));
 }
 
@@ -151,7 +161,7 @@ proptest! {
         end in any_end(), push in any::<bool>(), aborted in any::<bool>())
     {
         let mode = if push { Mode::Push } else { Mode::Pull };
-        let record = ended(mode, end, aborted.then_some(AbortReason::Requested));
+        let record = ended_record(mode, end, aborted.then_some(AbortReason::Requested));
         prop_assert!(record.completed && record.end_timestamp.is_some());
         prop_assert_eq!(record.failed, !record.backup_msg.is_empty());
         prop_assert_eq!(record.name, "bk1");

@@ -26,27 +26,31 @@ fn checkpoint_and_directory_are_named_by_the_time_in_utc() {
     );
     let recorded = request.id().recorded_time();
     assert_eq!(recorded.as_deref(), Some("2026-11-21T13:10:00Z"));
-    assert_eq!(request.incremental(), None, "an empty name is none");
+    assert_eq!(
+        request.incremental(),
+        None,
+        "an empty name means a full backup"
+    );
 }
 
 #[test]
-fn error_contains_the_unusable_field() {
-    let refused = |edit: fn(&mut BackupFields)| {
+fn error_names_the_invalid_field() {
+    let error = |edit: fn(&mut BackupFields)| {
         let mut fields = fields();
         edit(&mut fields);
         BackupRequest::new(fields).unwrap_err().to_string()
     };
-    assert!(refused(|fields| fields.id.start_time = None).contains("backupStartTime"));
-    assert!(refused(|fields| fields.id.name.clear()).contains("backupName is missing"));
+    assert!(error(|fields| fields.id.start_time = None).contains("backupStartTime"));
+    assert!(error(|fields| fields.id.name.clear()).contains("backupName is missing"));
     for name in ["../x", "a/b", ".", "a\0b", "-a", &"x".repeat(300)] {
         let mut fields = fields();
         fields.id.name = name.to_owned();
         let error = BackupRequest::new(fields).unwrap_err().to_string();
         assert!(error.contains("backupName"), "{error}");
     }
-    assert!(refused(|fields| fields.target_path = None).contains("targetPath is missing"));
-    assert!(refused(|fields| fields.target_path = Some("bk".into())).contains("\"bk\""));
-    assert!(refused(|fields| fields.vmi_name = "a/b".into()).contains("VM name"));
+    assert!(error(|fields| fields.target_path = None).contains("targetPath is missing"));
+    assert!(error(|fields| fields.target_path = Some("bk".into())).contains("\"bk\""));
+    assert!(error(|fields| fields.vmi_name = "a/b".into()).contains("VM name"));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::jobs::backup::pull_mode_export::serve_in;
-use crate::jobs::tests::SOON;
+use crate::jobs::tests::TEST_TIMEOUT;
 
-/// An export server on one end of a connection: it accepts the tunnel, and returns when the connection has ended.
+/// The export server at the far end of a connection. It accepts the tunnel, and returns when the connection has ended.
 async fn accept_tunnel(connection: DuplexStream, opened: oneshot::Sender<TokioIo<Upgraded>>) {
     let opened = std::sync::Mutex::new(Some(opened));
     let service = service_fn(move |request| {
@@ -22,12 +22,12 @@ async fn accept_tunnel(connection: DuplexStream, opened: oneshot::Sender<TokioIo
     });
     let served = server::conn::http2::Builder::new(TokioExecutor::new())
         .serve_connection(TokioIo::new(connection), service);
-    // How the connection ends says nothing here.
+    // The result depends on how the connection was closed, which does not matter here.
     drop(served.await);
 }
 
 #[tokio::test]
-async fn all_connections_are_closed_after_the_export() {
+async fn connection_is_closed_when_serving_is_aborted() {
     let (near, far) = tokio::io::duplex(64 << 10);
     let (opened, tunnel) = oneshot::channel();
     let peer = tokio::spawn(accept_tunnel(far, opened));
@@ -37,7 +37,10 @@ async fn all_connections_are_closed_after_the_export() {
     let mut settings = [0; 9];
     tunnel.read_exact(&mut settings).await.unwrap();
     serving.abort();
-    tokio::time::timeout(SOON, peer).await.unwrap().unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, peer)
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]
@@ -54,7 +57,7 @@ async fn connection_of_a_peer_that_does_not_read_is_closed() {
         both = opening => both,
         () = &mut peer => panic!("the connection has ended"),
     };
-    // From here on the peer does nothing.
+    // From here on the peer is not polled, so that it reads nothing.
     let mut stream = near.stream;
     let writing = tokio::spawn(async move {
         while stream.write_all(&[0; 16 << 10]).await.is_ok() {
@@ -64,12 +67,15 @@ async fn connection_of_a_peer_that_does_not_read_is_closed() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!writing.is_finished());
     drop(near.connection);
-    tokio::time::timeout(SOON, writing).await.unwrap().unwrap();
-    tokio::time::timeout(SOON, peer).await.unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, writing)
+        .await
+        .unwrap()
+        .unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, peer).await.unwrap();
 }
 
 #[test]
-fn address_without_a_port_gets_that_of_https() {
+fn address_without_a_port_gets_the_port_of_https() {
     for (address, expected) in [
         ("export.ns.svc", "export.ns.svc:443"),
         ("export.ns.svc:8443", "export.ns.svc:8443"),

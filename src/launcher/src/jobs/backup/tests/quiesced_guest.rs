@@ -1,18 +1,18 @@
-//! The guest is frozen while a backup begins.
+//! Freezing the guest while a backup begins.
 
 use super::*;
 
 #[tokio::test]
-async fn guest_that_cannot_be_frozen_is_backed_up_as_it_is() {
+async fn guest_that_cannot_be_frozen_is_backed_up_without_a_freeze() {
     let vm = RunningVm::new().await;
     let quiesced = vm.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
     vm.jobs.start_backup(quiesced).await.unwrap();
-    let record = vm.last().await;
+    let record = vm.last_record().await;
     assert_eq!(record.quiesce_status, "Failed");
     assert!(record.completed && !record.failed);
 }
 
-/// The guest's agent. Its freeze command freezes only a guest that `obeys`.
+/// The guest's agent, which counts thaws.
 #[derive(Clone)]
 struct FreezingAgent {
     frozen: Arc<AtomicBool>,
@@ -20,7 +20,8 @@ struct FreezingAgent {
 }
 
 impl FreezingAgent {
-    fn connect(vm: &RunningVm<Records>, frozen: bool, obeys: bool) -> FreezingAgent {
+    /// Connects the agent of a guest that is `frozen` or not. Its freeze command has an effect only if `can_freeze`.
+    fn connect(vm: &RunningVm<Records>, frozen: bool, can_freeze: bool) -> FreezingAgent {
         let agent = FreezingAgent {
             frozen: Arc::new(AtomicBool::new(frozen)),
             thaws: Arc::default(),
@@ -32,7 +33,7 @@ impl FreezingAgent {
                 false => r#"{"return":"thawed"}"#,
             };
             if command.contains("guest-fsfreeze-freeze") {
-                frozen.store(obeys, Ordering::SeqCst);
+                frozen.store(can_freeze, Ordering::SeqCst);
             } else if command.contains("guest-fsfreeze-thaw") {
                 frozen.store(false, Ordering::SeqCst);
                 thaws.fetch_add(1, Ordering::SeqCst);
@@ -48,7 +49,7 @@ impl FreezingAgent {
     async fn back_up(&self, vm: &RunningVm<Records>) -> Backup {
         let quiesced = vm.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
         vm.jobs.start_backup(quiesced).await.unwrap();
-        let record = vm.last().await;
+        let record = vm.last_record().await;
         assert!(record.completed && !record.failed, "{record:?}");
         record
     }
@@ -64,7 +65,7 @@ async fn guest_is_frozen_while_the_backup_begins() {
 }
 
 #[tokio::test]
-async fn guest_that_was_thawed_before_the_backup_began_is_not_quiesced() {
+async fn quiesce_of_a_guest_that_was_thawed_before_the_backup_began_is_failed() {
     let vm = RunningVm::new().await;
     let record = FreezingAgent::connect(&vm, false, false).back_up(&vm).await;
     assert_eq!(record.quiesce_status, "Failed");
@@ -74,9 +75,9 @@ async fn guest_that_was_thawed_before_the_backup_began_is_not_quiesced() {
     );
 }
 
-/// As the agent of a guest that runs from memory answers.
+/// The agent of a guest that runs from memory answers so.
 #[tokio::test]
-async fn guest_without_a_file_system_to_freeze_is_quiesced() {
+async fn quiesce_of_a_guest_without_a_file_system_to_freeze_succeeds() {
     let vm = RunningVm::new().await;
     let answer = |command: &str| {
         let answer = match command.contains("guest-fsfreeze-freeze") {
@@ -88,11 +89,11 @@ async fn guest_without_a_file_system_to_freeze_is_quiesced() {
     vm.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
     let quiesced = vm.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
     vm.jobs.start_backup(quiesced).await.unwrap();
-    assert_eq!(vm.last().await.quiesce_status, "Succeeded");
+    assert_eq!(vm.last_record().await.quiesce_status, "Succeeded");
 }
 
 #[tokio::test]
-async fn guest_that_somebody_else_froze_stays_frozen() {
+async fn guest_that_another_client_froze_stays_frozen() {
     let vm = RunningVm::new().await;
     let agent = FreezingAgent::connect(&vm, true, true);
     assert_eq!(agent.back_up(&vm).await.quiesce_status, "Succeeded");

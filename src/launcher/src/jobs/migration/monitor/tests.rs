@@ -1,17 +1,16 @@
 #![allow(clippy::unwrap_used)]
 
+mod forced_completion;
 mod progress;
 mod properties;
 mod recorded_runs;
 mod stalls;
 
-use hook_host::MigrationParameters;
-use kubevirt_api::vmi::Vmi;
+use kubevirt_api::migration_options::{MigrationOptions, StallDetectorOptions};
 use libvirt::JobType;
 use proptest::prelude::*;
 
 use super::*;
-use crate::jobs::MigrationJob;
 
 const MIB: u64 = 1 << 20;
 
@@ -54,25 +53,25 @@ fn at(millis: u64, remaining: impl Into<Option<u64>>) -> Sample {
     }
 }
 
-/// A monitor whose actions all succeed, and a log of them.
-struct Job {
+/// A monitor, and the log of its actions with the milliseconds at which they were requested.
+struct TestJob {
     monitor: Monitor,
     log: Vec<(u64, Action)>,
 }
 
-impl Job {
-    fn new(options: &MigrationOptions, has_host_devices: bool) -> Job {
-        Job {
+impl TestJob {
+    fn new(options: &MigrationOptions, has_host_devices: bool) -> TestJob {
+        TestJob {
             monitor: Monitor::new(MigrationLimits::new(options, 1, has_host_devices)),
             log: Vec::new(),
         }
     }
 
-    fn sample(&mut self, sample: Sample) -> &mut Job {
+    fn sample(&mut self, sample: Sample) -> &mut TestJob {
         self.sample_with(sample, true)
     }
 
-    fn sample_with(&mut self, sample: Sample, succeeded: bool) -> &mut Job {
+    fn sample_with(&mut self, sample: Sample, succeeded: bool) -> &mut TestJob {
         let elapsed = sample.elapsed;
         for action in self.monitor.observe(Input::Sample(sample)) {
             let millis = u64::try_from(elapsed.as_millis()).unwrap();
@@ -86,8 +85,8 @@ impl Job {
         self
     }
 
-    /// Samples every 400 ms.
-    fn until(&mut self, millis: u64, remaining: impl Fn(u64) -> Option<u64>) -> &mut Job {
+    /// Feeds samples every 400 ms until this time.
+    fn until(&mut self, millis: u64, remaining: impl Fn(u64) -> Option<u64>) -> &mut TestJob {
         for now in (0..=millis).step_by(400) {
             self.sample(at(now, remaining(now)));
         }
@@ -95,88 +94,38 @@ impl Job {
     }
 }
 
-/// The recorded migration of 272 MiB with 5 MiB/s: nothing is done while data are transferred.
+/// As recorded with KubeVirt's launcher, for a migration of 272 MiB with 5 MiB/s.
 #[test]
-fn recorded_slow_migration_is_not_aborted() {
-    let mut job = Job::new(&options(), false);
+fn slow_migration_is_not_aborted_while_data_are_transferred() {
+    let mut job = TestJob::new(&options(), false);
     for (millis, remaining) in [(400, 272), (4012, 253), (8030, 227)] {
         job.sample(at(millis, remaining * MIB));
     }
     assert_eq!(job.log, []);
-    assert_eq!(job.monitor.mode(), Mode::PreCopy);
+    assert_eq!(job.monitor.mode(), MigrationMode::PreCopy);
     assert_eq!(
         job.monitor.observe(Input::Cancel),
-        [Action::Abort(Cause::Cancelled)]
+        [Action::Abort(AbortCause::Cancelled)]
     );
     assert_eq!(job.monitor.observe(Input::Cancel), []);
 }
 
-/// The recorded limit of 1 s: the abort comes with the first sample after whole 2 s.
+/// As recorded with KubeVirt's launcher: with a limit of 1 s, the abort comes with the first sample after 2 full
+/// seconds.
 #[test]
 fn limit_counts_full_seconds() {
     let one_second = MigrationOptions {
         completion_timeout_per_gib: 1,
         ..options()
     };
-    let mut job = Job::new(&one_second, false);
+    let mut job = TestJob::new(&one_second, false);
     job.until(4000, |now| Some(300 * MIB - now));
-    assert_eq!(job.log, [(2000, Action::Abort(Cause::Limit(1)))]);
-}
-
-/// The recorded pause of the guest at 2 s, with the abort at twice the limit.
-#[test]
-fn disrupted_migration_suspends_once_and_is_aborted_at_twice_the_limit() {
-    let mut job = Job::new(&disruptive(1, false), false);
-    job.until(6000, |now| Some(300 * MIB - now));
-    let expected = [
-        (2000, Action::Suspend),
-        (3200, Action::Abort(Cause::Limit(2))),
-    ];
-    assert_eq!(job.log, expected);
-    assert_eq!(job.monitor.mode(), Mode::Paused);
+    assert_eq!(job.log, [(2000, Action::Abort(AbortCause::Limit(1)))]);
 }
 
 #[test]
-fn post_copy_that_a_hook_allows_begins_at_the_limit() {
-    let vmi = br#"{"metadata": {"name": "vm1", "namespace": "default"},
-        "status": {"migrationState": {"migrationUid": "m"}}}"#;
-    let one_second = MigrationOptions {
-        completion_timeout_per_gib: 1,
-        ..options()
-    };
-    let job = MigrationJob::new(Vmi::from_json(vmi).unwrap(), one_second).unwrap();
-    let allowed = MigrationParameters {
-        allow_post_copy: true,
-        ..job.parameters()
-    };
-    let hooked = job.with_parameters(&allowed);
-    let mut job = Job::new(hooked.options(), false);
-    job.until(4000, |now| Some(300 * MIB - now));
-    assert_eq!(job.log, [(2000, Action::StartPostCopy)]);
-}
-
-#[test]
-fn post_copy_is_never_aborted_by_a_rule() {
-    let mut job = Job::new(&disruptive(1, true), false);
-    job.until(400_000, |_| Some(1));
-    assert_eq!(job.log, [(2000, Action::StartPostCopy)]);
-    assert_eq!(job.monitor.mode(), Mode::PostCopy);
-}
-
-#[test]
-fn guest_with_host_devices_is_stopped_by_its_downtime() {
-    for (limit, downtime) in [(3, 6000), (5000, LONGEST_DOWNTIME)] {
-        let mut job = Job::new(&disruptive(limit, true), true);
-        let late = u64::try_from(limit).unwrap() * 1000 + 1000;
-        job.sample(at(late, 1)).sample(at(late + 1, 0));
-        assert_eq!(job.log, [(late, Action::SetMaxDowntime(downtime))]);
-        assert_eq!(job.monitor.mode(), Mode::Paused);
-    }
-}
-
-#[test]
-fn downtime_of_a_hook_is_set_once_when_data_is_transferred() {
-    let mut job = Job::new(&options(), false);
+fn downtime_of_a_hook_is_repeated_until_it_is_set_and_not_before_the_transfer() {
+    let mut job = TestJob::new(&options(), false);
     let limits = MigrationLimits::new(&disruptive(2, false), 1, false);
     job.monitor = Monitor::new(limits.with_first_downtime(Some(50)));
     let mut zeros = at(0, 0);
@@ -189,7 +138,7 @@ fn downtime_of_a_hook_is_set_once_when_data_is_transferred() {
     job.sample_with(at(400, 300), false);
     job.sample(at(800, 200)).sample(at(1200, 100));
     assert_eq!(job.log, [(400, first), (800, first)], "until it succeeds");
-    assert_eq!(job.monitor.mode(), Mode::PreCopy);
+    assert_eq!(job.monitor.mode(), MigrationMode::PreCopy);
     job.sample(at(3000, 50));
     let last = job.log.last();
     assert_eq!(
@@ -201,26 +150,29 @@ fn downtime_of_a_hook_is_set_once_when_data_is_transferred() {
 
 #[test]
 fn preparation_counts_as_time_without_progress() {
-    let mut job = Job::new(&options(), false);
+    let mut job = TestJob::new(&options(), false);
     let unlimited = MigrationOptions {
         completion_timeout_per_gib: 0,
         ..options()
     };
     job.monitor = Monitor::new(MigrationLimits::new(&unlimited, 1, false));
     job.until(160_000, |_| None);
-    assert_eq!(job.log, [(151_200, Action::Abort(Cause::NoProgress(151)))]);
+    assert_eq!(
+        job.log,
+        [(151_200, Action::Abort(AbortCause::NoProgress(151)))]
+    );
     let never = MigrationOptions {
         progress_timeout: 0,
         ..unlimited
     };
-    let mut job = Job::new(&never, false);
+    let mut job = TestJob::new(&never, false);
     assert_eq!(job.until(900_000, |_| None).log, []);
 }
 
 /// libvirt's first answer, while the target is prepared, is `processed=0 remaining=0 total=0`.
 #[test]
 fn zero_before_the_transfer_is_not_remaining_memory() {
-    let mut job = Job::new(&options(), false);
+    let mut job = TestJob::new(&options(), false);
     let mut zeros = at(3, 0);
     if let Some(stats) = &mut zeros.stats {
         stats.data_total = Some(0);
@@ -243,33 +195,18 @@ fn oscillating_remaining_memory_is_not_progress() {
         progress_timeout: 10,
         ..options()
     };
-    let mut job = Job::new(&unlimited, false);
-    // Two samples, the second of which is smaller than the first, again and again.
+    let mut job = TestJob::new(&unlimited, false);
+    // The remainder alternates between 20 and 10 bytes.
     job.until(20_000, |now| Some(if now % 800 == 0 { 20 } else { 10 }));
-    assert_eq!(job.log, [(11_600, Action::Abort(Cause::NoProgress(11)))]);
-}
-
-#[test]
-fn failed_force_is_repeated_and_does_not_hide_a_stuck_migration() {
-    let mut job = Job::new(
-        &MigrationOptions {
-            progress_timeout: 2,
-            ..disruptive(1, true)
-        },
-        false,
+    assert_eq!(
+        job.log,
+        [(11_600, Action::Abort(AbortCause::NoProgress(11)))]
     );
-    for now in (0..=4000).step_by(400) {
-        job.sample_with(at(now, None), false);
-    }
-    let actions: Vec<_> = job.log.iter().map(|(_, action)| *action).collect();
-    assert_eq!(actions[..3], [Action::StartPostCopy; 3]);
-    assert_eq!(actions[3], Action::Abort(Cause::NoProgress(3)));
-    assert_eq!(job.monitor.mode(), Mode::PreCopy);
 }
 
 #[test]
 fn failed_abort_is_repeated() {
-    let mut job = Job::new(&options(), false);
+    let mut job = TestJob::new(&options(), false);
     job.sample_with(at(152_000, 1), false);
     job.sample_with(at(152_400, 1), false);
     assert_eq!(job.log.len(), 2);

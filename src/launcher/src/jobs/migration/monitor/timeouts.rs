@@ -1,28 +1,30 @@
-//! The two timeouts: for progress, and for the whole migration.
+//! The two timeouts of a migration: for progress, and for the whole migration.
 
 use std::time::Duration;
 
 use libvirt::JobStats;
 
-use super::{Action, Cause, LONGEST_DOWNTIME, MigrationLimits, Mode, Sample};
+use super::{AbortCause, Action, MAX_DOWNTIME_MS, MigrationLimits, MigrationMode, Sample};
 
-/// The timeouts and what they are measured by.
+/// Decides by the two timeouts.
 #[derive(Debug)]
 pub(super) struct Timeouts {
     limits: MigrationLimits,
+    /// The timeout of the whole migration in seconds, which is doubled when the guest is paused.
     limit: Option<u64>,
     /// The smallest remainder of this phase. A remainder that grows and shrinks again within a phase is no progress.
     smallest: Option<u64>,
     phase: Phase,
+    /// When the last progress was made, since the beginning.
     progress_at: Duration,
-    /// libvirt has refused to complete the migration by force, which it does before the transfer.
+    /// Whether completing the migration by force failed. libvirt refuses it before the transfer.
     force_failed: bool,
-    /// The downtime that QEMU is yet to be given.
+    /// The downtime that QEMU was not given yet, in milliseconds.
     first_downtime: Option<u64>,
 }
 
-/// What is transferred. Each phase begins with a larger remainder: libvirt copies disks first and counts memory when
-/// that is done, and a pass over the guest's memory sends again what the guest has written meanwhile.
+/// The phase of the transfer. Each phase begins with a larger remainder: libvirt copies disks first and counts memory
+/// only after that, and each iteration over the guest's memory sends again what the guest has written meanwhile.
 #[derive(Debug, Default)]
 struct Phase {
     counts_memory: bool,
@@ -30,7 +32,7 @@ struct Phase {
 }
 
 impl Phase {
-    /// Whether a phase begins with this sample.
+    /// Takes in the statistics of a sample. Returns whether a new phase begins with it.
     fn begins(&mut self, stats: &JobStats) -> bool {
         let counts_memory = stats.memory_total.is_some_and(|total| total > 0);
         let begins = (counts_memory && !self.counts_memory)
@@ -57,39 +59,40 @@ impl Timeouts {
     pub(super) fn observe(
         &mut self,
         sample: &Sample,
-        mode: Mode,
+        mode: MigrationMode,
         is_aborting: bool,
     ) -> Vec<Action> {
         self.observe_progress(sample);
-        // The guest runs on the target: an abort would end it.
-        if mode == Mode::PostCopy || is_aborting {
+        // After post-copy has begun, an abort would end the guest.
+        if mode == MigrationMode::PostCopy || is_aborting {
             return Vec::new();
         }
-        let mut actions = self.begin_with_downtime(sample, mode);
+        let mut actions = self.set_first_downtime(sample, mode);
         actions.extend(self.decide(sample, mode));
         actions
     }
 
-    /// libvirt accepts a downtime once data is transferred.
-    fn begin_with_downtime(&self, sample: &Sample, mode: Mode) -> Vec<Action> {
+    /// Sets the first downtime, once data is transferred: libvirt does not accept it before.
+    fn set_first_downtime(&self, sample: &Sample, mode: MigrationMode) -> Vec<Action> {
         let downtime = self
             .first_downtime
-            .filter(|_| mode == Mode::PreCopy && sample.remaining().is_some());
+            .filter(|_| mode == MigrationMode::PreCopy && sample.remaining().is_some());
         downtime.map(Action::SetFirstDowntime).into_iter().collect()
     }
 
-    fn decide(&self, sample: &Sample, mode: Mode) -> Option<Action> {
-        let stuck = self.seconds_without_progress(sample.elapsed);
-        let late = self.limit.filter(|limit| sample.elapsed.as_secs() > *limit);
-        let may_force =
-            self.limits.allow_workload_disruption && mode == Mode::PreCopy && late.is_some();
-        match (may_force, stuck, late) {
+    fn decide(&self, sample: &Sample, mode: MigrationMode) -> Option<Action> {
+        let without_progress = self.seconds_without_progress(sample.elapsed);
+        let exceeded_limit = self.limit.filter(|limit| sample.elapsed.as_secs() > *limit);
+        let may_force = self.limits.allow_workload_disruption
+            && mode == MigrationMode::PreCopy
+            && exceeded_limit.is_some();
+        match (may_force, without_progress, exceeded_limit) {
             (true, Some(seconds), _) if self.force_failed => {
-                Some(Action::Abort(Cause::NoProgress(seconds)))
+                Some(Action::Abort(AbortCause::NoProgress(seconds)))
             }
             (true, _, Some(limit)) => Some(self.force(limit)),
-            (_, Some(seconds), _) => Some(Action::Abort(Cause::NoProgress(seconds))),
-            (_, None, Some(limit)) => Some(Action::Abort(Cause::Limit(limit))),
+            (_, Some(seconds), _) => Some(Action::Abort(AbortCause::NoProgress(seconds))),
+            (_, None, Some(limit)) => Some(Action::Abort(AbortCause::Limit(limit))),
             (_, None, None) => None,
         }
     }
@@ -113,13 +116,14 @@ impl Timeouts {
         (seconds > timeout).then_some(seconds)
     }
 
+    /// The action that completes the migration by force.
     fn force(&self, limit: u64) -> Action {
         if self.limits.may_post_copy() {
             return Action::StartPostCopy;
         }
         if self.limits.has_host_devices {
             let downtime = limit.saturating_mul(2).saturating_mul(1000);
-            return Action::SetMaxDowntime(downtime.min(LONGEST_DOWNTIME));
+            return Action::SetMaxDowntime(downtime.min(MAX_DOWNTIME_MS));
         }
         Action::Suspend
     }

@@ -1,14 +1,15 @@
-//! The progress timeout: what counts as progress.
+//! What counts as progress for the progress timeout.
 
 use super::*;
 
 const GIB: u64 = 1 << 30;
 
-/// A guest that writes as fast as memory is sent: each pass of 10 s begins and ends with the same remainder.
+/// A sample of a guest that writes as fast as memory is sent: each iteration of 10 s begins and ends with the same
+/// remainder.
 fn sample_without_convergence(millis: u64) -> Sample {
-    let (pass, in_pass) = (millis / 10_000, millis % 10_000);
-    with_stats(at(millis, 4 * GIB - in_pass * 300_000), |stats| {
-        stats.memory_iteration = Some(pass + 1);
+    let (iteration, elapsed) = (millis / 10_000, millis % 10_000);
+    with_stats(at(millis, 4 * GIB - elapsed * 300_000), |stats| {
+        stats.memory_iteration = Some(iteration + 1);
     })
 }
 
@@ -19,8 +20,8 @@ fn with_stats(mut sample: Sample, change: impl FnOnce(&mut JobStats)) -> Sample 
     sample
 }
 
-fn play(options: &MigrationOptions, millis: u64, sample: impl Fn(u64) -> Sample) -> Job {
-    let mut job = Job::new(options, false);
+fn play(options: &MigrationOptions, millis: u64, sample: impl Fn(u64) -> Sample) -> TestJob {
+    let mut job = TestJob::new(options, false);
     for now in (0..=millis).step_by(400) {
         job.sample(sample(now));
     }
@@ -28,7 +29,7 @@ fn play(options: &MigrationOptions, millis: u64, sample: impl Fn(u64) -> Sample)
 }
 
 #[test]
-fn pass_over_memory_is_progress_although_the_guest_writes_as_fast() {
+fn iteration_is_progress_although_the_guest_writes_as_fast() {
     let options = MigrationOptions {
         completion_timeout_per_gib: 1000,
         ..options()
@@ -46,39 +47,42 @@ fn migration_that_does_not_converge_is_completed_by_force_at_the_limit() {
     }
 }
 
-/// libvirt copies disks first and counts memory when that is done.
+/// libvirt copies disks first, and counts memory only after that.
 #[test]
 fn memory_after_disks_is_progress() {
-    const DISKS: u64 = 100_000;
-    const MEMORY: u64 = 290_000;
-    let sample = |now: u64| match now.checked_sub(DISKS) {
-        None => with_stats(at(now, 10 * GIB / DISKS * (DISKS - now)), |stats| {
-            stats.memory_iteration = None;
-            stats.memory_total = Some(0);
-        }),
+    const DISKS_MILLIS: u64 = 100_000;
+    const MEMORY_MILLIS: u64 = 290_000;
+    let sample = |now: u64| match now.checked_sub(DISKS_MILLIS) {
+        None => with_stats(
+            at(now, 10 * GIB / DISKS_MILLIS * (DISKS_MILLIS - now)),
+            |stats| {
+                stats.memory_iteration = None;
+                stats.memory_total = Some(0);
+            },
+        ),
         Some(now_in_memory) => {
-            let remaining = 32 * GIB / MEMORY * (MEMORY - now_in_memory);
+            let remaining = 32 * GIB / MEMORY_MILLIS * (MEMORY_MILLIS - now_in_memory);
             with_stats(at(now, remaining), |stats| {
                 stats.memory_total = Some(32 * GIB);
             })
         }
     };
-    // The pass is not always known.
-    let without_pass = |now| with_stats(sample(now), |stats| stats.memory_iteration = None);
+    // libvirt does not always report the iteration.
+    let without_iteration = |now| with_stats(sample(now), |stats| stats.memory_iteration = None);
     let unlimited = MigrationOptions {
         completion_timeout_per_gib: 0,
         ..options()
     };
     for job in [
-        play(&unlimited, DISKS + MEMORY, sample),
-        play(&unlimited, DISKS + MEMORY, without_pass),
+        play(&unlimited, DISKS_MILLIS + MEMORY_MILLIS, sample),
+        play(&unlimited, DISKS_MILLIS + MEMORY_MILLIS, without_iteration),
     ] {
         assert_eq!(job.log, []);
     }
 }
 
 #[test]
-fn remainder_that_stays_is_no_progress() {
+fn constant_remainder_is_no_progress() {
     let unlimited = MigrationOptions {
         completion_timeout_per_gib: 0,
         ..options()
@@ -86,5 +90,8 @@ fn remainder_that_stays_is_no_progress() {
     let job = play(&unlimited, 152_000, |now| {
         with_stats(at(now, GIB), |stats| stats.memory_total = Some(4 * GIB))
     });
-    assert_eq!(job.log, [(151_200, Action::Abort(Cause::NoProgress(151)))]);
+    assert_eq!(
+        job.log,
+        [(151_200, Action::Abort(AbortCause::NoProgress(151)))]
+    );
 }

@@ -1,6 +1,6 @@
-//! Properties of any migration.
+//! Property tests of the monitor.
 
-use super::stalls::stalling;
+use super::stalls::with_stall_detector;
 use super::*;
 
 prop_compose! {
@@ -15,7 +15,7 @@ prop_compose! {
             max_downtime_ms: 900,
             ..MigrationOptions::default()
         };
-        if stall { stalling(options) } else { options }
+        if stall { with_stall_detector(options) } else { options }
     }
 }
 
@@ -34,20 +34,20 @@ prop_compose! {
 }
 
 proptest! {
-    /// Whatever happens, an abort is asked for once, and never by a rule after the guest has left.
+    /// An abort is requested only once until it fails, and never by a rule after post-copy has begun.
     #[test]
-    fn abort_is_asked_for_once(
+    fn abort_is_requested_once_and_never_after_post_copy(
         options in any_options(), samples in any_samples(), host_devices: bool)
     {
-        let mut job = Job::new(&options, host_devices);
+        let mut job = TestJob::new(&options, host_devices);
         for (sample, succeeds) in samples {
             let before = (job.monitor.mode(), job.monitor.is_aborting, job.log.len());
             job.sample_with(sample, succeeds);
             let aborts = job.log[before.2..].iter().filter(|(_, action)| matches!(action, Action::Abort(_)));
             let aborts = aborts.count();
             prop_assert!(aborts <= 1);
-            prop_assert!(aborts == 0 || (!before.1 && before.0 != Mode::PostCopy));
-            if job.monitor.mode() == Mode::PostCopy {
+            prop_assert!(aborts == 0 || (!before.1 && before.0 != MigrationMode::PostCopy));
+            if job.monitor.mode() == MigrationMode::PostCopy {
                 prop_assert!(options.allow_post_copy && !host_devices);
             }
         }
@@ -55,7 +55,7 @@ proptest! {
         prop_assert!(!suspended || options.allow_workload_disruption);
     }
 
-    /// A limit always ends the migration: with the same samples long enough, it is aborted or continues on the target.
+    /// If the same sample repeats for long enough, the migration is aborted or continues on the target.
     #[test]
     fn limit_ends_every_migration(limit in 1i64..5, disruption: bool, post_copy: bool, stall: bool, remaining in 0u64..5000) {
         let options = MigrationOptions {
@@ -65,8 +65,8 @@ proptest! {
             max_downtime_ms: 900,
             ..MigrationOptions::default()
         };
-        let options = if stall { stalling(options) } else { options };
-        let mut job = Job::new(&options, false);
+        let options = if stall { with_stall_detector(options) } else { options };
+        let mut job = TestJob::new(&options, false);
         job.until(400_000, |_| Some(remaining * MIB));
         let ended = job.log.iter().any(|(_, action)| matches!(action, Action::Abort(_) | Action::StartPostCopy));
         prop_assert!(ended, "{:?}", job.log);

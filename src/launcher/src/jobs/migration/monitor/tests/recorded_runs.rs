@@ -1,9 +1,9 @@
-//! Migrations of KubeVirt's launcher, replayed sample by sample (`migration-runs` in tests/corpus/README.md).
+//! Replays migrations that were recorded with KubeVirt's launcher (`migration-runs` in tests/corpus/README.md).
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::stalls::stalling;
+use super::stalls::with_stall_detector;
 use super::*;
 
 /// A line of a recorded migration.
@@ -12,7 +12,7 @@ enum Entry {
     Transfer,
     Stats(JobStats),
     Cancel,
-    /// `abort`, `suspend` or `post-copy`, when virt-handler was told of it.
+    /// `abort`, `suspend` or `post-copy`, at the time of the notification to virt-handler.
     Action(String),
     End,
 }
@@ -40,13 +40,13 @@ impl Run {
         let options = options.strip_prefix("options ").unwrap();
         Run {
             options: MigrationOptions::from_json(options.as_bytes()).unwrap(),
-            entries: lines.lines().map(entry).collect(),
+            entries: lines.lines().map(parse_entry).collect(),
         }
     }
 
-    fn at(&self, wanted: &Entry) -> Option<u64> {
+    fn time_of(&self, expected: &Entry) -> Option<u64> {
         let mut entries = self.entries.iter();
-        entries.find_map(|(millis, entry)| (entry == wanted).then_some(*millis))
+        entries.find_map(|(millis, entry)| (entry == expected).then_some(*millis))
     }
 
     fn actions(&self) -> Vec<(u64, &str)> {
@@ -60,10 +60,12 @@ impl Run {
         actions.collect()
     }
 
-    /// libvirt's statistics at a moment. KubeVirt's launcher logs every tenth sample; between two of them the remainder
-    /// shrinks evenly, and after the last one it stays.
+    /// libvirt's statistics at a moment. KubeVirt's launcher logs only every tenth sample: between two of them the
+    /// remainder is interpolated, and after the last it is constant.
     fn stats(&self, millis: u64) -> Option<JobStats> {
-        let begin = self.at(&Entry::Transfer).filter(|begin| millis >= *begin)?;
+        let begin = self
+            .time_of(&Entry::Transfer)
+            .filter(|begin| millis >= *begin)?;
         let recorded = self.entries.iter().filter_map(|(at, entry)| match entry {
             Entry::Stats(stats) => Some((*at, *stats)),
             _ => None,
@@ -85,10 +87,10 @@ impl Run {
         })
     }
 
-    /// What the monitor does with these options, in samples of 400 ms.
+    /// The actions of the monitor with these options, for a sample every 400 ms.
     fn replay(&self, options: &MigrationOptions, until: u64) -> Vec<(u64, Action)> {
-        let mut job = Job::new(options, false);
-        let mut cancelled = self.at(&Entry::Cancel);
+        let mut job = TestJob::new(options, false);
+        let mut cancelled = self.time_of(&Entry::Cancel);
         let mut iteration = None;
         for now in (0..=until).step_by(400) {
             if let Some(millis) = cancelled.take_if(|millis| *millis <= now) {
@@ -110,18 +112,18 @@ impl Run {
     }
 
     fn end(&self) -> u64 {
-        self.at(&Entry::End).unwrap()
+        self.time_of(&Entry::End).unwrap()
     }
 }
 
-fn entry(line: &str) -> (u64, Entry) {
+fn parse_entry(line: &str) -> (u64, Entry) {
     let mut words = line.splitn(3, ' ');
     let millis = words.next().unwrap().parse().unwrap();
     let entry = match (words.next().unwrap(), words.next()) {
         ("transfer", None) => Entry::Transfer,
         ("cancel", None) => Entry::Cancel,
         ("end", None) => Entry::End,
-        ("stats", Some(figures)) => Entry::Stats(logged(figures)),
+        ("stats", Some(figures)) => Entry::Stats(parse_stats(figures)),
         (word, None) => Entry::Action(word.to_owned()),
         _ => panic!("{line}"),
     };
@@ -129,7 +131,7 @@ fn entry(line: &str) -> (u64, Entry) {
 }
 
 /// Statistics as KubeVirt's launcher logs them: `TimeElapsed:4012ms DataProcessed:16MiB ... MemoryBandwidth:42Mbps`.
-fn logged(figures: &str) -> JobStats {
+fn parse_stats(figures: &str) -> JobStats {
     let figure = |name: &str, unit: &str| -> Option<u64> {
         let mut words = figures.split(' ');
         let value = words.find_map(|word| word.strip_prefix(name)?.strip_prefix(':'))?;
@@ -151,7 +153,7 @@ fn logged(figures: &str) -> JobStats {
     }
 }
 
-fn word(action: Action) -> &'static str {
+fn recorded_name(action: Action) -> &'static str {
     match action {
         Action::Abort(_) => "abort",
         Action::Suspend => "suspend",
@@ -161,52 +163,55 @@ fn word(action: Action) -> &'static str {
 }
 
 #[test]
-fn monitor_acts_when_kubevirts_launcher_did() {
-    let mut acted = 0;
+fn monitor_acts_at_the_same_time_as_kubevirts_launcher() {
+    let mut compared_actions = 0;
     for (name, run) in runs() {
         let ours = run.replay(&run.options, run.end());
-        let words: Vec<_> = ours.iter().map(|(_, action)| word(*action)).collect();
+        let words: Vec<_> = ours
+            .iter()
+            .map(|(_, action)| recorded_name(*action))
+            .collect();
         let theirs = run.actions();
         let expected: Vec<_> = theirs.iter().map(|(_, word)| *word).collect();
         assert_eq!(words, expected, "{name}: {ours:?}");
-        for ((at, action), (told, _)) in ours.iter().zip(theirs) {
-            // Told of it within a sample.
+        for ((at, action), (notified_at, _)) in ours.iter().zip(theirs) {
+            // KubeVirt's launcher notified virt-handler within one sample.
             assert!(
-                (*at..*at + 400).contains(&told),
-                "{name}: {action:?} at {at}, not at {told}"
+                (*at..*at + 400).contains(&notified_at),
+                "{name}: {action:?} at {at}, not at {notified_at}"
             );
-            acted += 1;
+            compared_actions += 1;
         }
     }
-    assert_eq!(acted, 8, "the actions of all runs");
+    assert_eq!(compared_actions, 8, "the actions of all runs");
 }
 
 #[test]
-fn recorded_flow_is_progress_and_what_stays_is_not() {
+fn recorded_transfer_is_progress_and_its_last_remainder_is_not() {
     for name in ["cancelled", "connection-cut"] {
         let mut run = runs().remove(name).unwrap();
         run.entries.retain(|(_, entry)| *entry != Entry::Cancel);
-        let hasty = MigrationOptions {
+        let short_timeout = MigrationOptions {
             progress_timeout: 1,
             completion_timeout_per_gib: 0,
             ..run.options.clone()
         };
-        let log = run.replay(&hasty, 12_000);
-        // The last recorded remainder, of 8.04 s, is in the sample of 8.4 s.
+        let log = run.replay(&short_timeout, 12_000);
+        // The last recorded remainder, at 8.04 s, is first in the sample at 8.4 s.
         assert_eq!(
             log.first(),
-            Some(&(10_400, Action::Abort(Cause::NoProgress(2)))),
+            Some(&(10_400, Action::Abort(AbortCause::NoProgress(2)))),
             "{name}"
         );
     }
 }
 
 #[test]
-fn stall_detector_leaves_recorded_migrations_alone() {
-    let patient = stalling(options());
+fn stall_detector_does_not_act_on_recorded_migrations() {
+    let stall_options = with_stall_detector(options());
     for (name, mut run) in runs() {
         run.entries.retain(|(_, entry)| *entry != Entry::Cancel);
-        let log = run.replay(&patient, run.end());
+        let log = run.replay(&stall_options, run.end());
         assert_eq!(log, [(0, Action::SetFirstDowntime(300))], "{name}");
     }
 }
@@ -216,17 +221,17 @@ fn overdue_migration_is_completed_only_if_the_recorded_bandwidth_is_enough() {
     let last_action = |name: &str, limit: i64| {
         let mut run = runs().remove(name).unwrap();
         run.entries.retain(|(_, entry)| *entry != Entry::Cancel);
-        let log = run.replay(&stalling(disruptive(limit, false)), run.end());
+        let log = run.replay(&with_stall_detector(disruptive(limit, false)), run.end());
         log[1..].first().copied()
     };
-    // 272 MiB in 5.2 MB/s take 54 s, in 43.5 MB/s 6.5 s.
+    // 272 MiB take 54 s with 5.2 MB/s, and 6.5 s with 43.5 MB/s.
     assert_eq!(
         last_action("cancelled", 4),
-        Some((5200, Action::Abort(Cause::Limit(4))))
+        Some((5200, Action::Abort(AbortCause::Limit(4))))
     );
     assert_eq!(
         last_action("suspended-and-completed", 1),
-        Some((2000, Action::Abort(Cause::Limit(1))))
+        Some((2000, Action::Abort(AbortCause::Limit(1))))
     );
     assert_eq!(last_action("cancelled", 60), None);
 }

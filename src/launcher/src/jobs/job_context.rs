@@ -1,0 +1,157 @@
+//! The clients and settings of jobs.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::host_facts::HostFacts;
+use futures_util::future::BoxFuture;
+use hook_host::Invocation;
+use kubevirt_api::domain_metadata::{Backup, MemoryDump, Migration};
+use tokio::sync::mpsc;
+
+use super::error::JobError;
+use super::job_connection::JobConnection;
+use super::vm_events_for_job::VmEventsForJob;
+use crate::agent::Freezer;
+use crate::blocking;
+use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
+use crate::hook_failure_events::HookFailureEvents;
+use crate::hooks_trait::Hooks;
+use crate::libvirt_client::{Client, Connect, ConnectTarget};
+use crate::vm_events::VmEvent;
+
+/// Timeout of connecting to libvirt and looking up the domain.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of creating the marker of a migrated VM.
+const MARKER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Stores the records of jobs, and publishes them to virt-handler.
+pub trait JobRecorder: Send + Sync {
+    /// Replaces the record of the memory dump.
+    fn set_memory_dump(&self, record: MemoryDump);
+
+    /// The record of the last migration, from or to this launcher.
+    fn migration(&self) -> Option<Migration>;
+
+    /// Replaces the record of the migration.
+    fn set_migration(&self, record: Migration);
+
+    /// Replaces the record of the backup.
+    fn set_backup(&self, record: Backup);
+
+    /// Waits until the current records were sent to virt-handler.
+    fn all_published(&self) -> BoxFuture<'_, ()>;
+}
+
+/// How often a job's progress is reported, and how long there may be none.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgressTimes {
+    /// How often the progress is reported.
+    pub report_interval: Duration,
+    /// A job that makes no progress for this long is aborted. The whole job has no deadline, because its duration
+    /// depends on the guest's size.
+    pub stall_timeout: Duration,
+}
+
+impl Default for ProgressTimes {
+    fn default() -> Self {
+        ProgressTimes {
+            report_interval: Duration::from_secs(10),
+            stall_timeout: Duration::from_secs(300),
+        }
+    }
+}
+
+/// The clients and settings of jobs.
+#[derive(Clone)]
+pub struct JobContext {
+    /// libvirt's name of the domain.
+    pub domain: String,
+    /// Opens connections to libvirt. Each job has a connection of its own, so that a call that lasts as long as the job
+    /// occupies no request slot of the main connection.
+    pub connect: Connect,
+    /// Opens connections to the libvirt daemon of a migration's target.
+    pub connect_target: ConnectTarget,
+    /// Stores and publishes the records.
+    pub recorder: Arc<dyn JobRecorder>,
+    /// The intervals at which progress is reported and its absence ends a job.
+    pub progress: ProgressTimes,
+    /// The parts of the pod that migrations from this launcher use.
+    pub migration: MigrationEnvironment,
+    /// The main connection, for jobs whose calls of libvirt are short.
+    pub client: Client,
+    /// Freezes and thaws the guest.
+    pub freezer: Freezer,
+    /// The socket on which QEMU serves a backup in pull mode.
+    pub backup_socket: PathBuf,
+    /// The hooks, which are called before a migration.
+    pub hooks: Arc<dyn Hooks>,
+    /// Sends Kubernetes events about hooks that failed.
+    pub hook_failures: HookFailureEvents,
+    /// The context of the hooks' calls on the source of a migration.
+    pub invocation: Invocation,
+    /// Sends events to the observer.
+    pub events: mpsc::UnboundedSender<VmEvent>,
+    /// What the running job learns from the observer's events.
+    pub job_events: Arc<VmEventsForJob>,
+}
+
+/// The parts of the pod that migrations from this launcher use.
+#[derive(Debug, Clone, Default)]
+pub struct MigrationEnvironment {
+    /// The directory with virt-handler's sockets to the target (`--kubevirt-share-dir`).
+    pub share: PathBuf,
+    /// The directory of local disks (`--ephemeral-disk-dir`).
+    pub ephemeral_disks: PathBuf,
+    /// The host facts of the node and the pod.
+    pub facts: HostFacts,
+    /// Whether the source sets the target's file names and host CPUs in the domain XML. Otherwise the target sets them,
+    /// through libvirt's hook (`--libvirt-hook-server-and-client`).
+    pub sets_target_names_and_cpus: bool,
+    /// The errors that libvirt's daemon logs about the migration.
+    pub log: MigrationErrorLog,
+    /// The file that tells KubeVirt that the VM has migrated away. Its directory exists only with backend storage.
+    pub migrated_marker: PathBuf,
+}
+
+impl JobContext {
+    /// Reports that the guest ends, or has ended, here because it has migrated, and writes the marker. libvirt does not
+    /// know that the guest has migrated, so its hook, which otherwise writes the marker, is called with another reason.
+    pub(super) async fn report_guest_left(&self) {
+        // Fails only when the observer is gone.
+        let _ = self.events.send(VmEvent::EndingAfterMigration);
+        let marker = self.migration.migrated_marker.clone();
+        let write = move || create_marker(&marker);
+        let written =
+            blocking::file_call("marking the backend storage", MARKER_TIMEOUT, write).await;
+        let written = written.map_err(|error| error.to_string());
+        if let Err(reason) = written.and_then(|io| io.map_err(|error| error.to_string())) {
+            tracing::error!(
+                reason,
+                "KubeVirt may keep the backend storage that the guest has left"
+            );
+        }
+    }
+
+    /// Opens a connection for one job.
+    pub(super) async fn open(&self) -> Result<JobConnection, JobError> {
+        let (connect, domain) = (Arc::clone(&self.connect), self.domain.clone());
+        let open = move || JobConnection::open(&connect, &domain);
+        let opened = blocking::call("looking up the domain", OPEN_TIMEOUT, open).await??;
+        opened.ok_or_else(|| JobError::NoDomain(self.domain.clone()))
+    }
+}
+
+/// Creates the marker if its directory exists.
+fn create_marker(marker: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o644);
+    match options.open(marker) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => opened.map(drop),
+    }
+}
