@@ -1,4 +1,4 @@
-//! Builds a launcher once its daemons run. Tests build it in the same way on a fake libvirt.
+//! Composes a launcher from its dependencies, after the daemons were started. Tests compose it on a fake libvirt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::hooks_trait::Hooks;
 use crate::jobs::MigrationEnvironment;
 use crate::libvirt_client::{Client, Connect, ConnectTarget, Connection};
 use crate::manager::{Identity, Manager, Phase, VmDependencies, VmHandles, event_handler};
-use crate::notify::{InvolvedObject, Notifier, Retry, Warning};
+use crate::notify::{InvolvedObject, Notifier, RetryTimes, Warning};
 use crate::paths::Paths;
 use crate::tasks::Supervisor;
 use crate::{logging, qemu_watch};
 
-/// For the first connection to libvirt. The daemon listens already, so this covers a slow first answer.
+/// Timeout of the first connection to libvirt. The daemon is listening already, but may be slow to answer first.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The dependencies of a launcher.
@@ -31,31 +31,31 @@ pub struct Composition {
     pub pod_name: String,
     /// libvirt's URI, for messages.
     pub libvirt_uri: String,
-    /// Opens a connection to libvirt.
+    /// Opens connections to libvirt.
     pub connect: Connect,
-    /// Opens a connection to the libvirt of a migration's target.
+    /// Opens connections to the libvirt daemon of a migration's target.
     pub connect_target: ConnectTarget,
     /// The hooks.
     pub hooks: Arc<dyn Hooks>,
-    /// Prepares what a boot needs.
+    /// The resources that a boot prepares.
     pub boot_resources: BootResources,
-    /// How often the guest agent is asked.
+    /// How often the guest agent is polled.
     pub poll_intervals: PollIntervals,
-    /// `--vm-stats-collector`.
+    /// Whether the command server provides statistics to virt-handler's collector (`--vm-stats-collector`).
     pub vm_stats_collector: bool,
-    /// `--libvirt-hook-server-and-client`: a migration's target names its files and processors itself.
+    /// Whether a migration's target sets its file names and host CPUs itself (`--libvirt-hook-server-and-client`).
     pub migration_hooks: bool,
-    /// Messages about QEMU's logs that virtlogd's death has lost.
+    /// Receives messages about parts of QEMU's logs that were lost because virtlogd died.
     pub lost_logs: Option<watch::Receiver<Option<String>>>,
-    /// What libvirt's daemon logs about the migration from this pod.
+    /// The errors that libvirt's daemon logs about the migration from this pod.
     pub migration_log: MigrationErrorLog,
 }
 
 /// A started launcher.
 pub struct RunningLauncher {
-    /// For commands.
+    /// Runs commands.
     pub manager: Manager,
-    pub(super) state: watch::Receiver<Phase>,
+    pub(super) phase: watch::Receiver<Phase>,
     pub(super) server: Server,
     pub(super) tasks: Supervisor,
 }
@@ -102,7 +102,7 @@ impl Composition {
                 share: paths.share.clone(),
                 ephemeral_disks: paths.ephemeral_disks.clone(),
                 facts,
-                names_for_target: !migration_hooks,
+                sets_target_names_and_cpus: !migration_hooks,
                 log: migration_log,
                 migrated_marker: paths.migrated_marker(),
             },
@@ -113,15 +113,15 @@ impl Composition {
         };
         let VmHandles {
             manager,
-            state,
+            phase,
             events,
         } = dependencies.spawn(&mut tasks);
         let service = CommandService::new(manager.clone(), vm_stats_collector);
         let mut server = Server::start(&paths, service)?;
-        let watched = (state.clone(), events.clone());
+        let qemu_watch_channels = (phase.clone(), events.clone());
         tasks.spawn("QEMU watch", move || {
-            let (state, events) = watched.clone();
-            qemu_watch::watch(pid_file.clone(), state, events)
+            let (phase, events) = qemu_watch_channels.clone();
+            qemu_watch::watch(pid_file.clone(), phase, events)
         });
         client.monitor(event_handler(events)).await?;
         server.mark_ready(&paths)?;
@@ -132,7 +132,7 @@ impl Composition {
         );
         Ok(RunningLauncher {
             manager,
-            state,
+            phase,
             server,
             tasks,
         })
@@ -143,7 +143,7 @@ fn start_notifier(paths: &Paths, identity: &Identity, tasks: &mut Supervisor) ->
     let (notifier, send_task) = Notifier::new(
         &paths.notify_socket(),
         involved_object(identity),
-        Retry::default(),
+        RetryTimes::default(),
     );
     tasks.spawn("notifier", move || {
         let task = send_task.clone();

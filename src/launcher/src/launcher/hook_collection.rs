@@ -1,4 +1,4 @@
-//! Collects the hooks, as flags and environment configure them.
+//! Collects the hooks that flags and environment configure.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use hook_host::{Chain, CollectConfig, Compiler, Version};
 
 use crate::config::Config;
 
-/// Hooks that were compiled into the launcher's image.
-const PRECOMPILED_HOOKS: &str = "/usr/share/virt-launcher/hook-artifacts";
+/// The directory of precompiled hooks in the launcher's image.
+const PRECOMPILED_HOOKS_DIRECTORY: &str = "/usr/share/virt-launcher/hook-artifacts";
 
-/// The KubeVirt whose launcher this one replaces.
-const KUBEVIRT: Version = Version::new(1, 9, 0);
+/// The version of KubeVirt whose launcher this one replaces.
+const KUBEVIRT_VERSION: Version = Version::new(1, 9, 0);
 
 /// Waits for the expected number of hooks.
 pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<Chain> {
@@ -26,7 +26,7 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
         artifacts_dir: config.paths.hook_artifacts(),
         precompiled_dirs: precompiled_dirs(
             config.flags.hook_artifacts.as_deref(),
-            Path::new(PRECOMPILED_HOOKS),
+            Path::new(PRECOMPILED_HOOKS_DIRECTORY),
         ),
         compiler: Compiler::Child {
             program: std::env::current_exe().context("finding this program")?,
@@ -50,7 +50,8 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
     Ok(chain)
 }
 
-/// The versions for `requires` of hooks. libvirt's is the library's, because no daemon runs yet.
+/// The versions that are compared with `requires` of hooks. libvirt's is that of the library, because no daemon runs
+/// yet.
 fn versions() -> HostVersions {
     let libvirt = libvirt::library_version();
     let libvirt =
@@ -60,7 +61,7 @@ fn versions() -> HostVersions {
             let (major, minor, release) = version.parts();
             Version::new(major, minor, release)
         }),
-        kubevirt: Some(KUBEVIRT),
+        kubevirt: Some(KUBEVIRT_VERSION),
         ..HostVersions::default()
     }
 }

@@ -9,49 +9,50 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
-use crate::lifetime::{Ending, Input, Lifetime, Step, Terms, Timer};
+use crate::lifetime::{Ending, Input, Lifetime, LifetimeConfig, Step, Timer};
 use crate::manager::{Command, Manager, Phase, Role, VmContext};
 use crate::named_timers::NamedTimers;
 use crate::qemu_process;
 
-/// The shutdown request is repeated when it fails: libvirt's daemon may be restarting.
+/// How often a failing shutdown request is tried: libvirt's daemon may be restarting.
 const SHUTDOWN_ATTEMPTS: u32 = 5;
-const SHUTDOWN_RETRY: Duration = Duration::from_secs(1);
-/// Longer than the hooks of any VM take at its end.
-const SHUTDOWN_HOOKS: Duration = Duration::from_secs(120);
-/// libvirt has this long to tell whether the guest is here.
-const STATE_ANSWER: Duration = Duration::from_secs(2);
+const SHUTDOWN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Timeout of the hooks of the end, longer than those of any VM take.
+const SHUTDOWN_HOOKS_TIMEOUT: Duration = Duration::from_secs(120);
+/// Timeout of asking libvirt whether the guest is here.
+const STATE_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) fn terms(config: &Config, standalone: bool) -> Terms {
-    Terms {
+/// The configuration of the policy.
+pub(super) fn lifetime_config(config: &Config, standalone: bool) -> LifetimeConfig {
+    LifetimeConfig {
         qemu_timeout: config.flags.qemu_timeout,
         grace_period: Duration::from_secs(config.flags.grace_period_seconds),
         standalone,
     }
 }
 
-/// Carries out the policy for one VM.
+/// Carries out the lifetime policy for one VM.
 pub(super) struct LifetimeDriver {
     pub(super) vm: Arc<VmContext>,
     pub(super) manager: Manager,
-    pub(super) state: watch::Receiver<Phase>,
+    pub(super) phase: watch::Receiver<Phase>,
     pub(super) signal: watch::Receiver<bool>,
     pub(super) pid_file: PathBuf,
 }
 
 impl LifetimeDriver {
-    /// Runs to the launcher's end, the hooks' included.
-    pub(super) async fn run(mut self, terms: Terms) -> Ending {
-        let (mut lifetime, mut steps) = Lifetime::begin(terms);
+    /// Runs until the launcher is to exit, including the hooks of the end.
+    pub(super) async fn run(mut self, config: LifetimeConfig) -> Ending {
+        let (mut lifetime, mut steps) = Lifetime::begin(config);
         let mut timers = NamedTimers::default();
         let mut hooks = None;
-        let state = *self.state.borrow_and_update();
-        steps.extend(lifetime.observe(Input::State(state)));
+        let phase = *self.phase.borrow_and_update();
+        steps.extend(lifetime.observe(Input::Phase(phase)));
         loop {
             for step in steps {
                 match step {
                     Step::Exit(ending) => {
-                        finish(hooks).await;
+                        wait_for_shutdown_hooks(hooks).await;
                         return ending;
                     }
                     Step::RunShutdownHooks => hooks = Some(self.run_shutdown_hooks()),
@@ -67,32 +68,32 @@ impl LifetimeDriver {
 
     async fn next(&mut self, timers: &mut NamedTimers<Timer>) -> Input {
         let input = tokio::select! {
-            Ok(()) = self.state.changed() => Input::State(*self.state.borrow_and_update()),
-            Ok(()) = self.signal.changed() => Input::Signal { arrived: true },
-            () = self.vm.guest_asked.notified() => Input::GuestAsked,
-            () = self.vm.target_cleanup.notified() => Input::CleanUpTarget { arrived: false },
-            timer = timers.expired() => self.expired(timer),
+            Ok(()) = self.phase.changed() => Input::Phase(*self.phase.borrow_and_update()),
+            Ok(()) = self.signal.changed() => Input::Signal { is_guest_here: true },
+            () = self.vm.power_off_requested.notified() => Input::PowerOffRequested,
+            () = self.vm.target_cleanup.notified() => Input::CleanUpTarget { is_guest_here: false },
+            timer = timers.expired() => self.timer_input(timer),
         };
         match input {
-            // Without an answer, a guest that may run here is shut down and not killed.
+            // If libvirt gives no answer, the guest may run here, so it is shut down and not killed.
             Input::Signal { .. } => Input::Signal {
-                arrived: self.has_guest().await.unwrap_or(true),
+                is_guest_here: self.has_guest().await.unwrap_or(true),
             },
             Input::CleanUpTarget { .. } => Input::CleanUpTarget {
-                arrived: self.has_guest().await.unwrap_or(false),
+                is_guest_here: self.has_guest().await.unwrap_or(false),
             },
             other => other,
         }
     }
 
-    /// Whether the guest is here: it has booted here or has arrived, or runs here before all of its memory has (post-copy).
-    /// After a post-copy that failed it never can. `None` if libvirt does not tell.
+    /// Whether the guest is here: it has booted here or has arrived, also during post-copy, when a part of its memory
+    /// is still on the source. After a failed post-copy it cannot run here. `None` if libvirt gives no answer.
     async fn has_guest(&self) -> Option<bool> {
         if !self.is_target() {
             return Some(true);
         }
-        let found = tokio::time::timeout(STATE_ANSWER, self.vm.client.lookup_with_state()).await;
-        match found {
+        let domain = tokio::time::timeout(STATE_TIMEOUT, self.vm.client.lookup_with_state()).await;
+        match domain {
             Ok(Ok(Some((_, state)))) => Some(
                 state.is_active()
                     && !state.waits_for_guest()
@@ -107,10 +108,12 @@ impl LifetimeDriver {
         self.vm.driver_state().role == Role::Target
     }
 
-    /// A pod that waits in vain for a migration has nothing wrong.
-    fn expired(&self, timer: Timer) -> Input {
+    /// The input for an expired timer. If no domain appears in a migration's target, that is not a failure of this pod.
+    fn timer_input(&self, timer: Timer) -> Input {
         match timer {
-            Timer::Domain if self.is_target() => Input::CleanUpTarget { arrived: false },
+            Timer::DomainDefined if self.is_target() => Input::CleanUpTarget {
+                is_guest_here: false,
+            },
             timer => Input::Expired(timer),
         }
     }
@@ -121,13 +124,13 @@ impl LifetimeDriver {
                 self.vm.metadata.mark_for_graceful_shutdown();
                 tracing::info!("marked for graceful shutdown");
             }
-            Step::AskGuest => self.ask_guest(),
+            Step::RequestPowerOff => self.request_power_off(),
             Step::Kill => self.kill(),
             Step::Arm(..) | Step::RunShutdownHooks | Step::Exit(_) => {}
         }
     }
 
-    fn ask_guest(&self) {
+    fn request_power_off(&self) {
         let manager = self.manager.clone();
         tokio::spawn(async move {
             tracing::info!("asking the guest to power off");
@@ -139,7 +142,7 @@ impl LifetimeDriver {
                     reason = error.message(),
                     "could not ask the guest to power off"
                 );
-                tokio::time::sleep(SHUTDOWN_RETRY).await;
+                tokio::time::sleep(SHUTDOWN_RETRY_INTERVAL).await;
             }
         });
     }
@@ -171,14 +174,16 @@ impl LifetimeDriver {
     }
 }
 
-/// The hooks' host bounds every hook; a fault of its own must not keep the launcher.
-async fn finish(hooks: Option<JoinHandle<()>>) {
+/// Waits for the hooks of the end. The hook host limits every hook; the timeout is for a fault of the hook host itself.
+async fn wait_for_shutdown_hooks(hooks: Option<JoinHandle<()>>) {
     let Some(hooks) = hooks else {
         return;
     };
-    match tokio::time::timeout(SHUTDOWN_HOOKS, hooks).await {
+    match tokio::time::timeout(SHUTDOWN_HOOKS_TIMEOUT, hooks).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::error!(reason = %error, "running the hooks of the end"),
-        Err(_) => tracing::error!("the hooks of the end did not end within {SHUTDOWN_HOOKS:?}"),
+        Err(_) => {
+            tracing::error!("the hooks of the end did not end within {SHUTDOWN_HOOKS_TIMEOUT:?}")
+        }
     }
 }

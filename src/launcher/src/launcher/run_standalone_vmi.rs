@@ -1,4 +1,4 @@
-//! A standalone launcher: it runs the VMI of `STANDALONE_VMI`, without a virt-handler.
+//! Standalone mode: the launcher runs the VMI of `STANDALONE_VMI` without a virt-handler.
 
 use anyhow::{Context, bail};
 use kubevirt_api::vmi::Vmi;
@@ -18,7 +18,7 @@ pub(super) fn vmi(config: &Config) -> anyhow::Result<Option<Vmi>> {
         .context("STANDALONE_VMI")
 }
 
-/// The identity from the flags, or from the VMI of a standalone launcher without them.
+/// The identity from the flags, or from the VMI of a standalone launcher if the flags are missing.
 pub(super) fn identity(config: &Config, standalone: Option<&Vmi>) -> Identity {
     match standalone {
         Some(vmi) if config.flags.name.is_empty() => {
@@ -32,7 +32,7 @@ pub(super) fn identity(config: &Config, standalone: Option<&Vmi>) -> Identity {
     }
 }
 
-/// Syncs the standalone VMI, if there is one; returns only when that fails.
+/// Syncs the standalone VMI, if there is one. Returns only if that fails.
 pub(super) async fn run(manager: &Manager, vmi: Option<Vmi>) -> anyhow::Result<Ending> {
     if let Some(vmi) = vmi {
         tracing::info!("standalone: running the VMI of STANDALONE_VMI");

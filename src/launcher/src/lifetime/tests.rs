@@ -2,40 +2,42 @@ use proptest::prelude::*;
 
 use super::*;
 
-const TERMS: Terms = Terms {
+const CONFIG: LifetimeConfig = LifetimeConfig {
     qemu_timeout: Duration::from_secs(180),
     grace_period: Duration::from_secs(20),
     standalone: false,
 };
-const ALONE: Terms = Terms {
+const STANDALONE: LifetimeConfig = LifetimeConfig {
     standalone: true,
-    ..TERMS
+    ..CONFIG
 };
 
-fn after(terms: Terms, inputs: &[Input]) -> (Lifetime, Vec<Step>) {
-    let (mut lifetime, mut last) = Lifetime::begin(terms);
+fn after(config: LifetimeConfig, inputs: &[Input]) -> (Lifetime, Vec<Step>) {
+    let (mut lifetime, mut last) = Lifetime::begin(config);
     for input in inputs {
         last = lifetime.observe(*input);
     }
     (lifetime, last)
 }
 
-const ACTIVE: Input = Input::State(Phase::Active);
-const DOWN: Input = Input::State(Phase::Down);
-const GONE: Input = Input::State(Phase::Gone);
-const SIGNAL: Input = Input::Signal { arrived: true };
-const DEFINED: Input = Input::State(Phase::Defined);
+const ACTIVE: Input = Input::Phase(Phase::Active);
+const DOWN: Input = Input::Phase(Phase::Down);
+const GONE: Input = Input::Phase(Phase::Gone);
+const SIGNAL: Input = Input::Signal {
+    is_guest_here: true,
+};
+const DEFINED: Input = Input::Phase(Phase::Defined);
 
-fn clean() -> Vec<Step> {
+fn clean_exit() -> Vec<Step> {
     vec![Step::RunShutdownHooks, Step::Exit(Ending::Clean)]
 }
 
 #[test]
-fn unused_target_ends_cleanly_and_an_arrived_vm_goes_on() {
-    let clean_up = |state, arrived| {
-        let (mut lifetime, _) = Lifetime::begin(TERMS);
-        lifetime.observe(Input::State(state));
-        lifetime.observe(Input::CleanUpTarget { arrived })
+fn clean_up_ends_an_unused_target_and_kills_only_a_vm_that_has_not_arrived() {
+    let clean_up = |phase, is_guest_here| {
+        let (mut lifetime, _) = Lifetime::begin(CONFIG);
+        lifetime.observe(Input::Phase(phase));
+        lifetime.observe(Input::CleanUpTarget { is_guest_here })
     };
     assert_eq!(
         clean_up(Phase::Absent, false),
@@ -47,44 +49,49 @@ fn unused_target_ends_cleanly_and_an_arrived_vm_goes_on() {
 }
 
 #[test]
-fn signal_to_a_target_ends_the_vm_that_has_not_arrived_and_asks_no_guest() {
-    let arriving = Input::Signal { arrived: false };
-    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, arriving]);
+fn signal_to_a_target_kills_a_vm_that_has_not_arrived() {
+    let arriving = Input::Signal {
+        is_guest_here: false,
+    };
+    let (mut lifetime, steps) = after(CONFIG, &[ACTIVE, arriving]);
     assert_eq!(
         steps,
-        [Step::Kill, Step::Arm(Timer::Grace, KILL_RETRY)],
-        "the source goes on"
+        [
+            Step::Kill,
+            Step::Arm(Timer::GracePeriod, KILL_RETRY_INTERVAL)
+        ],
+        "the VM continues on the source"
     );
-    assert_eq!(lifetime.observe(DOWN), clean());
-    assert_eq!(after(TERMS, &[arriving]).1, clean());
+    assert_eq!(lifetime.observe(DOWN), clean_exit());
+    assert_eq!(after(CONFIG, &[arriving]).1, clean_exit());
 }
 
 #[test]
-fn no_domain_in_time_is_a_failure_and_hooks_still_run() {
-    let (_, steps) = after(TERMS, &[Input::Expired(Timer::Domain)]);
+fn missing_domain_is_a_failure_after_the_timeout_and_hooks_run() {
+    let (_, steps) = after(CONFIG, &[Input::Expired(Timer::DomainDefined)]);
     assert_eq!(
         steps,
         [
             Step::RunShutdownHooks,
-            Step::Exit(Ending::NoDomain(TERMS.qemu_timeout))
+            Step::Exit(Ending::NoDomain(CONFIG.qemu_timeout))
         ]
     );
 }
 
 #[test]
-fn signal_without_a_domain_ends_at_once() {
-    assert_eq!(after(TERMS, &[SIGNAL]).1, clean());
-    assert_eq!(after(TERMS, &[DEFINED, SIGNAL]).1, clean());
+fn signal_without_a_running_domain_exits_at_once() {
+    assert_eq!(after(CONFIG, &[SIGNAL]).1, clean_exit());
+    assert_eq!(after(CONFIG, &[DEFINED, SIGNAL]).1, clean_exit());
 }
 
 #[test]
-fn ended_vm_is_deleted_by_virt_handler() {
-    let (mut lifetime, steps) = after(TERMS, &[DEFINED, ACTIVE, DOWN]);
+fn launcher_waits_for_virt_handler_to_delete_an_ended_vm() {
+    let (mut lifetime, steps) = after(CONFIG, &[DEFINED, ACTIVE, DOWN]);
     assert_eq!(
         steps,
         [
             Step::RunShutdownHooks,
-            Step::Arm(Timer::Delete, HANDLER_DELETE_TIMEOUT)
+            Step::Arm(Timer::HandlerDelete, HANDLER_DELETE_TIMEOUT)
         ]
     );
     assert_eq!(
@@ -95,83 +102,102 @@ fn ended_vm_is_deleted_by_virt_handler() {
 }
 
 #[test]
-fn missing_delete_ends_the_launcher_after_a_timeout() {
-    let (_, steps) = after(TERMS, &[ACTIVE, DOWN, Input::Expired(Timer::Delete)]);
+fn launcher_exits_if_virt_handler_does_not_delete_the_vm_in_time() {
+    let (_, steps) = after(
+        CONFIG,
+        &[ACTIVE, DOWN, Input::Expired(Timer::HandlerDelete)],
+    );
     assert_eq!(steps, [Step::Exit(Ending::Clean)]);
 }
 
 #[test]
-fn repeated_start_is_watched_again() {
-    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, DOWN, ACTIVE]);
+fn vm_that_is_started_again_is_not_deleted() {
+    let (mut lifetime, steps) = after(CONFIG, &[ACTIVE, DOWN, ACTIVE]);
     assert_eq!(steps, []);
-    assert_eq!(lifetime.observe(Input::Expired(Timer::Delete)), []);
+    assert_eq!(lifetime.observe(Input::Expired(Timer::HandlerDelete)), []);
 }
 
 #[test]
-fn guest_is_asked_once_when_virt_handler_does_not_act() {
-    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, SIGNAL]);
+fn guest_is_asked_to_power_off_once_if_virt_handler_does_not_act() {
+    let (mut lifetime, steps) = after(CONFIG, &[ACTIVE, SIGNAL]);
     assert_eq!(
         steps,
         [
             Step::MarkGracefulShutdown,
-            Step::Arm(Timer::Ask, HANDLER_SHUTDOWN_TIMEOUT),
-            Step::Arm(Timer::Grace, TERMS.grace_period)
+            Step::Arm(Timer::HandlerShutdown, HANDLER_SHUTDOWN_TIMEOUT),
+            Step::Arm(Timer::GracePeriod, CONFIG.grace_period)
         ]
     );
-    assert_eq!(lifetime.observe(SIGNAL), [], "the first signal counts");
+    assert_eq!(lifetime.observe(SIGNAL), [], "only the first signal counts");
     assert_eq!(
-        lifetime.observe(Input::Expired(Timer::Ask)),
-        [Step::AskGuest]
+        lifetime.observe(Input::Expired(Timer::HandlerShutdown)),
+        [Step::RequestPowerOff]
     );
-    assert_eq!(lifetime.observe(Input::Expired(Timer::Ask)), []);
-    assert_eq!(lifetime.observe(DOWN), clean(), "nobody is waited for");
+    assert_eq!(lifetime.observe(Input::Expired(Timer::HandlerShutdown)), []);
+    assert_eq!(
+        lifetime.observe(DOWN),
+        clean_exit(),
+        "virt-handler is not waited for"
+    );
 }
 
 #[test]
-fn launcher_does_not_ask_when_virt_handler_does() {
+fn launcher_does_not_ask_the_guest_if_virt_handler_does() {
     let (_, steps) = after(
-        TERMS,
+        CONFIG,
         &[
             ACTIVE,
             SIGNAL,
-            Input::GuestAsked,
-            Input::Expired(Timer::Ask),
+            Input::PowerOffRequested,
+            Input::Expired(Timer::HandlerShutdown),
         ],
     );
     assert_eq!(steps, []);
-    let (_, steps) = after(TERMS, &[ACTIVE, Input::GuestAsked, SIGNAL]);
+    let (_, steps) = after(CONFIG, &[ACTIVE, Input::PowerOffRequested, SIGNAL]);
     assert_eq!(
         steps,
         [
             Step::MarkGracefulShutdown,
-            Step::Arm(Timer::Grace, TERMS.grace_period)
+            Step::Arm(Timer::GracePeriod, CONFIG.grace_period)
         ]
     );
 }
 
 #[test]
-fn standalone_launcher_asks_the_guest_at_once_and_waits_for_no_delete() {
-    let (_, steps) = after(ALONE, &[ACTIVE, SIGNAL]);
-    assert_eq!(steps[1], Step::AskGuest);
-    assert_eq!(after(ALONE, &[ACTIVE, DOWN]).1, clean());
+fn standalone_launcher_asks_the_guest_at_once_and_does_not_wait_for_a_delete() {
+    let (_, steps) = after(STANDALONE, &[ACTIVE, SIGNAL]);
+    assert_eq!(steps[1], Step::RequestPowerOff);
+    assert_eq!(after(STANDALONE, &[ACTIVE, DOWN]).1, clean_exit());
 }
 
 #[test]
-fn expired_grace_period_kills_repeatedly() {
-    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, SIGNAL, Input::Expired(Timer::Grace)]);
-    assert_eq!(steps, [Step::Kill, Step::Arm(Timer::Grace, KILL_RETRY)]);
+fn kill_is_repeated_after_the_grace_period() {
+    let (mut lifetime, steps) = after(
+        CONFIG,
+        &[ACTIVE, SIGNAL, Input::Expired(Timer::GracePeriod)],
+    );
     assert_eq!(
-        lifetime.observe(Input::Expired(Timer::Grace))[0],
+        steps,
+        [
+            Step::Kill,
+            Step::Arm(Timer::GracePeriod, KILL_RETRY_INTERVAL)
+        ]
+    );
+    assert_eq!(
+        lifetime.observe(Input::Expired(Timer::GracePeriod))[0],
         Step::Kill
     );
 }
 
 #[test]
-fn domain_that_never_starts_ends_the_launcher() {
-    let (_, steps) = after(TERMS, &[DEFINED, Input::Expired(Timer::Qemu)]);
-    assert_eq!(steps[1], Step::Arm(Timer::Delete, HANDLER_DELETE_TIMEOUT));
+fn domain_that_never_starts_counts_as_ended() {
+    let (_, steps) = after(CONFIG, &[DEFINED, Input::Expired(Timer::QemuStart)]);
     assert_eq!(
-        after(TERMS, &[DEFINED, ACTIVE, Input::Expired(Timer::Qemu)]).1,
+        steps[1],
+        Step::Arm(Timer::HandlerDelete, HANDLER_DELETE_TIMEOUT)
+    );
+    assert_eq!(
+        after(CONFIG, &[DEFINED, ACTIVE, Input::Expired(Timer::QemuStart)]).1,
         []
     );
 }
@@ -182,14 +208,14 @@ fn any_input() -> impl Strategy<Value = Input> {
         Just(ACTIVE),
         Just(DOWN),
         Just(GONE),
-        any::<bool>().prop_map(|arrived| Input::Signal { arrived }),
-        Just(Input::GuestAsked),
+        any::<bool>().prop_map(|is_guest_here| Input::Signal { is_guest_here }),
+        Just(Input::PowerOffRequested),
         prop_oneof![
-            Just(Timer::Domain),
-            Just(Timer::Qemu),
-            Just(Timer::Ask),
-            Just(Timer::Grace),
-            Just(Timer::Delete)
+            Just(Timer::DomainDefined),
+            Just(Timer::QemuStart),
+            Just(Timer::HandlerShutdown),
+            Just(Timer::GracePeriod),
+            Just(Timer::HandlerDelete)
         ]
         .prop_map(Input::Expired),
     ]
@@ -197,18 +223,18 @@ fn any_input() -> impl Strategy<Value = Input> {
 
 proptest! {
     #[test]
-    fn hooks_and_exit_come_once_and_the_guest_is_asked_at_most_once(
+    fn hooks_run_once_exit_comes_once_and_last_and_the_guest_is_asked_at_most_once(
         inputs in proptest::collection::vec(any_input(), 0..20), standalone: bool)
     {
-        let (mut lifetime, mut steps) = Lifetime::begin(Terms { standalone, ..TERMS });
+        let (mut lifetime, mut steps) = Lifetime::begin(LifetimeConfig { standalone, ..CONFIG });
         for input in inputs {
             steps.extend(lifetime.observe(input));
         }
         steps.extend(lifetime.observe(GONE));
-        let count = |wanted: fn(&Step) -> bool| steps.iter().filter(|step| wanted(step)).count();
+        let count = |matches: fn(&Step) -> bool| steps.iter().filter(|step| matches(step)).count();
         prop_assert_eq!(count(|step| matches!(step, Step::RunShutdownHooks)), 1);
         prop_assert_eq!(count(|step| matches!(step, Step::Exit(_))), 1);
         prop_assert!(matches!(steps.last(), Some(Step::Exit(_))));
-        prop_assert!(count(|step| matches!(step, Step::AskGuest)) <= 1);
+        prop_assert!(count(|step| matches!(step, Step::RequestPowerOff)) <= 1);
     }
 }
