@@ -1,4 +1,5 @@
-//! Which alerts the VM's owner gets: a guest that panicked or hangs, a disk error that paused the VM. Pure.
+//! The policy of alerts to the VM's owner: about a guest that panicked or hangs, a disk error that paused the VM, or a
+//! device that the guest does not release. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -11,13 +12,13 @@ use libvirt::{Detail, DiskFault, Event, LifecycleEvent, WatchdogAction};
 
 use super::Warning;
 
-/// libvirt's name of the error of a disk whose storage is full.
+/// libvirt's name of the error if a disk's storage is full.
 const NO_SPACE: &str = "enospc";
 
 /// An alert for the VM's owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Alert {
-    /// The guest panicked; QEMU's log has the details.
+    /// The guest panicked. QEMU's log has the details.
     Panic,
     /// Disk errors paused the VM.
     Disks(Vec<Warning>),
@@ -27,20 +28,21 @@ pub(crate) enum Alert {
     Watchdog(Warning),
 }
 
-/// Decides about alerts; remembers disk errors and a panic between events.
+/// Decides which events cause an alert. Remembers disk errors and a panic between events.
 #[derive(Debug, Default)]
 pub(crate) struct AlertPolicy {
-    /// Errors for which QEMU stops the guest: libvirt's name of the error, by the disk's alias.
-    failing: BTreeMap<String, String>,
+    /// The errors for which QEMU stops the guest: libvirt's name of the error, by the disk's alias.
+    disk_errors: BTreeMap<String, String>,
+    /// Whether the guest has panicked.
     panicked: bool,
-    /// The VM is paused by disk errors, and the alert was sent.
-    paused: bool,
-    /// Aliases of devices whose refusal was reported.
-    refused: BTreeSet<String>,
+    /// Whether the VM is paused by disk errors, and the alert was sent.
+    is_pause_reported: bool,
+    /// Aliases of devices of which an alert says that the guest did not release them.
+    refused_devices: BTreeSet<String>,
 }
 
 impl AlertPolicy {
-    /// The alert that follows from an event of the domain. A panic counts once, unless the guest's own crash
+    /// The alert that follows from an event of the domain. A panic causes only one alert, unless the guest's own crash
     /// kernel takes over: then the guest runs again.
     pub(crate) fn observe(&mut self, event: &Event) -> Option<Alert> {
         match event {
@@ -51,11 +53,11 @@ impl AlertPolicy {
                 ..
             } => self.observe_error(alias, reason),
             Event::DeviceRemovalFailed { alias, .. } => self
-                .refused
+                .refused_devices
                 .insert(alias.clone())
                 .then(|| Alert::Device(refused_device(alias))),
             Event::DeviceRemoved { alias, .. } | Event::DeviceAdded { alias, .. } => {
-                self.refused.remove(alias);
+                self.refused_devices.remove(alias);
                 None
             }
             Event::Watchdog { action, .. } => Some(Alert::Watchdog(expired_watchdog(*action))),
@@ -64,38 +66,40 @@ impl AlertPolicy {
         }
     }
 
-    /// The alert of a VM that is paused by these disk errors; `None` if it was reported when the event came.
+    /// The alert of a VM that is paused by these disk errors; `None` if libvirt's event of the pause caused it before.
     pub(crate) fn observe_pause(&mut self, errors: BTreeMap<String, DiskFault>) -> Option<Alert> {
-        let is_told = std::mem::replace(&mut self.paused, true);
+        let is_reported = std::mem::replace(&mut self.is_pause_reported, true);
         let named = errors.into_iter().map(|(alias, error)| match error {
             DiskFault::NoSpace => (alias, NO_SPACE.to_owned()),
             DiskFault::Other => (alias, String::new()),
         });
-        if is_told {
+        if is_reported {
             return None;
         }
-        self.failing = named.collect();
-        Some(disks(&self.failing))
+        self.disk_errors = named.collect();
+        Some(disks_alert(&self.disk_errors))
     }
 
-    /// libvirt tells of the pause after the first of the errors, and of other disks' errors after that.
-    fn observe_error(&mut self, alias: &str, why: &str) -> Option<Alert> {
+    /// Records a disk error. libvirt sends the event of the pause after that of the first error; errors of other disks
+    /// that come later cause an alert of their own.
+    fn observe_error(&mut self, alias: &str, error_name: &str) -> Option<Alert> {
         let is_new = self
-            .failing
-            .insert(alias.to_owned(), why.to_owned())
+            .disk_errors
+            .insert(alias.to_owned(), error_name.to_owned())
             .is_none();
-        (self.paused && is_new).then(|| Alert::Disks(vec![disk(alias, why)]))
+        (self.is_pause_reported && is_new)
+            .then(|| Alert::Disks(vec![disk_warning(alias, error_name)]))
     }
 
     fn observe_lifecycle(&mut self, event: LifecycleEvent, detail: Detail) -> Option<Alert> {
         match (event, detail) {
             (LifecycleEvent::Suspended, Detail::IoError) => {
-                let is_told = std::mem::replace(&mut self.paused, true);
-                (!is_told).then(|| disks(&self.failing))
+                let is_reported = std::mem::replace(&mut self.is_pause_reported, true);
+                (!is_reported).then(|| disks_alert(&self.disk_errors))
             }
             (LifecycleEvent::Resumed | LifecycleEvent::Started, _) => {
-                self.failing.clear();
-                self.paused = false;
+                self.disk_errors.clear();
+                self.is_pause_reported = false;
                 None
             }
             (LifecycleEvent::Crashed, _) if self.panicked => None,
@@ -131,15 +135,17 @@ fn refused_device(alias: &str) -> Warning {
     }
 }
 
-/// A warning for each disk's alias and libvirt's name of the error.
-fn disks(errors: &BTreeMap<String, String>) -> Alert {
-    let warnings = errors.iter().map(|(alias, why)| disk(alias, why));
+/// An alert with a warning for each disk; `errors` has libvirt's names of the errors by the disks' aliases.
+fn disks_alert(errors: &BTreeMap<String, String>) -> Alert {
+    let warnings = errors
+        .iter()
+        .map(|(alias, error_name)| disk_warning(alias, error_name));
     Alert::Disks(warnings.collect())
 }
 
-fn disk(alias: &str, why: &str) -> Warning {
+fn disk_warning(alias: &str, error_name: &str) -> Warning {
     let volume = Alias::name_in(alias);
-    let message = match why {
+    let message = match error_name {
         NO_SPACE => format!("VM Paused due to not enough space on volume: {volume}"),
         _ => format!("VM Paused due to IO error at the volume: {volume}"),
     };
@@ -149,7 +155,7 @@ fn disk(alias: &str, why: &str) -> Warning {
     }
 }
 
-/// The warning of a panic and its details for virt-handler, from QEMU's log.
+/// The warning of a panic, and its details for virt-handler, from the end of QEMU's log.
 pub(crate) fn panic_warning(log: &str) -> (Warning, GuestPanicInfo) {
     let (message, info) = match log.lines().rev().find_map(panic_info) {
         Some(info) => (describe(&info), info),
@@ -177,7 +183,7 @@ fn describe(info: &GuestPanicInfo) -> String {
     format!("GuestPanicked: {}", arguments.join(", "))
 }
 
-/// A line as libvirt writes it: `<time>: panic hyper-v: arg1='0x5a', arg2='0x1'...`.
+/// Parses a line of a panic as libvirt writes it: `<time>: panic hyper-v: arg1='0x5a', arg2='0x1'...`.
 fn panic_info(line: &str) -> Option<GuestPanicInfo> {
     let (_, panic) = line.split_once("panic ")?;
     let (kind, arguments) = panic.trim_start().split_once(':')?;

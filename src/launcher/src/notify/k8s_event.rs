@@ -1,17 +1,17 @@
-//! Kubernetes events, which virt-handler posts for the launcher.
+//! Kubernetes events, which virt-handler creates for the launcher.
 
 use serde::Serialize;
 
-/// A warning about the VMI, in the words of a Kubernetes event.
+/// A Kubernetes event of type `Warning` about the VMI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// One word in CamelCase.
+    /// The event's reason: one word in CamelCase.
     pub reason: &'static str,
-    /// A sentence for the VM's owner.
+    /// The event's message, for the VM's owner.
     pub message: String,
 }
 
-/// Which VMI an event is about.
+/// The VMI that an event is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InvolvedObject {
     /// Name of the VMI.
@@ -22,7 +22,7 @@ pub struct InvolvedObject {
     pub uid: String,
 }
 
-/// As Go encodes a `v1.Event`: what has no `omitempty` there is present here.
+/// A `v1.Event` as Go encodes it: the fields without `omitempty` are present.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EventJson<'a> {
@@ -74,7 +74,7 @@ impl Severity {
         }
     }
 
-    /// The JSON of an event of this type that virt-handler decodes.
+    /// The JSON of an event of this type, which virt-handler decodes.
     pub(super) fn event_json(
         self,
         reason: &str,

@@ -1,10 +1,11 @@
-//! Notifications to virt-handler. `notification_policy` decides what to send, `notification_client` holds the
-//! connection; this module has the one task that sends, so that notifications arrive in order.
+//! Notifications to virt-handler: domain events and Kubernetes events. `notification_policy` decides what to send;
+//! `send_task` is the only task that sends, so that notifications arrive in order.
 
 mod alerts;
 mod k8s_event;
 mod notification_client;
 mod notification_policy;
+mod publication;
 mod send_task;
 mod waiting_notifications;
 
@@ -19,45 +20,46 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 pub(crate) use alerts::{Alert, AlertPolicy, panic_warning};
 pub(crate) use k8s_event::{InvolvedObject, Warning};
-pub(crate) use notification_policy::{EventType, Publication, Publications};
+pub(crate) use notification_policy::NotificationPolicy;
+pub(crate) use publication::{EventType, Publication};
 pub(crate) use send_task::SendTask;
 
 use k8s_event::Severity;
 use waiting_notifications::{Message, Outgoing};
 
-/// How often and how long a notification is tried.
+/// How often and for how long an undelivered notification is sent again.
 #[derive(Debug, Clone, Copy)]
-pub struct Retry {
-    /// Pause after the first failed attempt; each further pause is twice as long.
-    pub first: Duration,
-    /// Longest pause between two attempts.
-    pub interval: Duration,
-    /// After this the notification is given up.
-    pub total: Duration,
+pub struct RetryTimes {
+    /// The pause after the first failed attempt; each further pause is twice as long.
+    pub first_pause: Duration,
+    /// The longest pause between two attempts.
+    pub max_pause: Duration,
+    /// After this time the notification is given up.
+    pub give_up_after: Duration,
 }
 
-impl Default for Retry {
-    /// KubeVirt tries each second for 20 s, and its launcher waits up to 45 s for the last notification. A
-    /// virt-handler that is restarted meanwhile is back in between, so every notification gets the longer time.
+impl Default for RetryTimes {
+    /// KubeVirt's launcher tries every second for 20 s, but waits up to 45 s for the last notification. A restart of
+    /// virt-handler takes longer than 20 s and less than 45 s, so every notification gets the longer time.
     fn default() -> Self {
-        Retry {
-            first: Duration::from_millis(50),
-            interval: Duration::from_secs(1),
-            total: Duration::from_secs(45),
+        RetryTimes {
+            first_pause: Duration::from_millis(50),
+            max_pause: Duration::from_secs(1),
+            give_up_after: Duration::from_secs(45),
         }
     }
 }
 
-/// Whether a notification arrived.
+/// The outcome of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// virt-handler has accepted it.
+    /// virt-handler has accepted the notification.
     Accepted,
-    /// It was given up.
+    /// The notification was given up.
     Lost,
 }
 
-/// Receives the delivery of one notification. Clones share it.
+/// Receives the outcome of one notification. Clones receive the same.
 pub(crate) type Receipt = Shared<oneshot::Receiver<Delivery>>;
 
 /// Queues notifications for the sending task.
@@ -73,11 +75,11 @@ impl Notifier {
     pub fn new(
         socket: &Path,
         involved_object: InvolvedObject,
-        retry: Retry,
+        retry_times: RetryTimes,
     ) -> (Notifier, SendTask) {
         let (messages, received) = mpsc::unbounded_channel();
         let retry_now = Arc::new(Notify::new());
-        let task = SendTask::new(socket, retry, Arc::clone(&retry_now), received);
+        let task = SendTask::new(socket, retry_times, Arc::clone(&retry_now), received);
         let notifier = Notifier {
             messages,
             retry_now,
@@ -86,15 +88,19 @@ impl Notifier {
         (notifier, task)
     }
 
-    /// The same, with the task started. It ends with the last handle.
-    pub fn start(socket: &Path, involved_object: InvolvedObject, retry: Retry) -> Notifier {
-        let (notifier, task) = Notifier::new(socket, involved_object, retry);
+    /// As [`Notifier::new`], with the task started. The task ends when the last clone of the notifier is dropped.
+    pub fn start(
+        socket: &Path,
+        involved_object: InvolvedObject,
+        retry_times: RetryTimes,
+    ) -> Notifier {
+        let (notifier, task) = Notifier::new(socket, involved_object, retry_times);
         tokio::spawn(async move { task.run().await });
         notifier
     }
 
-    /// Queues a domain event. If the domain is `alive` in it, it replaces the domain events that still wait when
-    /// virt-handler is away. The receipt may be dropped.
+    /// Queues a domain event. If the domain is `alive`, the event replaces earlier domain events that still wait
+    /// because virt-handler is down or slow. The receipt may be dropped.
     pub fn domain_event(
         &self,
         event_type: EventType,
@@ -111,12 +117,12 @@ impl Notifier {
         receipt.shared()
     }
 
-    /// Queues a Kubernetes event about a problem of the VMI.
+    /// Queues a Kubernetes event of type `Warning` about the VMI.
     pub fn warning(&self, warning: &Warning) {
         self.kubernetes_event(Severity::Warning, warning.reason, &warning.message);
     }
 
-    /// Queues a Kubernetes event about the VMI that is no problem.
+    /// Queues a Kubernetes event of type `Normal` about the VMI.
     pub fn normal_event(&self, reason: &str, message: &str) {
         self.kubernetes_event(Severity::Normal, reason, message);
     }
@@ -131,13 +137,13 @@ impl Notifier {
         self.retry_now.notify_one();
     }
 
-    /// Waits until everything queued so far was sent or given up; false when `deadline` came first.
-    pub async fn flush(&self, deadline: Duration) -> bool {
+    /// Waits until all notifications queued so far were sent or given up. Returns false after `timeout`.
+    pub async fn flush(&self, timeout: Duration) -> bool {
         let (done, flushed) = oneshot::channel();
         if self.messages.send(Message::Flush(done)).is_err() {
             return false;
         }
-        matches!(tokio::time::timeout(deadline, flushed).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(timeout, flushed).await, Ok(Ok(())))
     }
 
     fn queue(&self, outgoing: Outgoing) {

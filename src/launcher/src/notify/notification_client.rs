@@ -13,29 +13,29 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
 
-/// How long a connection or a call may take.
-const CALL_DEADLINE: Duration = Duration::from_secs(5);
-/// The one version of the notification service that both sides know.
-const VERSION: u32 = 1;
+/// Timeout of connecting and of a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// The version of the notification service that the launcher uses.
+const NOTIFY_VERSION: u32 = 1;
 
-/// A notification did not get through.
+/// Why a notification could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
-    /// virt-handler does not listen (yet).
+    /// virt-handler does not accept connections (yet).
     #[error("connecting to virt-handler at {socket}: {source}")]
     Connect {
         socket: PathBuf,
         source: tonic::transport::Error,
     },
-    /// The server speaks another version.
+    /// virt-handler does not support the launcher's version of the service.
     #[error(
-        "virt-handler at {socket} knows notification versions {offered:?}, the launcher only {VERSION}"
+        "virt-handler at {socket} knows notification versions {offered:?}, the launcher only {NOTIFY_VERSION}"
     )]
     Version { socket: PathBuf, offered: Vec<u32> },
     /// The call failed.
     #[error("virt-handler did not take the notification: {0}")]
     Call(#[from] Box<Status>),
-    /// The server received it and reported a failure.
+    /// virt-handler received the notification and reported a failure.
     #[error("virt-handler could not handle the notification: {0}")]
     Refused(String),
 }
@@ -49,7 +49,7 @@ impl SendError {
                 Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled => {
                     true
                 }
-                // Of a connection that broke during the call; what a server answers has no source.
+                // tonic's error if the connection broke during the call; a status from the server has no source.
                 Code::Unknown => status.source().is_some(),
                 _ => false,
             },
@@ -58,38 +58,38 @@ impl SendError {
     }
 }
 
-/// A call to make.
+/// A call of the notification service.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Call {
     Domain(DomainEventRequest),
     Kubernetes(K8sEventRequest),
 }
 
-/// Connects on demand and keeps the connection while it works.
-pub(super) struct Client {
+/// Connects on demand, and keeps the connection until an error.
+pub(super) struct NotificationClient {
     socket: PathBuf,
-    connected: Option<NotifyClient<Channel>>,
+    connection: Option<NotifyClient<Channel>>,
 }
 
-impl Client {
-    pub(super) fn new(socket: &Path) -> Client {
-        Client {
+impl NotificationClient {
+    pub(super) fn new(socket: &Path) -> NotificationClient {
+        NotificationClient {
             socket: socket.to_owned(),
-            connected: None,
+            connection: None,
         }
     }
 
-    /// One attempt. After a transient error the next attempt opens a new connection.
+    /// Sends a notification once. After a transient error the next attempt opens a new connection.
     pub(super) async fn send(&mut self, call: &Call) -> Result<(), SendError> {
         let result = self.attempt(call).await;
         if result.as_ref().is_err_and(SendError::is_transient) {
-            self.connected = None;
+            self.connection = None;
         }
         result
     }
 
     async fn attempt(&mut self, call: &Call) -> Result<(), SendError> {
-        let client = match &mut self.connected {
+        let client = match &mut self.connection {
             Some(client) => client,
             none => none.insert(connect(&self.socket).await?),
         };
@@ -101,7 +101,7 @@ impl Client {
     }
 }
 
-/// Servers that report errors through gRPC leave `success` unset and the message empty.
+/// Checks the response. A server that reports errors through gRPC leaves `success` unset and the message empty.
 fn check_response(response: Response) -> Result<(), SendError> {
     if response.success || response.message.is_empty() {
         Ok(())
@@ -112,14 +112,14 @@ fn check_response(response: Response) -> Result<(), SendError> {
 
 async fn connect(socket: &Path) -> Result<NotifyClient<Channel>, SendError> {
     let path = socket.to_owned();
-    let dial = tower::service_fn(move |_: Uri| {
+    let connector = tower::service_fn(move |_: Uri| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
     });
     let channel = Endpoint::from_static("http://localhost")
-        .connect_timeout(CALL_DEADLINE)
-        .timeout(CALL_DEADLINE)
-        .connect_with_connector(dial)
+        .connect_timeout(CALL_TIMEOUT)
+        .timeout(CALL_TIMEOUT)
+        .connect_with_connector(connector)
         .await
         .map_err(|source| SendError::Connect {
             socket: socket.to_owned(),
@@ -128,13 +128,14 @@ async fn connect(socket: &Path) -> Result<NotifyClient<Channel>, SendError> {
     negotiate(socket, channel).await
 }
 
+/// Requires that virt-handler supports the launcher's version.
 async fn negotiate(socket: &Path, channel: Channel) -> Result<NotifyClient<Channel>, SendError> {
     let info = NotifyInfoClient::new(channel.clone())
         .info(NotifyInfoRequest {})
         .await
         .map_err(Box::new)?;
     let offered = info.into_inner().supported_notify_versions;
-    if offered.contains(&VERSION) {
+    if offered.contains(&NOTIFY_VERSION) {
         Ok(NotifyClient::new(channel))
     } else {
         Err(SendError::Version {

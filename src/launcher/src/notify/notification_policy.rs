@@ -1,4 +1,4 @@
-//! Which notifications follow from which events. Pure.
+//! The policy of notifications: which notifications follow from which events. Pure.
 //!
 //! ```text
 //!          metadata (pending)
@@ -7,73 +7,43 @@
 //!          [unannounced] ──first event of the domain──▶ [announced] ──▶ one publication per event
 //! ```
 //!
-//! virt-handler learns of a domain through `ADDED`, which carries no KubeVirt metadata yet, and then
-//! through `MODIFIED`, which does. libvirt's event of the definition and the launcher's own change of
-//! metadata may come in either order; the notifications keep this one.
+//! virt-handler learns of a domain through `ADDED` without KubeVirt's metadata, and then through `MODIFIED` with them.
+//! libvirt's event of the definition and the launcher's own change of metadata may come in either order; the
+//! notifications always have this order.
 //!
-//! A VM that arrives by a migration is announced by `ADDED` when libvirt has it, with its metadata: virt-handler knows
-//! the migration by them. Three kinds of event are not published during such a migration: events before the VM has
-//! arrived (the agent's channel is there), the event of its definition afterwards, and the end of a QEMU in which the guest
-//! never ran (libvirt ends it when the migration fails; the notification that the domain is gone follows).
+//! A VM that arrives by a migration is announced by `ADDED` with its metadata, by which virt-handler recognizes the
+//! migration, when libvirt has the domain. Three kinds of event are not published during such a migration: events
+//! before the VM has arrived (such as that of the agent's channel), the event of its definition after that, and the end
+//! of a QEMU in which the guest never ran (libvirt ends it when the migration fails, and the notification that the
+//! domain is gone follows).
 
 #[cfg(test)]
 mod tests;
 
-use libvirt::{Detail, Event, JobOperation, LifecycleEvent};
+use libvirt::{Detail, Event, LifecycleEvent};
+
+use super::publication::{EventType, Publication, publication};
 
 use crate::vm_events::VmEvent;
 
-/// Kubernetes' watch event types, as far as a launcher sends them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventType {
-    /// The domain is new to virt-handler.
-    Added,
-    /// Something about it changed, its end included.
-    Modified,
-}
-
-impl EventType {
-    /// The value in the notification.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EventType::Added => "ADDED",
-            EventType::Modified => "MODIFIED",
-        }
-    }
-}
-
-/// A notification to send; its content is the domain at the time of sending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Publication {
-    /// The type of the event.
-    pub event_type: EventType,
-    /// Whether KubeVirt's metadata (uid, grace period...) goes with it.
-    pub with_metadata: bool,
-    /// It reports the moment before the domain's processors run, which may be over already.
-    pub starting_up: bool,
-}
-
-impl Publication {
-    /// The domain as it is, under `MODIFIED`, with KubeVirt's metadata.
-    pub(crate) const MODIFIED: Publication = Publication {
-        event_type: EventType::Modified,
-        with_metadata: true,
-        starting_up: false,
-    };
-}
-
 /// The policy and its state.
 #[derive(Debug, Default)]
-pub(crate) struct Publications {
+pub(crate) struct NotificationPolicy {
+    /// Whether virt-handler was notified of the domain.
     announced: bool,
+    /// Whether metadata changed before the domain was announced.
     pending_metadata: bool,
+    /// Whether the last published state of the domain has a QEMU process.
     published_active: bool,
+    /// Whether a start was published, and no lifecycle event has followed yet.
     starting: bool,
+    /// Whether a migration to this pod is running, and the guest has not run here.
     incoming: bool,
-    own_redefinitions: u32,
+    /// The number of the launcher's own definitions whose events are still expected.
+    expected_redefinitions: u32,
 }
 
-impl Publications {
+impl NotificationPolicy {
     /// The notifications that follow from an event, in order.
     pub(crate) fn observe(&mut self, event: &VmEvent) -> Vec<Publication> {
         match event {
@@ -90,32 +60,32 @@ impl Publications {
                 self.pending_metadata = true;
                 Vec::new()
             }
-            VmEvent::Republish | VmEvent::QemuEnded => {
-                // Events from before are lost: the next one is of another definition.
-                self.own_redefinitions = 0;
+            VmEvent::Republish | VmEvent::QemuExited => {
+                // Earlier events are lost, so the next event of a definition is not that of the launcher's.
+                self.expected_redefinitions = 0;
                 let publication = self.announced.then_some(Publication::MODIFIED);
                 publication.into_iter().collect()
             }
             VmEvent::QemuMissing if self.published_active => vec![Publication::MODIFIED],
             VmEvent::QemuMissing => Vec::new(),
-            VmEvent::Redefining => {
-                self.own_redefinitions += 1;
+            VmEvent::RedefinitionBegins => {
+                self.expected_redefinitions += 1;
                 Vec::new()
             }
-            VmEvent::NotRedefined => {
-                self.own_redefinitions = self.own_redefinitions.saturating_sub(1);
+            VmEvent::RedefinitionFailed => {
+                self.expected_redefinitions = self.expected_redefinitions.saturating_sub(1);
                 Vec::new()
             }
             VmEvent::StartingUp => self.observe_start().into_iter().collect(),
             VmEvent::StartFailed if self.published_active => vec![Publication::MODIFIED],
             VmEvent::StartFailed
-            | VmEvent::GuestAsked
+            | VmEvent::PowerOffRequested
             | VmEvent::Destroying
-            | VmEvent::Departing => Vec::new(),
+            | VmEvent::EndingAfterMigration => Vec::new(),
         }
     }
 
-    /// A start is published once, and only while the VM is off.
+    /// The notification of a start, which is published once, and only while the VM is off.
     fn observe_start(&mut self) -> Option<Publication> {
         let is_unpublished = self.announced && !self.published_active;
         self.starting |= is_unpublished;
@@ -125,7 +95,7 @@ impl Publications {
         })
     }
 
-    /// At each start libvirt reports that the agent is not connected: another event of the same moment.
+    /// Whether the event marks a start: at each start libvirt reports that the agent is not connected.
     fn is_start(&self, event: &Event) -> bool {
         let no_agent = matches!(
             event,
@@ -137,7 +107,7 @@ impl Publications {
         no_agent && self.announced && (self.starting || !self.published_active)
     }
 
-    /// Whether the vCPUs run. A start that was not published before is published first.
+    /// Whether the event says that the vCPUs run. A start that was not published before is published first.
     fn is_running(event: &Event) -> bool {
         matches!(
             event,
@@ -149,7 +119,8 @@ impl Publications {
         )
     }
 
-    /// Until a domain runs, only the launcher defines it, in as many steps as that takes.
+    /// Whether the event is a further step of the launcher's own definition. Until a domain runs, only the launcher
+    /// defines it.
     fn is_own_redefinition(&self, event: &Event) -> bool {
         let redefined = matches!(
             event,
@@ -162,15 +133,16 @@ impl Publications {
         redefined && !self.published_active
     }
 
-    /// libvirt makes an incoming domain persistent, and the launcher completes the definition.
+    /// Whether the event is the definition of an incoming domain: libvirt makes it persistent, and the launcher
+    /// completes the definition.
     fn is_definition_of_incoming_domain(&mut self, event: &Event) -> bool {
         let Event::Lifecycle { event, detail, .. } = event else {
             return false;
         };
         match (event, detail) {
             (LifecycleEvent::Defined, Detail::Added) => self.incoming,
-            (LifecycleEvent::Defined, _) if self.own_redefinitions > 0 => {
-                self.own_redefinitions -= 1;
+            (LifecycleEvent::Defined, _) if self.expected_redefinitions > 0 => {
+                self.expected_redefinitions -= 1;
                 true
             }
             (LifecycleEvent::Defined, _) => false,
@@ -192,12 +164,12 @@ impl Publications {
         self.incoming
     }
 
-    /// A publication was made of a domain that has its QEMU process, or of one that has not.
-    pub(crate) fn observe_published(&mut self, on: bool) {
-        self.published_active = on;
+    /// Records whether the domain that was published has a QEMU process.
+    pub(crate) fn observe_published(&mut self, is_active: bool) {
+        self.published_active = is_active;
     }
 
-    /// The last publication was of a domain with a QEMU process.
+    /// Whether the last published domain has a QEMU process.
     pub(crate) fn last_published_active(&self) -> bool {
         self.published_active
     }
@@ -206,12 +178,12 @@ impl Publications {
         if self.is_start(event) {
             return self.observe_start().into_iter().collect();
         }
-        // The domain is not announced yet, or its guest does not run here yet.
-        let says_little = match event {
+        // Minor events are not published before the domain is announced and its guest runs here.
+        let is_minor = match event {
             Event::Lifecycle { event, .. } => *event == LifecycleEvent::Shutdown,
             _ => true,
         };
-        let is_early = (!self.announced || self.incoming) && says_little;
+        let is_early = (!self.announced || self.incoming) && is_minor;
         if is_early
             || self.is_definition_of_incoming_domain(event)
             || self.is_own_redefinition(event)
@@ -234,35 +206,5 @@ impl Publications {
             .chain([publication])
             .chain(metadata)
             .collect()
-    }
-}
-
-fn publication(event: &Event) -> Option<Publication> {
-    match event {
-        Event::Lifecycle { event, detail, .. } => Some(of_lifecycle(*event, *detail)),
-        Event::AgentLifecycle { .. }
-        | Event::DeviceAdded { .. }
-        | Event::DeviceRemoved { .. }
-        | Event::MemoryDeviceSize { .. } => Some(Publication::MODIFIED),
-        // The end of a backup is published with its record.
-        Event::JobCompleted { params, .. } => (JobOperation::of_params(params)
-            != JobOperation::Backup)
-            .then_some(Publication::MODIFIED),
-        _ => None,
-    }
-}
-
-fn of_lifecycle(event: LifecycleEvent, detail: Detail) -> Publication {
-    match (event, detail) {
-        (LifecycleEvent::Defined, Detail::Added) => Publication {
-            event_type: EventType::Added,
-            with_metadata: false,
-            ..Publication::MODIFIED
-        },
-        (LifecycleEvent::Started, Detail::Migrated) => Publication {
-            event_type: EventType::Added,
-            ..Publication::MODIFIED
-        },
-        _ => Publication::MODIFIED,
     }
 }

@@ -1,4 +1,4 @@
-//! The one task that sends notifications.
+//! The task that sends notifications.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,45 +7,45 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::Instant;
 
-use super::notification_client::{Client, SendError};
-use super::waiting_notifications::{Message, Outgoing, Waiting};
-use super::{Delivery, Retry};
+use super::notification_client::{NotificationClient, SendError};
+use super::waiting_notifications::{Message, NotificationQueue, Outgoing};
+use super::{Delivery, RetryTimes};
 
-/// The task that sends. When it is run again after it has ended, it continues with what is queued.
+/// The task that sends notifications. When it is run again after a panic, it continues with the queued notifications.
 #[derive(Clone)]
 pub struct SendTask(Arc<Mutex<Sender>>);
 
 impl SendTask {
     pub(super) fn new(
         socket: &Path,
-        retry: Retry,
+        retry_times: RetryTimes,
         retry_now: Arc<Notify>,
         received: mpsc::UnboundedReceiver<Message>,
     ) -> SendTask {
         SendTask(Arc::new(Mutex::new(Sender {
-            client: Client::new(socket),
-            retry,
-            pause: retry.first,
+            client: NotificationClient::new(socket),
+            retry_times,
+            pause: retry_times.first_pause,
             retry_now,
             received,
-            waiting: Waiting::default(),
+            queue: NotificationQueue::default(),
         })))
     }
 
-    /// Sends until the last handle of the notifier is gone.
+    /// Sends until the last clone of the notifier is dropped.
     pub async fn run(&self) {
         self.0.lock().await.run().await;
     }
 }
 
 struct Sender {
-    client: Client,
-    retry: Retry,
-    /// The pause before the next attempt, if this one fails.
+    client: NotificationClient,
+    retry_times: RetryTimes,
+    /// The pause before the next attempt, if the current one fails.
     pause: Duration,
     retry_now: Arc<Notify>,
     received: mpsc::UnboundedReceiver<Message>,
-    waiting: Waiting,
+    queue: NotificationQueue,
 }
 
 impl Sender {
@@ -61,48 +61,50 @@ impl Sender {
     }
 
     async fn next(&mut self) -> Option<Message> {
-        self.receive_waiting();
-        // virt-handler answers, but more slowly than the domain changes.
-        if self.waiting.is_long() {
-            self.tidy_waiting();
+        self.receive_queued();
+        // If virt-handler answers more slowly than the domain changes, it gets only the newest state.
+        if self.queue.is_handler_slow() {
+            self.shorten_queue();
         }
-        match self.waiting.next() {
+        match self.queue.next() {
             Some(message) => Some(message),
             None => self.received.recv().await,
         }
     }
 
-    /// One attempt. What is not delivered waits for the next one, behind nothing.
+    /// Sends a notification once. If it is not delivered, it is queued again before all others.
     async fn send(&mut self, mut outgoing: Outgoing) {
-        let since = *outgoing.first_attempt.get_or_insert_with(Instant::now);
+        let first_attempt = *outgoing.first_attempt.get_or_insert_with(Instant::now);
         let error = match self.client.send(&outgoing.call).await {
             Ok(()) => {
-                self.pause = self.retry.first;
+                self.pause = self.retry_times.first_pause;
                 return outgoing.confirm(Delivery::Accepted);
             }
             Err(error) => error,
         };
-        if !error.is_transient() || since.elapsed() + self.pause > self.retry.total {
+        if !error.is_transient()
+            || first_attempt.elapsed() + self.pause > self.retry_times.give_up_after
+        {
             log_lost(&outgoing, &error);
             return outgoing.confirm(Delivery::Lost);
         }
         tracing::debug!(reason = %error_chain(&error), "notification not delivered, trying again");
-        self.waiting.push_again(outgoing);
+        self.queue.push_front(outgoing);
         let _ = tokio::time::timeout(self.pause, self.retry_now.notified()).await;
-        self.pause = (self.pause * 2).min(self.retry.interval);
-        self.tidy_waiting();
+        self.pause = (self.pause * 2).min(self.retry_times.max_pause);
+        self.shorten_queue();
     }
 
-    fn receive_waiting(&mut self) {
+    fn receive_queued(&mut self) {
         while let Ok(message) = self.received.try_recv() {
-            self.waiting.push(message);
+            self.queue.push(message);
         }
     }
 
-    fn tidy_waiting(&mut self) {
-        self.receive_waiting();
-        self.waiting.drop_superseded();
-        for dropped in self.waiting.take_excess() {
+    fn shorten_queue(&mut self) {
+        self.receive_queued();
+        self.queue.drop_superseded();
+        for dropped in self.queue.take_excess() {
             tracing::error!(
                 kind_of = dropped.name(),
                 "dropped a notification: virt-handler is away and too many wait"
@@ -116,7 +118,7 @@ fn log_lost(outgoing: &Outgoing, error: &SendError) {
     tracing::error!(reason = %error_chain(error), kind_of = outgoing.name(), "gave up a notification");
 }
 
-/// An error with its causes: tonic's own errors name the cause only there.
+/// An error with its causes, which tonic's own messages omit.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! The notifications that wait for virt-handler, in their order. Pure.
+//! The queue of notifications that wait for virt-handler. Pure.
 
 use std::collections::VecDeque;
 
@@ -9,26 +9,26 @@ use tokio::time::Instant;
 use super::Delivery;
 use super::notification_client::Call;
 
-/// At most this many notifications wait while virt-handler is away. The oldest are dropped first, since every
-/// domain event carries the whole state.
-const MAX_WAITING: usize = 128;
+/// Maximum number of queued notifications while virt-handler is down. The oldest are dropped first, because every
+/// domain event contains the whole state.
+const MAX_QUEUED: usize = 128;
 
-/// More notifications than one change of the VM gives.
-const LONG: usize = 16;
+/// A longer queue means that virt-handler is slow: one change of the VM causes fewer notifications.
+const SLOW_HANDLER_LENGTH: usize = 16;
 
-/// What the sending task receives.
+/// A message to the sending task.
 pub(super) enum Message {
     Send(Outgoing),
-    /// Reports when everything before it was sent or given up.
+    /// Answer when all notifications before this message were sent or given up.
     Flush(oneshot::Sender<()>),
 }
 
-/// A notification on its way.
+/// A notification that is to be delivered.
 pub(super) struct Outgoing {
     pub(super) call: Call,
-    /// The domain is alive in it.
+    /// Whether the domain is alive in this notification.
     alive: bool,
-    /// Its own receipt, and those of the notifications that it replaces.
+    /// The receipt of this notification, and those of the notifications that it replaces.
     receipts: Vec<oneshot::Sender<Delivery>>,
     pub(super) first_attempt: Option<Instant>,
 }
@@ -58,12 +58,12 @@ impl Outgoing {
 
     pub(super) fn confirm(self, delivery: Delivery) {
         for receipt in self.receipts {
-            // The publisher need not wait for it.
+            // Fails if the publisher does not wait for the receipt.
             let _ = receipt.send(delivery);
         }
     }
 
-    /// `ADDED`, `MODIFIED`, or that it is a Kubernetes event.
+    /// The kind of the notification for log lines: `ADDED`, `MODIFIED` or a Kubernetes event.
     pub(super) fn name(&self) -> &str {
         match &self.call {
             Call::Domain(request) => &request.event_type,
@@ -72,11 +72,11 @@ impl Outgoing {
     }
 }
 
-/// The queue.
+/// The queue of the sending task.
 #[derive(Default)]
-pub(super) struct Waiting(VecDeque<Message>);
+pub(super) struct NotificationQueue(VecDeque<Message>);
 
-impl Waiting {
+impl NotificationQueue {
     pub(super) fn next(&mut self) -> Option<Message> {
         self.0.pop_front()
     }
@@ -85,21 +85,22 @@ impl Waiting {
         self.0.push_back(message);
     }
 
-    /// Whether virt-handler is behind the state of the VM.
-    pub(super) fn is_long(&self) -> bool {
-        self.0.len() > LONG
+    /// Whether virt-handler accepts notifications more slowly than the VM changes.
+    pub(super) fn is_handler_slow(&self) -> bool {
+        self.0.len() > SLOW_HANDLER_LENGTH
     }
 
-    /// The notification was not delivered, and is tried again before all others.
-    pub(super) fn push_again(&mut self, outgoing: Outgoing) {
+    /// Puts back a notification that was not delivered, before all others.
+    pub(super) fn push_front(&mut self, outgoing: Outgoing) {
         self.0.push_front(Message::Send(outgoing));
     }
 
-    /// A domain event in which the domain is alive replaces the domain events before it. virt-handler acts on each event
-    /// that it reads: a domain that was off before it was started is deleted while it runs, if virt-handler knows from
-    /// `GetDomain` that the VM has started.
+    /// Drops the domain events before the newest one in which the domain is alive. virt-handler acts on each event that
+    /// it reads: an event that the domain is off, from before its start, lets virt-handler delete the running domain if
+    /// it knows from `GetDomain` that the VM has started.
     pub(super) fn drop_superseded(&mut self) {
-        let is_alive = |message: &Message| matches!(message, Message::Send(one) if one.alive);
+        let is_alive =
+            |message: &Message| matches!(message, Message::Send(outgoing) if outgoing.alive);
         let Some(newest) = self.0.iter().rposition(is_alive) else {
             return;
         };
@@ -122,12 +123,12 @@ impl Waiting {
         }
     }
 
-    /// Takes out the notifications that are too many, the oldest first.
+    /// Removes the oldest notifications above the maximum.
     pub(super) fn take_excess(&mut self) -> Vec<Outgoing> {
-        let sends = |message: &Message| matches!(message, Message::Send(_));
-        let waiting = self.0.iter().filter(|message| sends(message)).count();
-        let excess = waiting.saturating_sub(MAX_WAITING);
-        let take_oldest = |_| match self.0.remove(self.0.iter().position(sends)?) {
+        let is_send = |message: &Message| matches!(message, Message::Send(_));
+        let waiting = self.0.iter().filter(|message| is_send(message)).count();
+        let excess = waiting.saturating_sub(MAX_QUEUED);
+        let take_oldest = |_| match self.0.remove(self.0.iter().position(is_send)?) {
             Some(Message::Send(oldest)) => Some(oldest),
             _ => None,
         };
@@ -150,12 +151,12 @@ mod tests {
         (Message::Send(outgoing), receipt)
     }
 
-    fn waiting(events: &[(&str, bool)]) -> Waiting {
+    fn waiting(events: &[(&str, bool)]) -> NotificationQueue {
         let messages = events.iter().map(|(name, alive)| event(name, *alive).0);
-        Waiting(messages.collect())
+        NotificationQueue(messages.collect())
     }
 
-    fn names(waiting: &Waiting) -> Vec<&str> {
+    fn names(waiting: &NotificationQueue) -> Vec<&str> {
         let names = waiting.0.iter().map(|message| match message {
             Message::Send(outgoing) => outgoing.name(),
             Message::Flush(_) => "flush",
@@ -164,21 +165,21 @@ mod tests {
     }
 
     #[test]
-    fn an_alive_domain_replaces_all_states_before_it() {
+    fn alive_domain_replaces_all_earlier_states() {
         let mut waiting = waiting(&[("off", false), ("starting", true), ("running", true)]);
         waiting.drop_superseded();
         assert_eq!(names(&waiting), ["running"]);
     }
 
     #[test]
-    fn end_notifications_are_not_merged() {
+    fn notifications_of_the_end_are_not_dropped() {
         let mut waiting = waiting(&[("running", true), ("crashed", false), ("gone", false)]);
         waiting.drop_superseded();
         assert_eq!(names(&waiting), ["running", "crashed", "gone"]);
     }
 
     #[test]
-    fn kubernetes_events_and_flushes_keep_their_place() {
+    fn kubernetes_events_and_flushes_are_kept_in_order() {
         let mut waiting = waiting(&[("off", false)]);
         let warning = Outgoing::kubernetes_event(K8sEventRequest::default());
         waiting.push(Message::Send(warning));
@@ -191,23 +192,23 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_replaced_notification_learns_of_its_replacement() {
+    fn receipt_of_a_replaced_notification_has_the_outcome_of_its_replacement() {
         let (off, mut receipt) = event("off", false);
-        let mut waiting = Waiting::default();
+        let mut waiting = NotificationQueue::default();
         waiting.push(off);
         waiting.push(event("running", true).0);
         waiting.drop_superseded();
         let Some(Message::Send(running)) = waiting.next() else {
-            panic!("nothing waits");
+            panic!("the queue is empty");
         };
         running.confirm(Delivery::Accepted);
         assert_eq!(receipt.try_recv().unwrap(), Delivery::Accepted);
     }
 
     #[test]
-    fn the_oldest_are_dropped_when_too_many_wait() {
+    fn oldest_notifications_are_dropped_above_the_maximum() {
         let mut waiting = waiting(&[("oldest", false)]);
-        for _ in 0..MAX_WAITING {
+        for _ in 0..MAX_QUEUED {
             waiting.push(event("later", false).0);
         }
         let dropped = waiting.take_excess();

@@ -1,4 +1,4 @@
-//! Device aliases, by which KubeVirt names disks and interfaces in statistics.
+//! Device aliases, which name disks and interfaces in KubeVirt's statistics.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use domain_xml::Document;
 pub(crate) struct DeviceAliases(BTreeMap<String, String>);
 
 impl DeviceAliases {
-    /// From the running domain's XML; empty when it cannot be parsed.
+    /// Reads the aliases from the running domain's XML; none if it cannot be parsed.
     pub(crate) fn from_xml(active_xml: &str) -> DeviceAliases {
         let Ok(document) = Document::parse(active_xml) else {
             return DeviceAliases::default();
         };
         let devices = document.root().child("devices");
         let devices = devices.into_iter().flat_map(domain_xml::Element::children);
-        let named = devices
+        let aliases = devices
             .filter(|device| device.is("interface") || device.is("disk"))
             .filter_map(|device| {
                 let target = device.child("target")?.attr("dev")?.into_owned();
@@ -25,7 +25,7 @@ impl DeviceAliases {
                 let alias = Alias::name_in(&alias).to_owned();
                 Some((target, alias))
             });
-        DeviceAliases(named.collect())
+        DeviceAliases(aliases.collect())
     }
 
     pub(super) fn get(&self, target: Option<&str>) -> Option<&str> {

@@ -1,8 +1,8 @@
-//! JSON fields with Go's `Set` booleans: a value `X` comes with `XSet`.
+//! JSON fields with KubeVirt's `Set` booleans: a value `X` has a boolean `XSet`.
 
 use serde_json::{Map, Value};
 
-/// A Go struct of values with `Set` booleans, in the order in which they are put.
+/// The fields of a JSON object, in the order in which they are added.
 pub(super) struct SetFields(Map<String, Value>);
 
 impl SetFields {
@@ -10,16 +10,17 @@ impl SetFields {
         SetFields(Map::new())
     }
 
-    /// An integer; zero when it is not set.
+    /// Adds a number; zero if there is no value.
     pub(super) fn number(self, name: &str, value: Option<impl Into<Value>>) -> Self {
         self.put(name, value, 0.into())
     }
 
-    /// A text; empty when it is not set.
+    /// Adds a text; empty if there is no value.
     pub(super) fn text(self, name: &str, value: Option<&str>) -> Self {
         self.put(name, value, "".into())
     }
 
+    /// Adds a value; `zero` if there is none.
     pub(super) fn put(mut self, name: &str, value: Option<impl Into<Value>>, zero: Value) -> Self {
         self.0.insert(format!("{name}Set"), value.is_some().into());
         self.0
@@ -27,12 +28,13 @@ impl SetFields {
         self
     }
 
-    /// A value without a `Set` boolean.
+    /// Adds a value without a `Set` boolean.
     pub(super) fn plain(mut self, name: &str, value: &str) -> Self {
         self.0.insert(name.to_owned(), value.into());
         self
     }
 
+    /// The JSON object.
     pub(super) fn done(self) -> Value {
         Value::Object(self.0)
     }

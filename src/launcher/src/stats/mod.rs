@@ -1,6 +1,6 @@
-//! A domain's statistics in KubeVirt's JSON (`DomainStats` v1, which virt-handler decodes).
+//! A domain's statistics as KubeVirt's JSON (`DomainStats` v1, which virt-handler decodes).
 //!
-//! Go has no optional numbers there: each value `X` comes with a boolean `XSet`.
+//! KubeVirt's Go struct has no optional numbers: each value `X` has a boolean `XSet`.
 
 mod device_aliases;
 mod go_set_fields;
@@ -25,30 +25,34 @@ pub(crate) struct Load {
     pub fifteen: Option<f64>,
 }
 
-/// How far a migration is. Bytes, and bytes per second.
+/// The progress of a migration, in bytes and bytes per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct MigrationProgress {
-    /// To be copied in all.
+    /// The total amount of data to transfer.
     pub total: Option<u64>,
-    /// Copied so far.
+    /// The amount of data transferred so far.
     pub processed: Option<u64>,
-    /// How fast memory is copied.
+    /// The bandwidth of the memory transfer.
     pub memory_bps: Option<u64>,
-    /// Left to be copied.
+    /// The amount of data still to be transferred.
     pub remaining: Option<u64>,
-    /// How fast the guest writes to its memory.
+    /// The rate at which the guest writes to its memory.
     pub dirty_rate: Option<u64>,
 }
 
-/// KubeVirt's `DomainStats`.
+/// The JSON of KubeVirt's `DomainStats`.
 pub(crate) fn domain_stats(
     stats: &DomainStats,
     aliases: &DeviceAliases,
     load: &Load,
     migration: &MigrationProgress,
 ) -> Value {
-    let nets: Vec<_> = stats.nets.iter().map(|one| net(one, aliases)).collect();
-    let blocks: Vec<_> = stats.blocks.iter().map(|one| block(one, aliases)).collect();
+    let nets: Vec<_> = stats.nets.iter().map(|stats| net(stats, aliases)).collect();
+    let blocks: Vec<_> = stats
+        .blocks
+        .iter()
+        .map(|stats| block(stats, aliases))
+        .collect();
     json!({
         "Name": stats.name,
         "UUID": stats.uuid,
@@ -176,12 +180,12 @@ fn block(stats: &BlockStats, aliases: &DeviceAliases) -> Value {
         .number("BackingIndex", *backing_index)
         .text("Path", path.as_deref());
     let RequestStats {
-        requests: flushed,
+        requests: flush_count,
         bytes: _,
         nanoseconds: flush_times,
     } = *flushes;
-    moves(moves(fields, "Rd", reads), "Wr", writes)
-        .number("FlReqs", flushed)
+    requests(requests(fields, "Rd", reads), "Wr", writes)
+        .number("FlReqs", flush_count)
         .number("FlTimes", flush_times)
         .number("Errors", *errors)
         .number("Allocation", *allocation)
@@ -190,14 +194,14 @@ fn block(stats: &BlockStats, aliases: &DeviceAliases) -> Value {
         .done()
 }
 
-fn moves(fields: SetFields, direction: &str, stats: &RequestStats) -> SetFields {
+fn requests(fields: SetFields, direction: &str, stats: &RequestStats) -> SetFields {
     let RequestStats {
-        requests,
+        requests: count,
         bytes,
         nanoseconds,
     } = *stats;
     fields
-        .number(&format!("{direction}Reqs"), requests)
+        .number(&format!("{direction}Reqs"), count)
         .number(&format!("{direction}Bytes"), bytes)
         .number(&format!("{direction}Times"), nanoseconds)
 }

@@ -11,8 +11,8 @@ fn json(stats: &DomainStats, aliases: &DeviceAliases) -> Value {
     )
 }
 
-/// The whole answer of KubeVirt's launcher for a VM with two disks, an interface of which libvirt tells nothing, and three
-/// of four processors unplugged.
+/// The recorded answer of KubeVirt's launcher for a VM with two disks, an interface without statistics, and one of four
+/// vCPUs plugged.
 #[test]
 fn statistics_match_the_recorded_answer() {
     let calls = include_str!("../../../../tests/corpus/launcher-calls/02-answers.calls.json");
@@ -71,7 +71,7 @@ fn recorded_stats() -> DomainStats {
     }
 }
 
-/// Requests, bytes, nanoseconds.
+/// Statistics of this many requests.
 fn requests(requests: u64, bytes: Option<u64>, nanoseconds: u64) -> RequestStats {
     RequestStats {
         requests: Some(requests),
@@ -112,7 +112,7 @@ fn recorded_cloud_init_disk() -> BlockStats {
 }
 
 #[test]
-fn devices_carry_their_aliases() {
+fn disks_and_interfaces_have_their_aliases() {
     let xml = "<domain><devices>\
         <interface><target dev='tap0'/><alias name='ua-default'/></interface>\
         <disk><target dev='vda'/><alias name='virtio-disk0'/></disk>\

@@ -5,8 +5,8 @@
 //!      │                              └─third end within 60 s──▶ [failed]: the launcher ends with the reason
 //!      └─dropped: aborted
 //! ```
-//! A factory starts from the present state each time: it takes a snapshot and subscribes again, instead of continuing
-//! from what the ended task knew.
+//! A factory starts from the current state each time: it takes a snapshot and subscribes again, and does not depend on
+//! the state of the ended task.
 
 mod restart_policy;
 
@@ -17,59 +17,59 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use restart_policy::{Decision, RestartPolicy};
+use restart_policy::{RestartDecision, RestartPolicy};
 
-/// A task that keeps ending.
+/// The failure of a task that keeps ending.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the task {name} ended three times within a minute, last because {reason}")]
 pub struct TaskFailure {
-    /// The task.
+    /// The task's name.
     pub name: &'static str,
-    /// How it ended the last time.
+    /// How the task ended the last time.
     pub reason: String,
 }
 
-/// Keeps tasks running. Dropping it aborts them.
+/// Keeps tasks running. Dropping the supervisor aborts them.
 #[derive(Debug)]
 pub struct Supervisor {
     supervisions: Vec<AbortOnDropHandle<()>>,
-    failures: mpsc::UnboundedSender<TaskFailure>,
-    failed: mpsc::UnboundedReceiver<TaskFailure>,
+    failure_sender: mpsc::UnboundedSender<TaskFailure>,
+    failure_receiver: mpsc::UnboundedReceiver<TaskFailure>,
 }
 
 impl Default for Supervisor {
     fn default() -> Self {
-        let (failures, failed) = mpsc::unbounded_channel();
+        let (failure_sender, failure_receiver) = mpsc::unbounded_channel();
         Supervisor {
             supervisions: Vec::new(),
-            failures,
-            failed,
+            failure_sender,
+            failure_receiver,
         }
     }
 }
 
 impl Supervisor {
-    /// Starts the task that `factory` makes, and a new one whenever it ends.
+    /// Starts the task that `factory` creates, and a new one whenever it ends.
     pub fn spawn<F, T>(&mut self, name: &'static str, factory: F)
     where
         F: FnMut() -> T + Send + 'static,
         T: Future<Output = ()> + Send + 'static,
     {
-        let failures = self.failures.clone();
-        let supervision = tokio::spawn(supervise(name, factory, failures));
+        let failure_sender = self.failure_sender.clone();
+        let supervision = tokio::spawn(supervise(name, factory, failure_sender));
         self.supervisions.push(AbortOnDropHandle::new(supervision));
     }
 
-    /// Waits until a task is given up; for ever, if none is.
+    /// Waits until a task is given up; for ever if none is.
     pub async fn failure(&mut self) -> TaskFailure {
-        match self.failed.recv().await {
+        match self.failure_receiver.recv().await {
             Some(failure) => failure,
-            // This value holds a sender itself.
+            // Unreachable: this supervisor holds a sender.
             None => std::future::pending().await,
         }
     }
 
-    /// Ends all tasks; for when the launcher ends.
+    /// Aborts all tasks, when the launcher ends.
     pub fn abort(&self) {
         for supervision in &self.supervisions {
             supervision.abort();
@@ -80,7 +80,7 @@ impl Supervisor {
 async fn supervise<F, T>(
     name: &'static str,
     mut factory: F,
-    failures: mpsc::UnboundedSender<TaskFailure>,
+    failure_sender: mpsc::UnboundedSender<TaskFailure>,
 ) where
     F: FnMut() -> T + Send + 'static,
     T: Future<Output = ()> + Send + 'static,
@@ -94,11 +94,11 @@ async fn supervise<F, T>(
             Err(error) => panic_message(error),
         };
         match policy.observe_end(Instant::now()) {
-            Decision::Restart => {
+            RestartDecision::Restart => {
                 tracing::error!(task = name, reason, "a task ended and is started again");
             }
-            Decision::GiveUp => {
-                let _ = failures.send(TaskFailure { name, reason });
+            RestartDecision::GiveUp => {
+                let _ = failure_sender.send(TaskFailure { name, reason });
                 return;
             }
         }

@@ -1,20 +1,20 @@
-//! Whether a task that ended is restarted. Pure.
+//! Decides whether a task that ended is restarted. Pure.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// This many ends within [`WINDOW`] count as a failure that a restart does not repair.
-const ENDS: usize = 3;
-const WINDOW: Duration = Duration::from_secs(60);
+/// After this many ends within [`ENDS_WINDOW`], the task is given up.
+const MAX_ENDS_IN_WINDOW: usize = 3;
+const ENDS_WINDOW: Duration = Duration::from_secs(60);
 
-/// What follows from a task's end.
+/// The decision after a task has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum RestartDecision {
     /// Restart the task.
     Restart,
-    /// It ends again and again.
+    /// Give the task up, because it keeps ending.
     GiveUp,
 }
 
@@ -25,20 +25,20 @@ pub(super) struct RestartPolicy {
 }
 
 impl RestartPolicy {
-    /// The task ended, unasked.
-    pub(super) fn observe_end(&mut self, now: Instant) -> Decision {
+    /// Takes in that the task has ended.
+    pub(super) fn observe_end(&mut self, now: Instant) -> RestartDecision {
         self.ends.push_back(now);
         while self
             .ends
             .front()
-            .is_some_and(|end| now.duration_since(*end) > WINDOW)
+            .is_some_and(|end| now.duration_since(*end) > ENDS_WINDOW)
         {
             self.ends.pop_front();
         }
-        if self.ends.len() >= ENDS {
-            Decision::GiveUp
+        if self.ends.len() >= MAX_ENDS_IN_WINDOW {
+            RestartDecision::GiveUp
         } else {
-            Decision::Restart
+            RestartDecision::Restart
         }
     }
 }
@@ -47,7 +47,7 @@ impl RestartPolicy {
 mod tests {
     use super::*;
 
-    fn decisions(seconds: &[u64]) -> Vec<Decision> {
+    fn decisions(seconds: &[u64]) -> Vec<RestartDecision> {
         let begin = Instant::now();
         let mut policy = RestartPolicy::default();
         let at = |second: &u64| policy.observe_end(begin + Duration::from_secs(*second));
@@ -55,8 +55,8 @@ mod tests {
     }
 
     #[test]
-    fn third_end_within_a_minute_is_the_last() {
-        use Decision::{GiveUp, Restart};
+    fn task_is_given_up_after_its_third_end_within_a_minute() {
+        use RestartDecision::{GiveUp, Restart};
         assert_eq!(decisions(&[0, 0, 0]), [Restart, Restart, GiveUp]);
         assert_eq!(decisions(&[0, 30, 60]), [Restart, Restart, GiveUp]);
         assert_eq!(decisions(&[0, 30, 61]), [Restart; 3]);

@@ -32,7 +32,10 @@ fn alert_names_the_volume_that_paused_the_vm() {
     let Some(Alert::Disks(warnings)) = alerts.observe(&stopped) else {
         panic!("no warnings");
     };
-    let messages: Vec<_> = warnings.iter().map(|one| one.message.as_str()).collect();
+    let messages: Vec<_> = warnings
+        .iter()
+        .map(|warning| warning.message.as_str())
+        .collect();
     assert_eq!(
         messages,
         [
@@ -40,28 +43,28 @@ fn alert_names_the_volume_that_paused_the_vm() {
             "VM Paused due to IO error at the volume: root"
         ]
     );
-    assert_eq!(alerts.observe(&stopped), None, "it was already reported");
+    assert_eq!(alerts.observe(&stopped), None, "reported before");
 }
 
 /// A disk whose errors go to the guest (`errorPolicy: report`) has not paused the VM.
 #[test]
-fn alert_leaves_out_errors_that_the_guest_got() {
+fn alert_omits_disks_whose_errors_the_guest_gets() {
     let mut alerts = AlertPolicy::default();
     alerts.observe(&disk_error("ua-cache", "", false));
     alerts.observe(&io_error("ua-data", "enospc"));
     let stopped = lifecycle(LifecycleEvent::Suspended, Detail::IoError);
-    let full = disk("ua-data", NO_SPACE);
+    let full = disk_warning("ua-data", NO_SPACE);
     assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(vec![full])));
     assert_eq!(alerts.observe(&disk_error("ua-cache", "", false)), None);
 }
 
 /// All disks of one full storage fail, and the first of them pauses the VM.
 #[test]
-fn disk_that_fails_after_the_pause_gives_an_alert_of_its_own() {
+fn disk_that_fails_after_the_pause_causes_an_alert_of_its_own() {
     let mut alerts = AlertPolicy::default();
     alerts.observe(&io_error("ua-root", "enospc"));
     alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
-    let second = Alert::Disks(vec![disk("ua-data", NO_SPACE)]);
+    let second = Alert::Disks(vec![disk_warning("ua-data", NO_SPACE)]);
     assert_eq!(alerts.observe(&io_error("ua-data", "enospc")), Some(second));
     for alias in ["ua-root", "ua-data"] {
         assert_eq!(alerts.observe(&io_error(alias, "enospc")), None, "{alias}");
@@ -71,12 +74,12 @@ fn disk_that_fails_after_the_pause_gives_an_alert_of_its_own() {
     let repeated = alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
     assert_eq!(
         repeated,
-        Some(Alert::Disks(vec![disk("ua-data", NO_SPACE)]))
+        Some(Alert::Disks(vec![disk_warning("ua-data", NO_SPACE)]))
     );
 }
 
 #[test]
-fn disk_error_without_a_pause_gives_no_alert() {
+fn disk_error_without_a_pause_is_not_part_of_a_later_alert() {
     let mut alerts = AlertPolicy::default();
     alerts.observe(&io_error("ua-data", "enospc"));
     alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
@@ -85,7 +88,7 @@ fn disk_error_without_a_pause_gives_no_alert() {
 }
 
 #[test]
-fn pause_that_was_missed_gives_one_alert() {
+fn pause_whose_event_was_lost_causes_one_alert() {
     let mut alerts = AlertPolicy::default();
     let errors = || [("ua-data".to_owned(), DiskFault::NoSpace)].into();
     let Some(Alert::Disks(warnings)) = alerts.observe_pause(errors()) else {
@@ -97,11 +100,15 @@ fn pause_that_was_missed_gives_one_alert() {
     assert!(alerts.observe(&io_error("ua-root", "enospc")).is_some());
     alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
     alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
-    assert_eq!(alerts.observe_pause(errors()), None, "the event was seen");
+    assert_eq!(
+        alerts.observe_pause(errors()),
+        None,
+        "reported by the event"
+    );
 }
 
 #[test]
-fn refused_detach_gives_one_alert_per_device() {
+fn refused_detach_causes_one_alert_per_device() {
     let mut alerts = AlertPolicy::default();
     let (domain, alias) = ("default_vm1".to_owned(), "ua-data".to_owned());
     let refused = Event::DeviceRemovalFailed {
@@ -125,7 +132,7 @@ fn refused_detach_gives_one_alert_per_device() {
 }
 
 #[test]
-fn panic_gives_one_alert() {
+fn panic_causes_one_alert() {
     let mut alerts = AlertPolicy::default();
     let panicked = lifecycle(LifecycleEvent::Crashed, Detail::Panicked);
     assert_eq!(alerts.observe(&panicked), Some(Alert::Panic));
@@ -148,7 +155,7 @@ fn panic_details_are_read_from_the_log() {
 }
 
 #[test]
-fn expired_watchdog_is_reported_each_time_with_what_follows() {
+fn each_expiry_of_the_watchdog_causes_an_alert_with_its_action() {
     let mut alerts = AlertPolicy::default();
     for (action, follows) in [
         (WatchdogAction::Reset, "the VM is reset"),

@@ -12,8 +12,9 @@ fn lifecycle(event: LifecycleEvent, detail: Detail) -> VmEvent {
     })
 }
 
+/// The types of the notifications that follow from the events, and whether they have metadata.
 fn kinds(events: &[VmEvent]) -> Vec<(&'static str, bool)> {
-    let mut policy = Publications::default();
+    let mut policy = NotificationPolicy::default();
     events
         .iter()
         .flat_map(|event| policy.observe(event))
@@ -47,7 +48,7 @@ fn definition_in_two_steps_is_published_once() {
     let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
     let updated = lifecycle(LifecycleEvent::Defined, Detail::Updated);
     assert_eq!(kinds(&[defined.clone(), updated.clone()]), [ADDED]);
-    let mut policy = Publications::default();
+    let mut policy = NotificationPolicy::default();
     policy.observe(&defined);
     policy.observe_published(true);
     assert_eq!(policy.observe(&updated), [Publication::MODIFIED]);
@@ -82,12 +83,12 @@ fn incoming_vm_is_added_once_and_its_definition_is_not_published() {
         lifecycle(LifecycleEvent::Started, Detail::Migrated),
         no_agent,
         defined,
-        VmEvent::Redefining,
+        VmEvent::RedefinitionBegins,
         lifecycle(LifecycleEvent::Resumed, Detail::Migrated),
         updated.clone(),
         VmEvent::Metadata,
     ];
-    let mut policy = Publications::default();
+    let mut policy = NotificationPolicy::default();
     let mut published = Vec::new();
     for event in &events {
         for publication in policy.observe(event) {
@@ -99,26 +100,26 @@ fn incoming_vm_is_added_once_and_its_definition_is_not_published() {
     assert_eq!(
         policy.observe(&updated),
         [Publication::MODIFIED],
-        "a definition that is not the launcher's"
+        "another client's definition"
     );
 }
 
 #[test]
-fn end_of_qemu_without_a_running_guest_is_notified_after_the_domain_is_gone() {
+fn shutdown_of_a_qemu_in_which_the_guest_never_ran_is_not_published() {
     let ending = lifecycle(LifecycleEvent::Shutdown, Detail::Finished);
     assert_eq!(kinds(&[VmEvent::Metadata, ending.clone()]), []);
     let incoming = lifecycle(LifecycleEvent::Started, Detail::Migrated);
     let stopped = lifecycle(LifecycleEvent::Stopped, Detail::Failed);
-    let kinds_of_events = kinds(&[incoming.clone(), ending.clone(), stopped]);
-    assert_eq!(kinds_of_events, [("ADDED", true), MODIFIED]);
+    let published = kinds(&[incoming.clone(), ending.clone(), stopped]);
+    assert_eq!(published, [("ADDED", true), MODIFIED]);
     let resumed = lifecycle(LifecycleEvent::Resumed, Detail::Migrated);
-    let kinds_of_events = kinds(&[incoming, resumed, ending]);
-    assert_eq!(kinds_of_events, [("ADDED", true), MODIFIED, MODIFIED]);
+    let published = kinds(&[incoming, resumed, ending]);
+    assert_eq!(published, [("ADDED", true), MODIFIED, MODIFIED]);
 }
 
 #[test]
-fn missing_qemu_is_looked_into_if_the_domain_was_on() {
-    let mut policy = Publications::default();
+fn missing_qemu_is_published_if_the_domain_was_published_as_running() {
+    let mut policy = NotificationPolicy::default();
     assert_eq!(policy.observe(&VmEvent::QemuMissing), []);
     policy.observe(&lifecycle(LifecycleEvent::Started, Detail::Booted));
     policy.observe_published(true);
@@ -130,7 +131,7 @@ fn missing_qemu_is_looked_into_if_the_domain_was_on() {
     assert_eq!(policy.observe(&VmEvent::QemuMissing), []);
 }
 
-/// KubeVirt's launcher says `ADDED` when a backup ends.
+/// KubeVirt's launcher sends `ADDED` when a backup ends.
 #[test]
 fn end_of_a_backup_is_added_once_with_its_record() {
     let job = |operation| {
@@ -174,10 +175,10 @@ fn any_event() -> impl Strategy<Value = VmEvent> {
 }
 
 proptest! {
-    /// Metadata is never lost: after the first event, the last change has been published.
+    /// After the domain is announced, the last change of the metadata is always published.
     #[test]
     fn every_change_of_metadata_is_published(events in proptest::collection::vec(any_event(), 0..12)) {
-        let mut policy = Publications::default();
+        let mut policy = NotificationPolicy::default();
         let (mut announced, mut unpublished) = (false, false);
         for event in &events {
             unpublished |= *event == VmEvent::Metadata;

@@ -1,16 +1,16 @@
-//! Which notifications a start leads to.
+//! Notifications of starts and redefinitions.
 
 use super::*;
 
 #[test]
-fn definition_after_a_failed_one_is_published() {
+fn definition_after_a_failed_redefinition_is_published() {
     let updated = lifecycle(LifecycleEvent::Defined, Detail::Updated);
-    for ended in [VmEvent::NotRedefined, VmEvent::Republish] {
-        let mut policy = Publications::default();
+    for ended in [VmEvent::RedefinitionFailed, VmEvent::Republish] {
+        let mut policy = NotificationPolicy::default();
         policy.observe(&lifecycle(LifecycleEvent::Started, Detail::Migrated));
         policy.observe_published(true);
         policy.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Migrated));
-        policy.observe(&VmEvent::Redefining);
+        policy.observe(&VmEvent::RedefinitionBegins);
         policy.observe(&ended);
         let published = policy.observe(&updated);
         assert_eq!(published, [Publication::MODIFIED], "{ended:?}");
@@ -19,11 +19,11 @@ fn definition_after_a_failed_one_is_published() {
 
 #[test]
 fn starting_up_is_published_once_and_only_before_the_domain_runs() {
-    let mut policy = Publications::default();
+    let mut policy = NotificationPolicy::default();
     assert_eq!(
         policy.observe(&VmEvent::StartingUp),
         [],
-        "nobody knows it yet"
+        "the domain is not announced"
     );
     policy.observe(&lifecycle(LifecycleEvent::Defined, Detail::Added));
     policy.observe_published(false);
@@ -41,7 +41,7 @@ fn starting_up_is_published_once_and_only_before_the_domain_runs() {
 
 #[test]
 fn failed_start_is_published_if_the_start_was() {
-    let mut policy = Publications::default();
+    let mut policy = NotificationPolicy::default();
     policy.observe(&lifecycle(LifecycleEvent::Defined, Detail::Added));
     policy.observe_published(false);
     assert_eq!(policy.observe(&VmEvent::StartFailed), []);
@@ -54,7 +54,7 @@ fn failed_start_is_published_if_the_start_was() {
 }
 
 #[test]
-fn start_seen_by_two_events_is_published_once() {
+fn start_with_two_events_is_published_once() {
     let no_agent = VmEvent::Libvirt(Event::AgentLifecycle {
         domain: "default_vm1".into(),
         connected: false,
@@ -65,7 +65,7 @@ fn start_seen_by_two_events_is_published_once() {
         (&no_agent, &VmEvent::StartingUp),
         (&VmEvent::StartingUp, &no_agent),
     ] {
-        let mut policy = Publications::default();
+        let mut policy = NotificationPolicy::default();
         policy.observe(&defined);
         policy.observe_published(false);
         assert!(policy.observe(first)[0].starting_up);
@@ -73,6 +73,9 @@ fn start_seen_by_two_events_is_published_once() {
         assert_eq!(policy.observe(second), []);
         assert!(!policy.observe(&resumed)[0].starting_up);
         let lost = policy.observe(&no_agent);
-        assert!(lost.len() == 1 && !lost[0].starting_up, "later it is news");
+        assert!(
+            lost.len() == 1 && !lost[0].starting_up,
+            "published after the start"
+        );
     }
 }
