@@ -1,4 +1,5 @@
-//! Kubernetes events about hooks that failed or refused, once per cause: virt-handler repeats its requests.
+//! Kubernetes events about hooks that failed or refused. Each cause is reported once, because virt-handler repeats its
+//! requests.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,30 +8,31 @@ use hook_host::{HookError, Outcome, Run};
 
 use crate::notify::{Notifier, Warning};
 
-/// The most messages of one hook and kind of failure. A message of the hook's own may differ each time.
-const MAX_MESSAGES: usize = 8;
+/// Maximum number of different messages per hook and kind of failure. The messages that a hook sets itself may differ
+/// each time.
+const MAX_MESSAGES_PER_KIND: usize = 8;
 
-/// Failures that an event was sent for.
+/// The failures for which an event was sent: messages by hook and kind of failure.
 #[derive(Default)]
-struct Reported(HashMap<(String, &'static str), HashSet<String>>);
+struct ReportedFailures(HashMap<(String, &'static str), HashSet<String>>);
 
-impl Reported {
-    /// Whether an event says something new about the hook.
+impl ReportedFailures {
+    /// Adds a failure. Returns whether it is new and to be reported.
     fn insert(&mut self, hook: &str, kind: &'static str, message: &str) -> bool {
         let messages = self.0.entry((hook.to_owned(), kind)).or_default();
-        messages.len() < MAX_MESSAGES && messages.insert(message.to_owned())
+        messages.len() < MAX_MESSAGES_PER_KIND && messages.insert(message.to_owned())
     }
 }
 
-/// Sends the events. Clones share what was sent.
+/// Sends the events. Clones share the record of sent events.
 #[derive(Clone)]
 pub struct HookFailureEvents {
     notifier: Notifier,
-    reported: Arc<Mutex<Reported>>,
+    reported: Arc<Mutex<ReportedFailures>>,
 }
 
 impl HookFailureEvents {
-    /// Nothing was sent yet.
+    /// A sender that has sent nothing yet.
     pub(crate) fn new(notifier: Notifier) -> HookFailureEvents {
         HookFailureEvents {
             notifier,
@@ -38,16 +40,17 @@ impl HookFailureEvents {
         }
     }
 
-    /// Sends an event about a hook, unless the same was sent before.
+    /// Sends an event about a hook's failure, unless the same was sent before.
     pub(crate) fn report(&self, error: &HookError) {
-        self.warn(error, error.to_string());
+        self.send_warning(error, error.to_string());
     }
 
-    /// Sends an event for each failure that a hook's `failurePolicy` lets pass, where no `HookApplied` counts them.
+    /// Sends an event for each failure that a hook's `failurePolicy` ignores. Called where no `HookApplied` event
+    /// counts them.
     pub(crate) fn report_ignored(&self, runs: &[Run]) {
         for run in runs {
             if let Outcome::Failed(error) = &run.outcome {
-                self.warn(
+                self.send_warning(
                     error,
                     format!("{error}; ignored, as its failurePolicy says"),
                 );
@@ -55,7 +58,7 @@ impl HookFailureEvents {
         }
     }
 
-    fn warn(&self, error: &HookError, message: String) {
+    fn send_warning(&self, error: &HookError, message: String) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.insert(error.hook(), error.kind(), &message) {
             self.notifier.warning(&Warning {
@@ -71,10 +74,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_differs_each_time_is_reported_a_few_times() {
-        let mut reported = Reported::default();
+    fn message_that_differs_each_time_is_reported_up_to_the_maximum() {
+        let mut reported = ReportedFailures::default();
         let new = (0..100).filter(|n| reported.insert("h", "veto", &format!("at {n}")));
-        assert_eq!(new.count(), MAX_MESSAGES);
+        assert_eq!(new.count(), MAX_MESSAGES_PER_KIND);
         assert!(reported.insert("h", "trap", "at 0"));
         assert!(!reported.insert("h", "trap", "at 0"));
         assert!(reported.insert("other", "veto", "at 0"));

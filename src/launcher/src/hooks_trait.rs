@@ -1,24 +1,24 @@
-//! The hooks as a trait, which tests implement. Hook points that an implementation leaves out do nothing.
+//! The hooks as a trait, so that tests can implement it. A hook point that an implementation omits does nothing.
 
 use hook_host::{
     AttachTime, Chain, CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins,
     Provenance, Run,
 };
 
-/// Runs every hook point.
+/// Calls the hooks at each hook point.
 #[tonic::async_trait]
 pub trait Hooks: Send + Sync {
-    /// Checks that the VM can start with these plugins; called first.
+    /// Checks that the VM can start with these plugins. Called before the other hook points of a boot.
     async fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
         let _ = (vmi, plugins);
         Ok(())
     }
-    /// Before anything is prepared; may veto.
+    /// Calls the hooks before anything of a boot is prepared. A hook may veto the boot.
     async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<Vec<Run>, HookError> {
         let _ = (invocation, vmi);
         Ok(Vec::new())
     }
-    /// Before the cloud-init image is written.
+    /// Calls the hooks before the cloud-init image is written.
     async fn pre_cloud_init_iso(
         &self,
         invocation: &Invocation,
@@ -28,7 +28,7 @@ pub trait Hooks: Send + Sync {
         let _ = (invocation, vmi);
         Ok((documents, Vec::new()))
     }
-    /// Before the domain is defined: the hooks, and after them the plugins.
+    /// Calls the hooks, and after them the plugins, before the domain is defined.
     async fn on_define_domain(
         &self,
         invocation: &Invocation,
@@ -39,7 +39,8 @@ pub trait Hooks: Send + Sync {
         let _ = (invocation, vmi, plugins);
         Ok((xml, Vec::new()))
     }
-    /// Before libvirt creates a domain that arrives by a migration: modules, and what the operator opts in.
+    /// Calls the hooks before libvirt creates a domain that arrives by a migration: WASM modules, and others if the
+    /// operator has enabled them.
     async fn on_incoming_domain(
         &self,
         invocation: &Invocation,
@@ -50,7 +51,8 @@ pub trait Hooks: Send + Sync {
         let _ = (invocation, vmi, plugins);
         Ok((xml, Vec::new()))
     }
-    /// Before a device is attached to the running VM. `time` is shared by all devices of a request.
+    /// Calls the hooks before a device is attached to the running VM. `time` limits the hooks of all devices of a
+    /// request.
     async fn on_attach_device(
         &self,
         invocation: &Invocation,
@@ -61,11 +63,11 @@ pub trait Hooks: Send + Sync {
         let _ = (invocation, vmi, time);
         Ok((xml, Provenance::default()))
     }
-    /// The time that hooks have at the attaches of one request.
+    /// The time that the hooks of all devices of one request have together.
     fn attach_time(&self) -> AttachTime {
         AttachTime::default()
     }
-    /// Before the VM migrates to another node.
+    /// Calls the hooks before the VM migrates to another pod.
     async fn pre_migration_source(
         &self,
         invocation: &Invocation,
@@ -75,21 +77,21 @@ pub trait Hooks: Send + Sync {
         let _ = (invocation, vmi);
         Ok((parameters, Vec::new()))
     }
-    /// The hook that libvirt's refusal of the domain is about, and the path that the hook changed.
+    /// The hook and the path that it changed, if libvirt's refusal of the domain is about that change.
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {
         let _ = refusal;
         None
     }
-    /// When the launcher ends. What goes wrong is logged by the hooks' host.
+    /// Calls the hooks when the VM or the launcher ends. The hook host logs their errors.
     async fn shutdown(&self, invocation: &Invocation) -> Vec<Run> {
         let _ = invocation;
         Vec::new()
     }
-    /// Whether the operator wants a Kubernetes event for each hook of a boot.
+    /// Whether the operator's policy asks for a Kubernetes event about each hook of a boot.
     fn publishes_applied_events(&self) -> bool {
         true
     }
-    /// Logs one line per hook about its calls so far. `phase` is the VM's: `started` or `ended`.
+    /// Logs one line per hook about its calls so far. `phase` is that of the VM: `started` or `ended`.
     fn log_calls(&self, phase: &str) {
         let _ = phase;
     }

@@ -1,4 +1,4 @@
-//! Creates the directories that QEMU and virt-handler expect; the first step of start-up.
+//! Creates the directories that QEMU and virt-handler expect, at the launcher's start.
 
 use std::fs;
 use std::io;
@@ -7,28 +7,28 @@ use std::path::{Path, PathBuf};
 
 use crate::paths::{Paths, QEMU_USER};
 
-/// A directory or file could not be put in place.
+/// Why a directory or file could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InitDirsError {
-    /// Creating it failed.
+    /// Creating a directory or file failed.
     #[error("creating {path}: {source}")]
     Create {
-        /// What was to be created.
+        /// The directory or file.
         path: PathBuf,
-        /// Why it could not be.
+        /// The file system's error.
         source: io::Error,
     },
-    /// Its mode or owner could not be set.
+    /// Setting a mode or owner failed.
     #[error("giving {path} to uid {QEMU_USER}: {source}; run as root or as uid {QEMU_USER}")]
-    Give {
-        /// What was to be given away.
+    SetOwner {
+        /// The directory or file.
         path: PathBuf,
-        /// Why it could not be.
+        /// The file system's error.
         source: io::Error,
     },
 }
 
-/// Below the private directory: images of config maps, secrets and similar volumes.
+/// Names of the directories, in the private directory, of images of config maps, secrets and similar volumes.
 const DISK_DIRECTORIES: [&str; 7] = [
     "vm-disks",
     "config-map-disks",
@@ -39,27 +39,27 @@ const DISK_DIRECTORIES: [&str; 7] = [
     "downwardmetrics-channel",
 ];
 
-/// Creates everything that must exist before hooks are collected. A root launcher also creates the
-/// serial console's log, which virtlogd must find owned by QEMU's user.
+/// Creates everything that must exist before hooks are collected. A launcher that runs as root also creates the log of
+/// the serial console, which must belong to QEMU's user before virtlogd opens it.
 pub(crate) fn initialize(paths: &Paths) -> Result<(), InitDirsError> {
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
-    let made = create_all(paths);
+    let created = create_all(paths);
     rustix::process::umask(umask);
-    made?;
+    created?;
     if paths.non_root {
         return Ok(());
     }
-    console_log(&paths.vmi_private().join("virt-serial0-log"))
+    create_console_log(&paths.vmi_private().join("virt-serial0-log"))
 }
 
-/// Creates the directory of overlays; a step of its own, after hooks are collected.
+/// Creates the directory of overlays. This comes after hooks were collected.
 pub(crate) fn initialize_disk_data(paths: &Paths) -> Result<(), InitDirsError> {
     create(&paths.disk_data(), 0o755)
 }
 
 fn create_all(paths: &Paths) -> Result<(), InitDirsError> {
     create(&paths.vmi_private(), 0o755)?;
-    give(&paths.vmi_private(), None)?;
+    give_to_qemu_user(&paths.vmi_private(), None)?;
     create(&paths.ephemeral_disks.join("cloud-init-data"), 0o755)?;
     create(&paths.ephemeral_disks.join("ignition-data"), 0o755)?;
     create(&paths.container_disks, 0o750)?;
@@ -67,7 +67,7 @@ fn create_all(paths: &Paths) -> Result<(), InitDirsError> {
     for name in DISK_DIRECTORIES {
         let path = paths.private.join(name);
         create(&path, 0o750)?;
-        give(&path, Some(0o750))?;
+        give_to_qemu_user(&path, Some(0o750))?;
     }
     Ok(())
 }
@@ -83,25 +83,25 @@ fn create(path: &Path, mode: u32) -> Result<(), InitDirsError> {
         })
 }
 
-/// Hands `path` to QEMU's user. Whoever is neither root nor that user keeps it: QEMU then runs as
-/// the same user anyway.
-fn give(path: &Path, mode: Option<u32>) -> Result<(), InitDirsError> {
+/// Sets the mode of `path`, and as root its owner to QEMU's user. A launcher that is not root keeps the path, because
+/// QEMU then runs as the same user.
+fn give_to_qemu_user(path: &Path, mode: Option<u32>) -> Result<(), InitDirsError> {
     let result = match mode {
         Some(mode) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
         None => Ok(()),
     };
-    let me = rustix::process::geteuid().as_raw();
+    let uid = rustix::process::geteuid().as_raw();
     let result = match result {
-        Ok(()) if me == 0 => std::os::unix::fs::chown(path, Some(QEMU_USER), Some(QEMU_USER)),
+        Ok(()) if uid == 0 => std::os::unix::fs::chown(path, Some(QEMU_USER), Some(QEMU_USER)),
         other => other,
     };
-    result.map_err(|source| InitDirsError::Give {
+    result.map_err(|source| InitDirsError::SetOwner {
         path: path.to_owned(),
         source,
     })
 }
 
-fn console_log(path: &Path) -> Result<(), InitDirsError> {
+fn create_console_log(path: &Path) -> Result<(), InitDirsError> {
     fs::OpenOptions::new()
         .append(true)
         .create(true)
@@ -110,7 +110,7 @@ fn console_log(path: &Path) -> Result<(), InitDirsError> {
             path: path.to_owned(),
             source,
         })?;
-    give(path, None)
+    give_to_qemu_user(path, None)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! A lock that allows one launcher per set of directories.
+//! A lock that allows only one launcher per set of directories.
 //!
-//! Launchers of one pod share the directory of the command socket and libvirt's run-time directory.
-//! A launcher holds an `flock` on a file in each of them from its first step to its end. The kernel
-//! releases it with the process, so the lock of a killed launcher is free.
+//! Launchers in one pod would share the directory of the command socket and libvirt's run-time directory. A launcher
+//! holds an `flock` on a file in each of them from its first step to its end. The kernel releases the lock when the
+//! process ends, so a killed launcher leaves none.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -14,17 +14,17 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::paths::Paths;
 
-/// The launcher's exit code when it is refused: the monitor then leaves everything as it is, because
-/// it belongs to the other launcher. (`EX_TEMPFAIL` of sysexits.h.)
+/// The launcher's exit code if another launcher holds the lock: the monitor then cleans nothing up, because everything
+/// belongs to the other launcher (`EX_TEMPFAIL` of sysexits.h).
 pub const DIRECTORIES_IN_USE: u8 = 75;
 
-const FILE: &str = "virt-launcher.lock";
-/// Root and uid 107 lock the same file.
-const MODE: u32 = 0o666;
-/// A process id is no longer than this.
-const LONGEST_PID: u64 = 16;
+const LOCK_FILE_NAME: &str = "virt-launcher.lock";
+/// Mode of the lock's file, which both root and uid 107 must be able to lock.
+const LOCK_FILE_MODE: u32 = 0o666;
+/// Maximum length of a process ID in bytes.
+const MAX_PID_LENGTH: u64 = 16;
 
-/// The directories could not be locked.
+/// Why the directories could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum InstanceLockError {
     /// Another launcher holds the lock.
@@ -43,27 +43,27 @@ pub enum InstanceLockError {
     File {
         /// The lock's file.
         path: PathBuf,
-        /// Why not.
+        /// The file system's error.
         source: io::Error,
     },
 }
 
-/// Held for the launcher's whole life.
+/// The held lock. The launcher keeps it until it exits.
 #[derive(Debug)]
 pub(crate) struct InstanceLock {
     _files: Vec<File>,
 }
 
 impl InstanceLock {
-    /// Locks the directories that this launcher is going to use; to be called before anything in them is changed.
-    /// With `daemons` that includes libvirt's run-time directory.
+    /// Locks the directories that this launcher is going to use, including libvirt's run-time directory if it starts
+    /// `daemons`. Must be called before anything in them is changed.
     pub(crate) fn acquire(paths: &Paths, daemons: bool) -> Result<InstanceLock, InstanceLockError> {
         let mut files = Vec::new();
         let socket = paths.ready_socket();
         if let Some(sockets) = socket.parent() {
             files.push(lock(sockets)?);
-            // A launcher whose lock file was removed still answers.
-            if let Some(holder) = answering(&socket) {
+            // Another launcher whose lock file was removed still serves its socket.
+            if let Some(holder) = socket_holder(&socket) {
                 return Err(InstanceLockError::Refused {
                     directory: sockets.to_owned(),
                     holder,
@@ -78,7 +78,7 @@ impl InstanceLock {
 }
 
 fn lock(directory: &Path) -> Result<File, InstanceLockError> {
-    let path = directory.join(FILE);
+    let path = directory.join(LOCK_FILE_NAME);
     let failed = |source| InstanceLockError::File {
         path: path.clone(),
         source,
@@ -95,35 +95,40 @@ fn lock(directory: &Path) -> Result<File, InstanceLockError> {
         }
         Err(error) => return Err(failed(error.into())),
     }
-    // For the error of the next launcher. A file of another user may be locked but not written.
+    // The PID is for the error of another launcher. It is not written if the file belongs to another user and is
+    // read-only.
     if let Err(error) = write_pid(&mut file) {
         tracing::debug!(path = %path.display(), %error, "the lock does not name this process");
     }
     Ok(file)
 }
 
-/// `O_CREAT` on a file of another user can be refused in a directory with the sticky bit, so it is
-/// used for a new file only.
+/// Opens or creates the lock's file. `O_CREAT` is used only for a new file, because in a directory with the sticky bit
+/// the kernel can refuse it for a file of another user.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    let present = |write| {
+    let open_existing = |write| {
         let mut options = OpenOptions::new();
         options.read(true).write(write).custom_flags(flags);
         options.open(path)
     };
-    match present(true) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => present(false),
+    match open_existing(true) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open_existing(false),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let mut options = OpenOptions::new();
-            options.read(true).write(true).create_new(true).mode(MODE);
+            options
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .mode(LOCK_FILE_MODE);
             match options.open(path) {
                 Ok(file) => {
-                    // The umask may have taken away the other user's right.
-                    file.set_permissions(fs::Permissions::from_mode(MODE))?;
+                    // The umask may have removed the other user's permission.
+                    file.set_permissions(fs::Permissions::from_mode(LOCK_FILE_MODE))?;
                     Ok(file)
                 }
                 // Another launcher was faster.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => present(true),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_existing(true),
                 Err(error) => Err(error),
             }
         }
@@ -139,21 +144,21 @@ fn write_pid(file: &mut File) -> io::Result<()> {
 
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
-    let read = file.take(LONGEST_PID).read_to_string(&mut text);
+    let read = file.take(MAX_PID_LENGTH).read_to_string(&mut text);
     match read.ok().and_then(|_| text.trim().parse::<u32>().ok()) {
         Some(pid) => format!("process {pid}"),
         None => "its process id is not known".to_owned(),
     }
 }
 
-/// Who accepts connections on a socket, if anybody: the file alone may be a dead launcher's.
-fn answering(socket: &Path) -> Option<String> {
+/// The process that accepts connections on a socket, if any: the file alone may be that of a dead launcher.
+fn socket_holder(socket: &Path) -> Option<String> {
     let address = SocketAddrUnix::new(socket).ok()?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let stream =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     match rustix::net::connect(&stream, &address) {
-        // Its queue of connections is full.
+        // The listener's queue of connections is full.
         Err(rustix::io::Errno::AGAIN) => Some("its process id is not known".to_owned()),
         Err(_) => None,
         Ok(()) => Some(rustix::net::sockopt::socket_peercred(&stream).map_or_else(
@@ -175,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn second_one_is_refused_until_the_first_ends() {
+    fn second_launcher_is_refused_until_the_first_ends() {
         let root = tempfile::tempdir().unwrap();
         let paths = paths(root.path());
         let first = InstanceLock::acquire(&paths, true).unwrap();
@@ -193,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn daemons_directory_is_locked_only_with_daemons() {
+    fn libvirts_directory_is_locked_only_with_daemons() {
         let root = tempfile::tempdir().unwrap();
         let one = paths(root.path());
         let mut other = paths(root.path());
@@ -205,19 +210,19 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_of_a_dead_launcher_do_not_lock() {
+    fn lock_file_and_socket_of_a_dead_launcher_do_not_refuse_another() {
         let root = tempfile::tempdir().unwrap();
         let paths = paths(root.path());
         let socket = paths.ready_socket();
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
-        fs::write(socket.with_file_name(FILE), "4194304\n").unwrap();
+        fs::write(socket.with_file_name(LOCK_FILE_NAME), "4194304\n").unwrap();
         drop(UnixListener::bind(&socket).unwrap());
         InstanceLock::acquire(&paths, true).unwrap();
         assert!(socket.exists(), "nothing is removed here");
     }
 
     #[test]
-    fn launcher_without_a_lock_is_found_by_its_socket() {
+    fn launcher_whose_lock_file_was_removed_is_found_by_its_socket() {
         let root = tempfile::tempdir().unwrap();
         let paths = paths(root.path());
         let socket = paths.ready_socket();

@@ -1,5 +1,5 @@
-//! virt-launcher: turns one VirtualMachineInstance into a running libvirt domain, serves commands
-//! about it, and reports what happens to it. [`launcher`] composes the modules.
+//! virt-launcher: runs one VirtualMachineInstance as a libvirt domain, serves virt-handler's commands about it, and
+//! notifies virt-handler of its state. [`launcher`] composes the modules.
 
 mod agent;
 mod atomic_file;

@@ -1,4 +1,4 @@
-//! The binary.
+//! The binary: reads the configuration, starts logging and the async runtime, and runs the launcher.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,28 +8,29 @@ use virt_launcher::{
     launcher, logging,
 };
 
-/// A launcher mostly waits.
-const WORKERS: usize = 2;
-/// A heap for the workers, one for the rest.
-const HEAPS: u8 = 2;
-const BLOCKING_IDLE: Duration = Duration::from_secs(2);
+/// Number of async worker threads. Two suffice, because a launcher mostly waits.
+const WORKER_THREADS: usize = 2;
+/// Number of malloc arenas: one for the worker threads, one for all other threads.
+const MALLOC_ARENAS: u8 = 2;
+/// How long an idle blocking thread is kept.
+const BLOCKING_THREAD_IDLE_TIME: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    // As a child that compiles one hook, this program is nothing else.
+    // A child process that compiles one hook does nothing else.
     if let Some(code) = hook_host::compile_child() {
         return code;
     }
-    libvirt::limit_malloc_arenas(HEAPS);
+    libvirt::limit_malloc_arenas(MALLOC_ARENAS);
     let early = match EarlySignals::register() {
         Ok(early) => early,
         Err(error) => {
-            // Before the flags are read, there is no log.
+            // Logging starts only after the flags are read.
             let message = format!("registering for signals: {error}\n");
             clap::Error::raw(clap::error::ErrorKind::Io, message).exit()
         }
     };
     match Config::read() {
-        Ok(config) => end(start(config, early)),
+        Ok(config) => exit_without_handlers(start(config, early)),
         Err(ConfigError::CommandLine(error)) => error.exit(),
         Err(error) => clap::Error::raw(
             clap::error::ErrorKind::ValueValidation,
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// Starts logging and runs the launcher. Returns the exit code.
 fn start(config: Config, early: EarlySignals) -> u8 {
     logging::start(
         config.verbosity,
@@ -51,7 +53,7 @@ fn start(config: Config, early: EarlySignals) -> u8 {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    match live(config, early) {
+    match run(config, early) {
         Ok(()) => 0,
         Err(error) => {
             tracing::error!("{error:#}");
@@ -63,21 +65,22 @@ fn start(config: Config, early: EarlySignals) -> u8 {
     }
 }
 
-/// Ends the process without libc's exit handlers. Those of libvirt and libcrypto free what threads still use whose
-/// calls into libvirt are under way, and a launcher that crashes in its last moment makes a VM a failed one.
-fn end(code: u8) -> ! {
+/// Exits without libc's exit handlers. The handlers of libvirt and libcrypto free memory that threads in calls of
+/// libvirt still use; and if the launcher crashes at its end, KubeVirt counts the VM as failed.
+fn exit_without_handlers(code: u8) -> ! {
     signal_hook::low_level::exit(code.into())
 }
 
-fn live(config: Config, early: EarlySignals) -> anyhow::Result<()> {
+/// Runs the launcher on an async runtime.
+fn run(config: Config, early: EarlySignals) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+        .worker_threads(WORKER_THREADS)
         .max_blocking_threads(MAX_BLOCKING_THREADS)
-        .thread_keep_alive(BLOCKING_IDLE)
+        .thread_keep_alive(BLOCKING_THREAD_IDLE_TIME)
         .enable_all()
         .build()?;
     let result = runtime.block_on(launcher::run(config, early));
-    // A call that is stuck in libvirt must not keep the process.
+    // Threads are not awaited, because a call that hangs in libvirt must not keep the process.
     runtime.shutdown_background();
     result
 }

@@ -1,4 +1,4 @@
-//! Secrets, in the directories where the kubelet mounts them.
+//! Reads secrets from the directories where the kubelet mounts them.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use domain::secret_source::{SecretError, SecretSource};
 
-/// Kubernetes limits a secret to a mebibyte.
-const MAX_BYTES: u64 = 1024 * 1024;
+/// Maximum size of a secret in Kubernetes, in bytes.
+const MAX_SECRET_BYTES: u64 = 1024 * 1024;
 
-/// The directory below which secrets are mounted; KubeVirt's is `/var/run/kubevirt-private/secret`.
+/// The directory that contains the mounts of secrets. KubeVirt's is `/var/run/kubevirt-private/secret`.
 #[derive(Debug, Clone)]
 pub struct MountedSecrets(pub PathBuf);
 
 impl SecretSource for MountedSecrets {
     fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, SecretError> {
-        let path = self.below(directory)?.join(name);
+        let path = self.secret_path(directory)?.join(name);
         match read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -24,14 +24,14 @@ impl SecretSource for MountedSecrets {
     }
 
     fn names(&self, directory: &str) -> Result<Vec<String>, SecretError> {
-        let path = self.below(directory)?;
+        let path = self.secret_path(directory)?;
         names(&path).map_err(|source| unreadable(&path, source))
     }
 }
 
 impl MountedSecrets {
-    /// Names of volumes and secrets come from the VMI.
-    fn below(&self, directory: &str) -> Result<PathBuf, SecretError> {
+    /// The path of a secret's directory. The name is checked, because it comes from the VMI.
+    fn secret_path(&self, directory: &str) -> Result<PathBuf, SecretError> {
         if directory.is_empty() || directory.contains(['/', '\0']) || directory.starts_with("..") {
             return Err(SecretError::Name(directory.to_owned()));
         }
@@ -49,9 +49,9 @@ fn unreadable(path: &Path, source: io::Error) -> SecretError {
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
-        .take(MAX_BYTES + 1)
+        .take(MAX_SECRET_BYTES + 1)
         .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
+    if bytes.len() as u64 > MAX_SECRET_BYTES {
         return Err(io::Error::other(
             "more than a mebibyte, the most a secret holds",
         ));
@@ -59,7 +59,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The names of files, without the kubelet's own `..data` and the like, which the other names link into.
+/// The names of the files, without the kubelet's own entries such as `..data`, to which the other names are links.
 fn names(path: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path)? {

@@ -1,4 +1,4 @@
-//! Timers of a pure state machine, by name, carried out by its driver.
+//! Named timers, with which a driver runs the timers of a pure state machine.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// Longer than any pod lives. A time after the clock's range, such as from a huge grace period, is this far away.
-const FAR_AWAY: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+/// The delay of a timer whose time is beyond the clock's range, such as that of a huge grace period: longer than any
+/// pod lives.
+const MAX_DELAY: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// The armed timers.
 #[derive(Debug)]
@@ -20,10 +21,10 @@ impl<T> Default for NamedTimers<T> {
 }
 
 impl<T: Copy + Eq + Hash> NamedTimers<T> {
-    /// Arms a timer, replacing the one of the same name.
+    /// Arms a timer. Replaces an armed timer with the same name.
     pub(crate) fn arm(&mut self, timer: T, after: Duration) {
         let now = Instant::now();
-        let at = now.checked_add(after).unwrap_or_else(|| now + FAR_AWAY);
+        let at = now.checked_add(after).unwrap_or_else(|| now + MAX_DELAY);
         self.0.insert(timer, at);
     }
 
@@ -32,8 +33,8 @@ impl<T: Copy + Eq + Hash> NamedTimers<T> {
         self.0.remove(timer);
     }
 
-    /// Waits for the first timer to expire and removes it; waits for ever if none is armed.
-    /// Dropping the future changes nothing.
+    /// Waits for the first timer to expire, and removes it. Waits for ever if none is armed. Dropping the future leaves
+    /// the timers unchanged.
     pub(crate) async fn expired(&mut self) -> T {
         let Some((timer, at)) = self.first() else {
             return std::future::pending().await;

@@ -1,52 +1,53 @@
-//! The launcher's directories and sockets; no other module spells a path.
+//! The paths of the launcher's directories and sockets, which no other module defines.
 //!
-//! They are KubeVirt's, for root and non-root (uid 107): virt-handler uses several of them from outside the pod.
+//! The paths are those of KubeVirt's launcher, as root and as non-root (uid 107), because virt-handler uses several of
+//! them from outside the pod.
 
 use std::path::{Path, PathBuf};
 
-/// KubeVirt's unprivileged user and group, `qemu` in its images. It owns every directory that QEMU
-/// works in, also when the launcher runs as root.
+/// The ID of KubeVirt's unprivileged user and group, `qemu` in its images. The user owns every directory that QEMU
+/// writes to, also if the launcher runs as root.
 pub(crate) const QEMU_USER: u32 = 107;
 
-/// The directories of one launcher. All absolute.
+/// The directories of one launcher. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// Shared with virt-handler; `--kubevirt-share-dir`.
+    /// The directory that is shared with virt-handler (`--kubevirt-share-dir`).
     pub share: PathBuf,
-    /// Private to the pod: `/var/run/kubevirt-private`.
+    /// The pod's private directory (`/var/run/kubevirt-private`).
     pub private: PathBuf,
-    /// `--ephemeral-disk-dir`.
+    /// The directory of ephemeral disks (`--ephemeral-disk-dir`).
     pub ephemeral_disks: PathBuf,
-    /// `--container-disk-dir`.
+    /// The directory of container disks (`--container-disk-dir`).
     pub container_disks: PathBuf,
-    /// `--hotplug-disk-dir`.
+    /// The directory of hotplugged disks (`--hotplug-disk-dir`).
     pub hotplug_disks: PathBuf,
-    /// Images of emptyDisk volumes.
+    /// The directory of images of emptyDisk volumes.
     pub empty_disks: PathBuf,
-    /// libvirt's run-time directory, where the daemons' sockets appear.
+    /// libvirt's run-time directory, which contains the sockets of its daemons.
     pub libvirt_run: PathBuf,
-    /// Where QEMU's pid file appears.
+    /// The directory of QEMU's PID file.
     pub qemu_pids: PathBuf,
-    /// Where QEMU's log appears.
+    /// The directory of QEMU's log.
     pub qemu_logs: PathBuf,
-    /// libvirt's directory for what belongs to each QEMU.
+    /// libvirt's directory with a subdirectory for each QEMU.
     pub qemu_lib: PathBuf,
-    /// The downward API's file about the pod's interfaces.
+    /// The file of the downward API about the pod's interfaces.
     pub network_info: PathBuf,
-    /// The UID of the VirtualMachineInstance, which names its own private directory.
+    /// The UID of the VirtualMachineInstance, after which its private directory is named.
     pub uid: String,
     /// Whether the launcher runs as uid 107 instead of root.
     pub non_root: bool,
 }
 
 impl Paths {
-    /// Where swtpm keeps the state of the TPM.
+    /// The directory of swtpm's state of the TPM.
     pub(crate) fn tpm_state(&self) -> PathBuf {
         self.qemu_lib.with_file_name("swtpm")
     }
 
-    /// KubeVirt's directories for a launcher run as root or not. The four directories that have flags
-    /// get the flags' defaults.
+    /// KubeVirt's directories, for a launcher as root or as non-root. The four directories that have flags are the
+    /// flags' defaults.
     pub fn kubevirt(non_root: bool, uid: &str) -> Paths {
         let private = PathBuf::from("/var/run/kubevirt-private");
         let (qemu_pids, qemu_logs, qemu_lib) = if non_root {
@@ -99,22 +100,22 @@ impl Paths {
         self
     }
 
-    /// The VMI's own private directory, with its serial console and VNC sockets.
+    /// The VMI's private directory, with the sockets of its serial console and VNC.
     pub fn vmi_private(&self) -> PathBuf {
         self.private.join(&self.uid)
     }
 
-    /// The command socket while the launcher starts up.
+    /// The command socket until the launcher is ready.
     pub fn init_socket(&self) -> PathBuf {
         self.share.join("sockets/launcher-init-sock")
     }
 
-    /// The command socket once the launcher is ready.
+    /// The command socket of a launcher that is ready.
     pub fn ready_socket(&self) -> PathBuf {
         self.share.join("sockets/launcher-sock")
     }
 
-    /// Where QEMU serves a backup in pull mode.
+    /// The socket on which QEMU serves a backup in pull mode.
     pub fn backup_socket(&self) -> PathBuf {
         self.share.join("sockets/backup-nbd-sock")
     }
@@ -124,17 +125,17 @@ impl Paths {
         self.share.join("domain-notify-pipe.sock")
     }
 
-    /// Where KubeVirt's device plugin serves an open `/dev/iommu`.
+    /// The socket on which KubeVirt's device plugin serves an open `/dev/iommu`.
     pub fn iommufd_socket(&self) -> PathBuf {
         self.share.join("iommufd.sock")
     }
 
-    /// Where the sockets of a migration are.
+    /// The directory of a migration's sockets.
     pub fn migration_sockets(&self) -> PathBuf {
         self.share.join("migrationproxy")
     }
 
-    /// Where libvirt's hook of a migration's target finds the launcher.
+    /// The socket on which a migration's target serves libvirt's migration hook.
     pub fn migration_hook_socket(&self) -> PathBuf {
         self.share
             .join(kubevirt_api::migration_hook_protocol::SOCKET_NAME)
@@ -155,12 +156,12 @@ impl Paths {
         self.qemu_logs.join(format!("{domain}.log"))
     }
 
-    /// Compiled hook modules, written by the launcher's own compile child only.
+    /// The directory of compiled hook modules, which only the launcher's own compile child writes.
     pub fn hook_artifacts(&self) -> PathBuf {
         self.private.join("hook-artifacts")
     }
 
-    /// Overlays of images that must not be written to.
+    /// The directory of overlays of images that must not be written to.
     pub fn disk_data(&self) -> PathBuf {
         self.ephemeral_disks.join("disk-data")
     }

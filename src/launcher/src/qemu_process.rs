@@ -1,4 +1,4 @@
-//! QEMU's process, found by the pid file that libvirt writes.
+//! QEMU's process, found by the PID file that libvirt writes.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,15 +9,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// QEMU's process as a pidfd, so that a reused pid is never signalled.
+/// QEMU's process, held as a pidfd so that a process with a reused PID is never signalled.
 pub(crate) struct QemuProcess {
     pid: i32,
     fd: AsyncFd<OwnedFd>,
 }
 
 impl QemuProcess {
-    /// Opens the process whose pid the file contains. The file is read again afterwards: if the pid is unchanged, it was not
-    /// reused before the pidfd was opened.
+    /// Opens the process whose PID the file contains. The file is read again after that: if the PID is unchanged, it
+    /// was not reused before the pidfd was opened.
     pub(crate) fn open(pid_file: &Path) -> io::Result<QemuProcess> {
         let pid = read(pid_file)?;
         let fd = pidfd_open(pid, PidfdFlags::empty())?;
@@ -30,20 +30,20 @@ impl QemuProcess {
         })
     }
 
-    /// Its pid.
+    /// The process ID.
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Whether the process runs this domain. A pid file may outlive its process, and the pid may be reused.
+    /// Whether the process is the QEMU of this domain. A PID file may outlive its process, and the PID may be reused.
     pub(crate) fn is_qemu_of_domain(&self, domain: &str) -> bool {
         let arguments = std::fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
         let mut arguments = arguments.split(|byte| *byte == 0);
-        let wanted = format!("guest={domain}");
+        let guest_name = format!("guest={domain}");
         arguments.any(|argument| {
             argument
                 .split(|byte| *byte == b',')
-                .any(|part| part == wanted.as_bytes())
+                .any(|part| part == guest_name.as_bytes())
         })
     }
 
@@ -80,7 +80,7 @@ fn read(pid_file: &Path) -> io::Result<Pid> {
     pid.ok_or_else(|| io::Error::other(format!("{} holds no pid: {text:?}", pid_file.display())))
 }
 
-/// Sends SIGTERM to QEMU, past libvirt.
+/// Sends SIGTERM to QEMU directly, without libvirt.
 pub(crate) fn terminate(pid_file: &Path) -> io::Result<()> {
     QemuProcess::open(pid_file)?.signal(Signal::TERM)
 }

@@ -1,58 +1,58 @@
-//! Answers of QEMU's monitor. They have a size limit, because a guest may control QEMU.
+//! Parses answers of QEMU's monitor. Their size is limited, because a guest may control QEMU.
 
 use hook_host::printable;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
-/// QEMU describes a disk in a few kilobytes.
-const LARGEST: usize = 16 << 20;
-/// The most bytes of QEMU's reason.
-const MAX_REFUSAL: usize = 768;
+/// Maximum size of an answer in bytes. QEMU needs a few kilobytes to describe a disk.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// Maximum length in bytes of QEMU's reason for a refusal.
+const MAX_REASON_BYTES: usize = 768;
 
-/// Why an answer has no value.
+/// Why an answer has no usable value.
 #[derive(Debug, thiserror::Error)]
 pub enum QmpError {
-    /// QEMU refuses the command.
+    /// QEMU refused the command.
     #[error("QEMU refuses: {0}")]
     Refused(String),
-    /// The answer is larger than any that QEMU gives.
-    #[error("the answer of QEMU's monitor has {0} bytes, at most {LARGEST} are read")]
+    /// The answer is larger than the maximum.
+    #[error("the answer of QEMU's monitor has {0} bytes, at most {MAX_ANSWER_BYTES} are read")]
     TooLarge(usize),
-    /// The answer is of another form.
+    /// The answer is not the expected JSON.
     #[error("the answer of QEMU's monitor is not understood: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Other members, such as the id that libvirt gave the command, are skipped.
+/// An answer. Other members, such as the ID that libvirt gave the command, are ignored.
 #[derive(Deserialize)]
 #[serde(bound = "T: Deserialize<'de>")]
 struct Answer<T> {
     #[serde(rename = "return", default, deserialize_with = "present")]
     value: Option<T>,
     #[serde(default)]
-    error: Option<Refusal>,
+    error: Option<ErrorMember>,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
+struct ErrorMember {
     desc: String,
 }
 
-/// Distinguishes a member that is `null` from a missing one.
+/// Deserializes a member that exists, so that `null` is distinguished from a missing member.
 fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
 /// The `return` member of an answer.
 pub(crate) fn parse<T: DeserializeOwned>(json: &str) -> Result<T, QmpError> {
-    if json.len() > LARGEST {
+    if json.len() > MAX_ANSWER_BYTES {
         return Err(QmpError::TooLarge(json.len()));
     }
     match serde_json::from_str(json)? {
         Answer {
-            error: Some(Refusal { desc }),
+            error: Some(ErrorMember { desc }),
             ..
-        } => Err(QmpError::Refused(printable(&desc, MAX_REFUSAL))),
+        } => Err(QmpError::Refused(printable(&desc, MAX_REASON_BYTES))),
         Answer {
             value: Some(value), ..
         } => Ok(value),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answer_refusal_and_invalid_json_are_distinguished() {
+    fn values_refusals_and_invalid_answers_are_distinguished() {
         let names: Vec<String> = parse(r#"{"return":["a"],"id":"libvirt-40"}"#).unwrap();
         assert_eq!(names, ["a"]);
         let refused = parse::<Vec<String>>(
@@ -78,11 +78,11 @@ mod tests {
         );
         let other = r#"{"more":[{"deep":[1]}],"return":null}"#;
         assert_eq!(parse::<Option<u64>>(other).unwrap(), None);
-        for nonsense in ["", "{}", "[]", r#"{"return":{}}"#, &"[".repeat(200)] {
-            let error = parse::<Vec<String>>(nonsense).unwrap_err();
-            assert!(matches!(error, QmpError::Json(_)), "{nonsense}: {error}");
+        for invalid in ["", "{}", "[]", r#"{"return":{}}"#, &"[".repeat(200)] {
+            let error = parse::<Vec<String>>(invalid).unwrap_err();
+            assert!(matches!(error, QmpError::Json(_)), "{invalid}: {error}");
         }
-        let large = format!("\"{}\"", "x".repeat(LARGEST));
+        let large = format!("\"{}\"", "x".repeat(MAX_ANSWER_BYTES));
         assert!(matches!(
             parse::<String>(&large),
             Err(QmpError::TooLarge(_))

@@ -1,8 +1,8 @@
-//! Termination signals; only the first one counts.
+//! Termination signals, of which only the first counts.
 //!
-//! The monitor starts the launcher with these signals blocked. [`EarlySignals::register`], the first
-//! call of `main`, installs handlers that only remember a signal and unblocks them; [`listen`] adds
-//! the runtime's handlers later and takes over what was remembered.
+//! The monitor starts the launcher with these signals blocked. `main` first calls [`EarlySignals::register`], which
+//! installs handlers that only record a signal, and unblocks the signals. Later [`listen`] adds the handlers of the
+//! async runtime, and takes over a recorded signal.
 
 use std::io;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use nix::sys::signal::{SigSet, Signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-const TERMINATE: [Signal; 4] = [
+const TERMINATION_SIGNALS: [Signal; 4] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGTERM,
     Signal::SIGQUIT,
 ];
 
-/// Whether a termination signal came before anybody listened.
+/// Records whether a termination signal came before [`listen`] was called.
 #[derive(Debug, Default)]
 pub struct EarlySignals {
     is_pending: Arc<AtomicBool>,
 }
 
 impl EarlySignals {
-    /// From now on no termination signal kills this process.
+    /// Installs the handlers. From now on a termination signal does not kill this process.
     pub fn register() -> io::Result<EarlySignals> {
         let early = EarlySignals::default();
-        for signal in TERMINATE {
+        for signal in TERMINATION_SIGNALS {
             signal_hook::flag::register(signal as i32, Arc::clone(&early.is_pending))?;
         }
-        SigSet::from_iter(TERMINATE).thread_unblock()?;
+        SigSet::from_iter(TERMINATION_SIGNALS).thread_unblock()?;
         Ok(early)
     }
 
@@ -41,10 +41,10 @@ impl EarlySignals {
     }
 }
 
-/// Starts listening; the receiver turns true with the first signal, early ones included.
+/// Starts listening. The receiver becomes true with the first signal, which may have come early.
 pub(crate) fn listen(early: &EarlySignals) -> io::Result<watch::Receiver<bool>> {
     let (sender, is_pending) = watch::channel(false);
-    for kind in TERMINATE {
+    for kind in TERMINATION_SIGNALS {
         let mut signals = signal(SignalKind::from_raw(kind as i32))?;
         let sender = sender.clone();
         tokio::spawn(async move {
@@ -57,7 +57,7 @@ pub(crate) fn listen(early: &EarlySignals) -> io::Result<watch::Receiver<bool>> 
             }
         });
     }
-    // Only now: a signal between a check and the runtime's handlers would be missed.
+    // Checked after the handlers are installed: a signal between a check and their installation would be missed.
     if early.is_pending() && !sender.send_replace(true) {
         tracing::info!("received a termination signal while starting");
     }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn early_signal_is_there_when_listening_begins() {
+    async fn early_signal_is_received_when_listening_begins() {
         let early = EarlySignals::default();
         assert!(!*listen(&early).unwrap().borrow());
         early.is_pending.store(true, Ordering::SeqCst);

@@ -1,6 +1,6 @@
-//! Points in time as Kubernetes writes them.
+//! Timestamps in the format of Kubernetes.
 
-/// Now: RFC 3339 in UTC, to the second.
+/// The current time, as RFC 3339 in UTC, to the second.
 pub(crate) fn now() -> String {
     format!("{:.0}", jiff::Timestamp::now())
 }

@@ -1,4 +1,4 @@
-//! Listeners on UNIX sockets, each connection served by a task of its own.
+//! Listeners on UNIX sockets that serve each connection in a task of its own.
 
 use std::io;
 use std::os::unix::net;
@@ -9,19 +9,19 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Pauses accepting after an error, such as too many open files.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// The pause after an error of accepting, such as too many open files.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A listener; dropping it closes its socket and its connections, and leaves the socket's file.
+/// A listener. Dropping it closes its socket and its connections, but leaves the socket's file.
 #[derive(Debug)]
 pub(crate) struct Listener {
     _task: AbortOnDropHandle<()>,
 }
 
-/// Makes a socket at `path`, where an earlier listener may have left one. Blocking.
+/// Creates a socket at `path`. Replaces a socket that an earlier listener has left there. Blocking.
 ///
 /// # Errors
-/// The socket cannot be made.
+/// If the socket cannot be created.
 pub(crate) fn bind(path: &Path) -> io::Result<net::UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -33,11 +33,11 @@ pub(crate) fn bind(path: &Path) -> io::Result<net::UnixListener> {
 }
 
 impl Listener {
-    /// Listens on a socket that [`bind`] has made, and serves at most `limit` connections at a time. `what` names the
-    /// connections in log lines.
+    /// Listens on a socket that [`bind`] has created, and serves at most `limit` connections at a time. `what` names
+    /// the connections in log lines.
     ///
     /// # Errors
-    /// The socket cannot be watched.
+    /// If the socket cannot be registered with the async runtime.
     pub(crate) fn serve<F>(
         socket: net::UnixListener,
         what: &'static str,
@@ -72,7 +72,7 @@ async fn accept<F>(
                 }
                 Err(error) => {
                     tracing::warn!(reason = %error, "accepting {what}");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
             Some(_) = connections.join_next() => {}
