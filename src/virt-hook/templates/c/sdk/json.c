@@ -1,4 +1,4 @@
-/* Finds one value in JSON without reading it into memory of another shape.
+/* Finds one value in a JSON text without building a tree of it.
  *
  * The host gives JSON that it has parsed itself, so that little is checked here; what is not JSON is
  * never read beyond its end, and finds nothing. */
@@ -22,7 +22,7 @@ static bool eat(cursor *c, char wanted) {
     return true;
 }
 
-/* What stands between the quotes, escapes and all. */
+/* The text between the quotes, with its escapes. */
 static bool string_token(cursor *c, text *raw) {
     if (!eat(c, '"')) return false;
     const char *from = c->at;

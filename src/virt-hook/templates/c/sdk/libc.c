@@ -30,7 +30,7 @@ void *malloc(size_t size) {
 void free(void *old) { (void)old; }
 
 void *calloc(size_t count, size_t size) {
-    /* Memory that nobody has used is zero. */
+    /* Unused memory is zero. */
     return size != 0 && count > (size_t)-1 / size ? NULL : malloc(count * size);
 }
 

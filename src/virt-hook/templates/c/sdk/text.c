@@ -1,4 +1,4 @@
-/* Pieces of text, and what is made of them. */
+/* Functions for pieces of text. */
 #include "virt_hook.h"
 
 #include <stdlib.h>

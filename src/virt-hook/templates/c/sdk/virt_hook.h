@@ -1,4 +1,4 @@
-/* What a hook in C is written with.
+/* The SDK for hooks in C.
  *
  * A hook defines hook_describe() and those of the hook points that it wants, which hook_describe()
  * lists. Every call gets a fresh sandbox, with memory that nobody has used:
@@ -20,7 +20,8 @@ typedef struct {
 
 /* ---- what a hook defines --------------------------------------------------------------------- */
 
-/* What the hook says of itself, as JSON: docs/hook-description.md of virt-launcher has its members. The same each time. */
+/* The hook's description as JSON; docs/hook-description.md of virt-launcher has its members. It must be the same at
+ * each call. */
 const char *hook_describe(void);
 
 /* Before anything is prepared. `vmi` is the VirtualMachineInstance as JSON, here and below. */
@@ -32,7 +33,7 @@ typedef exports_virt_hook_hooks_handler_list_document_t cloud_init_documents;
 /* Before the cloud-init image is written; `data_source` is noCloud or configDrive. Documents are changed in place. */
 bool hook_pre_cloud_init_iso(text vmi, text data_source, cloud_init_documents *documents);
 
-/* A document; false without one of this name. */
+/* Finds a document; false if there is none of this name. */
 bool cloud_init_document(const cloud_init_documents *documents, const char *name, text *content);
 
 /* Replaces a document, or adds it. */

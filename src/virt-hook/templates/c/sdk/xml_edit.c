@@ -1,4 +1,4 @@
-/* Edits XML by paths: what an edit does not name keeps its bytes. */
+/* Edits XML by paths: parts that an edit does not name keep their bytes. */
 #include "xml_internal.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static size_t place(text xml, const xml_element *parent, text name, bool *before
     return end > last ? end : last;
 }
 
-/* Adds a child where libvirt's schema wants it. */
+/* Adds a child at the position that libvirt's schema requires. */
 static void insert(text *xml, const xml_element *parent, text child, text name) {
     bool before;
     size_t at = place(*xml, parent, name, &before);

@@ -1,4 +1,4 @@
-/* What the files about XML share. */
+/* Declarations that the files about XML share. */
 #ifndef XML_INTERNAL_H
 #define XML_INTERNAL_H
 
@@ -33,7 +33,7 @@ bool xml_next_piece(text xml, const xml_element *of, xml_piece *one);
 /* An element's own text, without its children's. */
 text xml_own_text(text xml, const xml_element *of);
 
-/* The byte after a tag's `>`; one within quotes is none. */
+/* The byte after a tag's `>`; a `>` within quotes does not count. */
 size_t xml_after_tag(text xml, size_t at);
 /* The next start or end tag at or after `at`; comments, CDATA and the like are stepped over. */
 size_t xml_next_tag(text xml, size_t at);

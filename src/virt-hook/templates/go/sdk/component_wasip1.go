@@ -11,7 +11,7 @@ import (
 // first 32 bytes: "virt-hook: memory for WASI here."
 var wasiMemory = [4 + 16<<10]uint64{0x6f6f682d74726976, 0x726f6d656d203a6b, 0x415720726f662079, 0x2e65726568204953}
 
-// allocated keeps what the host has the addresses of. The sandbox ends with the call, so that nothing is freed.
+// allocated keeps the memory whose addresses the host has. The sandbox ends with the call, so that nothing is freed.
 var allocated [][]uint64
 
 // realloc gives the host memory for the texts that it passes. A multiple of 8 aligns everything that there is.

@@ -19,9 +19,9 @@ type Element struct {
 	raw      string
 	endSpace string
 	hasEnd   bool
-	// touched is whether it, or something in it, was edited.
+	// touched is whether the element, or something in it, was edited.
 	touched bool
-	// made is whether an edit created it, aligned whether rendering gives it a line.
+	// made is whether an edit created the element, aligned whether rendering writes it on a line of its own.
 	made, aligned bool
 }
 
@@ -45,7 +45,7 @@ type node struct {
 // isLayout reports whether a node is white space that only indents elements.
 func (n *node) isLayout() bool { return n.kind == textNode && isBlank(n.raw) }
 
-// NewElement is an element without attributes and content. A name that is none panics.
+// NewElement is an element without attributes and content. It panics if the name is invalid.
 func NewElement(name string) *Element {
 	if !isName(name) {
 		panic("`" + name + "` is not a name of an element")

@@ -1,4 +1,4 @@
-// Package hooks is what a hook of KubeVirt virtual machines in Go is written with.
+// Package hooks is the SDK for hooks of KubeVirt virtual machines in Go.
 //
 // A hook is a [Hook] that is exported from an init function of package main:
 //
@@ -15,10 +15,10 @@
 // in variables. There is no network, no subprocess, and no file that is not granted. A hook's function must not leave
 // goroutines behind.
 //
-// An error is a failure of the hook, a [Veto] its "no". A panic is a failure too, told with the hook's line.
+// An error is a failure of the hook, a [Veto] its "no". A panic is a failure too, reported with the line in the hook.
 package hooks
 
-// Hook is a hook: what it says of itself, and a function for each of its hook points.
+// Hook is a hook: its description, and a function for each of its hook points.
 type Hook struct {
 	// Name is the hook's name in logs and events.
 	Name string

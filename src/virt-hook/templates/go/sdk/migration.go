@@ -36,7 +36,7 @@ func (m *Migration) Set(name, value string) {
 	m.Parameters = append(m.Parameters, Parameter{name, value})
 }
 
-// Number returns a parameter as a number; 0 for one that is none.
+// Number returns a parameter as a number; 0 if it is not a number.
 func (m *Migration) Number(name string) uint64 {
 	value, _ := m.Get(name)
 	number, _ := strconv.ParseUint(value, 10, 64)

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Native calls a hook in tests as the host does, without WebAssembly. A call fails as the hook fails, and where the host
-// would deny what the hook does because its description does not declare it. What edits is called twice: the second run
-// must change nothing.
+// Native calls a hook in tests as the host does, without WebAssembly. A call fails as the hook fails, and where the
+// host would deny what the hook does because its description does not declare it. Functions that edit are called twice:
+// the second run must change nothing.
 type Native struct {
 	// Hook is the hook.
 	Hook *Hook
-	// Host is what [Config], [Invocation] and [Log] use; nil for one that knows nothing.
+	// Host answers [Config] and [Invocation] and gets the lines of [Log]; nil for a host without configuration and facts.
 	Host *FakeHost
-	// Pod is what the functions about the pod answer; nil for one without facts.
+	// Pod has the facts that the functions about the pod return; nil for a pod without facts.
 	Pod *FakePod
 }
 

@@ -271,7 +271,7 @@ func (y *YAML) addKeys(scope yamlScope, names []string) yamlScope {
 	return scope
 }
 
-// open makes `key:` of `key: {}`.
+// open replaces `key: {}` by `key:`.
 func (y *YAML) open(found *yamlKey) {
 	line, end := y.lines[found.line], inlineEnd(y.written(*found))
 	if end < 0 || line[found.value:found.value+end] != "{}" {
@@ -323,7 +323,7 @@ func (y *YAML) isFree(found yamlKey, key string) error {
 	return nil
 }
 
-// mayEnd refuses a key at the top where the text's end is not the end of its one mapping.
+// mayEnd refuses to add a key at the top level if the text does not end with its only mapping.
 func (y *YAML) mayEnd(scope yamlScope, key string) error {
 	if scope != y.top() {
 		return nil

@@ -11,7 +11,7 @@ const (
 	nothingBelow belowKind = iota
 	listBelow
 	mappingBelow
-	// otherBelow is a text of several lines, or no YAML.
+	// otherBelow is a text of several lines, or something that is not YAML.
 	otherBelow
 )
 

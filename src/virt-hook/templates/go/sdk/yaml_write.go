@@ -8,7 +8,7 @@ import (
 
 // JSON is YAML, so that values are written as JSON.
 
-// yamlWords are what YAML reads as no text.
+// yamlWords are the words that YAML does not read as text.
 var yamlWords = []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 func yamlJSON(value any) string {

@@ -10,7 +10,7 @@ static struct {
     const char *key, *value;
 } facts[64];
 static size_t count;
-/* As under the host. */
+/* The same as with the real host. */
 #define NO_REASON "it returned false without hook_veto() or hook_fail()"
 static text words = {NO_REASON, sizeof NO_REASON - 1};
 static bool vetoed;
@@ -33,7 +33,7 @@ static void set_fact(char kind, const char *key, const char *value) {
     count++;
 }
 
-/* The last one counts. */
+/* The last value of a key counts. */
 static bool fact(char kind, const char *key, text *value) {
     for (size_t i = count; i-- > 0;) {
         if (facts[i].kind != kind || !text_is(text_of(key), facts[i].key)) continue;

@@ -6,7 +6,7 @@
 
 /* Ends the test with the place and what does not hold. */
 #define CHECK(condition) native_check(condition, #condition, __FILE__, __LINE__)
-/* The same for texts, which are shown. */
+/* The same for two texts, which are shown if they differ. */
 #define CHECK_TEXT(found, wanted) native_check_text(found, wanted, __FILE__, __LINE__)
 
 void native_check(bool holds, const char *condition, const char *file, int line);

@@ -34,7 +34,7 @@ void native_pod_network(const char *name, const char *ip, const char *mac, bool 
     };
 }
 
-/* Nothing comes later in a test. */
+/* In a test no fact arrives later, so that waiting is an error. */
 static pod_answer missing(const char *name, bool wait, text *why) {
     *why = wait ? text_join(text_of(name), text_of(" is not there: give the test a pod with it")) : text_of("");
     return wait ? POD_ABSENT : POD_NONE;

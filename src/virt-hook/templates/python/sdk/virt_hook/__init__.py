@@ -1,4 +1,4 @@
-"""What a hook in Python is written with.
+"""The SDK for hooks in Python.
 
 A hook is a class that derives from `Hook` and has the methods it wants of the hook points; the last line of
 its file makes the component's exports of it: `export(MyHook)`.

@@ -1,4 +1,4 @@
-"""Between a hook and its host: everything crosses the boundary as text."""
+"""The boundary between a hook and its host, which everything crosses as text."""
 
 import json
 import sys
@@ -109,7 +109,7 @@ def _migration_source(hook):
 
 
 class _Errors:
-    """Tells the host of exceptions in its own terms, with the place in the hook's file."""
+    """Passes exceptions to the host as its errors, with the position in the hook's file."""
 
     def __enter__(self):
         return self

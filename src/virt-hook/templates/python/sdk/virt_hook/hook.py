@@ -6,7 +6,7 @@ class Veto(Exception):
 
 
 class Hook:
-    """What a hook says of itself, and its hook points, which do nothing until they are overridden."""
+    """A hook's description, and its hook points, which do nothing unless they are overridden."""
 
     name = "hook"
     version = "0.1.0"

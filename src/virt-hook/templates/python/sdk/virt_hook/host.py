@@ -7,7 +7,7 @@ except ImportError:
 
 
 class Native:
-    """What the host of native tests knows."""
+    """The configuration and the facts that the host of native tests has."""
 
     config = {}
     invocation = {}

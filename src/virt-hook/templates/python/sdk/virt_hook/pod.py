@@ -84,7 +84,7 @@ def _asked_natively(function, *arguments):
     if Native.pod_facts is not None and not any(_fits(name, pattern) for pattern in Native.pod_facts):
         raise FactError("denied", f'{name} is not in the hook\'s pod_facts: add "{name}"')
     if not found and found != "" and wait:
-        # Nothing comes later in a test.
+        # In a test no fact arrives later, so that waiting is an error.
         raise FactError("absent", f"{name} is not there: give the test a pod with it")
     return found
 

@@ -6,7 +6,7 @@ from .dotted_path import value_at
 
 
 class Vmi(dict):
-    """The VirtualMachineInstance as a dict, fields that nobody knows included."""
+    """The VirtualMachineInstance as a dict, including fields that this SDK does not know."""
 
     @classmethod
     def parse(cls, text):

@@ -172,7 +172,7 @@ class Yaml:
         return scope
 
     def _open(self, found):
-        """Makes `key:` of `key: {}`."""
+        """Replaces `key: {}` by `key:`."""
         line, begin = found
         text, end = self._lines[line], value_end(self._written(found))
         if end is None or text[begin : begin + end] != "{}":
@@ -209,7 +209,7 @@ class Yaml:
             raise CloudInitError(f"line {found[0] + 1}: {key} has an anchor, an alias or a tag and is not replaced")
 
     def _may_end(self, scope, key):
-        """A key can be added to the top only where the text's end is the end of its one mapping."""
+        """A key can be added at the top level only if the text ends with its only mapping."""
         if scope != self._top():
             return
         idle = True
