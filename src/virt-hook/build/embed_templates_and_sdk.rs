@@ -1,5 +1,5 @@
-//! Puts into the program what `new` writes: the templates, and the SDK that a Rust hook is built with, so that the program
-//! suffices to build a hook. Also sets linker options that make the static program smaller.
+//! Build script: embeds the templates of `virt-hook new` and the SDK for hooks in Rust, so that nothing else is needed
+//! to build a hook. Also sets linker options that make the static program smaller.
 
 #![allow(clippy::print_stdout, reason = "so a build script talks to Cargo")]
 
@@ -13,34 +13,38 @@ use std::{env, fs};
 
 use embedded_files::EmbeddedFiles;
 
-/// The boundary between hooks and their hosts, from the workspace's root.
-const WIT: &str = "hooks-sdk/wit/v0.1/hooks.wit";
+/// The WIT package of hooks, relative to the workspace's root.
+const WIT_PATH: &str = "hooks-sdk/wit/v0.1/hooks.wit";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let manifest_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
-    let out = PathBuf::from(env::var("OUT_DIR")?);
-    let tree = manifest_dir
+    let out_dir = PathBuf::from(env::var("OUT_DIR")?);
+    let workspace_root = manifest_dir
         .ancestors()
         .nth(2)
-        .ok_or("no tree around this crate")?;
+        .ok_or("no workspace around this crate")?;
 
     let mut templates = EmbeddedFiles::default();
     templates.add_below(&manifest_dir.join("templates"), Path::new(""))?;
-    // In C and Go it is for reading: the bindings are made of it already, and `wrap` has it in the program.
-    templates.add(&tree.join(WIT), "c/sdk/hooks.wit".into());
-    templates.add(&tree.join(WIT), "go/sdk/hooks.wit".into());
-    templates.watched.push(tree.join(WIT));
-    fs::write(out.join("templates.tar.gz"), templates.archive()?)?;
+    // Projects in C and Go get the WIT for reading only: their bindings are already generated, and `wrap` embeds the
+    // WIT.
+    templates.add(&workspace_root.join(WIT_PATH), "c/sdk/hooks.wit".into());
+    templates.add(&workspace_root.join(WIT_PATH), "go/sdk/hooks.wit".into());
+    templates.watched.push(workspace_root.join(WIT_PATH));
+    fs::write(out_dir.join("templates.tar.gz"), templates.archive()?)?;
 
-    let sdk = sdk_source_tree::embedded(tree, &out)?;
-    fs::write(out.join("sdk.tar.gz"), sdk.archive()?)?;
-    fs::write(out.join("Cargo.lock"), sdk_lock_file::of_sdk(tree)?)?;
+    let sdk = sdk_source_tree::collect(workspace_root, &out_dir)?;
+    fs::write(out_dir.join("sdk.tar.gz"), sdk.archive()?)?;
+    fs::write(
+        out_dir.join("Cargo.lock"),
+        sdk_lock_file::reduced_to_sdk(workspace_root)?,
+    )?;
     println!(
         "cargo::rustc-env=WASMTIME_VERSION={}",
-        sdk_lock_file::version(tree, "wasmtime")?
+        sdk_lock_file::package_version(workspace_root, "wasmtime")?
     );
 
-    // A static program relocates itself: 1 MB of relocations becomes 0.1 MB.
+    // A static program contains its own relocations; packed, they have 0.1 MB instead of 1 MB.
     if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "musl") {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }

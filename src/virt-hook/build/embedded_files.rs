@@ -1,4 +1,4 @@
-//! Files that become part of the program.
+//! The files that are embedded in the program, as an archive.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,25 @@ use std::{fs, io};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// What tools leave beside sources.
-const LEFT_BEHIND: [&str; 2] = ["__pycache__", "target"];
+/// Directories of build output, which are not embedded.
+const BUILD_OUTPUT: [&str; 2] = ["__pycache__", "target"];
 
-/// Files, with their paths in the project.
+/// Files to embed.
 #[derive(Debug, Default)]
 pub(crate) struct EmbeddedFiles {
+    /// The path of each file in the archive, and the path of its source.
     files: Vec<(PathBuf, PathBuf)>,
-    /// What this depends on.
+    /// Paths whose changes make Cargo run the build script again.
     pub(crate) watched: Vec<PathBuf>,
 }
 
 impl EmbeddedFiles {
-    /// One file.
+    /// Adds a file.
     pub(crate) fn add(&mut self, source: &Path, embedded_path: PathBuf) {
         self.files.push((embedded_path, source.to_owned()));
     }
 
-    /// All files below a directory.
+    /// Adds and watches all files below a directory.
     pub(crate) fn add_below(&mut self, directory: &Path, embedded_path: &Path) -> io::Result<()> {
         self.watched.push(directory.to_owned());
         self.add_all(directory, embedded_path)
@@ -34,7 +35,7 @@ impl EmbeddedFiles {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let (path, name) = (entry.path(), entry.file_name());
-            if LEFT_BEHIND.iter().any(|left| name == *left) {
+            if BUILD_OUTPUT.iter().any(|output| name == *output) {
                 continue;
             }
             let embedded_path = embedded_path.join(name);
@@ -47,7 +48,7 @@ impl EmbeddedFiles {
         Ok(())
     }
 
-    /// All of them, in order, as a compressed tar archive; equal files make an equal one.
+    /// Packs the sorted files into a compressed tar archive; equal files give equal bytes.
     pub(crate) fn archive(&self) -> io::Result<Vec<u8>> {
         let mut files = self.files.clone();
         files.sort();

@@ -1,5 +1,5 @@
-//! Compiles modules with the user's cache: unchanged modules, and unchanged functions of a module file that was built again,
-//! are not compiled.
+//! Compiles modules with the user's cache: unchanged modules, and unchanged functions of a module file that was built
+//! again, are not compiled.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,14 @@ use anyhow::Context;
 use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 
 use crate::compiled_module_cache::{CompiledModuleCache, make_private};
-use crate::exit_codes::Failure;
+use crate::hook_module::HookModule;
 use crate::interactive_compile;
 use crate::module_compile_cost::ModuleCompileCost;
-use crate::module_files::HookModule;
 use crate::tokio_runtime::runtime;
+use crate::verb_failure::Failure;
 
-/// The private directory of a run for compiled modules, with the user's cache. A collection of hooks finds the code there.
+/// The private directory of a run for compiled modules, with the user's cache. A collection of hooks finds the code
+/// there.
 pub(crate) struct CachedCompilation {
     cache: Option<CompiledModuleCache>,
     compiled: PathBuf,
@@ -29,17 +30,17 @@ impl CachedCompilation {
     ) -> Result<Self, Failure> {
         make_private(&compiled)
             .with_context(|| compiled.display().to_string())
-            .map_err(Failure::Machine)?;
+            .map_err(Failure::Internal)?;
         Ok(Self { cache, compiled })
     }
 
     /// The user's cache, if there can be one.
-    fn of_user(compiled: &Path) -> Result<Self, Failure> {
-        Self::new(CompiledModuleCache::of_user(), compiled.to_owned())
+    fn for_user(compiled: &Path) -> Result<Self, Failure> {
+        Self::new(CompiledModuleCache::for_user(), compiled.to_owned())
     }
 
-    /// Compiles each module from the file beside it; errors name the caller's file. Returns the modules that were not
-    /// compiled before, with the duration.
+    /// Compiles each module from the file that it is paired with; errors name the caller's file. Returns the modules
+    /// that had to be compiled, with the durations.
     pub(crate) async fn run<'a>(
         &self,
         loader: &Loader,
@@ -55,7 +56,7 @@ impl CachedCompilation {
             self.fetch(&hook.module, &file);
             match compile(&loader, hook, &file).await {
                 Ok(module) => {
-                    self.keep_cost(&module, &hook.module);
+                    self.store_cost(&module, &hook.module);
                     if let CodeOrigin::Compiled { took, .. } = module.code_origin() {
                         times.push((hook, *took));
                     }
@@ -66,7 +67,7 @@ impl CachedCompilation {
                 }
             }
         }
-        self.keep();
+        self.store();
         result.map(|()| times)
     }
 
@@ -75,7 +76,7 @@ impl CachedCompilation {
         let options = interactive_compile::options(Some(self.compiled.clone()));
         Ok(LoadOptions {
             functions_dir: self.functions(),
-            ..options.map_err(Failure::Machine)?
+            ..options.map_err(Failure::Internal)?
         })
     }
 
@@ -84,7 +85,7 @@ impl CachedCompilation {
         Some(self.compiled.join("functions"))
     }
 
-    /// Copies from the cache what there is of the module at `path`, whose bytes are in `file`.
+    /// Copies the cached code of the module at `path`, or else its cached functions. The module's bytes are in `file`.
     fn fetch(&self, path: &Path, file: &Path) {
         if let (Some(cache), Some(functions)) = (&self.cache, self.functions())
             && !cache.fetch(file, &self.compiled)
@@ -93,31 +94,31 @@ impl CachedCompilation {
         }
     }
 
-    /// Writes to the cache what was compiled.
-    fn keep(&self) {
+    /// Stores in the cache what was compiled.
+    fn store(&self) {
         if let (Some(cache), Some(functions)) = (&self.cache, self.functions()) {
-            cache.keep(&self.compiled);
-            // Without it, nothing had to be compiled.
+            cache.store(&self.compiled);
+            // Without this directory, nothing had to be compiled.
             if functions.is_dir() {
-                cache.keep_functions(&functions);
+                cache.store_functions(&functions);
             }
         }
     }
 
-    fn keep_cost(&self, module: &Module, path: &Path) -> ModuleCompileCost {
-        ModuleCompileCost::of(module, path, self.cache.clone())
+    fn store_cost(&self, module: &Module, path: &Path) -> ModuleCompileCost {
+        ModuleCompileCost::for_module(module, path, self.cache.clone())
     }
 
     async fn load(&self, path: &Path) -> Result<Result<Module, LoadError>, Failure> {
         self.fetch(path, path);
         let loading = Module::load(path, self.options()?);
         let loaded = interactive_compile::with_progress(path, loading).await;
-        self.keep();
+        self.store();
         Ok(loaded)
     }
 }
 
-/// Loads one module, with code that an earlier run compiled; the code is in `compiled` afterwards.
+/// Loads one module, with the user's cache. Its code is in the directory `compiled` afterwards.
 pub(crate) fn load(path: &Path, compiled: &Path) -> Result<Result<Module, LoadError>, Failure> {
     Ok(load_with_cost(path, compiled)?.map(|(module, _)| module))
 }
@@ -134,11 +135,11 @@ pub(crate) fn load_measured(
     if cost.cost.is_some() {
         return Ok(Ok((module, cost)));
     }
-    let options = interactive_compile::options(None).map_err(Failure::Machine)?;
+    let options = interactive_compile::options(None).map_err(Failure::Internal)?;
     let loading = interactive_compile::with_progress(path, Module::load(path, options));
     let measured = runtime()?.block_on(loading);
     Ok(measured.map(|measured| {
-        let cost = ModuleCompileCost::of(&measured, path, CompiledModuleCache::of_user());
+        let cost = ModuleCompileCost::for_module(&measured, path, CompiledModuleCache::for_user());
         (module, cost)
     }))
 }
@@ -147,24 +148,25 @@ fn load_with_cost(
     path: &Path,
     compiled: &Path,
 ) -> Result<Result<(Module, ModuleCompileCost), LoadError>, Failure> {
-    let compilation = CachedCompilation::of_user(compiled)?;
+    let compilation = CachedCompilation::for_user(compiled)?;
     let loaded = runtime()?.block_on(compilation.load(path))?;
     Ok(loaded.map(|module| {
-        let cost = compilation.keep_cost(&module, path);
+        let cost = compilation.store_cost(&module, path);
         (module, cost)
     }))
 }
 
-/// Compiles modules into a directory that several collections share, unless earlier runs have.
-pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), Failure> {
-    let compilation = CachedCompilation::of_user(compiled)?;
+/// Compiles modules, with the user's cache, into a directory that several collections share.
+pub(crate) fn compile_once(modules: &[HookModule], compiled: &Path) -> Result<(), Failure> {
+    let compilation = CachedCompilation::for_user(compiled)?;
     let loader = Loader::new(LoadOptions {
         functions_dir: None,
         ..compilation.options()?
     });
-    let files = found.iter().map(|hook| (hook, hook.module.clone()));
-    let done = runtime()?.block_on(compilation.run(&loader, files.collect()));
-    done.map(drop)
+    let files = modules.iter().map(|hook| (hook, hook.module.clone()));
+    let result = runtime()?.block_on(compilation.run(&loader, files.collect()));
+    result
+        .map(drop)
         .map_err(|failure| failure.map(interactive_compile::explain_any))
 }
 
@@ -174,5 +176,5 @@ async fn compile(loader: &Loader, hook: &HookModule, path: &Path) -> Result<Modu
     let file = file.map_err(Failure::Usage)?;
     let loaded = loader.load_file(&file, &hook.module, &hook.directory);
     let module = interactive_compile::with_progress(&hook.module, loaded).await;
-    module.map_err(Failure::of_load)
+    module.map_err(Failure::from_load_error)
 }

@@ -16,38 +16,38 @@ use anyhow::{Error, anyhow};
 use hook_host::Limits;
 use hook_host::wasm::LoadError;
 
-use crate::exit_codes::error_text;
+use crate::verb_failure::error_text;
 
 const MIB: u64 = 1 << 20;
 /// Memory reserved for this process and for cached pages.
-const RESERVE: u64 = 24 * MIB;
-/// The least memory with which a compilation can succeed.
-const LEAST: u64 = 8 * MIB;
-/// In cgroup v1, larger numbers mean "no limit".
+const RESERVED_MEMORY: u64 = 24 * MIB;
+/// The smallest memory limit of compilations and hooks: with less, no compilation can succeed.
+const MIN_MEMORY: u64 = 8 * MIB;
+/// In cgroup v1, numbers from this one on mean "no limit".
 const UNLIMITED: u64 = 1 << 60;
 /// With less memory than this, compiling uses one thread: each thread needs its own memory.
-const FRUGAL: u64 = 256 * MIB;
-/// A launcher waits four minutes for its sidecars.
-const MAX_COMPILE: Duration = Duration::from_secs(180);
+const SINGLE_THREAD_MEMORY: u64 = 256 * MIB;
+/// The longest compile deadline: a launcher waits four minutes for its sidecars.
+const MAX_COMPILE_DEADLINE: Duration = Duration::from_secs(180);
 
 /// The container's limits; `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct CgroupLimits {
-    /// Bytes.
+    /// In bytes.
     memory: Option<u64>,
     /// Number of processors; 0.2 is a fifth of one.
     processors: Option<f64>,
 }
 
-/// The sidecar of a guaranteed VM.
-const SMALLEST: CgroupLimits = CgroupLimits {
+/// KubeVirt's limits of the sidecar of a guaranteed VM.
+const SMALLEST_SIDECAR: CgroupLimits = CgroupLimits {
     memory: Some(64_000_000),
     processors: Some(0.2),
 };
 
 /// The limits of hooks in the sidecar of a guaranteed VM.
 pub(crate) fn smallest_limits() -> Limits {
-    SMALLEST.limits()
+    SMALLEST_SIDECAR.limits()
 }
 
 impl CgroupLimits {
@@ -58,7 +58,10 @@ impl CgroupLimits {
     fn read_below(root: &Path) -> Self {
         let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
         let mut cgroup = Self::default();
-        for group in groups.lines().filter_map(|line| Group::parse(line, root)) {
+        for group in groups
+            .lines()
+            .filter_map(|line| ProcessCgroup::parse(line, root))
+        {
             for directory in group.directories() {
                 cgroup.narrow(&directory);
             }
@@ -66,15 +69,15 @@ impl CgroupLimits {
         cgroup
     }
 
-    /// Applies the limits of one group; a process is limited by its group and all parents.
+    /// Applies the limits of one group. A process is limited by its group and all parent groups.
     fn narrow(&mut self, directory: &Path) {
         let number = |file: &str| read(directory, file)?.parse::<u64>().ok();
         let memory = number("memory.max").or_else(|| number("memory.limit_in_bytes"));
         let memory = memory.filter(|bytes| *bytes < UNLIMITED);
         self.memory = [self.memory, memory].into_iter().flatten().min();
-        let quota = new_quota(directory).or_else(|| {
+        let quota = cgroup_v2_processors(directory).or_else(|| {
             let (quota, period) = (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?);
-            share(quota, period)
+            processor_share(quota, period)
         });
         self.processors = [self.processors, quota]
             .into_iter()
@@ -86,26 +89,28 @@ impl CgroupLimits {
     pub(crate) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         if let Some(memory) = self.memory {
-            let spare = usize::try_from(memory.saturating_sub(RESERVE).max(LEAST));
-            let spare = spare.unwrap_or(usize::MAX);
-            limits.compile_memory = limits.compile_memory.min(spare);
-            limits.memory = limits.memory.min(spare);
-            if memory < FRUGAL {
+            let available = usize::try_from(memory.saturating_sub(RESERVED_MEMORY).max(MIN_MEMORY));
+            let available = available.unwrap_or(usize::MAX);
+            limits.compile_memory = limits.compile_memory.min(available);
+            limits.memory = limits.memory.min(available);
+            if memory < SINGLE_THREAD_MEMORY {
                 limits.compile_threads = 1;
             }
         }
         if let Some(share) = self.processors.filter(|share| *share < 1.0) {
             let deadline =
                 Duration::try_from_secs_f64(limits.compile_deadline.as_secs_f64() / share);
-            limits.compile_deadline = deadline.unwrap_or(MAX_COMPILE).min(MAX_COMPILE);
+            limits.compile_deadline = deadline
+                .unwrap_or(MAX_COMPILE_DEADLINE)
+                .min(MAX_COMPILE_DEADLINE);
         }
         limits
     }
 
     /// Adds the container's limits to an error about compile limits.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        let refused = error.downcast_ref::<LoadError>();
-        if !refused.is_some_and(LoadError::exceeds_compile_limits) || *self == Self::default() {
+        let load_error = error.downcast_ref::<LoadError>();
+        if !load_error.is_some_and(LoadError::exceeds_compile_limits) || *self == Self::default() {
             return error;
         }
         let text = error_text(&error);
@@ -132,12 +137,12 @@ impl fmt::Display for CgroupLimits {
 }
 
 /// One cgroup hierarchy and this process's path in it.
-struct Group {
+struct ProcessCgroup {
     mount: PathBuf,
     path: String,
 }
 
-impl Group {
+impl ProcessCgroup {
     /// A line of /proc/self/cgroup: `0::/path`, or with version 1 `4:memory:/path`.
     fn parse(line: &str, root: &Path) -> Option<Self> {
         let mut parts = line.splitn(3, ':');
@@ -146,8 +151,8 @@ impl Group {
         let mount = match controllers {
             "" => cgroups,
             list => {
-                let wanted = |name: &&str| matches!(*name, "memory" | "cpu");
-                cgroups.join(list.split(',').find(wanted)?)
+                let has_limits = |name: &&str| matches!(*name, "memory" | "cpu");
+                cgroups.join(list.split(',').find(has_limits)?)
             }
         };
         Some(Self {
@@ -156,8 +161,8 @@ impl Group {
         })
     }
 
-    /// The directories from the group up to the mount, which in a container is often the group itself, whatever
-    /// its path says.
+    /// The directories from the group up to the mount. In a container the mount is often the group itself, whatever the
+    /// path says.
     fn directories(&self) -> impl Iterator<Item = PathBuf> {
         let ancestors = Path::new(&self.path).ancestors();
         ancestors.map(|path| self.mount.join(path))
@@ -169,14 +174,14 @@ fn read(directory: &Path, file: &str) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-/// `20000 100000`, or `max 100000`.
-fn new_quota(directory: &Path) -> Option<f64> {
+/// The share of a processor in `cpu.max` of cgroup v2: `20000 100000`, or `max 100000` without a limit.
+fn cgroup_v2_processors(directory: &Path) -> Option<f64> {
     let text = read(directory, "cpu.max")?;
     let (quota, period) = text.split_once(' ')?;
-    share(quota.parse().ok()?, period.parse().ok()?)
+    processor_share(quota.parse().ok()?, period.parse().ok()?)
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn share(quota: u64, period: u64) -> Option<f64> {
+fn processor_share(quota: u64, period: u64) -> Option<f64> {
     (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
 }

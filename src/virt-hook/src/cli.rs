@@ -113,7 +113,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// As it is typed.
+    /// The verb as it is typed.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::New(_) => "new",
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn definition_of_the_command_line_is_valid() {
         Cli::command().debug_assert();
     }
 }

@@ -1,4 +1,5 @@
-//! `virt-hook completions` and `virt-hook man`: shell completions and man pages, generated from the definition of the command line.
+//! `virt-hook completions` and `virt-hook man`: shell completions and man pages, generated from the definition of the
+//! command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +10,11 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
+use crate::verb_failure::Failure;
 
-const NAME: &str = "virt-hook";
-const SYNOPSIS: &str = ".SH SYNOPSIS\n";
+const PROGRAM_NAME: &str = "virt-hook";
+const SYNOPSIS_HEADING: &str = ".SH SYNOPSIS\n";
 
 pub(crate) const COMPLETIONS_HELP: &str = "\
 Examples:
@@ -28,14 +29,14 @@ Exit codes:
   0  the pages are written
   3  they could not be written";
 
-/// What `completions` is given.
+/// Arguments of `virt-hook completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArguments {
     /// The shell
     shell: Shell,
 }
 
-/// What `man` is given.
+/// Arguments of `virt-hook man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArguments {
     /// The directory of the pages, one for each verb
@@ -60,22 +61,22 @@ pub(crate) fn completions(
     mut program: Command,
 ) -> Result<CompletionsReport, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut program, NAME, &mut script);
-    let script = String::from_utf8(script).map_err(Failure::machine)?;
+    clap_complete::generate(arguments.shell, &mut program, PROGRAM_NAME, &mut script);
+    let script = String::from_utf8(script).map_err(Failure::internal)?;
     Ok(CompletionsReport { script })
 }
 
 pub(crate) fn man(arguments: &ManArguments, program: Command) -> Result<ManReport, Failure> {
-    write_pages(&arguments.into, program).map_err(Failure::Machine)
+    write_pages(&arguments.into, program).map_err(Failure::Internal)
 }
 
-fn write_pages(directory: &Path, mut whole: Command) -> anyhow::Result<ManReport> {
+fn write_pages(directory: &Path, mut program: Command) -> anyhow::Result<ManReport> {
     fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-    whole.build();
+    program.build();
     let mut pages = Vec::new();
-    for command in with_subcommands(&whole) {
-        // `virt-hook-policy-check`, as built.
-        let name = command.get_display_name().unwrap_or(NAME);
+    for command in with_subcommands(&program) {
+        // `build` has set the display names, such as `virt-hook-policy-check`.
+        let name = command.get_display_name().unwrap_or(PROGRAM_NAME);
         let path = directory.join(format!("{name}.1"));
         fs::write(&path, page(command)?).with_context(|| path.display().to_string())?;
         pages.push(path);
@@ -83,12 +84,14 @@ fn write_pages(directory: &Path, mut whole: Command) -> anyhow::Result<ManReport
     Ok(ManReport { pages })
 }
 
-/// A command and all below it.
+/// A command and all its subcommands.
 fn with_subcommands(command: &Command) -> Vec<Command> {
-    let below = command.get_subcommands();
-    let below = below.filter(|verb| verb.get_name() != "help");
-    let below = below.flat_map(with_subcommands);
-    std::iter::once(command.clone()).chain(below).collect()
+    let subcommands = command.get_subcommands();
+    let subcommands = subcommands.filter(|verb| verb.get_name() != "help");
+    let subcommands = subcommands.flat_map(with_subcommands);
+    std::iter::once(command.clone())
+        .chain(subcommands)
+        .collect()
 }
 
 fn page(mut command: Command) -> anyhow::Result<String> {
@@ -99,17 +102,17 @@ fn page(mut command: Command) -> anyhow::Result<String> {
     Ok(with_synopsis(&page, &usage))
 }
 
-/// The page with the usage as its synopsis: that of the library names options without their values.
+/// The page with the command's usage as its synopsis: the synopsis of clap_mangen lists options without their values.
 fn with_synopsis(page: &str, usage: &str) -> String {
     let usage = usage.strip_prefix("Usage: ").unwrap_or(usage);
     let usage = usage.split_whitespace().collect::<Vec<_>>().join(" ");
     let usage = usage.replace('\\', "\\e").replace('-', "\\-");
-    let parts = page.split_once(SYNOPSIS).and_then(|(start, rest)| {
+    let parts = page.split_once(SYNOPSIS_HEADING).and_then(|(start, rest)| {
         let end = rest.find("\n.SH ")?;
         Some((start, &rest[end..]))
     });
     match parts {
-        Some((start, rest)) => format!("{start}{SYNOPSIS}{usage}{rest}"),
+        Some((start, rest)) => format!("{start}{SYNOPSIS_HEADING}{usage}{rest}"),
         None => page.to_owned(),
     }
 }

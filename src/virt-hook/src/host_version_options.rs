@@ -4,9 +4,9 @@ use clap::Args;
 use hook_host::Version;
 use hook_host::policy::{HostVersions, UnknownVersion};
 
-/// The versions that this program cannot find out.
+/// Versions of the target cluster.
 #[derive(Debug, Default, Args)]
-pub(crate) struct KnownVersions {
+pub(crate) struct HostVersionOptions {
     /// The version of libvirt in the launcher's image, for `requires` in hook.yaml
     #[arg(long, value_name = "VERSION", value_parser = parse)]
     libvirt_version: Option<Version>,
@@ -15,8 +15,8 @@ pub(crate) struct KnownVersions {
     kubevirt_version: Option<Version>,
 }
 
-impl KnownVersions {
-    pub(crate) fn with(&self, unknown: UnknownVersion) -> HostVersions {
+impl HostVersionOptions {
+    pub(crate) fn to_host_versions(&self, unknown: UnknownVersion) -> HostVersions {
         HostVersions {
             libvirt: self.libvirt_version.clone(),
             kubevirt: self.kubevirt_version.clone(),

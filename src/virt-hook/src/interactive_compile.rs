@@ -11,68 +11,69 @@ use hook_host::{Compiler, Limits};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::compiled_module_cache::CompiledModuleCache;
-use crate::exit_codes::Failure;
 use crate::output;
+use crate::verb_failure::Failure;
 
-/// Name and version of the host for hooks that query it.
-pub(crate) const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
-/// Limits of wall-clock and processor time that only an endless compilation reaches.
-const DEADLINE: Duration = Duration::from_secs(600);
-const PROCESSOR_TIME: Duration = Duration::from_secs(120);
-/// Shorter compilations show no progress.
-const QUIET: Duration = Duration::from_secs(1);
-/// Nobody misses what shorter compilations would save.
-const LONG: Duration = Duration::from_secs(5);
+/// Name and version of this program, for hooks that query their host.
+pub(crate) const HOST_NAME: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
+/// Limit of wall-clock time that only an endless compilation reaches.
+const COMPILE_DEADLINE: Duration = Duration::from_secs(600);
+/// Limit of processor time that only an endless compilation reaches.
+const COMPILE_PROCESSOR_TIME: Duration = Duration::from_secs(120);
+/// The time after which progress is shown, and the interval at which it is updated.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+/// After longer compilations the user is warned if compiled modules are not kept.
+const LONG_COMPILATION: Duration = Duration::from_secs(5);
 
 /// A launcher's limits, with more time to compile.
 pub(crate) fn limits() -> Limits {
     Limits {
-        compile_deadline: DEADLINE,
-        compile_processor_time: PROCESSOR_TIME,
+        compile_deadline: COMPILE_DEADLINE,
+        compile_processor_time: COMPILE_PROCESSOR_TIME,
         ..Limits::default()
     }
 }
 
-/// Options to load modules. Compiled code is kept in `kept`, if given.
-pub(crate) fn options(kept: Option<PathBuf>) -> Result<LoadOptions> {
+/// Options to load modules. Compiled code is stored in `compiled_dir`, if given.
+pub(crate) fn options(compiled_dir: Option<PathBuf>) -> Result<LoadOptions> {
     let program = std::env::current_exe().context("finding this program")?;
     Ok(LoadOptions {
         limits: limits(),
         compiler: Compiler::Child { program },
-        artifacts_dir: kept,
-        host_name: HOST.to_owned(),
+        artifacts_dir: compiled_dir,
+        host_name: HOST_NAME.to_owned(),
         ..LoadOptions::default()
     })
 }
 
-/// Runs `work`, which compiles a module, and shows progress on a terminal. Warns after a long one if the next run has to do
-/// the same again.
+/// Runs `work`, which compiles a module, and shows progress on a terminal. Warns after a long compilation if the next
+/// run has to repeat it.
 pub(crate) async fn with_progress<T>(module: &Path, work: impl Future<Output = T>) -> T {
     let started = Instant::now();
-    let done = shown(module, work).await;
-    if started.elapsed() > LONG
-        && let Err(reason) = CompiledModuleCache::open_of_user()
+    let output = with_progress_line(module, work).await;
+    if started.elapsed() > LONG_COMPILATION
+        && let Err(reason) = CompiledModuleCache::open_for_user()
     {
         output::warn(&format!(
             "compiled modules are not kept, so that each run compiles them again: {reason}"
         ));
     }
-    done
+    output
 }
 
-async fn shown<T>(module: &Path, work: impl Future<Output = T>) -> T {
+async fn with_progress_line<T>(module: &Path, work: impl Future<Output = T>) -> T {
     if !io::stderr().is_terminal() {
         return work.await;
     }
     let name = module.file_name().unwrap_or(module.as_os_str());
     let mut line = ProgressLine::new(format!("compiling {}", name.to_string_lossy()));
     let started = Instant::now();
-    let mut ticks = interval_at(started + QUIET, QUIET);
+    let mut ticks = interval_at(started + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     tokio::pin!(work);
     loop {
         tokio::select! {
-            done = &mut work => return done,
+            output = &mut work => return output,
             _ = ticks.tick() => line.show(started.elapsed()),
         }
     }
@@ -81,25 +82,26 @@ async fn shown<T>(module: &Path, work: impl Future<Output = T>) -> T {
 /// A progress line on standard error. Erased on drop.
 struct ProgressLine {
     text: String,
-    shown: usize,
+    /// Number of characters of the line that is shown.
+    width: usize,
 }
 
 impl ProgressLine {
     fn new(text: String) -> Self {
-        Self { text, shown: 0 }
+        Self { text, width: 0 }
     }
 
-    fn show(&mut self, since: Duration) {
-        let text = format!("{}: {} s", self.text, since.as_secs());
-        self.shown = text.chars().count();
+    fn show(&mut self, elapsed: Duration) {
+        let text = format!("{}: {} s", self.text, elapsed.as_secs());
+        self.width = text.chars().count();
         write(&format!("\r{text}"));
     }
 }
 
 impl Drop for ProgressLine {
     fn drop(&mut self) {
-        if self.shown > 0 {
-            write(&format!("\r{}\r", " ".repeat(self.shown)));
+        if self.width > 0 {
+            write(&format!("\r{}\r", " ".repeat(self.width)));
         }
     }
 }
@@ -134,12 +136,12 @@ pub(crate) fn explain_any(error: Error) -> Error {
     }
 }
 
-/// The failure of a verb that cannot use a module, with a developer's remedy.
+/// The failure of loading a module, with a developer's remedy.
 pub(crate) fn unusable(error: LoadError) -> Failure {
-    Failure::of_load(error).map(explain_any)
+    Failure::from_load_error(error).map(explain_any)
 }
 
-/// The limit that a compilation exceeded, or the whole error if it is another one.
+/// The text about the limit that a compilation exceeded; for any other error its whole text.
 pub(crate) fn exceeded_limit(error: &LoadError) -> String {
     match error {
         LoadError::Compile {
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compile_timeout_is_not_explained_with_compiling_ahead() {
+    fn remedy_for_a_compile_timeout_is_not_compiling_ahead() {
         let error = LoadError::Compile {
             path: "ticket.wasm".into(),
             size: 7,

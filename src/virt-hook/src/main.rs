@@ -5,7 +5,8 @@ mod cached_compilation;
 mod cgroup_limits;
 mod check;
 mod cli;
-mod cloud_init_by_name;
+mod cloud_init_documents;
+mod collected_hooks;
 mod compare;
 mod compile;
 mod compiled_module_cache;
@@ -13,7 +14,8 @@ mod completions_and_man;
 mod deploy;
 mod dev;
 mod doctor;
-mod exit_codes;
+mod granting_policy;
+mod hook_module;
 mod host_version_options;
 mod image;
 mod inputs;
@@ -31,11 +33,11 @@ mod registry;
 mod render;
 mod replay;
 mod run;
-mod run_hooks_as_launcher;
 mod serve;
 mod signatures;
 mod test;
 mod tokio_runtime;
+mod verb_failure;
 mod version;
 mod wrap;
 mod yaml_writer;
@@ -47,21 +49,21 @@ use clap::{CommandFactory, Parser};
 use tracing_subscriber::filter::LevelFilter;
 
 use cli::{Cli, Verb};
-use exit_codes::Failure;
 use output::{Screen, Style, UnquotedFields};
+use verb_failure::Failure;
 use version::VersionReport;
 
 fn main() -> ExitCode {
     if let Some(code) = libvirt_hook::by_program_name() {
         return code;
     }
-    // Modules are compiled in a child, which is this program again.
+    // Modules are compiled in a child process, which is this program again.
     if let Some(code) = hook_host::compile_child() {
         return code;
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return print_usage_error(&error),
     };
     match &cli.verb {
         Verb::Serve(_) => log_as_a_service(),
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
     let screen = Screen {
         verb: cli.verb.name(),
         json: cli.json,
-        style: Style::of_stdout(cli.color),
+        style: Style::for_stdout(cli.color),
     };
     match &cli.verb {
         Verb::New(arguments) => screen.show(new::run(arguments)),
@@ -108,8 +110,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// In clap's words; a program that asked for JSON gets it, except for help.
-fn refuse(error: &clap::Error) -> ExitCode {
+/// Prints an error of the command line with clap's text, as JSON if `--json` is given. Help is always text.
+fn print_usage_error(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
     if wants_json && error.kind() == ErrorKind::DisplayVersion {
         let screen = Screen {
@@ -148,7 +150,7 @@ fn log_to_stderr(verbose: bool) {
         .init();
 }
 
-/// As a service, logs to standard error: they are the only trace of a VM's hooks.
+/// Logs of a service go to standard error in any case: they are the only trace of a VM's hooks.
 fn log_as_a_service() {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

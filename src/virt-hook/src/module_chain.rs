@@ -1,31 +1,28 @@
 //! Loads modules and collects them into a chain.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use hook_host::policy::{HostVersions, OperatorPolicy, UnknownVersion, names_dangerous};
+use hook_host::policy::{HostVersions, OperatorPolicy, UnknownVersion};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{LoadError, LoadOptions, Module};
-use hook_host::{
-    Chain, CollectConfig, CollectError, Compiler, Description, Limits, PodPattern, PolicySource,
-};
-use serde_json::json;
+use hook_host::{Chain, CollectConfig, CollectError, Compiler, Limits, PolicySource};
 
 use crate::cached_compilation::CachedCompilation;
 use crate::cgroup_limits::smallest_limits;
 use crate::compiled_module_cache::CompiledModuleCache;
-use crate::exit_codes::{Failure, error_text};
+use crate::hook_module::HookModule;
 use crate::inputs::PodFactsInput;
-use crate::interactive_compile::{self, HOST};
-use crate::module_files::{self, HookModule};
+use crate::interactive_compile::{self, HOST_NAME};
+use crate::module_files;
+use crate::verb_failure::{Failure, error_text};
 
 /// Deadline of a collection. Modules are compiled before it starts.
-const DEADLINE: Duration = Duration::from_secs(120);
-/// How long a running sidecar may take to say what it is.
-const SIDECAR_DEADLINE: Duration = Duration::from_secs(10);
+const COLLECTION_DEADLINE: Duration = Duration::from_secs(120);
+/// Deadline for the `Info` answer of a running sidecar.
+const SIDECAR_INFO_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Options for collecting hooks.
 #[derive(Debug)]
@@ -34,13 +31,13 @@ pub(crate) struct HookOptions {
     pub(crate) policy: PolicySource,
     /// The virtual machine's namespace, for rules of the policy; empty if unknown.
     pub(crate) namespace: String,
-    /// Where runs are recorded, if at all.
+    /// The directory in which runs are recorded, if they are.
     pub(crate) record: Option<PathBuf>,
     /// Directories of the image with modules that were compiled for it.
     pub(crate) precompiled_dirs: Vec<PathBuf>,
     /// Whether records contain cloud-init data, which may be secret.
     pub(crate) secrets: bool,
-    /// Where the code of the modules comes from.
+    /// The source of the modules' code.
     pub(crate) code: ModuleCode,
     /// Facts about the pod.
     pub(crate) pod: PodFactsInput,
@@ -48,18 +45,18 @@ pub(crate) struct HookOptions {
     pub(crate) versions: HostVersions,
 }
 
-/// Where the code of modules comes from.
+/// The source of the code of modules.
 #[derive(Debug)]
 pub(crate) enum ModuleCode {
     /// The caller has compiled them into this directory.
     Compiled(PathBuf),
-    /// They are compiled after the policy has admitted them.
+    /// The modules are compiled after the policy has admitted them.
     Compile,
-    /// The same, unless the user's cache has what an earlier run compiled.
+    /// As [`Self::Compile`], but code in the user's cache is used.
     FetchOrCompile,
 }
 
-/// The options of a developer's machine.
+/// The options on a developer's machine.
 impl Default for HookOptions {
     fn default() -> Self {
         Self {
@@ -85,7 +82,7 @@ impl Default for HookOptions {
 /// Unless the caller has compiled the modules, each is first compiled from its copy, after the operator's policy has
 /// admitted it: errors then come at once, while a collection waits for a file that may still be written.
 pub(crate) async fn collect(
-    found: &[HookModule],
+    modules: &[HookModule],
     work_dir: &Path,
     options: HookOptions,
 ) -> Result<Chain, Failure> {
@@ -95,17 +92,17 @@ pub(crate) async fn collect(
     };
     let config = CollectConfig {
         hooks_dir: work_dir.join("hooks"),
-        expected: found.len(),
-        deadline: DEADLINE,
+        expected: modules.len(),
+        deadline: COLLECTION_DEADLINE,
         artifacts_dir,
         precompiled_dirs: options.precompiled_dirs,
         compiler: Compiler::Child {
             program: std::env::current_exe()
                 .context("finding this program")
-                .map_err(Failure::Machine)?,
+                .map_err(Failure::Internal)?,
         },
         limits: options.limits,
-        host_name: HOST.to_owned(),
+        host_name: HOST_NAME.to_owned(),
         policy: options.policy,
         namespace: options.namespace,
         versions: options.versions,
@@ -120,21 +117,21 @@ pub(crate) async fn collect(
     let has_own_record = record.is_some_and(|record| record.dir.starts_with(work_dir));
     let hooks_dir = config.hooks_dir.clone();
     let failure = |error: CollectError| {
-        // A directory of records that the caller named is the caller's too.
+        // The caller is responsible for a record directory that the caller has named.
         let is_refusal = matches!(error, CollectError::Refused(_));
-        let is_of_machine = match &error {
+        let is_internal = match &error {
             CollectError::Deadline { .. } | CollectError::StandingDeadline { .. } => true,
             CollectError::Record(_) => has_own_record,
             _ => false,
         };
-        let error = anyhow!(with_caller_paths(&error.into(), found, &hooks_dir));
-        match (is_of_machine, is_refusal) {
-            (true, _) => Failure::Machine(error),
+        let error = anyhow!(with_caller_paths(&error.into(), modules, &hooks_dir));
+        match (is_internal, is_refusal) {
+            (true, _) => Failure::Internal(error),
             (_, true) => Failure::Refused(error),
             _ => Failure::Usage(error),
         }
     };
-    for hook in found {
+    for hook in modules {
         hook.lay_out(&hooks_dir, config.limits.module as u64)?;
     }
     let compile_times = match options.code {
@@ -142,22 +139,22 @@ pub(crate) async fn collect(
         ModuleCode::Compile | ModuleCode::FetchOrCompile => {
             let loader = hook_host::admit_modules(&config).await.map_err(failure)?;
             let cache = match options.code {
-                ModuleCode::FetchOrCompile => CompiledModuleCache::of_user(),
+                ModuleCode::FetchOrCompile => CompiledModuleCache::for_user(),
                 ModuleCode::Compile | ModuleCode::Compiled(_) => None,
             };
             let compilation = CachedCompilation::new(cache, config.artifacts_dir.clone())?;
-            let copies = found.iter().map(|hook| (hook, hook.path_in(&hooks_dir)));
+            let copies = modules.iter().map(|hook| (hook, hook.path_in(&hooks_dir)));
             let compiled = compilation.run(&loader, copies.collect()).await;
             compiled.map_err(|failure| {
-                failure.map(|error| with_place_of_limit(error, &config.policy, &config.limits))
+                failure.map(|error| with_position_of_limit(error, &config.policy, &config.limits))
             })?
         }
     };
     let chain = hook_host::collect(config).await.map_err(failure)?;
     for info in chain.hooks() {
-        let is_its =
+        let is_same_file =
             |hook: &HookModule| hook.directory == info.directory && hook.file_name() == *info.file;
-        if let Some((_, took)) = compile_times.iter().find(|(hook, _)| is_its(hook)) {
+        if let Some((_, took)) = compile_times.iter().find(|(hook, _)| is_same_file(hook)) {
             chain.metrics().set_compile_time(&info.hook, *took);
         }
     }
@@ -170,21 +167,21 @@ pub(crate) async fn collect_socket(
     work_dir: &Path,
     record: PathBuf,
 ) -> Result<Chain, Failure> {
-    let named = || socket.display().to_string();
+    let socket_text = || socket.display().to_string();
     let hooks_dir = work_dir.join("hooks");
     let name = module_files::name(socket.file_stem(), socket).map_err(Failure::Usage)?;
     let directory = hooks_dir.join(name);
     fs::create_dir_all(&directory)
-        // The collection follows no link out of its directory; a hard link is none.
+        // The collection follows no symbolic link out of its directory, but it accepts a hard link.
         .and_then(|()| fs::hard_link(socket, directory.join("hook.sock")))
-        .with_context(named)
-        .map_err(Failure::Machine)?;
+        .with_context(socket_text)
+        .map_err(Failure::Internal)?;
     let config = CollectConfig {
         hooks_dir,
         expected: 1,
-        deadline: SIDECAR_DEADLINE,
+        deadline: SIDECAR_INFO_DEADLINE,
         artifacts_dir: work_dir.join("compiled"),
-        host_name: HOST.to_owned(),
+        host_name: HOST_NAME.to_owned(),
         record: Some(RecordConfig {
             dir: record,
             secrets: true,
@@ -193,66 +190,50 @@ pub(crate) async fn collect_socket(
     };
     let chain = hook_host::collect(config).await;
     chain.map_err(|error| match error {
-        CollectError::Deadline { laggards, .. } => Failure::machine(anyhow!(
-            "{}: no hook sidecar answered there within {SIDECAR_DEADLINE:?}: {laggards}",
-            named()
+        CollectError::Deadline { laggards, .. } => Failure::internal(anyhow!(
+            "{}: no hook sidecar answered there within {SIDECAR_INFO_DEADLINE:?}: {laggards}",
+            socket_text()
         )),
-        error => Failure::Usage(anyhow::Error::new(error).context(named())),
+        error => Failure::Usage(anyhow::Error::new(error).context(socket_text())),
     })
 }
 
-/// Names the operator's limit that leaves a module too little memory.
-fn with_place_of_limit(
+/// Adds the position of the operator's memory limit to an error about a module that has too little memory.
+fn with_position_of_limit(
     error: anyhow::Error,
     policy: &PolicySource,
     limits: &Limits,
 ) -> anyhow::Error {
     let load = error.downcast_ref::<LoadError>();
     let operator = OperatorPolicy::read(policy).ok().flatten();
-    let place = operator.and_then(|operator| operator.lower_memory(limits.memory));
-    match place.filter(|_| load.is_some_and(LoadError::exceeds_memory)) {
-        Some(place) => anyhow!("{error}, as limits.memory of {place} says"),
+    let position = operator.and_then(|operator| operator.lower_memory(limits.memory));
+    match position.filter(|_| load.is_some_and(LoadError::exceeds_memory)) {
+        Some(position) => anyhow!("{error}, as limits.memory of {position} says"),
         None => error,
     }
 }
 
-/// The text of an error with the caller's paths instead of those of the copies.
-fn with_caller_paths(error: &anyhow::Error, found: &[HookModule], hooks_dir: &Path) -> String {
-    let paths = found.iter().flat_map(|hook| hook.laid_out_paths(hooks_dir));
+/// The text of an error, with the caller's paths in place of those of the copies.
+fn with_caller_paths(error: &anyhow::Error, modules: &[HookModule], hooks_dir: &Path) -> String {
+    let paths = modules
+        .iter()
+        .flat_map(|hook| hook.laid_out_paths(hooks_dir));
     paths.fold(error_text(error), |text, (from, to)| {
         text.replace(&from.display().to_string(), &to.display().to_string())
     })
 }
 
-/// Loads one module, compiled by a child as in a launcher; the code is kept in `kept`.
-pub(crate) async fn load(path: &Path, kept: &Path) -> Result<Result<Module, LoadError>> {
-    let options = interactive_compile::options(Some(kept.to_owned()))?;
+/// Loads one module, compiled by a child process as in a launcher. Its code is stored in `compiled_dir`.
+pub(crate) async fn load(path: &Path, compiled_dir: &Path) -> Result<Result<Module, LoadError>> {
+    let options = interactive_compile::options(Some(compiled_dir.to_owned()))?;
     Ok(interactive_compile::with_progress(path, Module::load(path, options)).await)
 }
 
-/// Compiles a module as the smallest sidecar would.
+/// Loads a module, compiled within the limits of the smallest sidecar.
 pub(crate) async fn load_in_smallest_sidecar(path: &Path) -> Result<Result<Module, LoadError>> {
     let options = LoadOptions {
         limits: smallest_limits(),
         ..interactive_compile::options(None)?
     };
     Ok(interactive_compile::with_progress(path, Module::load(path, options)).await)
-}
-
-/// Writes a policy that grants everything the modules declare, the dangerous set included.
-pub(crate) fn write_granting_policy(modules: &[Description], work_dir: &Path) -> Result<PathBuf> {
-    let wishes = || modules.iter().filter_map(|module| module.wishes.as_ref());
-    // Without `paths`, modules may do what they declare, short of the dangerous set.
-    let dangerous = wishes().flat_map(|wishes| &wishes.paths);
-    let dangerous = dangerous.filter(|path| names_dangerous(path));
-    let dangerous: BTreeSet<&str> = dangerous.map(|path| path.as_str()).collect();
-    let dirs: BTreeSet<&PathBuf> = wishes().flat_map(|wishes| &wishes.dirs).collect();
-    let pod: BTreeSet<&str> = wishes()
-        .flat_map(|wishes| wishes.pod.iter().map(PodPattern::as_str))
-        .collect();
-    // JSON is YAML.
-    let policy = json!({"allow": {"dangerous": dangerous, "dirs": dirs, "pod": pod}});
-    let path = work_dir.join("policy.yaml");
-    fs::write(&path, policy.to_string()).with_context(|| path.display().to_string())?;
-    Ok(path)
 }

@@ -5,29 +5,35 @@ use std::path::{Path, PathBuf};
 use hook_host::wasm::{CodeOrigin, Module};
 
 use crate::compiled_module_cache::{CompileCost, CompiledModuleCache, SmallestSidecar};
-use crate::module_files;
+use crate::hook_module;
 
-/// The largest difference of size, in percent, between builds of a file that cost the same.
+/// The largest difference of size, in percent, between builds of a file whose compile costs count as equal.
 const MAX_SIZE_DIFFERENCE: u64 = 10;
 
-/// The cost of compiling a whole module. The cache keeps it beside the compiled code, so that an unchanged module is not
-/// compiled again to measure it.
+/// The cost of compiling a whole module. The cache keeps it beside the compiled code, so that an unchanged module is
+/// not compiled again to measure it.
 pub(crate) struct ModuleCompileCost {
     cache: Option<CompiledModuleCache>,
     digest: String,
     file: PathBuf,
-    is_measured_now: bool,
-    /// `None` if it is not known: the code is from a directory without costs, or only some functions were compiled.
+    is_measured_in_this_run: bool,
+    /// `None` if the cost is not known: the code is from a directory without costs, or only some functions were
+    /// compiled.
     pub(crate) cost: Option<CompileCost>,
 }
 
 impl ModuleCompileCost {
-    /// The cost of this load, of the one whose code was used, or of an earlier build of the module file.
-    pub(crate) fn of(module: &Module, file: &Path, cache: Option<CompiledModuleCache>) -> Self {
+    /// The cost of the compilation in this load, of the one whose code was loaded, or of an earlier build of the module
+    /// file.
+    pub(crate) fn for_module(
+        module: &Module,
+        file: &Path,
+        cache: Option<CompiledModuleCache>,
+    ) -> Self {
         let digest = module.digest().to_owned();
-        let module_bytes = module_files::size(file).unwrap_or_default();
-        let is_known = |cost: &CompileCost| is_similar(cost.module_bytes, module_bytes);
-        let (cost, is_measured_now) = match module.code_origin() {
+        let module_bytes = hook_module::size(file).unwrap_or_default();
+        let is_comparable = |cost: &CompileCost| is_similar(cost.module_bytes, module_bytes);
+        let (cost, is_measured_in_this_run) = match module.code_origin() {
             CodeOrigin::Compiled {
                 took,
                 peak_memory,
@@ -43,8 +49,8 @@ impl ModuleCompileCost {
                 (Some(cost), true)
             }
             CodeOrigin::Compiled { .. } => {
-                let first = cache.as_ref().and_then(|cache| cache.first_cost(file));
-                let cost = first.filter(is_known).map(|cost| CompileCost {
+                let full_build = cache.as_ref().and_then(|cache| cache.full_build_cost(file));
+                let cost = full_build.filter(is_comparable).map(|cost| CompileCost {
                     is_of_earlier_build: true,
                     // Other code may need more memory, or less.
                     smallest_sidecar: SmallestSidecar::NotTried,
@@ -57,23 +63,23 @@ impl ModuleCompileCost {
                 (cost, false)
             }
         };
-        let record = Self {
+        let compile_cost = Self {
             cost,
-            is_measured_now,
+            is_measured_in_this_run,
             cache,
             digest,
             file: file.to_owned(),
         };
         if let CodeOrigin::Compiled { .. } = module.code_origin() {
-            record.keep();
+            compile_cost.store();
         }
-        record
+        compile_cost
     }
 
-    /// When the cost was measured, to be appended to it; empty if it was just now.
-    pub(crate) fn measured(&self) -> &'static str {
+    /// A note for reports on when the cost was measured; empty if it was measured in this run.
+    pub(crate) fn measured_note(&self) -> &'static str {
         let is_of_earlier_build = |cost: &CompileCost| cost.is_of_earlier_build;
-        if self.is_measured_now {
+        if self.is_measured_in_this_run {
             ""
         } else if self.cost.as_ref().is_some_and(is_of_earlier_build) {
             " (measured at the first compilation of this file)"
@@ -87,13 +93,13 @@ impl ModuleCompileCost {
         if let Some(cost) = &mut self.cost {
             cost.smallest_sidecar = result;
         }
-        self.keep();
+        self.store();
     }
 
-    fn keep(&self) {
+    fn store(&self) {
         if let (Some(cache), Some(cost)) = (&self.cache, &self.cost) {
-            cache.keep_cost(&self.digest, cost);
-            cache.keep_first_cost(&self.file, cost);
+            cache.store_cost(&self.digest, cost);
+            cache.store_full_build_cost(&self.file, cost);
         }
     }
 }
@@ -107,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn builds_of_similar_size_cost_the_same() {
+    fn builds_of_similar_size_are_comparable() {
         assert!(is_similar(1000, 1100) && is_similar(1000, 900));
         assert!(!is_similar(1000, 1101) && !is_similar(1000, 0));
         assert!(!is_similar(0, 1000));

@@ -1,18 +1,18 @@
-//! Atomic writes of output files: a launcher may be watching the directory.
+//! Atomic writes of output files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-/// Writes the file atomically, by rename: a launcher may be watching the directory.
+/// Writes a file atomically, by renaming: a launcher may be watching the directory.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let name = path
         .file_name()
         .ok_or_else(|| anyhow!("{}: it names no file", path.display()))?;
-    let mut arriving = PathBuf::from(path);
-    arriving.set_file_name(format!(".{}.arriving", name.to_string_lossy()));
-    fs::write(&arriving, bytes)
-        .and_then(|()| fs::rename(&arriving, path))
+    let mut partial = PathBuf::from(path);
+    partial.set_file_name(format!(".{}.arriving", name.to_string_lossy()));
+    fs::write(&partial, bytes)
+        .and_then(|()| fs::rename(&partial, path))
         .with_context(|| format!("writing {}", path.display()))
 }

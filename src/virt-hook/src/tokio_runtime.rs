@@ -3,7 +3,7 @@
 use anyhow::Context;
 use tokio::runtime::Runtime;
 
-use crate::exit_codes::Failure;
+use crate::verb_failure::Failure;
 
 /// A single-threaded runtime: hooks run one after the other.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
@@ -11,5 +11,5 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .enable_all()
         .build()
         .context("starting the runtime")
-        .map_err(Failure::Machine)
+        .map_err(Failure::Internal)
 }

@@ -10,11 +10,11 @@ pub(crate) const VERSION: &str = match option_env!("BUILD_VERSION") {
     None => env!("CARGO_PKG_VERSION"),
 };
 
-/// What this program is, and what it runs.
+/// The versions of this program, of the WIT that it implements, and of wasmtime.
 #[derive(Debug, Serialize)]
 pub(crate) struct VersionReport {
     version: &'static str,
-    /// None unless `make dist` built it.
+    /// The commit; `None` unless `make dist` built the program.
     commit: Option<&'static str>,
     /// The newest WIT package that this program runs.
     wit: String,
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_commit_is_a_member_of_its_own() {
+    fn commit_is_separated_from_the_version() {
         assert_eq!(split("0.1.0 (0123abc)"), ("0.1.0", Some("0123abc")));
         assert_eq!(split("0.1.0"), ("0.1.0", None));
         assert_eq!(wit(), "virt-hook:hooks@0.1.1");

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
-use crate::module_files;
+use crate::hook_module;
 use crate::output::{Report, Style};
 use crate::output_file;
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 For languages whose compiler ends at a core module, as those of C and Go do; `cargo build --target
@@ -26,7 +26,7 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used: it is not a core module
   3  it could not be written";
 
-/// What `wrap` is given.
+/// Arguments of `virt-hook wrap`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The core module
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<WrapReport, Failure> {
             false => Failure::Refused(error),
         }
     })?;
-    output_file::write(&arguments.out, &component).map_err(Failure::Machine)?;
+    output_file::write(&arguments.out, &component).map_err(Failure::Internal)?;
     Ok(WrapReport {
         module: arguments.out.clone(),
         bytes: component.len(),
@@ -69,14 +69,14 @@ impl Report for WrapReport {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    module_files::size(path)?;
-    let whole = || path.display().to_string();
+    hook_module::size(path)?;
+    let path_text = || path.display().to_string();
     let mut bytes = Vec::new();
     // Read one byte more than the limit to detect larger files.
     File::open(path)
-        .with_context(whole)?
+        .with_context(path_text)?
         .take(hook_wrap::MAX_MODULE_BYTES as u64 + 1)
         .read_to_end(&mut bytes)
-        .with_context(whole)?;
+        .with_context(path_text)?;
     Ok(bytes)
 }

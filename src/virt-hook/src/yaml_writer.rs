@@ -1,4 +1,4 @@
-//! YAML for kubectl: block style, with quotes wherever a text could be read as anything but itself.
+//! Writes YAML for kubectl: in block style, with quotes wherever YAML could read a text as something else.
 
 use hook_host::is_printable;
 use serde_json::Value;
@@ -7,30 +7,30 @@ use serde_json::Value;
 pub(crate) fn documents(objects: &[Value]) -> String {
     let texts = objects.iter().map(|object| {
         let mut text = String::new();
-        value(object, 0, &mut text);
+        write_value(object, 0, &mut text);
         text.trim_start_matches('\n').to_owned()
     });
     texts.collect::<Vec<_>>().join("---\n")
 }
 
-/// The text of a value after its key or dash, with the line feed.
-fn value(value: &Value, indent: usize, text: &mut String) {
+/// Appends a value after its key or dash, with the line feed.
+fn write_value(value: &Value, indent: usize, text: &mut String) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             text.push('\n');
             for (key, member) in members {
-                line_start(indent, text);
+                write_indentation(indent, text);
                 *text += &format!("{}:", scalar(key));
-                self::value(member, indent + 2, text);
+                write_value(member, indent + 2, text);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             text.push('\n');
             for item in items {
-                line_start(indent, text);
+                write_indentation(indent, text);
                 text.push('-');
                 let mut inner = String::new();
-                self::value(item, indent + 2, &mut inner);
+                write_value(item, indent + 2, &mut inner);
                 // A map or list begins on the line of the dash.
                 let inner = inner
                     .strip_prefix('\n')
@@ -38,19 +38,19 @@ fn value(value: &Value, indent: usize, text: &mut String) {
                 *text += &format!(" {}", inner.trim_start_matches(' '));
             }
         }
-        Value::String(string) if string.contains('\n') => block(string, indent, text),
+        Value::String(string) if string.contains('\n') => write_block(string, indent, text),
         Value::String(string) => *text += &format!(" {}\n", scalar(string)),
         // Empty lists and maps, numbers, booleans and null are written as in JSON.
         other => *text += &format!(" {other}\n"),
     }
 }
 
-fn line_start(indent: usize, text: &mut String) {
+fn write_indentation(indent: usize, text: &mut String) {
     text.extend(std::iter::repeat_n(' ', indent));
 }
 
-/// A text of several lines as a literal block, or in quotes if a block would change it.
-fn block(string: &str, indent: usize, text: &mut String) {
+/// Writes a text of several lines as a literal block, or in quotes if a block would change the text.
+fn write_block(string: &str, indent: usize, text: &mut String) {
     let is_plain = |c: char| c == '\n' || c == '\t' || is_plain_character(c);
     let ends_well = string.ends_with('\n') && !string.ends_with("\n\n");
     let first = string.chars().next();
@@ -61,13 +61,14 @@ fn block(string: &str, indent: usize, text: &mut String) {
     *text += " |\n";
     for line in string.lines() {
         if !line.is_empty() {
-            line_start(indent, text);
+            write_indentation(indent, text);
         }
         *text += &format!("{line}\n");
     }
 }
 
-/// A text in one line: plain where that is certainly the same, in single quotes if it is JSON, else in double quotes.
+/// A text in one line: plain if YAML certainly reads it as the same text, in single quotes if it has double quotes, as
+/// JSON does, else in double quotes.
 pub(crate) fn scalar(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_@='[]*:.-".contains(&byte);
     let starts_well =
@@ -83,7 +84,7 @@ pub(crate) fn scalar(text: &str) -> String {
     double_quoted(text)
 }
 
-/// The lines as comments. What a reader could take for the end of a comment, or a terminal obeys, is escaped.
+/// The lines as comments. Characters that could end a comment, or that a terminal would obey, are escaped.
 pub(crate) fn comment(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
@@ -100,13 +101,13 @@ pub(crate) fn comment(text: &str) -> String {
     out
 }
 
-/// Whether a character is itself in plain, single-quoted and literal text. For YAML 1.1, which kubectl reads, U+0085, U+2028 and
-/// U+2029 end a line.
+/// Whether a character is itself in plain, single-quoted and literal text. For YAML 1.1, which kubectl reads, U+0085,
+/// U+2028 and U+2029 end a line.
 fn is_plain_character(c: char) -> bool {
     is_printable(c) && !matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// A text as JSON has it, with YAML's escapes for what JSON leaves as it is and is not a printable character.
+/// A text as a JSON string, in which unprintable characters have YAML's escapes too.
 fn double_quoted(text: &str) -> String {
     let mut out = String::new();
     for c in Value::from(text).to_string().chars() {
@@ -172,7 +173,7 @@ mod tests {
         }
     }
 
-    /// Characters of which YAML, a terminal or a reader makes something else.
+    /// Characters that YAML, a terminal or a reader can take for something else.
     const UNPRINTABLE: &str =
         "\n\r\u{7f}\u{85}\u{9b}\u{ad}\u{200b}\u{2028}\u{2029}\u{202e}\u{2066}\u{feff}\u{e0041}";
 

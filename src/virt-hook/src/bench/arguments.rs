@@ -19,7 +19,7 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it";
 
-/// What `bench` is given.
+/// Arguments of `virt-hook bench`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The module

@@ -9,62 +9,66 @@ use hook_host::{AttachTime, Chain, HookPoint, PolicySource};
 use tokio::runtime::Runtime;
 
 use super::arguments::Arguments;
-use super::percentiles::Times;
-use crate::exit_codes::Failure;
+use super::percentiles::LatencyPercentiles;
+use crate::granting_policy;
+use crate::hook_module::{self, HookModule};
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
-use crate::module_files::{self, HookModule};
+use crate::module_files;
 use crate::tokio_runtime::runtime;
+use crate::verb_failure::Failure;
 
-const WARM_UP: usize = 20;
-const COMPILATIONS: usize = 5;
-const LOADS: usize = 21;
-/// A compilation that takes longer is measured twice only.
-const LONG: Duration = Duration::from_secs(5);
-/// Where the first compilation is kept.
-const COLD: &str = "cold";
-/// A VMI of everyday size.
-const VMI: &str = include_str!("../check/sample_vmis/linux.yaml");
+const WARM_UP_CALLS: usize = 20;
+const COMPILATION_COUNT: usize = 5;
+const LOAD_COUNT: usize = 21;
+/// A longer compilation is measured only twice.
+const LONG_COMPILATION: Duration = Duration::from_secs(5);
+/// The directory with the code of the first compilation.
+const COLD_DIRECTORY: &str = "cold";
+/// The VMI without `--vmi`: one of everyday size.
+const DEFAULT_VMI: &str = include_str!("../check/built_in_vmis/linux.yaml");
 
 /// The module to measure and its input.
 pub(super) struct Bench {
     pub(super) runtime: Runtime,
-    pub(super) found: Vec<HookModule>,
+    pub(super) modules: Vec<HookModule>,
     pub(super) temp_dir: tempfile::TempDir,
     pub(super) policy: PathBuf,
     pub(super) input: VmiInput,
     pub(super) sha256: String,
     pub(super) bytes: u64,
-    /// The compilation of which the artifact is in [`COLD`].
-    first: CodeOrigin,
+    /// The first compilation, whose artifact is in [`COLD_DIRECTORY`].
+    first_compilation: CodeOrigin,
 }
 
 impl Bench {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let path = &arguments.module;
-        let bytes = module_files::size(path).map_err(Failure::Usage)?;
+        let bytes = hook_module::size(path).map_err(Failure::Usage)?;
         let temp_dir = tempfile::tempdir()
             .context("making a temporary directory")
-            .map_err(Failure::Machine)?;
+            .map_err(Failure::Internal)?;
         let runtime = runtime()?;
-        let module = runtime.block_on(module_chain::load(path, &temp_dir.path().join(COLD)));
-        let module = module.map_err(Failure::Machine)?;
-        let module = module.map_err(Failure::of_load);
+        let module = runtime.block_on(module_chain::load(
+            path,
+            &temp_dir.path().join(COLD_DIRECTORY),
+        ));
+        let module = module.map_err(Failure::Internal)?;
+        let module = module.map_err(Failure::from_load_error);
         let module = module.map_err(|failure| failure.map(interactive_compile::explain_any))?;
         let policy = match &arguments.policy {
             Some(policy) => policy.clone(),
-            None => module_chain::write_granting_policy(
-                std::slice::from_ref(module.description()),
-                temp_dir.path(),
-            )
-            .map_err(Failure::Machine)?,
+            None => {
+                granting_policy::write(std::slice::from_ref(module.description()), temp_dir.path())
+                    .map_err(Failure::Internal)?
+            }
         };
         Ok(Self {
-            found: module_files::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
+            modules: module_files::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
             input: input(arguments.vmi.as_deref())?.with_attached_devices(),
             sha256: module.digest().to_owned(),
-            first: module.code_origin().clone(),
+            first_compilation: module.code_origin().clone(),
             runtime,
             temp_dir,
             policy,
@@ -95,26 +99,26 @@ impl Bench {
     }
 
     pub(super) fn module(&self) -> &Path {
-        &self.found[0].module
+        &self.modules[0].module
     }
 
     fn load(&self, dir: &Path) -> Result<CodeOrigin, Failure> {
         let loaded = self
             .runtime
             .block_on(module_chain::load(self.module(), dir));
-        let loaded = loaded.map_err(Failure::Machine)?;
-        Ok(loaded.map_err(Failure::machine)?.code_origin().clone())
+        let loaded = loaded.map_err(Failure::Internal)?;
+        Ok(loaded.map_err(Failure::internal)?.code_origin().clone())
     }
 
-    pub(super) fn compilations(&self) -> Result<(Times, Option<u64>), Failure> {
+    pub(super) fn compilations(&self) -> Result<(LatencyPercentiles, Option<u64>), Failure> {
         let mut peak = None;
-        let count = match self.first {
-            CodeOrigin::Compiled { took, .. } if took > LONG => 2,
-            _ => COMPILATIONS,
+        let count = match self.first_compilation {
+            CodeOrigin::Compiled { took, .. } if took > LONG_COMPILATION => 2,
+            _ => COMPILATION_COUNT,
         };
-        let times = Times::of(count, |number| {
+        let times = LatencyPercentiles::measure(count, |number| {
             let code = match number {
-                0 => self.first.clone(),
+                0 => self.first_compilation.clone(),
                 _ => self.load(&self.temp_dir.path().join(format!("cold-{number}")))?,
             };
             match code {
@@ -124,16 +128,16 @@ impl Bench {
                     peak = peak.max(peak_memory);
                     Ok(took)
                 }
-                // Each compilation has its own empty directory.
+                // Cannot happen: each compilation has an empty directory.
                 CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => Ok(Duration::ZERO),
             }
         })?;
         Ok((times, peak))
     }
 
-    pub(super) fn loads(&self) -> Result<Times, Failure> {
-        let dir = self.temp_dir.path().join(COLD);
-        Times::of(LOADS, |_| {
+    pub(super) fn loads(&self) -> Result<LatencyPercentiles, Failure> {
+        let dir = self.temp_dir.path().join(COLD_DIRECTORY);
+        LatencyPercentiles::measure(LOAD_COUNT, |_| {
             let started = Instant::now();
             self.load(&dir)?;
             Ok(started.elapsed())
@@ -144,10 +148,10 @@ impl Bench {
         let options = HookOptions {
             policy: PolicySource::File(self.policy.clone()),
             namespace: self.input.invocation.namespace.clone(),
-            code: ModuleCode::Compiled(self.temp_dir.path().join(COLD)),
+            code: ModuleCode::Compiled(self.temp_dir.path().join(COLD_DIRECTORY)),
             ..HookOptions::default()
         };
-        let chain = module_chain::collect(&self.found, self.temp_dir.path(), options);
+        let chain = module_chain::collect(&self.modules, self.temp_dir.path(), options);
         self.runtime.block_on(chain)
     }
 
@@ -156,12 +160,12 @@ impl Bench {
         chain: &Chain,
         point: HookPoint,
         calls: usize,
-    ) -> Result<(Times, usize), Failure> {
-        for _ in 0..WARM_UP {
+    ) -> Result<(LatencyPercentiles, usize), Failure> {
+        for _ in 0..WARM_UP_CALLS {
             self.call(chain, point)?;
         }
         let mut peak = 0;
-        let times = Times::of(calls, |_| {
+        let times = LatencyPercentiles::measure(calls, |_| {
             let started = Instant::now();
             peak = peak.max(self.call(chain, point)?);
             Ok(started.elapsed())
@@ -169,30 +173,30 @@ impl Bench {
         Ok((times, peak))
     }
 
-    /// Calls the hook. Returns the peak of its linear memories.
+    /// Calls the hook. Returns the peak of its linear memories in bytes.
     fn call(&self, chain: &Chain, point: HookPoint) -> Result<usize, Failure> {
         let VmiInput {
             invocation,
             vmi,
             xml,
-            arrives: _,
+            is_incoming: _,
             devices,
             migration,
             cloud_init,
         } = &self.input;
         let runs = self.runtime.block_on(async {
-            let done = match point {
+            let result = match point {
                 HookPoint::PreStart => chain.pre_start(invocation, vmi).await,
                 HookPoint::OnDefineDomain => {
-                    let done = chain.on_define_domain(invocation, vmi, xml.clone()).await;
-                    done.map(|(_, runs)| runs)
+                    let result = chain.on_define_domain(invocation, vmi, xml.clone()).await;
+                    result.map(|(_, runs)| runs)
                 }
                 HookPoint::PreCloudInitIso => match cloud_init {
                     Ok(Some(data)) => {
-                        let done = chain
+                        let result = chain
                             .pre_cloud_init_iso(invocation, vmi, data.clone())
                             .await;
-                        done.map(|(_, runs)| runs)
+                        result.map(|(_, runs)| runs)
                     }
                     _ => return Err(nothing_to_measure("cloud-init data")),
                 },
@@ -201,19 +205,19 @@ impl Bench {
                         return Err(nothing_to_measure("device that can be attached"));
                     };
                     let time = AttachTime::default();
-                    let done = chain.on_attach_device(invocation, vmi, device, &time).await;
-                    done.map(|(_, runs)| runs)
+                    let result = chain.on_attach_device(invocation, vmi, device, &time).await;
+                    result.map(|(_, runs)| runs)
                 }
                 HookPoint::PreMigrationSource => {
                     let parameters = migration.clone();
-                    let done = chain
+                    let result = chain
                         .pre_migration_source(invocation, vmi, parameters)
                         .await;
-                    done.map(|(_, runs)| runs)
+                    result.map(|(_, runs)| runs)
                 }
                 HookPoint::Shutdown => Ok(chain.shutdown(invocation).await),
             };
-            done.map_err(Failure::refused)
+            result.map_err(Failure::refused)
         })?;
         Ok(runs
             .iter()
@@ -223,17 +227,17 @@ impl Bench {
     }
 }
 
-/// The hook is called only for VMIs that have `what`.
+/// The error for a VMI without `what`, for which the hook is not called.
 fn nothing_to_measure(what: &str) -> Failure {
     Failure::refused(anyhow!("the VMI has no {what}: give --vmi one that has"))
 }
 
 fn input(vmi: Option<&Path>) -> Result<VmiInput, Failure> {
     let Some(path) = vmi else {
-        return VmiInput::on_any_node(VMI);
+        return VmiInput::on_any_node(DEFAULT_VMI);
     };
     let source = VmiSource {
-        given: InputArgs {
+        args: InputArgs {
             vmi: path.to_owned(),
             prepared: true,
             ..InputArgs::default()

@@ -8,11 +8,11 @@ mod served_hook;
 use hook_host::HookPoint;
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
+use crate::verb_failure::Failure;
 pub(crate) use arguments::{Arguments, HELP};
 use hook_bench::Bench;
-use percentiles::Times;
+use percentiles::LatencyPercentiles;
 use served_hook::ServedCost;
 
 /// The measurements.
@@ -22,20 +22,20 @@ pub(crate) struct BenchReport {
     sha256: String,
     bytes: u64,
     hook_point: &'static str,
-    compile: Times,
+    compile: LatencyPercentiles,
     /// Peak memory of the compile children in bytes.
     compile_peak_memory: Option<u64>,
-    /// Loading of a compiled module, engine included.
-    load: Times,
-    /// A call in this process.
-    in_process: Times,
+    /// Duration of loading a compiled module, including the creation of the engine.
+    load: LatencyPercentiles,
+    /// Duration of a call in this process.
+    in_process: LatencyPercentiles,
     /// Peak of the hook's linear memories in a call, in bytes.
     call_peak_memory: usize,
-    /// A call through `virt-hook serve`; none for hook points that sidecars do not have.
+    /// Cost of calls through `virt-hook serve`; `None` for hook points that sidecars do not have.
     served: Option<ServedCost>,
 }
 
-/// Measures one thing after the other.
+/// Runs the measurements one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<BenchReport, Failure> {
     let bench = Bench::new(arguments)?;
     let calls = arguments.calls as usize;
@@ -69,11 +69,13 @@ impl Report for BenchReport {
             None => "-".to_owned(),
         };
         let served = self.served.as_ref();
-        let of = |times: Option<&Times>| times.map_or(["-".into(), "-".into()], Times::shown);
-        let [p50, p99] = of(Some(&self.in_process));
-        let [served_p50, served_p99] = of(served.map(|served| &served.calls));
-        let [compile, slowest] = of(Some(&self.compile));
-        let [load, load_p99] = of(Some(&self.load));
+        let formatted = |percentiles: Option<&LatencyPercentiles>| {
+            percentiles.map_or(["-".into(), "-".into()], LatencyPercentiles::p50_and_p99)
+        };
+        let [p50, p99] = formatted(Some(&self.in_process));
+        let [served_p50, served_p99] = formatted(served.map(|served| &served.calls));
+        let [compile, slowest] = formatted(Some(&self.compile));
+        let [load, load_p99] = formatted(Some(&self.load));
         let rss = memory(served.map(|served| served.idle_memory));
         let ready = served.map_or("-".into(), |served| format!("{} ms", served.ready_millis));
         let rows = [
@@ -98,8 +100,8 @@ impl Report for BenchReport {
             ["memory when idle".into(), "-".into(), rss],
         ];
         let mut text = format!("{} ({} bytes)\n", style.strong(&self.sha256), self.bytes);
-        for [what, here, there] in rows {
-            text += &format!("{what:<32} {here:>12} {there:>12}\n");
+        for [title, in_process, served] in rows {
+            text += &format!("{title:<32} {in_process:>12} {served:>12}\n");
         }
         text
     }

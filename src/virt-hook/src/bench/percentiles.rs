@@ -1,15 +1,15 @@
-//! Latency percentiles.
+//! Percentiles of measured durations.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
+use crate::verb_failure::Failure;
 
-/// Percentiles, in microseconds.
+/// Percentiles of durations, in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Times {
+pub(super) struct LatencyPercentiles {
     count: usize,
     fastest_micros: u64,
     p50_micros: u64,
@@ -17,17 +17,18 @@ pub(super) struct Times {
     slowest_micros: u64,
 }
 
-impl Times {
-    /// Measures `one` `count` times, at least once.
-    pub(super) fn of(
+impl LatencyPercentiles {
+    /// Calls `measurement` `count` times, at least once.
+    pub(super) fn measure(
         count: usize,
-        mut one: impl FnMut(usize) -> Result<Duration, Failure>,
+        mut measurement: impl FnMut(usize) -> Result<Duration, Failure>,
     ) -> Result<Self, Failure> {
-        let times: Result<Vec<Duration>, Failure> = (0..count.max(1)).map(&mut one).collect();
-        Ok(Self::sorted(times?))
+        let times: Result<Vec<Duration>, Failure> =
+            (0..count.max(1)).map(&mut measurement).collect();
+        Ok(Self::from_durations(times?))
     }
 
-    fn sorted(mut times: Vec<Duration>) -> Self {
+    fn from_durations(mut times: Vec<Duration>) -> Self {
         times.sort();
         let at = |percentile: usize| {
             let index = (times.len().saturating_sub(1) * percentile).div_ceil(100);
@@ -44,7 +45,7 @@ impl Times {
     }
 
     /// The median and the 99th percentile, formatted.
-    pub(super) fn shown(&self) -> [String; 2] {
+    pub(super) fn p50_and_p99(&self) -> [String; 2] {
         [self.p50_micros, self.p99_micros].map(|micros| match micros {
             0..10_000 => format!("{micros} us"),
             _ => format!("{} ms", micros / 1000),
@@ -58,12 +59,14 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_the_sorted_times() {
-        let times = Times::sorted((1..=200).rev().map(Duration::from_micros).collect());
+        let times = LatencyPercentiles::from_durations(
+            (1..=200).rev().map(Duration::from_micros).collect(),
+        );
         assert_eq!(times.p50_micros, 101);
         assert_eq!((times.p99_micros, times.slowest_micros), (199, 200));
-        assert_eq!(times.shown(), ["101 us", "199 us"]);
+        assert_eq!(times.p50_and_p99(), ["101 us", "199 us"]);
         assert_eq!(
-            Times::sorted(vec![Duration::from_secs(1)]).shown()[0],
+            LatencyPercentiles::from_durations(vec![Duration::from_secs(1)]).p50_and_p99()[0],
             "1000 ms"
         );
     }

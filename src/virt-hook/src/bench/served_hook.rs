@@ -11,16 +11,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
 use super::hook_bench::Bench;
-use super::percentiles::Times;
-use crate::exit_codes::Failure;
+use super::percentiles::LatencyPercentiles;
 use crate::interactive_compile;
-use crate::interactive_compile::HOST;
+use crate::interactive_compile::HOST_NAME;
+use crate::verb_failure::Failure;
 
 /// Deadline until the sidecar is ready; compiling alone may take three minutes.
-const READY: Duration = Duration::from_secs(200);
-/// The file for its standard error, below the directory of the measurement.
+const READY_TIMEOUT: Duration = Duration::from_secs(200);
+/// The file with the sidecar's standard error, below the temporary directory of the measurement.
 const STDERR_FILE: &str = "stderr";
-/// From SIGTERM, on which it removes its socket, to SIGKILL.
+/// Time from SIGTERM, on which the sidecar removes its socket, to SIGKILL.
 const SIGTERM_GRACE: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
@@ -28,9 +28,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServedCost {
-    /// A call on a connection of its own.
-    pub(super) calls: Times,
-    /// From the start of the program to its socket, compiling included.
+    /// Duration of a call, each on a new connection.
+    pub(super) calls: LatencyPercentiles,
+    /// Milliseconds from the start of the program until its socket answers, including compilation.
     pub(super) ready_millis: u64,
     /// Resident memory of the program before the first call, in bytes.
     pub(super) idle_memory: u64,
@@ -44,10 +44,10 @@ pub(super) fn measure(
     let served_dir = bench.temp_dir.path().join("served");
     let started = Instant::now();
     let sidecar = Sidecar::start(bench, &served_dir.join("hook-sidecar-0"));
-    let mut sidecar = sidecar.map_err(Failure::Machine)?;
+    let mut sidecar = sidecar.map_err(Failure::Internal)?;
     let chain = collect(bench, &served_dir, &mut sidecar)?;
     let ready = started.elapsed();
-    let idle_memory = sidecar.memory().unwrap_or_default();
+    let idle_memory = sidecar.resident_memory().unwrap_or_default();
     let (calls, _) = bench.calls(&chain, point, calls)?;
     Ok(ServedCost {
         calls,
@@ -60,22 +60,22 @@ fn collect(bench: &Bench, served_dir: &Path, sidecar: &mut Sidecar) -> Result<Ch
     let config = CollectConfig {
         hooks_dir: served_dir.to_owned(),
         expected: 1,
-        deadline: READY,
+        deadline: READY_TIMEOUT,
         artifacts_dir: bench.temp_dir.path().join("none"),
         compiler: Compiler::InProcess,
-        host_name: HOST.to_owned(),
+        host_name: HOST_NAME.to_owned(),
         ..CollectConfig::default()
     };
     let ready = async {
         tokio::select! {
             chain = hook_host::collect(config) => chain.map_err(|error| error.to_string()),
-            () = sidecar.ended() => Err(last_line(&bench.temp_dir.path().join(STDERR_FILE))),
+            () = sidecar.wait_for_exit() => Err(last_line(&bench.temp_dir.path().join(STDERR_FILE))),
         }
     };
     let chain = bench
         .runtime
         .block_on(interactive_compile::with_progress(bench.module(), ready));
-    chain.map_err(|error| Failure::machine(anyhow!("virt-hook serve: {error}")))
+    chain.map_err(|error| Failure::internal(anyhow!("virt-hook serve: {error}")))
 }
 
 /// The last line of a program's standard error.
@@ -85,7 +85,7 @@ fn last_line(path: &Path) -> String {
     last.trim_start_matches("virt-hook: ").to_owned()
 }
 
-/// A child of this program that serves. Terminated on drop.
+/// A child process that runs `virt-hook serve`. Terminated on drop.
 struct Sidecar(Child);
 
 impl Sidecar {
@@ -109,7 +109,7 @@ impl Sidecar {
         Ok(Self(child.context("starting virt-hook serve")?))
     }
 
-    fn memory(&self) -> Option<u64> {
+    fn resident_memory(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).ok()?;
         let line = status
             .lines()
@@ -118,13 +118,13 @@ impl Sidecar {
         Some(kib << 10)
     }
 
-    async fn ended(&mut self) {
-        while !self.has_ended() {
+    async fn wait_for_exit(&mut self) {
+        while !self.has_exited() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    fn has_ended(&mut self) -> bool {
+    fn has_exited(&mut self) -> bool {
         !matches!(self.0.try_wait(), Ok(None))
     }
 }
@@ -132,10 +132,10 @@ impl Sidecar {
 impl Drop for Sidecar {
     fn drop(&mut self) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
-        // SIGTERM lets it remove its socket.
+        // On SIGTERM the sidecar removes its socket.
         let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
-        let end = Instant::now() + SIGTERM_GRACE;
-        while !self.has_ended() && Instant::now() < end {
+        let deadline = Instant::now() + SIGTERM_GRACE;
+        while !self.has_exited() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
         let _ = self.0.kill();

@@ -3,7 +3,7 @@ use hook_host::wasm::CompileError;
 
 use super::*;
 
-fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+fn root_with_files(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (file, text) in files {
         let path = root.path().join(file);
@@ -14,24 +14,27 @@ fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 #[test]
-fn both_kinds_of_cgroups_are_read() {
-    let new = machine(&[
+fn limits_of_cgroup_v1_and_v2_are_read() {
+    let version_2 = root_with_files(&[
         ("proc/self/cgroup", "0::/a/b"),
         ("sys/fs/cgroup/a/b/memory.max", "max"),
         ("sys/fs/cgroup/a/memory.max", "64000000"),
         ("sys/fs/cgroup/a/b/cpu.max", "20000 100000"),
         ("sys/fs/cgroup/a/cpu.max", "max 100000"),
     ]);
-    assert_eq!(CgroupLimits::read_below(new.path()), SMALLEST);
-    // In a container with a cgroup namespace, the mount is the group.
-    let inside = machine(&[
+    assert_eq!(CgroupLimits::read_below(version_2.path()), SMALLEST_SIDECAR);
+    // In a container with a cgroup namespace, the path is `/` and the mount is the group.
+    let with_namespace = root_with_files(&[
         ("proc/self/cgroup", "0::/"),
         ("sys/fs/cgroup/memory.max", "64000000"),
         ("sys/fs/cgroup/cpu.max", "20000 100000"),
     ]);
-    assert_eq!(CgroupLimits::read_below(inside.path()), SMALLEST);
-    // Without one, its path is the node's, and not there.
-    let outside = machine(&[
+    assert_eq!(
+        CgroupLimits::read_below(with_namespace.path()),
+        SMALLEST_SIDECAR
+    );
+    // In a container without a cgroup namespace, the path is the node's and does not exist below the mount.
+    let without_namespace = root_with_files(&[
         (
             "proc/self/cgroup",
             "0::/kubepods.slice/cri-containerd-1.scope",
@@ -39,14 +42,17 @@ fn both_kinds_of_cgroups_are_read() {
         ("sys/fs/cgroup/memory.max", "64000000"),
         ("sys/fs/cgroup/cpu.max", "20000 100000"),
     ]);
-    assert_eq!(CgroupLimits::read_below(outside.path()), SMALLEST);
+    assert_eq!(
+        CgroupLimits::read_below(without_namespace.path()),
+        SMALLEST_SIDECAR
+    );
     for (memory, cpu) in [
         ("max", "max 100000"),
         ("", ""),
         ("x", "20000"),
         ("-1", "0 0"),
     ] {
-        let invalid_values = machine(&[
+        let invalid_values = root_with_files(&[
             ("proc/self/cgroup", "0::/"),
             ("sys/fs/cgroup/memory.max", memory),
             ("sys/fs/cgroup/cpu.max", cpu),
@@ -57,8 +63,8 @@ fn both_kinds_of_cgroups_are_read() {
             "{memory} {cpu}"
         );
     }
-    // In a container the mount is the group itself, and its path is the node's.
-    let old = machine(&[
+    // With version 1, the mount is the group, and the path is the node's.
+    let version_1 = root_with_files(&[
         (
             "proc/self/cgroup",
             "5:cpu,cpuacct:/kubepods/x\n4:memory:/kubepods/x\n0::/",
@@ -67,8 +73,8 @@ fn both_kinds_of_cgroups_are_read() {
         ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "20000"),
         ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
     ]);
-    assert_eq!(CgroupLimits::read_below(old.path()), SMALLEST);
-    let free = machine(&[
+    assert_eq!(CgroupLimits::read_below(version_1.path()), SMALLEST_SIDECAR);
+    let unlimited = root_with_files(&[
         ("proc/self/cgroup", "4:memory:/\n5:cpu:/"),
         (
             "sys/fs/cgroup/memory/memory.limit_in_bytes",
@@ -78,19 +84,19 @@ fn both_kinds_of_cgroups_are_read() {
         ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
     ]);
     assert_eq!(
-        CgroupLimits::read_below(free.path()),
+        CgroupLimits::read_below(unlimited.path()),
         CgroupLimits::default()
     );
 }
 
 #[test]
-fn hooks_get_what_the_container_can_spare() {
+fn hook_limits_are_lower_than_the_limits_of_the_container() {
     assert_eq!(CgroupLimits::default().limits(), Limits::default());
-    let limits = SMALLEST.limits();
-    assert_eq!(limits.compile_memory as u64, 64_000_000 - RESERVE);
+    let limits = SMALLEST_SIDECAR.limits();
+    assert_eq!(limits.compile_memory as u64, 64_000_000 - RESERVED_MEMORY);
     assert_eq!(limits.memory, limits.compile_memory);
     assert_eq!(limits.compile_threads, 1);
-    assert_eq!(limits.compile_deadline, MAX_COMPILE);
+    assert_eq!(limits.compile_deadline, MAX_COMPILE_DEADLINE);
     let large = CgroupLimits {
         memory: Some(8 << 30),
         processors: Some(2.0),
@@ -99,13 +105,13 @@ fn hooks_get_what_the_container_can_spare() {
 }
 
 #[test]
-fn only_excess_limits_are_explained() {
+fn only_errors_about_compile_limits_mention_the_container() {
     let too_much = LoadError::Compile {
         path: "x".into(),
         size: 1,
         source: CompileError::LimitExceeded("1 MiB of memory".to_owned()),
     };
-    let text = SMALLEST.explain(too_much.into()).to_string();
+    let text = SMALLEST_SIDECAR.explain(too_much.into()).to_string();
     assert!(
         text.contains("61 MiB of memory and 0.20 processors")
             && text.contains("supportContainerResources"),
@@ -113,7 +119,7 @@ fn only_excess_limits_are_explained() {
     );
     let other = anyhow!("compiling it takes more than it should");
     assert_eq!(
-        SMALLEST.explain(other).to_string(),
+        SMALLEST_SIDECAR.explain(other).to_string(),
         "compiling it takes more than it should"
     );
 }

@@ -1,5 +1,8 @@
 //! The result of one check.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use serde::Serialize;
@@ -12,7 +15,7 @@ use crate::output::{Style, TerminalEscaped};
 pub(super) enum CheckVerdict {
     /// The check passed.
     Passed,
-    /// Perhaps not what the author meant.
+    /// The result is perhaps not what the author meant.
     Doubtful,
     /// The check failed.
     Failed,
@@ -45,8 +48,8 @@ impl Finding {
         }
     }
 
-    /// Passed if there are no details, else `otherwise`.
-    pub(super) fn unless(
+    /// A finding that passes if there are no details, and has the verdict `otherwise` if there are some.
+    pub(super) fn from_details(
         check: &'static str,
         details: Vec<String>,
         otherwise: CheckVerdict,
@@ -61,15 +64,15 @@ impl Finding {
         Self { details, ..finding }
     }
 
-    /// Like [`Self::unless`], for lines of the form `VMI: what`. Lines with the same `what` are joined.
-    pub(super) fn unless_of_vmis(
+    /// Like [`Self::from_details`], for lines of the form `VMI: message`. Lines with the same message are joined.
+    pub(super) fn from_vmi_lines(
         check: &'static str,
         lines: Vec<String>,
         otherwise: CheckVerdict,
         good: impl Into<String>,
         bad: impl Into<String>,
     ) -> Self {
-        Self::unless(check, together(&lines), otherwise, good, bad)
+        Self::from_details(check, join_equal_messages(&lines), otherwise, good, bad)
     }
 
     pub(super) fn failed(&self) -> bool {
@@ -95,7 +98,7 @@ impl Finding {
     }
 }
 
-/// The verdict on all findings that were checked.
+/// The worst verdict of all findings; checks that were not made do not count.
 pub(super) fn overall(findings: &[Finding]) -> CheckVerdict {
     let has = |verdict| findings.iter().any(|finding| finding.verdict == verdict);
     [CheckVerdict::Failed, CheckVerdict::Doubtful]
@@ -104,32 +107,32 @@ pub(super) fn overall(findings: &[Finding]) -> CheckVerdict {
         .unwrap_or(CheckVerdict::Passed)
 }
 
-/// The verdict in one line.
+/// The overall verdict in one line, with the names of the checks that did not pass.
 pub(super) fn summary(findings: &[Finding], style: Style) -> String {
     let names = |verdict| -> Vec<&str> {
-        let found = findings.iter().filter(|finding| finding.verdict == verdict);
-        found.map(|finding| finding.check).collect()
+        let matching = findings.iter().filter(|finding| finding.verdict == verdict);
+        matching.map(|finding| finding.check).collect()
     };
-    let of_verdict = |verdict| {
+    let count_and_names = |verdict| {
         let names = names(verdict);
         format!("{} ({})", names.len(), names.join(", "))
     };
-    let (doubtful, left_out) = (
+    let (doubtful, not_checked) = (
         names(CheckVerdict::Doubtful),
         names(CheckVerdict::NotChecked),
     );
-    let checked = findings.len() - left_out.len();
+    let checked = findings.len() - not_checked.len();
     let checked = match checked {
         1 => "1 check".to_owned(),
         count => format!("{count} checks"),
     };
     let mut line = match overall(findings) {
         CheckVerdict::Failed => {
-            let failed = of_verdict(CheckVerdict::Failed);
+            let failed = count_and_names(CheckVerdict::Failed);
             format!("{}: {failed} of {checked}", style.bad("failed"))
         }
         CheckVerdict::Doubtful => {
-            let doubtful = of_verdict(CheckVerdict::Doubtful);
+            let doubtful = count_and_names(CheckVerdict::Doubtful);
             format!("{}: {doubtful} of {checked}", style.doubtful("doubtful"))
         }
         CheckVerdict::Passed | CheckVerdict::NotChecked => {
@@ -137,18 +140,21 @@ pub(super) fn summary(findings: &[Finding], style: Style) -> String {
         }
     };
     if overall(findings) == CheckVerdict::Failed && !doubtful.is_empty() {
-        line += &format!("; doubtful: {}", of_verdict(CheckVerdict::Doubtful));
+        line += &format!("; doubtful: {}", count_and_names(CheckVerdict::Doubtful));
     }
-    if !left_out.is_empty() {
-        line += &format!("; not checked: {}", of_verdict(CheckVerdict::NotChecked));
+    if !not_checked.is_empty() {
+        line += &format!(
+            "; not checked: {}",
+            count_and_names(CheckVerdict::NotChecked)
+        );
     }
     line + "\n"
 }
 
-/// Checks that fail for the reason that the hook is not idempotent: each runs the hook on what it made.
-const OF_SECOND_RUN: [&str; 2] = ["migration", "after libvirt"];
+/// Checks that run the hook on its own output, so that they also fail if the hook is not idempotent.
+const SECOND_RUN_CHECKS: [&str; 2] = ["migration", "after libvirt"];
 
-/// Shortens the findings that follow from one before, on the VMIs of that one.
+/// Removes details from the findings of [`SECOND_RUN_CHECKS`] if the finding `idempotent` has failed on the same VMIs.
 pub(super) fn mark_consequences(findings: &mut [Finding]) {
     let mut failed = findings.iter().filter(|finding| finding.failed());
     let cause = failed.find(|finding| finding.check == "idempotent");
@@ -157,10 +163,10 @@ pub(super) fn mark_consequences(findings: &mut [Finding]) {
         .flat_map(|cause| &cause.details)
         .flat_map(|detail| vmis_of(detail).map(str::to_owned))
         .collect();
-    let later = findings
+    let consequences = findings
         .iter_mut()
-        .filter(|finding| finding.failed() && OF_SECOND_RUN.contains(&finding.check));
-    for finding in later {
+        .filter(|finding| finding.failed() && SECOND_RUN_CHECKS.contains(&finding.check));
+    for finding in consequences {
         let all = finding.details.len();
         let has_own_cause = |detail: &String| vmis_of(detail).any(|vmi| !vmis.contains(vmi));
         finding.details.retain(has_own_cause);
@@ -170,13 +176,14 @@ pub(super) fn mark_consequences(findings: &mut [Finding]) {
     }
 }
 
-/// The VMIs of a line `VMI, VMI: what`.
+/// The VMIs of a line `VMI, VMI: message`.
 fn vmis_of(detail: &str) -> impl Iterator<Item = &str> {
     let (names, _) = detail.split_once(": ").unwrap_or((detail, ""));
     names.split(", ")
 }
 
-fn together(lines: &[String]) -> Vec<String> {
+/// Joins the lines `VMI: message` that have the same message.
+fn join_equal_messages(lines: &[String]) -> Vec<String> {
     let mut messages: Vec<(String, &str)> = Vec::new();
     for line in lines {
         let (name, what) = line.split_once(": ").unwrap_or(("", line));
@@ -189,87 +196,4 @@ fn together(lines: &[String]) -> Vec<String> {
     lines
         .map(|(names, what)| format!("{names}: {what}"))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_runs_the_hook_again_follows_from_a_hook_that_is_not_idempotent() {
-        let failed = |check, details: &[&str]| {
-            let details = details.iter().map(|detail| (*detail).to_owned());
-            Finding::unless(check, details.collect(), CheckVerdict::Failed, "", "why")
-        };
-        let mut alone = [failed("migration", &["a: b"]), failed("runs", &["a: b"])];
-        mark_consequences(&mut alone);
-        assert!(alone.iter().all(|finding| finding.message == "why"));
-        let mut all = [
-            failed("runs", &["a: b"]),
-            failed("idempotent", &["a, b: more"]),
-            failed("migration", &["a: title", "b: title"]),
-            failed("after libvirt", &["a: title", "b, c: own"]),
-        ];
-        mark_consequences(&mut all);
-        let left = all
-            .iter()
-            .map(|finding| (finding.message == "why", finding.details.join(" ")));
-        let left: Vec<(bool, String)> = left.collect();
-        let expected = [
-            (true, "a: b"),
-            (true, "a, b: more"),
-            (false, ""),
-            (true, "b, c: own"),
-        ];
-        assert_eq!(
-            left,
-            expected.map(|(is_same, text)| (is_same, text.to_owned()))
-        );
-    }
-
-    #[test]
-    fn equal_details_of_several_vmis_are_joined() {
-        let lines = ["a: x: 1", "b: y", "c: x: 1"].map(str::to_owned);
-        assert_eq!(together(&lines), ["a, c: x: 1", "b: y"]);
-        assert_eq!(together(&[]), [""; 0]);
-    }
-
-    #[test]
-    fn the_last_line_names_the_checks_that_did_not_pass() {
-        let line = |verdicts: &[(&'static str, CheckVerdict)]| {
-            let findings = verdicts
-                .iter()
-                .map(|(name, verdict)| Finding::new(name, *verdict, ""));
-            let findings: Vec<Finding> = findings.collect();
-            (overall(&findings), summary(&findings, Style::default()))
-        };
-        let (passed, doubtful) = (
-            ("size", CheckVerdict::Passed),
-            ("wishes", CheckVerdict::Doubtful),
-        );
-        let (failed, left_out) = (
-            ("runs", CheckVerdict::Failed),
-            ("schema", CheckVerdict::NotChecked),
-        );
-        for (findings, verdict, expected) in [
-            (vec![passed], CheckVerdict::Passed, "ok: 1 check\n"),
-            (
-                vec![passed, passed, left_out],
-                CheckVerdict::Passed,
-                "ok: 2 checks; not checked: 1 (schema)\n",
-            ),
-            (
-                vec![passed, doubtful, left_out],
-                CheckVerdict::Doubtful,
-                "doubtful: 1 (wishes) of 2 checks; not checked: 1 (schema)\n",
-            ),
-            (
-                vec![passed, failed, doubtful, failed],
-                CheckVerdict::Failed,
-                "failed: 2 (runs, runs) of 4 checks; doubtful: 1 (wishes)\n",
-            ),
-        ] {
-            assert_eq!(line(&findings), (verdict, expected.to_owned()));
-        }
-    }
 }

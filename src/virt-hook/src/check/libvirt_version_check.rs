@@ -7,37 +7,37 @@ use hook_host::policy::permission::{REVIEWED_LIBVIRT, unreviewed_libvirt};
 use super::check_finding::{CheckVerdict, Finding};
 use super::tool_process::run_tool;
 
-const NAME: &str = "libvirt version";
+const CHECK_NAME: &str = "libvirt version";
 
-/// Asks `virsh`, whose version is the library's.
+/// Compares the version that `virsh` prints, which is that of the library.
 pub(super) fn finding(home: &Path) -> Finding {
     match run_tool("virsh", home, |command| {
         command.arg("--version");
     }) {
-        Ok(output) => of_version(output.stdout.trim()),
-        Err(error) => Finding::new(NAME, CheckVerdict::NotChecked, error.to_string()),
+        Ok(output) => finding_for_version(output.stdout.trim()),
+        Err(error) => Finding::new(CHECK_NAME, CheckVerdict::NotChecked, error.to_string()),
     }
 }
 
-fn of_version(version: &str) -> Finding {
-    let Some(packed) = packed(version) else {
+fn finding_for_version(version: &str) -> Finding {
+    let Some(packed) = packed_version(version) else {
         let message = format!("virsh calls its version {version:?}");
-        return Finding::new(NAME, CheckVerdict::NotChecked, message);
+        return Finding::new(CHECK_NAME, CheckVerdict::NotChecked, message);
     };
     match unreviewed_libvirt(packed) {
-        Some(warning) => Finding::new(NAME, CheckVerdict::Doubtful, warning),
+        Some(warning) => Finding::new(CHECK_NAME, CheckVerdict::Doubtful, warning),
         None => {
             let (major, minor, _) = REVIEWED_LIBVIRT;
             let message = format!(
                 "{version} has no elements that the dangerous set, reviewed for {major}.{minor}, does not know"
             );
-            Finding::new(NAME, CheckVerdict::Passed, message)
+            Finding::new(CHECK_NAME, CheckVerdict::Passed, message)
         }
     }
 }
 
 /// As libvirt packs a version: 11003000 for 11.3.0.
-fn packed(version: &str) -> Option<u64> {
+fn packed_version(version: &str) -> Option<u64> {
     let mut parts = version.split('.').map(str::parse::<u64>);
     let mut part = || parts.next()?.ok().filter(|part| *part < 1000);
     let (major, minor, patch) = (part()?, part()?, part()?);
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_newer_libvirt_is_doubtful() {
         let (major, minor, patch) = REVIEWED_LIBVIRT;
-        let text = |version: &str| of_version(version).text(Default::default());
+        let text = |version: &str| finding_for_version(version).text(Default::default());
         for version in [format!("{major}.{minor}.{patch}"), "9.0.0".to_owned()] {
             assert!(text(&version).starts_with("ok"), "{}", text(&version));
         }

@@ -1,40 +1,45 @@
-//! Whether a VM with the hook can migrate: on the target the hook may not refuse the VM, and may not change what the guest sees
-//! of the domain that arrives.
+//! Whether a VM with the hook can migrate: on the target the hook may not refuse the VM, and may not change what the
+//! guest sees of the domain that arrives.
 
 use domain_xml::{Document, diff};
 use hook_host::Description;
 use hook_host::policy::migration_abi;
 
 use super::check_finding::{CheckVerdict, Finding};
-use super::sample_vmi_runs::{BehaviourCheck, SampleRun, in_one_line};
-use crate::exit_codes::Failure;
+use super::hook_behaviour::HookBehaviour;
+use super::vmi_run::{VmiRun, in_one_line};
+use crate::verb_failure::Failure;
 
-const NAME: &str = "migration";
+const CHECK_NAME: &str = "migration";
 
-/// The finding. A module knows its node by the VMI's labels and status, which are another node's here, and by directories and
-/// facts about the pod, which are the same here for both: of these, it only says that they may differ.
-pub(super) fn finding(ran: &BehaviourCheck, description: &Description) -> Result<Finding, Failure> {
+/// Runs the hook as on another node. A module knows its node by the VMI's labels and status, which are those of another
+/// node here, and by directories and facts about the pod. These are the same in both runs, so the finding only says
+/// that they may differ.
+pub(super) fn finding(
+    behaviour: &HookBehaviour,
+    description: &Description,
+) -> Result<Finding, Failure> {
     let (mut refused, mut visible) = (Vec::new(), Vec::new());
-    for sample in ran.samples.iter().filter(|one| one.once.error.is_none()) {
-        refused.extend(refused_on_arrival(ran, sample)?);
-        visible.extend(refused_changes(sample, &sample.input.xml, &sample.once.xml));
+    for run in behaviour.runs_without_error() {
+        refused.extend(refused_on_target(behaviour, run)?);
+        visible.extend(refused_changes(run, &run.input.xml, &run.first.xml));
     }
     let wishes = description.wishes.as_ref();
-    let sources = wishes.map_or(Sources::default(), |wishes| Sources {
+    let sources = wishes.map_or(NodeInputs::default(), |wishes| NodeInputs {
         directories: !wishes.dirs.is_empty(),
         pod: !wishes.pod.is_empty(),
     });
     Ok(verdict(refused, visible, sources))
 }
 
-/// What a hook reads that may differ between the two sides of a migration.
+/// Inputs of a hook that may differ between the two sides of a migration.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sources {
+struct NodeInputs {
     directories: bool,
     pod: bool,
 }
 
-impl Sources {
+impl NodeInputs {
     fn names(self) -> &'static str {
         match (self.directories, self.pod) {
             (true, true) => "directories and facts about the pod",
@@ -44,11 +49,12 @@ impl Sources {
     }
 }
 
-/// `refused` on a target, and `visible` changes at a boot, which other `sources` may make differ.
-fn verdict(refused: Vec<String>, visible: Vec<String>, sources: Sources) -> Finding {
+/// `refused` are refusals and refused changes on the target. `visible` are changes at a boot that the guest sees, which
+/// may be others on a node with other `sources`.
+fn verdict(refused: Vec<String>, visible: Vec<String>, sources: NodeInputs) -> Finding {
     if !refused.is_empty() {
-        return Finding::unless_of_vmis(
-            NAME,
+        return Finding::from_vmi_lines(
+            CHECK_NAME,
             refused,
             CheckVerdict::Failed,
             "",
@@ -64,8 +70,8 @@ fn verdict(refused: Vec<String>, visible: Vec<String>, sources: Sources) -> Find
         "it reads {} and changes what the guest sees: they must be the same on every node, or a migration is refused",
         sources.names()
     );
-    Finding::unless_of_vmis(
-        NAME,
+    Finding::from_vmi_lines(
+        CHECK_NAME,
         doubts,
         CheckVerdict::Doubtful,
         "it makes no change to an incoming VM that its guest would notice",
@@ -73,25 +79,25 @@ fn verdict(refused: Vec<String>, visible: Vec<String>, sources: Sources) -> Find
     )
 }
 
-fn refused_on_arrival(ran: &BehaviourCheck, sample: &SampleRun) -> Result<Vec<String>, Failure> {
-    let arrived = ran.arrive(sample)?;
+fn refused_on_target(behaviour: &HookBehaviour, run: &VmiRun) -> Result<Vec<String>, Failure> {
+    let arrived = behaviour.run_on_target(run)?;
     Ok(match arrived.error {
-        Some(error) => vec![format!("{}: {error}", sample.name)],
-        None => refused_changes(sample, &sample.once.xml, &arrived.xml),
+        Some(error) => vec![format!("{}: {error}", run.name)],
+        None => refused_changes(run, &run.first.xml, &arrived.xml),
     })
 }
 
 /// The changes that a migration's target refuses, one line each.
-fn refused_changes(sample: &SampleRun, before: &str, after: &str) -> Vec<String> {
-    let read = |xml: &str| Document::parse(xml).ok();
-    let Some((before, after)) = read(before).zip(read(after)) else {
+fn refused_changes(run: &VmiRun, before: &str, after: &str) -> Vec<String> {
+    let parse = |xml: &str| Document::parse(xml).ok();
+    let Some((before, after)) = parse(before).zip(parse(after)) else {
         return Vec::new();
     };
     let changes = diff(&before, &after);
     let refused = migration_abi::refused(&changes, &before, &after);
     refused
         .into_iter()
-        .map(|change| format!("{}: {}", sample.name, in_one_line(&change.into())))
+        .map(|change| format!("{}: {}", run.name, in_one_line(&change.into())))
         .collect()
 }
 
@@ -99,12 +105,12 @@ fn refused_changes(sample: &SampleRun, before: &str, after: &str) -> Vec<String>
 mod tests {
     use super::*;
 
-    const NEITHER: Sources = Sources {
+    const NO_NODE_INPUTS: NodeInputs = NodeInputs {
         directories: false,
         pod: false,
     };
 
-    fn verdict_of(refused: &[&str], visible: &[&str], sources: Sources) -> String {
+    fn verdict_of(refused: &[&str], visible: &[&str], sources: NodeInputs) -> String {
         let lines = |lines: &[&str]| lines.iter().map(|&line| line.to_owned()).collect();
         let finding = verdict(lines(refused), lines(visible), sources);
         let json = serde_json::to_value(finding).unwrap_or_default();
@@ -112,18 +118,18 @@ mod tests {
     }
 
     #[test]
-    fn visible_changes_are_doubtful_only_if_what_the_hook_reads_may_differ() {
+    fn visible_changes_are_doubtful_only_if_inputs_of_the_node_may_differ() {
         let visible = ["linux: /domain/sysinfo: a becomes b"];
         let refused = ["linux: /domain/memory: 1 becomes 2"];
-        let directories = Sources {
+        let directories = NodeInputs {
             directories: true,
-            ..NEITHER
+            ..NO_NODE_INPUTS
         };
-        let pod = Sources {
+        let pod = NodeInputs {
             pod: true,
-            ..NEITHER
+            ..NO_NODE_INPUTS
         };
-        assert_eq!(verdict_of(&[], &visible, NEITHER), "passed");
+        assert_eq!(verdict_of(&[], &visible, NO_NODE_INPUTS), "passed");
         assert_eq!(verdict_of(&[], &visible, directories), "doubtful");
         assert_eq!(verdict_of(&[], &visible, pod), "doubtful");
         assert_eq!(verdict_of(&[], &[], pod), "passed");

@@ -1,17 +1,20 @@
 //! `virt-hook check`: checks of a hook that need no cluster.
 
+mod behaviour_findings;
+mod built_in_vmis;
 mod check_finding;
-mod libvirt_define;
-mod libvirt_schema;
+mod checked_vmis;
+mod hook_behaviour;
+mod libvirt_define_check;
+mod libvirt_schema_check;
 mod libvirt_version_check;
-mod migrated_vmi;
 mod migration_check;
+mod migration_target_vmi;
 mod module_checks;
-mod operator_grants;
-mod required_versions;
-mod sample_vmi_runs;
-mod sample_vmis;
+mod operator_grants_check;
+mod required_versions_check;
 mod tool_process;
+mod vmi_run;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,17 +28,18 @@ use serde::Serialize;
 
 use crate::cached_compilation;
 use crate::compiled_module_cache::SmallestSidecar;
-use crate::exit_codes::Failure;
-use crate::host_version_options::KnownVersions;
+use crate::hook_module;
+use crate::host_version_options::HostVersionOptions;
 use crate::inputs::PodFactsInput;
 use crate::inspect::ModuleReport;
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
-use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
+use crate::verb_failure::Failure;
 use check_finding::{CheckVerdict, Finding};
-use sample_vmis::{SampleVmi, SampleVmis};
+use checked_vmis::{CheckedVmi, CheckedVmis};
+use hook_behaviour::HookBehaviour;
 
 pub(crate) const HELP: &str = "\
 Checked are: the world and its version, hook points, wishes against imports and against what the
@@ -55,7 +59,7 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it";
 
-/// What `check` is given.
+/// Arguments of `virt-hook check`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The module
@@ -75,7 +79,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pod: Option<PathBuf>,
     #[command(flatten)]
-    versions: KnownVersions,
+    versions: HostVersionOptions,
     /// Leave out what libvirt's own tools say
     #[arg(long)]
     without_libvirt: bool,
@@ -100,16 +104,16 @@ impl CheckReport {
 /// Checks the module file, then its behaviour.
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let path = &arguments.module;
-    let bytes = module_files::size(path).map_err(Failure::Usage)?;
+    let bytes = hook_module::size(path).map_err(Failure::Usage)?;
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
-        .map_err(Failure::Machine)?;
-    let kept = temp_dir.path().join("compiled");
+        .map_err(Failure::Internal)?;
+    let compiled_dir = temp_dir.path().join("compiled");
     let mut findings = vec![module_checks::fits_config_map(path, bytes)];
-    let (loaded, mut compile_cost) = match cached_compilation::load_measured(path, &kept)? {
+    let (loaded, mut compile_cost) = match cached_compilation::load_measured(path, &compiled_dir)? {
         Ok(loaded) => loaded,
-        Err(error) if !error.is_fault_of_module() => return Err(Failure::machine(error)),
-        // What is not a module at all has no properties to check.
+        Err(error) if !error.is_fault_of_module() => return Err(Failure::internal(error)),
+        // A file that is not a module at all has no properties to check.
         Err(error @ LoadError::Flawed { .. }) => return Err(Failure::usage(error)),
         Err(error) => {
             let why = interactive_compile::explain(error).to_string();
@@ -118,9 +122,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         }
     };
     let cost = compile_cost.cost.clone().unwrap_or_default();
-    let report = ModuleReport::of(&loaded, bytes, Some(&cost));
+    let report = ModuleReport::new(&loaded, bytes, Some(&cost));
     let peak = cost.peak_memory.unwrap_or_default();
-    let measured = compile_cost.measured();
+    let measured = compile_cost.measured_note();
     let refused = || match cost.smallest_sidecar {
         SmallestSidecar::Refused(limit) => Ok(Some(limit)),
         SmallestSidecar::Suffices => Ok(None),
@@ -133,52 +137,50 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     };
     let compiling = module_checks::compiling(cost.millis, peak, measured, refused)?;
     findings.extend(module_checks::findings(&report, compiling, path));
-    findings.extend(operator_grants::finding(loaded.description()));
-    if let Some(finding) = required_versions::finding(path, &arguments.versions)? {
+    findings.extend(operator_grants_check::finding(loaded.description()));
+    if let Some(finding) = required_versions_check::finding(path, &arguments.versions)? {
         let failed = finding.failed();
         findings.push(finding);
         if failed {
             return Ok(CheckReport::new(findings));
         }
     }
-    let vmis = SampleVmis::read(&arguments.vmi)?;
-    findings.extend(vmis.finding());
-    let samples = vmis.samples;
+    let CheckedVmis { vmis, refused } = CheckedVmis::read(&arguments.vmi)?;
+    findings.extend(checked_vmis::refused_vmis_finding(refused));
     let policy = arguments.policy.as_deref();
     let options = HookOptions {
-        namespace: namespace(arguments, &samples)?,
-        code: ModuleCode::Compiled(kept),
-        pod: PodFactsInput::of_file(arguments.pod.as_deref()),
+        namespace: namespace(arguments, &vmis)?,
+        code: ModuleCode::Compiled(compiled_dir),
+        pod: PodFactsInput::from_file(arguments.pod.as_deref()),
         ..HookOptions::default()
     };
-    let ran =
-        sample_vmi_runs::BehaviourCheck::of(path, loaded.description(), policy, options, samples)?;
-    let ran = match ran {
-        Ok(ran) => ran,
+    let behaviour = HookBehaviour::run(path, loaded.description(), policy, options, vmis)?;
+    let behaviour = match behaviour {
+        Ok(behaviour) => behaviour,
         Err(refused) => {
             findings.push(refused);
             return Ok(CheckReport::new(findings));
         }
     };
-    findings.extend(ran.findings());
-    findings.push(migration_check::finding(&ran, loaded.description())?);
+    findings.extend(behaviour.findings());
+    findings.push(migration_check::finding(&behaviour, loaded.description())?);
     if !arguments.without_libvirt {
         findings.push(libvirt_version_check::finding(temp_dir.path()));
-        findings.push(libvirt_schema::finding(&ran)?);
-        findings.extend(libvirt_define::findings(&ran)?);
+        findings.push(libvirt_schema_check::finding(&behaviour)?);
+        findings.extend(libvirt_define_check::findings(&behaviour)?);
     }
     check_finding::mark_consequences(&mut findings);
     Ok(CheckReport::new(findings))
 }
 
-/// The namespace for the policy's rules. The module is collected once, so there is one.
-fn namespace(arguments: &Arguments, samples: &[SampleVmi]) -> Result<String, Failure> {
+/// The namespace for the policy's rules: only one, because the module is collected once.
+fn namespace(arguments: &Arguments, vmis: &[CheckedVmi]) -> Result<String, Failure> {
     if let Some(namespace) = &arguments.namespace {
         return Ok(namespace.clone());
     }
-    let given = samples.iter().filter(|sample| !sample.is_built_in);
-    let namespaces: BTreeSet<&str> = given
-        .map(|sample| sample.input.invocation.namespace.as_str())
+    let of_author = vmis.iter().filter(|vmi| !vmi.is_built_in);
+    let namespaces: BTreeSet<&str> = of_author
+        .map(|vmi| vmi.input.invocation.namespace.as_str())
         .collect();
     let mut namespaces = namespaces.into_iter();
     let first = namespaces.next().unwrap_or("default");
@@ -195,10 +197,10 @@ fn namespace(arguments: &Arguments, samples: &[SampleVmi]) -> Result<String, Fai
     Ok(first.to_owned())
 }
 
-/// Why the smallest sidecar could not compile the module, if it could not.
+/// The limit that the module exceeds when it is compiled as in the smallest sidecar, if any.
 fn refused_in_smallest_sidecar(path: &Path) -> Result<Option<String>, Failure> {
     let loaded = runtime()?.block_on(module_chain::load_in_smallest_sidecar(path));
-    let refused = loaded.map_err(Failure::Machine)?.err();
+    let refused = loaded.map_err(Failure::Internal)?.err();
     Ok(refused.map(|error| interactive_compile::exceeded_limit(&error)))
 }
 

@@ -4,19 +4,19 @@ use std::path::Path;
 
 use super::check_finding::{CheckVerdict, Finding};
 use crate::cgroup_limits::smallest_limits;
-use crate::exit_codes::Failure;
+use crate::collected_hooks::LIST_HOOK_POINT_ADVICE;
 use crate::inspect::{InterfaceReport, ModuleReport};
-use crate::run_hooks_as_launcher::LIST_A_POINT;
+use crate::verb_failure::Failure;
 
-/// Kubernetes' limit of the values of one ConfigMap together, in bytes.
-const CONFIG_MAP: u64 = 1 << 20;
-/// Kubernetes' limit of annotations, into one of which `kubectl apply` copies the whole object.
-const ANNOTATIONS: u64 = 256 << 10;
+/// Kubernetes' limit for the total size of a ConfigMap's values, in bytes.
+const MAX_CONFIG_MAP: u64 = 1 << 20;
+/// Kubernetes' limit for annotations, in bytes. `kubectl apply` copies the whole object into one.
+const MAX_ANNOTATIONS: u64 = 256 << 10;
 const HOOK_YAML: &str = "hook.yaml";
 const HOST_INTERFACE_PREFIX: &str = "virt-hook:hooks/host@0.1.";
 const POD_INTERFACE_PREFIX: &str = "virt-hook:hooks/pod@0.1.";
 const PREOPENS_PREFIX: &str = "wasi:filesystem/preopens@";
-/// What componentize-py calls a part of every module.
+/// A name that componentize-py writes into every module.
 const PYTHON_RUNTIME: &[u8] = b"libcomponentize_py_runtime.so";
 
 /// Checks that a ConfigMap can hold the module and its hook.yaml.
@@ -24,25 +24,25 @@ pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
     let settings = path.with_file_name(HOOK_YAML).metadata();
     let all = bytes + settings.map_or(0, |settings| settings.len());
     let name = "size";
-    if all > CONFIG_MAP {
+    if all > MAX_CONFIG_MAP {
         let message = format!(
-            "{all} bytes are more than the {CONFIG_MAP} of a ConfigMap: bring it in an image or on \
+            "{all} bytes are more than the {MAX_CONFIG_MAP} of a ConfigMap: bring it in an image or on \
              a volume"
         );
         return Finding::new(name, CheckVerdict::Doubtful, message);
     }
     let encoded = bytes.div_ceil(3) * 4;
-    let how = if encoded > ANNOTATIONS {
+    let advice = if encoded > MAX_ANNOTATIONS {
         "; `kubectl create configmap` or `kubectl apply --server-side`, since plain apply keeps a \
          copy in an annotation"
     } else {
         ""
     };
-    let message = format!("{all} bytes, which a ConfigMap holds{how}");
+    let message = format!("{all} bytes, which a ConfigMap holds{advice}");
     Finding::new(name, CheckVerdict::Passed, message)
 }
 
-/// What is known of the module alone, whose file is at `path`; `compiling` comes from [`compiling`].
+/// The findings about the module file at `path`; `compiling` is the finding of [`compiling`].
 pub(super) fn findings(module: &ModuleReport, compiling: Finding, path: &Path) -> Vec<Finding> {
     vec![
         world(module),
@@ -61,8 +61,8 @@ fn is_python(path: &Path) -> bool {
 }
 
 fn world(module: &ModuleReport) -> Finding {
-    let ours = module.exports.iter().chain(&module.imports);
-    let names: Vec<&str> = ours
+    let interfaces = module.exports.iter().chain(&module.imports);
+    let names: Vec<&str> = interfaces
         .map(|interface| interface.name.as_str())
         .filter(|name| !name.starts_with("wasi:"))
         .collect();
@@ -74,14 +74,15 @@ fn world(module: &ModuleReport) -> Finding {
 ///
 /// The peak on this machine includes pages of the compiler's own program and the memory of all its
 /// threads, so a peak above that sidecar's memory proves nothing: `refused_in_smallest_sidecar` then compiles within
-/// the sidecar's limits and gives the limit that did not suffice. `peak` is in bytes; `measured` tells when.
+/// the sidecar's limits and gives the limit that did not suffice. `peak` is in bytes; `measured` says when both were
+/// measured.
 pub(super) fn compiling(
     millis: u64,
     peak: u64,
     measured: &str,
     refused_in_smallest_sidecar: impl FnOnce() -> Result<Option<String>, Failure>,
 ) -> Result<Finding, Failure> {
-    let took = format!("{millis} ms and {} MiB of memory{measured}", peak >> 20);
+    let cost_text = format!("{millis} ms and {} MiB of memory{measured}", peak >> 20);
     let name = "compiling";
     let refused = match peak <= smallest_limits().compile_memory as u64 {
         true => None,
@@ -91,13 +92,13 @@ pub(super) fn compiling(
         None => Finding::new(
             name,
             CheckVerdict::Passed,
-            format!("{took}; the sidecar of a guaranteed VM suffices"),
+            format!("{cost_text}; the sidecar of a guaranteed VM suffices"),
         ),
         Some(why) => Finding::new(
             name,
             CheckVerdict::Doubtful,
             format!(
-                "{took}, but not in the sidecar of a guaranteed VM ({why}): `virt-hook compile` does \
+                "{cost_text}, but not in the sidecar of a guaranteed VM ({why}): `virt-hook compile` does \
                  it ahead, for an image"
             ),
         ),
@@ -111,7 +112,7 @@ fn hook_points(module: &ModuleReport) -> Finding {
         .collect();
     let name = "hook points";
     if points.is_empty() {
-        let message = format!("the hook is called at no hook point: {LIST_A_POINT}");
+        let message = format!("the hook is called at no hook point: {LIST_HOOK_POINT_ADVICE}");
         return Finding::new(name, CheckVerdict::Failed, message);
     }
     if module.name.is_empty() {
@@ -121,14 +122,17 @@ fn hook_points(module: &ModuleReport) -> Finding {
     Finding::new(name, CheckVerdict::Passed, points.join(", "))
 }
 
-/// Checks that the wishes match the imported interfaces. What a module in Python imports proves nothing.
+/// Checks that the wishes match the imported interfaces. A module in Python imports every function, used or not.
 fn imports(module: &ModuleReport, is_python: impl FnOnce() -> bool) -> Finding {
-    let asks = |interface: &InterfaceReport, function: &str| {
+    let imports_function = |interface: &InterfaceReport, function: &str| {
         interface.name.starts_with(HOST_INTERFACE_PREFIX)
             && interface.functions.iter().any(|name| name == function)
     };
-    let reads_config = module.imports.iter().any(|import| asks(import, "config"));
-    let opens = |import: &InterfaceReport| import.name.starts_with(PREOPENS_PREFIX);
+    let reads_config = module
+        .imports
+        .iter()
+        .any(|import| imports_function(import, "config"));
+    let imports_preopens = |import: &InterfaceReport| import.name.starts_with(PREOPENS_PREFIX);
     let mut details = Vec::new();
     if let Some(wishes) = &module.wishes {
         if !wishes.config.is_empty() && !reads_config {
@@ -142,13 +146,13 @@ fn imports(module: &ModuleReport, is_python: impl FnOnce() -> bool) -> Finding {
                 "it can ask for configuration and declares no key, so that none is given".into(),
             );
         }
-        if !wishes.dirs.is_empty() && !module.imports.iter().any(opens) {
+        if !wishes.dirs.is_empty() && !module.imports.iter().any(imports_preopens) {
             details.push("it declares directories and has no way to open one".into());
         }
     }
     let pod = module.wishes.as_ref().map_or(&[][..], |wishes| &wishes.pod);
     details.extend(pod_mismatch(pod, &module.imports));
-    Finding::unless(
+    Finding::from_details(
         "wishes and imports",
         details,
         CheckVerdict::Doubtful,
@@ -157,7 +161,7 @@ fn imports(module: &ModuleReport, is_python: impl FnOnce() -> bool) -> Finding {
     )
 }
 
-/// How the facts about the pod that a module declares do not fit its imports.
+/// The mismatch between the facts about the pod that a module declares and its imports, if there is one.
 fn pod_mismatch(declared: &[String], imports: &[InterfaceReport]) -> Option<String> {
     let imports_pod = imports
         .iter()
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_pod_facts_need_the_import_and_the_import_needs_them() {
+    fn pod_facts_without_import_and_import_without_pod_facts_are_mismatches() {
         let imports = |name: &str| {
             vec![InterfaceReport {
                 name: name.to_owned(),
@@ -223,11 +227,11 @@ mod tests {
     fn a_config_map_holds_one_mebibyte() {
         let verdict = |bytes| fits_config_map(Path::new("/nowhere/x.wasm"), bytes);
         assert!(
-            verdict(CONFIG_MAP)
+            verdict(MAX_CONFIG_MAP)
                 .text(crate::output::Style::default())
                 .starts_with("ok")
         );
-        let large = verdict(CONFIG_MAP + 1).text(crate::output::Style::default());
+        let large = verdict(MAX_CONFIG_MAP + 1).text(crate::output::Style::default());
         assert!(
             large.starts_with("doubtful") && large.contains("image"),
             "{large}"

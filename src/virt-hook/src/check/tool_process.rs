@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// Libvirt queries QEMU's capabilities at the first call, which takes seconds.
+/// Deadline of a tool. At the first call libvirt queries QEMU's capabilities, which takes seconds.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The interval at which the child is polled.
-const PAUSE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// The most bytes of output.
 const MAX_OUTPUT: u64 = 16 << 20;
 
@@ -23,7 +23,7 @@ pub(super) struct ToolOutput {
     pub(super) stderr: String,
 }
 
-/// Why a tool gave no output.
+/// An error of running a tool.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ToolError {
     /// The tool is not installed.
@@ -54,7 +54,7 @@ pub(super) fn run_tool(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Its own processes are ended with it.
+        // So that the tool's own child processes are killed with it.
         .process_group(0);
     prepare(&mut command);
     let child = command.spawn().map_err(|error| match error.kind() {
@@ -92,19 +92,19 @@ impl Drop for KillOnDrop {
 fn wait(program: &'static str, mut child: KillOnDrop) -> Result<ToolOutput, ToolError> {
     let stdout = collect(child.0.stdout.take());
     let stderr = collect(child.0.stderr.take());
-    let end = Instant::now() + DEADLINE;
+    let deadline = Instant::now() + DEADLINE;
     loop {
         match child.has_ended() {
             Ok(true) => break,
-            Ok(false) if Instant::now() >= end => return Err(ToolError::Deadline(program)),
-            Ok(false) => thread::sleep(PAUSE),
+            Ok(false) if Instant::now() >= deadline => return Err(ToolError::Deadline(program)),
+            Ok(false) => thread::sleep(POLL_INTERVAL),
             Err(error) => return Err(ToolError::Io(program, error)),
         }
     }
-    // A process that the tool left behind holds its output open.
+    // A process that the tool left behind may hold its output open, so the process group is killed first.
     drop(child);
     let text = |output: mpsc::Receiver<String>| {
-        let left = end.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(Instant::now());
         let text = output.recv_timeout(left);
         text.map_err(|_| ToolError::Deadline(program))
     };
@@ -122,7 +122,7 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String>
             // After a read error, the output so far counts.
             let _ = stream.take(MAX_OUTPUT).read_to_end(&mut output);
         }
-        // Fails only when nobody waits for it any more.
+        // Fails only if the receiver has given up.
         let _ = sender.send(String::from_utf8_lossy(&output).into_owned());
     });
     receiver
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_the_tool_leaves_behind_does_not_hold_its_output() {
+    fn a_process_that_the_tool_leaves_behind_does_not_keep_its_output_open() {
         let begin = Instant::now();
         let output = run_tool("sh", Path::new("/"), |command| {
             command.args(["-c", "sleep 90 & echo done"]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn error_contains_a_missing_tool() {
+    fn error_names_a_missing_tool() {
         let error = run_tool("no-such-program", Path::new("/"), |_| {}).err();
         let text = error.map(|error| error.to_string());
         assert_eq!(text.as_deref(), Some("no-such-program is not installed"));

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::vmi_comparison::{ComparisonVerdict, VmiComparison};
-use crate::exit_codes::{NOT_COMPARED, REFUSED};
-use crate::output::{Report, Style, TerminalEscaped, changes};
+use crate::output::{Report, Style, TerminalEscaped, write_changes};
+use crate::verb_failure::{NOT_COMPARED, REFUSED};
 
-/// The most VMIs that a line names.
+/// Maximum number of VMIs that a line names.
 const MAX_NAMES: usize = 4;
 
 /// The effects on all VMIs.
@@ -16,48 +16,52 @@ pub(crate) struct CompareReport {
     vmis: usize,
     same: usize,
     different: usize,
-    /// VMIs on which neither side ran, or a hook lacks facts about the pod.
+    /// VMIs on which neither side ran, a side is called at no compared hook point, or a hook lacks facts about the pod.
     not_run: usize,
-    /// VMIs on which a hook failed, and its failure policy ignores that.
+    /// VMIs on which a hook failed and its failure policy ignores the failure.
     failed_and_ignored: usize,
     /// VMIs on which hooks were not called with the cloud-init data, because it is in Secrets.
     cloud_init_not_compared: usize,
-    /// Objects that are no VMs.
+    /// Objects that are neither VMIs nor VirtualMachines.
     no_vms: usize,
-    /// VMIs with the same difference; what differs least often comes last.
-    groups: Vec<Group>,
+    /// The VMIs grouped by their difference; the largest group comes first.
+    groups: Vec<VmiGroup>,
     #[serde(skip)]
     is_preview: bool,
 }
 
-/// VMIs with the same effect.
+/// VMIs with the same difference.
 #[derive(Debug, Serialize)]
-pub(super) struct Group {
+pub(super) struct VmiGroup {
     #[serde(flatten)]
-    pub(super) effect: VmiComparison,
+    pub(super) comparison: VmiComparison,
     pub(super) vmis: Vec<String>,
 }
 
 impl CompareReport {
-    pub(super) fn of(groups: Vec<Group>, cloud_init_not_compared: usize, is_preview: bool) -> Self {
-        let count = |is_wanted: &dyn Fn(&VmiComparison) -> bool| {
-            let wanted = groups.iter().filter(|group| is_wanted(&group.effect));
-            wanted.map(|group| group.vmis.len()).sum()
+    pub(super) fn new(
+        groups: Vec<VmiGroup>,
+        cloud_init_not_compared: usize,
+        is_preview: bool,
+    ) -> Self {
+        let count = |matches: &dyn Fn(&VmiComparison) -> bool| {
+            let matching = groups.iter().filter(|group| matches(&group.comparison));
+            matching.map(|group| group.vmis.len()).sum()
         };
         Self {
-            vmis: count(&|effect| effect.verdict != ComparisonVerdict::NoVm),
-            same: count(&|effect| effect.verdict == ComparisonVerdict::Same),
-            different: count(&|effect| effect.verdict == ComparisonVerdict::Different),
-            not_run: count(&|effect| effect.verdict == ComparisonVerdict::NotRun),
-            failed_and_ignored: count(&|effect| !effect.ignored_failures.is_empty()),
+            vmis: count(&|comparison| comparison.verdict != ComparisonVerdict::NoVm),
+            same: count(&|comparison| comparison.verdict == ComparisonVerdict::Same),
+            different: count(&|comparison| comparison.verdict == ComparisonVerdict::Different),
+            not_run: count(&|comparison| comparison.verdict == ComparisonVerdict::NotRun),
+            failed_and_ignored: count(&|comparison| !comparison.ignored_failures.is_empty()),
             cloud_init_not_compared,
-            no_vms: count(&|effect| effect.verdict == ComparisonVerdict::NoVm),
+            no_vms: count(&|comparison| comparison.verdict == ComparisonVerdict::NoVm),
             groups,
             is_preview,
         }
     }
 
-    /// VMIs that only one side refuses, or that no hook is called for.
+    /// VMIs that only one side refuses, or that are refused before any hook is called.
     fn refused(&self) -> usize {
         self.vmis - self.same - self.different - self.not_run
     }
@@ -78,25 +82,25 @@ impl CompareReport {
 impl Report for CompareReport {
     fn text(&self, style: Style) -> String {
         let mut text = String::new();
-        for Group { effect, vmis } in &self.groups {
-            let word = self.word(effect.verdict, style);
+        for VmiGroup { comparison, vmis } in &self.groups {
+            let word = self.word(comparison.verdict, style);
             let (shown, more) = vmis.split_at(vmis.len().min(MAX_NAMES));
             let more = match more.len() {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
             text += &format!("{word}  {}{more}\n", TerminalEscaped(&shown.join(", ")));
-            if let Some(reason) = &effect.reason {
+            if let Some(reason) = &comparison.reason {
                 text += &format!("  {}\n", TerminalEscaped(reason));
             }
-            for failure in &effect.ignored_failures {
+            for failure in &comparison.ignored_failures {
                 text += &format!(
                     "  {}\n",
                     style.doubtful(&TerminalEscaped(failure).to_string())
                 );
             }
-            changes(&mut text, style, &effect.changes);
-            for (name, diff) in &effect.documents {
+            write_changes(&mut text, style, &comparison.changes);
+            for (name, diff) in &comparison.documents {
                 text += &format!("  {name}\n");
                 text.extend(diff.lines().map(|line| format!("    {line}\n")));
             }
@@ -155,7 +159,7 @@ impl Report for CompareReport {
     }
 
     fn negative_code(&self) -> u8 {
-        // Without an original, a difference is no negative result.
+        // Without an original, a difference is not a negative result.
         let different = if self.is_preview { 0 } else { self.different };
         match self.refused() + different + self.failed_and_ignored {
             0 => NOT_COMPARED,

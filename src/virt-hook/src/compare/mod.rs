@@ -5,6 +5,7 @@ mod compared_hook;
 mod sidecar_shim_script;
 mod vmi_comparison;
 mod vmi_files;
+mod vmi_outcome;
 
 use std::path::PathBuf;
 
@@ -12,12 +13,13 @@ use anyhow::Context;
 use clap::Args;
 use hook_host::HookPoint;
 
-use crate::exit_codes::Failure;
 use crate::inputs::{CloudInitUnavailable, DumpContent, DumpEntry, VmiInput};
+use crate::verb_failure::Failure;
 pub(crate) use compare_report::CompareReport;
-use compare_report::Group;
-use compared_hook::{ComparedHook, Options};
-use vmi_comparison::{VmiComparison, VmiOutcome};
+use compare_report::VmiGroup;
+use compared_hook::{ComparedHook, ComparedHookOptions};
+use vmi_comparison::VmiComparison;
+use vmi_outcome::VmiOutcome;
 
 pub(crate) const HELP: &str = "\
 With --original: whether a port does what its original does. The original is a module, a script as
@@ -45,7 +47,7 @@ Exit codes:
   4  on some of the VMIs nothing was compared (neither side ran, a side is called at no hook point that is compared,
      or a hook needs facts about the pod, which --pod gives), and on the others the effect is the same";
 
-/// What `compare` is given.
+/// Arguments of `virt-hook compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The port, or the hooks to be rolled out: as for render. May be repeated
@@ -60,7 +62,8 @@ pub(crate) struct Arguments {
     /// A folder with files of VMIs: *.yaml, *.yml, *.json
     #[arg(long, value_name = "DIR")]
     vmi_dir: Option<PathBuf>,
-    /// The operator's policy, whose rules hold in each VMI's namespace; without one, modules are granted what they declare
+    /// The operator's policy, whose rules hold in each VMI's namespace; without one, modules are granted what they
+    /// declare
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Facts about the pod of every VMI, as for run
@@ -68,46 +71,49 @@ pub(crate) struct Arguments {
     pod: Option<PathBuf>,
 }
 
-/// Runs both on every VMI.
+/// Runs both sides on every VMI.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
     let vmis = vmi_files::read(&arguments.vmi, arguments.vmi_dir.as_deref())?;
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
-        .map_err(Failure::Machine)?;
-    let options = Options {
+        .map_err(Failure::Internal)?;
+    let options = ComparedHookOptions {
         policy: arguments.policy.as_deref(),
         pod: arguments.pod.as_deref(),
     };
     let mut port =
-        ComparedHook::of_modules(&arguments.hooks, options, &temp_dir.path().join("port"))?;
+        ComparedHook::from_modules(&arguments.hooks, options, &temp_dir.path().join("port"))?;
     let mut original = match &arguments.original {
-        Some(path) => ComparedHook::of(path, options, &temp_dir.path().join("original"))?,
-        None => ComparedHook::Nothing,
+        Some(path) => ComparedHook::open(path, options, &temp_dir.path().join("original"))?,
+        None => ComparedHook::NoHook,
     };
-    let mut groups: Vec<Group> = Vec::new();
+    let mut groups: Vec<VmiGroup> = Vec::new();
     let mut cloud_init_not_compared = 0;
     for DumpEntry { name, content } in vmis {
-        let effect = match content {
+        let comparison = match content {
             DumpContent::Vmi(input) => {
                 let is_left_out = lacks_cloud_init(&input, &mut original, &mut port)?;
                 cloud_init_not_compared += usize::from(is_left_out);
                 compare(&input, &mut original, &mut port)?
             }
-            DumpContent::Refused(refusal) => VmiComparison::of_refused_vmi(&refusal),
-            DumpContent::NoVm(reason) => VmiComparison::of_other_object(reason),
-            DumpContent::Unreadable(reason) => VmiComparison::of_unreadable(&reason),
+            DumpContent::Refused(refusal) => VmiComparison::for_refused_vmi(&refusal),
+            DumpContent::NoVm(reason) => VmiComparison::for_other_object(reason),
+            DumpContent::Unreadable(reason) => VmiComparison::for_unreadable_object(&reason),
         };
-        match groups.iter_mut().find(|group| group.effect == effect) {
+        match groups
+            .iter_mut()
+            .find(|group| group.comparison == comparison)
+        {
             Some(group) => group.vmis.push(name),
-            None => groups.push(Group {
-                effect,
+            None => groups.push(VmiGroup {
+                comparison,
                 vmis: vec![name],
             }),
         }
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.vmis.len()));
     let is_preview = arguments.original.is_none();
-    Ok(CompareReport::of(
+    Ok(CompareReport::new(
         groups,
         cloud_init_not_compared,
         is_preview,
@@ -124,13 +130,13 @@ fn compare(
         reason,
     }) = &input.cloud_init
     {
-        return Ok(VmiComparison::of_refused_vmi(reason));
+        return Ok(VmiComparison::for_refused_vmi(reason));
     }
     let points = port.points(original);
     let namespace = &input.invocation.namespace;
-    // A side that is not called is not the same as one that does nothing.
+    // A side that is not called differs from one that is called and does nothing.
     let is_original_called =
-        matches!(original, ComparedHook::Nothing) || original.is_called_at(&points, namespace)?;
+        matches!(original, ComparedHook::NoHook) || original.is_called_at(&points, namespace)?;
     let port_result = match port.is_called_at(&points, namespace)? {
         true => port.run(input, &points)?,
         false => not_called(&points),
@@ -139,14 +145,14 @@ fn compare(
         true => original.run(input, &points)?,
         false => not_called(&points),
     };
-    let effect = VmiComparison::between(&original_result, &port_result);
+    let comparison = VmiComparison::between(&original_result, &port_result);
     Ok(match original {
-        ComparedHook::Nothing => effect,
-        _ => effect.in_comparison_with_original(),
+        ComparedHook::NoHook => comparison,
+        _ => comparison.with_original(),
     })
 }
 
-/// The outcome of a side that none of the compared hook points calls.
+/// The outcome of a side that is called at none of the compared hook points.
 fn not_called(points: &[HookPoint]) -> VmiOutcome {
     let points: Vec<String> = points.iter().map(HookPoint::to_string).collect();
     VmiOutcome::Unknown(format!(

@@ -12,37 +12,37 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::runtime::Runtime;
 
-use super::vmi_comparison::VmiOutcome;
-use crate::exit_codes::Failure;
+use super::vmi_outcome::VmiOutcome;
 use crate::inputs::VmiInput;
 use crate::tokio_runtime::runtime;
+use crate::verb_failure::Failure;
 
-/// As long as a launcher waits for a sidecar.
+/// Deadline of the script: as long as a launcher waits for a sidecar.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The most of standard error that is read, in bytes.
-const MAX_ERROR: usize = 64 << 10;
-/// How shells, and libraries that read a command line, end for a wrong use, and for a program that cannot be run or is
-/// not there.
-const NOT_RUN: [i32; 3] = [2, 126, 127];
-/// No program, and no `#!` at the beginning.
+/// Maximum number of bytes of standard error that are read.
+const MAX_STDERR: usize = 64 << 10;
+/// Exit codes of shells and command line parsers: for wrong usage, for a program that cannot be executed, and for one
+/// that does not exist.
+const NOT_RUN_EXIT_CODES: [i32; 3] = [2, 126, 127];
+/// The error number for a file that is not a program and does not begin with `#!`.
 const ENOEXEC: i32 = 8;
 
 /// A script at OnDefineDomain.
-pub(super) struct Script {
+pub(super) struct SidecarShimScript {
     path: PathBuf,
     runtime: Runtime,
 }
 
-impl Script {
-    pub(super) fn of(path: &Path) -> Result<Self, Failure> {
-        let named = || path.display().to_string();
-        let whole = path
+impl SidecarShimScript {
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let path_text = || path.display().to_string();
+        let resolved = path
             .canonicalize()
-            .with_context(named)
+            .with_context(path_text)
             .map_err(Failure::Usage)?;
-        let metadata = whole
+        let metadata = resolved
             .metadata()
-            .with_context(named)
+            .with_context(path_text)
             .map_err(Failure::Usage)?;
         if metadata.permissions().mode() & 0o111 == 0 {
             return Err(Failure::usage(anyhow!(
@@ -52,7 +52,7 @@ impl Script {
             )));
         }
         Ok(Self {
-            path: whole,
+            path: resolved,
             runtime: runtime()?,
         })
     }
@@ -68,12 +68,12 @@ impl Script {
                 "{name} did not end within {DEADLINE:?}"
             ))),
             Ok(Ok(outcome)) => Ok(outcome),
-            Ok(Err(error)) => Err(self.not_started(error)),
+            Ok(Err(error)) => Err(self.start_failure(error)),
         }
     }
 
-    /// Why the script does not start, and whose fault that is.
-    fn not_started(&self, error: std::io::Error) -> Failure {
+    /// The failure for a script that does not start.
+    fn start_failure(&self, error: std::io::Error) -> Failure {
         let name = self.path.display();
         let reason = match (error.kind(), error.raw_os_error()) {
             (ErrorKind::NotFound, _) => "the interpreter that its first line names is not there",
@@ -82,7 +82,7 @@ impl Script {
             }
             (_, Some(ENOEXEC)) => "it is not a program, and has no first line such as #!/bin/sh",
             _ => {
-                return Failure::machine(
+                return Failure::internal(
                     anyhow::Error::new(error).context(format!("running {name}")),
                 );
             }
@@ -100,22 +100,24 @@ impl Script {
             .spawn()?;
         let limit = Limits::default().bytes;
         let stdout = read(child.stdout.take(), limit);
-        let stderr = read(child.stderr.take(), MAX_ERROR);
+        let stderr = read(child.stderr.take(), MAX_STDERR);
         let (stdout, stderr, status) = tokio::join!(stdout, stderr, child.wait());
         let (stdout, stderr, status) = (stdout?, stderr?, status?);
         if !status.success() {
             let last = stderr.lines().next_back().unwrap_or_default();
             let reason = format!("{status}: {last}");
-            let is_not_run = status.code().is_some_and(|code| NOT_RUN.contains(&code));
-            return Ok(match is_not_run && stdout.is_empty() {
+            let has_not_run = status
+                .code()
+                .is_some_and(|code| NOT_RUN_EXIT_CODES.contains(&code));
+            return Ok(match has_not_run && stdout.is_empty() {
                 true => VmiOutcome::NotRun(reason),
                 false => VmiOutcome::Refused(reason),
             });
         }
         Ok(match Document::parse(&stdout) {
-            Ok(_) => VmiOutcome::Made {
+            Ok(_) => VmiOutcome::Completed {
                 xml: stdout,
-                documents: super::vmi_comparison::documents(input),
+                documents: super::vmi_outcome::documents(input),
                 ignored_failures: Vec::new(),
             },
             Err(error) => VmiOutcome::Refused(format!("its output is not a domain: {error}")),

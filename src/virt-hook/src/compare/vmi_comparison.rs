@@ -1,32 +1,15 @@
-//! The outcomes of both hooks for one VMI, and their differences.
+//! The difference between the outcomes of both sides for one VMI.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
 use domain_xml::{Document, diff};
 use serde::Serialize;
 
-use crate::cloud_init_by_name;
-use crate::inputs::VmiInput;
-use crate::output::{ChangeReport, RunReport, Style, lines};
-use crate::run_hooks_as_launcher::HookResults;
-
-const NO_POD: &str = "no facts about the pod here; give some with --pod";
-
-/// What one side made of a VMI.
-pub(super) enum VmiOutcome {
-    Made {
-        xml: String,
-        documents: BTreeMap<String, String>,
-        /// The failures that its failure policy ignores.
-        ignored_failures: Vec<String>,
-    },
-    /// It vetoes or fails: the VM would not start.
-    Refused(String),
-    /// It failed before it looked at the domain, which tells nothing of its effect: the VM would not start either.
-    NotRun(String),
-    /// It needs what only a cluster has: neither its effect nor whether the VM would start is known.
-    Unknown(String),
-}
+use super::vmi_outcome::VmiOutcome;
+use crate::output::{ChangeReport, Style, unified_diff};
 
 /// Whether both sides had the same effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -34,11 +17,11 @@ pub(super) enum VmiOutcome {
 pub(super) enum ComparisonVerdict {
     Same,
     Different,
-    /// Only one side refuses the VMI, or conversion does.
+    /// Only one side refuses the VMI, or it is refused before any hook is called.
     Refused,
-    /// Neither side looked at the domain, or the effect of one is not known here.
+    /// Neither side read the domain, or the effect of one side is not known here.
     NotRun,
-    /// The object is none of a VM.
+    /// The object is neither a VMI nor a VirtualMachine.
     NoVm,
 }
 
@@ -47,50 +30,16 @@ pub(super) enum ComparisonVerdict {
 #[serde(rename_all = "camelCase")]
 pub(super) struct VmiComparison {
     pub(super) verdict: ComparisonVerdict,
-    /// Who refuses, and why.
+    /// The side that refuses the VMI, and the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
-    /// From the original's domain to the port's.
+    /// Changes from the original's domain to the port's.
     pub(super) changes: Vec<ChangeReport>,
-    /// Lines that differ, by cloud-init document.
+    /// Unified diffs of the cloud-init documents that differ, by name.
     pub(super) documents: BTreeMap<String, String>,
-    /// The failures that failure policies ignore: nothing is known of what a hook would do that works.
+    /// Failures that failure policies ignore. What the hook does when it works is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) ignored_failures: Vec<String>,
-}
-
-/// The cloud-init documents before any hook.
-pub(super) fn documents(input: &VmiInput) -> BTreeMap<String, String> {
-    let data = input.cloud_init.as_ref().ok().and_then(Option::as_ref);
-    data.map(cloud_init_by_name::documents_by_name)
-        .unwrap_or_default()
-}
-
-impl VmiOutcome {
-    pub(super) fn unchanged(input: &VmiInput) -> Self {
-        Self::Made {
-            xml: input.xml.clone(),
-            documents: documents(input),
-            ignored_failures: Vec::new(),
-        }
-    }
-
-    pub(super) fn of_hooks(input: &VmiInput, results: HookResults) -> Self {
-        if results.lacks_pod_facts {
-            return Self::Unknown(NO_POD.to_owned());
-        }
-        if let Some(error) = results.error {
-            return Self::Refused(error.to_string());
-        }
-        let hooked = results.cloud_init.as_ref();
-        let failures = results.runs.iter().filter_map(RunReport::ignored_failure);
-        Self::Made {
-            ignored_failures: failures.collect(),
-            xml: results.xml,
-            documents: hooked
-                .map_or_else(|| documents(input), cloud_init_by_name::documents_by_name),
-        }
-    }
 }
 
 impl VmiComparison {
@@ -124,75 +73,77 @@ impl VmiComparison {
                     format!("the original refuses it: {original}; the hook did not run: {port}");
                 Self::new(ComparisonVerdict::Refused, Some(reason))
             }
-            (VmiOutcome::Refused(why), VmiOutcome::Made { .. }) => {
+            (VmiOutcome::Refused(why), VmiOutcome::Completed { .. }) => {
                 let reason = format!("only the original refuses it: {why}");
                 Self::new(ComparisonVerdict::Refused, Some(reason))
             }
-            (VmiOutcome::NotRun(why), VmiOutcome::Made { .. }) => {
+            (VmiOutcome::NotRun(why), VmiOutcome::Completed { .. }) => {
                 let reason = format!("the original did not run: {why}");
                 Self::new(ComparisonVerdict::Refused, Some(reason))
             }
-            (VmiOutcome::Made { .. }, VmiOutcome::Refused(why) | VmiOutcome::NotRun(why)) => {
+            (VmiOutcome::Completed { .. }, VmiOutcome::Refused(why) | VmiOutcome::NotRun(why)) => {
                 let reason = format!("the hook refuses it: {why}");
                 Self::new(ComparisonVerdict::Refused, Some(reason))
             }
             (
-                VmiOutcome::Made {
+                VmiOutcome::Completed {
                     xml,
                     documents,
                     ignored_failures: of_original,
                 },
-                VmiOutcome::Made {
+                VmiOutcome::Completed {
                     xml: other_xml,
-                    documents: others,
+                    documents: other_documents,
                     ignored_failures: of_hook,
                 },
             ) => {
-                let effect = match domains(xml, other_xml) {
-                    Ok(changes) => Self::of(changes, between_documents(documents, others)),
+                let comparison = match domain_changes(xml, other_xml) {
+                    Ok(changes) => {
+                        Self::from_changes(changes, document_diffs(documents, other_documents))
+                    }
                     Err(reason) => Self::new(ComparisonVerdict::Different, Some(reason)),
                 };
                 let failed = |side: &str, failure: &String| {
                     format!("the {side} failed there (Ignore): {failure}")
                 };
-                let of_original = of_original.iter().map(|one| failed("original", one));
-                let of_hook = of_hook.iter().map(|one| failed("hook", one));
+                let of_original = of_original.iter().map(|text| failed("original", text));
+                let of_hook = of_hook.iter().map(|text| failed("hook", text));
                 Self {
                     ignored_failures: of_original.chain(of_hook).collect(),
-                    ..effect
+                    ..comparison
                 }
             }
         }
     }
 
-    /// The verdict if there is an original: a side that failed shows no effect that could be the same.
-    pub(super) fn in_comparison_with_original(mut self) -> Self {
+    /// The comparison if there is an original: a side with an ignored failure shows no effect that could be the same.
+    pub(super) fn with_original(mut self) -> Self {
         if self.verdict == ComparisonVerdict::Same && !self.ignored_failures.is_empty() {
             self.verdict = ComparisonVerdict::Different;
         }
         self
     }
 
-    /// The VMI is refused before a hook is called.
-    pub(super) fn of_refused_vmi(refusal: &str) -> Self {
+    /// The result for a VMI that is refused before a hook is called.
+    pub(super) fn for_refused_vmi(refusal: &str) -> Self {
         let reason = format!("the VMI is refused: {refusal}");
         Self::new(ComparisonVerdict::Refused, Some(reason))
     }
 
-    /// The object is no VM.
-    pub(super) fn of_other_object(reason: String) -> Self {
+    /// The result for an object that is neither a VMI nor a VirtualMachine.
+    pub(super) fn for_other_object(reason: String) -> Self {
         Self::new(ComparisonVerdict::NoVm, Some(reason))
     }
 
-    /// The object or its file cannot be read.
-    pub(super) fn of_unreadable(reason: &str) -> Self {
+    /// The result for an object that cannot be read, or is in a file that cannot be read.
+    pub(super) fn for_unreadable_object(reason: &str) -> Self {
         Self::new(
             ComparisonVerdict::NotRun,
             Some(format!("it cannot be read: {reason}")),
         )
     }
 
-    fn of(changes: Vec<ChangeReport>, documents: BTreeMap<String, String>) -> Self {
+    fn from_changes(changes: Vec<ChangeReport>, documents: BTreeMap<String, String>) -> Self {
         let verdict = match changes.is_empty() && documents.is_empty() {
             true => ComparisonVerdict::Same,
             false => ComparisonVerdict::Different,
@@ -215,136 +166,25 @@ impl VmiComparison {
     }
 }
 
-fn domains(before: &str, after: &str) -> Result<Vec<ChangeReport>, String> {
+fn domain_changes(before: &str, after: &str) -> Result<Vec<ChangeReport>, String> {
     let parse = |xml: &str| Document::parse(xml).map_err(|error| format!("no domain: {error}"));
     let (before, after) = (parse(before)?, parse(after)?);
     Ok(diff(&before, &after).iter().map(Into::into).collect())
 }
 
-fn between_documents(
+fn document_diffs(
     before: &BTreeMap<String, String>,
     after: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
-    let text =
-        |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
+    let text = |documents: &BTreeMap<String, String>, name: &str| {
+        documents.get(name).cloned().unwrap_or_default()
+    };
     let names = before.keys().chain(after.keys());
     let differing = names.filter(|name| before.get(*name) != after.get(*name));
     differing
         .map(|name| {
-            let diff = lines(Style::default(), &text(before, name), &text(after, name));
+            let diff = unified_diff(Style::default(), &text(before, name), &text(after, name));
             (name.clone(), diff)
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn made(xml: &str) -> VmiOutcome {
-        VmiOutcome::Made {
-            xml: xml.to_owned(),
-            documents: BTreeMap::new(),
-            ignored_failures: Vec::new(),
-        }
-    }
-
-    fn refused(why: &str) -> VmiOutcome {
-        VmiOutcome::Refused(why.to_owned())
-    }
-
-    #[test]
-    fn content_counts_and_notation_does_not() {
-        let one = made("<domain><a x='1'/><b/></domain>");
-        let same = VmiComparison::between(
-            &one,
-            &made("<domain>\n  <b></b>\n  <a x=\"1\"/>\n</domain>"),
-        );
-        assert_eq!(
-            (same.verdict, same.changes.len()),
-            (ComparisonVerdict::Same, 0)
-        );
-        let other = VmiComparison::between(&one, &made("<domain><a x='2'/><b/></domain>"));
-        assert_eq!(other.verdict, ComparisonVerdict::Different);
-        assert_eq!(other.changes[0].path, "/domain/a/@x");
-    }
-
-    #[test]
-    fn sides_that_did_not_run_are_never_the_same() {
-        let (made, refused) = (made("<domain/>"), refused("no"));
-        let not_run = VmiOutcome::NotRun("usage".to_owned());
-        for (original, port, verdict, reason) in [
-            (
-                &not_run,
-                &not_run,
-                ComparisonVerdict::NotRun,
-                "the original: usage; the hook: usage",
-            ),
-            (
-                &not_run,
-                &refused,
-                ComparisonVerdict::Refused,
-                "did not run: usage; the hook refuses it: no",
-            ),
-            (
-                &refused,
-                &not_run,
-                ComparisonVerdict::Refused,
-                "refuses it: no; the hook did not run: usage",
-            ),
-            (
-                &not_run,
-                &made,
-                ComparisonVerdict::Refused,
-                "the original did not run: usage",
-            ),
-            (
-                &made,
-                &not_run,
-                ComparisonVerdict::Refused,
-                "the hook refuses it: usage",
-            ),
-        ] {
-            let effect = VmiComparison::between(original, port);
-            assert_eq!(effect.verdict, verdict, "{reason}");
-            let found = effect.reason.unwrap_or_default();
-            assert!(found.ends_with(reason), "{found}");
-        }
-    }
-
-    #[test]
-    fn side_with_unknown_effect_is_not_compared() {
-        let unknown = VmiOutcome::Unknown("no facts".to_owned());
-        for (original, port) in [
-            (&unknown, &refused("no")),
-            (&refused("no"), &unknown),
-            (&made("<domain/>"), &unknown),
-            (&unknown, &unknown),
-        ] {
-            let effect = VmiComparison::between(original, port);
-            assert_eq!(effect.verdict, ComparisonVerdict::NotRun);
-            let reason = effect.reason.unwrap_or_default();
-            assert!(reason.ends_with("was not compared: no facts"), "{reason}");
-        }
-    }
-
-    #[test]
-    fn two_refusals_are_the_same_and_one_is_not() {
-        let domain = made("<domain/>");
-        assert_eq!(
-            VmiComparison::between(&refused("a"), &refused("b")).verdict,
-            ComparisonVerdict::Same
-        );
-        for effect in [
-            VmiComparison::between(&domain, &refused("no")),
-            VmiComparison::between(&refused("no"), &domain),
-        ] {
-            assert_eq!(effect.verdict, ComparisonVerdict::Refused);
-            assert!(
-                effect
-                    .reason
-                    .is_some_and(|reason| reason.ends_with("refuses it: no"))
-            );
-        }
-    }
 }

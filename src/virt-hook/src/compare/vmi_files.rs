@@ -5,24 +5,27 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use crate::exit_codes::Failure;
 use crate::inputs::{self, DumpEntry};
+use crate::verb_failure::Failure;
 
-const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Reads and converts all VMIs, for the same node everywhere.
+/// Reads and converts all VMIs with the same fixed host facts.
 pub(super) fn read(files: &[PathBuf], folder: Option<&Path>) -> Result<Vec<DumpEntry>, Failure> {
-    let of_folder = folder.map(manifests).transpose().map_err(Failure::Usage)?;
+    let of_folder = folder
+        .map(manifest_paths)
+        .transpose()
+        .map_err(Failure::Usage)?;
     inputs::read_dump(files, &of_folder.unwrap_or_default())
 }
 
-fn manifests(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let named = || folder.display().to_string();
-    let entries = fs::read_dir(folder).with_context(named)?;
+fn manifest_paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let folder_text = || folder.display().to_string();
+    let entries = fs::read_dir(folder).with_context(folder_text)?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| {
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        ending.is_some_and(|ending| ENDINGS.contains(&ending)) && path.is_file()
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) && path.is_file()
     });
     paths.sort();
     if paths.is_empty() {

@@ -7,11 +7,11 @@ use clap::Args;
 use hook_host::wasm::{CodeOrigin, PrecompileError, precompile};
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
 use crate::interactive_compile;
 use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 What is compiled here runs with the launcher's rights, so a launcher takes it only from a directory
@@ -28,7 +28,7 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used: a module is not a hook, or takes more than compiling may
   3  the artifacts could not be written";
 
-/// What `compile` is given.
+/// Arguments of `virt-hook compile`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// A module, or a directory that holds modules
@@ -49,30 +49,32 @@ pub(crate) struct CompileReport {
 #[serde(rename_all = "camelCase")]
 struct Artifact {
     module: PathBuf,
-    /// Of the module.
+    /// The sha256 of the module.
     sha256: String,
-    /// Its name matters.
+    /// The path of the artifact. The host finds artifacts by their file names.
     artifact: PathBuf,
     bytes: u64,
     millis: u64,
-    /// Of the child that compiled, in bytes.
+    /// Peak memory of the compile process in bytes.
     peak_memory: Option<u64>,
 }
 
-/// Compiles one after the other.
+/// Compiles the modules one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
-    let found = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
-    let options = interactive_compile::options(None).map_err(Failure::Machine)?;
+    let modules = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
+    let options = interactive_compile::options(None).map_err(Failure::Internal)?;
     let runtime = runtime()?;
     let mut artifacts = Vec::new();
-    for hook in found {
+    for hook in modules {
         let started = Instant::now();
-        let baking = precompile(&hook.module, &arguments.into, &options);
-        let precompiled =
-            runtime.block_on(interactive_compile::with_progress(&hook.module, baking));
+        let compilation = precompile(&hook.module, &arguments.into, &options);
+        let precompiled = runtime.block_on(interactive_compile::with_progress(
+            &hook.module,
+            compilation,
+        ));
         let precompiled = precompiled.map_err(|error| match error {
             PrecompileError::Load(error) => interactive_compile::unusable(error),
-            PrecompileError::Write { .. } => Failure::machine(error),
+            PrecompileError::Write { .. } => Failure::internal(error),
         })?;
         let peak_memory = match precompiled.module.code_origin() {
             CodeOrigin::Compiled { peak_memory, .. } => *peak_memory,

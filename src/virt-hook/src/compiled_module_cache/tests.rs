@@ -1,38 +1,40 @@
 #![allow(clippy::unwrap_used)]
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::time::SystemTime;
 
+use super::compile_cost::full_build_cost_name;
 use super::*;
 
-struct Desk {
+struct TestCache {
     temp_dir: tempfile::TempDir,
     cache: CompiledModuleCache,
 }
 
-impl Desk {
+impl TestCache {
     fn new(max_bytes: u64) -> Self {
         let temp_dir = tempfile::tempdir().unwrap();
         let cache = CompiledModuleCache::open(&temp_dir.path().join("cache"), max_bytes).unwrap();
         Self { temp_dir, cache }
     }
 
-    /// Keeps `code` as what the module `module` is compiled into.
-    fn keep(&self, module: &str, code: &str) {
+    /// Stores `code` as the code of the module `module`.
+    fn store(&self, module: &str, code: &str) {
         let compiled = self.temp_dir.path().join(format!("compiled-{module}"));
         make_private(&compiled).unwrap();
-        let digest = hashed(&mut module.as_bytes(), &mut io::sink()).unwrap();
-        fs::write(compiled.join(format!("{digest}-00ff{ENDING}")), code).unwrap();
-        self.cache.keep(&compiled);
+        let digest = copy_and_hash(&mut module.as_bytes(), &mut io::sink()).unwrap();
+        fs::write(compiled.join(format!("{digest}-00ff{MODULE_SUFFIX}")), code).unwrap();
+        self.cache.store(&compiled);
     }
 
-    /// What a later run is given for the module.
+    /// The code that a later run fetches for the module.
     fn fetch(&self, module: &str) -> Option<String> {
         let file = self.temp_dir.path().join("module.wasm");
         fs::write(&file, module).unwrap();
         let compiled = tempfile::tempdir_in(self.temp_dir.path()).unwrap();
         self.cache.fetch(&file, compiled.path());
-        let found = entries(compiled.path()).unwrap().pop();
-        found.map(|(_, path)| fs::read_to_string(path).unwrap())
+        let entry = entries(compiled.path()).unwrap().pop();
+        entry.map(|(_, path)| fs::read_to_string(path).unwrap())
     }
 
     fn entry(&self) -> PathBuf {
@@ -41,74 +43,74 @@ impl Desk {
 }
 
 #[test]
-fn compiled_code_is_found_by_module_digest() {
-    let desk = Desk::new(MAX_BYTES);
-    desk.keep("a", "code");
-    desk.keep("a", "code");
-    assert_eq!(desk.fetch("a").as_deref(), Some("code"));
-    assert_eq!(desk.fetch("b"), None);
-    assert_eq!(desk.cache.entries().unwrap().len(), 1);
-    let mode = fs::metadata(desk.entry()).unwrap().mode();
+fn compiled_code_is_found_by_the_digest_of_the_module() {
+    let test = TestCache::new(MAX_BYTES);
+    test.store("a", "code");
+    test.store("a", "code");
+    assert_eq!(test.fetch("a").as_deref(), Some("code"));
+    assert_eq!(test.fetch("b"), None);
+    assert_eq!(test.cache.entries().unwrap().len(), 1);
+    let mode = fs::metadata(test.entry()).unwrap().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// The functions of a module file that a later run is given.
-fn functions(desk: &Desk, module: &str) -> Option<String> {
-    let run = tempfile::tempdir_in(desk.temp_dir.path()).unwrap();
-    desk.cache.fetch_functions(Path::new(module), run.path());
+/// The functions that a later run fetches for a module file.
+fn functions(test: &TestCache, module: &str) -> Option<String> {
+    let run = tempfile::tempdir_in(test.temp_dir.path()).unwrap();
+    test.cache.fetch_functions(Path::new(module), run.path());
     fs::read_to_string(functions_file(run.path(), Path::new(module))).ok()
 }
 
-fn keep_functions(desk: &Desk, module: &str, codes: &str) {
-    let run = tempfile::tempdir_in(desk.temp_dir.path()).unwrap();
-    fs::write(functions_file(run.path(), Path::new(module)), codes).unwrap();
-    desk.cache.keep_functions(run.path());
+fn store_functions(test: &TestCache, module: &str, content: &str) {
+    let run = tempfile::tempdir_in(test.temp_dir.path()).unwrap();
+    fs::write(functions_file(run.path(), Path::new(module)), content).unwrap();
+    test.cache.store_functions(run.path());
 }
 
 #[test]
 fn each_module_file_has_the_functions_of_its_last_build() {
-    let desk = Desk::new(MAX_BYTES);
-    keep_functions(&desk, "/a.wasm", "first");
-    keep_functions(&desk, "/b.wasm", "other");
-    keep_functions(&desk, "/a.wasm", "second");
-    keep_functions(&desk, "/a.wasm", "second");
-    assert_eq!(functions(&desk, "/a.wasm").as_deref(), Some("second"));
-    assert_eq!(functions(&desk, "/b.wasm").as_deref(), Some("other"));
-    assert_eq!(functions(&desk, "/c.wasm"), None);
-    assert_eq!(desk.cache.entries().unwrap().len(), 2);
-    // They are no compiled module.
-    assert_eq!(desk.fetch("a"), None);
+    let test = TestCache::new(MAX_BYTES);
+    store_functions(&test, "/a.wasm", "first");
+    store_functions(&test, "/b.wasm", "other");
+    store_functions(&test, "/a.wasm", "second");
+    store_functions(&test, "/a.wasm", "second");
+    assert_eq!(functions(&test, "/a.wasm").as_deref(), Some("second"));
+    assert_eq!(functions(&test, "/b.wasm").as_deref(), Some("other"));
+    assert_eq!(functions(&test, "/c.wasm"), None);
+    assert_eq!(test.cache.entries().unwrap().len(), 2);
+    // Functions are not taken for a compiled module.
+    assert_eq!(test.fetch("a"), None);
 }
 
 #[test]
 fn functions_that_are_damaged_or_that_others_may_change_are_not_used() {
-    let desk = Desk::new(MAX_BYTES);
-    keep_functions(&desk, "/a.wasm", "codes");
-    fs::write(desk.entry(), "poison").unwrap();
-    assert_eq!(functions(&desk, "/a.wasm"), None);
-    assert_eq!(desk.cache.entries().unwrap().len(), 0);
-    keep_functions(&desk, "/a.wasm", "codes");
-    fs::set_permissions(desk.entry(), Permissions::from_mode(0o620)).unwrap();
-    assert_eq!(functions(&desk, "/a.wasm"), None);
-    keep_functions(&desk, "/a.wasm", "codes");
-    let (entry, elsewhere) = (desk.entry(), desk.temp_dir.path().join("elsewhere"));
+    let test = TestCache::new(MAX_BYTES);
+    store_functions(&test, "/a.wasm", "codes");
+    fs::write(test.entry(), "poison").unwrap();
+    assert_eq!(functions(&test, "/a.wasm"), None);
+    assert_eq!(test.cache.entries().unwrap().len(), 0);
+    store_functions(&test, "/a.wasm", "codes");
+    fs::set_permissions(test.entry(), Permissions::from_mode(0o620)).unwrap();
+    assert_eq!(functions(&test, "/a.wasm"), None);
+    store_functions(&test, "/a.wasm", "codes");
+    let (entry, elsewhere) = (test.entry(), test.temp_dir.path().join("elsewhere"));
     fs::rename(&entry, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
-    assert_eq!(functions(&desk, "/a.wasm"), None);
+    assert_eq!(functions(&test, "/a.wasm"), None);
 }
 
 #[test]
-fn functions_count_for_the_limit() {
-    let desk = Desk::new(8);
-    keep_functions(&desk, "/a.wasm", "12345");
-    keep_functions(&desk, "/b.wasm", "12345");
-    assert_eq!(desk.cache.entries().unwrap().len(), 1);
+fn functions_count_towards_the_size_limit() {
+    let test = TestCache::new(8);
+    store_functions(&test, "/a.wasm", "12345");
+    store_functions(&test, "/b.wasm", "12345");
+    assert_eq!(test.cache.entries().unwrap().len(), 1);
 }
 
 #[test]
-fn what_compiling_cost_is_kept() {
-    let desk = Desk::new(MAX_BYTES);
-    assert_eq!(desk.cache.cost("ab"), None);
+fn costs_of_compiling_are_stored() {
+    let test = TestCache::new(MAX_BYTES);
+    assert_eq!(test.cache.cost("ab"), None);
     let cost = CompileCost {
         millis: 7,
         peak_memory: Some(8),
@@ -116,45 +118,46 @@ fn what_compiling_cost_is_kept() {
         module_bytes: 9,
         is_of_earlier_build: false,
     };
-    desk.cache.keep_cost("ab", &cost);
-    assert_eq!(desk.cache.cost("ab"), Some(cost.clone()));
-    desk.cache.keep_first_cost(Path::new("/a.wasm"), &cost);
-    assert_eq!(desk.cache.first_cost(Path::new("/b.wasm")), None);
-    assert_eq!(desk.cache.first_cost(Path::new("/a.wasm")), Some(cost));
+    test.cache.store_cost("ab", &cost);
+    assert_eq!(test.cache.cost("ab"), Some(cost.clone()));
+    test.cache
+        .store_full_build_cost(Path::new("/a.wasm"), &cost);
+    assert_eq!(test.cache.full_build_cost(Path::new("/b.wasm")), None);
+    assert_eq!(test.cache.full_build_cost(Path::new("/a.wasm")), Some(cost));
     fs::remove_file(
-        desk.cache
+        test.cache
             .dir
-            .join(first_cost_name(Path::new("/a.wasm")).unwrap()),
+            .join(full_build_cost_name(Path::new("/a.wasm")).unwrap()),
     )
     .unwrap();
-    fs::write(desk.entry(), "damaged").unwrap();
-    assert_eq!(desk.cache.cost("ab"), None);
+    fs::write(test.entry(), "damaged").unwrap();
+    assert_eq!(test.cache.cost("ab"), None);
 }
 
 #[test]
-fn a_damaged_entry_is_not_used_and_removed() {
+fn a_damaged_entry_is_removed_and_not_used() {
     for change in ["cod", "codes", "kode", ""] {
-        let desk = Desk::new(MAX_BYTES);
-        desk.keep("a", "code");
-        let entry = desk.entry();
+        let test = TestCache::new(MAX_BYTES);
+        test.store("a", "code");
+        let entry = test.entry();
         fs::write(&entry, change).unwrap();
-        assert_eq!(desk.fetch("a"), None, "{change}");
+        assert_eq!(test.fetch("a"), None, "{change}");
         assert!(!entry.exists(), "{change}");
     }
 }
 
 #[test]
 fn an_entry_that_others_may_change_is_not_used() {
-    let desk = Desk::new(MAX_BYTES);
-    desk.keep("a", "code");
-    fs::set_permissions(desk.entry(), Permissions::from_mode(0o620)).unwrap();
-    assert_eq!(desk.fetch("a"), None);
-    desk.keep("a", "code");
-    let entry = desk.entry();
-    let elsewhere = desk.temp_dir.path().join("elsewhere");
+    let test = TestCache::new(MAX_BYTES);
+    test.store("a", "code");
+    fs::set_permissions(test.entry(), Permissions::from_mode(0o620)).unwrap();
+    assert_eq!(test.fetch("a"), None);
+    test.store("a", "code");
+    let entry = test.entry();
+    let elsewhere = test.temp_dir.path().join("elsewhere");
     fs::rename(&entry, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
-    assert_eq!(desk.fetch("a"), None);
+    assert_eq!(test.fetch("a"), None);
 }
 
 #[test]
@@ -181,30 +184,30 @@ fn leftovers_of_killed_runs_and_other_versions_are_removed() {
     };
     let (old, unrelated) = (dir("compiled-0.0.1"), dir("other"));
     fs::write(old.join("a.cwasm"), "code").unwrap();
-    let desk = Desk {
+    let test = TestCache {
         cache: CompiledModuleCache::open(&dir("compiled-0.0.2"), MAX_BYTES).unwrap(),
         temp_dir,
     };
     let [killed, writing] = ["killed", "writing"].map(|name| {
-        let path = desk.cache.dir.join(format!("{ARRIVING}{name}"));
+        let path = test.cache.dir.join(format!("{PARTIAL_PREFIX}{name}"));
         fs::write(&path, "half").unwrap();
         path
     });
     let file = File::options().write(true).open(&killed).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-    desk.keep("a", "code");
+    test.store("a", "code");
     assert!(!old.exists() && unrelated.exists());
     assert!(!killed.exists() && writing.exists());
-    assert_eq!(desk.fetch("a").as_deref(), Some("code"));
+    assert_eq!(test.fetch("a").as_deref(), Some("code"));
 }
 
 #[test]
-fn entries_that_were_not_used_for_long_make_room() {
-    let desk = Desk::new(10);
-    desk.keep("a", "123456");
-    let old = File::open(desk.entry()).unwrap();
+fn least_recently_used_entries_are_removed_above_the_size_limit() {
+    let test = TestCache::new(10);
+    test.store("a", "123456");
+    let old = File::open(test.entry()).unwrap();
     old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-    desk.keep("b", "abcdef");
-    assert_eq!(desk.fetch("a"), None);
-    assert_eq!(desk.fetch("b").as_deref(), Some("abcdef"));
+    test.store("b", "abcdef");
+    assert_eq!(test.fetch("a"), None);
+    assert_eq!(test.fetch("b").as_deref(), Some("abcdef"));
 }

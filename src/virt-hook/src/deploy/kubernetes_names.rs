@@ -1,19 +1,19 @@
-//! Names that Kubernetes, KubeVirt and the admission policies accept.
+//! Checks of names that Kubernetes, KubeVirt and the admission policies accept.
 
 use std::path::Path;
 
 use anyhow::anyhow;
 
-use crate::exit_codes::Failure;
 use crate::image::is_hook_name;
+use crate::verb_failure::Failure;
 
-/// What the guard of deploy/admission refuses in annotations of VMs.
-const RESERVED: [&str; 2] = ["namespace-", "image-"];
+/// Prefixes of hook names that the guard policy of deploy/admission refuses in annotations of VMs.
+const RESERVED_PREFIXES: [&str; 2] = ["namespace-", "image-"];
 const MAX_LABEL: usize = 63;
 const MAX_SUBDOMAIN: usize = 253;
 
-/// A hook's name: of its directory, volume, ConfigMap and Plugin.
-pub(super) fn hook(name: &str, module: &Path) -> Result<(), Failure> {
+/// Checks a hook's name, which becomes that of its directory, volume, ConfigMap and Plugin.
+pub(super) fn check_hook(name: &str, module: &Path) -> Result<(), Failure> {
     if is_hook_name(name) {
         return Ok(());
     }
@@ -35,9 +35,12 @@ pub(super) fn hook(name: &str, module: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// The name of a standing hook of a VM, which must not be one that the guard keeps for others.
-pub(super) fn standing_hook(name: &str) -> Result<(), Failure> {
-    match RESERVED.iter().find(|prefix| name.starts_with(**prefix)) {
+/// Checks the name of a standing hook of a VM, which must not be one that the guard policy reserves.
+pub(super) fn check_standing_hook(name: &str) -> Result<(), Failure> {
+    match RESERVED_PREFIXES
+        .iter()
+        .find(|prefix| name.starts_with(**prefix))
+    {
         None => Ok(()),
         Some(prefix) => Err(Failure::usage(anyhow!(
             "{name}: the guard keeps names that begin with {prefix} for hooks of namespaces and of the launcher's image; \
@@ -46,9 +49,9 @@ pub(super) fn standing_hook(name: &str) -> Result<(), Failure> {
     }
 }
 
-/// A namespace, of an option.
-pub(super) fn namespace(option: &str, name: &str) -> Result<(), Failure> {
-    if is_label(name) {
+/// Checks the namespace that an option names.
+pub(super) fn check_namespace(option: &str, name: &str) -> Result<(), Failure> {
+    if is_dns_label(name) {
         return Ok(());
     }
     Err(Failure::usage(anyhow!(
@@ -56,9 +59,9 @@ pub(super) fn namespace(option: &str, name: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The domain before the slash of annotations.
-pub(super) fn domain(name: &str) -> Result<(), Failure> {
-    if name.len() <= MAX_SUBDOMAIN && name.split('.').all(is_label) {
+/// Checks the domain before the slash in the names of annotations.
+pub(super) fn check_domain(name: &str) -> Result<(), Failure> {
+    if name.len() <= MAX_SUBDOMAIN && name.split('.').all(is_dns_label) {
         return Ok(());
     }
     Err(Failure::usage(anyhow!(
@@ -66,19 +69,21 @@ pub(super) fn domain(name: &str) -> Result<(), Failure> {
     )))
 }
 
-/// A label with its value, as Kubernetes accepts them.
+/// Whether Kubernetes accepts a label with this value.
 pub(super) fn is_pod_label(key: &str, value: &str) -> bool {
     let (prefix, name) = match key.rsplit_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
     let is_subdomain =
-        |prefix: &str| prefix.len() <= MAX_SUBDOMAIN && prefix.split('.').all(is_label);
-    prefix.is_none_or(is_subdomain) && is_word(name) && (value.is_empty() || is_word(value))
+        |prefix: &str| prefix.len() <= MAX_SUBDOMAIN && prefix.split('.').all(is_dns_label);
+    prefix.is_none_or(is_subdomain)
+        && is_label_word(name)
+        && (value.is_empty() || is_label_word(value))
 }
 
-/// The name or the value of a label.
-fn is_word(word: &str) -> bool {
+/// Whether a word can be the name, without prefix, or the value of a label.
+fn is_label_word(word: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = word.as_bytes();
@@ -88,7 +93,8 @@ fn is_word(word: &str) -> bool {
         && is_end(bytes.last())
 }
 
-fn is_label(name: &str) -> bool {
+/// Whether a name is an RFC 1123 label.
+fn is_dns_label(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.is_empty()
         && name.len() <= MAX_LABEL

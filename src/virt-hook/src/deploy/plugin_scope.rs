@@ -4,9 +4,9 @@ use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::kubernetes_names;
-use crate::exit_codes::Failure;
+use crate::verb_failure::Failure;
 
-/// A label and a namespace, as the Plugin's condition and the selectors of the admission policy have them.
+/// A label and a namespace, for the Plugin's condition and the selectors of the admission policy.
 #[derive(Debug, Default)]
 pub(super) struct PluginScope {
     label: Option<(String, String)>,
@@ -14,7 +14,7 @@ pub(super) struct PluginScope {
 }
 
 impl PluginScope {
-    /// From `KEY=VALUE` and a namespace's name.
+    /// Parses the label `KEY=VALUE`, and checks it and the namespace.
     pub(super) fn parse(label: Option<&str>, namespace: Option<&str>) -> Result<Self, Failure> {
         let label = label.map(|label| {
             let pair = label.split_once('=');
@@ -27,7 +27,7 @@ impl PluginScope {
             })
         });
         let namespace = namespace.map(|name| {
-            kubernetes_names::namespace("--for-namespace", name)?;
+            kubernetes_names::check_namespace("--for-namespace", name)?;
             Ok(name.to_owned())
         });
         Ok(Self {
@@ -53,7 +53,8 @@ impl PluginScope {
         (!parts.is_empty()).then(|| parts.join(" && "))
     }
 
-    /// Adds the same to the constraints of an admission policy for pods: KubeVirt copies a VM's labels to its pod.
+    /// Adds label and namespace to the constraints of an admission policy for pods: KubeVirt copies a VM's labels to
+    /// its pod.
     pub(super) fn constrain(&self, constraints: &mut Value) {
         if let Some((key, value)) = &self.label {
             constraints["objectSelector"]["matchLabels"][key] = value.as_str().into();

@@ -5,11 +5,11 @@ use std::path::Path;
 use anyhow::anyhow;
 use hook_host::HookPoint;
 
-use super::Route;
-use crate::exit_codes::Failure;
+use super::arguments::Route;
+use crate::verb_failure::Failure;
 
-/// What KubeVirt's own launcher calls of a module behind `virt-hook serve`.
-const OF_SIDECARS: [HookPoint; 4] = [
+/// The hook points at which KubeVirt's own launcher calls a module behind `virt-hook serve`.
+const SIDECAR_POINTS: [HookPoint; 4] = [
     HookPoint::PreStart,
     HookPoint::PreCloudInitIso,
     HookPoint::OnDefineDomain,
@@ -17,16 +17,17 @@ const OF_SIDECARS: [HookPoint; 4] = [
 ];
 
 impl Route {
-    /// The hook points that are called, and by what. Standing and counted hooks of this launcher have all of them.
+    /// The hook points that are called on the route, and by what. Standing and counted hooks of this launcher have all
+    /// of them.
     fn called(self) -> (&'static [HookPoint], &'static str) {
         match self {
             Self::Configmap | Self::Image => (&HookPoint::ALL, "this launcher"),
             Self::Plugin => (&HookPoint::OF_PLUGIN_MODULES, "a Plugin"),
-            Self::Sidecar => (&OF_SIDECARS, "KubeVirt's own launcher"),
+            Self::Sidecar => (&SIDECAR_POINTS, "KubeVirt's own launcher"),
         }
     }
 
-    /// What happens to a module of which nothing is called.
+    /// The consequence if no hook point of the module is called.
     fn consequence(self) -> &'static str {
         match self {
             Self::Plugin => "no VM would start",
@@ -43,8 +44,8 @@ impl Route {
         let (called, caller) = self.called();
         let is_called = |point: &HookPoint| called.contains(point);
         let uncalled = points.iter().copied().filter(|point| !is_called(point));
-        let is_for_all = called.len() == HookPoint::ALL.len();
-        if is_for_all || points.iter().any(is_called) {
+        let calls_all = called.len() == HookPoint::ALL.len();
+        if calls_all || points.iter().any(is_called) {
             return Ok(uncalled.collect());
         }
         Err(Failure::refused(anyhow!(
@@ -60,7 +61,7 @@ impl Route {
         )))
     }
 
-    /// What the author of the hook may expect and does not get; empty if everything is called.
+    /// Notes on hook points whose calls the author may expect in vain; empty if all are called.
     pub(super) fn notes(self, points: &[HookPoint], uncalled: &[HookPoint]) -> String {
         let mut notes = String::new();
         if !uncalled.is_empty() {

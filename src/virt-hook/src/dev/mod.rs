@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use crate::exit_codes::Failure;
 use crate::output::Style;
-use project_files::Snapshot;
+use crate::verb_failure::Failure;
+use project_files::ProjectFiles;
 
 pub(crate) const HELP: &str = "\
 After each change of a source or a case it runs `make test`, which builds the module, runs its tests and
@@ -32,13 +32,13 @@ Exit codes:
   2  the directory has no Makefile, and no command is named
   3  the command could not be started";
 
-/// How often the files are looked at.
-const INTERVAL: Duration = Duration::from_millis(300);
-/// More changed files than a line shows.
-const SHOWN: usize = 5;
-const CLEAR: &str = "\x1b[2J\x1b[3J\x1b[H";
+/// How often the files are checked for changes.
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
+/// Maximum number of changed files that a line names.
+const MAX_NAMED_FILES: usize = 5;
+const CLEAR_SCREEN: &str = "\x1b[2J\x1b[3J\x1b[H";
 
-/// What `dev` is given.
+/// Arguments of `virt-hook dev`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The project
@@ -49,24 +49,24 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
-/// Runs until it is ended by a signal, or until nobody reads its output.
+/// Runs until a signal ends the program, or until its output is closed.
 pub(crate) fn run(arguments: &Arguments, style: Style) -> Result<(), Failure> {
     let command = command(arguments)?;
     let directory = &arguments.directory;
-    let mut before = Snapshot::of(directory);
+    let mut before = ProjectFiles::list(directory);
     let mut changed = Vec::new();
     loop {
-        if begin(&changed).is_err() {
+        if print_start(&changed).is_err() {
             return Ok(());
         }
         let started = Instant::now();
         let passed = run_once(directory, &command)?;
-        if end(passed, started.elapsed(), style).is_err() {
+        if print_result(passed, started.elapsed(), style).is_err() {
             return Ok(());
         }
-        let now = next_change(directory, &before);
-        changed = before.changed(&now, directory);
-        before = now;
+        let current = next_change(directory, &before);
+        changed = before.changed(&current, directory);
+        before = current;
     }
 }
 
@@ -88,35 +88,35 @@ fn run_once(directory: &Path, command: &[OsString]) -> Result<bool, Failure> {
         return Ok(true);
     };
     let virt_hook = std::env::current_exe().context("finding this program");
-    let virt_hook = virt_hook.map_err(Failure::Machine)?;
+    let virt_hook = virt_hook.map_err(Failure::Internal)?;
     let status = Command::new(program)
         .args(arguments)
         .current_dir(directory)
-        // The Makefiles of `new` take this program from there.
+        // The Makefiles of `virt-hook new` run the program that this variable names.
         .env("VIRT_HOOK", virt_hook)
         .status();
-    let named = || format!("running {}", program.to_string_lossy());
-    let status = status.with_context(named).map_err(Failure::Machine)?;
+    let context = || format!("running {}", program.to_string_lossy());
+    let status = status.with_context(context).map_err(Failure::Internal)?;
     Ok(status.success())
 }
 
-/// Waits for a change, and until the files are at rest: editors and git write several.
-fn next_change(directory: &Path, before: &Snapshot) -> Snapshot {
-    let mut last = Snapshot::of(directory);
+/// Waits for a change, and then until no more files change: editors and git write several.
+fn next_change(directory: &Path, before: &ProjectFiles) -> ProjectFiles {
+    let mut last = ProjectFiles::list(directory);
     loop {
-        thread::sleep(INTERVAL);
-        let now = Snapshot::of(directory);
-        if now != *before && now == last {
-            return now;
+        thread::sleep(POLL_INTERVAL);
+        let after = ProjectFiles::list(directory);
+        if after != *before && after == last {
+            return after;
         }
-        last = now;
+        last = after;
     }
 }
 
-fn begin(changed: &[PathBuf]) -> io::Result<()> {
+fn print_start(changed: &[PathBuf]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if out.is_terminal() {
-        out.write_all(CLEAR.as_bytes())?;
+        out.write_all(CLEAR_SCREEN.as_bytes())?;
     }
     if let Some(line) = changed_line(changed) {
         writeln!(out, "{line}")?;
@@ -125,16 +125,16 @@ fn begin(changed: &[PathBuf]) -> io::Result<()> {
 }
 
 fn changed_line(changed: &[PathBuf]) -> Option<String> {
-    let names = changed.iter().take(SHOWN);
+    let names = changed.iter().take(MAX_NAMED_FILES);
     let names: Vec<String> = names.map(|path| path.display().to_string()).collect();
-    let more = match changed.len().saturating_sub(SHOWN) {
+    let omitted = match changed.len().saturating_sub(MAX_NAMED_FILES) {
         0 => String::new(),
-        more => format!(" and {more} more"),
+        omitted => format!(" and {omitted} more"),
     };
-    (!names.is_empty()).then(|| format!("changed: {}{more}", names.join(", ")))
+    (!names.is_empty()).then(|| format!("changed: {}{omitted}", names.join(", ")))
 }
 
-fn end(passed: bool, took: Duration, style: Style) -> io::Result<()> {
+fn print_result(passed: bool, took: Duration, style: Style) -> io::Result<()> {
     let word = match passed {
         true => style.good("passed"),
         false => style.bad("FAILED"),

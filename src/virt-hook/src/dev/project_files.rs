@@ -1,27 +1,27 @@
-//! The files of a project, as far as a change of them asks for another run.
+//! The files of a project whose changes start another run.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Directories that builds write.
-const BUILT: [&str; 3] = ["target", "build", "__pycache__"];
-/// Files that builds write.
-const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
-/// More files than a project of hooks has.
+/// Directories that builds write; changes in them do not count.
+const BUILD_DIRECTORIES: [&str; 3] = ["target", "build", "__pycache__"];
+/// Files that builds write; their changes do not count.
+const LOCK_FILES: [&str; 2] = ["Cargo.lock", "go.sum"];
+/// Maximum number of files that are watched; no project of hooks has so many.
 const MAX_FILES: usize = 20_000;
 
-/// Time and size of each file.
+/// Modification time and size of each file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Snapshot(BTreeMap<PathBuf, (Option<SystemTime>, u64)>);
+pub(super) struct ProjectFiles(BTreeMap<PathBuf, (Option<SystemTime>, u64)>);
 
-impl Snapshot {
-    /// Hidden files, editors' backups and what builds write are left out; links are not followed.
-    pub(super) fn of(directory: &Path) -> Self {
-        let mut found = Self::default();
-        let mut open = vec![directory.to_owned()];
-        while let Some(inside) = open.pop() {
+impl ProjectFiles {
+    /// Lists the files of a project, without hidden files, backups of editors and build output. Links are not followed.
+    pub(super) fn list(directory: &Path) -> Self {
+        let mut files = Self::default();
+        let mut pending = vec![directory.to_owned()];
+        while let Some(inside) = pending.pop() {
             // A directory that is just being removed has no files.
             for entry in fs::read_dir(&inside).into_iter().flatten().flatten() {
                 let name = entry.file_name();
@@ -29,18 +29,18 @@ impl Snapshot {
                 let Ok(metadata) = entry.metadata() else {
                     continue;
                 };
-                if name.starts_with('.') || name.ends_with('~') || found.0.len() >= MAX_FILES {
+                if name.starts_with('.') || name.ends_with('~') || files.0.len() >= MAX_FILES {
                     continue;
                 }
-                if !metadata.is_dir() && !LOCKS.contains(&&*name) {
+                if !metadata.is_dir() && !LOCK_FILES.contains(&&*name) {
                     let state = (metadata.modified().ok(), metadata.len());
-                    found.0.insert(entry.path(), state);
-                } else if metadata.is_dir() && !BUILT.contains(&&*name) {
-                    open.push(entry.path());
+                    files.0.insert(entry.path(), state);
+                } else if metadata.is_dir() && !BUILD_DIRECTORIES.contains(&&*name) {
+                    pending.push(entry.path());
                 }
             }
         }
-        found
+        files
     }
 
     /// The files that are new, gone or different, relative to the directory.
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_and_cases_count_and_what_builds_write_does_not() {
+    fn changes_of_sources_and_cases_count_and_build_output_does_not() {
         let temp_dir = tempfile::tempdir().unwrap();
         let temp_dir = temp_dir.path();
         let write = |name: &str, text: &str| {
@@ -72,7 +72,7 @@ mod tests {
         for name in ["main.go", "cases/a/vmi.yaml", "gone.txt"] {
             write(name, "x");
         }
-        let before = Snapshot::of(temp_dir);
+        let before = ProjectFiles::list(temp_dir);
         for name in [
             "target/a/b",
             "build/x.wasm",
@@ -83,11 +83,11 @@ mod tests {
         ] {
             write(name, "x");
         }
-        assert_eq!(Snapshot::of(temp_dir), before);
+        assert_eq!(ProjectFiles::list(temp_dir), before);
         write("cases/a/vmi.yaml", "longer");
         write("cases/b/vmi.yaml", "new");
         fs::remove_file(temp_dir.join("gone.txt")).unwrap();
-        let changed = before.changed(&Snapshot::of(temp_dir), temp_dir);
+        let changed = before.changed(&ProjectFiles::list(temp_dir), temp_dir);
         let expected = ["cases/a/vmi.yaml", "cases/b/vmi.yaml", "gone.txt"];
         assert_eq!(changed, expected.map(PathBuf::from));
     }

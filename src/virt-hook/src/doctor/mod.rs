@@ -1,15 +1,15 @@
-//! `virt-hook doctor`: what of the tools for hooks this machine has.
+//! `virt-hook doctor`: which tools for writing and checking hooks this machine has.
 
-mod program_version;
+mod program_probe;
 mod required_tools;
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::compiled_module_cache::CompiledModuleCache;
-use crate::exit_codes::Failure;
 use crate::output::{Report, Style, TerminalEscaped};
-use program_version::Prober;
+use crate::verb_failure::Failure;
+use program_probe::ProgramProbe;
 
 pub(crate) const HELP: &str = "\
 Looks for what writing hooks takes in each language, for what `check` asks, and for what the kernel has to
@@ -24,7 +24,7 @@ Exit codes:
   1  in none; standard output says what is missing
   3  this machine could not do it";
 
-/// What `doctor` is given: nothing.
+/// Arguments of `virt-hook doctor`: none.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {}
 
@@ -40,16 +40,16 @@ pub(crate) struct DoctorReport {
 /// The cache of compiled modules, without which each run compiles them again.
 #[derive(Debug, Default, Serialize)]
 struct CacheReport {
-    /// Where it is; none if there can be none.
+    /// The directory of the cache; `None` if there can be no cache.
     directory: Option<String>,
-    /// Why there is none.
+    /// The reason why there can be no cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
 }
 
 impl CacheReport {
-    fn of_user() -> Self {
-        match CompiledModuleCache::open_of_user() {
+    fn for_user() -> Self {
+        match CompiledModuleCache::open_for_user() {
             Ok(cache) => Self {
                 directory: Some(cache.dir().display().to_string()),
                 problem: None,
@@ -62,26 +62,26 @@ impl CacheReport {
     }
 }
 
-/// A tool, or what is missing of it.
+/// A tool: its version or place if it was found, and how to get it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Tool {
     name: &'static str,
-    /// What it is needed for: a language, or a check.
+    /// The purpose of the tool: a language, `check`, or the isolation of the compiler.
     purpose: &'static str,
-    /// Its version or place; none if it is missing or too old.
+    /// The version or place of the tool; `None` if it is missing or too old.
     found: Option<String>,
-    /// How to get it.
+    /// How to get the tool.
     remedy: &'static str,
 }
 
 /// Probes all tools.
 pub(crate) fn run(_: &Arguments) -> Result<DoctorReport, Failure> {
-    let tools = required_tools::probe(&Prober::new()?);
-    Ok(DoctorReport::of(tools, CacheReport::of_user()))
+    let tools = required_tools::probe_all(&ProgramProbe::new()?);
+    Ok(DoctorReport::new(tools, CacheReport::for_user()))
 }
 
 impl DoctorReport {
-    fn of(tools: Vec<Tool>, cache: CacheReport) -> Self {
+    fn new(tools: Vec<Tool>, cache: CacheReport) -> Self {
         let has_all = |language: &&str| {
             let mut needed = tools.iter().filter(|tool| tool.purpose == *language);
             needed.all(|tool| tool.found.is_some())
@@ -140,8 +140,8 @@ impl Report for DoctorReport {
     }
 
     fn complaint(&self) -> Option<String> {
-        let none = self.languages.is_empty();
-        none.then(|| "hooks can be written in no language here".to_owned())
+        let has_no_language = self.languages.is_empty();
+        has_no_language.then(|| "hooks can be written in no language here".to_owned())
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_language_needs_all_its_tools() {
-        let report = DoctorReport::of(
+        let report = DoctorReport::new(
             vec![
                 tool("Rust", Some("1.95")),
                 tool("Rust", None),
@@ -174,12 +174,12 @@ mod tests {
         assert_eq!(report.complaint(), None);
         let text = report.text(Style::default());
         assert!(text.contains("missing  x: apt install x"), "{text}");
-        let none = DoctorReport::of(
+        let report_without_tools = DoctorReport::new(
             required_tools::LANGUAGES
                 .map(|language| tool(language, None))
                 .into(),
             CacheReport::default(),
         );
-        assert!(none.complaint().is_some());
+        assert!(report_without_tools.complaint().is_some());
     }
 }

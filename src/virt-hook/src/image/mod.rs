@@ -9,11 +9,11 @@ use clap::Args;
 use image_layout::{Image, ImageError, Platform};
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
 use crate::module_files;
 use crate::output::{Report, Style, TerminalEscaped};
+use crate::verb_failure::Failure;
 pub(crate) use packed_hook::{
-    HOOK_YAML, MODULE, PackedHook, SIGNATURE_ANNOTATION, is_hook_name, pack,
+    HOOK_YAML, MODULE_FILE, PackedHook, SIGNATURE_ANNOTATION, is_hook_name, pack,
 };
 
 pub(crate) const HELP: &str = "\
@@ -33,10 +33,10 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used: a module is not a hook
   3  the layout could not be written";
 
-/// Those that KubeVirt runs on.
+/// The architectures that KubeVirt runs on.
 const ARCHITECTURES: [&str; 3] = ["amd64", "arm64", "s390x"];
 
-/// What `image` is given.
+/// Arguments of `virt-hook image`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// A module, or a directory that holds modules
@@ -65,7 +65,7 @@ pub(crate) struct Arguments {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ImageReport {
     layout: PathBuf,
-    /// Of the index, or of the manifest if there is one only.
+    /// The digest of the index, or of the manifest of a single image.
     digest: String,
     kind: &'static str,
     hooks: Vec<PackedHookReport>,
@@ -83,10 +83,10 @@ struct PackedHookReport {
 
 /// Reads and checks the modules, and writes the layout.
 pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
-    let mut found = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
+    let mut modules = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
     if let Some(yaml) = &arguments.hook_yaml {
-        match &mut found[..] {
-            [one] => one.settings = Some(yaml.clone()),
+        match &mut modules[..] {
+            [module] => module.settings = Some(yaml.clone()),
             several => {
                 return Err(Failure::usage(anyhow!(
                     "--hook-yaml is for one module, and these are {}: put a hook.yaml beside each",
@@ -95,10 +95,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
             }
         }
     }
-    let hooks = pack(&found)?;
+    let hooks = pack(&modules)?;
     let digest = match &hooks[..] {
-        [one] if arguments.artifact => {
-            let artifact = one.artifact().write(&arguments.out, &arguments.name);
+        [hook] if arguments.artifact => {
+            let artifact = hook.artifact().write(&arguments.out, &arguments.name);
             artifact.map_err(failure)?
         }
         _ if arguments.artifact => {
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
         layout: arguments.out.clone(),
         digest,
         kind,
-        hooks: hooks.iter().map(PackedHookReport::of).collect(),
+        hooks: hooks.iter().map(PackedHookReport::new).collect(),
     })
 }
 
@@ -144,12 +144,12 @@ fn write_image(arguments: &Arguments, hooks: &[PackedHook]) -> Result<String, Fa
 fn failure(error: ImageError) -> Failure {
     match error {
         ImageError::OutputExists(_) => Failure::usage(error),
-        _ => Failure::machine(error),
+        _ => Failure::internal(error),
     }
 }
 
 impl PackedHookReport {
-    fn of(hook: &PackedHook) -> Self {
+    fn new(hook: &PackedHook) -> Self {
         Self {
             name: hook.name.clone(),
             sha256: hook.sha256.clone(),

@@ -11,14 +11,14 @@ use image_layout::{ImageError, Layer, WasmArtifact, sha256};
 use sigstore_bundle::{Bundle, SUFFIX};
 
 use crate::cached_compilation;
-use crate::exit_codes::Failure;
+use crate::hook_module::HookModule;
 use crate::inputs::input_file;
 use crate::interactive_compile;
-use crate::module_files::HookModule;
+use crate::verb_failure::Failure;
 
-/// The module's file in a hook's directory.
-pub(crate) const MODULE: &str = "hook.wasm";
-/// Its settings.
+/// The name of the module's file in a hook's directory.
+pub(crate) const MODULE_FILE: &str = "hook.wasm";
+/// The name of the file with the hook's settings.
 pub(crate) const HOOK_YAML: &str = "hook.yaml";
 /// The annotation of an artifact with the module's signature.
 pub(crate) const SIGNATURE_ANNOTATION: &str = "virt-hook.sigstore-bundle";
@@ -34,16 +34,16 @@ pub(crate) struct PackedHook {
     pub(crate) hook_yaml: Option<Vec<u8>>,
     pub(crate) signature: Option<String>,
     pub(crate) description: Description,
-    /// Those of the description that hook.yaml leaves.
+    /// The hook points of the description that hook.yaml does not remove.
     pub(crate) hook_points: Vec<HookPoint>,
     exports: Vec<String>,
     imports: Vec<String>,
 }
 
 /// Reads the files of hooks and checks that each module is a hook.
-pub(crate) fn pack(found: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
+pub(crate) fn pack(modules: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
     let mut names: BTreeMap<&str, &Path> = BTreeMap::new();
-    for hook in found {
+    for hook in modules {
         check_name(hook)?;
         if let Some(other) = names.insert(&hook.directory, &hook.module) {
             return Err(Failure::usage(anyhow!(
@@ -55,7 +55,7 @@ pub(crate) fn pack(found: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
             )));
         }
     }
-    found.iter().map(pack_one).collect()
+    modules.iter().map(pack_one).collect()
 }
 
 fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
@@ -63,21 +63,30 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     let bytes = input_file::read(path, interactive_compile::limits().module)?;
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
-        .map_err(Failure::Machine)?;
+        .map_err(Failure::Internal)?;
     let loaded = cached_compilation::load(path, &temp_dir.path().join("compiled"))?;
     let module = loaded.map_err(interactive_compile::unusable)?;
-    let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();
+    let names = |interfaces: Vec<Interface>| {
+        interfaces
+            .into_iter()
+            .map(|interface| interface.name)
+            .collect()
+    };
     let interfaces = module.interfaces();
     let sha256 = module.digest().to_owned();
     check_unchanged(path, &bytes, &sha256)?;
     let hook_yaml = hook_yaml(hook, &sha256)?;
-    let left = hook_yaml.as_ref().and_then(|(yaml, _)| yaml.hook_points());
+    let remaining = hook_yaml.as_ref().and_then(|(yaml, _)| yaml.hook_points());
     let points = module.description().hook_points.iter();
     let points = points.map(|subscription| subscription.point);
     Ok(PackedHook {
         name: hook.directory.clone(),
         hook_points: points
-            .filter(|point| left.as_ref().is_none_or(|left| left.contains(point)))
+            .filter(|point| {
+                remaining
+                    .as_ref()
+                    .is_none_or(|points| points.contains(point))
+            })
             .collect(),
         hook_yaml: hook_yaml.map(|(_, text)| text.into_bytes()),
         signature: signature(path, &bytes)?,
@@ -89,7 +98,7 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     })
 }
 
-/// Refuses a module that was replaced after it was read: what is packed is what was compiled.
+/// Refuses a module that was replaced after it was read: the packed bytes must be those that were compiled.
 fn check_unchanged(path: &Path, packed: &[u8], compiled: &str) -> Result<(), Failure> {
     match sha256(packed).hex() == compiled {
         true => Ok(()),
@@ -103,11 +112,11 @@ fn check_unchanged(path: &Path, packed: &[u8], compiled: &str) -> Result<(), Fai
 /// Whether the admission policies accept the name. Such a name needs no quoting anywhere.
 pub(crate) fn is_hook_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
+    let is_edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
     let bytes = name.as_bytes();
     bytes.iter().all(|byte| fits(*byte))
-        && edge(bytes.first())
-        && edge(bytes.last())
+        && is_edge(bytes.first())
+        && is_edge(bytes.last())
         && bytes.len() <= MAX_NAME
 }
 
@@ -123,7 +132,7 @@ fn check_name(hook: &HookModule) -> Result<(), Failure> {
     )))
 }
 
-/// hook.yaml and its text.
+/// The parsed hook.yaml and its text.
 fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<(HookYaml, String)>, Failure> {
     let Some(path) = &hook.settings else {
         return Ok(None);
@@ -141,7 +150,7 @@ fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<(HookYaml, String
     }
 }
 
-/// The signature beside the module. Who signed is for those to judge who run the module.
+/// The signature beside the module. The signer is checked by whoever runs the module.
 fn signature(module: &Path, content: &[u8]) -> Result<Option<String>, Failure> {
     let Some(text) = module_signature::text(module).map_err(Failure::usage)? else {
         return Ok(None);
@@ -163,19 +172,19 @@ pub(crate) fn layer(hooks: &[PackedHook]) -> Result<Layer, ImageError> {
         let mut file = |name: &str, content: &[u8]| {
             layer.file(&format!("{directory}/{name}"), 0o644, content.to_owned())
         };
-        file(MODULE, &hook.module)?;
+        file(MODULE_FILE, &hook.module)?;
         if let Some(yaml) = &hook.hook_yaml {
             file(HOOK_YAML, yaml)?;
         }
         if let Some(signature) = &hook.signature {
-            file(&format!("{MODULE}{SUFFIX}"), signature.as_bytes())?;
+            file(&format!("{MODULE_FILE}{SUFFIX}"), signature.as_bytes())?;
         }
     }
     Ok(layer)
 }
 
 impl PackedHook {
-    /// The module as an artifact. Settings belong to who runs it, and have no place in one.
+    /// The module as an artifact, without hook.yaml: settings are up to whoever runs the module.
     pub(crate) fn artifact(&self) -> WasmArtifact {
         let signature = self.signature.iter();
         let annotations = signature.map(|text| (SIGNATURE_ANNOTATION.to_owned(), text.clone()));

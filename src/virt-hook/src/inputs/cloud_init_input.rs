@@ -1,21 +1,21 @@
-//! The cloud-init data of a VMI, as far as they are in the VMI itself.
+//! The cloud-init data that is in a VMI itself, not in Secrets.
 
 use domain::cloud_init::{self, CloudInitError};
 use domain::secret_source::NoSecrets;
 use hook_host::CloudInitDocuments;
 use kubevirt_api::vmi::{CloudInit, SecretReference, Vmi};
 
-/// Why cloud-init data is not available here.
+/// The reason why cloud-init data is not available here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CloudInitUnavailable {
-    /// Whether it is in a Secret, which is only in the cluster. Otherwise the VMI is wrong.
+    /// Whether the data is in a Secret, which is only in the cluster. Otherwise the VMI is invalid.
     pub(crate) is_in_secret: bool,
-    /// With the volume and the way out.
+    /// The reason, with the volume and a remedy.
     pub(crate) reason: String,
 }
 
 impl CloudInitUnavailable {
-    /// The same with the file of the VMI.
+    /// Adds the file of the VMI to the reason.
     pub(super) fn in_file(self, file: &str) -> Self {
         Self {
             reason: format!("{file}: {}", self.reason),
@@ -44,12 +44,12 @@ fn unavailable(vmi: &Vmi, error: &CloudInitError) -> CloudInitUnavailable {
              credential out"
         )),
         CloudInitError::Empty { volume, .. } | CloudInitError::Secret { volume, .. } => {
-            match &secrets(vmi, volume)[..] {
+            match &secret_names(vmi, volume)[..] {
                 [] => invalid(error),
-                secrets => in_secret(format!(
+                secret_names => in_secret(format!(
                     "volume {volume}: its data is in the Secret {}, which is not available here: put it inline, as userData or \
                      networkData",
-                    secrets.join(" and the Secret ")
+                    secret_names.join(" and the Secret ")
                 )),
             }
         }
@@ -65,8 +65,12 @@ fn invalid(error: &CloudInitError) -> CloudInitUnavailable {
 }
 
 /// The names of the Secrets that a cloud-init volume refers to.
-fn secrets(vmi: &Vmi, volume: &str) -> Vec<String> {
-    let volumes = vmi.spec.volumes.iter().filter(|one| one.name == volume);
+fn secret_names(vmi: &Vmi, volume: &str) -> Vec<String> {
+    let volumes = vmi
+        .spec
+        .volumes
+        .iter()
+        .filter(|candidate| candidate.name == volume);
     let sources = volumes.flat_map(|volume| {
         let (no_cloud, config_drive) =
             (&volume.cloud_init_no_cloud, &volume.cloud_init_config_drive);

@@ -1,4 +1,4 @@
-//! All VMIs of a cluster, in files that may have other objects too.
+//! Reads all VMIs of a cluster from files that may have other objects, too.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::vm_manifest::{Manifest, ManifestEntry, ManifestError};
-use super::vmi_input::full_name;
+use super::vmi_source::full_name;
 use super::{VmiInput, VmiSource, input_file};
-use crate::exit_codes::{Failure, error_text};
+use crate::verb_failure::{Failure, error_text};
 
 /// An object of a dump.
 pub(crate) struct DumpEntry {
-    /// `NAMESPACE/NAME`, or the file.
+    /// `NAMESPACE/NAME` of the object, or the file.
     pub(crate) name: String,
     pub(crate) content: DumpContent,
 }
@@ -20,57 +20,57 @@ pub(crate) struct DumpEntry {
 /// The VMI of an object, or why there is none.
 pub(crate) enum DumpContent {
     Vmi(Box<VmiInput>),
-    /// The VMI is refused.
+    /// The VMI is refused, with the reason.
     Refused(String),
-    /// An object of another kind.
+    /// The object has another kind.
     NoVm(String),
-    /// Neither is known.
+    /// The object or its file cannot be read.
     Unreadable(String),
 }
 
-/// A file of the dump, and its objects or why it has none.
+/// A file of the dump and its objects.
 struct DumpFile {
     source: VmiSource,
     entries: Vec<ManifestEntry>,
 }
 
-/// Reads and converts all VMIs, for the same node everywhere. A VirtualMachine whose VMI is there, too, is left out. A file of `files` has
-/// to have a VMI, and one of `dump_files` may have none.
+/// Reads and converts all VMIs with the same fixed host facts. A VirtualMachine is left out if its VMI is there, too.
+/// Each of `files` must have a VMI; those of `dump_files` may have none.
 pub(crate) fn read(files: &[PathBuf], dump_files: &[PathBuf]) -> Result<Vec<DumpEntry>, Failure> {
-    let mut read = Vec::new();
+    let mut dump = Vec::new();
     for path in files {
         let source = VmiSource::on_any_node(path);
         let entries = source.entries()?.map_err(|error| source.failure(error))?;
-        read.push(DumpFile { source, entries });
+        dump.push(DumpFile { source, entries });
     }
-    let mut found = Vec::new();
+    let mut all_entries = Vec::new();
     for path in dump_files {
         let source = VmiSource::on_any_node(path);
         match source.entries() {
-            Ok(Ok(entries)) => read.push(DumpFile { source, entries }),
-            Ok(Err(error)) => found.push(DumpEntry::without_vmi(path, None, &error)),
-            Err(failure) => found.push(DumpEntry {
+            Ok(Ok(entries)) => dump.push(DumpFile { source, entries }),
+            Ok(Err(error)) => all_entries.push(DumpEntry::without_vmi(path, None, &error)),
+            Err(failure) => all_entries.push(DumpEntry {
                 name: input_file::name(path),
                 content: DumpContent::Unreadable(failure.line()),
             }),
         }
     }
-    let running: HashSet<String> = read
+    let with_vmi: HashSet<String> = dump
         .iter()
         .flat_map(|file| &file.entries)
         .filter_map(|entry| entry.manifest.as_ref().ok())
         .filter(|manifest| !manifest.is_of_template)
         .map(full_name)
         .collect();
-    for file in read {
-        file.convert(&running, &mut found)?;
+    for file in dump {
+        file.convert(&with_vmi, &mut all_entries)?;
     }
-    let is_of_vmi =
+    let is_vmi =
         |entry: &DumpEntry| matches!(entry.content, DumpContent::Vmi(_) | DumpContent::Refused(_));
-    if found.iter().any(is_of_vmi) {
-        return Ok(found);
+    if all_entries.iter().any(is_vmi) {
+        return Ok(all_entries);
     }
-    let reason = found.first().map(|entry| match &entry.content {
+    let reason = all_entries.first().map(|entry| match &entry.content {
         DumpContent::NoVm(reason) | DumpContent::Unreadable(reason) => {
             format!(", and {}: {reason}", entry.name)
         }
@@ -83,16 +83,20 @@ pub(crate) fn read(files: &[PathBuf], dump_files: &[PathBuf]) -> Result<Vec<Dump
 }
 
 impl DumpFile {
-    fn convert(self, running: &HashSet<String>, found: &mut Vec<DumpEntry>) -> Result<(), Failure> {
+    fn convert(
+        self,
+        with_vmi: &HashSet<String>,
+        all_entries: &mut Vec<DumpEntry>,
+    ) -> Result<(), Failure> {
         let Self { source, entries } = self;
         let is_of_list = entries.len() > 1;
-        let path = &source.given.vmi;
+        let path = &source.args.vmi;
         let mut manifests: Vec<Manifest> = Vec::new();
         for entry in entries {
             match entry.manifest {
-                Ok(vm) if vm.is_of_template && running.contains(&full_name(&vm)) => {}
+                Ok(vm) if vm.is_of_template && with_vmi.contains(&full_name(&vm)) => {}
                 Ok(manifest) => manifests.push(manifest),
-                Err(error) => found.push(DumpEntry::without_vmi(path, entry.name, &error)),
+                Err(error) => all_entries.push(DumpEntry::without_vmi(path, entry.name, &error)),
             }
         }
         source.warn(&manifests.iter().collect::<Vec<_>>(), is_of_list);
@@ -102,7 +106,7 @@ impl DumpFile {
                 Err(Failure::Refused(refusal)) => DumpContent::Refused(error_text(&refusal)),
                 Err(failure) => return Err(failure),
             };
-            found.push(DumpEntry {
+            all_entries.push(DumpEntry {
                 name: full_name(&manifest),
                 content,
             });

@@ -1,10 +1,10 @@
-//! Why a domain is made, on the command line and in a file.
+//! The reason for which a domain is made, as the command line and test cases name it.
 
 use clap::ValueEnum;
 use hook_host::Reason;
 use serde::Deserialize;
 
-/// A [`Reason`] that a domain is made for; other hook points than those of a boot have a reason of their own.
+/// A [`Reason`] for which a domain is made. Hook points other than those of a boot have a reason of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum DomainReason {

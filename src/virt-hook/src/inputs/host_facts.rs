@@ -10,22 +10,24 @@ use serde_json::{Map, Value};
 
 use super::input_file;
 use super::similar_name::similar;
-use crate::exit_codes::Failure;
+use crate::verb_failure::Failure;
 
-/// Where distributions keep UEFI firmware; KubeVirt's path comes first.
-const FIRMWARE: [&str; 4] = [
+/// The directories of UEFI firmware in distributions; KubeVirt's comes first.
+const FIRMWARE_DIRS: [&str; 4] = [
     "/usr/share/edk2/ovmf",
     "/usr/share/OVMF",
     "/usr/share/AAVMF",
     "/usr/share/edk2/aarch64",
 ];
-/// The kernel's own limit of an affinity mask, as rustix has it.
+/// The number of CPUs in an affinity mask of rustix.
 const MAX_CPUS: u32 = 1024;
 
 /// Probes this machine. Emulation is allowed, since nothing is started.
 pub(super) fn probe() -> HostFacts {
     let defaults = HostFacts::default();
-    let firmware = FIRMWARE.into_iter().find(|path| Path::new(path).is_dir());
+    let firmware = FIRMWARE_DIRS
+        .into_iter()
+        .find(|path| Path::new(path).is_dir());
     HostFacts {
         architecture: go_architecture(std::env::consts::ARCH).to_owned(),
         allow_emulation: true,
@@ -40,21 +42,24 @@ pub(super) fn probe() -> HostFacts {
     }
 }
 
-/// The facts of a file, of which every one is known: a misspelt one would leave KubeVirt's default in force.
+/// Reads host facts from a file. Unknown facts are refused: a misspelt one would leave KubeVirt's default in force.
 pub(super) fn read(path: &Path) -> Result<HostFacts, Failure> {
-    let given: Map<String, Value> = input_file::json(path)?;
-    let wrong = |why: String| Failure::usage(anyhow!("{}: {why}", input_file::name(path)));
-    let known = serde_json::to_value(HostFacts::default()).map_err(Failure::machine)?;
+    let facts: Map<String, Value> = input_file::json(path)?;
+    let invalid = |why: String| Failure::usage(anyhow!("{}: {why}", input_file::name(path)));
+    let known = serde_json::to_value(HostFacts::default()).map_err(Failure::internal)?;
     let known = || known.as_object().into_iter().flat_map(Map::keys);
-    if let Some(name) = given.keys().find(|name| !known().any(|one| one == *name)) {
+    if let Some(name) = facts
+        .keys()
+        .find(|name| !known().any(|known| known == *name))
+    {
         let known = similar(name, known().map(String::as_str));
         let known = known.map_or(String::new(), |known| format!(": is it {known}?"));
-        return Err(wrong(format!("there is no host fact {name}{known}")));
+        return Err(invalid(format!("there is no host fact {name}{known}")));
     }
-    serde_json::from_value(given.into()).map_err(|error| wrong(format!("a host fact: {error}")))
+    serde_json::from_value(facts.into()).map_err(|error| invalid(format!("a host fact: {error}")))
 }
 
-/// The same facts on any machine: KubeVirt's defaults, two processors, emulation.
+/// Fixed facts, the same on every machine: KubeVirt's defaults, two CPUs, emulation.
 pub(super) fn on_any_node() -> HostFacts {
     HostFacts {
         allow_emulation: true,
@@ -73,7 +78,7 @@ fn cpuset() -> Vec<u32> {
         .collect()
 }
 
-/// Answers from host facts for all images, which do not exist here. None is preallocated.
+/// Answers for all images from the host facts, because the images do not exist here. None is preallocated.
 pub(super) struct FixedProbe {
     pub(super) direct_io: bool,
 }
@@ -97,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_has_an_architecture_and_processors() {
+    fn this_machine_has_an_architecture_and_cpus() {
         let facts = probe();
         assert!(!facts.architecture.is_empty() && !facts.cpuset.is_empty());
         assert_eq!(go_architecture("x86_64"), "amd64");

@@ -7,13 +7,13 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use serde::de::DeserializeOwned;
 
-use crate::exit_codes::Failure;
+use crate::verb_failure::Failure;
 
-/// The most that is read of options and host facts, in bytes.
+/// Maximum size of a JSON file in bytes.
 const MAX_JSON: usize = 4 * 1024 * 1024;
 const STANDARD_INPUT: &str = "-";
 
-/// What errors call a file.
+/// The name of a file in errors.
 pub(crate) fn name(path: &Path) -> String {
     if path.as_os_str() == STANDARD_INPUT {
         "standard input".to_owned()
@@ -24,7 +24,7 @@ pub(crate) fn name(path: &Path) -> String {
 
 /// The content of a file, or standard input for `-`.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
-    let bytes = read_some(path, limit as u64 + 1)
+    let bytes = read_at_most(path, limit as u64 + 1)
         .with_context(|| name(path))
         .map_err(Failure::Usage)?;
     if bytes.len() > limit {
@@ -36,17 +36,17 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+fn read_at_most(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if path.as_os_str() == STANDARD_INPUT {
-        io::stdin().lock().take(most).read_to_end(&mut bytes)?;
+        io::stdin().lock().take(limit).read_to_end(&mut bytes)?;
     } else {
-        File::open(path)?.take(most).read_to_end(&mut bytes)?;
+        File::open(path)?.take(limit).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }
 
-/// A JSON file.
+/// Reads and parses a JSON file.
 pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let bytes = read(path, MAX_JSON)?;
     serde_json::from_slice(&bytes)
@@ -54,7 +54,7 @@ pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
         .map_err(Failure::Usage)
 }
 
-/// A text.
+/// Reads a file that must be UTF-8.
 pub(crate) fn text(path: &Path, limit: usize) -> Result<String, Failure> {
     String::from_utf8(read(path, limit)?)
         .with_context(|| format!("{}: it is not UTF-8", name(path)))

@@ -9,6 +9,7 @@ mod pod_facts_file;
 mod similar_name;
 mod vm_manifest;
 mod vmi_input;
+mod vmi_source;
 
 use std::path::PathBuf;
 
@@ -21,7 +22,8 @@ pub(crate) use domain_reason::DomainReason;
 pub(crate) use pod_facts_file::PodFactsInput;
 pub(crate) use similar_name::hint_of_missing;
 pub(crate) use vm_manifest::notes_about_fields;
-pub(crate) use vmi_input::{NamedVmi, VmiInput, VmiSource};
+pub(crate) use vmi_input::VmiInput;
+pub(crate) use vmi_source::{NamedVmi, VmiSource};
 
 /// A virtual machine, where it would run, and what its hooks may do.
 #[derive(Debug, Clone, Default, Args)]
@@ -43,8 +45,8 @@ pub(crate) struct InputArgs {
     /// Set the disks' cache and IO modes too, as just before a start; hooks always see them
     #[arg(long)]
     pub(crate) prepared: bool,
-    /// The operator's policy, YAML; without one, hooks may do what they declare, short of the dangerous set, directories
-    /// and facts about the pod
+    /// The operator's policy, YAML; without one, hooks may do what they declare, short of the dangerous set,
+    /// directories and facts about the pod
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// Facts about the pod for hooks that read them: a Pod, or annotations, labels, networkStatus and networkInfo;
@@ -54,7 +56,7 @@ pub(crate) struct InputArgs {
 }
 
 impl InputArgs {
-    /// The same inputs with the domain that hooks see: the launcher sets the disks' modes before it calls them.
+    /// The same inputs for the domain that hooks see: the launcher sets the disks' driver modes before it calls hooks.
     pub(crate) fn for_hooks(&self) -> Self {
         Self {
             prepared: true,
@@ -64,7 +66,7 @@ impl InputArgs {
 
     /// The facts about the pod.
     pub(crate) fn pod(&self) -> PodFactsInput {
-        PodFactsInput::of_file(self.pod.as_deref())
+        PodFactsInput::from_file(self.pod.as_deref())
     }
 
     /// The operator's policy.

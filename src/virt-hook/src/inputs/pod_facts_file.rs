@@ -1,4 +1,4 @@
-//! Facts about a pod from a file: for hooks that read them, on the author's machine.
+//! Facts about a pod from a file, for hooks that read them on the author's machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,17 +12,17 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::input_file;
-use crate::exit_codes::Failure;
+use crate::verb_failure::Failure;
 
-/// The largest file in bytes. A pod has at most 256 KiB of annotations.
+/// Maximum size of the file in bytes. A pod has at most 256 KiB of annotations.
 const MAX_BYTES: usize = 4 << 20;
-const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
-const NETWORK_INFO: &str = "kubevirt.io/network-info";
+const NETWORK_STATUS_ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
+const NETWORK_INFO_ANNOTATION: &str = "kubevirt.io/network-info";
 
 /// The facts of a file: of a Pod, as `kubectl get pod -o yaml` prints it, or written by hand.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct PodFile {
+struct PodFacts {
     annotations: BTreeMap<String, String>,
     labels: BTreeMap<String, String>,
     /// The value of Multus' annotation.
@@ -44,10 +44,10 @@ struct Metadata {
     labels: BTreeMap<String, String>,
 }
 
-/// Where facts about the pod come from.
+/// The source of facts about the pod.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum PodFactsInput {
-    /// There are none.
+    /// There are no facts.
     #[default]
     None,
     /// A file, on the author's machine.
@@ -57,35 +57,35 @@ pub(crate) enum PodFactsInput {
 }
 
 impl PodFactsInput {
-    pub(crate) fn of_file(path: Option<&Path>) -> Self {
+    pub(crate) fn from_file(path: Option<&Path>) -> Self {
         path.map_or(Self::None, |path| Self::File(path.to_owned()))
     }
 
-    /// Files are written below `directory`.
+    /// The configuration of the hook host. The facts of a file are written below `directory`.
     pub(crate) fn config(self, directory: &Path) -> Result<PodConfig, Failure> {
         match self {
             Self::None => Ok(PodConfig::default()),
-            Self::File(path) => mount(&path, &directory.join("pod")),
+            Self::File(path) => write_as_mounted(&path, &directory.join("pod")),
             Self::Mounted(config) => Ok(config),
         }
     }
 }
 
-/// Writes the facts of a file into the directory `directory`, as the kubelet does, and returns where they are. They do not
-/// change, so nothing is waited for.
-fn mount(path: &Path, directory: &Path) -> Result<PodConfig, Failure> {
+/// Writes the facts of a file into `directory`, in the kubelet's format. They do not change later, so that hooks need
+/// not wait for them.
+fn write_as_mounted(path: &Path, directory: &Path) -> Result<PodConfig, Failure> {
     let bytes = input_file::read(path, MAX_BYTES)?;
     let facts = parse(&bytes)
         .with_context(|| input_file::name(path))
         .map_err(Failure::Usage)?;
-    write(&facts, directory).map_err(Failure::Machine)?;
+    write(&facts, directory).map_err(Failure::Internal)?;
     Ok(PodConfig {
         dir: Some(directory.to_owned()),
         wait: Duration::ZERO,
     })
 }
 
-fn write(facts: &PodFile, directory: &Path) -> Result<()> {
+fn write(facts: &PodFacts, directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     for (name, facts) in [
         ("annotations", &facts.annotations),
@@ -97,7 +97,7 @@ fn write(facts: &PodFile, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn parse(bytes: &[u8]) -> Result<PodFile> {
+fn parse(bytes: &[u8]) -> Result<PodFacts> {
     std::str::from_utf8(bytes).context("it is not UTF-8")?;
     let documents = strict_json_or_yaml::documents(bytes);
     let documents =
@@ -109,13 +109,13 @@ fn parse(bytes: &[u8]) -> Result<PodFile> {
         ));
     };
     let value = value.clone();
-    let of_pod = value.get("kind").and_then(Value::as_str) == Some("Pod");
-    let mut facts = if of_pod {
+    let is_pod = value.get("kind").and_then(Value::as_str) == Some("Pod");
+    let mut facts = if is_pod {
         let pod: Pod = serde_json::from_value(value).context("it is not a Pod")?;
-        PodFile {
+        PodFacts {
             annotations: pod.metadata.annotations,
             labels: pod.metadata.labels,
-            ..PodFile::default()
+            ..PodFacts::default()
         }
     } else {
         serde_json::from_value(value).context(
@@ -123,11 +123,11 @@ fn parse(bytes: &[u8]) -> Result<PodFile> {
         )?
     };
     for (key, value) in [
-        (NETWORK_STATUS, facts.network_status.take()),
-        (NETWORK_INFO, facts.network_info.take()),
+        (NETWORK_STATUS_ANNOTATION, facts.network_status.take()),
+        (NETWORK_INFO_ANNOTATION, facts.network_info.take()),
     ] {
         let Some(value) = value else { continue };
-        // A text is the annotation itself; whatever it holds.
+        // A string is the text of the annotation, whatever it contains.
         let text = match value {
             Value::String(text) => text,
             value => value.to_string(),
@@ -154,12 +154,12 @@ mod tests {
         let status = "networkStatus:\n- name: ns/a\n  ips: [192.0.2.1]\nnetworkInfo: '{}'\n";
         let parsed = parse(status.as_bytes()).unwrap();
         let expected = r#"[{"name":"ns/a","ips":["192.0.2.1"]}]"#;
-        assert_eq!(parsed.annotations[NETWORK_STATUS], expected);
-        assert_eq!(parsed.annotations[NETWORK_INFO], "{}");
+        assert_eq!(parsed.annotations[NETWORK_STATUS_ANNOTATION], expected);
+        assert_eq!(parsed.annotations[NETWORK_INFO_ANNOTATION], "{}");
     }
 
     #[test]
-    fn errors_are_in_one_line_of_plain_words() {
+    fn errors_have_one_line() {
         let error = format!(
             "{:#}",
             parse(b"annotations: {a: b}\nannotations: {a: c}\n").unwrap_err()
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn files_that_are_neither_a_pod_nor_facts_are_refused() {
         for (text, part) in [
             ("annotation: {a: b}\n", "neither a Pod nor a map"),
             ("annotations: {a: [1]}\n", "neither a Pod nor a map"),

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-/// From this similarity on, of 1, a known name is suggested.
-const SIMILAR: f64 = 0.8;
+/// The similarity, of at most 1, from which on a known name is suggested.
+const MIN_SIMILARITY: f64 = 0.8;
 
 /// The most similar of the known names, if it is similar enough.
 pub(super) fn similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -13,23 +13,23 @@ pub(super) fn similar<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
         let rating = strsim::jaro_winkler(&lower, &known.to_lowercase());
         (rating, known)
     });
-    let best = rated.max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)));
-    best.filter(|(rating, _)| *rating >= SIMILAR)
+    let best = rated.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
+    best.filter(|(rating, _)| *rating >= MIN_SIMILARITY)
         .map(|(_, known)| known)
 }
 
-/// What to add to the error about a path that does not exist: a similar name beside it, of the same kind.
+/// A hint for the error about a path that does not exist: a similar name in the same directory, of the same kind.
 pub(crate) fn hint_of_missing(path: &Path, is_dir: bool) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     if path.symlink_metadata().is_ok() {
         return None;
     }
     let parent = path.parent()?;
-    let beside = match parent.as_os_str().is_empty() {
+    let directory = match parent.as_os_str().is_empty() {
         true => Path::new("."),
         false => parent,
     };
-    let entries = fs::read_dir(beside).ok()?.flatten();
+    let entries = fs::read_dir(directory).ok()?.flatten();
     let of_kind = entries.map(|entry| entry.path()).filter(|other| {
         other.is_dir() == is_dir && (is_dir || other.extension() == path.extension())
     });
@@ -45,17 +45,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_file_has_the_name_of_a_similar_one() {
+    fn hint_of_a_missing_path_has_the_name_of_a_similar_one() {
         let temp_dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| temp_dir.path().join(name);
+        let path_of = |name: &str| temp_dir.path().join(name);
         for name in ["usb_device.wasm", "usb-device.yaml", "smbios.wasm"] {
-            fs::write(at(name), "").unwrap();
+            fs::write(path_of(name), "").unwrap();
         }
-        fs::create_dir(at("cases")).unwrap();
-        let hint = |name: &str, is_dir| hint_of_missing(&at(name), is_dir);
-        let expected = format!("is it {}?", at("usb_device.wasm").display());
+        fs::create_dir(path_of("cases")).unwrap();
+        let hint = |name: &str, is_dir| hint_of_missing(&path_of(name), is_dir);
+        let expected = format!("is it {}?", path_of("usb_device.wasm").display());
         assert_eq!(hint("usb-device.wasm", false), Some(expected));
-        let expected = format!("is it {}?", at("cases").display());
+        let expected = format!("is it {}?", path_of("cases").display());
         assert_eq!(hint("case", true), Some(expected));
         assert_eq!(hint("case", false), None);
         assert_eq!(hint("other.wasm", false), None);

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::yaml_writer::scalar;
 
-/// The content of `allow`.
+/// The content of `allow` in an operator's policy.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct MinimalPolicy {
@@ -23,7 +23,7 @@ pub(crate) struct MinimalPolicy {
 }
 
 impl MinimalPolicy {
-    pub(crate) fn of(description: &Description) -> Self {
+    pub(crate) fn for_module(description: &Description) -> Self {
         let wishes = description.wishes.clone().unwrap_or_default();
         let is_dangerous =
             |path: &&PathPattern| names_dangerous(path) && dangerous_values(path).is_empty();
@@ -42,25 +42,28 @@ impl MinimalPolicy {
                 .map(|dir| dir.display().to_string())
                 .collect(),
             config: wishes.config,
-            hook_points: points.map(|one| one.point.name().to_owned()).collect(),
+            hook_points: points
+                .map(|subscription| subscription.point.name().to_owned())
+                .collect(),
             migration: wishes.migration.iter().map(ToString::to_string).collect(),
             pod: wishes.pod.iter().map(ToString::to_string).collect(),
         }
     }
 
-    /// What the module may do only if the operator names it.
+    /// The dangerous paths and the directories, which a module gets only if the operator's policy names them.
     pub(crate) fn dangerous_and_dirs(&self) -> Vec<&str> {
-        let named = self.dangerous.iter().chain(&self.dirs);
-        named.map(String::as_str).collect()
+        let texts = self.dangerous.iter().chain(&self.dirs);
+        texts.map(String::as_str).collect()
     }
 
-    /// The same with facts about the pod, which nobody gets without a policy either.
+    /// As [`Self::dangerous_and_dirs`], with the facts about the pod, which also need a policy.
     pub(crate) fn only_by_operator(&self) -> Vec<&str> {
-        let named = self.dangerous_and_dirs().into_iter();
-        named.chain(self.pod.iter().map(String::as_str)).collect()
+        let texts = self.dangerous_and_dirs().into_iter();
+        texts.chain(self.pod.iter().map(String::as_str)).collect()
     }
 
-    /// The policy as a file. Lists of what is not declared are there and empty: a list that is left out allows more.
+    /// The policy as a YAML file. Lists of undeclared things are written and empty: a list that is left out allows
+    /// more.
     pub(crate) fn yaml(&self) -> String {
         let mut text = "allow:\n".to_owned();
         let lists = [
@@ -94,7 +97,7 @@ impl MinimalPolicy {
                     .map(|item| format!("    - {}\n", scalar(item))),
             );
         }
-        // A module that declares none gets none.
+        // A module that declares no parameters of a migration gets none.
         if !self.migration.is_empty() {
             text += &format!("  migration: [{}]\n", self.migration.join(", "));
         }
@@ -102,7 +105,7 @@ impl MinimalPolicy {
     }
 }
 
-/// A comment above a path of which some values need the operator's word.
+/// A YAML comment above a path of which some values are dangerous.
 fn note_on_values(path: &str) -> String {
     let kinds =
         PathPattern::parse(path).map_or_else(|_| Vec::new(), |path| dangerous_values(&path));

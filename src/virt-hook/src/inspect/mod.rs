@@ -1,22 +1,19 @@
 //! `virt-hook inspect`: shows a module's description, interfaces, size, compile cost and policy.
 
 mod minimal_policy;
+mod module_report;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use hook_host::policy::UnknownPath;
-use hook_host::wasm::{ComponentInterfaces, Interface, Module};
-use serde::Serialize;
 
 use crate::cached_compilation;
-use crate::compiled_module_cache::CompileCost;
-use crate::exit_codes::Failure;
+use crate::hook_module;
 use crate::interactive_compile;
-use crate::module_files;
-use crate::output::{Report, Style, TerminalEscaped};
+use crate::verb_failure::Failure;
 pub(crate) use minimal_policy::MinimalPolicy;
+pub(crate) use module_report::{InterfaceReport, ModuleReport};
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -29,7 +26,7 @@ Exit codes:
   2  the command line cannot be used, or the file is not a hook that the host takes; standard error says why
   3  this machine could not do it";
 
-/// What `inspect` is given.
+/// Arguments of `virt-hook inspect`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The module
@@ -40,225 +37,16 @@ pub(crate) struct Arguments {
     policy_only: bool,
 }
 
-/// The properties of a module.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ModuleReport {
-    /// The name in its description.
-    pub(crate) name: String,
-    /// The version in its description; may be empty.
-    pub(crate) version: String,
-    /// The hook points it subscribes to.
-    pub(crate) hook_points: Vec<Point>,
-    /// Its wishes; without any it may change nothing of the domain.
-    pub(crate) wishes: Option<WishReport>,
-    /// The sha256 of the file in hexadecimal, which policies pin.
-    pub(crate) sha256: String,
-    /// Size of the file.
-    pub(crate) bytes: u64,
-    /// The imported interfaces.
-    pub(crate) imports: Vec<InterfaceReport>,
-    /// The exported interfaces.
-    pub(crate) exports: Vec<InterfaceReport>,
-    /// Duration of compiling, the start of the child included.
-    pub(crate) compile_millis: Option<u64>,
-    /// Peak memory of the compile child in bytes.
-    pub(crate) compile_peak_memory: Option<u64>,
-    /// The content of `allow` of the minimal operator's policy that grants its wishes.
-    policy: MinimalPolicy,
-    /// Whether the text is the policy alone.
-    #[serde(skip)]
-    is_policy_only: bool,
-}
-
-/// A hook point with its priority.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Point {
-    pub(crate) name: &'static str,
-    pub(crate) priority: i32,
-}
-
-/// The declared wishes.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct WishReport {
-    /// What it will change of the domain.
-    pub(crate) paths: Vec<String>,
-    /// Those of them that libvirt's domain format does not have, with what is probably meant.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) unknown_paths: Vec<String>,
-    /// The configuration keys that it reads.
-    pub(crate) config: Vec<String>,
-    /// The directories that it reads.
-    pub(crate) dirs: Vec<PathBuf>,
-    /// The parameters of a migration that it changes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) migration: Vec<String>,
-    /// The facts about the pod that it reads.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) pod: Vec<String>,
-}
-
-/// An interface and its functions.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct InterfaceReport {
-    pub(crate) name: String,
-    pub(crate) functions: Vec<String>,
-}
-
 /// Loads the module as a launcher would and reports its properties.
 pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let path = &arguments.module;
-    let size = module_files::size(path).map_err(Failure::Usage)?;
+    let size = hook_module::size(path).map_err(Failure::Usage)?;
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
-        .map_err(Failure::Machine)?;
+        .map_err(Failure::Internal)?;
     let loaded = cached_compilation::load_measured(path, &temp_dir.path().join("compiled"))?;
-    let (module, record) = loaded.map_err(interactive_compile::unusable)?;
-    Ok(ModuleReport {
-        is_policy_only: arguments.policy_only,
-        ..ModuleReport::of(&module, size, record.cost.as_ref())
-    })
-}
-
-impl ModuleReport {
-    pub(crate) fn of(module: &Module, bytes: u64, cost: Option<&CompileCost>) -> Self {
-        let description = module.description();
-        let ComponentInterfaces { imports, exports } = module.interfaces();
-        let points = description.hook_points.iter().map(|subscription| Point {
-            name: subscription.point.name(),
-            priority: subscription.priority,
-        });
-        let wishes = description.wishes.as_ref().map(|wishes| WishReport {
-            paths: wishes
-                .paths
-                .iter()
-                .map(|path| path.as_str().to_owned())
-                .collect(),
-            unknown_paths: (wishes.paths.iter())
-                .filter_map(|path| UnknownPath::of(path.as_str()))
-                .map(|unknown| unknown.to_string())
-                .collect(),
-            config: wishes.config.clone(),
-            dirs: wishes.dirs.clone(),
-            migration: wishes.migration.iter().map(ToString::to_string).collect(),
-            pod: wishes.pod.iter().map(ToString::to_string).collect(),
-        });
-        Self {
-            name: description.name.clone(),
-            version: description.version.clone(),
-            hook_points: points.collect(),
-            wishes,
-            sha256: module.digest().to_owned(),
-            bytes,
-            imports: imports.into_iter().map(InterfaceReport::from).collect(),
-            exports: exports.into_iter().map(InterfaceReport::from).collect(),
-            compile_millis: cost.map(|cost| cost.millis),
-            compile_peak_memory: cost.and_then(|cost| cost.peak_memory),
-            policy: MinimalPolicy::of(description),
-            is_policy_only: false,
-        }
-    }
-
-    fn wishes(&self, text: &mut String) {
-        let Some(wishes) = &self.wishes else {
-            *text += "wishes       none declared: it may change nothing of the domain\n";
-            return;
-        };
-        let dirs = wishes.dirs.iter().map(|dir| dir.display().to_string());
-        let lists = [
-            ("changes", wishes.paths.clone()),
-            ("config", wishes.config.clone()),
-            ("reads", dirs.collect()),
-        ];
-        for (title, list) in lists {
-            rows(
-                text,
-                title,
-                list.iter().map(|item| TerminalEscaped(item).to_string()),
-            );
-        }
-        for (title, list) in [
-            ("migration", &wishes.migration),
-            ("pod", &wishes.pod),
-            ("misspelt?", &wishes.unknown_paths),
-        ] {
-            if !list.is_empty() {
-                rows(
-                    text,
-                    title,
-                    list.iter().map(|item| TerminalEscaped(item).to_string()),
-                );
-            }
-        }
-    }
-}
-
-impl From<Interface> for InterfaceReport {
-    fn from(interface: Interface) -> Self {
-        let Interface { name, functions } = interface;
-        Self { name, functions }
-    }
-}
-
-impl Report for ModuleReport {
-    fn text(&self, style: Style) -> String {
-        if self.is_policy_only {
-            return self.policy.yaml();
-        }
-        let name = format!(
-            "{} {}",
-            TerminalEscaped(&self.name),
-            TerminalEscaped(&self.version)
-        );
-        let mut text = format!("{}\n", style.strong(name.trim()));
-        let points = self.hook_points.iter();
-        let points = points.map(|point| format!("{} (priority {})", point.name, point.priority));
-        rows(&mut text, "hook points", points);
-        self.wishes(&mut text);
-        text += &format!("sha256       {}\n", self.sha256);
-        text += &format!("size         {} bytes\n", self.bytes);
-        if let Some(millis) = self.compile_millis {
-            let peak = self.compile_peak_memory;
-            let peak = peak.map_or(String::new(), |peak| {
-                format!(", {} MiB at most", peak >> 20)
-            });
-            text += &format!("compiled in  {millis} ms{peak}\n");
-        }
-        rows(&mut text, "exports", interface_lines(&self.exports));
-        let (ours, wasi): (Vec<_>, Vec<_>) = self
-            .imports
-            .iter()
-            .cloned()
-            .partition(|import| !import.name.starts_with("wasi:"));
-        rows(&mut text, "imports", interface_lines(&ours));
-        if !wasi.is_empty() {
-            let count = wasi.len();
-            text += &format!("             {count} of WASI, behind which there is nothing\n");
-        }
-        text + &format!(
-            "\nThe minimal operator's policy that it needs:\n\n{}",
-            self.policy.yaml()
-        )
-    }
-}
-
-fn interface_lines(interfaces: &[InterfaceReport]) -> impl Iterator<Item = String> {
-    interfaces.iter().map(|interface| {
-        let functions = interface.functions.join(", ");
-        let line = format!("{} ({functions})", interface.name).replace(" ()", "");
-        TerminalEscaped(&line).to_string()
-    })
-}
-
-/// A title with its first row, and the others below.
-fn rows(text: &mut String, title: &str, rows: impl Iterator<Item = String>) {
-    let mut title = title;
-    for row in rows {
-        *text += &format!("{title:<12} {row}\n");
-        title = "";
-    }
-    if !title.is_empty() {
-        *text += &format!("{title:<12} none\n");
-    }
+    let (module, compile_cost) = loaded.map_err(interactive_compile::unusable)?;
+    let mut report = ModuleReport::new(&module, size, compile_cost.cost.as_ref());
+    report.is_policy_only = arguments.policy_only;
+    Ok(report)
 }

@@ -1,21 +1,22 @@
-//! A deadline for work that may hang.
+//! Runs work that may hang with a deadline.
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// The result of `work`, whose thread ends with the process if it is too late.
-pub(super) fn within<T: Send + 'static>(
+/// Runs `work` in a thread. If it is not done within the deadline, the error begins with `timeout_text`, and the thread
+/// ends with the process.
+pub(super) fn run_with_deadline<T: Send + 'static>(
     deadline: Duration,
-    missing: &str,
+    timeout_text: &str,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    let (done, waiting) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        // Nobody waits any more when it is too late.
-        let _ = done.send(work());
+        // Fails only if the deadline has expired.
+        let _ = sender.send(work());
     });
-    waiting
+    receiver
         .recv_timeout(deadline)
-        .map_err(|_| format!("{missing} within {deadline:?}"))?
+        .map_err(|_| format!("{timeout_text} within {deadline:?}"))?
 }

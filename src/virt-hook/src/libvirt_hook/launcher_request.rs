@@ -8,29 +8,33 @@ use std::time::Duration;
 
 use kubevirt_api::migration_hook_protocol::{announced, read_refusal};
 
-use super::deadline::within;
+use super::deadline::run_with_deadline;
 use super::domain_stdio::{read_domain, read_limited, write_domain};
 
-/// For everything; KubeVirt's own hook waits as long.
+/// Deadline of the whole request; KubeVirt's own hook waits as long.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Passes libvirt's domain to the launcher, and its answer to libvirt.
+/// Passes libvirt's domain to the launcher, and the launcher's answer to libvirt.
 pub(super) fn pass_domain(socket: &Path) -> Result<(), String> {
     let socket = socket.to_owned();
     let ask = move || ask(&socket, &read_domain()?);
-    write_domain(&within(DEADLINE, "the launcher gave no answer", ask)?)
+    write_domain(&run_with_deadline(
+        DEADLINE,
+        "the launcher gave no answer",
+        ask,
+    )?)
 }
 
-/// The launcher's answer to a domain.
+/// Asks the launcher for the domain to use in place of `xml`.
 pub(super) fn ask(socket: &Path, xml: &str) -> Result<String, String> {
     let failed = |error: io::Error| format!("the launcher's socket {}: {error}", socket.display());
     let mut launcher = UnixStream::connect(socket).map_err(failed)?;
-    // KubeVirt's launcher reads to the end of the root element. A byte behind it that is not read when the launcher closes the
-    // connection would become an error here.
+    // KubeVirt's launcher reads to the end of the root element. A byte behind it that is not read when the launcher
+    // closes the connection would become an error here.
     launcher
         .write_all(announced(xml.trim_end()).as_bytes())
         .map_err(failed)?;
-    // A launcher that has read all of the domain may be done already.
+    // Fails if the launcher has already answered and closed the connection.
     let _ = launcher.shutdown(Shutdown::Write);
     let answer = read_limited(&launcher, "the launcher's answer")?;
     if let Some(reason) = read_refusal(&answer) {
@@ -53,8 +57,8 @@ mod tests {
 
     use super::*;
 
-    /// What `ask` makes of an answer.
-    fn answered(answer: &str) -> Result<String, String> {
+    /// The result of `ask` if the launcher gives this answer.
+    fn ask_launcher_that_answers(answer: &str) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("hook-socket");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -66,12 +70,12 @@ mod tests {
             assert_eq!(read_request(&request), ("<domain/>", true));
             hook.write_all(answer.as_bytes()).unwrap();
         });
-        let asked = ask(&socket, "<domain/>");
+        let result = ask(&socket, "<domain/>");
         launcher.join().unwrap();
-        asked
+        result
     }
 
-    /// As KubeVirt's launcher (tests/corpus/libvirt-hook-calls/README.md).
+    /// KubeVirt's launcher does so (tests/corpus/libvirt-hook-calls/README.md).
     #[test]
     fn launcher_may_close_at_the_end_of_the_root_element() {
         const END: &[u8] = b"</domain>";
@@ -88,19 +92,22 @@ mod tests {
             }
             hook.write_all(b"<domain></domain>").unwrap();
         });
-        let asked = ask(&socket, "<domain>\n</domain>\n");
+        let answer = ask(&socket, "<domain>\n</domain>\n");
         launcher.join().unwrap();
-        assert_eq!(asked.unwrap(), "<domain></domain>");
+        assert_eq!(answer.unwrap(), "<domain></domain>");
     }
 
     #[test]
     fn answer_is_the_domain_or_the_reason() {
         assert_eq!(
-            answered("<domain><a/></domain>").unwrap(),
+            ask_launcher_that_answers("<domain><a/></domain>").unwrap(),
             "<domain><a/></domain>"
         );
-        assert_eq!(answered(&refusal("hook a: no")).unwrap_err(), "hook a: no");
-        let empty = answered("").unwrap_err();
+        assert_eq!(
+            ask_launcher_that_answers(&refusal("hook a: no")).unwrap_err(),
+            "hook a: no"
+        );
+        let empty = ask_launcher_that_answers("").unwrap_err();
         assert!(empty.contains("refuses the domain"), "{empty}");
     }
 }

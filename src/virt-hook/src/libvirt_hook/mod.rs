@@ -1,10 +1,10 @@
-//! `virt-hook libvirt-hook`: libvirt's hook of QEMU's domains. In a launcher's pod, also under the name of KubeVirt's own,
-//! `libvirt-hook-client`, it asks the launcher; elsewhere (`--hooks`) it runs modules itself.
+//! `virt-hook libvirt-hook`: libvirt's hook of QEMU's domains. In a launcher's pod, also under the name of KubeVirt's
+//! own, `libvirt-hook-client`, it asks the launcher; elsewhere (`--hooks`) it runs modules itself.
 
 mod deadline;
 mod domain_stdio;
 mod launcher_request;
-mod run_without_launcher;
+mod standalone_hooks;
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -35,7 +35,7 @@ Exit codes:
 /// The names under which this program is libvirt's hook, whatever its arguments are.
 const NAMES: [&str; 2] = ["libvirt-hook-client", "qemu"];
 
-/// What `libvirt-hook` is given.
+/// Arguments of `virt-hook libvirt-hook`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The launcher's socket
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", default_value = MIGRATED_MARKER)]
     marker: PathBuf,
     #[command(flatten)]
-    standalone: run_without_launcher::StandaloneArguments,
+    standalone: standalone_hooks::StandaloneArguments,
     /// What libvirt passes: the domain, the operation, the sub-operation and a detail
     #[arg(
         value_name = "ARGUMENT",
@@ -55,7 +55,8 @@ pub(crate) struct Arguments {
     call: Vec<String>,
 }
 
-/// The hook, if this program was started under one of its names: `NAME OPERATION SUBOPERATION DETAIL`.
+/// Runs the hook if this program was started under one of [`NAMES`], with the arguments `DOMAIN OPERATION SUBOPERATION
+/// DETAIL`.
 pub(crate) fn by_program_name() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let program = arguments.next()?;
@@ -67,50 +68,50 @@ pub(crate) fn by_program_name() -> Option<ExitCode> {
     Some(run(&Arguments {
         socket: SOCKET.into(),
         marker: MIGRATED_MARKER.into(),
-        standalone: run_without_launcher::StandaloneArguments::default(),
+        standalone: standalone_hooks::StandaloneArguments::default(),
         call: call.collect(),
     }))
 }
 
-/// The most bytes of a reason.
+/// Maximum number of bytes of a reason that is printed.
 const MAX_REASON: usize = 4096;
 
 /// Runs the hook.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    match answer(arguments) {
+    match handle_call(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {
-            fail(&reason);
+            print_reason(&reason);
             ExitCode::FAILURE
         }
     }
 }
 
-/// libvirt passes standard error on to the migration's source.
+/// Prints the reason to standard error, which libvirt passes on to the migration's source.
 #[allow(clippy::print_stderr, reason = "libvirt reads it")]
-fn fail(reason: &str) {
-    // A hook's words may be part of it.
+fn print_reason(reason: &str) {
+    // The reason may contain text of a hook.
     eprintln!("virt-hook: {}", hook_host::printable(reason, MAX_REASON));
 }
 
-fn answer(arguments: &Arguments) -> Result<(), String> {
+fn handle_call(arguments: &Arguments) -> Result<(), String> {
     let call: Vec<&str> = arguments.call.iter().map(String::as_str).collect();
-    if let Some(host) = arguments.standalone.host() {
+    if let Some(hooks) = arguments.standalone.hooks() {
         return match call[..] {
-            [_, "migrate" | "restore", "begin", ..] => host.pass_domain(),
+            [_, "migrate" | "restore", "begin", ..] => hooks.pass_domain(),
             _ => Ok(()),
         };
     }
     match call[..] {
         [_, "migrate", "begin", ..] => launcher_request::pass_domain(&arguments.socket),
-        [_, "release", "end", "migrated", ..] => mark(&arguments.marker)
+        [_, "release", "end", "migrated", ..] => create_marker(&arguments.marker)
             .map_err(|error| format!("marker {}: {error}", arguments.marker.display())),
         _ => Ok(()),
     }
 }
 
-/// Decides which claim with TPM and EFI state is kept after an interrupted migration.
-fn mark(marker: &Path) -> io::Result<()> {
+/// Creates the marker, which decides which PVC with TPM and EFI state is kept after an interrupted migration.
+fn create_marker(marker: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o644);
     options.open(marker).map(drop)
@@ -124,10 +125,10 @@ mod tests {
     use super::*;
 
     fn call(marker: &Path, words: &str) -> Result<(), String> {
-        answer(&Arguments {
+        handle_call(&Arguments {
             socket: "/nonexistent/socket".into(),
             marker: marker.to_owned(),
-            standalone: run_without_launcher::StandaloneArguments::default(),
+            standalone: standalone_hooks::StandaloneArguments::default(),
             call: words.split(' ').map(str::to_owned).collect(),
         })
     }

@@ -1,9 +1,12 @@
 #![allow(clippy::unwrap_used)]
 use std::os::unix::fs::symlink;
 
-use super::*;
+use hook_host::WRITE_GRACE;
 
-/// More than a module of these tests has.
+use super::*;
+use crate::verb_failure::Failure;
+
+/// A limit above the size of the modules of these tests, which are empty.
 const LIMIT: u64 = 1;
 
 fn layout(files: &[&str]) -> tempfile::TempDir {
@@ -51,7 +54,7 @@ fn settings_outside_their_directory_are_refused() {
         assert!(text.contains(part), "{text}");
         assert!(text.contains(&settings.display().to_string()), "{text}");
     }
-    // A ConfigMap's links stay within.
+    // The links of a ConfigMap stay within the directory.
     let root = layout(&["a/x.wasm", "a/..data/hook.yaml"]);
     symlink("..data/hook.yaml", root.path().join("a/hook.yaml")).unwrap();
     let hooks = find(&[root.path().join("a/x.wasm")]).unwrap();
@@ -71,7 +74,7 @@ fn settings_of_another_name_are_refused() {
     }
 }
 
-/// Otherwise each refusal takes that long.
+/// Otherwise a collection would wait for the grace period before each refusal.
 #[test]
 fn copies_count_as_completely_written() {
     let root = layout(&["a/x.wasm"]);
@@ -120,12 +123,12 @@ fn a_module_that_is_too_large_is_not_copied() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_the_machines_fault() {
+fn an_unwritable_directory_is_an_internal_failure() {
     let root = layout(&["x.wasm", "file"]);
     let hooks = find(&[root.path().join("x.wasm")]).unwrap();
     let error = hooks[0].lay_out(&root.path().join("file/laid"), LIMIT);
     let error = error.unwrap_err();
-    assert!(matches!(error, Failure::Machine(_)), "{error:?}");
+    assert!(matches!(error, Failure::Internal(_)), "{error:?}");
 }
 
 fn names(path: PathBuf) -> Vec<String> {
@@ -156,14 +159,14 @@ fn paths_may_name_a_module_a_hook_or_a_hooks_directory() {
 fn a_file_of_pull_and_image_is_named_after_its_directory() {
     let root = layout(&["a/hook.wasm", "b/hook.wasm"]);
     let paths = ["a/hook.wasm", "b/hook.wasm"].map(|path| root.path().join(path));
-    let found = find(&paths).unwrap().into_iter();
-    let names: Vec<_> = found.map(|hook| hook.directory).collect();
+    let hooks = find(&paths).unwrap().into_iter();
+    let names: Vec<_> = hooks.map(|hook| hook.directory).collect();
     assert_eq!(names, ["a", "b"]);
     let twice = find(&[paths[0].clone(), root.path().join("a")]);
     let error = twice.unwrap_err().to_string();
     assert!(error.ends_with("a/hook.wasm is named twice"), "{error}");
-    let other = layout(&["a/hook.wasm"]);
-    let error = find(&[paths[0].clone(), other.path().join("a")]).unwrap_err();
+    let other_root = layout(&["a/hook.wasm"]);
+    let error = find(&[paths[0].clone(), other_root.path().join("a")]).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("would both be the hook a"), "{error}");
 }

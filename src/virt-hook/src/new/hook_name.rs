@@ -4,11 +4,11 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-/// The longest name: it may become part of a Kubernetes label.
-const LONGEST: usize = 53;
+/// Maximum length of a name, which may become part of a Kubernetes label.
+const MAX_LENGTH: usize = 53;
 
-/// What a type of the template cannot be called: names of the SDK, of which the template imports some, and those that are in
-/// scope in every file.
+/// Names that the hook's type must not have: those of the SDK, some of which the template imports, and those that are
+/// in scope in every file.
 const TAKEN_TYPES: [&str; 43] = [
     "AsMut",
     "AsRef",
@@ -55,7 +55,7 @@ const TAKEN_TYPES: [&str; 43] = [
     "Yaml",
 ];
 
-/// Words of Rust that consist of what a name may have.
+/// Keywords of Rust that are valid as names otherwise.
 const RUST_KEYWORDS: [&str; 50] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -64,20 +64,24 @@ const RUST_KEYWORDS: [&str; 50] = [
     "unsafe", "use", "virtual", "where", "while", "yield",
 ];
 
-/// A valid name.
+/// The valid name of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Names(String);
+pub(super) struct HookName(String);
 
-impl Names {
-    /// The last part of a path.
-    pub(super) fn of(project: &Path) -> Result<Self> {
+impl HookName {
+    /// The last part of a project's path, if it is a valid name.
+    pub(super) fn of_project(project: &Path) -> Result<Self> {
         let name = project.file_name().unwrap_or_default().to_string_lossy();
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
-        if !starts || !name.chars().all(plain) || name.ends_with('-') || name.len() > LONGEST {
+        let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let begins_with_letter = name.starts_with(|c: char| c.is_ascii_lowercase());
+        if !begins_with_letter
+            || !name.chars().all(is_allowed)
+            || name.ends_with('-')
+            || name.len() > MAX_LENGTH
+        {
             bail!(
                 "{name:?} is not a name for a hook: it has a-z, 0-9 and -, begins with a letter, does \
-                 not end with - and has at most {LONGEST} characters"
+                 not end with - and has at most {MAX_LENGTH} characters"
             );
         }
         // Cargo would refuse these later, with a less clear message.
@@ -106,9 +110,9 @@ impl Names {
         ]
     }
 
-    /// The name as a type's; `vmi` becomes `VmiHook`, since there is a type `Vmi`.
+    /// The name of the hook's type; `vmi` becomes `VmiHook`, since the SDK has a type `Vmi`.
     fn type_name(&self) -> String {
-        let name: String = self.0.split('-').map(capital).collect();
+        let name: String = self.0.split('-').map(capitalized).collect();
         match TAKEN_TYPES.contains(&name.as_str()) {
             true => format!("{name}Hook"),
             false => name,
@@ -116,7 +120,7 @@ impl Names {
     }
 }
 
-fn capital(word: &str) -> String {
+fn capitalized(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().map(|c| c.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
@@ -129,13 +133,15 @@ mod tests {
 
     #[test]
     fn a_name_has_three_forms() {
-        let values = Names::of(Path::new("a/team-label2")).unwrap().values("x");
+        let values = HookName::of_project(Path::new("a/team-label2"))
+            .unwrap()
+            .values("x");
         let texts: Vec<&str> = values.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(texts, ["team-label2", "team_label2", "TeamLabel2", "x"]);
     }
 
-    /// `Vmi` or `HookPoint` as the name of a hook: `vmi`, `hook-point`.
-    fn hook_named_as(type_name: &str) -> String {
+    /// The name of a hook whose type would have this name: `hook-point` for `HookPoint`.
+    fn hook_name_for_type(type_name: &str) -> String {
         let mut name = String::new();
         for letter in type_name.chars() {
             if letter.is_ascii_uppercase() && !name.is_empty() {
@@ -147,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn hook_name_does_not_collide_with_types_of_the_template() {
+    fn hook_type_does_not_collide_with_types_of_the_template() {
         let template = include_str!("../../templates/rust/src/lib.rs");
         let (_, imports) = template.split_once("use hooks_sdk::{").unwrap();
         let (imports, _) = imports.split_once("};").unwrap();
@@ -155,9 +161,9 @@ mod tests {
         let types = imports.filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase()));
         let types: Vec<&str> = types.collect();
         assert!(types.contains(&"HookPoint"), "{types:?}");
-        for taken in types.into_iter().chain(["Ok", "Err", "String", "Value"]) {
-            let names = Names::of(Path::new(&hook_named_as(taken))).unwrap();
-            assert_eq!(names.type_name(), format!("{taken}Hook"));
+        for type_name in types.into_iter().chain(["Ok", "Err", "String", "Value"]) {
+            let names = HookName::of_project(Path::new(&hook_name_for_type(type_name))).unwrap();
+            assert_eq!(names.type_name(), format!("{type_name}Hook"));
         }
     }
 
@@ -177,7 +183,7 @@ mod tests {
             "a b",
             &"x".repeat(54),
         ] {
-            assert!(Names::of(Path::new(name)).is_err(), "{name}");
+            assert!(HookName::of_project(Path::new(name)).is_err(), "{name}");
         }
     }
 }

@@ -8,8 +8,9 @@ use anyhow::{Context, Result, anyhow};
 use toml_edit::{Array, DocumentMut, Value};
 
 const MANIFEST: &str = "Cargo.toml";
-/// The table and the list in it that members are added to.
+/// The table with the list of members.
 const TABLE: &str = "workspace";
+/// The list to which new projects are added.
 const MEMBERS: &str = "members";
 /// The dependency by which a workspace of hooks is recognized.
 const SDK: &str = "hooks-sdk";
@@ -17,7 +18,7 @@ const SDK: &str = "hooks-sdk";
 /// The largest manifest that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// How modules are built.
+/// The Cargo profile with which modules are built.
 const PROFILE: &str = r#"# Hook modules: small, with the names that a crash's backtrace shows.
 [profile.hook]
 inherits = "release"
@@ -30,19 +31,18 @@ strip = "debuginfo"
 [profile.hook.package.hooks-sdk-domain-xml]
 opt-level = 3"#;
 
-/// The directory of a workspace.
+/// A workspace of hooks, by its directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Workspace(PathBuf);
+pub(super) struct HookWorkspace(PathBuf);
 
-impl Workspace {
-    /// The workspace of hooks that `project` would be in: the directory above it. Any other workspace there is
-    /// left alone.
+impl HookWorkspace {
+    /// The workspace of hooks in the parent directory of `project`. Any other workspace there is ignored.
     pub(super) fn around(project: &Path) -> Result<Option<Self>> {
-        let above = match project.parent() {
-            Some(above) if !above.as_os_str().is_empty() => above,
+        let parent = match project.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let path = above.join(MANIFEST);
+        let path = parent.join(MANIFEST);
         let Ok(metadata) = fs::metadata(&path) else {
             return Ok(None);
         };
@@ -52,49 +52,56 @@ impl Workspace {
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let parsed = text.parse::<DocumentMut>();
         let mut manifest = parsed.with_context(|| path.display().to_string())?;
-        let dependencies = manifest.get(TABLE).and_then(|one| one.get("dependencies"));
+        let dependencies = manifest
+            .get(TABLE)
+            .and_then(|table| table.get("dependencies"));
         if dependencies.and_then(|all| all.get(SDK)).is_none() {
             return Ok(None);
         }
         if members(&mut manifest).is_none() {
             return Err(no_members(&path));
         }
-        Ok(Some(Self(above.to_owned())))
+        Ok(Some(Self(parent.to_owned())))
     }
 
     /// Adds the project `name` to the members.
     pub(super) fn add(&self, name: &str) -> Result<()> {
         let path = self.0.join(MANIFEST);
-        let named = || path.display().to_string();
-        let text = fs::read_to_string(&path).with_context(named)?;
+        let path_text = || path.display().to_string();
+        let text = fs::read_to_string(&path).with_context(path_text)?;
         let text = with_member(&text, name).ok_or_else(|| no_members(&path))?;
-        let mut part = tempfile::Builder::new()
+        let mut temp_file = tempfile::Builder::new()
             .prefix(".new-")
             .tempfile_in(&self.0)
-            .with_context(named)?;
-        part.write_all(text.as_bytes()).with_context(named)?;
-        let permissions = fs::metadata(&path).with_context(named)?.permissions();
-        fs::set_permissions(part.path(), permissions).with_context(named)?;
-        part.persist(&path).map(drop).with_context(named)
+            .with_context(path_text)?;
+        temp_file
+            .write_all(text.as_bytes())
+            .with_context(path_text)?;
+        let permissions = fs::metadata(&path).with_context(path_text)?.permissions();
+        fs::set_permissions(temp_file.path(), permissions).with_context(path_text)?;
+        temp_file.persist(&path).map(drop).with_context(path_text)
     }
 }
 
-/// The values of templates in a project.
-pub(super) fn values(member: bool) -> [(&'static str, String); 2] {
-    let own = format!(
+/// The values for the template of a project, which may be a member of a workspace.
+pub(super) fn project_values(is_member: bool) -> [(&'static str, String); 2] {
+    let own_workspace = format!(
         "\n\n# A project of its own, wherever it lies; the SDK is another.\n[workspace]\nexclude = [\"sdk\"]\n\n{PROFILE}"
     );
-    match member {
+    match is_member {
         true => [
             ("workspace", String::new()),
             ("target", "../target".to_owned()),
         ],
-        false => [("workspace", own), ("target", "target".to_owned())],
+        false => [
+            ("workspace", own_workspace),
+            ("target", "target".to_owned()),
+        ],
     }
 }
 
-/// The values of templates in a workspace.
-pub(super) fn own_values() -> [(&'static str, String); 1] {
+/// The values for the template of a workspace.
+pub(super) fn workspace_values() -> [(&'static str, String); 1] {
     [("profile", PROFILE.to_owned())]
 }
 
@@ -119,7 +126,7 @@ fn with_member(text: &str, name: &str) -> Option<String> {
     let prefix = members
         .get(0)
         .and_then(|first| first.decor().prefix()?.as_str());
-    // A list of a line each keeps that form.
+    // A list with one member per line keeps that form.
     let indentation = prefix.and_then(|prefix| prefix.rsplit_once('\n'));
     let (prefix, between) = match (prefix, indentation) {
         (Some(prefix), Some((_, indentation))) => (prefix.to_owned(), format!("\n{indentation}")),
@@ -132,7 +139,7 @@ fn with_member(text: &str, name: &str) -> Option<String> {
     Some(manifest.to_string())
 }
 
-/// What stands before the closing bracket.
+/// The text before the closing bracket.
 fn trailing_text(members: &Array) -> &str {
     members.trailing().as_str().unwrap_or_default()
 }
@@ -154,7 +161,7 @@ mod tests {
         let temp_dir = tempfile::tempdir().unwrap();
         let manifest = temp_dir.path().join(MANIFEST);
         fs::write(&manifest, MANIFEST_TEXT).unwrap();
-        let workspace = Workspace::around(&temp_dir.path().join("b"))
+        let workspace = HookWorkspace::around(&temp_dir.path().join("b"))
             .unwrap()
             .unwrap();
         workspace.add("b").unwrap();
@@ -169,30 +176,30 @@ mod tests {
     #[test]
     fn only_workspaces_of_hooks_are_joined() {
         let temp_dir = tempfile::tempdir().unwrap();
-        let around = || Workspace::around(&temp_dir.path().join("b"));
+        let around = || HookWorkspace::around(&temp_dir.path().join("b"));
         assert_eq!(around().unwrap(), None);
         let write = |text: &str| fs::write(temp_dir.path().join(MANIFEST), text).unwrap();
-        for other in [
+        for manifest in [
             "[package]\nname = \"a\"\n",
             "[workspace]\nmembers = [\n]\n",
             &MANIFEST_TEXT.replace("hooks-sdk", "serde"),
         ] {
-            write(other);
-            assert_eq!(around().unwrap(), None, "{other}");
+            write(manifest);
+            assert_eq!(around().unwrap(), None, "{manifest}");
         }
-        for without in [
+        for replacement in [
             "",
             "default-members = ['a']",
             "[workspace.x]\nmembers = ['a']",
         ] {
-            write(&MANIFEST_TEXT.replace("members = [\n    \"a\",\n]", without));
+            write(&MANIFEST_TEXT.replace("members = [\n    \"a\",\n]", replacement));
             let error = around().unwrap_err().to_string();
             assert!(error.contains("no line `members = [`"), "{error}");
         }
     }
 
     #[test]
-    fn a_list_of_members_has_any_notation() {
+    fn a_member_is_added_to_lists_of_any_notation() {
         let list = "[\n    \"a\",\n]";
         for (before, after) in [
             ("['a']", "[\"b\", 'a']"),

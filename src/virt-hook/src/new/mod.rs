@@ -1,10 +1,10 @@
 //! `virt-hook new`: a project that builds and passes its tests.
 
 mod embedded_files;
-mod embedded_templates;
 mod hook_name;
 mod hook_workspace;
 mod program_in_path;
+mod project_template;
 mod sdk_source;
 
 use std::borrow::Cow;
@@ -14,12 +14,12 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
-use embedded_templates::Template;
-use hook_name::Names;
-use hook_workspace::Workspace;
-use sdk_source::Sdk;
+use crate::verb_failure::Failure;
+use hook_name::HookName;
+use hook_workspace::HookWorkspace;
+use project_template::ProjectTemplate;
+use sdk_source::SdkSource;
 
 pub(crate) const HELP: &str = "\
 The project has a hook that does one small thing, a README that says what to change, cases for
@@ -37,7 +37,7 @@ Exit codes:
   2  the name cannot be one, or there is something in its place
   3  it could not be written";
 
-/// What `new` is given.
+/// Arguments of `virt-hook new`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Where the project belongs; the last part is the hook's name, of a-z, 0-9 and -
@@ -72,62 +72,62 @@ pub(crate) struct NewProject {
     name: String,
     lang: Lang,
     directory: PathBuf,
-    /// Which hooks-sdk a Rust project has, and where; others bring what they need.
+    /// The version and the place of hooks-sdk in a Rust project; projects in other languages include what they need.
     sdk: Option<String>,
-    /// Relative to the directory.
+    /// The files of the project, relative to its directory.
     files: Vec<PathBuf>,
-    /// It is a workspace, to which hooks are added.
+    /// Whether the project is a workspace to which hooks are added.
     is_workspace: bool,
-    /// The path of this program, if `make` would not find it in `PATH`.
+    /// The path of this program, if `make` does not find the program in `PATH`.
     #[serde(skip)]
     program: Option<PathBuf>,
 }
 
 /// Creates the project atomically.
 pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
-    let names = Names::of(&arguments.project).map_err(Failure::Usage)?;
+    let hook_name = HookName::of_project(&arguments.project).map_err(Failure::Usage)?;
     if arguments.sdk.is_some() && arguments.lang != Lang::Rust {
         return Err(Failure::usage(anyhow!(
             "--sdk is for hooks in Rust: projects in other languages bring the SDK of this program"
         )));
     }
     let joined = match arguments.lang {
-        Lang::Rust if !arguments.workspace => Workspace::around(&arguments.project),
+        Lang::Rust if !arguments.workspace => HookWorkspace::around(&arguments.project),
         _ => Ok(None),
     };
     let joined = joined.map_err(Failure::Usage)?;
     let sdk = match (arguments.lang, &joined) {
-        (Lang::Rust, None) => Some(Sdk::of(arguments.sdk.as_deref())),
-        (Lang::Rust, Some(_)) => Some(Sdk::of_workspace(arguments.sdk.as_deref())),
+        (Lang::Rust, None) => Some(SdkSource::from_option(arguments.sdk.as_deref())),
+        (Lang::Rust, Some(_)) => Some(SdkSource::of_workspace(arguments.sdk.as_deref())),
         (Lang::Python | Lang::C | Lang::Go, _) => None,
     };
     let sdk = sdk.transpose().map_err(Failure::Usage)?;
-    let dependency = sdk.as_ref().map(Sdk::dependency).unwrap_or_default();
-    let extra = sdk.as_ref().map(Sdk::files).unwrap_or_default();
+    let dependency = sdk.as_ref().map(SdkSource::dependency).unwrap_or_default();
+    let extra = sdk.as_ref().map(SdkSource::files).unwrap_or_default();
     let template = match arguments.workspace {
-        true => Template::of("rust-workspace"),
-        false => Template::of(arguments.lang.directory()),
+        true => ProjectTemplate::new("rust-workspace"),
+        false => ProjectTemplate::new(arguments.lang.directory()),
     };
-    let mut values = names.values(&dependency);
-    values.extend(hook_workspace::values(joined.is_some()));
-    values.extend(hook_workspace::own_values());
+    let mut values = hook_name.values(&dependency);
+    values.extend(hook_workspace::project_values(joined.is_some()));
+    values.extend(hook_workspace::workspace_values());
     let files = template.write(&arguments.project, &values, &extra)?;
     if let Some(workspace) = joined {
-        workspace.add(names.name()).map_err(Failure::Machine)?;
+        workspace.add(hook_name.name()).map_err(Failure::Internal)?;
     }
     Ok(NewProject {
-        sdk: sdk.as_ref().map(Sdk::to_string),
-        name: names.name().to_owned(),
+        sdk: sdk.as_ref().map(SdkSource::to_string),
+        name: hook_name.name().to_owned(),
         lang: arguments.lang,
         directory: arguments.project.clone(),
         files,
         is_workspace: arguments.workspace,
-        program: program_in_path::unless_in_path(),
+        program: program_in_path::own_path_unless_in_path(),
     })
 }
 
 impl Lang {
-    /// Below `templates`.
+    /// The directory of the template below `templates`.
     fn directory(self) -> &'static str {
         match self {
             Self::Rust => "rust",
@@ -141,11 +141,11 @@ impl Lang {
 impl Report for NewProject {
     fn text(&self, style: Style) -> String {
         let directory = self.directory.display();
-        let own = self
+        let own_files = self
             .files
             .iter()
             .filter(|file| !file.starts_with(sdk_source::DIRECTORY));
-        let own = own.count();
+        let own_files = own_files.count();
         let sdk = self.sdk.as_deref();
         let sdk = sdk.map_or(String::new(), |sdk| format!("hooks-sdk is {sdk}\n"));
         let quoted = shell_quoted(&self.directory);
@@ -155,13 +155,13 @@ impl Report for NewProject {
         });
         if self.is_workspace {
             return format!(
-                "{} is a workspace of hooks in {directory} ({own} files)\n{sdk}\nNext:\n  virt-hook new {quoted}/NAME    \
+                "{} is a workspace of hooks in {directory} ({own_files} files)\n{sdk}\nNext:\n  virt-hook new {quoted}/NAME    \
                  # adds a hook",
                 style.strong(&self.name),
             );
         }
         format!(
-            "{} is in {directory} ({own} files)\n{sdk}\nNext:\n  {program}make -C {quoted} test    \
+            "{} is in {directory} ({own_files} files)\n{sdk}\nNext:\n  {program}make -C {quoted} test    \
              # builds and tests it\n  $EDITOR {quoted}/README.md",
             style.strong(&self.name),
         )

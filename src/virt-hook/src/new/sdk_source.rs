@@ -5,26 +5,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::embedded_files::{LOCK, SDK};
+use super::embedded_files::{SDK, SDK_LOCK};
 
-/// Of the project: the SDK's sources.
+/// The directory of the SDK's sources in a project.
 pub(super) const DIRECTORY: &str = "sdk";
-/// The SDK's version, which is this program's.
+/// The version of the SDK, which is that of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where the SDK comes from.
+/// The source of the SDK of a project.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sdk {
+pub(super) enum SdkSource {
     /// The embedded SDK, which is written into the project.
     Embedded,
-    /// A directory of the command line.
+    /// The directory that `--sdk` names.
     Path(String),
-    /// That of the workspace.
+    /// The SDK of the workspace that the project joins.
     Workspace,
 }
 
-impl Sdk {
-    pub(super) fn of(sdk_option: Option<&Path>) -> Result<Self> {
+impl SdkSource {
+    pub(super) fn from_option(sdk_option: Option<&Path>) -> Result<Self> {
         let Some(path) = sdk_option else {
             return Ok(Self::Embedded);
         };
@@ -66,18 +66,18 @@ impl Sdk {
         if *self != Self::Embedded {
             return Vec::new();
         }
-        let sources = SDK.iter();
-        let sources = sources.map(|file| {
+        let files = SDK.iter();
+        let files = files.map(|file| {
             let path = Path::new(DIRECTORY).join(file.path());
             (path, file.bytes.as_slice())
         });
-        sources
-            .chain([(PathBuf::from("Cargo.lock"), LOCK)])
+        files
+            .chain([(PathBuf::from("Cargo.lock"), SDK_LOCK)])
             .collect()
     }
 }
 
-impl fmt::Display for Sdk {
+impl fmt::Display for SdkSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Embedded => write!(f, "{VERSION}, in {DIRECTORY}/"),
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn embedded_sdk_is_used_without_an_sdk_option() {
-        let embedded = Sdk::of(None).unwrap();
+        let embedded = SdkSource::from_option(None).unwrap();
         assert!(
             embedded
                 .dependency()
@@ -114,22 +114,22 @@ mod tests {
             "sdk/src/hook-host/src/lib.rs",
             "sdk/proto/build.rs",
         ] {
-            let found = files.iter().any(|(path, _)| path == Path::new(needed));
-            assert!(found, "no {needed}");
+            let is_embedded = files.iter().any(|(path, _)| path == Path::new(needed));
+            assert!(is_embedded, "no {needed}");
         }
-        let named = Sdk::of(Some(Path::new("../../hooks-sdk"))).unwrap();
-        let dependency = named.dependency();
+        let sdk = SdkSource::from_option(Some(Path::new("../../hooks-sdk"))).unwrap();
+        let dependency = sdk.dependency();
         assert!(
             dependency.starts_with("{ path = \"/") && dependency.ends_with("hooks-sdk\" }"),
             "{dependency}"
         );
-        assert!(named.files().is_empty());
+        assert!(sdk.files().is_empty());
     }
 
-    /// What is about this workspace's own work is left out, and what nobody there inherits.
+    /// Keys for the development of this workspace are left out, and tables from which no crate of the SDK inherits.
     #[test]
     fn embedded_manifests_are_reduced_to_what_the_sdk_needs() {
-        let files = Sdk::Embedded.files();
+        let files = SdkSource::Embedded.files();
         let manifests = files
             .iter()
             .filter(|(path, _)| path.ends_with("Cargo.toml"));
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn error_contains_the_path_of_a_directory_without_sdk() {
-        let error = Sdk::of(Some(Path::new("/nonexistent"))).unwrap_err();
+        let error = SdkSource::from_option(Some(Path::new("/nonexistent"))).unwrap_err();
         assert!(error.to_string().contains("/nonexistent"), "{error}");
     }
 }

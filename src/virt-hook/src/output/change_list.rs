@@ -9,18 +9,18 @@ use similar::{ChangeTag, DiffOp};
 use super::{Style, TerminalEscaped};
 
 /// Lines of context around a change.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// A [`Change`] in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ChangeReport {
-    /// Where, as policies write it.
+    /// The path of the change, as policies write it.
     pub(crate) path: String,
     /// `inserted`, `removed`, `edited` or `moved`.
     pub(crate) kind: String,
-    /// What was there.
+    /// The value before the change.
     pub(crate) before: Option<String>,
-    /// What is there now.
+    /// The value after the change.
     pub(crate) after: Option<String>,
 }
 
@@ -41,8 +41,8 @@ impl From<&Change> for ChangeReport {
     }
 }
 
-/// A title, followed by the value before and the value after.
-pub(crate) fn sides(
+/// Appends a title, followed by the value before and the value after.
+pub(crate) fn write_before_and_after(
     text: &mut String,
     style: Style,
     title: &str,
@@ -64,17 +64,17 @@ pub(crate) fn sides(
     }
 }
 
-/// Changes of a domain, one after the other.
-pub(crate) fn changes(text: &mut String, style: Style, changes: &[ChangeReport]) {
+/// Appends changes of a domain, one after the other.
+pub(crate) fn write_changes(text: &mut String, style: Style, changes: &[ChangeReport]) {
     for change in changes {
         let title = format!("{}: {}", TerminalEscaped(&change.path), change.kind);
         let (before, after) = (change.before.as_deref(), change.after.as_deref());
-        sides(text, style, &title, before, after);
+        write_before_and_after(text, style, &title, before, after);
     }
 }
 
-/// Two texts as a unified diff without its file names; empty when they are the same.
-pub(crate) fn lines(style: Style, before: &str, after: &str) -> String {
+/// The unified diff of two texts, without file names; empty if they are equal.
+pub(crate) fn unified_diff(style: Style, before: &str, after: &str) -> String {
     let before: Vec<&str> = before.split_inclusive('\n').collect();
     let after: Vec<&str> = after.split_inclusive('\n').collect();
     let mut text = String::new();
@@ -97,11 +97,14 @@ pub(crate) fn lines(style: Style, before: &str, after: &str) -> String {
     text
 }
 
-/// What differs, with the lines around it. `similar`'s own text differ brings all its algorithms: 0.4 MB.
+/// The differing lines with their context. `similar`'s own text diff would link all its algorithms: 0.4 MB.
 fn hunks(before: &[&str], after: &[&str]) -> Vec<Vec<DiffOp>> {
     let mut capture = Compact::new(Replace::new(Capture::new()), before, after);
     match myers::diff(&mut capture, before, 0..before.len(), after, 0..after.len()) {
-        Ok(()) => capture.into_inner().into_inner().into_grouped_ops(CONTEXT),
+        Ok(()) => capture
+            .into_inner()
+            .into_inner()
+            .into_grouped_ops(CONTEXT_LINES),
         Err(never) => match never {},
     }
 }
@@ -111,15 +114,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_differ_are_shown_with_those_around_them() {
+    fn differing_lines_are_shown_with_their_context() {
         let before = "a\nb\n\tc\nd\ne\nf\n";
-        let text = lines(Style::default(), before, &before.replace('c', "x"));
+        let text = unified_diff(Style::default(), before, &before.replace('c', "x"));
         assert_eq!(text, "@@ -1,6 +1,6 @@\n a\n b\n-\tc\n+\tx\n d\n e\n f\n");
-        assert_eq!(lines(Style::default(), before, before), "");
+        assert_eq!(unified_diff(Style::default(), before, before), "");
     }
 
     #[test]
-    fn a_change_has_two_sides() {
+    fn a_change_is_shown_with_the_values_before_and_after() {
         let mut text = String::new();
         let change = ChangeReport {
             path: "/domain/title".into(),
@@ -127,7 +130,7 @@ mod tests {
             before: Some("a".into()),
             after: Some("b\u{7}".into()),
         };
-        changes(&mut text, Style::default(), &[change]);
+        write_changes(&mut text, Style::default(), &[change]);
         assert_eq!(text, "  /domain/title: edited\n    - a\n    + b\\u{7}\n");
     }
 }

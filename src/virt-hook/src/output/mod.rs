@@ -6,7 +6,7 @@
 //! there are any.
 
 mod change_list;
-mod hook_run;
+mod run_report;
 mod terminal_colors;
 mod terminal_escape;
 mod verbose_log_format;
@@ -19,15 +19,15 @@ use hook_host::printable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::exit_codes::{Failure, REFUSED};
+use crate::verb_failure::{Failure, REFUSED};
 
-pub(crate) use change_list::{ChangeReport, changes, lines, sides};
-pub(crate) use hook_run::{RunReport, cost};
+pub(crate) use change_list::{ChangeReport, unified_diff, write_before_and_after, write_changes};
+pub(crate) use run_report::{RunReport, cost_text};
 pub(crate) use terminal_colors::{Colour, Style};
 pub(crate) use terminal_escape::TerminalEscaped;
 pub(crate) use verbose_log_format::UnquotedFields;
 
-/// The most bytes of a line on standard error.
+/// Maximum number of bytes of a line on standard error.
 const MAX_LINE: usize = 64 << 10;
 
 /// The warnings of this run, for the JSON document.
@@ -38,7 +38,7 @@ pub(crate) trait Report: Serialize {
     /// The text for people; the last line feed is optional.
     fn text(&self, style: Style) -> String;
 
-    /// Why the result is negative; `None` if it is positive.
+    /// The reason why the result is negative; `None` if it is positive.
     fn complaint(&self) -> Option<String> {
         None
     }
@@ -60,15 +60,15 @@ pub(crate) struct Screen {
 impl Screen {
     /// Prints a verb's result and returns the exit code.
     pub(crate) fn show(&self, result: Result<impl Report, Failure>) -> ExitCode {
-        let shown = result.and_then(|report| self.report(&report));
-        shown.unwrap_or_else(|failure| self.failure(&failure))
+        let code = result.and_then(|report| self.report(&report));
+        code.unwrap_or_else(|failure| self.failure(&failure))
     }
 
     fn report(&self, report: &impl Report) -> Result<ExitCode, Failure> {
         let complaint = report.complaint();
         if self.json {
             let ok = complaint.is_none();
-            let result = serde_json::to_value(report).map_err(Failure::machine)?;
+            let result = serde_json::to_value(report).map_err(Failure::internal)?;
             print_json(json!({"verb": self.verb, "ok": ok, "result": result}))?;
         } else {
             print(&report.text(self.style))?;
@@ -93,7 +93,7 @@ impl Screen {
     }
 }
 
-/// Says once what may be a mistake of the user, as a line on standard error and in the JSON document.
+/// Prints a warning once, as a line on standard error and in the JSON document.
 pub(crate) fn warn(text: &str) {
     let line = text.replace('\n', " ");
     let mut warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,16 +104,16 @@ pub(crate) fn warn(text: &str) {
 }
 
 /// The number of warnings so far.
-pub(crate) fn warnings() -> usize {
+pub(crate) fn warning_count() -> usize {
     WARNINGS
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .len()
 }
 
-/// One line on standard error.
+/// Prints a line on standard error.
 fn print_error_line(line: &str) {
-    // Parts of it may come from a module, a record or a VMI.
+    // Parts of the line may come from a module, a record or a VMI.
     let _ = writeln!(io::stderr(), "virt-hook: {}", printable(line, MAX_LINE));
 }
 
@@ -125,7 +125,7 @@ fn print_json(mut document: Value) -> Result<(), Failure> {
     print(&terminal_escape::escape_json(&format!("{document:#}")))
 }
 
-/// Prints a result with a line feed. A closed pipe is no failure.
+/// Prints a result with a line feed. A closed pipe is not a failure.
 fn print(text: &str) -> Result<(), Failure> {
     let mut text = text.trim_end().to_owned();
     if !text.is_empty() {
@@ -133,7 +133,7 @@ fn print(text: &str) -> Result<(), Failure> {
     }
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::machine(
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(
             anyhow::Error::new(error).context("writing to standard output"),
         )),
         _ => Ok(()),

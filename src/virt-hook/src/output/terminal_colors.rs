@@ -16,20 +16,20 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// How text for people is written.
+/// Whether text for people is coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Style {
     colour: bool,
 }
 
 impl Style {
-    /// For standard output. `NO_COLOR` counts when it is not empty, as <https://no-color.org> says.
-    pub(crate) fn of_stdout(colour: Colour) -> Self {
-        let unwanted = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    /// The style of standard output. `NO_COLOR` counts if it is not empty, as <https://no-color.org> says.
+    pub(crate) fn for_stdout(colour: Colour) -> Self {
+        let is_disabled = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colour = match colour {
             Colour::Always => true,
             Colour::Never => false,
-            Colour::Auto => io::stdout().is_terminal() && !unwanted(),
+            Colour::Auto => io::stdout().is_terminal() && !is_disabled(),
         };
         Self { colour }
     }
@@ -67,9 +67,9 @@ mod tests {
     fn no_color_and_the_option_are_respected() {
         assert_eq!(Style::default().bad("x"), "x");
         assert_eq!(
-            Style::of_stdout(Colour::Always).bad("x"),
+            Style::for_stdout(Colour::Always).bad("x"),
             "\u{1b}[31mx\u{1b}[0m"
         );
-        assert_eq!(Style::of_stdout(Colour::Never), Style::default());
+        assert_eq!(Style::for_stdout(Colour::Never), Style::default());
     }
 }

@@ -4,10 +4,10 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use hook_host::is_printable;
 
-/// The most characters of one value.
+/// Maximum number of characters of a value that are shown.
 const MAX_VALUE: usize = 2000;
 
-/// Text of a hook without control, invisible and bidirectional characters, and of limited length.
+/// Displays untrusted text with control, invisible and bidirectional characters escaped, and cut off at [`MAX_VALUE`].
 pub(crate) struct TerminalEscaped<'a>(pub(crate) &'a str);
 
 impl Display for TerminalEscaped<'_> {
@@ -26,7 +26,7 @@ impl Display for TerminalEscaped<'_> {
     }
 }
 
-/// JSON whose texts have unprintable characters as escapes, which means the same to its readers.
+/// Replaces unprintable characters in JSON by escapes; the document stays the same to its readers.
 pub(super) fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same_with_escapes() {
+    fn escaped_json_is_the_same_document() {
         let text = "a\u{9b}31m \u{85}\u{2028}\u{202e}\u{e0041} größer\n\u{1b}\u{7f}";
         let document = serde_json::json!({ text: [text] });
         let escaped = escape_json(&format!("{document:#}"));

@@ -9,8 +9,8 @@ use tracing_subscriber::fmt::format::Writer;
 
 use super::TerminalEscaped;
 
-/// Writes the message, then `name=value` for each field. Texts have no quotes and Rust escapes, which tracing's default
-/// format adds.
+/// Writes the message, then `name=value` for each field, without the quotes and Rust escapes that tracing's default
+/// format adds to texts.
 pub(crate) struct UnquotedFields;
 
 impl<'writer> FormatFields<'writer> for UnquotedFields {

@@ -10,13 +10,14 @@ use hook_host::policy::{OperatorPolicy, PolicySummary};
 use serde::Serialize;
 
 use crate::cached_compilation;
-use crate::exit_codes::Failure;
+use crate::hook_module::HookModule;
 use crate::inspect::MinimalPolicy;
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
-use crate::module_files::{self, HookModule};
+use crate::module_files;
 use crate::output::{Report, Style, TerminalEscaped};
 use crate::tokio_runtime::runtime;
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -56,7 +57,7 @@ struct CheckArguments {
     namespace: String,
 }
 
-/// A policy, and what modules get by it.
+/// A policy, and whether modules get what they declare.
 #[derive(Debug, Serialize)]
 pub(crate) struct PolicyReport {
     allows: Vec<String>,
@@ -74,24 +75,24 @@ struct WarningReport {
 #[derive(Debug, Serialize)]
 struct ModulePolicy {
     module: PathBuf,
-    /// What it declares and does not get; none if it runs.
+    /// The reason why the module is refused; `None` if it runs.
     refused: Option<String>,
-    /// The content of `allow` of the minimal policy with which it runs.
+    /// The content of `allow` of the minimal policy with which the module runs.
     needs: MinimalPolicy,
 }
 
-/// Runs the verb.
+/// Reads the policy, and checks the modules under it.
 pub(crate) fn run(arguments: &Arguments) -> Result<PolicyReport, Failure> {
     let Action::Check(arguments) = &arguments.action;
     let source = PolicySource::File(arguments.policy.clone());
     let policy = OperatorPolicy::read(&source).map_err(Failure::usage)?;
     let PolicySummary { allows, warnings } =
         policy.map(|policy| policy.summary()).unwrap_or_default();
-    let found = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
+    let modules = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
-        .map_err(Failure::Machine)?;
-    let modules = found.iter().enumerate().map(|(number, hook)| {
+        .map_err(Failure::Internal)?;
+    let modules = modules.iter().enumerate().map(|(number, hook)| {
         let work_dir = temp_dir.path().join(number.to_string());
         module_policy(hook, arguments, &work_dir)
     });
@@ -114,9 +115,9 @@ fn module_policy(
     let compiled = work_dir.join("compiled");
     std::fs::create_dir_all(work_dir)
         .with_context(|| work_dir.display().to_string())
-        .map_err(Failure::Machine)?;
+        .map_err(Failure::Internal)?;
     let loaded = cached_compilation::load(&hook.module, &compiled)?;
-    let module = loaded.map_err(Failure::of_load);
+    let module = loaded.map_err(Failure::from_load_error);
     let module = module.map_err(|failure| failure.map(interactive_compile::explain_any))?;
     let options = HookOptions {
         policy: PolicySource::File(arguments.policy.clone()),
@@ -124,20 +125,20 @@ fn module_policy(
         code: ModuleCode::Compiled(compiled),
         ..HookOptions::default()
     };
-    let collected = runtime()?.block_on(module_chain::collect(
+    let chain = runtime()?.block_on(module_chain::collect(
         slice::from_ref(hook),
         work_dir,
         options,
     ));
-    let refused = match collected {
+    let refused = match chain {
         Ok(_) => None,
-        Err(failure @ Failure::Machine(_)) => return Err(failure),
+        Err(failure @ Failure::Internal(_)) => return Err(failure),
         Err(refusal) => Some(refusal.to_string()),
     };
     Ok(ModulePolicy {
         module: hook.module.clone(),
         refused,
-        needs: MinimalPolicy::of(module.description()),
+        needs: MinimalPolicy::for_module(module.description()),
     })
 }
 
@@ -147,9 +148,13 @@ impl Report for PolicyReport {
         for line in &self.allows {
             text += &format!("{}\n", TerminalEscaped(line));
         }
-        for WarningReport { place, text: open } in &self.warnings {
+        for WarningReport {
+            place,
+            text: warning,
+        } in &self.warnings
+        {
             let mark = style.doubtful("warning");
-            text += &format!("{mark}  {}: {open}\n", TerminalEscaped(place));
+            text += &format!("{mark}  {}: {warning}\n", TerminalEscaped(place));
         }
         for module in &self.modules {
             let (file, needs) = (module.module.display().to_string(), module.needs.yaml());

@@ -5,9 +5,10 @@ use image_layout::{Digest, InvalidDigest};
 use oci_registry::{Client, Manifest};
 use serde_json::Value as Json;
 
-use super::failure;
-use crate::exit_codes::Failure;
+use super::registry_failure;
+use crate::verb_failure::Failure;
 
+/// The descriptors of the layers.
 pub(super) fn layers(manifest: &Manifest) -> &[Json] {
     manifest.json["layers"]
         .as_array()
@@ -17,16 +18,17 @@ pub(super) fn layers(manifest: &Manifest) -> &[Json] {
 /// Pulls a blob of at most `limit` bytes.
 pub(super) fn blob(client: &mut Client, descriptor: &Json, limit: u64) -> Result<Vec<u8>, Failure> {
     let size = descriptor["size"].as_u64().unwrap_or_default();
-    let digest = digest_of(&descriptor["digest"])?;
+    let digest = parse_digest(&descriptor["digest"])?;
     if size > limit {
         return Err(Failure::refused(anyhow!(
             "{digest}: it has {size} bytes, more than the {limit} bytes that it may have"
         )));
     }
-    client.blob(&digest, size).map_err(failure)
+    client.blob(&digest, size).map_err(registry_failure)
 }
 
-pub(super) fn digest_of(value: &Json) -> Result<Digest, Failure> {
+/// Parses a digest in the manifest.
+pub(super) fn parse_digest(value: &Json) -> Result<Digest, Failure> {
     let digest = value.as_str().unwrap_or_default().parse();
     digest.map_err(|reason: InvalidDigest| {
         Failure::refused(anyhow!("the manifest is wrong: {reason}"))

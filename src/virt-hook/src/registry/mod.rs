@@ -1,5 +1,6 @@
 //! `virt-hook push` and `virt-hook pull`: images of modules in OCI registries.
 
+mod limits;
 mod manifest_blobs;
 mod pull;
 mod pull_by_media_type;
@@ -10,20 +11,21 @@ mod registry_options;
 
 use oci_registry::RegistryError;
 
-use crate::exit_codes::Failure;
+use crate::verb_failure::Failure;
 
 pub(crate) use pull::{Arguments as PullArguments, HELP as PULL_HELP, run as pull};
 pub(crate) use push::{Arguments as PushArguments, HELP as PUSH_HELP, run as push};
 
-/// The types of indexes: images of several platforms.
-const INDEXES: [&str; 2] = [
+/// The media types of indexes, which have an image for each platform.
+const INDEX_MEDIA_TYPES: [&str; 2] = [
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 ];
 
-fn failure(error: RegistryError) -> Failure {
+/// The failure for an error of the registry or of the connection to it.
+fn registry_failure(error: RegistryError) -> Failure {
     match error.is_fault_of_machine() {
-        true => Failure::machine(error),
+        true => Failure::internal(error),
         false => Failure::refused(error),
     }
 }

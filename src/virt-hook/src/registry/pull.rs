@@ -12,10 +12,10 @@ use sigstore_bundle::{Bundle, PublicKey};
 
 use super::pull_by_media_type::pull_hooks;
 use super::pulled_hook::PulledHook;
-use super::registry_options::{Connection, reference};
-use crate::exit_codes::Failure;
+use super::registry_options::{RegistryOptions, reference};
 use crate::output::{Report, Style};
 use crate::signatures;
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 Takes ordinary images with a directory per hook, CNCF wasm artifacts, and the older wasm artifacts
@@ -36,7 +36,7 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used
   3  the registry cannot be reached or gave no answer in time, or a file could not be written";
 
-/// What `pull` is given.
+/// Arguments of `virt-hook pull`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The image, with the registry: registry.example/hooks:1, with or without @sha256:DIGEST
@@ -51,13 +51,13 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "keys")]
     unsigned_settings: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: RegistryOptions,
 }
 
 /// Hooks that were pulled.
 #[derive(Debug, Serialize)]
 pub(crate) struct PullReport {
-    /// By its digest.
+    /// The reference with the digest.
     reference: String,
     digest: Digest,
     kind: &'static str,
@@ -75,7 +75,7 @@ struct PulledHookReport {
     hook_yaml: bool,
 }
 
-/// Pulls everything, checks it, and then writes it.
+/// Pulls and checks all hooks, and then writes them.
 pub(crate) fn run(arguments: &Arguments) -> Result<PullReport, Failure> {
     let reference = reference(&arguments.reference)?;
     let keys = arguments.keys.iter();
@@ -96,15 +96,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PullReport, Failure> {
                 pulled.digest
             )));
         }
-        let taken = arguments.into.join(&hook.name);
-        if taken.symlink_metadata().is_ok() {
+        let directory = arguments.into.join(&hook.name);
+        if directory.symlink_metadata().is_ok() {
             return Err(Failure::usage(anyhow!(
                 "{} exists; name a new directory, or remove it",
-                taken.display()
+                directory.display()
             )));
         }
     }
-    make_directory(&arguments.into)?;
+    create_directory(&arguments.into)?;
     let hooks = pulled.hooks.iter().map(|hook| write(hook, &arguments.into));
     Ok(PullReport {
         reference: reference.pinned(&pulled.digest),
@@ -120,20 +120,20 @@ fn check_signature(hook: &PulledHook, keys: &[PublicKey]) -> anyhow::Result<()> 
     }
     let signature = hook.signature.as_ref();
     let signature = signature.ok_or_else(|| anyhow!("{}: it is not signed", hook.name))?;
-    let named = || format!("the signature of {}", hook.name);
-    let bundle = Bundle::parse(signature).with_context(named)?;
+    let context = || format!("the signature of {}", hook.name);
+    let bundle = Bundle::parse(signature).with_context(context)?;
     let signer = bundle.signer(&hook.module, keys);
-    signer.map(drop).with_context(named)
+    signer.map(drop).with_context(context)
 }
 
-/// Writes a hook's directory, which appears whole, by renaming.
+/// Writes a hook's directory atomically, by renaming.
 fn write(hook: &PulledHook, into: &Path) -> Result<PulledHookReport, Failure> {
     let staging = tempfile::Builder::new()
         .prefix(".arriving-")
         .tempdir_in(into);
     let staging = staging
         .with_context(|| into.display().to_string())
-        .map_err(Failure::Machine)?;
+        .map_err(Failure::Internal)?;
     let module = staging.path().join("hook.wasm");
     let signature = module_signature::path_of(&module);
     let files = [
@@ -146,13 +146,13 @@ fn write(hook: &PulledHook, into: &Path) -> Result<PulledHookReport, Failure> {
             let written = fs::write(&path, content);
             written
                 .with_context(|| path.display().to_string())
-                .map_err(Failure::Machine)?;
+                .map_err(Failure::Internal)?;
         }
     }
     let target = into.join(&hook.name);
-    rename(&staging.keep(), &target)
+    publish(&staging.keep(), &target)
         .with_context(|| target.display().to_string())
-        .map_err(Failure::Machine)?;
+        .map_err(Failure::Internal)?;
     Ok(PulledHookReport {
         module: target.join("hook.wasm"),
         sha256: sha256(&hook.module).hex().to_owned(),
@@ -162,8 +162,8 @@ fn write(hook: &PulledHook, into: &Path) -> Result<PulledHookReport, Failure> {
     })
 }
 
-/// Others may read it: a temporary directory is for its owner only.
-fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Renames a temporary directory, which only its owner may read, and lets others read it.
+fn publish(from: &Path, to: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(from, fs::Permissions::from_mode(0o755))?;
     fs::rename(from, to)
@@ -190,9 +190,9 @@ impl Report for PullReport {
     }
 }
 
-/// Makes a directory and its parents.
-fn make_directory(path: &Path) -> Result<(), Failure> {
+/// Creates a directory and its parents.
+fn create_directory(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path)
         .with_context(|| path.display().to_string())
-        .map_err(Failure::Machine)
+        .map_err(Failure::Internal)
 }

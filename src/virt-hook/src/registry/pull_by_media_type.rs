@@ -1,61 +1,57 @@
-//! The hooks of an image in a registry, by the three families of media types.
+//! Pulls the hooks of an image or artifact, in one of three formats that the media type of its configuration tells
+//! apart.
 
 use anyhow::anyhow;
 use hook_host::printable;
-use image_layout::{Digest, WASM_CONFIG, WASM_LAYER};
+use image_layout::{WASM_CONFIG, WASM_LAYER};
 use oci_registry::{Client, Manifest, Reference};
 use serde_json::Value as Json;
 
-use super::manifest_blobs::{blob, digest_of, layers};
+use super::limits::{MAX_PRINTED, MAX_TEXT};
+use super::manifest_blobs::{blob, layers, parse_digest};
 use super::pull_from_image_files::image_hooks;
-use super::pulled_hook::{MAX_PRINTED, MAX_TEXT, PulledHook};
-use super::{INDEXES, failure};
-use crate::exit_codes::Failure;
+use super::pulled_hook::{PulledHook, PulledHooks};
+use super::{INDEX_MEDIA_TYPES, registry_failure};
 use crate::image::{SIGNATURE_ANNOTATION, is_hook_name};
 use crate::interactive_compile;
+use crate::verb_failure::Failure;
 
-/// The older artifacts: one layer, the module.
-const OLD_CONFIG: &str = "application/vnd.wasm.config.v1+json";
-const OLD_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
+/// The media types of older wasm artifacts, whose only layer is the module.
+const OLD_WASM_CONFIG: &str = "application/vnd.wasm.config.v1+json";
+const OLD_WASM_LAYER: &str = "application/vnd.wasm.content.layer.v1+wasm";
 const IMAGE_CONFIGS: [&str; 2] = [
     "application/vnd.oci.image.config.v1+json",
     "application/vnd.docker.container.image.v1+json",
 ];
 const WASM_MAGIC: &[u8] = b"\0asm";
 
-/// What was pulled.
-pub(super) struct PulledHooks {
-    /// Of what the reference names.
-    pub(super) digest: Digest,
-    pub(super) kind: &'static str,
-    pub(super) hooks: Vec<PulledHook>,
-}
-
-/// Pulls the hooks of an image. Modules are the same for all platforms, so the first of an index is taken.
+/// Pulls the hooks. Modules are the same for all platforms, so the first image of an index is taken.
 pub(super) fn pull_hooks(
     client: &mut Client,
     reference: &Reference,
 ) -> Result<PulledHooks, Failure> {
-    let named = client.manifest(reference).map_err(failure)?;
-    let digest = named.digest.clone();
-    let manifest = match is_index(&named.json) {
+    let tagged = client.manifest(reference).map_err(registry_failure)?;
+    let digest = tagged.digest.clone();
+    let manifest = match is_index(&tagged.json) {
         true => {
-            let first = digest_of(&named.json["manifests"][0]["digest"])?;
-            client.manifest_by_digest(&first).map_err(failure)?
+            let first = parse_digest(&tagged.json["manifests"][0]["digest"])?;
+            client
+                .manifest_by_digest(&first)
+                .map_err(registry_failure)?
         }
-        false => named,
+        false => tagged,
     };
-    let family = manifest.json["config"]["mediaType"]
+    let config_media_type = manifest.json["config"]["mediaType"]
         .as_str()
         .unwrap_or_default();
-    let (kind, hooks) = match family {
+    let (kind, hooks) = match config_media_type {
         WASM_CONFIG => (
             "wasm artifact",
             vec![artifact(client, reference, &manifest, WASM_LAYER)?],
         ),
-        OLD_CONFIG => (
+        OLD_WASM_CONFIG => (
             "old wasm artifact",
-            vec![artifact(client, reference, &manifest, OLD_LAYER)?],
+            vec![artifact(client, reference, &manifest, OLD_WASM_LAYER)?],
         ),
         image if IMAGE_CONFIGS.contains(&image) => ("image", image_hooks(client, &manifest)?),
         other => {
@@ -66,7 +62,7 @@ pub(super) fn pull_hooks(
         }
     };
     for hook in &hooks {
-        check(reference, hook)?;
+        check_hook(reference, hook)?;
     }
     Ok(PulledHooks {
         digest,
@@ -75,16 +71,17 @@ pub(super) fn pull_hooks(
     })
 }
 
-/// The member `mediaType` is optional (image-spec, "OCI Image Index Specification").
+/// Whether a manifest is an index. The member `mediaType` is optional (image-spec, "OCI Image Index Specification").
 fn is_index(manifest: &Json) -> bool {
     match manifest["mediaType"].as_str() {
-        Some(media_type) => INDEXES.contains(&media_type),
+        Some(media_type) => INDEX_MEDIA_TYPES.contains(&media_type),
         None => manifest["manifests"].is_array(),
     }
 }
 
-/// Files were checked for their size before they were read, but not the annotation with a signature.
-fn check(reference: &Reference, hook: &PulledHook) -> Result<(), Failure> {
+/// Checks a pulled hook. The sizes of files were checked before they were read, but not that of an annotation with a
+/// signature.
+fn check_hook(reference: &Reference, hook: &PulledHook) -> Result<(), Failure> {
     let name = printable(&hook.name, MAX_PRINTED);
     let refused = |reason: &str| Failure::refused(anyhow!("{reference}: {name}: {reason}"));
     if !is_hook_name(&hook.name) {
@@ -112,11 +109,11 @@ fn artifact(
             layers(manifest).len()
         )));
     };
-    let found = layer["mediaType"].as_str().unwrap_or_default();
-    if found != media_type {
+    let layer_type = layer["mediaType"].as_str().unwrap_or_default();
+    if layer_type != media_type {
         return Err(Failure::refused(anyhow!(
             "{reference}: its layer is of the type {}, not {media_type}",
-            printable(found, MAX_PRINTED)
+            printable(layer_type, MAX_PRINTED)
         )));
     }
     let name = reference

@@ -8,17 +8,18 @@ use image_layout::ImageFiles;
 use oci_registry::{Client, Manifest};
 use sigstore_bundle::SUFFIX;
 
+use super::limits::{MAX_BLOB, MAX_PRINTED, MAX_TEXT};
 use super::manifest_blobs::{blob, layers};
-use super::pulled_hook::{MAX_PRINTED, MAX_TEXT, PulledHook};
-use super::registry_options::MAX_BLOB;
-use crate::exit_codes::Failure;
-use crate::image::{HOOK_YAML, MODULE, is_hook_name};
+use super::pulled_hook::PulledHook;
+use crate::image::{HOOK_YAML, MODULE_FILE, is_hook_name};
 use crate::interactive_compile;
+use crate::verb_failure::Failure;
 
-/// The most layers and hooks of an image.
+/// Maximum number of layers of an image.
 const MAX_LAYERS: usize = 64;
+/// Maximum number of hooks of an image.
 const MAX_HOOKS: usize = 64;
-/// The most bytes of all layers together when they are unpacked.
+/// Maximum size of all unpacked layers together, in bytes.
 const MAX_UNPACKED: u64 = MAX_BLOB;
 
 /// A file of a hook.
@@ -29,19 +30,19 @@ enum HookFile {
 }
 
 impl HookFile {
-    /// The hook's directory and its file, if the path is that of one.
-    fn of(path: &str) -> Option<(&str, Self)> {
+    /// The hook's directory and the kind of its file, if the path is that of a hook's file.
+    fn parse(path: &str) -> Option<(&str, Self)> {
         let (directory, file) = path.split_once('/')?;
         let file = match file {
-            MODULE => Self::Module,
+            MODULE_FILE => Self::Module,
             HOOK_YAML => Self::Settings,
-            other if other.strip_prefix(MODULE) == Some(SUFFIX) => Self::Signature,
+            other if other.strip_prefix(MODULE_FILE) == Some(SUFFIX) => Self::Signature,
             _ => return None,
         };
         Some((directory, file))
     }
 
-    /// The most bytes of the file.
+    /// Maximum size of the file in bytes.
     fn limit(&self) -> u64 {
         match self {
             Self::Module => interactive_compile::limits().module as u64,
@@ -50,7 +51,7 @@ impl HookFile {
     }
 }
 
-/// Pulls the layers one after the other, and keeps the files of hooks only.
+/// Pulls the layers one after the other, and keeps only the files of hooks.
 pub(super) fn image_hooks(
     client: &mut Client,
     manifest: &Manifest,
@@ -60,7 +61,7 @@ pub(super) fn image_hooks(
             "the image has more than {MAX_LAYERS} layers"
         )));
     }
-    let limit_of = |path: &str| Some(HookFile::of(path)?.1.limit());
+    let limit_of = |path: &str| Some(HookFile::parse(path)?.1.limit());
     let mut files = ImageFiles::new(MAX_UNPACKED, limit_of);
     for layer in layers(manifest) {
         let content = blob(client, layer, MAX_BLOB)?;
@@ -72,9 +73,9 @@ pub(super) fn image_hooks(
     hooks_of(files.into_files())
 }
 
-/// Refuses names and numbers of hooks before further layers are pulled.
+/// Checks the names and the number of hooks, before further layers are pulled.
 fn check_names<'a>(paths: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-    let directories = paths.filter_map(|path| Some(HookFile::of(path)?.0));
+    let directories = paths.filter_map(|path| Some(HookFile::parse(path)?.0));
     let directories: BTreeSet<&str> = directories.collect();
     if let Some(name) = directories.iter().find(|name| !is_hook_name(name)) {
         let name = printable(name, MAX_PRINTED);
@@ -93,7 +94,7 @@ fn check_names<'a>(paths: impl Iterator<Item = &'a str>) -> Result<(), Failure> 
 fn hooks_of(files: BTreeMap<String, Vec<u8>>) -> Result<Vec<PulledHook>, Failure> {
     let mut hooks: BTreeMap<String, [Option<Vec<u8>>; 3]> = BTreeMap::new();
     for (path, content) in files {
-        if let Some((directory, file)) = HookFile::of(&path) {
+        if let Some((directory, file)) = HookFile::parse(&path) {
             hooks.entry(directory.to_owned()).or_default()[file as usize] = Some(content);
         }
     }
@@ -111,7 +112,7 @@ fn hooks_of(files: BTreeMap<String, Vec<u8>>) -> Result<Vec<PulledHook>, Failure
     let hooks: Vec<_> = hooks.collect();
     match hooks.is_empty() {
         true => Err(Failure::refused(anyhow!(
-            "the image has 0 hooks: a directory with {MODULE} is wanted for each"
+            "the image has 0 hooks: a directory with {MODULE_FILE} is wanted for each"
         ))),
         false => Ok(hooks),
     }

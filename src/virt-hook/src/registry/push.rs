@@ -10,10 +10,11 @@ use oci_registry::{Client, MAX_MANIFEST};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::registry_options::{Connection, MAX_BLOB, reference};
-use super::{INDEXES, failure};
-use crate::exit_codes::Failure;
+use super::limits::MAX_BLOB;
+use super::registry_options::{RegistryOptions, reference};
+use super::{INDEX_MEDIA_TYPES, registry_failure};
 use crate::output::{Report, Style};
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -26,10 +27,10 @@ Exit codes:
   2  the command line, or the layout that it names, cannot be used
   3  the registry cannot be reached, or gave no answer in time";
 
-/// Indexes have images, and no indexes.
+/// The depth of indexes: an index has images and no further indexes.
 const MAX_DEPTH: usize = 1;
 
-/// What `push` is given.
+/// Arguments of `virt-hook push`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The layout that `virt-hook image` wrote
@@ -37,22 +38,22 @@ pub(crate) struct Arguments {
     /// The image's name, with the registry: registry.example/hooks:1
     reference: String,
     #[command(flatten)]
-    connection: Connection,
+    connection: RegistryOptions,
 }
 
 /// An image that was pushed.
 #[derive(Debug, Serialize)]
 pub(crate) struct PushReport {
-    /// By its digest.
+    /// The reference with the digest.
     reference: String,
     digest: Digest,
-    /// Blobs that the registry did not have.
+    /// Number of blobs that the registry did not have.
     uploaded: usize,
-    /// Blobs that it had.
+    /// Number of blobs that the registry had already.
     present: usize,
 }
 
-/// Uploads what the registry does not have, the manifests last.
+/// Uploads the blobs that the registry does not have, then the manifests.
 pub(crate) fn run(arguments: &Arguments) -> Result<PushReport, Failure> {
     let reference = reference(&arguments.reference)?;
     let layout = StoredLayout::open(&arguments.layout).map_err(unusable)?;
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PushReport, Failure> {
     let mut push = Push {
         layout: &layout,
         client: arguments.connection.client(&reference, true)?,
-        handled: BTreeSet::new(),
+        present_digests: BTreeSet::new(),
         uploaded: 0,
         present: 0,
     };
@@ -85,12 +86,13 @@ struct Push<'a> {
     layout: &'a StoredLayout,
     client: Client,
     /// The digests of the blobs that the registry has now: images of an index share their layers.
-    handled: BTreeSet<String>,
+    present_digests: BTreeSet<String>,
     uploaded: usize,
     present: usize,
 }
 
 impl Push<'_> {
+    /// Pushes an image or index under a name: a tag or digest.
     fn image(
         &mut self,
         descriptor: &Json,
@@ -101,16 +103,16 @@ impl Push<'_> {
         let manifest: Json = serde_json::from_slice(bytes).map_err(Failure::usage)?;
         let media_type = descriptor["mediaType"].as_str().unwrap_or_default();
         let list = |name: &str| manifest[name].as_array().cloned().unwrap_or_default();
-        if INDEXES.contains(&media_type) {
+        if INDEX_MEDIA_TYPES.contains(&media_type) {
             if depth == MAX_DEPTH {
                 return Err(Failure::usage(anyhow!(
                     "an index of indexes cannot be pushed"
                 )));
             }
-            for one in list("manifests") {
-                let digest = one["digest"].as_str().unwrap_or_default();
-                let bytes = self.layout.blob(&one, MAX_MANIFEST).map_err(unusable)?;
-                self.image(&one, &bytes, digest, depth + 1)?;
+            for image in list("manifests") {
+                let digest = image["digest"].as_str().unwrap_or_default();
+                let bytes = self.layout.blob(&image, MAX_MANIFEST).map_err(unusable)?;
+                self.image(&image, &bytes, digest, depth + 1)?;
             }
         } else {
             for blob in [manifest["config"].clone()]
@@ -121,16 +123,16 @@ impl Push<'_> {
             }
         }
         let pushed = self.client.push_manifest(name, media_type, bytes);
-        pushed.map(drop).map_err(failure)
+        pushed.map(drop).map_err(registry_failure)
     }
 
     fn blob(&mut self, descriptor: &Json) -> Result<(), Failure> {
         let digest = descriptor["digest"].as_str().unwrap_or_default();
-        if !self.handled.insert(digest.to_owned()) {
+        if !self.present_digests.insert(digest.to_owned()) {
             return Ok(());
         }
         let content = self.layout.blob(descriptor, MAX_BLOB).map_err(unusable)?;
-        match self.client.push_blob(&content).map_err(failure)? {
+        match self.client.push_blob(&content).map_err(registry_failure)? {
             true => self.uploaded += 1,
             false => self.present += 1,
         }

@@ -1,4 +1,4 @@
-//! How a registry is reached: options of both verbs.
+//! The options of `push` and `pull` for the connection to a registry.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -8,17 +8,17 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use oci_registry::{Client, Credentials, Limits, Options, Reference};
 
-use super::failure;
-use crate::exit_codes::Failure;
+use super::limits::MAX_BLOB;
+use super::registry_failure;
 use crate::inputs::input_file;
+use crate::verb_failure::Failure;
 
-/// The largest blob: a layer with several modules, each of at most 32 MiB.
-pub(super) const MAX_BLOB: u64 = 256 << 20;
-/// The largest file of certificates.
+/// Maximum size of a file of certificates in bytes.
 const MAX_CERTIFICATES: usize = 4 << 20;
+/// Maximum size of a password in bytes.
 const MAX_PASSWORD: u64 = 64 << 10;
-/// Where distributions have their certificates.
-const CERTIFICATES: [&str; 4] = [
+/// The files in which distributions have their certificates.
+const CERTIFICATE_FILES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
@@ -27,7 +27,7 @@ const CERTIFICATES: [&str; 4] = [
 
 /// How a registry is reached.
 #[derive(Debug, Args)]
-pub(super) struct Connection {
+pub(super) struct RegistryOptions {
     /// Who asks; without it, what `podman login` or `docker login` stored
     #[arg(long, value_name = "NAME", requires = "password_stdin")]
     username: Option<String>,
@@ -48,7 +48,7 @@ pub(super) struct Connection {
     timeout: u64,
 }
 
-impl Connection {
+impl RegistryOptions {
     /// A client for the repository of the reference.
     pub(super) fn client(&self, reference: &Reference, can_push: bool) -> Result<Client, Failure> {
         let options = Options {
@@ -57,16 +57,16 @@ impl Connection {
                 blob: MAX_BLOB,
             },
             credentials: self.credentials(reference)?,
-            roots: self.roots()?,
+            roots: self.root_certificates()?,
             plain_http: self.plain_http,
             token_hosts: self.token_host.clone(),
         };
-        Client::new(reference, options, can_push).map_err(failure)
+        Client::new(reference, options, can_push).map_err(registry_failure)
     }
 
     fn credentials(&self, reference: &Reference) -> Result<Option<Credentials>, Failure> {
         let Some(username) = &self.username else {
-            return Credentials::stored(reference).map_err(failure);
+            return Credentials::stored(reference).map_err(registry_failure);
         };
         let mut password = String::new();
         let mut input = std::io::stdin().lock().take(MAX_PASSWORD);
@@ -79,28 +79,28 @@ impl Connection {
         }))
     }
 
-    fn roots(&self) -> Result<Vec<u8>, Failure> {
+    fn root_certificates(&self) -> Result<Vec<u8>, Failure> {
         if let Some(path) = &self.ca {
             return input_file::read(path, MAX_CERTIFICATES);
         }
         if self.plain_http {
             return Ok(Vec::new());
         }
-        let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-        let known = || {
-            CERTIFICATES
+        let from_environment = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+        let of_distribution = || {
+            CERTIFICATE_FILES
                 .iter()
                 .map(PathBuf::from)
                 .find(|path| path.is_file())
         };
-        match named.or_else(known) {
+        match from_environment.or_else(of_distribution) {
             Some(path) => input_file::read(&path, MAX_CERTIFICATES),
             None => Ok(Vec::new()),
         }
     }
 }
 
-/// Reads a reference of an image.
+/// Parses the reference of an image.
 pub(super) fn reference(text: &str) -> Result<Reference, Failure> {
     text.parse()
         .map_err(|error| Failure::usage(anyhow!("{error}")))

@@ -9,12 +9,12 @@ use hook_host::{HookInfo, HookPoint, is_printable};
 use kubevirt_api::vmi::Vmi;
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
+use crate::collected_hooks::CollectedHooks;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
-use crate::output::{self, Report, RunReport, Style, lines};
-use crate::run_hooks_as_launcher::Hooks;
+use crate::output::{self, Report, RunReport, Style, unified_diff};
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -34,14 +34,14 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it";
 
-/// The hook points that decide the domain of a VM that starts.
-const POINTS: [HookPoint; 2] = [HookPoint::PreStart, HookPoint::OnDefineDomain];
+/// The hook points that matter for the domain of a VM that starts.
+const RENDERED_POINTS: [HookPoint; 2] = [HookPoint::PreStart, HookPoint::OnDefineDomain];
 
-/// What `render` is given.
+/// Arguments of `virt-hook render`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    given: InputArgs,
+    args: InputArgs,
     /// A WASM hook: a module, a directory that holds modules, or a hooks directory with one
     /// sub-directory per hook. May be repeated; hooks run in the order they would in a pod, by
     /// priority and then by name, each at PreStart and OnDefineDomain
@@ -62,35 +62,35 @@ pub(crate) struct Arguments {
 pub(crate) struct RenderReport {
     /// Libvirt's name of the domain.
     domain: String,
-    /// Before any hook.
+    /// The domain before any hook.
     before: String,
-    /// What libvirt would be given.
+    /// The domain that libvirt would be given.
     xml: String,
     /// Every run of a hook, in order.
     runs: Vec<RunReport>,
-    /// What is kept free for hotplug, if that was asked for.
+    /// What is reserved for hotplug, with `--room`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    room: Option<RoomReport>,
+    room: Option<HotplugRoomReport>,
     #[serde(skip)]
     diff: bool,
 }
 
-/// Places for devices that are plugged while the guest runs.
+/// The placeholders and ports for devices that are hotplugged.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct RoomReport {
-    /// In the first definition, in the place of interfaces that may come.
+struct HotplugRoomReport {
+    /// Number of placeholder interfaces in the first definition, in place of interfaces that may be hotplugged.
     placeholder_interfaces: usize,
-    /// In the last definition, above all other root ports.
+    /// Number of spare root ports in the last definition, in addition to the others.
     spare_root_ports: usize,
 }
 
-/// Converts, and runs the hooks.
+/// Converts the VMI, and runs the hooks.
 pub(crate) fn run(arguments: &Arguments) -> Result<RenderReport, Failure> {
     let source = VmiSource {
-        given: match arguments.hooks.is_empty() {
-            true => arguments.given.clone(),
-            false => arguments.given.for_hooks(),
+        args: match arguments.hooks.is_empty() {
+            true => arguments.args.clone(),
+            false => arguments.args.for_hooks(),
         },
         ..VmiSource::default()
     };
@@ -105,33 +105,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RenderReport, Failure> {
     };
     // Without hooks, neither runtime nor engine is created.
     if !arguments.hooks.is_empty() {
-        hook(arguments, &input, &mut rendered)?;
+        run_hooks(arguments, &input, &mut rendered)?;
     }
     if arguments.room {
-        make_room(&input, &mut rendered)?;
+        reserve_for_hotplug(&input, &mut rendered)?;
     }
     Ok(rendered)
 }
 
-fn hook(
+fn run_hooks(
     arguments: &Arguments,
     input: &VmiInput,
     rendered: &mut RenderReport,
 ) -> Result<(), Failure> {
-    let found = module_files::find(&arguments.hooks).map_err(Failure::Usage)?;
+    let modules = module_files::find(&arguments.hooks).map_err(Failure::Usage)?;
     let options = HookOptions {
-        policy: arguments.given.policy(),
-        pod: arguments.given.pod(),
+        policy: arguments.args.policy(),
+        pod: arguments.args.pod(),
         namespace: input.invocation.namespace.clone(),
         ..HookOptions::default()
     };
-    let hooks = Hooks::collect(&found, options)?;
+    let hooks = CollectedHooks::collect(&modules, options)?;
     for info in hooks.hooks() {
-        if let Some(warning) = not_called(&info) {
+        if let Some(warning) = not_called_warning(&info) {
             output::warn(&warning);
         }
     }
-    let results = hooks.run(input, &POINTS)?;
+    let results = hooks.run(input, &RENDERED_POINTS)?;
     if let Some(error) = results.error {
         return Err(Failure::refused(error));
     }
@@ -145,9 +145,12 @@ fn hook(
     Ok(())
 }
 
-/// A warning about a hook that has no part in the domain: no change of a hook that is not called tells nothing.
-fn not_called(info: &HookInfo) -> Option<String> {
-    if POINTS.iter().any(|point| info.priority(*point).is_some()) {
+/// A warning about a hook that is not called: that it changes nothing here means nothing.
+fn not_called_warning(info: &HookInfo) -> Option<String> {
+    if RENDERED_POINTS
+        .iter()
+        .any(|point| info.priority(*point).is_some())
+    {
         return None;
     }
     let points: Vec<String> = HookPoint::ALL
@@ -162,9 +165,9 @@ fn not_called(info: &HookInfo) -> Option<String> {
     ))
 }
 
-/// As the launcher does with what the hooks leave. The last definition needs the addresses that
-/// libvirt gives the devices of the first.
-fn make_room(input: &VmiInput, rendered: &mut RenderReport) -> Result<(), Failure> {
+/// Adds to the hooks' domain what the launcher reserves for hotplug. The result is the first definition: the second one
+/// needs the addresses that libvirt gives to the devices of the first.
+fn reserve_for_hotplug(input: &VmiInput, rendered: &mut RenderReport) -> Result<(), Failure> {
     let vmi = Vmi::from_json(input.vmi.as_bytes()).map_err(Failure::refused)?;
     let xml = std::mem::take(&mut rendered.xml);
     let definition = DefinitionPlan::plan(&vmi, xml).map_err(Failure::refused)?;
@@ -180,7 +183,7 @@ fn make_room(input: &VmiInput, rendered: &mut RenderReport) -> Result<(), Failur
         ),
         false => definition.first().to_owned(),
     };
-    rendered.room = Some(RoomReport {
+    rendered.room = Some(HotplugRoomReport {
         placeholder_interfaces: placeholders,
         spare_root_ports: spare_ports,
     });
@@ -190,15 +193,15 @@ fn make_room(input: &VmiInput, rendered: &mut RenderReport) -> Result<(), Failur
 impl Report for RenderReport {
     fn text(&self, style: Style) -> String {
         if !self.diff {
-            return shown(&self.xml, std::io::stdout().is_terminal());
+            return escaped_for_terminal(&self.xml, std::io::stdout().is_terminal());
         }
         let runs: String = self.runs.iter().map(|run| run.text(style)).collect();
-        format!("{runs}{}", lines(style, &self.before, &self.xml))
+        format!("{runs}{}", unified_diff(style, &self.before, &self.xml))
     }
 }
 
-/// The XML with a hook's bytes as they are for a file or pipe; a terminal would obey some of them.
-fn shown(xml: &str, is_terminal: bool) -> String {
+/// The XML: unchanged for a file or pipe, and with escapes for a terminal, which would obey some characters.
+fn escaped_for_terminal(xml: &str, is_terminal: bool) -> String {
     let is_safe = |c: char| is_printable(c) || matches!(c, '\n' | '\t');
     if !is_terminal || xml.chars().all(is_safe) {
         return xml.to_owned();
@@ -218,11 +221,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn terminals_get_escapes_and_files_the_bytes() {
+    fn xml_is_escaped_for_terminals_and_unchanged_for_files() {
         let xml = "<domain>\n\t<!--\u{1b}[2J\u{9b}31m\u{202e}größer\r--></domain>\n";
-        assert_eq!(shown(xml, false), xml);
+        assert_eq!(escaped_for_terminal(xml, false), xml);
         assert_eq!(
-            shown(xml, true),
+            escaped_for_terminal(xml, true),
             "<domain>\n\t<!--\\u{1b}[2J\\u{9b}31m\\u{202e}größer\\r--></domain>\n"
         );
     }

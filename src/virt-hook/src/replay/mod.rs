@@ -11,10 +11,10 @@ use hook_host::replay::{ReplayError, ReplayResult, replay};
 use serde::Serialize;
 
 use crate::cached_compilation;
-use crate::exit_codes::Failure;
 use crate::interactive_compile;
 use crate::output::{ChangeReport, Report, RunReport, Style};
 use crate::tokio_runtime::runtime;
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 Records are what the launcher, or `virt-hook serve`, writes with --hook-record DIR: one file per
@@ -33,7 +33,7 @@ Exit codes:
   2  the command line, the record or the module cannot be used
   3  this machine could not do it";
 
-/// What `replay` is given.
+/// Arguments of `virt-hook replay`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The record, a JSON file
@@ -50,40 +50,44 @@ pub(crate) struct Arguments {
 /// A record and its replay.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Comparison {
-    /// What was recorded.
+pub(crate) struct ReplayComparison {
+    /// The recorded run.
     recorded: RunReport,
-    /// How the replay ended: `ok`, or how it failed.
+    /// The outcome of the replay: `ok`, or the kind of the failure.
     replayed: String,
     /// `identical`, `same` in effect, or `different`.
     verdict: &'static str,
-    /// The outcomes, where they differ.
+    /// The recorded and the replayed outcome, if they differ.
     outcome: Option<(String, String)>,
-    /// What differs in the domain.
+    /// The differences of the domain.
     domain: Vec<ChangeReport>,
     /// The cloud-init documents that differ.
     documents: Vec<String>,
-    /// Whether it logged something else, which does not count.
+    /// Whether the log differs, which does not count.
     log: bool,
-    /// What else may explain a difference, or the lack of one.
+    /// Circumstances that may explain a difference, or its absence.
     notes: Vec<String>,
     #[serde(skip)]
     path: PathBuf,
     #[serde(skip)]
-    both: (Record, ReplayResult),
+    record_and_replay: (Record, ReplayResult),
 }
 
 /// Runs the recorded run again.
-pub(crate) fn run(arguments: &Arguments) -> Result<Comparison, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<ReplayComparison, Failure> {
     let record = Record::read(&arguments.record)
         .map_err(|error| Failure::Usage(with_record_path(&arguments.record, error)))?;
     let (module, port) = module(arguments, &record)?;
     let replayed = replay_record(&record, module, port)?;
-    Ok(Comparison::of(arguments.record.clone(), record, replayed))
+    Ok(ReplayComparison::new(
+        arguments.record.clone(),
+        record,
+        replayed,
+    ))
 }
 
-impl Comparison {
-    fn of(path: PathBuf, record: Record, replayed: ReplayResult) -> Self {
+impl ReplayComparison {
+    fn new(path: PathBuf, record: Record, replayed: ReplayResult) -> Self {
         let difference = &replayed.difference;
         let verdict = match (difference.is_none(), difference.is_none_in_effect()) {
             (true, _) => "identical",
@@ -100,14 +104,15 @@ impl Comparison {
             log: difference.log,
             notes: replay_report::notes(&record, &replayed),
             path,
-            both: (record, replayed),
+            record_and_replay: (record, replayed),
         }
     }
 }
 
-impl Report for Comparison {
+impl Report for ReplayComparison {
     fn text(&self, style: Style) -> String {
-        replay_report::of(style, &self.both.0, &self.both.1)
+        let (record, replayed) = &self.record_and_replay;
+        replay_report::render(style, record, replayed)
     }
 
     fn complaint(&self) -> Option<String> {
@@ -116,7 +121,7 @@ impl Report for Comparison {
     }
 }
 
-/// The module to run, and whether it may be another one than the recorded one.
+/// The module to run, and whether it may differ from the recorded one.
 fn module<'a>(arguments: &'a Arguments, record: &Record) -> Result<(&'a Path, bool), Failure> {
     match (&arguments.module, &arguments.hook) {
         (_, Some(hook)) => Ok((hook, true)),
@@ -143,16 +148,16 @@ fn module_hint(record: &Record) -> String {
 fn replay_record(record: &Record, module: &Path, port: bool) -> Result<ReplayResult, Failure> {
     let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
-        .map_err(Failure::Machine)?;
+        .map_err(Failure::Internal)?;
     let compiled = temp_dir.path().join("compiled");
     let loaded = cached_compilation::load(module, &compiled)?;
     loaded.map_err(interactive_compile::unusable)?;
-    let options = interactive_compile::options(Some(compiled)).map_err(Failure::Machine)?;
+    let options = interactive_compile::options(Some(compiled)).map_err(Failure::Internal)?;
     let replayed = runtime()?.block_on(replay(record, module, port, options));
-    replayed.map_err(|error| Failure::Usage(way_out(error)))
+    replayed.map_err(|error| Failure::Usage(with_remedy(error)))
 }
 
-/// An error about the record, with the file that it is in.
+/// Adds the file of the record to an error.
 fn with_record_path(path: &Path, error: ReadError) -> Error {
     match error {
         ReadError::Io { .. } => error.into(),
@@ -160,8 +165,8 @@ fn with_record_path(path: &Path, error: ReadError) -> Error {
     }
 }
 
-/// Adds the command-line option that helps; the library does not know it.
-fn way_out(error: ReplayError) -> Error {
+/// Adds the helpful command-line option to an error; the library does not know the options.
+fn with_remedy(error: ReplayError) -> Error {
     match error {
         ReplayError::OtherModule { .. } => anyhow!("{error}; compare another one with --hook"),
         ReplayError::Sidecar => anyhow!("{error} with --hook"),

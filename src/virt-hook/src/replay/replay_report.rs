@@ -7,29 +7,29 @@ use hook_host::record::{LogEntry, Record};
 use hook_host::replay::ReplayResult;
 use hook_host::{LogLevel, LogLine, Outcome};
 
-use crate::output::{Style, TerminalEscaped, cost, sides};
+use crate::output::{Style, TerminalEscaped, cost_text, write_before_and_after};
 
-/// Enough of a digest to tell modules apart.
-const DIGEST: usize = 12;
+/// The number of characters of a digest that are shown, enough to tell modules apart.
+const DIGEST_LENGTH: usize = 12;
 
-/// The whole comparison.
-pub(super) fn of(style: Style, record: &Record, replayed: &ReplayResult) -> String {
-    let mut text = format!("recorded: {}\n", recorded(record));
-    text += &format!("replayed: {}\n", run(replayed));
+/// The text of the whole comparison.
+pub(super) fn render(style: Style, record: &Record, replayed: &ReplayResult) -> String {
+    let mut text = format!("recorded: {}\n", recorded_run(record));
+    text += &format!("replayed: {}\n", replayed_run(replayed));
     text += verdict(replayed);
     text.push('\n');
     let difference = &replayed.difference;
     if let Some((before, after)) = &difference.outcome {
-        sides(&mut text, style, "outcome", Some(before), Some(after));
+        write_before_and_after(&mut text, style, "outcome", Some(before), Some(after));
     }
     for change in &difference.domain {
-        changed(&mut text, style, change);
+        write_change(&mut text, style, change);
     }
     for name in &difference.documents {
         text += &format!("  document {}\n", TerminalEscaped(name));
     }
     if difference.log {
-        logs(&mut text, style, &record.log, &replayed.run.log);
+        write_logs(&mut text, style, &record.log, &replayed.run.log);
     }
     for note in notes(record, replayed) {
         text += &format!("note: {note}\n");
@@ -37,10 +37,10 @@ pub(super) fn of(style: Style, record: &Record, replayed: &ReplayResult) -> Stri
     text
 }
 
-fn recorded(record: &Record) -> String {
+fn recorded_run(record: &Record) -> String {
     let hook = &record.hook;
     let kind = match (&hook.digest, &hook.sidecar) {
-        (Some(digest), _) => format!("sha256 {}", TerminalEscaped(&short(digest))),
+        (Some(digest), _) => format!("sha256 {}", TerminalEscaped(&shortened(digest))),
         (None, Some(version)) => format!("gRPC sidecar {}", TerminalEscaped(version)),
         (None, None) => "gRPC sidecar".to_owned(),
     };
@@ -51,7 +51,7 @@ fn recorded(record: &Record) -> String {
         TerminalEscaped(&record.invocation.namespace),
         TerminalEscaped(&record.invocation.name),
         TerminalEscaped(&record.invocation.reason),
-        result(
+        outcome_and_cost(
             &record.outcome,
             record.changes.len(),
             Duration::from_micros(record.duration_micros),
@@ -60,9 +60,9 @@ fn recorded(record: &Record) -> String {
     )
 }
 
-fn run(replayed: &ReplayResult) -> String {
+fn replayed_run(replayed: &ReplayResult) -> String {
     let run = &replayed.run;
-    result(
+    outcome_and_cost(
         outcome(replayed),
         run.changes.len(),
         run.duration,
@@ -77,11 +77,11 @@ pub(super) fn outcome(replayed: &ReplayResult) -> &'static str {
     }
 }
 
-fn result(outcome: &str, changes: usize, duration: Duration, memory: usize) -> String {
+fn outcome_and_cost(outcome: &str, changes: usize, duration: Duration, memory: usize) -> String {
     format!(
         "{}, {}",
         TerminalEscaped(outcome),
-        cost(changes, duration, memory)
+        cost_text(changes, duration, memory)
     )
 }
 
@@ -96,15 +96,15 @@ fn verdict(replayed: &ReplayResult) -> &'static str {
     }
 }
 
-fn changed(text: &mut String, style: Style, change: &Change) {
-    let what = match change.kind {
+fn write_change(text: &mut String, style: Style, change: &Change) {
+    let difference = match change.kind {
         ChangeKind::Inserted => "only replayed",
         ChangeKind::Removed => "only recorded",
         ChangeKind::Edited => "other value",
         ChangeKind::Moved => "other place",
     };
-    let title = format!("{}: {what}", TerminalEscaped(&change.path));
-    sides(
+    let title = format!("{}: {difference}", TerminalEscaped(&change.path));
+    write_before_and_after(
         text,
         style,
         &title,
@@ -113,13 +113,13 @@ fn changed(text: &mut String, style: Style, change: &Change) {
     );
 }
 
-/// The logs from the first different line on.
-fn logs(text: &mut String, style: Style, before: &[LogEntry], after: &[LogLine]) {
+/// Appends both logs from the first different line on.
+fn write_logs(text: &mut String, style: Style, before: &[LogEntry], after: &[LogLine]) {
     let before: Vec<String> = before.iter().map(format_entry).collect();
-    let after: Vec<String> = after.iter().map(logged).collect();
-    let alike = before.iter().zip(&after).take_while(|(a, b)| a == b);
-    let from = alike.count();
-    sides(
+    let after: Vec<String> = after.iter().map(format_line).collect();
+    let equal = before.iter().zip(&after).take_while(|(a, b)| a == b);
+    let from = equal.count();
+    write_before_and_after(
         text,
         style,
         "log, which does not count",
@@ -132,7 +132,7 @@ fn format_entry(line: &LogEntry) -> String {
     format!("{}: {}", line.level, line.message)
 }
 
-fn logged(line: &LogLine) -> String {
+fn format_line(line: &LogLine) -> String {
     let level = match line.level {
         LogLevel::Debug => "debug",
         LogLevel::Info => "info",
@@ -149,10 +149,10 @@ pub(super) fn notes(record: &Record, replayed: &ReplayResult) -> Vec<String> {
     if difference.bytes && difference.is_none_in_effect() {
         notes.push("the XML says the same and is written differently".to_owned());
     }
-    for what in &replayed.withheld {
+    for input in &replayed.withheld {
         notes.push(format!(
             "{} was withheld from the record; the hook saw a placeholder",
-            TerminalEscaped(what)
+            TerminalEscaped(input)
         ));
     }
     for dir in &record.dirs {
@@ -164,8 +164,8 @@ pub(super) fn notes(record: &Record, replayed: &ReplayResult) -> Vec<String> {
     notes
 }
 
-fn short(digest: &str) -> String {
-    digest.chars().take(DIGEST).collect()
+fn shortened(digest: &str) -> String {
+    digest.chars().take(DIGEST_LENGTH).collect()
 }
 
 #[cfg(test)]
@@ -178,15 +178,15 @@ mod tests {
             level: LogLevel::Info,
             message: message.to_owned(),
         };
-        let format_entry = |message: &str| LogEntry {
+        let entry = |message: &str| LogEntry {
             level: "info".to_owned(),
             message: message.to_owned(),
         };
         let mut text = String::new();
-        logs(
+        write_logs(
             &mut text,
             Style::default(),
-            &[format_entry("a"), format_entry("b")],
+            &[entry("a"), entry("b")],
             &[line("a"), line("c"), line("d")],
         );
         assert!(

@@ -8,13 +8,13 @@ use clap::Args;
 use hook_host::{HookInfo, HookPoint, MigrationParameters, Reason};
 use serde::Serialize;
 
-use crate::cloud_init_by_name;
-use crate::exit_codes::Failure;
+use crate::cloud_init_documents;
+use crate::collected_hooks::{CollectedHooks, HookResults};
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
-use crate::output::{Report, RunReport, Style, TerminalEscaped, lines};
-use crate::run_hooks_as_launcher::{HookResults, Hooks};
+use crate::output::{Report, RunReport, Style, TerminalEscaped, unified_diff};
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -34,14 +34,14 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it";
 
-/// What `run` is given.
+/// Arguments of `virt-hook run`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The hook: a module, or a directory that holds modules
     #[arg(value_name = "DIR_OR_WASM")]
     hook: PathBuf,
     #[command(flatten)]
-    given: InputArgs,
+    args: InputArgs,
     /// A domain XML instead of the VMI's conversion
     #[arg(long, value_name = "FILE", conflicts_with_all = ["options", "host", "prepared"])]
     domain: Option<PathBuf>,
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
     /// Where the hook is called; needed when it asks for several hook points
-    #[arg(long, value_name = "HOOK_POINT", value_parser = point_from)]
+    #[arg(long, value_name = "HOOK_POINT", value_parser = parse_point)]
     point: Option<HookPoint>,
     /// Why the VM's domain is made; other hook points than those of a boot have a reason of their own
     #[arg(long, value_enum, default_value_t, value_name = "REASON")]
@@ -68,28 +68,28 @@ pub(crate) struct Arguments {
 pub(crate) struct RunResult {
     /// KubeVirt's name of the hook point.
     hook_point: &'static str,
-    /// Every run, in order; none when the VMI has no cloud-init data to call the hook for.
+    /// Every run, in order; empty if the VMI has no cloud-init data for which the hook would be called.
     runs: Vec<RunReport>,
-    /// After OnDefineDomain: the domain.
+    /// The domain after OnDefineDomain.
     xml: Option<String>,
-    /// After OnAttachDevice: the device.
+    /// The device after OnAttachDevice.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
-    /// After PreMigrationSource: the parameters.
+    /// The parameters after PreMigrationSource.
     #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<BTreeMap<String, String>>,
-    /// After PreCloudInitIso: the documents.
+    /// The documents after PreCloudInitIso, by name.
     documents: Option<BTreeMap<String, String>>,
-    /// Why the virtual machine would not start.
+    /// The reason why the VM would not start.
     error: Option<String>,
     #[serde(skip)]
-    before: BTreeMap<String, String>,
+    documents_before: BTreeMap<String, String>,
 }
 
 /// Runs the hook.
 pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
     let source = VmiSource {
-        given: arguments.given.for_hooks(),
+        args: arguments.args.for_hooks(),
         domain: arguments.domain.clone(),
         device: arguments.device.clone(),
         migration: migration(&arguments.parameters).map_err(Failure::Usage)?,
@@ -97,37 +97,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
             true => Reason::MigrationTarget,
             false => arguments.reason.into(),
         },
-        arrives: arguments.arriving,
+        is_incoming: arguments.arriving,
         ..VmiSource::default()
     };
     let input = source.read()?;
-    let found =
+    let modules =
         module_files::find(std::slice::from_ref(&arguments.hook)).map_err(Failure::Usage)?;
     let options = HookOptions {
-        policy: arguments.given.policy(),
-        pod: arguments.given.pod(),
+        policy: arguments.args.policy(),
+        pod: arguments.args.pod(),
         namespace: input.invocation.namespace.clone(),
         ..HookOptions::default()
     };
-    let hooks = Hooks::collect(&found, options)?;
+    let hooks = CollectedHooks::collect(&modules, options)?;
     let point = arguments.point(&hooks.hooks()).map_err(Failure::Usage)?;
     let results = hooks.run(&input, &[point])?;
-    Ok(RunResult::of(point, &input, results))
+    Ok(RunResult::new(point, &input, results))
 }
 
 impl Arguments {
-    /// The hook point of the command line or of its inputs, or the only one that the hook subscribes to.
+    /// The hook point of `--point`, the one that the inputs are for, or the only one that the hook subscribes to.
     fn point(&self, infos: &[HookInfo]) -> anyhow::Result<HookPoint> {
-        let given = if self.device.is_some() {
+        let option_and_point = if self.device.is_some() {
             Some(("--device", HookPoint::OnAttachDevice))
         } else if self.parameters.is_empty() {
             None
         } else {
             Some(("--parameter", HookPoint::PreMigrationSource))
         };
-        let of_input = given.map(|(_, point)| point);
+        let of_input = option_and_point.map(|(_, point)| point);
         let point = point(self.point.or(of_input), infos)?;
-        match given {
+        match option_and_point {
             Some((option, only)) if only != point => {
                 Err(anyhow!("{option} is for {only}: leave --point out"))
             }
@@ -139,9 +139,9 @@ impl Arguments {
     }
 }
 
-/// The hook point of the command line, or the only one that the hook subscribes to.
-fn point(asked: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoint> {
-    let mut known: Vec<HookPoint> = infos
+/// The requested hook point, or the only one that the hook subscribes to.
+fn point(requested: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoint> {
+    let mut hook_points: Vec<HookPoint> = infos
         .iter()
         .flat_map(|info| {
             info.hook_points
@@ -149,14 +149,14 @@ fn point(asked: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoi
                 .map(|subscription| subscription.point)
         })
         .collect();
-    known.sort();
-    known.dedup();
-    let names: Vec<&str> = known.iter().map(|point| point.name()).collect();
-    match (asked, &known[..]) {
-        (Some(asked), _) if known.contains(&asked) => Ok(asked),
+    hook_points.sort();
+    hook_points.dedup();
+    let names: Vec<&str> = hook_points.iter().map(|point| point.name()).collect();
+    match (requested, &hook_points[..]) {
+        (Some(requested), _) if hook_points.contains(&requested) => Ok(requested),
         (_, []) => Err(anyhow!("the hook asks for no hook point at all")),
-        (Some(asked), _) => Err(anyhow!(
-            "the hook is never called at {asked}, only at [{}]: give one of these with --point",
+        (Some(requested), _) => Err(anyhow!(
+            "the hook is never called at {requested}, only at [{}]: give one of these with --point",
             names.join(", ")
         )),
         (None, [only]) => Ok(*only),
@@ -168,22 +168,22 @@ fn point(asked: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoi
 }
 
 impl RunResult {
-    fn of(point: HookPoint, input: &VmiInput, mut results: HookResults) -> Self {
+    fn new(point: HookPoint, input: &VmiInput, mut results: HookResults) -> Self {
         let before = input.cloud_init.clone().ok().flatten();
-        let is_done = results.error.is_none();
+        let has_succeeded = results.error.is_none();
         Self {
             hook_point: point.name(),
-            xml: (is_done && point == HookPoint::OnDefineDomain).then_some(results.xml),
-            device: results.devices.pop().filter(|_| is_done),
-            parameters: (results.migration.as_ref().filter(|_| is_done))
+            xml: (has_succeeded && point == HookPoint::OnDefineDomain).then_some(results.xml),
+            device: results.devices.pop().filter(|_| has_succeeded),
+            parameters: (results.migration.as_ref().filter(|_| has_succeeded))
                 .map(|parameters| parameters.to_texts().into_iter().collect()),
             documents: results
                 .cloud_init
                 .as_ref()
-                .map(cloud_init_by_name::documents_by_name),
-            before: before
+                .map(cloud_init_documents::by_name),
+            documents_before: before
                 .as_ref()
-                .map(cloud_init_by_name::documents_by_name)
+                .map(cloud_init_documents::by_name)
                 .unwrap_or_default(),
             error: results.error.map(|error| error.to_string()),
             runs: results.runs,
@@ -204,8 +204,8 @@ impl Report for RunResult {
         }
         let mut text: String = self.runs.iter().map(|run| run.text(style)).collect();
         for (name, after) in self.documents.iter().flatten() {
-            let before = self.before.get(name).map_or("", String::as_str);
-            let diff = lines(style, before, after);
+            let before = self.documents_before.get(name).map_or("", String::as_str);
+            let diff = unified_diff(style, before, after);
             if !diff.is_empty() {
                 text += &format!("{}\n{diff}", style.strong(name));
             }
@@ -224,8 +224,8 @@ impl Report for RunResult {
 }
 
 /// KubeVirt's defaults with the parameters of the command line.
-fn migration(given: &[String]) -> anyhow::Result<MigrationParameters> {
-    let texts = given.iter().map(|text| {
+fn migration(options: &[String]) -> anyhow::Result<MigrationParameters> {
+    let texts = options.iter().map(|text| {
         let parts = text.split_once('=');
         let parts = parts.ok_or_else(|| anyhow!("--parameter {text}: it is NAME=VALUE"))?;
         Ok((parts.0.to_owned(), parts.1.to_owned()))
@@ -235,6 +235,6 @@ fn migration(given: &[String]) -> anyhow::Result<MigrationParameters> {
     parameters.map_err(|error| anyhow!("--parameter: {error}"))
 }
 
-fn point_from(name: &str) -> Result<HookPoint, String> {
+fn parse_point(name: &str) -> Result<HookPoint, String> {
     HookPoint::from_name(name).ok_or_else(|| format!("there are {}", HookPoint::names()))
 }

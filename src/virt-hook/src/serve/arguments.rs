@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::host_version_options::KnownVersions;
+use crate::host_version_options::HostVersionOptions;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -23,7 +23,7 @@ Exit codes:
   2  the command line, or a module that it names, cannot be used
   3  this machine could not do it";
 
-/// What `serve` is given.
+/// Arguments of `virt-hook serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// A WASM hook: a module, or a directory that holds modules. May be repeated; hooks run by
@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", env = "VIRT_HOOK_ARTIFACTS")]
     pub(crate) hook_artifacts: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) versions: KnownVersions,
+    pub(crate) versions: HostVersionOptions,
     /// Serve metrics for Prometheus at http://ADDRESS/metrics, such as 0.0.0.0:9464; without encryption and
     /// authentication
     #[arg(long, value_name = "ADDRESS", env = "VIRT_HOOK_METRICS")]

@@ -1,9 +1,9 @@
-//! Metrics by HTTP, for Prometheus.
+//! Serves metrics for Prometheus by HTTP.
 //!
-//! Whoever reaches the address can read and nothing else: hook names, versions, digests, counts. A client has
-//! [`CONNECTION_TIME`] for its request and for reading the answer, sends at most [`MAX_REQUEST`] bytes, and no more than
-//! [`MAX_CONNECTIONS`] are served at a time; others wait in the kernel's queue. Hooks do not wait for any of them: the
-//! lock on the counts is held for a copy.
+//! Clients can only read: hook names, versions, digests, counts. A client has
+//! [`CONNECTION_TIMEOUT`] for its request and for reading the answer, sends at most [`MAX_REQUEST`] bytes, and no more
+//! than [`MAX_CONNECTIONS`] are served at a time; others wait in the kernel's queue. Hooks do not wait for any of them:
+//! the lock on the counts is held for a copy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ use tokio::time::{sleep, timeout};
 
 const MAX_CONNECTIONS: usize = 4;
 const MAX_REQUEST: usize = 8 << 10;
-const CONNECTION_TIME: Duration = Duration::from_secs(5);
-/// After an `accept` that failed, usually for want of file descriptors.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a failed `accept`, which usually means that file descriptors are exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// A bound address. Connections wait until [`MetricsListener::serve`] is called.
 pub(super) struct MetricsListener(TcpListener);
 
-/// The server ends when this is dropped.
+/// The task of the server, which ends when this is dropped.
 pub(super) struct MetricsServer(JoinHandle<()>);
 
 impl MetricsListener {
@@ -62,8 +62,8 @@ async fn accept(listener: TcpListener, metrics: Arc<HookMetrics>) {
             Ok((stream, _)) => {
                 let metrics = Arc::clone(&metrics);
                 tokio::spawn(async move {
-                    // A client that is too slow, or gone, gets no answer.
-                    let _ = timeout(CONNECTION_TIME, answer(stream, &metrics)).await;
+                    // A client that is too slow or has disconnected gets no answer.
+                    let _ = timeout(CONNECTION_TIMEOUT, answer(stream, &metrics)).await;
                     drop(slot);
                 });
             }
@@ -78,7 +78,7 @@ async fn accept(listener: TcpListener, metrics: Arc<HookMetrics>) {
 async fn answer(mut stream: TcpStream, metrics: &HookMetrics) -> io::Result<()> {
     let response = match read_head(&mut stream).await? {
         Some(head) => response(&head, metrics),
-        None => plain(
+        None => plain_text(
             "431 Request Header Fields Too Large",
             "",
             "the request is too long\n",
@@ -121,16 +121,16 @@ fn response(head: &[u8], metrics: &HookMetrics) -> String {
     let mut words = line.split(|byte| *byte == b' ');
     let (method, target, version) = (words.next(), words.next(), words.next());
     if !version.is_some_and(|version| version.starts_with(b"HTTP/1.")) {
-        return plain("400 Bad Request", "", "this is not an HTTP/1 request\n");
+        return plain_text("400 Bad Request", "", "this is not an HTTP/1 request\n");
     }
     if method != Some(b"GET") {
-        return plain("405 Method Not Allowed", "Allow: GET\r\n", "only GET\n");
+        return plain_text("405 Method Not Allowed", "Allow: GET\r\n", "only GET\n");
     }
     let path = target.and_then(|target| target.split(|byte| *byte == b'?').next());
     if path != Some(b"/metrics") {
-        return plain("404 Not Found", "", "metrics are at /metrics\n");
+        return plain_text("404 Not Found", "", "metrics are at /metrics\n");
     }
-    with_type(
+    http_response(
         "200 OK",
         "text/plain; version=0.0.4; charset=utf-8",
         "",
@@ -138,11 +138,11 @@ fn response(head: &[u8], metrics: &HookMetrics) -> String {
     )
 }
 
-fn plain(status: &str, header: &str, body: &str) -> String {
-    with_type(status, "text/plain; charset=utf-8", header, body)
+fn plain_text(status: &str, header: &str, body: &str) -> String {
+    http_response(status, "text/plain; charset=utf-8", header, body)
 }
 
-fn with_type(status: &str, content_type: &str, header: &str, body: &str) -> String {
+fn http_response(status: &str, content_type: &str, header: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{header}\
          Connection: close\r\n\r\n{body}",

@@ -19,27 +19,29 @@ use hook_host::{Chain, PodConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cgroup_limits::CgroupLimits;
-use crate::exit_codes::{Failure, error_text};
+use crate::hook_module::HookModule;
 use crate::inputs::PodFactsInput;
 use crate::module_chain::{self, HookOptions, ModuleCode};
-use crate::module_files::{self, HookModule};
+use crate::module_files;
 use crate::tokio_runtime::runtime;
+use crate::verb_failure::{Failure, error_text};
 pub(crate) use arguments::{Arguments, HELP};
 use metrics_server::MetricsListener;
 
 /// The default directory of precompiled modules in an image.
-pub(crate) const PRECOMPILED: &str = "/usr/share/virt-hook/hook-artifacts";
-/// How long calls in flight may take at the end.
-const DRAIN: Duration = Duration::from_secs(5);
+pub(crate) const PRECOMPILED_DIR: &str = "/usr/share/virt-hook/hook-artifacts";
+/// How long calls in flight may take when the server ends.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves until a signal or the launcher's Shutdown.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    // One thread: a sidecar may have a fifth of a processor.
+    // A single-threaded runtime suffices: a sidecar may have a fifth of a processor.
     runtime()?.block_on(async {
-        let stop = stop()
+        let stop = stop_signal()
             .context("listening for signals")
-            .map_err(Failure::Machine)?;
-        let found = in_order(module_files::find(&arguments.modules).map_err(Failure::Usage)?);
+            .map_err(Failure::Internal)?;
+        let modules =
+            with_position_prefix(module_files::find(&arguments.modules).map_err(Failure::Usage)?);
         let socket = socket_path::socket_path(arguments).map_err(Failure::Usage)?;
         let staging =
             SocketStaging::prepare(&socket.directory, &socket.file).map_err(staging_failure)?;
@@ -50,12 +52,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
             None => None,
         };
-        wait_for_shutdown_request(&found, staging, metrics, arguments, stop).await
+        collect_and_serve(&modules, staging, metrics, arguments, stop).await
     })
 }
 
-async fn wait_for_shutdown_request(
-    found: &[HookModule],
+/// Collects the modules and serves them until a signal or the launcher's Shutdown.
+async fn collect_and_serve(
+    modules: &[HookModule],
     staging: SocketStaging,
     metrics: Option<MetricsListener>,
     arguments: &Arguments,
@@ -67,7 +70,7 @@ async fn wait_for_shutdown_request(
     let limits = cgroup.limits();
     let private = staging.private().to_owned();
     let policy = policy_option::source(arguments.policy.as_deref(), &private);
-    let policy = policy.map_err(Failure::Machine)?;
+    let policy = policy.map_err(Failure::Internal)?;
     policy_option::require_namespace(&policy, &arguments.namespace, &private)
         .map_err(Failure::Usage)?;
     let options = HookOptions {
@@ -77,18 +80,18 @@ async fn wait_for_shutdown_request(
         record: arguments.hook_record.clone(),
         precompiled_dirs: precompiled_dirs(
             arguments.hook_artifacts.as_deref(),
-            Path::new(PRECOMPILED),
+            Path::new(PRECOMPILED_DIR),
         ),
         pod: PodFactsInput::Mounted(PodConfig {
             dir: Some(arguments.pod_info_dir.clone()),
             ..PodConfig::default()
         }),
-        versions: arguments.versions.with(UnknownVersion::Refuse),
+        versions: arguments.versions.to_host_versions(UnknownVersion::Refuse),
         code: ModuleCode::Compile,
         ..HookOptions::default()
     };
     let chain = tokio::select! {
-        chain = module_chain::collect(found, staging.private(), options) => chain,
+        chain = module_chain::collect(modules, staging.private(), options) => chain,
         () = &mut stop => {
             tracing::info!("stopped before the hooks were ready");
             return Ok(());
@@ -96,24 +99,24 @@ async fn wait_for_shutdown_request(
     };
     let to_failure = |error| {
         let text = error_text(&cgroup.explain(error));
-        anyhow!(policy_option::with_place(&text, &private))
+        anyhow!(policy_option::with_option_as_path(&text, &private))
     };
     let chain = chain.map_err(|failure| match failure.map(to_failure) {
-        // Whoever runs the sidecar has to mend the policy or the module before it can start.
+        // Whoever runs the sidecar has to correct the policy or the module before the sidecar can start.
         Failure::Refused(error) => Failure::Usage(error),
         failure => failure,
     })?;
-    for unseen in chain.unseen_facts() {
-        tracing::warn!("{unseen}");
+    for warning in chain.unseen_facts() {
+        tracing::warn!("{warning}");
     }
-    tracing::info!(hooks = found.len(), ready_after = ?started.elapsed(), allowance = %cgroup, "hooks are ready");
+    tracing::info!(hooks = modules.len(), ready_after = ?started.elapsed(), allowance = %cgroup, "hooks are ready");
     let counts = Arc::clone(chain.metrics());
     let _metrics = metrics.map(|listener| listener.serve(Arc::clone(&counts)));
     let config = ServeConfig {
         front_end: front_end(arguments, &chain),
         namespace: Some(arguments.namespace.clone()).filter(|namespace| !namespace.is_empty()),
         limits,
-        drain: DRAIN,
+        drain: DRAIN_TIMEOUT,
     };
     let stop_reason = hook_host::serve::serve(chain, staging, config, stop).await;
     // The metrics of most VMs cannot be scraped: their pods pass every port to the guest.
@@ -126,7 +129,7 @@ async fn wait_for_shutdown_request(
 fn staging_failure(error: ServeError) -> Failure {
     match error {
         ServeError::Io { ref source, .. } if source.kind() != ErrorKind::PermissionDenied => {
-            Failure::machine(error)
+            Failure::internal(error)
         }
         _ => Failure::usage(error),
     }
@@ -142,19 +145,19 @@ fn front_end(arguments: &Arguments, chain: &Chain) -> FrontEnd {
     }
 }
 
-/// Prefixes names with their position: a chain orders hooks of the same priority by name.
-fn in_order(mut found: Vec<HookModule>) -> Vec<HookModule> {
-    if found.len() > 1 {
-        for (at, hook) in found.iter_mut().enumerate() {
-            hook.directory = format!("{}-{}", at + 1, hook.directory);
+/// Prefixes the hooks' names with their positions: a chain orders hooks of equal priority by name.
+fn with_position_prefix(mut modules: Vec<HookModule>) -> Vec<HookModule> {
+    if modules.len() > 1 {
+        for (index, hook) in modules.iter_mut().enumerate() {
+            hook.directory = format!("{}-{}", index + 1, hook.directory);
         }
     }
-    found
+    modules
 }
 
-/// Waits for the signals that end KubeVirt's own sidecars. Handlers are installed first: as a
-/// container's PID 1, this process would not get them otherwise.
-fn stop() -> Result<impl Future<Output = ()>> {
+/// A future that waits for the signals that end KubeVirt's own sidecars. The handlers are installed at once: as a
+/// container's PID 1, this process would not get the signals otherwise.
+fn stop_signal() -> Result<impl Future<Output = ()>> {
     let kinds = [
         SignalKind::terminate(),
         SignalKind::interrupt(),
@@ -187,9 +190,9 @@ mod tests {
             directory: name.to_owned(),
             settings: None,
         };
-        let names = |found: Vec<HookModule>| -> Vec<_> {
-            let found = in_order(found).into_iter();
-            found.map(|hook| hook.directory).collect()
+        let names = |modules: Vec<HookModule>| -> Vec<_> {
+            let modules = with_position_prefix(modules).into_iter();
+            modules.map(|hook| hook.directory).collect()
         };
         assert_eq!(names(vec![hook("b"), hook("a")]), ["1-b", "2-a"]);
         assert_eq!(names(vec![hook("b")]), ["b"]);

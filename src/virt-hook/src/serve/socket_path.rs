@@ -7,16 +7,16 @@ use anyhow::{Result, bail};
 
 use super::arguments::Arguments;
 
-/// Where KubeVirt mounts a hook sidecar's own directory into it.
-const HOOKS: &str = "/var/run/kubevirt-hooks";
-/// Below it, each plugin has a directory of its own name.
-const PLUGINS: &str = "/var/run/kubevirt-plugin";
-/// A plugin names its socket, so the name is always the same: the one that `virt-hook deploy` gives Plugins, and beside which a
-/// launcher looks for `hook.wasm`.
+/// The directory in a hook sidecar to which KubeVirt mounts that sidecar's hooks directory.
+const HOOKS_DIR: &str = "/var/run/kubevirt-hooks";
+/// The directory that has a sub-directory for each plugin, with the plugin's name.
+const PLUGINS_DIR: &str = "/var/run/kubevirt-plugin";
+/// The name of a plugin's socket. A Plugin names its socket, so the name is fixed: it is the one that `virt-hook
+/// deploy` writes, and a launcher looks for `hook.wasm` beside it.
 const PLUGIN_SOCKET: &str = "hook.sock";
-/// What KubeVirt calls a sidecar's container, as an environment variable in it.
-const CONTAINER: &str = "CONTAINER_NAME";
-/// A Kubernetes name.
+/// The environment variable in which KubeVirt passes the name of a sidecar's container.
+const CONTAINER_NAME_VARIABLE: &str = "CONTAINER_NAME";
+/// Maximum length of a Kubernetes name.
 const MAX_NAME: usize = 253;
 
 /// The directory and the file name of the socket.
@@ -27,7 +27,7 @@ pub(super) struct SocketPath {
 }
 
 pub(super) fn socket_path(arguments: &Arguments) -> Result<SocketPath> {
-    let container = std::env::var(CONTAINER).ok();
+    let container = std::env::var(CONTAINER_NAME_VARIABLE).ok();
     socket_path_in(arguments, container.as_deref())
 }
 
@@ -39,20 +39,20 @@ fn socket_path_in(arguments: &Arguments, container: Option<&str>) -> Result<Sock
     }
     let directory = match (&arguments.hooks_dir, &arguments.plugin) {
         (Some(directory), _) => directory.clone(),
-        (None, Some(plugin)) => Path::new(PLUGINS).join(plugin),
-        (None, None) => PathBuf::from(HOOKS),
+        (None, Some(plugin)) => Path::new(PLUGINS_DIR).join(plugin),
+        (None, None) => PathBuf::from(HOOKS_DIR),
     };
     let file = match (&arguments.socket, &arguments.plugin) {
         (Some(file), _) => check_socket_name(file)?,
         (None, Some(_)) => PLUGIN_SOCKET.to_owned(),
-        (None, None) => format!("virt-hook-{}.sock", unique(container)),
+        (None, None) => format!("virt-hook-{}.sock", unique_name(container)),
     };
     Ok(SocketPath { directory, file })
 }
 
-/// Launchers tell sidecars of one pod apart by their sockets' file names. The container's name is
-/// unique in its pod, and still the same when the container is started again.
-fn unique(container: Option<&str>) -> String {
+/// A name that is unique in the pod: launchers tell sidecars of a pod apart by their sockets' file names. The
+/// container's name is unique in its pod, and stays the same when the container is started again.
+fn unique_name(container: Option<&str>) -> String {
     match container.filter(|name| is_name(name)) {
         Some(name) => name.to_owned(),
         None => {
@@ -63,7 +63,7 @@ fn unique(container: Option<&str>) -> String {
     }
 }
 
-/// KubeVirt's rule for a plugin's socket, and hidden files are no sockets to launchers.
+/// Checks KubeVirt's rule for the socket of a plugin. Launchers ignore hidden files.
 fn check_socket_name(file: &str) -> Result<String> {
     if file.ends_with(".sock") && !file.starts_with('.') && !file.contains('/') {
         return Ok(file.to_owned());
@@ -82,9 +82,9 @@ fn is_name(name: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::host_version_options::KnownVersions;
+    use crate::host_version_options::HostVersionOptions;
 
-    fn serve(plugin: Option<&str>, socket: Option<&str>) -> Arguments {
+    fn serve_arguments(plugin: Option<&str>, socket: Option<&str>) -> Arguments {
         Arguments {
             modules: Vec::new(),
             plugin: plugin.map(str::to_owned),
@@ -95,7 +95,7 @@ mod tests {
             hook_record: None,
             pod_info_dir: "/etc/virt-hook/pod-info".into(),
             hook_artifacts: None,
-            versions: KnownVersions::default(),
+            versions: HostVersionOptions::default(),
             metrics: None,
         }
     }
@@ -108,26 +108,26 @@ mod tests {
     #[test]
     fn default_paths_are_kubevirts() {
         assert_eq!(
-            path(&serve(None, None), Some("hook-sidecar-1")),
+            path(&serve_arguments(None, None), Some("hook-sidecar-1")),
             "/var/run/kubevirt-hooks/virt-hook-hook-sidecar-1.sock"
         );
         assert_eq!(
-            path(&serve(Some("smbios"), None), Some("x")),
+            path(&serve_arguments(Some("smbios"), None), Some("x")),
             "/var/run/kubevirt-plugin/smbios/hook.sock"
         );
         assert_eq!(
-            path(&serve(Some("a"), Some("b.sock")), None),
+            path(&serve_arguments(Some("a"), Some("b.sock")), None),
             "/var/run/kubevirt-plugin/a/b.sock"
         );
         assert_ne!(
-            path(&serve(None, None), None),
-            path(&serve(None, None), None)
+            path(&serve_arguments(None, None), None),
+            path(&serve_arguments(None, None), None)
         );
-        assert!(!path(&serve(None, None), Some("../x")).contains(".."));
+        assert!(!path(&serve_arguments(None, None), Some("../x")).contains(".."));
     }
 
     #[test]
-    fn names_stay_in_their_directory() {
+    fn names_with_path_traversal_and_invalid_socket_names_are_refused() {
         for (plugin, socket) in [
             (Some("../x"), None),
             (Some(""), None),
@@ -136,7 +136,7 @@ mod tests {
             (None, Some(".x.sock")),
         ] {
             assert!(
-                socket_path_in(&serve(plugin, socket), None).is_err(),
+                socket_path_in(&serve_arguments(plugin, socket), None).is_err(),
                 "{plugin:?} {socket:?}"
             );
         }

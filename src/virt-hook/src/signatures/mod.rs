@@ -8,14 +8,14 @@ use std::path::Path;
 use anyhow::Context;
 use sigstore_bundle::KeyError;
 
-use crate::exit_codes::Failure;
 use crate::inputs::input_file;
 use crate::interactive_compile;
+use crate::verb_failure::Failure;
 
 pub(crate) use sign::{Arguments as SignArguments, HELP as SIGN_HELP, run as sign};
 pub(crate) use verify::{Arguments as VerifyArguments, HELP as VERIFY_HELP, run as verify};
 
-/// The largest key file that is read, in bytes.
+/// Maximum size of a key file in bytes.
 const MAX_KEY: usize = 64 << 10;
 
 /// Reads a key.
@@ -28,7 +28,7 @@ pub(crate) fn key<K>(
         .map_err(Failure::Usage)
 }
 
-/// Reads a module, whatever it contains.
-fn module(path: &Path) -> Result<Vec<u8>, Failure> {
+/// Reads the bytes of a module, without checking that it is one.
+fn module_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     input_file::read(path, interactive_compile::limits().module)
 }

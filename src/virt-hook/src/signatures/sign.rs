@@ -8,10 +8,10 @@ use hook_host::policy::module_signature;
 use serde::Serialize;
 use sigstore_bundle::{Bundle, SigningKey};
 
-use super::{key, module};
-use crate::exit_codes::Failure;
+use super::{key, module_bytes};
 use crate::output::{Report, Style};
 use crate::output_file;
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 The signature is a Sigstore bundle, MODULE.sigstore.json beside the module, which launchers verify
@@ -27,10 +27,10 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used
   3  a signature could not be written";
 
-/// How WebAssembly begins.
+/// The first bytes of WebAssembly.
 const MAGIC: &[u8] = b"\0asm";
 
-/// What `sign` is given.
+/// Arguments of `virt-hook sign`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// A module
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 /// The signatures that were written.
 #[derive(Debug, Serialize)]
 pub(crate) struct SignReport {
-    /// The sha256 of the public key, as bundles have it.
+    /// The sha256 of the public key, in the form in which bundles have it.
     key: String,
     signatures: Vec<SignatureReport>,
 }
@@ -67,16 +67,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<SignReport, Failure> {
 }
 
 fn sign_one(path: &Path, key: &SigningKey) -> Result<SignatureReport, Failure> {
-    let content = module(path)?;
+    let content = module_bytes(path)?;
     if !content.starts_with(MAGIC) {
         return Err(Failure::usage(anyhow!(
             "{}: it is not WebAssembly, and policies ask for signatures of nothing else",
             path.display()
         )));
     }
-    let bundle = Bundle::sign(&content, key).map_err(Failure::machine)?;
+    let bundle = Bundle::sign(&content, key).map_err(Failure::internal)?;
     let signature = module_signature::path_of(path);
-    output_file::write(&signature, bundle.render().as_bytes()).map_err(Failure::Machine)?;
+    output_file::write(&signature, bundle.render().as_bytes()).map_err(Failure::Internal)?;
     Ok(SignatureReport {
         module: path.to_owned(),
         sha256: bundle.sha256().unwrap_or_default(),
@@ -86,10 +86,13 @@ fn sign_one(path: &Path, key: &SigningKey) -> Result<SignatureReport, Failure> {
 
 impl Report for SignReport {
     fn text(&self, _: Style) -> String {
-        let lines = self
-            .signatures
-            .iter()
-            .map(|one| format!("{} (sha256 {})\n", one.signature.display(), one.sha256));
+        let lines = self.signatures.iter().map(|report| {
+            format!(
+                "{} (sha256 {})\n",
+                report.signature.display(),
+                report.sha256
+            )
+        });
         lines.collect::<String>() + &format!("signed with the key {}\n", self.key)
     }
 }

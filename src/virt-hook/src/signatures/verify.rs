@@ -8,10 +8,10 @@ use hook_host::policy::module_signature;
 use serde::Serialize;
 use sigstore_bundle::{Bundle, MAX_BUNDLE, PublicKey};
 
-use super::{key, module};
-use crate::exit_codes::Failure;
+use super::{key, module_bytes};
 use crate::inputs::input_file;
 use crate::output::{Report, Style};
+use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
 Without network, as launchers do; entries of transparency logs are ignored. Also verifies what
@@ -26,7 +26,7 @@ Exit codes:
   1  it is not signed, or not by these keys, or was changed; standard error says which
   2  the command line, or a file that it names, cannot be used";
 
-/// What `verify` is given.
+/// Arguments of `virt-hook verify`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The module
@@ -40,12 +40,12 @@ pub(crate) struct Arguments {
     bundle: Option<PathBuf>,
 }
 
-/// A signature that holds.
+/// A valid signature.
 #[derive(Debug, Serialize)]
 pub(crate) struct VerifyReport {
     module: PathBuf,
     signature: PathBuf,
-    /// The file of the key that signed it.
+    /// The file of the key that signed the module.
     key: PathBuf,
 }
 
@@ -55,9 +55,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<VerifyReport, Failure> {
     let keys: Vec<PublicKey> = keys
         .map(|path| key(path, PublicKey::from_pem))
         .collect::<Result<_, _>>()?;
-    let content = module(&arguments.module)?;
-    let given = arguments.bundle.clone();
-    let signature = given.unwrap_or_else(|| module_signature::path_of(&arguments.module));
+    let content = module_bytes(&arguments.module)?;
+    let bundle = arguments.bundle.clone();
+    let signature = bundle.unwrap_or_else(|| module_signature::path_of(&arguments.module));
     if arguments.bundle.is_none() && signature.symlink_metadata().is_err() {
         return Err(Failure::refused(anyhow!(
             "{}: it is not signed: there is no {}, which `virt-hook sign` writes",
@@ -65,12 +65,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<VerifyReport, Failure> {
             signature.display()
         )));
     }
-    let named = || input_file::name(&signature);
+    let context = || input_file::name(&signature);
     let text = input_file::text(&signature, MAX_BUNDLE)?;
     let signer = Bundle::parse(&text)
         .map_err(anyhow::Error::new)
         .and_then(|bundle| Ok(bundle.signer(&content, &keys)?));
-    let signer = signer.with_context(named).map_err(Failure::Refused)?;
+    let signer = signer.with_context(context).map_err(Failure::Refused)?;
     Ok(VerifyReport {
         module: arguments.module.clone(),
         signature,

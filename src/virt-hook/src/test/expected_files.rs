@@ -9,131 +9,37 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context;
-use domain_xml::{Document, diff};
-use hook_host::AttachedDevice;
-use serde::Serialize;
+use domain_xml::diff;
 
-use crate::exit_codes::Failure;
+use super::actual_result::ActualResult;
+use super::difference::{Difference, changes_text, parse};
 use crate::inputs::input_file;
-use crate::output::{ChangeReport, Style, changes, lines};
+use crate::verb_failure::Failure;
 
+/// The beginning of the names of all expected files.
 pub(super) const PREFIX: &str = "expected.";
-const XML: &str = "xml";
-const DIFF: &str = "diff";
-const VETO: &str = "veto";
-const ERROR: &str = "error";
-const DOCUMENTS: [&str; 4] = ["user-data", "network-data", "meta-data", "migration"];
-/// What can be expected.
+const XML_NAME: &str = "xml";
+const DIFF_NAME: &str = "diff";
+const VETO_NAME: &str = "veto";
+const ERROR_NAME: &str = "error";
+const DOCUMENT_NAMES: [&str; 4] = ["user-data", "network-data", "meta-data", "migration"];
+/// The names of all expected files, without [`PREFIX`].
 pub(super) const NAMES: [&str; 8] = [
-    XML,
-    DIFF,
-    VETO,
-    ERROR,
-    DOCUMENTS[0],
-    DOCUMENTS[1],
-    DOCUMENTS[2],
-    DOCUMENTS[3],
+    XML_NAME,
+    DIFF_NAME,
+    VETO_NAME,
+    ERROR_NAME,
+    DOCUMENT_NAMES[0],
+    DOCUMENT_NAMES[1],
+    DOCUMENT_NAMES[2],
+    DOCUMENT_NAMES[3],
 ];
-/// Of one file, in bytes.
-const LARGEST: usize = 8 << 20;
+/// Maximum size of an expected file in bytes.
+const MAX_FILE_BYTES: usize = 8 << 20;
 
-/// The results of hooks for a case.
-#[derive(Debug)]
-pub(super) enum Actual {
-    /// The virtual machine would start.
-    Domain {
-        before: String,
-        xml: String,
-        /// The documents, and as `migration` the parameters of a migration, that hooks changed.
-        documents: BTreeMap<String, String>,
-        /// Whether any hook ran.
-        is_hook_called: bool,
-        /// Failures and vetoes that change nothing, because `hook.yaml` has another failure policy than Fail; a line each.
-        discarded_failures: Vec<String>,
-    },
-    /// A hook vetoes.
-    Veto(String),
-    /// Any other error.
-    Error(String),
-}
-
-/// The files of a case that begin with `expected.`, by the rest of their names.
+/// The contents of a case's `expected.*` files, by the names without [`PREFIX`].
 #[derive(Debug)]
 pub(super) struct ExpectedFiles(BTreeMap<String, String>);
-
-/// A difference from the expected result.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Difference {
-    /// In one sentence.
-    what: String,
-    /// The lines that differ, as a unified diff from what is expected.
-    diff: String,
-}
-
-impl Difference {
-    fn of(what: impl Into<String>, expected: &str, actual: &str) -> Self {
-        Self {
-            what: what.into(),
-            diff: lines(Style::default(), expected, actual),
-        }
-    }
-
-    pub(super) fn text(&self, style: Style) -> String {
-        let mut text = format!("  {}\n", self.what);
-        for line in self.diff.lines() {
-            let line = match line.as_bytes().first() {
-                Some(b'-') => style.bad(line),
-                Some(b'+') => style.good(line),
-                _ => line.to_owned(),
-            };
-            text += &format!("    {line}\n");
-        }
-        text
-    }
-}
-
-impl Actual {
-    /// The same result with other texts of the failures that change nothing.
-    pub(super) fn map_failures(mut self, text: impl Fn(String) -> String) -> Self {
-        if let Self::Domain {
-            discarded_failures, ..
-        } = &mut self
-        {
-            let failures = std::mem::take(discarded_failures);
-            *discarded_failures = failures.into_iter().map(text).collect();
-        }
-        self
-    }
-
-    /// Whether hooks changed nothing, refused nothing and did not fail.
-    pub(super) fn is_idle(&self) -> bool {
-        match self {
-            Self::Domain {
-                before,
-                xml,
-                documents,
-                discarded_failures,
-                ..
-            } => {
-                documents.is_empty()
-                    && discarded_failures.is_empty()
-                    && changed(before, xml).is_empty()
-            }
-            Self::Veto(_) | Self::Error(_) => false,
-        }
-    }
-
-    /// Whether nothing changed because no hook ran.
-    pub(super) fn lacks_calls(&self) -> bool {
-        matches!(
-            self,
-            Self::Domain {
-                is_hook_called: false,
-                ..
-            }
-        )
-    }
-}
 
 impl ExpectedFiles {
     pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
@@ -141,98 +47,101 @@ impl ExpectedFiles {
         for name in NAMES {
             let path = dir.join(format!("{PREFIX}{name}"));
             if path.symlink_metadata().is_ok() {
-                files.insert(name.to_owned(), input_file::text(&path, LARGEST)?);
+                files.insert(name.to_owned(), input_file::text(&path, MAX_FILE_BYTES)?);
             }
         }
         Ok(Self(files))
     }
 
-    /// The differences; empty if the result is as expected.
-    pub(super) fn against(&self, actual: &Actual) -> Vec<Difference> {
+    /// The differences of a result from the expected files; empty if it is as expected.
+    pub(super) fn differences(&self, actual: &ActualResult) -> Vec<Difference> {
         if self.0.is_empty() {
             let advice = "nothing is expected: give --update, and review the expected.* files that it writes";
-            let is = self.files(actual);
-            let is: String = is.iter().map(|(name, text)| titled(name, text)).collect();
-            return vec![Difference::of(advice, "", &is)];
+            let files = self.files(actual);
+            let text: String = files
+                .iter()
+                .map(|(name, text)| titled(name, text))
+                .collect();
+            return vec![Difference::new(advice, "", &text)];
         }
-        let is = self.files(actual);
-        let names: BTreeSet<&String> = self.0.keys().chain(is.keys()).collect();
-        let compare = |name: &&String| compare(name, self.0.get(*name), is.get(*name));
+        let files = self.files(actual);
+        let names: BTreeSet<&String> = self.0.keys().chain(files.keys()).collect();
+        let compare = |name: &&String| compare(name, self.0.get(*name), files.get(*name));
         names.iter().filter_map(compare).collect()
     }
 
-    /// Why a result that is not as expected looks like a mistake of the hook.
-    pub(super) fn doubt(&self, actual: &Actual) -> Option<&'static str> {
+    /// The reason why a result that is not as expected looks like a mistake of the hook.
+    pub(super) fn doubt(&self, actual: &ActualResult) -> Option<&'static str> {
         match actual {
-            Actual::Error(_) if !self.0.contains_key(ERROR) => {
+            ActualResult::Error(_) if !self.0.contains_key(ERROR_NAME) => {
                 Some("the case ends in an error, which was not expected")
             }
-            Actual::Domain {
+            ActualResult::Domain {
                 discarded_failures, ..
-            } if !discarded_failures.is_empty() && !self.0.contains_key(ERROR) => {
+            } if !discarded_failures.is_empty() && !self.0.contains_key(ERROR_NAME) => {
                 Some("a hook fails here and failurePolicy hides it, which was not expected")
             }
-            Actual::Domain {
+            ActualResult::Domain {
                 before,
                 xml,
                 documents,
                 discarded_failures,
                 ..
-            } if documents.is_empty() && changed(before, xml).is_empty() => {
+            } if documents.is_empty() && changes_text(before, xml).is_empty() => {
                 let is_idle = |(name, text): (&String, &String)| match name.as_str() {
-                    DIFF => text.trim().is_empty(),
-                    XML => changed(before, text).is_empty(),
-                    ERROR => !discarded_failures.is_empty(),
+                    DIFF_NAME => text.trim().is_empty(),
+                    XML_NAME => changes_text(before, text).is_empty(),
+                    ERROR_NAME => !discarded_failures.is_empty(),
                     _ => false,
                 };
                 (!self.0.iter().all(is_idle))
                     .then_some("the hook does nothing here, and was expected to act")
             }
-            Actual::Veto(_) if self.expects_change() => {
+            ActualResult::Veto(_) if self.expects_change() => {
                 Some("the hook refuses the VM here, and was expected to change it")
             }
             _ => None,
         }
     }
 
-    /// Whether the expected files have a VM that starts with something changed. A whole domain may be unchanged.
+    /// Whether the expected files are those of a hook that changes something. A whole domain may be unchanged.
     fn expects_change(&self) -> bool {
         self.0.iter().any(|(name, text)| match name.as_str() {
-            DIFF => !text.trim().is_empty(),
-            XML | VETO | ERROR => false,
+            DIFF_NAME => !text.trim().is_empty(),
+            XML_NAME | VETO_NAME | ERROR_NAME => false,
             _ => true,
         })
     }
 
-    /// Whether a case that expects nothing so far gets an expectation that nothing changes.
-    pub(super) fn begins_idle(&self, actual: &Actual) -> bool {
+    /// Whether this is a new case, without expected files, in which nothing changes.
+    pub(super) fn is_new_without_changes(&self, actual: &ActualResult) -> bool {
         let files = self.files(actual);
-        let is_idle = |(name, text): (&String, &String)| name == DIFF && text.is_empty();
+        let is_idle = |(name, text): (&String, &String)| name == DIFF_NAME && text.is_empty();
         self.0.is_empty() && files.iter().all(is_idle)
     }
 
-    /// Writes the expected files for a result and removes the others.
-    pub(super) fn update(&self, dir: &Path, actual: &Actual) -> anyhow::Result<()> {
-        let is = self.files(actual);
+    /// Writes the expected files for a result, and removes the others.
+    pub(super) fn update(&self, dir: &Path, actual: &ActualResult) -> anyhow::Result<()> {
+        let files = self.files(actual);
         let path = |name: &str| dir.join(format!("{PREFIX}{name}"));
-        for name in self.0.keys().filter(|name| !is.contains_key(*name)) {
+        for name in self.0.keys().filter(|name| !files.contains_key(*name)) {
             let path = path(name);
             fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
-        for (name, text) in &is {
-            let (path, part) = (path(name), dir.join(format!(".{PREFIX}{name}.part")));
-            whole(&path, &part, text).with_context(|| path.display().to_string())?;
+        for (name, text) in &files {
+            let (path, partial) = (path(name), dir.join(format!(".{PREFIX}{name}.part")));
+            write_atomically(&path, &partial, text).with_context(|| path.display().to_string())?;
         }
         Ok(())
     }
 
-    /// The contents that the expected files should have.
-    fn files(&self, actual: &Actual) -> BTreeMap<String, String> {
+    /// The contents that the expected files would have for a result.
+    fn files(&self, actual: &ActualResult) -> BTreeMap<String, String> {
         let line = |text: &str| format!("{}\n", text.trim_end());
         match actual {
-            Actual::Veto(text) => BTreeMap::from([(VETO.to_owned(), line(text))]),
-            Actual::Error(text) => BTreeMap::from([(ERROR.to_owned(), line(text))]),
-            Actual::Domain {
+            ActualResult::Veto(text) => BTreeMap::from([(VETO_NAME.to_owned(), line(text))]),
+            ActualResult::Error(text) => BTreeMap::from([(ERROR_NAME.to_owned(), line(text))]),
+            ActualResult::Domain {
                 before,
                 xml,
                 documents,
@@ -241,15 +150,15 @@ impl ExpectedFiles {
             } => {
                 let mut files = documents.clone();
                 if !discarded_failures.is_empty() {
-                    files.insert(ERROR.to_owned(), line(&discarded_failures.join("\n")));
+                    files.insert(ERROR_NAME.to_owned(), line(&discarded_failures.join("\n")));
                 }
-                let changed = changed(before, xml);
-                if self.0.contains_key(XML) {
-                    files.insert(XML.to_owned(), line(xml));
+                let changes_text = changes_text(before, xml);
+                if self.0.contains_key(XML_NAME) {
+                    files.insert(XML_NAME.to_owned(), line(xml));
                 }
-                let wanted = self.0.contains_key(DIFF) || !changed.is_empty();
-                if (wanted || files.is_empty()) && !files.contains_key(XML) {
-                    files.insert(DIFF.to_owned(), changed);
+                let has_diff = self.0.contains_key(DIFF_NAME) || !changes_text.is_empty();
+                if (has_diff || files.is_empty()) && !files.contains_key(XML_NAME) {
+                    files.insert(DIFF_NAME.to_owned(), changes_text);
                 }
                 files
             }
@@ -261,71 +170,56 @@ fn titled(name: &str, text: &str) -> String {
     format!("{PREFIX}{name}:\n{text}")
 }
 
-fn whole(path: &Path, part: &Path, text: &str) -> io::Result<()> {
-    fs::write(part, text).and_then(|()| fs::rename(part, path))
-}
-
-/// A domain, or an attached device as the only one of a domain, so that paths are those of a domain.
-fn parse(xml: &str) -> Result<Document, String> {
-    match AttachedDevice::parse(xml) {
-        Ok(device) => Ok(device.as_domain().clone()),
-        Err(_) => Document::parse(xml).map_err(|error| error.to_string()),
-    }
-}
-
-/// The changes of a domain or a device in the format of `expected.diff`.
-fn changed(before: &str, after: &str) -> String {
-    match (parse(before), parse(after)) {
-        (Ok(before), Ok(after)) => {
-            let reports: Vec<ChangeReport> = diff(&before, &after).iter().map(Into::into).collect();
-            let mut text = String::new();
-            changes(&mut text, Style::default(), &reports);
-            text
-        }
-        // The chain returns only well-formed XML.
-        _ => lines(Style::default(), before, after),
-    }
+fn write_atomically(path: &Path, partial: &Path, text: &str) -> io::Result<()> {
+    fs::write(partial, text).and_then(|()| fs::rename(partial, path))
 }
 
 fn compare(name: &str, expected: Option<&String>, actual: Option<&String>) -> Option<Difference> {
     let file = format!("{PREFIX}{name}");
     match (expected, actual) {
-        (Some(expected), Some(actual)) => same(name, &file, expected, actual),
+        (Some(expected), Some(actual)) => compare_texts(name, &file, expected, actual),
         (Some(expected), None) => {
-            let what = format!("{file}: it did not come to this");
-            Some(Difference::of(what, expected, ""))
+            let heading = format!("{file}: it did not come to this");
+            Some(Difference::new(heading, expected, ""))
         }
         (None, actual) => {
-            let what = format!("{file}: there is no such file, and it came to this");
-            Some(Difference::of(what, "", actual.map_or("", String::as_str)))
+            let heading = format!("{file}: there is no such file, and it came to this");
+            Some(Difference::new(
+                heading,
+                "",
+                actual.map_or("", String::as_str),
+            ))
         }
     }
 }
 
-/// Compares domains structurally, other texts by lines.
-fn same(name: &str, file: &str, expected: &str, actual: &str) -> Option<Difference> {
-    let what = match name {
-        DIFF if expected.trim().is_empty() => format!(
+/// Compares domains structurally, and other texts by lines.
+fn compare_texts(name: &str, file: &str, expected: &str, actual: &str) -> Option<Difference> {
+    let heading = match name {
+        DIFF_NAME if expected.trim().is_empty() => format!(
             "{file}: it is empty, so that nothing may change, and hooks change this; if that is right, --update writes it"
         ),
         _ => format!("{file}: - expected, + actual"),
     };
-    if name == XML {
+    if name == XML_NAME {
         return match (parse(expected), parse(actual)) {
             (Ok(before), Ok(after)) if diff(&before, &after).is_empty() => None,
             (Ok(_), Ok(_)) => {
-                let mut difference = Difference::of(what, "", "");
-                difference.diff = changed(expected, actual).replace("    ", "");
+                let mut difference = Difference::new(heading, "", "");
+                difference.diff = changes_text(expected, actual).replace("    ", "");
                 Some(difference)
             }
-            (Err(error), _) => Some(Difference::of(format!("{file}: {error}"), "", "")),
-            _ => Some(Difference::of(what, expected, actual)),
+            (Err(error), _) => Some(Difference::new(format!("{file}: {error}"), "", "")),
+            _ => Some(Difference::new(heading, expected, actual)),
         };
     }
-    let plain = |text: &str| -> String {
+    let without_trailing_blanks = |text: &str| -> String {
         let lines = text.trim_end().lines();
         lines.map(|line| format!("{}\n", line.trim_end())).collect()
     };
-    let (expected, actual) = (plain(expected), plain(actual));
-    (expected != actual).then(|| Difference::of(what, &expected, &actual))
+    let (expected, actual) = (
+        without_trailing_blanks(expected),
+        without_trailing_blanks(actual),
+    );
+    (expected != actual).then(|| Difference::new(heading, &expected, &actual))
 }

@@ -1,6 +1,6 @@
-//! Errors in which several cases end: each is printed once.
+//! Errors in which several cases end, each of which is printed once.
 
-use super::{CaseOutcome, CaseResult};
+use super::test_report::{CaseOutcome, CaseResult};
 
 /// An error, and the failed cases that end in it.
 #[derive(Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(super) struct SharedError<'a> {
 }
 
 /// The errors of two failed cases or more, in the order of the cases.
-pub(super) fn of(cases: &[CaseResult]) -> Vec<SharedError<'_>> {
+pub(super) fn find(cases: &[CaseResult]) -> Vec<SharedError<'_>> {
     let mut errors: Vec<SharedError<'_>> = Vec::new();
     let failed = cases
         .iter()
@@ -33,7 +33,7 @@ pub(super) fn of(cases: &[CaseResult]) -> Vec<SharedError<'_>> {
 
 impl SharedError<'_> {
     /// Whether the case ends in this error.
-    pub(super) fn is_of(&self, case: &CaseResult) -> bool {
+    pub(super) fn is_error_of(&self, case: &CaseResult) -> bool {
         case.unexpected_error.as_deref() == Some(self.error)
     }
 }
@@ -55,14 +55,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_errors_of_several_cases_are_one() {
+    fn equal_errors_of_several_cases_are_joined() {
         let cases = [
             case("a", Some("denied")),
             case("b", None),
             case("c", Some("other")),
             case("d", Some("denied")),
         ];
-        let shared = of(&cases);
+        let shared = find(&cases);
         let denied = SharedError {
             error: "denied",
             cases: vec!["a", "d"],
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(shared, [denied]);
         let is_shared = cases
             .iter()
-            .map(|case| shared.iter().any(|one| one.is_of(case)));
+            .map(|case| shared.iter().any(|error| error.is_error_of(case)));
         assert_eq!(is_shared.collect::<Vec<_>>(), [true, false, false, true]);
     }
 }

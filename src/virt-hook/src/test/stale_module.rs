@@ -5,10 +5,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The most that is read of cargo's list of sources, in bytes.
+/// Maximum number of bytes that are read of cargo's list of sources.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A source that was changed after the module was built. Cargo lists the sources in a file beside the module.
+/// A source that was changed after the module was built, if there is one. Cargo lists the sources in a file beside the
+/// module.
 pub(super) fn newer_source(module: &Path) -> Option<PathBuf> {
     let built = modified(module)?;
     let mut list = String::new();
@@ -42,10 +43,10 @@ mod tests {
     #[test]
     fn a_source_that_was_changed_after_the_build_is_found() {
         let temp_dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| temp_dir.path().join(name);
-        let (module, source) = (at("hook.wasm"), at("my lib.rs"));
+        let path_of = |name: &str| temp_dir.path().join(name);
+        let (module, source) = (path_of("hook.wasm"), path_of("my lib.rs"));
         let now = SystemTime::now();
-        for (path, age) in [(&module, 10), (&source, 20), (&at("other.rs"), 30)] {
+        for (path, age) in [(&module, 10), (&source, 20), (&path_of("other.rs"), 30)] {
             let file = File::create(path).unwrap();
             file.set_modified(now - Duration::from_secs(age)).unwrap();
         }
@@ -54,10 +55,10 @@ mod tests {
         let list = format!(
             "{}: {} {}\n",
             path(&module),
-            path(&at("other.rs")),
+            path(&path_of("other.rs")),
             path(&source)
         );
-        fs::write(at("hook.d"), list).unwrap();
+        fs::write(path_of("hook.d"), list).unwrap();
         assert_eq!(newer_source(&module), None);
         File::options()
             .append(true)

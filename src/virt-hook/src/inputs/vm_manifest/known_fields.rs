@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use crate::inputs::similar_name::similar;
 
 /// The table of types; its head describes the format.
-const TABLE: &str = include_str!("vmi_fields.txt");
+const TYPE_TABLE: &str = include_str!("vmi_fields.txt");
 
-/// The fields of a type, and the type of those that have fields of their own.
+/// The fields of a type, each with its type if that has fields.
 type Fields = HashMap<&'static str, Option<&'static str>>;
 
 static TYPES: LazyLock<HashMap<&'static str, Fields>> = LazyLock::new(|| {
-    let lines = TABLE.lines().filter(|line| !line.starts_with('#'));
+    let lines = TYPE_TABLE.lines().filter(|line| !line.starts_with('#'));
     let types = lines.filter_map(|line| line.split_once(' '));
     types
         .map(|(name, fields)| (name, fields.split(' ').map(field).collect()))
@@ -24,14 +24,14 @@ static TYPES: LazyLock<HashMap<&'static str, Fields>> = LazyLock::new(|| {
 /// A field that KubeVirt's API does not have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct UnknownField {
-    /// Its path, as `spec.domain.cpu.core`.
+    /// The path of the field, such as `spec.domain.cpu.core`.
     pub(super) path: String,
-    /// The known field that it resembles.
+    /// A known field of a similar name.
     pub(super) similar: Option<&'static str>,
 }
 
 impl UnknownField {
-    /// One line.
+    /// The note about the field, in one line.
     pub(super) fn note(&self) -> String {
         let path = &self.path;
         match self.similar {
@@ -45,42 +45,44 @@ impl UnknownField {
 
 /// The unknown fields of an object of this kind, in the order in which they are written.
 pub(super) fn unknown(object: &Value, kind: &str) -> Vec<UnknownField> {
-    let mut found = Vec::new();
-    inspect(object, kind, "", &mut found);
-    found
+    let mut unknown_fields = Vec::new();
+    collect_unknown(object, kind, "", &mut unknown_fields);
+    unknown_fields
 }
 
 fn field(text: &'static str) -> (&'static str, Option<&'static str>) {
-    let (name, of) = text.split_once(':').unzip();
-    (name.unwrap_or(text), of)
+    let (name, field_type) = text.split_once(':').unzip();
+    (name.unwrap_or(text), field_type)
 }
 
-fn inspect(value: &Value, of: &str, path: &str, found: &mut Vec<UnknownField>) {
+fn collect_unknown(value: &Value, type_name: &str, path: &str, found: &mut Vec<UnknownField>) {
     match value {
-        Value::Object(object) => inspect_object(object, of, path, found),
+        Value::Object(object) => collect_unknown_in_object(object, type_name, path, found),
         Value::Array(elements) => {
             for (index, element) in elements.iter().enumerate() {
-                inspect(element, of, &format!("{path}[{index}]"), found);
+                collect_unknown(element, type_name, &format!("{path}[{index}]"), found);
             }
         }
         _ => {}
     }
 }
 
-fn inspect_object(
+fn collect_unknown_in_object(
     object: &Map<String, Value>,
-    of: &str,
+    type_name: &str,
     path: &str,
     found: &mut Vec<UnknownField>,
 ) {
-    let Some(fields) = TYPES.get(of) else { return };
+    let Some(fields) = TYPES.get(type_name) else {
+        return;
+    };
     for (name, value) in object {
         let path = match path {
             "" => name.clone(),
             _ => format!("{path}.{name}"),
         };
         match fields.get(name.as_str()) {
-            Some(Some(of)) => inspect(value, of, &path, found),
+            Some(Some(field_type)) => collect_unknown(value, field_type, &path, found),
             Some(None) => {}
             None => found.push(UnknownField {
                 path,
@@ -98,8 +100,10 @@ mod tests {
     use super::*;
 
     fn unknown_fields_of(vmi: &Value) -> Vec<(String, Option<&'static str>)> {
-        let found = unknown(vmi, VMI).into_iter();
-        found.map(|field| (field.path, field.similar)).collect()
+        let unknown_fields = unknown(vmi, VMI).into_iter();
+        unknown_fields
+            .map(|field| (field.path, field.similar))
+            .collect()
     }
 
     #[test]
@@ -128,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn every_type_of_the_table_is_there() {
+    fn the_table_has_every_type_that_it_names() {
         for fields in TYPES.values() {
-            for of in fields.values().flatten() {
-                assert!(TYPES.contains_key(of), "{of}");
+            for field_type in fields.values().flatten() {
+                assert!(TYPES.contains_key(field_type), "{field_type}");
             }
         }
         assert!(TYPES.contains_key(VMI) && TYPES.contains_key(VM));

@@ -1,21 +1,21 @@
-//! The defaults that KubeVirt's API server sets in every VMI, whatever the cluster's configuration is; and the network interface,
-//! for which the cluster may have another setting.
+//! The defaults that KubeVirt's API server sets in every VMI, whatever the cluster's configuration is; and the network
+//! interface, for which the cluster may have another setting.
 
 mod device_defaults;
+mod firmware_and_runtime_user;
 mod hyperv_dependencies;
-mod identity;
 
 use std::collections::HashSet;
 
 use kubevirt_api::vmi::Quantity;
 use serde_json::{Map, Value, json};
 
-pub(super) use identity::{set_firmware, set_runtime_user};
+pub(super) use firmware_and_runtime_user::{set_firmware, set_runtime_user};
 
 type Object = Map<String, Value>;
 
-/// Sets the defaults in a VMI's spec and returns their names for people. Memory and processors are left alone if an instance type
-/// decides them. A value of a wrong type is left alone, too: the VMI is refused for it later.
+/// Sets the defaults in a VMI's spec and returns their names for people. Memory and processors are left alone if an
+/// instance type decides them. A value of a wrong type is left alone, too: the VMI is refused for it later.
 pub(super) fn set(spec: &mut Object, has_instance_type: bool) -> Vec<&'static str> {
     let names = [
         (!has_instance_type && set_memory(spec)).then_some("guest memory"),
@@ -29,7 +29,7 @@ pub(super) fn set(spec: &mut Object, has_instance_type: bool) -> Vec<&'static st
         hyperv_dependencies::set(spec).then_some("Hyper-V features that others need"),
         device_defaults::set_inputs(spec).then_some("input devices"),
     ];
-    // Nobody writes these, so they are not named.
+    // Authors do not write these fields, so the note does not name them.
     set_features(spec);
     device_defaults::set_cdrom_trays(spec);
     device_defaults::set_display_ram_fb(spec);
@@ -40,32 +40,32 @@ fn is_set(value: Option<&Value>) -> bool {
     value.is_some_and(|value| !value.is_null() && value != "" && value != 0)
 }
 
-/// The object of this name, which is created if it is not there.
-fn child<'a>(of: &'a mut Object, name: &str) -> Option<&'a mut Object> {
-    if !is_set(of.get(name)) {
-        of.insert(name.to_owned(), Object::new().into());
+/// The object `name` in an object, which is created if it is missing.
+fn child<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Object> {
+    if !is_set(object.get(name)) {
+        object.insert(name.to_owned(), Object::new().into());
     }
-    of.get_mut(name)?.as_object_mut()
+    object.get_mut(name)?.as_object_mut()
 }
 
 fn domain(spec: &mut Object) -> Option<&mut Object> {
     child(spec, "domain")
 }
 
-fn list<'a>(of: &'a Object, path: &[&str]) -> &'a [Value] {
+fn list<'a>(object: &'a Object, path: &[&str]) -> &'a [Value] {
     let Some((last, parents)) = path.split_last() else {
         return &[];
     };
     let parent = parents
         .iter()
-        .try_fold(of, |object, name| object.get(*name)?.as_object());
+        .try_fold(object, |object, name| object.get(*name)?.as_object());
     let found = parent.and_then(|parent| parent.get(*last)?.as_array());
     found.map_or(&[], Vec::as_slice)
 }
 
 /// An amount of the pod's resources that is not zero.
-fn resource(domain: &Object, of: &str, name: &str) -> Option<(Value, Quantity)> {
-    let value = domain.get("resources")?.get(of)?.get(name)?;
+fn resource(domain: &Object, list: &str, name: &str) -> Option<(Value, Quantity)> {
+    let value = domain.get("resources")?.get(list)?.get(name)?;
     let amount: Quantity = serde_json::from_value(value.clone()).ok()?;
     (!amount.is_zero()).then(|| (value.clone(), amount))
 }
@@ -78,7 +78,7 @@ fn set_memory(spec: &mut Object) -> bool {
         let size = domain.get("memory")?.get("hugepages")?.get("pageSize")?;
         is_set(Some(size)).then(|| size.clone())
     };
-    let of_pod = |of: &str| resource(domain, of, "memory").map(|(value, _)| value);
+    let of_pod = |list: &str| resource(domain, list, "memory").map(|(value, _)| value);
     let default = of_pod("requests")
         .or_else(|| of_pod("limits"))
         .or_else(page_size);
@@ -92,12 +92,12 @@ fn set_memory(spec: &mut Object) -> bool {
     }
 }
 
-/// Whether there is more than the one processor of a VMI that asks for none.
+/// Returns whether the number of sockets comes from the pod's resources. Without them the VMI has one CPU.
 fn set_cpu_topology(spec: &mut Object) -> bool {
     let Some(domain) = domain(spec) else {
         return false;
     };
-    let of_pod = |of: &str| resource(domain, of, "cpu").map(|(_, amount)| amount.value());
+    let of_pod = |list: &str| resource(domain, list, "cpu").map(|(_, amount)| amount.value());
     let sockets = of_pod("limits").or_else(|| of_pod("requests"));
     let Some(cpu) = child(domain, "cpu") else {
         return false;
@@ -121,7 +121,7 @@ fn set_cpu_topology(spec: &mut Object) -> bool {
 /// `bridge` is the interface of a cluster without `network.defaultNetworkInterface` in its configuration
 /// (`pkg/virt-config/virt-config.go`).
 fn set_network(spec: &mut Object) -> bool {
-    let has_some = !list(spec, &["networks"]).is_empty()
+    let has_networks = !list(spec, &["networks"]).is_empty()
         || is_set(spec.get("networks").filter(|networks| !networks.is_array()));
     let Some(devices) = domain(spec).and_then(|domain| child(domain, "devices")) else {
         return false;
@@ -131,7 +131,7 @@ fn set_network(spec: &mut Object) -> bool {
         other => is_set(other),
     };
     let is_unwanted = devices.get("autoattachPodInterface") == Some(&Value::Bool(false));
-    if has_some || has_interfaces || is_unwanted {
+    if has_networks || has_interfaces || is_unwanted {
         return false;
     }
     let interfaces = json!([{"name": "default", "bridge": {}}]);

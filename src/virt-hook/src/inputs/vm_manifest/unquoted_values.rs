@@ -5,17 +5,18 @@ use serde_json::Value;
 
 use super::ManifestError;
 
-/// The most bytes of a key or value that an error shows.
+/// Maximum number of bytes of a key or value that an error shows.
 const MAX_SHOWN: usize = 120;
 
-/// Refuses the first value that is a number or a boolean. `place` is the path of the object's metadata.
-pub(super) fn refuse(object: &Value, place: &str) -> Result<(), ManifestError> {
+/// Refuses the first value that is a number or a boolean. `metadata_path` is the path of the object's metadata for the
+/// error.
+pub(super) fn refuse(object: &Value, metadata_path: &str) -> Result<(), ManifestError> {
     for field in ["annotations", "labels"] {
         let values = object.pointer(&format!("/metadata/{field}"));
         for (key, value) in values.and_then(Value::as_object).into_iter().flatten() {
             if value.is_number() || value.is_boolean() {
                 return Err(ManifestError::Unquoted {
-                    path: format!("{place}.{field}: {}", printable(key, MAX_SHOWN)),
+                    path: format!("{metadata_path}.{field}: {}", printable(key, MAX_SHOWN)),
                     value: printable(&value.to_string(), MAX_SHOWN),
                 });
             }
@@ -32,10 +33,10 @@ mod tests {
 
     #[test]
     fn a_number_without_quotes_is_named_with_its_place() {
-        let of =
+        let annotated =
             |usb: Value| json!({"metadata": {"annotations": {"usb": usb}, "labels": {"a": "1"}}});
-        assert!(refuse(&of("1234".into()), "metadata").is_ok());
-        let error = refuse(&of(1234.into()), "metadata")
+        assert!(refuse(&annotated("1234".into()), "metadata").is_ok());
+        let error = refuse(&annotated(1234.into()), "metadata")
             .err()
             .map(|error| error.to_string());
         let expected =

@@ -1,16 +1,16 @@
-//! The defaults of devices in every VMI of a cluster.
+//! The defaults of devices that KubeVirt's API server sets in every VMI.
 
 use serde_json::Value;
 
 use super::{Object, child, is_set};
 
-/// The kinds of disks; each has a bus.
-const TARGETS: [&str; 3] = ["disk", "cdrom", "lun"];
+/// The fields of a disk that name its kind; the object in each has a bus.
+const DISK_TARGETS: [&str; 3] = ["disk", "cdrom", "lun"];
 
 pub(super) fn set_disk_targets(spec: &mut Object) -> bool {
     let mut is_any_set = false;
     for disk in disks(spec) {
-        if TARGETS.iter().all(|target| !is_set(disk.get(*target))) {
+        if DISK_TARGETS.iter().all(|target| !is_set(disk.get(*target))) {
             disk.insert("disk".to_owned(), Object::new().into());
             is_any_set = true;
         }
@@ -25,7 +25,7 @@ pub(super) fn set_disk_buses(spec: &mut Object) -> bool {
     };
     let mut is_any_set = false;
     for disk in disks(spec) {
-        for name in TARGETS {
+        for name in DISK_TARGETS {
             let target = disk.get_mut(name).and_then(Value::as_object_mut);
             if let Some(target) = target.filter(|target| !is_set(target.get("bus"))) {
                 target.insert("bus".to_owned(), bus.into());

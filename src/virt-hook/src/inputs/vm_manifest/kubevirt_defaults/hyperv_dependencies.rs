@@ -1,11 +1,12 @@
-//! The Hyper-V features that other ones need (`pkg/defaults/hyperv.go`).
+//! Turns on the Hyper-V features that enabled features need (`pkg/defaults/hyperv.go`).
 
 use serde_json::{Map, Value, json};
 
 use super::Object;
 
-/// Each feature with the one that it needs, in KubeVirt's order: `synictimer` turns `synic` on, and `synic` then `vpindex`.
-const NEEDS: [(&str, &str); 5] = [
+/// Each feature with the one that it needs, in KubeVirt's order: `synictimer` turns `synic` on, and `synic` then
+/// `vpindex`.
+const DEPENDENCIES: [(&str, &str); 5] = [
     ("evmcs", "vapic"),
     ("ipi", "vpindex"),
     ("tlbflush", "vpindex"),
@@ -15,8 +16,8 @@ const NEEDS: [(&str, &str); 5] = [
 /// The processor feature that `evmcs` needs.
 const VMX: &str = "vmx";
 
-/// Turns on what enabled features need. A needed feature that is turned off stays off, and what comes after it is not set:
-/// KubeVirt refuses the VMI then.
+/// Turns on the features that enabled ones need. A needed feature that is turned off stays off, and the dependencies
+/// after it are not set: KubeVirt refuses such a VMI.
 pub(super) fn set(spec: &mut Object) -> bool {
     let hyperv = spec
         .get_mut("domain")
@@ -25,7 +26,7 @@ pub(super) fn set(spec: &mut Object) -> bool {
         return false;
     };
     let mut is_any_set = false;
-    for (feature, needed) in NEEDS {
+    for (feature, needed) in DEPENDENCIES {
         match (is_enabled(hyperv, feature), is_enabled(hyperv, needed)) {
             (Some(true), None) => {
                 hyperv.insert(needed.to_owned(), json!({"enabled": true}));
@@ -41,7 +42,7 @@ pub(super) fn set(spec: &mut Object) -> bool {
     is_any_set
 }
 
-/// `None` if the VMI does not have the feature. A feature without `enabled` is on.
+/// Whether a feature is on; `None` if the VMI does not have it. A feature without `enabled` is on.
 fn is_enabled(hyperv: &Object, feature: &str) -> Option<bool> {
     let state = hyperv.get(feature)?.as_object()?;
     Some(state.get("enabled") != Some(&Value::Bool(false)))
@@ -81,7 +82,7 @@ fn set_policy(feature: &mut Map<String, Value>) -> bool {
 mod tests {
     use super::*;
 
-    fn of(hyperv: Value, cpu: Value) -> (Value, bool) {
+    fn with_defaults(hyperv: Value, cpu: Value) -> (Value, bool) {
         let Value::Object(mut spec) =
             json!({"domain": {"features": {"hyperv": hyperv}, "cpu": cpu}})
         else {
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn needed_features_are_enabled_along_the_chain() {
+    fn needed_features_of_needed_features_are_enabled_too() {
         let on = json!({"enabled": true});
         for (given, expected) in [
             (
@@ -110,7 +111,7 @@ mod tests {
             ),
         ] {
             let is_changed = given != expected;
-            let (domain, is_set) = of(given, json!({}));
+            let (domain, is_set) = with_defaults(given, json!({}));
             assert_eq!(domain["features"]["hyperv"], expected);
             assert_eq!(is_set, is_changed);
             assert_eq!(domain["cpu"], json!({}));
@@ -119,9 +120,9 @@ mod tests {
 
     #[test]
     fn a_needed_feature_that_is_turned_off_stays_off() {
-        let given = json!({"evmcs": {}, "vapic": {"enabled": false}, "ipi": {}});
-        let (domain, is_set) = of(given.clone(), json!({}));
-        assert_eq!(domain["features"]["hyperv"], given);
+        let features = json!({"evmcs": {}, "vapic": {"enabled": false}, "ipi": {}});
+        let (domain, is_set) = with_defaults(features.clone(), json!({}));
+        assert_eq!(domain["features"]["hyperv"], features);
         assert!(!is_set);
     }
 
@@ -137,16 +138,16 @@ mod tests {
                 json!([vmx, other]),
             ),
         ] {
-            let (domain, is_set) = of(json!({"evmcs": {}, "vapic": {}}), given);
+            let (domain, is_set) = with_defaults(json!({"evmcs": {}, "vapic": {}}), given);
             assert_eq!(domain["cpu"]["features"], expected);
             assert!(is_set);
         }
-        let (_, is_set) = of(
+        let (_, is_set) = with_defaults(
             json!({"evmcs": {}, "vapic": {}}),
             json!({"features": [vmx]}),
         );
         assert!(!is_set);
         let off = json!({"evmcs": {"enabled": false}});
-        assert_eq!(of(off, json!({})).0["cpu"], json!({}));
+        assert_eq!(with_defaults(off, json!({})).0["cpu"], json!({}));
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn of(spec: Value) -> (Value, Vec<&'static str>) {
+fn with_defaults(spec: Value) -> (Value, Vec<&'static str>) {
     let Value::Object(mut spec) = spec else {
         panic!("{spec}")
     };
@@ -10,7 +10,7 @@ fn of(spec: Value) -> (Value, Vec<&'static str>) {
 
 #[test]
 fn every_volume_has_a_disk_with_a_target_and_a_bus() {
-    let (spec, names) = of(json!({
+    let (spec, names) = with_defaults(json!({
         "domain": {
             "cpu": {"cores": 2},
             "memory": {"guest": "1Gi"},
@@ -37,26 +37,28 @@ fn every_volume_has_a_disk_with_a_target_and_a_bus() {
 }
 
 #[test]
-fn the_pods_resources_are_those_of_the_guest() {
+fn memory_and_sockets_come_from_the_resources_of_the_pod() {
     let resources =
         json!({"requests": {"memory": "2Gi", "cpu": "500m"}, "limits": {"cpu": "3500m"}});
-    let (spec, names) = of(json!({"domain": {"resources": resources}}));
+    let (spec, names) = with_defaults(json!({"domain": {"resources": resources}}));
     assert_eq!(spec["domain"]["memory"], json!({"guest": "2Gi"}));
     let topology = json!({"sockets": 4, "cores": 1, "threads": 1});
     assert_eq!(spec["domain"]["cpu"], topology);
     assert_eq!(names[..2], ["guest memory", "CPU sockets"]);
-    let (spec, _) = of(json!({"domain": {"memory": {"hugepages": {"pageSize": "2Mi"}}}}));
+    let (spec, _) =
+        with_defaults(json!({"domain": {"memory": {"hugepages": {"pageSize": "2Mi"}}}}));
     assert_eq!(spec["domain"]["memory"]["guest"], "2Mi");
 }
 
 #[test]
-fn a_vmi_without_networks_has_the_pods() {
-    let (spec, names) = of(json!({"domain": {}}));
+fn a_vmi_without_networks_gets_the_pod_network() {
+    let (spec, names) = with_defaults(json!({"domain": {}}));
     assert_eq!(spec["networks"], json!([{"name": "default", "pod": {}}]));
     let interfaces = &spec["domain"]["devices"]["interfaces"];
     assert_eq!(interfaces, &json!([{"name": "default", "bridge": {}}]));
     assert_eq!(names, ["the network interface"]);
-    let (spec, _) = of(json!({"architecture": "arm64", "domain": {}, "volumes": [{"name": "a"}]}));
+    let (spec, _) =
+        with_defaults(json!({"architecture": "arm64", "domain": {}, "volumes": [{"name": "a"}]}));
     assert_eq!(
         spec["domain"]["devices"]["disks"][0]["disk"]["bus"],
         "virtio"
@@ -64,14 +66,14 @@ fn a_vmi_without_networks_has_the_pods() {
 }
 
 #[test]
-fn watchdogs_and_spinlocks_are_complete() {
+fn watchdogs_and_spinlocks_are_completed() {
     let vmi = |watchdog: Value, spinlocks: Value| {
         json!({"domain": {"devices": {"autoattachPodInterface": false, "watchdog": watchdog},
             "cpu": {"cores": 1}, "features": {"hyperv": {"spinlocks": spinlocks}}}})
     };
     let reset = json!({"name": "w", "i6300esb": {"action": "reset"}});
     for watchdog in [json!({"name": "w"}), json!({"name": "w", "i6300esb": {}})] {
-        let (spec, names) = of(vmi(watchdog, json!({})));
+        let (spec, names) = with_defaults(vmi(watchdog, json!({})));
         assert_eq!(
             spec,
             vmi(reset.clone(), json!({"retries": 4096})),
@@ -82,7 +84,7 @@ fn watchdogs_and_spinlocks_are_complete() {
     let poweroff = json!({"name": "w", "i6300esb": {"action": "poweroff"}});
     for spinlocks in [json!({"enabled": false}), json!({"retries": 8191})] {
         let complete = vmi(poweroff.clone(), spinlocks);
-        assert_eq!(of(complete.clone()), (complete, Vec::new()));
+        assert_eq!(with_defaults(complete.clone()), (complete, Vec::new()));
     }
 }
 
@@ -94,13 +96,13 @@ fn values_of_a_wrong_type_are_left_alone() {
         json!({"domain": {"cpu": {"cores": 1}, "devices": {"disks": "a", "interfaces": 1, "inputs": 1, "gpus": {}}, "features": 7},
             "volumes": [{"name": "a"}]}),
     ] {
-        assert_eq!(of(spec.clone()).0, spec);
+        assert_eq!(with_defaults(spec.clone()).0, spec);
     }
 }
 
 #[test]
-fn acpi_trays_inputs_and_displays_are_complete() {
-    let (spec, names) = of(json!({"domain": {
+fn acpi_trays_inputs_and_displays_are_completed() {
+    let (spec, names) = with_defaults(json!({"domain": {
         "cpu": {"cores": 1},
         "devices": {
             "autoattachPodInterface": false,

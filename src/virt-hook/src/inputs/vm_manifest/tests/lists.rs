@@ -1,0 +1,75 @@
+//! Manifests with several VMIs.
+
+use super::super::{LIST_KINDS, read};
+use super::{VM_TEXT, VMI_TEXT, error, only_manifest};
+
+#[test]
+fn all_items_of_a_list_are_found() {
+    let item = |text: &str| format!("- {}", text.trim_end().replace('\n', "\n  "));
+    for kind in LIST_KINDS {
+        let list = format!(
+            "kind: {kind}\nitems:\n{}\n{}\n",
+            item(VMI_TEXT),
+            item(VM_TEXT)
+        );
+        let manifests = read(list.as_bytes()).unwrap();
+        assert_eq!(manifests.len(), 2, "{kind}");
+    }
+    assert_eq!(
+        read(format!("{VMI_TEXT}---\n{VM_TEXT}").as_bytes())
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(
+        read(format!("---\n{VMI_TEXT}---\n").as_bytes())
+            .unwrap()
+            .len(),
+        1
+    );
+    let pod = format!("kind: List\nitems:\n{}\n- kind: Pod\n", item(VMI_TEXT));
+    assert!(
+        error(&pod).starts_with("item 2: this is a Pod, "),
+        "{}",
+        error(&pod)
+    );
+    let number = format!("kind: List\nitems:\n{}\n- 7\n", item(VMI_TEXT));
+    let number = error(&number);
+    assert!(
+        number.starts_with("item 2: it holds the number 7 and nothing else"),
+        "{number}"
+    );
+    assert_eq!(error("kind: List\nitems: []\n"), "the list has no items");
+}
+
+/// `kubectl get --raw` prints lists whose items have no kind.
+#[test]
+fn items_without_a_kind_have_that_of_their_list() {
+    let machine = VM_TEXT.replace("kind: VirtualMachine\n", "");
+    let item = format!("- {}", machine.trim_end().replace('\n', "\n  "));
+    for (list, name) in [
+        (
+            format!("kind: VirtualMachineList\nitems:\n{item}\n"),
+            "ns_web",
+        ),
+        (format!("kind: List\nitems:\n{item}\n"), "ns_web"),
+        (machine.clone(), "ns_web"),
+    ] {
+        let manifest = only_manifest(&list);
+        assert_eq!(manifest.vmi.domain_name(), name);
+        assert!(
+            manifest.notes[0].contains("this is a VirtualMachine"),
+            "{:?}",
+            manifest.notes
+        );
+        assert!(manifest.vmi.spec.domain.memory.is_some());
+    }
+    let without = machine.replace("template", "tempalte");
+    let item = format!("- {}", without.trim_end().replace('\n', "\n  "));
+    let list = format!("kind: VirtualMachineList\nitems:\n{item}\n");
+    assert!(error(&list).contains("spec.template is missing"));
+    let vmi = VMI_TEXT.replace("kind: VirtualMachineInstance\n", "");
+    let item = format!("- {}", vmi.trim_end().replace('\n', "\n  "));
+    let list = format!("kind: VirtualMachineInstanceList\nitems:\n{item}\n");
+    assert_eq!(only_manifest(&list).notes, [""; 0]);
+}
