@@ -1,4 +1,4 @@
-//! docs/policy.md against the parsers that it describes.
+//! Checks docs/policy.md against the parsers that it describes.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn page(name: &str) -> (PathBuf, String) {
     (path, text)
 }
 
-/// The fenced YAML of a page.
+/// The YAML blocks of a page.
 fn blocks(text: &str) -> Vec<&str> {
     let starts = text.split("\n```yaml\n").skip(1);
     starts
@@ -32,7 +32,7 @@ fn parse(path: &Path, text: &str) -> Result<(), String> {
 }
 
 #[test]
-fn every_example_is_read() {
+fn every_example_can_be_parsed() {
     let mut read = 0;
     for name in ["policy.md", "threat-model.md"] {
         let (path, text) = page(name);
@@ -44,15 +44,15 @@ fn every_example_is_read() {
     assert!(read >= 4, "{read}");
 }
 
-/// The keys that a parser knows at a place, from its refusal of another.
-fn known(head: &str, text: &str) -> Vec<String> {
+/// The keys that a parser knows at a position, from its error about an unknown key.
+fn known_keys(head: &str, text: &str) -> Vec<String> {
     let refused = parse(Path::new("p"), &format!("{head}\n{text}\n")).unwrap_err();
     let (_, names) = refused.split_once("expected one of ").unwrap();
     names.split(", ").map(str::to_owned).collect()
 }
 
 #[test]
-fn every_key_has_its_row() {
+fn every_key_has_a_row() {
     let (_, text) = page("policy.md");
     let mut rows = 0;
     for (head, place, yaml) in [
@@ -64,7 +64,7 @@ fn every_key_has_its_row() {
         ("# hook-policy.yaml", "rules[].", "rules: [{no-key: 1}]"),
         ("# hook-policy.yaml", "", "allow: {no-key: 1}"),
     ] {
-        for key in known(head, yaml) {
+        for key in known_keys(head, yaml) {
             let row = format!("\n| `{place}{key}` |");
             let inside = format!("\n| `{place}{key}.");
             assert!(text.contains(&row) || text.contains(&inside), "{row}");
@@ -98,7 +98,7 @@ fn documented_limits_are_enforced() {
     }
 }
 
-/// What a pattern permits of a change from one domain's devices to others.
+/// Whether a pattern permits the changes from `before` to `after`, two lists of devices.
 fn permits(pattern: &str, before: &str, after: &str) -> bool {
     let domain = |devices: &str| {
         let xml = format!("<domain><devices>{devices}</devices></domain>");

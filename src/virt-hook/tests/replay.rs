@@ -1,12 +1,16 @@
-//! `virt-hook replay` as its users run it, on records that a real chain made.
+//! `virt-hook replay` as its users run it, on records of a real chain.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/example_modules.rs"]
+mod example_modules;
+#[path = "support/served_sidecar/mod.rs"]
 mod served_sidecar;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use example_modules::example;
 use hook_host::record::RecordConfig;
 use hook_host::{
     Chain, CloudInitDocuments, CollectConfig, Compiler, Invocation, Plugins, Reason, collect,
@@ -14,14 +18,14 @@ use hook_host::{
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use serde_json::Value;
-use served_sidecar::{Pod, XML, example, stock_launcher_client, vmi};
+use served_sidecar::{Pod, XML, stock_launcher_client, vmi};
 
 /// A chain of the hooks in the pod that records every run.
-async fn recording(pod: &Pod) -> Chain {
+async fn recording_chain(pod: &Pod) -> Chain {
     let config = CollectConfig {
         hooks_dir: pod.hooks(),
         expected: 1,
-        deadline: served_sidecar::PATIENCE,
+        deadline: served_sidecar::TEST_TIMEOUT,
         artifacts_dir: pod.root().join("compiled"),
         compiler: Compiler::InProcess,
         record: Some(RecordConfig {
@@ -50,14 +54,14 @@ fn record(dir: &Path) -> PathBuf {
     files.remove(0).path()
 }
 
-/// The record of the smbios example, run as a module.
-async fn smbios(pod: &Pod) -> PathBuf {
+/// The record of a run of the smbios example as a module.
+async fn smbios_record(pod: &Pod) -> PathBuf {
     fs::copy(
         example("smbios-hook"),
         pod.directory().join("smbios_hook.wasm"),
     )
     .unwrap();
-    let chain = recording(pod).await;
+    let chain = recording_chain(pod).await;
     chain
         .on_define_domain(&invocation(), &vmi(), XML.into())
         .await
@@ -65,17 +69,17 @@ async fn smbios(pod: &Pod) -> PathBuf {
     record(&pod.root().join("records"))
 }
 
-/// The example module with one text replaced.
-fn changed(pod: &Pod, from: &str, to: &str) -> PathBuf {
+/// The smbios example with a text replaced.
+fn changed_module(pod: &Pod, from: &str, to: &str) -> PathBuf {
     assert_eq!(from.len(), to.len());
     let mut bytes = fs::read(example("smbios-hook")).unwrap();
-    let is_it = |window: &[u8]| window == from.as_bytes();
-    let mut found = 0;
-    while let Some(at) = bytes.windows(from.len()).position(is_it) {
+    let is_from = |window: &[u8]| window == from.as_bytes();
+    let mut record_count = 0;
+    while let Some(at) = bytes.windows(from.len()).position(is_from) {
         bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
-        found += 1;
+        record_count += 1;
     }
-    assert!(found > 0, "{from}");
+    assert!(record_count > 0, "{from}");
     let path = pod.root().join("new.wasm");
     fs::write(&path, bytes).unwrap();
     path
@@ -103,7 +107,7 @@ fn path(path: &Path) -> &str {
 #[tokio::test]
 async fn replay_with_the_recorded_module_shows_no_difference() {
     let pod = Pod::new();
-    let record = smbios(&pod).await;
+    let record = smbios_record(&pod).await;
     let module = example("smbios-hook");
     let (code, out, err) = replay(&record, &["--module", path(&module)]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
@@ -118,13 +122,13 @@ async fn replay_with_the_recorded_module_shows_no_difference() {
     );
 }
 
-/// What a target refuses of a domain that arrives, a boot accepts.
+/// A change that a target refuses on an incoming domain is accepted at a boot.
 #[tokio::test]
-async fn refused_change_of_an_arrival_is_refused_again() {
+async fn refused_change_of_an_incoming_domain_is_refused_again() {
     let pod = Pod::new();
     let module = example("smbios-hook");
     fs::copy(&module, pod.directory().join("smbios_hook.wasm")).unwrap();
-    let chain = recording(&pod).await;
+    let chain = recording_chain(&pod).await;
     let arrival = Invocation {
         reason: Reason::MigrationTarget,
         ..invocation()
@@ -148,9 +152,9 @@ async fn refused_change_of_an_arrival_is_refused_again() {
 #[tokio::test]
 async fn another_module_shows_its_difference_and_must_be_asked_for() {
     let pod = Pod::new();
-    let record = smbios(&pod).await;
+    let record = smbios_record(&pod).await;
     let annotation = "smbios.vm.kubevirt.io/baseBoardManufacturer";
-    let new = changed(&pod, annotation, &annotation.replace("Board", "Bored"));
+    let new = changed_module(&pod, annotation, &annotation.replace("Board", "Bored"));
     let (code, out, err) = replay(&record, &["--module", path(&new)]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(
@@ -173,8 +177,8 @@ async fn sidecars_record_is_replayed_with_a_ported_module() {
     let pod = Pod::new();
     let module = example("smbios-hook");
     let mut served = pod.serve(&[&module], &[]);
-    served.ready().await;
-    let chain = recording(&pod).await;
+    served.wait_until_ready().await;
+    let chain = recording_chain(&pod).await;
     chain
         .on_define_domain(&invocation(), &vmi(), XML.into())
         .await
@@ -197,7 +201,7 @@ async fn sidecars_record_is_replayed_with_a_ported_module() {
 #[tokio::test]
 async fn replay_error_contains_a_remedy() {
     let pod = Pod::new();
-    let record = smbios(&pod).await;
+    let record = smbios_record(&pod).await;
     let (code, _, err) = replay(&record, &[]);
     assert_eq!(code, 2);
     assert!(
@@ -233,7 +237,7 @@ async fn withheld_input_is_not_replayed() {
     let pod = Pod::new();
     let module = example("cloud-init-hook");
     fs::copy(&module, pod.directory().join("cloud.wasm")).unwrap();
-    let chain = recording(&pod).await;
+    let chain = recording_chain(&pod).await;
     let documents = CloudInitDocuments {
         data_source: "noCloud".into(),
         cloud_init_data_json: r##"{"DataSource":"noCloud","UserData":"#cloud-config\n"}"##.into(),
@@ -251,12 +255,12 @@ async fn withheld_input_is_not_replayed() {
 }
 
 #[tokio::test]
-async fn what_serve_records_is_replayed() {
+async fn records_of_serve_are_replayed() {
     let pod = Pod::new();
     let module = example("smbios-hook");
     let records = pod.root().join("served");
     let mut served = pod.serve(&[&module], &["--hook-record", path(&records)]);
-    served.ready().await;
+    served.wait_until_ready().await;
     let channel = stock_launcher_client::dial(&pod.socket()).await;
     let params = OnDefineDomainParams {
         domain_xml: XML.into(),

@@ -1,29 +1,35 @@
-//! `virt-hook serve` in what KubeVirt gives a sidecar of a guaranteed VM: 64 MB and a fifth of a
-//! processor. Needs a cgroup to make groups in, which root has on most machines; without one these
-//! tests say so on standard error and test nothing.
+//! `virt-hook serve` within the limits that KubeVirt gives a sidecar of a guaranteed VM: 64 MB and a fifth of a
+//! processor. The tests need a cgroup in which groups can be created, which root has on most machines. Without one they
+//! say so on standard error and test nothing.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/cgroup.rs"]
 mod cgroup;
+#[path = "support/example_modules.rs"]
+mod example_modules;
+#[path = "support/served_sidecar/mod.rs"]
 mod served_sidecar;
 
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 
-use cgroup::Cgroup;
+use cgroup::LimitedCgroup;
+use example_modules::example;
 use proto::hooks::v1alpha3;
-use served_sidecar::{Pod, XML, example, stock_launcher_client, vmi};
+use served_sidecar::{Pod, XML, stock_launcher_client, vmi};
 
-/// KubeVirt's `64M` and `200m`.
+/// KubeVirt's `64M`, in bytes.
 const MEMORY: u64 = 64_000_000;
+/// KubeVirt's `200m`.
 const CPU_PERCENT: u64 = 20;
-/// What a launcher gives a plugin's sidecar; a hook sidecar has minutes.
-const READY: Duration = Duration::from_secs(30);
+/// The time in which a plugin's sidecar must be ready for a launcher; a hook sidecar has minutes.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn group(memory: u64, cpu_percent: u64) -> Option<Cgroup> {
-    match Cgroup::new(memory, cpu_percent) {
-        Ok(group) => Some(group),
+fn limited_cgroup(memory: u64, cpu_percent: u64) -> Option<LimitedCgroup> {
+    match LimitedCgroup::new(memory, cpu_percent) {
+        Ok(limited_cgroup) => Some(limited_cgroup),
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            tell(&format!(
+            print_uncaptured(&format!(
                 "*** NOT TESTED: virt-hook serve in {memory} bytes and {cpu_percent} % of a processor: \
                  {error} ***"
             ));
@@ -33,29 +39,29 @@ fn group(memory: u64, cpu_percent: u64) -> Option<Cgroup> {
     }
 }
 
-/// Past the capture of test output: a test that tests nothing must not look like one.
+/// Prints a line in spite of the capture of test output: it must be visible that a test has tested nothing.
 #[allow(clippy::explicit_write)]
-fn tell(line: &str) {
+fn print_uncaptured(line: &str) {
     writeln!(std::io::stderr(), "{line}").unwrap();
 }
 
 #[tokio::test]
-async fn it_gets_ready_and_works() {
+async fn two_modules_get_ready_and_are_called_within_the_limits_of_a_sidecar() {
     let modules = [&example("smbios-hook"), &example("cloud-init-hook")];
-    let Some(group) = group(MEMORY, CPU_PERCENT) else {
+    let Some(limited_cgroup) = limited_cgroup(MEMORY, CPU_PERCENT) else {
         return;
     };
     let pod = Pod::new();
     let started = Instant::now();
-    let command = group.command(env!("CARGO_BIN_EXE_virt-hook"));
+    let command = limited_cgroup.command(env!("CARGO_BIN_EXE_virt-hook"));
     let mut served = pod.serve_as(command, &modules, &[]);
-    served.ready().await;
-    let ready = started.elapsed();
-    tell(&format!(
-        "cgroup v{}: two modules ready after {ready:?} at {CPU_PERCENT} % of a processor; peak {} of \
+    served.wait_until_ready().await;
+    let ready_after = started.elapsed();
+    print_uncaptured(&format!(
+        "cgroup v{}: two modules ready after {ready_after:?} at {CPU_PERCENT} % of a processor; peak {} of \
          {MEMORY} bytes",
-        group.version,
-        group.peak()
+        limited_cgroup.version,
+        limited_cgroup.peak()
     ));
 
     let mut times = Vec::new();
@@ -76,49 +82,52 @@ async fn it_gets_ready_and_works() {
         times.push(started.elapsed());
     }
     times.sort();
-    tell(&format!(
+    print_uncaptured(&format!(
         "OnDefineDomain through a fresh connection: p50 {:?}",
         times[10]
     ));
-    served.signal();
-    let stderr = served.ended(0).await;
+    served.terminate();
+    let stderr = served.wait_for_exit(0).await;
     assert!(
         stderr.contains("61 MiB of memory and 0.20 processors"),
         "{stderr}"
     );
-    assert!(ready < READY, "{ready:?}");
-    assert_eq!(group.killed(), 0);
+    assert!(ready_after < READY_TIMEOUT, "{ready_after:?}");
+    assert_eq!(limited_cgroup.oom_kills(), 0);
 }
 
 #[tokio::test]
 async fn a_module_that_is_too_large_is_an_error_and_not_a_dead_container() {
     let module = example("smbios-hook");
-    let Some(group) = group(36_000_000, CPU_PERCENT) else {
+    let Some(limited_cgroup) = limited_cgroup(36_000_000, CPU_PERCENT) else {
         return;
     };
     let pod = Pod::new();
-    let command = group.command(env!("CARGO_BIN_EXE_virt-hook"));
-    let stderr = pod.serve_as(command, &[&module], &[]).ended(2).await;
+    let command = limited_cgroup.command(env!("CARGO_BIN_EXE_virt-hook"));
+    let stderr = pod
+        .serve_as(command, &[&module], &[])
+        .wait_for_exit(2)
+        .await;
     assert!(
         stderr.contains("smbios_hook.wasm")
             && stderr.contains("this container has 34 MiB of memory")
             && stderr.contains("supportContainerResources"),
         "{stderr}"
     );
-    assert_eq!(group.killed(), 0);
+    assert_eq!(limited_cgroup.oom_kills(), 0);
     assert!(pod.everything().is_empty());
 }
 
 #[tokio::test]
-async fn processors_that_it_has_cost_no_memory() {
+async fn more_processors_do_not_need_more_memory() {
     let module = example("smbios-hook");
-    let Some(group) = group(44_000_000, 200) else {
+    let Some(limited_cgroup) = limited_cgroup(44_000_000, 200) else {
         return;
     };
     let pod = Pod::new();
-    let command = group.command(env!("CARGO_BIN_EXE_virt-hook"));
+    let command = limited_cgroup.command(env!("CARGO_BIN_EXE_virt-hook"));
     let mut served = pod.serve_as(command, &[&module], &[]);
-    served.ready().await;
-    served.signal();
-    served.ended(0).await;
+    served.wait_until_ready().await;
+    served.terminate();
+    served.wait_for_exit(0).await;
 }

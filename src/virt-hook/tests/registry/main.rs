@@ -1,17 +1,15 @@
-//! `push` and `pull` with a real registry (docker-registry), and with registries that lie.
+//! `push` and `pull` with a real registry (docker-registry), and with registries that give scripted answers.
 #![allow(clippy::unwrap_used)]
 
-mod lying_registry;
+#[path = "../support/example_modules.rs"]
+mod example_modules;
+mod image_layers;
+mod invalid_answers;
 mod older_wasm_artifacts;
-mod ordinary_images;
-mod registry_process;
-#[path = "../served_sidecar/mod.rs"]
-mod served_sidecar;
-mod tls_passwords_tokens;
-mod token_server;
-#[path = "../virt_hook_program/mod.rs"]
+mod support;
+mod tls_and_credentials;
+#[path = "../support/virt_hook_program.rs"]
 mod virt_hook_program;
-mod wrong_answers;
 
 use std::fs;
 use std::io::Write;
@@ -20,14 +18,14 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use lying_registry::LyingRegistry;
-use registry_process::{Access, RealRegistry};
+use support::docker_registry::{Access, DockerRegistry};
+use support::scripted_registry::ScriptedRegistry;
 use virt_hook_program::{ProgramOutput, program, signing_key, text};
 
 fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {
     let mut child = program()
         .args(arguments)
-        // Credentials of whoever runs the tests.
+        // So that the credentials of whoever runs the tests are not used.
         .env("REGISTRY_AUTH_FILE", "/nonexistent/auth.json")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -40,12 +38,12 @@ fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {
     child.wait_with_output().unwrap().into()
 }
 
-/// A layout of the smbios example, signed, with a hook.yaml; and the public key.
-fn layout(temp_dir: &Path, more: &[&str]) -> (PathBuf, PathBuf) {
+/// Writes an image layout of the smbios example, signed, with a hook.yaml. Returns the layout and the public key.
+fn write_layout(temp_dir: &Path, more: &[&str]) -> (PathBuf, PathBuf) {
     let hook = temp_dir.join("banner");
     fs::create_dir_all(&hook).unwrap();
     fs::copy(
-        served_sidecar::example("smbios-hook"),
+        example_modules::example("smbios-hook"),
         hook.join("hook.wasm"),
     )
     .unwrap();
@@ -64,19 +62,21 @@ fn layout(temp_dir: &Path, more: &[&str]) -> (PathBuf, PathBuf) {
     (layout, public)
 }
 
+/// The header of a WebAssembly component, which passes for a module.
 pub(crate) const WASM: &[u8] = b"\0asm\x0d\0\x01\0";
-const OLD: [&str; 2] = [
+/// The media types of the configuration and the layer of older wasm artifacts.
+const OLD_WASM_MEDIA_TYPES: [&str; 2] = [
     "application/vnd.wasm.config.v1+json",
     "application/vnd.wasm.content.layer.v1+wasm",
 ];
 
-pub(crate) fn pull(registry: &LyingRegistry, into: &Path, reference: &str) -> ProgramOutput {
+pub(crate) fn pull(registry: &ScriptedRegistry, into: &Path, reference: &str) -> ProgramOutput {
     pull_within("120", registry, into, reference)
 }
 
 fn pull_within(
     seconds: &str,
-    registry: &LyingRegistry,
+    registry: &ScriptedRegistry,
     into: &Path,
     reference: &str,
 ) -> ProgramOutput {
@@ -95,10 +95,10 @@ fn pull_within(
 }
 
 #[test]
-fn an_image_survives_the_way_through_a_registry() {
+fn a_pulled_image_equals_the_pushed_one() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let registry = RealRegistry::start(Access::Anyone);
-    let (layout, public) = layout(temp_dir.path(), &[]);
+    let registry = DockerRegistry::start(Access::Anyone);
+    let (layout, public) = write_layout(temp_dir.path(), &[]);
     let reference = registry.reference("hooks:1");
     let push = ["push", text(&layout), &reference, "--plain-http", "--json"];
     let pushed = virt_hook(&push, "").result();
@@ -109,7 +109,7 @@ fn an_image_survives_the_way_through_a_registry() {
     assert_eq!(blobs(&repeated), (Some(0), Some(4)));
 
     let pinned = pushed["reference"].as_str().unwrap();
-    // Nobody signs a hook.yaml: only a digest, or the flag, lets it through.
+    // A hook.yaml is not signed: it is accepted only with a digest or the flag.
     for (number, more) in [&[pinned][..], &[&reference, "--unsigned-settings"]]
         .into_iter()
         .enumerate()
@@ -138,7 +138,7 @@ fn an_image_survives_the_way_through_a_registry() {
     }
     let other = temp_dir.path().join("other");
     fs::create_dir(&other).unwrap();
-    let (_, other_key) = self::layout(&other, &["--architecture", "amd64"]);
+    let (_, other_key) = write_layout(&other, &["--architecture", "amd64"]);
     let into = temp_dir.path().join("unwanted");
     for (key, reference, part) in [
         (&other_key, pinned, "did not make it"),
@@ -165,8 +165,8 @@ fn an_image_survives_the_way_through_a_registry() {
 #[test]
 fn artifacts_keep_their_signature() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let registry = RealRegistry::start(Access::Anyone);
-    let (layout, public) = layout(temp_dir.path(), &["--artifact"]);
+    let registry = DockerRegistry::start(Access::Anyone);
+    let (layout, public) = write_layout(temp_dir.path(), &["--artifact"]);
     let reference = registry.reference("team/banner_hook:1");
     virt_hook(
         &["push", text(&layout), &reference, "--plain-http", "--json"],
@@ -196,20 +196,40 @@ fn artifacts_keep_their_signature() {
 #[test]
 fn invalid_reference_or_layout_is_refused_without_a_request() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let at = text(temp_dir.path());
+    let directory = text(temp_dir.path());
     for (arguments, part) in [
-        (&["push", at, "hooks:1"][..], "the registry is missing"),
         (
-            &["push", at, "r.example/hooks:1"],
+            &["push", directory, "hooks:1"][..],
+            "the registry is missing",
+        ),
+        (
+            &["push", directory, "r.example/hooks:1"],
             "not an OCI image layout",
         ),
-        (&["pull", "hooks", "--into", at], "the registry is missing"),
         (
-            &["pull", "r.example/h", "--into", at, "--ca", "/nonexistent"],
+            &["pull", "hooks", "--into", directory],
+            "the registry is missing",
+        ),
+        (
+            &[
+                "pull",
+                "r.example/h",
+                "--into",
+                directory,
+                "--ca",
+                "/nonexistent",
+            ],
             "/nonexistent",
         ),
         (
-            &["pull", "r.example/h", "--into", at, "--key", "/nonexistent"],
+            &[
+                "pull",
+                "r.example/h",
+                "--into",
+                directory,
+                "--key",
+                "/nonexistent",
+            ],
             "/nonexistent",
         ),
     ] {

@@ -1,15 +1,15 @@
-//! Artifacts of older tools are pulled.
+//! `pull` of wasm artifacts of older tools.
 
 use std::fs;
 
-use crate::lying_registry::{Answer, LyingRegistry, manifest_of};
-use crate::{OLD, WASM, pull};
+use crate::support::scripted_registry::{Answer, ScriptedRegistry, manifest_with_layer};
+use crate::{OLD_WASM_MEDIA_TYPES, WASM, pull};
 
 #[test]
 fn older_wasm_artifacts_are_pulled() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let manifest = manifest_of(OLD, WASM, WASM.len());
-    let registry = LyingRegistry::start(move |path| match path {
+    let manifest = manifest_with_layer(OLD_WASM_MEDIA_TYPES, WASM, WASM.len());
+    let registry = ScriptedRegistry::start(move |path| match path {
         "/v2/a/manifests/1" => Answer::of(manifest.clone()),
         _ => Answer::of(WASM.to_vec()),
     });

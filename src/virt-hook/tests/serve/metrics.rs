@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::prometheus_text::Exposition;
+use crate::example_modules::{every_point, example};
 use crate::served_sidecar::{
-    PATIENCE, Pod, RunningServe, XML, every_point, example, stock_launcher_client, vmi,
-    vmi_that_does,
+    Pod, RunningServe, TEST_TIMEOUT, XML, stock_launcher_client, vmi, vmi_that_does,
 };
+use crate::support::prometheus_parser::Exposition;
 use proto::hooks::v1alpha3;
 
-/// The address in the log line; the rest of the log is read and dropped, so that the pipe never fills.
+/// The address in the log. The rest of the log is read and dropped, so that the pipe never fills.
 async fn address(served: &mut RunningServe) -> SocketAddr {
     let mut lines = BufReader::new(served.child.stderr.take().unwrap()).lines();
     let address = async {
@@ -25,7 +25,7 @@ async fn address(served: &mut RunningServe) -> SocketAddr {
             }
         }
     };
-    let address = tokio::time::timeout(PATIENCE, address).await.unwrap();
+    let address = tokio::time::timeout(TEST_TIMEOUT, address).await.unwrap();
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     address
 }
@@ -43,20 +43,20 @@ fn strip_ansi(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Sends bytes and reads the answer to its end.
-async fn exchange(address: SocketAddr, request: &[u8]) -> String {
-    let talk = async {
+/// Sends a request and reads the answer to its end.
+async fn request(address: SocketAddr, bytes: &[u8]) -> String {
+    let exchange = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(request).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         answer
     };
-    tokio::time::timeout(PATIENCE, talk).await.unwrap()
+    tokio::time::timeout(TEST_TIMEOUT, exchange).await.unwrap()
 }
 
 async fn scrape(address: SocketAddr) -> Exposition {
-    let answer = exchange(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let answer = request(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
@@ -74,11 +74,11 @@ async fn define(pod: &Pod, vmi: String) -> bool {
 }
 
 #[tokio::test]
-async fn prometheus_reads_calls_outcomes_and_durations() {
+async fn metrics_have_calls_outcomes_and_durations() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&every_point()], &["--metrics", "127.0.0.1:0"]);
     let address = address(&mut served).await;
-    served.ready().await;
+    served.wait_until_ready().await;
     let hook = ("hook", "every_point");
     let calls = |metrics: &Exposition, point: &str, outcome: &str| {
         let labels = [hook, ("hook_point", point), ("outcome", outcome)];
@@ -93,7 +93,7 @@ async fn prometheus_reads_calls_outcomes_and_durations() {
     let compile = before.value("virt_hook_compile_seconds", &[hook]);
     assert!(compile.unwrap() > 0.0, "{before:#?}");
 
-    // Its PreStart agrees, and its OnDefineDomain misses a configuration; then its PreStart refuses.
+    // At the first call PreStart agrees and OnDefineDomain lacks its configuration; at the second PreStart vetoes.
     assert!(!define(&pod, vmi()).await);
     assert!(!define(&pod, vmi_that_does("veto")).await);
     let after = scrape(address).await;
@@ -108,7 +108,7 @@ async fn prometheus_reads_calls_outcomes_and_durations() {
     let labels = [hook, ("hook_point", "PreStart")];
     let total = after.value("virt_hook_call_duration_seconds_sum", &labels);
     assert!(total.unwrap() > 0.0, "{after:#?}");
-    served.signal();
+    served.terminate();
     assert_eq!(served.child.wait().await.unwrap().code(), Some(0));
 }
 
@@ -116,10 +116,10 @@ async fn prometheus_reads_calls_outcomes_and_durations() {
 async fn the_log_ends_with_the_calls_of_each_hook() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook"), &example("cloud-init-hook")], &[]);
-    served.ready().await;
+    served.wait_until_ready().await;
     assert!(define(&pod, vmi()).await);
-    served.signal();
-    let log = served.ended(0).await;
+    served.terminate();
+    let log = served.wait_for_exit(0).await;
     let log = String::from_utf8(strip_ansi(log.as_bytes())).unwrap();
     let lines = log.lines();
     let lines: Vec<_> = lines
@@ -142,8 +142,8 @@ async fn stalled_scrapers_do_not_stop_hooks_or_other_scrapers() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &["--metrics", "127.0.0.1:0"]);
     let address = address(&mut served).await;
-    served.ready().await;
-    // More connections than are served at a time, none of which ends its request.
+    served.wait_until_ready().await;
+    // Opens more connections than are served at a time, and completes no request.
     let mut slow = Vec::new();
     for _ in 0..8 {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -153,7 +153,7 @@ async fn stalled_scrapers_do_not_stop_hooks_or_other_scrapers() {
     assert!(define(&pod, vmi()).await, "hooks are called meanwhile");
     drop(slow);
     scrape(address).await;
-    for (request, status) in [
+    for (bytes, status) in [
         (&b"POST /metrics HTTP/1.1\r\n\r\n"[..], "405"),
         (b"GET / HTTP/1.1\r\n\r\n", "404"),
         (b"GET /metrics/../x HTTP/1.1\r\n\r\n", "404"),
@@ -161,30 +161,30 @@ async fn stalled_scrapers_do_not_stop_hooks_or_other_scrapers() {
         (b"GET /metrics HTTP/2.0\r\n\r\n", "400"),
         (&[b'x'; 8 << 10], "431"),
     ] {
-        let answer = exchange(address, request).await;
+        let answer = request(address, bytes).await;
         assert!(
             answer.starts_with(&format!("HTTP/1.1 {status} ")),
             "{answer}"
         );
         assert!(!answer.contains("virt_hook_"), "{answer}");
     }
-    // One that sends nothing is disconnected.
+    // A client that sends nothing is disconnected.
     let mut silent = TcpStream::connect(address).await.unwrap();
-    let closed = tokio::time::timeout(PATIENCE, silent.read(&mut [0; 1])).await;
+    let closed = tokio::time::timeout(TEST_TIMEOUT, silent.read(&mut [0; 1])).await;
     assert!(matches!(closed.unwrap(), Ok(0) | Err(_)));
     scrape(address).await;
-    served.signal();
-    let status = tokio::time::timeout(PATIENCE, served.child.wait()).await;
+    served.terminate();
+    let status = tokio::time::timeout(TEST_TIMEOUT, served.child.wait()).await;
     assert_eq!(status.unwrap().unwrap().code(), Some(0));
 }
 
 #[tokio::test]
 async fn an_address_in_use_is_a_usage_error_that_names_it() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+    let other_listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other_listener.local_addr().unwrap().to_string();
     let pod = Pod::new();
     let served = pod.serve(&[&every_point()], &["--metrics", &address]);
-    let stderr = served.ended(2).await;
+    let stderr = served.wait_for_exit(2).await;
     assert!(stderr.contains(&format!("--metrics {address}")), "{stderr}");
     assert_eq!(pod.files(), Vec::<String>::new());
 }

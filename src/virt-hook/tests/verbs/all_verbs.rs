@@ -1,10 +1,10 @@
-//! What all verbs have in common: errors, exit codes, colours, help, the version.
+//! Behaviour that all verbs share: errors, exit codes, colours, help, the version.
 
 use super::{ProgramOutput, smbios, text, virt_hook, vmi, write};
 
-/// A module that was built before the package was renamed.
+/// The module was built before the WIT package was renamed.
 #[test]
-fn every_verb_tells_the_packages_new_name() {
+fn error_about_a_module_of_the_former_wit_package_has_the_new_name() {
     let module = tests::binaries::workspace()
         .join("tests/fixtures/modules-of-former-wit-package/smbios.wasm");
     let temp_dir = tempfile::tempdir().unwrap();
@@ -26,7 +26,7 @@ fn every_verb_tells_the_packages_new_name() {
 }
 
 #[test]
-fn a_difference_is_coloured_when_it_is_asked_for_and_plain_in_a_pipe() {
+fn a_difference_is_coloured_on_request_and_plain_in_a_pipe() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let arguments = [
@@ -48,8 +48,11 @@ fn a_difference_is_coloured_when_it_is_asked_for_and_plain_in_a_pipe() {
             .ok()
             .contains("\u{1b}[31m-\t\t<baseBoard/>\u{1b}[0m")
     );
-    let never = [&arguments[..], &["--color", "never"]].concat();
-    assert_eq!(untimed(&virt_hook(&never).ok()), untimed(&plain));
+    let never_arguments = [&arguments[..], &["--color", "never"]].concat();
+    assert_eq!(
+        without_duration(&virt_hook(&never_arguments).ok()),
+        without_duration(&plain)
+    );
     let json = virt_hook(&[&always[..], &["--json"]].concat());
     assert!(!json.out.contains("\\u001b"));
     assert_ne!(
@@ -58,15 +61,15 @@ fn a_difference_is_coloured_when_it_is_asked_for_and_plain_in_a_pipe() {
     );
 }
 
-/// Without the line that says how long it took.
-fn untimed(text: &str) -> Vec<&str> {
+/// The lines without the one that has the duration.
+fn without_duration(text: &str) -> Vec<&str> {
     text.lines()
         .filter(|line| !line.contains(" us, "))
         .collect()
 }
 
 #[test]
-fn colours_are_for_terminals_that_want_them() {
+fn terminals_get_colours_unless_no_color_is_set() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let command = format!(
@@ -90,7 +93,7 @@ fn colours_are_for_terminals_that_want_them() {
 }
 
 #[test]
-fn every_verb_explains_itself() {
+fn every_verb_has_help() {
     let help = virt_hook(&["--help"]).ok();
     let verbs = [
         "new", "check", "inspect", "run", "render", "test", "bench", "compile", "serve", "replay",
@@ -106,7 +109,7 @@ fn every_verb_explains_itself() {
 }
 
 #[test]
-fn the_version_is_a_document_too() {
+fn version_is_also_printed_as_json() {
     let shown = virt_hook(&["--version"]).ok();
     assert!(shown.starts_with("virt-hook "), "{shown}");
     let json = virt_hook(&["--version", "--json"]).json();
@@ -119,9 +122,9 @@ fn the_version_is_a_document_too() {
     assert!(result.as_object().unwrap().contains_key("commit"), "{json}");
 }
 
-/// Texts as they are, not as Rust writes them.
+/// Texts are logged without Rust's quotes and escapes.
 #[test]
-fn verbose_lines_are_for_people() {
+fn verbose_lines_have_no_rust_escapes() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let run = virt_hook(&["run", text(&module), "--vmi", text(&vmi), "--verbose"]);
@@ -136,9 +139,8 @@ fn verbose_lines_are_for_people() {
     }
 }
 
-/// A module that is not there, a text in its place, an empty VMI.
 #[test]
-fn what_cannot_be_used_has_exit_code_2_with_every_verb() {
+fn missing_modules_and_empty_vmis_have_exit_code_2_with_every_verb() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let empty = write(temp_dir.path(), "empty.yaml", "");
@@ -179,20 +181,20 @@ fn what_cannot_be_used_has_exit_code_2_with_every_verb() {
 
 #[test]
 fn file_that_is_no_module_has_exit_code_2_with_every_verb() {
-    let place = tempfile::tempdir().unwrap();
-    let vmi = vmi(place.path());
-    write(place.path(), "cases/one/vmi.yaml", super::VMI);
-    let cases = place.path().join("cases");
-    let out = place.path().join("out");
-    let whole = std::fs::read(smbios()).unwrap();
-    let policy = write(place.path(), "policy.yaml", "allow: {paths: []}\n");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = vmi(temp_dir.path());
+    write(temp_dir.path(), "cases/one/vmi.yaml", super::VMI);
+    let cases = temp_dir.path().join("cases");
+    let out = temp_dir.path().join("out");
+    let module_bytes = std::fs::read(smbios()).unwrap();
+    let policy = write(temp_dir.path(), "policy.yaml", "allow: {paths: []}\n");
     for (name, content) in [
         ("empty.wasm", &b""[..]),
         ("text.wasm", b"no WebAssembly"),
         ("core.wasm", b"\0asm\x01\0\0\0"),
-        ("truncated.wasm", &whole[..whole.len() / 2]),
+        ("truncated.wasm", &module_bytes[..module_bytes.len() / 2]),
     ] {
-        let module = place.path().join(name);
+        let module = temp_dir.path().join(name);
         std::fs::write(&module, content).unwrap();
         let module = text(&module);
         for arguments in [
@@ -227,6 +229,6 @@ fn file_that_is_no_module_has_exit_code_2_with_every_verb() {
     let wrapped = virt_hook(&["wrap", text(&component), "--out", text(&out)]);
     assert_eq!(wrapped.code, 2, "{}", wrapped.err);
     assert!(wrapped.err.contains("use it as it is"), "{}", wrapped.err);
-    let empty_vmi = write(place.path(), "vmi.json", "{}");
+    let empty_vmi = write(temp_dir.path(), "vmi.json", "{}");
     assert_eq!(virt_hook(&["render", "--vmi", text(&empty_vmi)]).code, 2);
 }

@@ -1,9 +1,9 @@
-//! `bench`: measurements; their values are not checked.
+//! `bench`: which measurements are made; their values are not checked.
 
 use super::{smbios, text, virt_hook};
 
 #[test]
-fn both_ways_are_measured_side_by_side() {
+fn calls_are_measured_in_process_and_through_serve() {
     let module = smbios();
     let json = virt_hook(&["bench", text(&module), "--calls", "20", "--json"]).json();
     let result = &json["result"];
@@ -29,14 +29,14 @@ fn both_ways_are_measured_side_by_side() {
 }
 
 #[test]
-fn what_is_never_served_is_measured_in_process() {
+fn hook_points_that_sidecars_do_not_have_are_measured_in_process() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = super::served_sidecar::every_point();
+    let module = super::example_modules::every_point();
     let settings = "hookPoints: [{name: PreStart}]\n";
     let copy = temp_dir.path().join("every.wasm");
     std::fs::copy(module, &copy).unwrap();
     super::write(temp_dir.path(), "hook.yaml", settings);
-    // It asks for OnDefineDomain too, which this hook.yaml takes away.
+    // The hook subscribes to OnDefineDomain too, which this hook.yaml removes.
     let benched = virt_hook(&["bench", text(&copy), "--calls", "5", "--json"]);
     let json = benched.json();
     assert_eq!(json["result"]["hookPoint"], "PreStart", "{}", benched.err);
@@ -48,7 +48,7 @@ fn vmi_without_hook_calls_is_not_measured() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = super::vmi(temp_dir.path());
     let module = temp_dir.path().join("every.wasm");
-    std::fs::copy(super::served_sidecar::every_point(), &module).unwrap();
+    std::fs::copy(super::example_modules::every_point(), &module).unwrap();
     for (point, part) in [
         ("PreCloudInitIso", "has no cloud-init data"),
         ("OnAttachDevice", "has no device that can be attached"),

@@ -1,4 +1,5 @@
-//! Compiled modules are shared by all verbs. That a module was not compiled again is visible in the cost that is printed.
+//! The cache of compiled modules, which all verbs share. The printed compile cost shows whether a module was compiled
+//! again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,13 @@ use serde_json::Value;
 
 use super::{ProgramOutput, program, smbios, text, vmi};
 
-struct Desk {
+struct HookWithCache {
     temp_dir: tempfile::TempDir,
     module: PathBuf,
     vmi: PathBuf,
 }
 
-impl Desk {
+impl HookWithCache {
     fn new() -> Self {
         let temp_dir = tempfile::tempdir().unwrap();
         let (module, vmi) = (temp_dir.path().join("hook.wasm"), vmi(temp_dir.path()));
@@ -35,8 +36,8 @@ impl Desk {
 
     /// Runs the hook, which compiles it.
     fn run_hook(&self) {
-        let ran = self.run(&["run", text(&self.module), "--vmi", text(&self.vmi)]);
-        ran.ok();
+        let output = self.run(&["run", text(&self.module), "--vmi", text(&self.vmi)]);
+        output.ok();
     }
 
     fn inspect(&self) -> Value {
@@ -49,7 +50,7 @@ impl Desk {
             .ok()
     }
 
-    /// Builds the module with other bytes: a custom section is added.
+    /// Changes the module as a build does: a custom section is added.
     fn rebuild(&self) {
         let mut bytes = fs::read(&self.module).unwrap();
         bytes.extend(b"\0\x03\x01xy");
@@ -69,22 +70,22 @@ impl Desk {
     }
 }
 
-/// The part of the report of `check` about a compilation of this duration.
+/// The text in the report of `check` about a compilation of the duration that `inspect` reports.
 fn compiling(inspected: &Value) -> String {
     format!("compiling: {} ms and ", inspected["compileMillis"])
 }
 
 #[test]
 fn an_unchanged_module_is_compiled_once_for_all_verbs() {
-    let desk = Desk::new();
-    desk.run_hook();
-    let compiled = desk.compiled();
+    let hook = HookWithCache::new();
+    hook.run_hook();
+    let compiled = hook.compiled();
     assert_eq!(compiled.len(), 1, "{compiled:?}");
-    let (first, repeated) = (desk.inspect(), desk.inspect());
+    let (first, repeated) = (hook.inspect(), hook.inspect());
     for member in ["compileMillis", "compilePeakMemory"] {
         assert_eq!(repeated[member], first[member], "{member}");
     }
-    let checked = desk.check();
+    let checked = hook.check();
     let line = checked.lines().find(|line| line.contains("compiling"));
     let line = line.unwrap_or_default();
     assert!(
@@ -92,58 +93,58 @@ fn an_unchanged_module_is_compiled_once_for_all_verbs() {
             && line.contains("MiB of memory (measured at the first compilation);"),
         "{checked}"
     );
-    assert_eq!(desk.compiled(), compiled);
+    assert_eq!(hook.compiled(), compiled);
 }
 
 #[test]
 fn only_the_first_compilation_of_a_file_is_measured_by_check() {
-    let desk = Desk::new();
-    let checked = desk.check();
+    let hook = HookWithCache::new();
+    let checked = hook.check();
     assert!(!checked.contains("measured at"), "{checked}");
-    let first = desk.inspect();
-    desk.rebuild();
-    // Most functions are known.
-    let checked = desk.check();
+    let first = hook.inspect();
+    hook.rebuild();
+    // Most functions are in the cache.
+    let checked = hook.check();
     assert!(
         checked.contains(&compiling(&first))
             && checked.contains("(measured at the first compilation of this file)"),
         "{checked}"
     );
-    assert_eq!(desk.compiled().len(), 2);
-    assert_ne!(desk.inspect()["sha256"], first["sha256"]);
-    assert_eq!(desk.inspect()["compileMillis"], first["compileMillis"]);
+    assert_eq!(hook.compiled().len(), 2);
+    assert_ne!(hook.inspect()["sha256"], first["sha256"]);
+    assert_eq!(hook.inspect()["compileMillis"], first["compileMillis"]);
 }
 
 #[test]
 fn functions_of_an_earlier_build_are_used_by_every_verb() {
-    let desk = Desk::new();
-    desk.run_hook();
+    let hook = HookWithCache::new();
+    hook.run_hook();
     for _ in 0..2 {
-        desk.rebuild();
-        desk.run_hook();
-        let checked = desk.check();
+        hook.rebuild();
+        hook.run_hook();
+        let checked = hook.check();
         assert!(
             checked.contains("(measured at the first compilation of this file)"),
             "{checked}"
         );
     }
-    assert_eq!(desk.compiled().len(), 3);
+    assert_eq!(hook.compiled().len(), 3);
 }
 
 #[test]
 fn a_lost_cost_is_measured_again() {
-    let desk = Desk::new();
-    desk.run_hook();
-    let costs = fs::read_dir(desk.temp_dir.path().join("cache/virt-hook")).unwrap();
+    let hook = HookWithCache::new();
+    hook.run_hook();
+    let costs = fs::read_dir(hook.temp_dir.path().join("cache/virt-hook")).unwrap();
     let files = costs.flat_map(|dir| fs::read_dir(dir.unwrap().path()).unwrap());
     for file in files.map(|file| file.unwrap().path()) {
         if file.extension().is_some_and(|kind| kind == "cost") {
             fs::remove_file(file).unwrap();
         }
     }
-    let checked = desk.check();
+    let checked = hook.check();
     assert!(!checked.contains("measured at"), "{checked}");
-    assert!(desk.check().contains("(measured at the first compilation)"));
+    assert!(hook.check().contains("(measured at the first compilation)"));
 }
 
 #[test]
@@ -172,21 +173,21 @@ fn a_module_is_compiled_once_and_a_damaged_copy_again() {
         output.err
     };
     let entries = || {
-        let mut below = fs::read_dir(cache.join("virt-hook")).unwrap();
-        let directory = below.next().unwrap().unwrap().path();
+        let mut directories = fs::read_dir(cache.join("virt-hook")).unwrap();
+        let directory = directories.next().unwrap().unwrap().path();
         let entries = fs::read_dir(directory).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
-        // Beside the module are its functions and what it cost to compile.
+        // The directory also has the module's functions and its compile cost.
         let modules = paths.filter(|path| path.extension().is_some_and(|kind| kind == "cwasm"));
         modules.collect::<Vec<_>>()
     };
     tested();
-    let kept = entries();
-    assert_eq!(kept.len(), 1);
+    let kept_entries = entries();
+    assert_eq!(kept_entries.len(), 1);
     assert!(!tested().contains("damaged"));
-    assert_eq!(entries(), kept);
-    let code = fs::read(&kept[0]).unwrap();
-    fs::write(&kept[0], &code[..code.len() / 2]).unwrap();
+    assert_eq!(entries(), kept_entries);
+    let code = fs::read(&kept_entries[0]).unwrap();
+    fs::write(&kept_entries[0], &code[..code.len() / 2]).unwrap();
     let printed = tested();
     assert!(printed.contains("a kept module is damaged"), "{printed}");
     let [again] = &entries()[..] else {

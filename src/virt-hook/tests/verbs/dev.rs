@@ -1,4 +1,4 @@
-//! `dev`.
+//! `dev`: runs after changes, and their end by Ctrl-C.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use super::{program, text, virt_hook, write};
 
-/// Only a hanging program takes this long.
+/// A program that takes longer hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A running `virt-hook dev` and the lines that it prints.
-struct Dev {
+struct RunningDev {
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Dev {
+impl RunningDev {
     fn start(arguments: &[&str]) -> Self {
-        // A shell without job control starts what is in its background with this signal ignored, the tests included.
+        // A shell without job control starts background processes, such as these tests, with SIGINT ignored.
         let mut command = Command::new("env");
         command
             .arg("--default-signal=INT")
             .arg(program().get_program());
         command.arg("dev").args(arguments).stdout(Stdio::piped());
-        // Below another make, make tells which directory it enters.
+        // With these variables of another make, make would print the directories that it enters.
         command.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
         command.env_remove("NO_COLOR");
         let mut child = command.spawn().unwrap();
@@ -39,8 +39,8 @@ impl Dev {
         Self { child, lines }
     }
 
-    /// What it prints until it waits for changes.
-    fn run(&self) -> String {
+    /// The output until the program waits for changes.
+    fn output_of_run(&self) -> String {
         let mut printed = String::new();
         while !printed.contains("waiting for changes") {
             printed += &self.lines.recv_timeout(DEADLINE).unwrap();
@@ -50,7 +50,7 @@ impl Dev {
     }
 }
 
-impl Drop for Dev {
+impl Drop for RunningDev {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -67,20 +67,20 @@ fn a_change_starts_another_run_and_ctrl_c_ends_it() {
         "test:\n\t@cat note; test ! -f broken\n",
     );
     write(temp_dir, "note", "first\n");
-    let mut dev = Dev::start(&[text(temp_dir)]);
-    let first = dev.run();
+    let mut dev = RunningDev::start(&[text(temp_dir)]);
+    let first = dev.output_of_run();
     assert!(
         first.starts_with("first\n") && first.contains("passed in"),
         "{first}"
     );
     write(temp_dir, "note", "second one\n");
-    let second = dev.run();
+    let second = dev.output_of_run();
     assert!(
         second.starts_with("changed: note\nsecond one\n"),
         "{second}"
     );
     write(temp_dir, "broken", "");
-    let third = dev.run();
+    let third = dev.output_of_run();
     assert!(
         third.contains("changed: broken") && third.contains("FAILED in"),
         "{third}"

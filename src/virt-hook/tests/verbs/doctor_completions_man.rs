@@ -6,14 +6,17 @@ use std::os::unix::fs::PermissionsExt;
 use super::{ProgramOutput, program, text, virt_hook};
 
 #[test]
-fn doctor_names_what_is_there_and_how_to_get_the_rest() {
-    let here = virt_hook(&["doctor", "--json"]).json();
-    let tools = here["result"]["tools"].as_array().unwrap();
+fn doctor_reports_found_tools_and_remedies_for_missing_ones() {
+    let report = virt_hook(&["doctor", "--json"]).json();
+    let tools = report["result"]["tools"].as_array().unwrap();
     for feature in ["Landlock", "seccomp"] {
-        assert!(tools.iter().any(|tool| tool["name"] == feature), "{here:#}");
+        assert!(
+            tools.iter().any(|tool| tool["name"] == feature),
+            "{report:#}"
+        );
     }
-    let languages = here["result"]["languages"].to_string();
-    assert!(languages.contains("Rust"), "{here:#}");
+    let languages = report["result"]["languages"].to_string();
+    assert!(languages.contains("Rust"), "{report:#}");
     let mut without_tools = program();
     without_tools.arg("doctor").env("PATH", "/nonexistent");
     let output_without_tools = ProgramOutput::from(without_tools.output().unwrap());
@@ -34,9 +37,9 @@ fn doctor_names_what_is_there_and_how_to_get_the_rest() {
     );
 }
 
-/// `make` runs the first file of a program's name in PATH; a directory ends it with "Permission denied".
+/// `make` tries to run the first entry of this name in PATH; for a directory it fails with "Permission denied".
 #[test]
-fn doctor_reports_a_directory_that_make_would_run() {
+fn doctor_reports_a_directory_that_shadows_a_program() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (bin, first) = (temp_dir.path().join("bin"), temp_dir.path().join("first"));
     fs::create_dir_all(first.join("go")).unwrap();
@@ -69,19 +72,22 @@ fn doctor_reports_why_compiled_modules_are_not_cached() {
         program.arg("doctor").env("XDG_CACHE_HOME", home);
         ProgramOutput::from(program.output().unwrap()).out
     };
-    let kept = doctor(temp_dir.path());
-    assert!(kept.contains("they are kept in "), "{kept}");
+    let private_cache = doctor(temp_dir.path());
+    assert!(
+        private_cache.contains("they are kept in "),
+        "{private_cache}"
+    );
     let shared = temp_dir.path().join("shared");
     fs::create_dir(&shared).unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o775)).unwrap();
-    let off = doctor(&shared);
+    let shared_cache = doctor(&shared);
     let reason = format!(
         "others may write to {}",
         text(&shared.canonicalize().unwrap())
     );
     assert!(
-        off.contains("they are not kept") && off.contains(&reason),
-        "{off}"
+        shared_cache.contains("they are not kept") && shared_cache.contains(&reason),
+        "{shared_cache}"
     );
 }
 

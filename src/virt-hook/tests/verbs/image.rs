@@ -1,4 +1,4 @@
-//! `image`: what a container runtime finds in the layout.
+//! `image`: the content of the layout, as a container runtime reads it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// The file of a blob, whose content must have its digest.
+/// The path of a blob's file, whose digest is checked.
 fn blob(layout: &Path, descriptor: &Value) -> PathBuf {
     let digest = descriptor["digest"].as_str().unwrap();
     let hex = digest.strip_prefix("sha256:").unwrap();
@@ -23,7 +23,7 @@ fn blob(layout: &Path, descriptor: &Value) -> PathBuf {
     path
 }
 
-/// A hook's directory with everything that an image takes.
+/// A hook's directory with every file that an image can have.
 fn hook(temp_dir: &Path, yaml: &str) -> PathBuf {
     let directory = temp_dir.join("banner");
     write(&directory, "hook.yaml", yaml);
@@ -43,7 +43,7 @@ fn an_image_has_one_layer_with_a_directory_per_hook() {
     );
     fs::create_dir(&other).unwrap();
     fs::copy(smbios(), other.join("any-name.wasm")).unwrap();
-    // A signature has a random part: it is made once.
+    // Signatures have a random part, so both layouts are made from the same signature.
     let build = |layout: &Path| {
         let arguments = [
             "image",
@@ -71,12 +71,17 @@ fn an_image_has_one_layer_with_a_directory_per_hook() {
     let name = &index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"];
     assert_eq!(name, "latest");
     let manifests = json(&blob(&first, &index["manifests"][0]))["manifests"].clone();
-    let architectures = |one: &Value| one["platform"]["architecture"].as_str().unwrap().to_owned();
+    let architecture = |entry: &Value| {
+        entry["platform"]["architecture"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     let platforms: Vec<_> = manifests
         .as_array()
         .unwrap()
         .iter()
-        .map(architectures)
+        .map(architecture)
         .collect();
     assert_eq!(platforms, ["amd64", "arm64", "s390x"]);
     for descriptor in manifests.as_array().unwrap() {
@@ -150,7 +155,7 @@ fn an_artifact_is_the_module_alone() {
 }
 
 #[test]
-fn what_cannot_be_an_image_is_refused_by_name() {
+fn modules_and_files_that_cannot_be_in_an_image_are_refused() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, layout) = (smbios(), temp_dir.path().join("layout"));
     let underscore = temp_dir.path().join("under_score.wasm");
@@ -163,8 +168,8 @@ fn what_cannot_be_an_image_is_refused_by_name() {
     let yaml = write(temp_dir.path(), "other.yaml", "prioritty: 1\n");
     let pin = format!("sha256: {}\n", "ab".repeat(32));
     let pinned = write(temp_dir.path(), "pinned.yaml", &pin);
-    let named = temp_dir.path().join("smbios.wasm");
-    fs::copy(&module, &named).unwrap();
+    let misnamed = temp_dir.path().join("smbios.wasm");
+    fs::copy(&module, &misnamed).unwrap();
     for (code, part, arguments) in [
         (2, "under_score", &[text(&underscore)][..]),
         (2, "garbage.wasm", &[text(&garbage)]),
@@ -176,29 +181,33 @@ fn what_cannot_be_an_image_is_refused_by_name() {
         (
             2,
             "other.yaml:1:1",
-            &[text(&named), "--hook-yaml", text(&yaml)],
+            &[text(&misnamed), "--hook-yaml", text(&yaml)],
         ),
         (
             1,
             "for a module with the sha256 ab",
-            &[text(&named), "--hook-yaml", text(&pinned)],
+            &[text(&misnamed), "--hook-yaml", text(&pinned)],
         ),
         (
             2,
             "no such file",
-            &[text(&named), "--hook-yaml", "/nonexistent"],
+            &[text(&misnamed), "--hook-yaml", "/nonexistent"],
         ),
-        (2, "is named twice", &[text(&named), text(&named)]),
+        (2, "is named twice", &[text(&misnamed), text(&misnamed)]),
         (
             2,
             "possible values: amd64, arm64, s390x",
-            &[text(&named), "--architecture", "mips"],
+            &[text(&misnamed), "--architecture", "mips"],
         ),
         (2, "/nonexistent.wasm", &["/nonexistent.wasm"]),
         (
             2,
             "an artifact has one module",
-            &[text(&named), text(&copy(&named, "b.wasm")), "--artifact"],
+            &[
+                text(&misnamed),
+                text(&copy(&misnamed, "b.wasm")),
+                "--artifact",
+            ],
         ),
     ] {
         let printed = virt_hook(&[&["image", "--out", text(&layout)], arguments].concat());
@@ -209,7 +218,7 @@ fn what_cannot_be_an_image_is_refused_by_name() {
         assert!(!layout.exists());
     }
     fs::create_dir(&layout).unwrap();
-    let printed = virt_hook(&["image", text(&named), "--out", text(&layout)]);
+    let printed = virt_hook(&["image", text(&misnamed), "--out", text(&layout)]);
     assert_eq!(printed.code, 2, "{}", printed.err);
     assert!(printed.err.contains("layout exists"), "{}", printed.err);
 }

@@ -23,14 +23,14 @@ fn inspect_reports_description_imports_and_exports() {
     assert_eq!(result["sha256"].as_str().unwrap().len(), 64);
     assert_eq!(result["hookPoints"][0]["name"], "OnDefineDomain");
     let exports = result["exports"].as_array().unwrap().iter();
-    let mut handlers = exports.filter(|one| one["name"] == "virt-hook:hooks/handler@0.1.0");
+    let mut handlers = exports.filter(|export| export["name"] == "virt-hook:hooks/handler@0.1.0");
     let handler = handlers.next().unwrap();
     assert_eq!(handler["functions"].as_array().unwrap().len(), 5);
     assert!(result["compilePeakMemory"].as_u64().unwrap() > 1 << 20);
 }
 
 #[test]
-fn the_policy_that_inspect_prints_is_a_file_that_suffices() {
+fn printed_policy_suffices_to_run_the_hook() {
     let (module, temp_dir) = (smbios(), tempfile::tempdir().unwrap());
     let policy = virt_hook(&["inspect", text(&module), "--policy-only"]).ok();
     assert!(policy.starts_with("allow:\n"), "{policy}");
@@ -54,7 +54,7 @@ fn the_policy_that_inspect_prints_is_a_file_that_suffices() {
 const KEYMAP_DOMAIN: &str = "<domain type='kvm'><name>ns_vm</name><uuid>u</uuid><devices>\
     <graphics type='vnc' keymap='en'/></devices></domain>";
 
-/// A module that declares the keymap and sets this one.
+/// A module that declares the path of the keymap and sets this keymap.
 fn keymap_hook(directory: &Path, keymap: &str) -> PathBuf {
     let description = r#"{"name": "keymap", "hookPoints": [{"name": "OnDefineDomain"}],
         "wishes": {"paths": ["/domain/devices/graphics/@keymap", "/domain/os/kernel"]}}"#;
@@ -79,9 +79,9 @@ fn keymap_hook(directory: &Path, keymap: &str) -> PathBuf {
     path
 }
 
-/// A path of which some values alone are dangerous is granted without them.
+/// A path of which only some values are dangerous is granted without these values.
 #[test]
-fn the_printed_policy_grants_no_dangerous_values() {
+fn printed_policy_grants_no_dangerous_values() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = vmi(temp_dir.path());
     let domain = write(temp_dir.path(), "domain.xml", KEYMAP_DOMAIN);
@@ -96,9 +96,9 @@ fn the_printed_policy_grants_no_dangerous_values() {
             "# `dangerous` too, if it sets a value that names a file, socket or device of the host";
         assert!(policy.contains(comment), "{policy}");
         let policy = write(temp_dir.path(), "policy.yaml", &policy);
-        let given = ["--vmi", text(&vmi), "--domain", text(&domain)];
+        let inputs = ["--vmi", text(&vmi), "--domain", text(&domain)];
         let policy = ["--policy", text(&policy)];
-        virt_hook(&[&["run", text(&module)], &given[..], &policy].concat())
+        virt_hook(&[&["run", text(&module)], &inputs[..], &policy].concat())
     };
     let harmless = run("de").ok();
     assert!(harmless.contains("@keymap"), "{harmless}");
@@ -124,14 +124,14 @@ fn unusable_file_and_unknown_option_are_usage_errors() {
     assert!(message.contains("--frobnicate"), "{message}");
 }
 
-/// A pipe that nobody writes to would be waited for.
+/// Opening a pipe without a writer would block.
 #[test]
 fn error_contains_the_path_of_a_non_module_file() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| temp_dir.path().join(name);
-    let (pipe, round) = (at("pipe.wasm"), at("round.wasm"));
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.unwrap().success());
+    let path_of = |name: &str| temp_dir.path().join(name);
+    let (pipe, round) = (path_of("pipe.wasm"), path_of("round.wasm"));
+    let status = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(status.unwrap().success());
     std::os::unix::fs::symlink(&round, &round).unwrap();
     for verb in ["inspect", "check", "bench"] {
         for (path, words) in [
@@ -167,14 +167,14 @@ fn component_of_another_encoding_is_distinguished_from_other_files() {
     );
 }
 
-/// Each example's README has the minimal policy, which its tests check.
+/// The README of each example has the minimal policy, which the example's tests check.
 #[test]
 fn inspect_prints_the_policy_of_the_examples_readme() {
     for (name, module) in [
         ("smbios", smbios()),
         (
             "disk-tuning",
-            super::served_sidecar::example("disk-tuning-hook"),
+            super::example_modules::example("disk-tuning-hook"),
         ),
     ] {
         let readme = tests::binaries::workspace().join(format!("examples-hooks/{name}/README.md"));

@@ -1,53 +1,66 @@
-//! The verbs of whoever writes a hook, as they are typed.
+//! The verbs of `virt-hook`, run as authors of hooks type them.
 #![allow(clippy::unwrap_used)]
 
 mod all_verbs;
 mod bench;
-mod case_errors;
 mod check;
+mod check_migration_and_libvirt;
 mod compare;
+mod compare_not_run;
+mod compare_preview;
 mod compile;
 mod compiled_module_cache;
 mod deploy;
+mod deploy_refusals;
 mod dev;
 mod doctor_completions_man;
+#[path = "../support/example_modules.rs"]
+mod example_modules;
 mod image;
 mod inspect;
 mod misspelt_paths;
 mod new;
+mod new_makefiles;
 mod pod_facts;
 mod policy_check;
 mod run;
-#[path = "../served_sidecar/mod.rs"]
+#[path = "../support/served_sidecar/mod.rs"]
 mod served_sidecar;
 mod sign_and_verify;
-mod test_cases;
-#[path = "../virt_hook_program/mod.rs"]
+mod test_case_errors;
+mod test_case_files;
+mod test_case_inputs;
+mod test_expectations;
+mod test_update;
+#[path = "../support/virt_hook_program.rs"]
 mod virt_hook_program;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use served_sidecar::POLICY;
+use example_modules::EVERY_POINT_POLICY;
 use virt_hook_program::{ProgramOutput, program, text};
 
 fn virt_hook(arguments: &[&str]) -> ProgramOutput {
     program().args(arguments).output().unwrap().into()
 }
 
+/// The module of the smbios example.
 fn smbios() -> PathBuf {
-    served_sidecar::example("smbios-hook")
+    example_modules::example("smbios-hook")
 }
 
+/// A VMI that the smbios example acts on.
 const VMI: &str = "metadata:\n  name: vm\n  namespace: ns\n  annotations:\n    \
     smbios.vm.kubevirt.io/baseBoardManufacturer: Radical Edward\n    do: nothing\nspec:\n  \
     domain:\n    devices: {}\n    memory: {guest: 64Mi}\n";
 
-/// A VMI that the smbios example acts on.
+/// Writes [`VMI`] as `vmi.yaml`.
 fn vmi(directory: &Path) -> PathBuf {
     write(directory, "vmi.yaml", VMI)
 }
 
+/// Writes a file, and creates its directory.
 fn write(directory: &Path, name: &str, content: &str) -> PathBuf {
     let path = directory.join(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();

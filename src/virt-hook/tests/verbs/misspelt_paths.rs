@@ -1,24 +1,24 @@
-//! Wishes that libvirt's domain does not have.
+//! Hints for misspelt paths: wishes that libvirt's domain format does not have, and files of a similar name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{VMI, smbios, text, virt_hook, write};
 
-const RIGHT: &[u8] = b"/domain/sysinfo/**";
-const WRONG: &[u8] = b"/domain/sysnifo/**";
+const VALID_PATH: &[u8] = b"/domain/sysinfo/**";
+const MISSPELT_PATH: &[u8] = b"/domain/sysnifo/**";
 const HINT: &str =
     "libvirt's domain has no /domain/sysnifo (as of libvirt 12.8): is it /domain/sysinfo/**?";
 
 /// The smbios example with a misspelt wish.
 fn misspelt_module(directory: &Path) -> PathBuf {
     let mut bytes = fs::read(smbios()).unwrap();
-    let places = bytes.windows(RIGHT.len());
-    let places = places.enumerate().filter(|(_, part)| *part == RIGHT);
+    let places = bytes.windows(VALID_PATH.len());
+    let places = places.enumerate().filter(|(_, part)| *part == VALID_PATH);
     let places: Vec<usize> = places.map(|(at, _)| at).collect();
     assert!(!places.is_empty());
     for at in places {
-        bytes[at..at + WRONG.len()].copy_from_slice(WRONG);
+        bytes[at..at + MISSPELT_PATH.len()].copy_from_slice(MISSPELT_PATH);
     }
     let module = directory.join("smbios.wasm");
     fs::write(&module, bytes).unwrap();
@@ -26,7 +26,7 @@ fn misspelt_module(directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_misspelt_wish_is_not_for_the_policy_to_allow() {
+fn remedy_for_a_misspelt_wish_is_not_the_policy() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = misspelt_module(temp_dir.path());
     let cases = temp_dir.path().join("cases");
@@ -50,7 +50,7 @@ fn a_misspelt_wish_is_not_for_the_policy_to_allow() {
         "{shown}"
     );
 
-    // Without a policy the wish stands, and what the hook changes is not declared.
+    // Without a policy the misspelt wish is accepted, but the hook's changes are not declared.
     fs::remove_file(cases.join("policy.yaml")).unwrap();
     let checked = virt_hook(&[
         "check",

@@ -1,15 +1,14 @@
 //! `new`: the generated project builds and passes its own tests.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use super::{ProgramOutput, text, virt_hook};
 
-/// What `new` says to type next, typed: where this program is a file that no `PATH` leads to, and no source
-/// tree is near.
-fn next(printed: &str, temp_dir: &Path) -> ProgramOutput {
+/// Runs the command that `new` prints as the next one, in a directory without source tree, with this program not in
+/// `PATH`.
+fn run_next_command(printed: &str, temp_dir: &Path) -> ProgramOutput {
     let command = printed
         .lines()
         .find(|line| line.contains("make -C"))
@@ -17,16 +16,18 @@ fn next(printed: &str, temp_dir: &Path) -> ProgramOutput {
     shell(command, temp_dir)
 }
 
-fn shell(command: &str, temp_dir: &Path) -> ProgramOutput {
+/// Runs a shell command in a directory, with this program not in `PATH`.
+pub(super) fn shell(command: &str, temp_dir: &Path) -> ProgramOutput {
     let path = std::env::var("PATH").unwrap();
-    let own = Path::new(env!("CARGO_BIN_EXE_virt-hook")).parent();
-    let elsewhere = std::env::split_paths(&path).filter(|directory| Some(&**directory) != own);
+    let own_directory = Path::new(env!("CARGO_BIN_EXE_virt-hook")).parent();
+    let other_directories =
+        std::env::split_paths(&path).filter(|directory| Some(&**directory) != own_directory);
     let output = Command::new("sh")
         .args(["-c", command])
         .current_dir(temp_dir)
-        .env("PATH", std::env::join_paths(elsewhere).unwrap())
+        .env("PATH", std::env::join_paths(other_directories).unwrap())
         .env("CARGO", env!("CARGO"))
-        // Shared by all runs of this test, so that what the SDK needs is built only once.
+        // A directory that all runs of this test share, so that the SDK's dependencies are built only once.
         .env(
             "CARGO_TARGET_DIR",
             tests::binaries::target_dir().join("new-hook"),
@@ -40,14 +41,14 @@ fn shell(command: &str, temp_dir: &Path) -> ProgramOutput {
 fn a_new_rust_hook_needs_the_program_alone_and_passes_its_tests_and_the_checks() {
     let temp_dir = tempfile::tempdir().unwrap();
     let temp_dir = temp_dir.path();
-    // By another process: what this one wrote, a test beside it might hold open.
+    // The copy is made by another process: a concurrent test could hold a file open that this process has written.
     shell(
         &format!("cp {} vh", env!("CARGO_BIN_EXE_virt-hook")),
         temp_dir,
     )
     .ok();
-    let made = shell("./vh new shop-title", temp_dir).ok();
-    let tested = next(&made, temp_dir);
+    let new_output = shell("./vh new shop-title", temp_dir).ok();
+    let tested = run_next_command(&new_output, temp_dir);
     let shown = format!("{}{}", tested.out, tested.err);
     assert_eq!(tested.code, 0, "{shown}");
     assert!(shown.contains("3 passed, 0 failed"), "{shown}");
@@ -60,18 +61,18 @@ fn a_new_rust_hook_needs_the_program_alone_and_passes_its_tests_and_the_checks()
 }
 
 #[test]
-fn a_name_that_is_none_and_a_place_that_is_taken_are_refused() {
+fn an_invalid_name_and_an_existing_directory_are_refused() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let named = virt_hook(&["new", text(&temp_dir.path().join("Shop_Title"))]);
-    assert_eq!(named.code, 2);
+    let invalid_name = virt_hook(&["new", text(&temp_dir.path().join("Shop_Title"))]);
+    assert_eq!(invalid_name.code, 2);
     assert!(
-        named.err.contains("Shop_Title") && named.err.contains("a-z"),
+        invalid_name.err.contains("Shop_Title") && invalid_name.err.contains("a-z"),
         "{}",
-        named.err
+        invalid_name.err
     );
-    let taken = temp_dir.path().join("taken");
-    fs::create_dir(&taken).unwrap();
-    let refused = virt_hook(&["new", text(&taken), "--json"]);
+    let existing = temp_dir.path().join("taken");
+    fs::create_dir(&existing).unwrap();
+    let refused = virt_hook(&["new", text(&existing), "--json"]);
     assert_eq!(
         (refused.code, refused.json()["error"]["kind"].as_str()),
         (2, Some("usage"))
@@ -89,7 +90,7 @@ fn every_language_has_a_project() {
         assert!(project.join("README.md").is_file(), "{json:#}");
         let sdk = json["result"]["sdk"].as_str();
         assert_eq!(sdk.is_some(), lang == "rust", "{json:#}");
-        // All that is needed beside the language's own tools lies in there.
+        // The project includes everything but the tools of the language.
         let wit = [
             "sdk/hooks-sdk/wit/v0.1/hooks.wit",
             "sdk/wit/hooks.wit",
@@ -100,175 +101,6 @@ fn every_language_has_a_project() {
             "{json:#}"
         );
     }
-}
-
-/// The module has the crate's name: a Makefile that knew the old one would test the module of before.
-#[test]
-fn make_finds_the_module_and_the_cases_after_a_rename() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    virt_hook(&["new", text(&temp_dir.path().join("first"))]).ok();
-    let project = temp_dir.path().join("first");
-    let manifest = project.join("Cargo.toml");
-    let renamed = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, renamed.replace("\"first\"", "\"second-one\"")).unwrap();
-    fs::rename(project.join("cases/titled"), project.join("cases/other")).unwrap();
-    let made = shell("make -n -C first check", temp_dir.path()).ok();
-    assert!(
-        made.contains("/hook/second_one.wasm") && made.contains("--vmi cases/other/vmi.yaml"),
-        "{made}"
-    );
-    assert!(
-        !made.contains("first.wasm") && !made.contains("titled"),
-        "{made}"
-    );
-}
-
-#[test]
-fn make_finds_the_module_where_cargo_is_configured_to_build() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let temp_dir = temp_dir.path();
-    virt_hook(&["new", text(&temp_dir.join("first"))]).ok();
-    let configured =
-        "mkdir .cargo && printf '[build]\\ntarget-dir = \"by file\"\\n' > .cargo/config.toml";
-    shell(configured, temp_dir).ok();
-    for (environment, expected) in [
-        ("env -u CARGO_TARGET_DIR", "by file"),
-        (
-            "env -u CARGO_TARGET_DIR CARGO_BUILD_TARGET_DIR=$PWD/named",
-            "named",
-        ),
-        ("env CARGO_TARGET_DIR=$PWD/other", "other"),
-    ] {
-        let made = shell(&format!("{environment} make -n -C first test"), temp_dir).ok();
-        let module = temp_dir
-            .join(expected)
-            .join("wasm32-wasip2/hook/first.wasm");
-        assert!(
-            made.contains(&format!("--hook '{}'", text(&module))),
-            "{made}"
-        );
-    }
-}
-
-/// Such variables are for programs of the machine; the Makefiles took them for their own.
-#[test]
-fn variables_that_environments_export_do_not_change_the_build() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let temp_dir = temp_dir.path();
-    for lang in ["c", "python"] {
-        virt_hook(&["new", text(&temp_dir.join(lang)), "--lang", lang]).ok();
-        let plain = shell(&format!("make -n -C {lang} test"), temp_dir).ok();
-        let exported = "CFLAGS=-O9 LDFLAGS=-lx PYTHON=/usr/bin/python3 PACKAGES=gcc";
-        let made = shell(&format!("{exported} make -n -C {lang} test"), temp_dir).ok();
-        assert_eq!(made, plain, "{lang}");
-    }
-    let own = shell("make -n -C c HOOK_CFLAGS=-DOWN", temp_dir).ok();
-    assert!(own.contains("-DOWN"), "{own}");
-}
-
-/// A new project with a file in a subdirectory, for which `make` takes everything as built.
-fn built_project(temp_dir: &Path, lang: &str, file: &str, content: &str) -> std::path::PathBuf {
-    let project = temp_dir.join(lang);
-    virt_hook(&["new", text(&project), "--lang", lang]).ok();
-    let file = project.join(file);
-    for directory in [
-        file.parent().unwrap(),
-        &project.join("build/sdk/bindings"),
-        &project.join(".venv/bin"),
-    ] {
-        fs::create_dir_all(directory).unwrap();
-    }
-    fs::write(file, content).unwrap();
-    shell(&format!("make -C {lang} --touch"), temp_dir).ok();
-    project
-}
-
-#[test]
-fn make_check_names_go_files_that_gofmt_would_change() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let project = built_project(temp_dir.path(), "go", "own.go", "package main\n");
-    let program = |name: &str, script: &str| {
-        let path = temp_dir.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    program("fake-go", &format!("echo {}", text(temp_dir.path())));
-    program("bin/gofmt", "test -f formatted || echo own.go");
-    let check = "make -C go check VIRT_HOOK=true GO=../fake-go";
-    let printed = shell(check, temp_dir.path()).ok();
-    assert!(
-        printed.contains("not formatted as gofmt does it: own.go (`../fake-go fmt ./...` does)"),
-        "{printed}"
-    );
-    fs::write(project.join("formatted"), "").unwrap();
-    shell("make -C go --touch", temp_dir.path()).ok();
-    let printed = shell(check, temp_dir.path()).ok();
-    assert!(!printed.contains("not formatted"), "{printed}");
-}
-
-#[test]
-fn an_edit_anywhere_in_the_project_makes_the_module_again() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let temp_dir = temp_dir.path();
-    for (lang, file, others) in [
-        ("go", "internal/x/page.txt", "internal/x/x_test.go"),
-        ("python", "pkg/x.py", "test_hook.py"),
-        ("c", "include/x.h", "test_c.c"),
-    ] {
-        built_project(temp_dir, lang, file, "");
-        // As if the file had just been written.
-        let is_current = |edited: &str| {
-            let make = shell(
-                &format!("make -C {lang} --question --what-if={edited}"),
-                temp_dir,
-            );
-            assert!(make.code < 2, "{lang}: {}", make.err);
-            make.code == 0
-        };
-        assert!(is_current(others), "{lang}");
-        assert!(!is_current(file), "{lang}: {file}");
-    }
-    let tests = shell("make -C go -n native", temp_dir).ok();
-    assert!(tests.contains("test ./..."), "{tests}");
-}
-
-#[test]
-fn a_python_package_that_asks_for_facts_about_the_pod_gets_the_import() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let import = "import virt-hook:hooks/pod@0.1.1";
-    let temp_dir = temp_dir.path();
-    built_project(temp_dir, "python", "pkg/x.py", "VALUE = 1\n");
-    let world = || shell("make -C python --dry-run --always-make", temp_dir).ok();
-    assert!(!world().contains(import), "{}", world());
-    fs::write(
-        temp_dir.join("python/pkg/x.py"),
-        "from virt_hook import Hook, pod as facts\n",
-    )
-    .unwrap();
-    assert!(world().contains(import), "{}", world());
-}
-
-#[test]
-fn native_tests_in_python_import_from_packages() {
-    let temp_dir = tempfile::tempdir().unwrap();
-    let project = built_project(temp_dir.path(), "python", "vendor/helper.py", "VALUE = 1\n");
-    let hook = project.join("hook.py");
-    let source = fs::read_to_string(&hook).unwrap();
-    fs::write(&hook, format!("import helper\n{source}")).unwrap();
-    let native = |packages| {
-        shell(
-            &format!("PYTHONDONTWRITEBYTECODE=1 make -C python native {packages}"),
-            temp_dir.path(),
-        )
-    };
-    let without = native("");
-    assert!(
-        without.err.contains("No module named 'helper'"),
-        "{}",
-        without.err
-    );
-    native("PACKAGES=vendor").ok();
 }
 
 #[test]
@@ -284,9 +116,9 @@ fn sdk_option_is_used_as_a_path_dependency() {
 }
 
 #[test]
-fn an_sdk_is_for_rust_alone() {
-    let place = tempfile::tempdir().unwrap();
-    let project = place.path().join("named");
+fn sdk_option_is_refused_for_languages_other_than_rust() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let project = temp_dir.path().join("named");
     let sdk = tests::binaries::workspace().join("hooks-sdk");
     for lang in ["go", "c", "python"] {
         let refused = virt_hook(&["new", text(&project), "--lang", lang, "--sdk", text(&sdk)]);
@@ -307,10 +139,10 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
     virt_hook(&["new", "--workspace", text(&hooks)]).ok();
     for name in ["first", "second"] {
         let project = hooks.join(name);
-        let made = virt_hook(&["new", text(&project)]).ok();
+        let new_output = virt_hook(&["new", text(&project)]).ok();
         assert!(
-            made.contains("hooks-sdk is that of the workspace"),
-            "{made}"
+            new_output.contains("hooks-sdk is that of the workspace"),
+            "{new_output}"
         );
         assert!(!project.join("sdk").exists() && !project.join("Cargo.lock").exists());
         let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap();
@@ -320,7 +152,7 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
         );
     }
     virt_hook(&["new", text(&hooks.join("third")), "--lang", "c"]).ok();
-    // The list of members may have been written by hand.
+    // The list of members may have another format, if it was written by hand.
     let manifest = hooks.join("Cargo.toml");
     let text_now = fs::read_to_string(&manifest).unwrap();
     let one_line = text_now.replace(
@@ -331,7 +163,7 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
     fs::write(&manifest, one_line).unwrap();
     fs::remove_dir_all(hooks.join("second")).unwrap();
     virt_hook(&["new", text(&hooks.join("second"))]).ok();
-    // Cargo takes it, with the versions of the lock file.
+    // Cargo accepts the workspace, with the versions of the lock file.
     let metadata = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -352,19 +184,19 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
         "{json}"
     );
     assert_eq!(json["target_directory"], text(&hooks.join("target")));
-    let made = Command::new("make")
+    let make_output = Command::new("make")
         .args(["-n", "test"])
         .current_dir(hooks.join("second"))
         .env_remove("CARGO_TARGET_DIR")
         .output()
         .unwrap();
-    let made = String::from_utf8_lossy(&made.stdout).into_owned();
+    let make_output = String::from_utf8_lossy(&make_output.stdout).into_owned();
     assert!(
-        made.contains(&format!(
+        make_output.contains(&format!(
             "{}/target/wasm32-wasip2/hook/second.wasm",
             text(&hooks)
         )),
-        "{made}"
+        "{make_output}"
     );
     let refused = virt_hook(&[
         "new",

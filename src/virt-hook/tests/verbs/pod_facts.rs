@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::served_sidecar::example;
+use super::example_modules::example;
 use super::{text, virt_hook, write};
 
 pub(super) const VMI: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\n\
@@ -11,7 +11,7 @@ pub(super) const VMI: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineIn
     - name: init\n    cloudInitNoCloud:\n      userData: '#cloud-config'\n      networkData: 'version: 2'\n";
 pub(super) const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata:\n  annotations:\n    k8s.v1.cni.cncf.io/network-status: |\n      \
     [{\"name\": \"infra/lab\", \"ips\": [\"192.0.2.10\"], \"mac\": \"02:00:00:00:00:01\"}]\n";
-const ALLOWED: &str = "allow:\n  pod: [network-status/*]\n";
+const POLICY_WITH_POD_FACTS: &str = "allow:\n  pod: [network-status/*]\n";
 
 #[test]
 fn cases_have_a_pod_whose_facts_the_policy_allows() {
@@ -20,7 +20,7 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
     let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
     for case in ["addressed", "denied", "no-pod", "other-network"] {
         file(&format!("{case}/vmi.yaml"), VMI);
-        file(&format!("{case}/policy.yaml"), ALLOWED);
+        file(&format!("{case}/policy.yaml"), POLICY_WITH_POD_FACTS);
         file(&format!("{case}/pod.yaml"), POD);
     }
     let network_data = "version: 2\nethernets:\n  lab:\n    match:\n      macaddress: \"02:00:00:00:00:01\"\n    \
@@ -56,7 +56,7 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
     let case = |name: &str| temp_dir.path().join("addressed").join(name);
     let run = |pod: &str| {
         let (vmi, policy) = (case("vmi.yaml"), case("policy.yaml"));
-        let given = [
+        let arguments = [
             "run",
             text(&module),
             "--vmi",
@@ -66,10 +66,10 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
             "--pod",
             pod,
         ];
-        virt_hook(&given)
+        virt_hook(&arguments)
     };
-    let ran = run(text(&case("pod.yaml"))).ok();
-    assert!(ran.contains("192.0.2.10/24"), "{ran}");
+    let run_output = run(text(&case("pod.yaml"))).ok();
+    assert!(run_output.contains("192.0.2.10/24"), "{run_output}");
     let no_pod = run(text(&case("vmi.yaml")));
     assert_eq!(no_pod.code, 2, "{}", no_pod.err);
     assert!(
@@ -80,7 +80,7 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
 }
 
 #[test]
-fn inspect_and_check_know_the_facts_that_a_hook_reads() {
+fn inspect_and_check_use_the_pod_facts_that_a_hook_reads() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = example("static-addresses-hook");
     let inspected = virt_hook(&["inspect", text(&module)]).ok();
@@ -95,7 +95,7 @@ fn inspect_and_check_know_the_facts_that_a_hook_reads() {
     write(temp_dir.path(), "pod.yaml", POD);
     let path = |name: &str| temp_dir.path().join(name);
     let (vmi, pod) = (path("vmi.yaml"), path("pod.yaml"));
-    let given = [
+    let arguments = [
         "check",
         text(&module),
         "--vmi",
@@ -104,11 +104,11 @@ fn inspect_and_check_know_the_facts_that_a_hook_reads() {
         text(&pod),
         "--without-libvirt",
     ];
-    let checked = virt_hook(&given).ok();
+    let checked = virt_hook(&arguments).ok();
     assert!(
         checked.contains("no crash") && !checked.contains("cannot do its work"),
         "{checked}"
     );
-    let without = virt_hook(&given[..4]).ok();
+    let without = virt_hook(&arguments[..4]).ok();
     assert!(without.contains("no facts about a pod here"), "{without}");
 }

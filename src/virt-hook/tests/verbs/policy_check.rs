@@ -1,4 +1,4 @@
-//! `policy check`.
+//! `policy check`: the report on a policy, and on modules under it.
 
 use super::{smbios, text, virt_hook, write};
 
@@ -33,7 +33,7 @@ fn policy_check_prints_the_policy_and_its_gaps() {
 }
 
 #[test]
-fn a_module_needs_the_policy_that_is_printed() {
+fn a_module_runs_with_the_policy_that_is_printed() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
     let narrow = write(
@@ -46,7 +46,7 @@ fn a_module_needs_the_policy_that_is_printed() {
     assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
     assert!(refused.out.contains("/domain/sysinfo"), "{}", refused.out);
     assert!(refused.out.contains("narrow.yaml:1:"), "{}", refused.out);
-    // What is printed is a policy, with which the module runs.
+    // The printed text is a policy with which the module runs.
     let (_, needed) = refused.out.split_once("that it needs:\n\n").unwrap();
     let needed = write(temp_dir.path(), "needed.yaml", needed);
     let report = check(text(&needed)).ok();

@@ -1,9 +1,9 @@
 //! `run`: one hook point on given inputs.
 
-use super::{POLICY, smbios, text, virt_hook, vmi, write};
+use super::{EVERY_POINT_POLICY, smbios, text, virt_hook, vmi, write};
 
 #[test]
-fn run_shows_what_a_hook_did() {
+fn run_shows_the_changes_of_a_hook() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let shown = virt_hook(&["run", text(&module), "--vmi", text(&vmi)]).ok();
@@ -65,8 +65,8 @@ fn run_takes_a_domain_and_a_policy() {
 
 #[test]
 fn invalid_xml_is_refused_before_the_hook_is_called() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     for (option, content, reason) in [
         ("--domain", "no XML", "foo.xml: it is not a domain XML: "),
         ("--domain", "", "foo.xml: it is not a domain XML: "),
@@ -74,8 +74,8 @@ fn invalid_xml_is_refused_before_the_hook_is_called() {
         ("--device", "<disk", "foo.xml: it is not a device: "),
         ("--device", "<domain/>", "foo.xml: it is not a device: "),
     ] {
-        let xml = write(place.path(), "foo.xml", content);
-        let ran = virt_hook(&[
+        let xml = write(temp_dir.path(), "foo.xml", content);
+        let run_output = virt_hook(&[
             "run",
             text(&module),
             "--vmi",
@@ -83,38 +83,46 @@ fn invalid_xml_is_refused_before_the_hook_is_called() {
             option,
             text(&xml),
         ]);
-        assert_eq!(ran.code, 2, "{content}: {}{}", ran.out, ran.err);
-        assert!(ran.err.contains(reason), "{content}: {}", ran.err);
-        assert!(!ran.out.contains("cloud-init"), "{}", ran.out);
+        assert_eq!(
+            run_output.code, 2,
+            "{content}: {}{}",
+            run_output.out, run_output.err
+        );
+        assert!(
+            run_output.err.contains(reason),
+            "{content}: {}",
+            run_output.err
+        );
+        assert!(!run_output.out.contains("cloud-init"), "{}", run_output.out);
     }
 }
 
 #[test]
 fn error_contains_the_position_of_a_too_low_limit() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let allowed = "allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}\n";
     let policy = format!("{allowed}limits: {{memory: 1Mi}}\n");
-    let policy = write(place.path(), "policy.yaml", &policy);
-    let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
-    let refused = virt_hook(&[&["run", text(&module)], &given[..]].concat());
+    let policy = write(temp_dir.path(), "policy.yaml", &policy);
+    let inputs = ["--vmi", text(&vmi), "--policy", text(&policy)];
+    let refused = virt_hook(&[&["run", text(&module)], &inputs[..]].concat());
     assert_eq!(refused.code, 2, "{}", refused.err);
     for part in ["may have 1048576", "limits.memory of", "policy.yaml:2:18"] {
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
     }
 }
 
-/// What is not WebAssembly at all gets the policy's refusal.
+/// A file that is not WebAssembly is refused by the policy, too.
 #[test]
 fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
-    let place = tempfile::tempdir().unwrap();
-    let module = write(place.path(), "garbage.wasm", "no WebAssembly");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = write(temp_dir.path(), "garbage.wasm", "no WebAssembly");
     let listed = format!(
         "digests: Listed\nrules: [{{digests: ['{}']}}]\n",
         "0".repeat(64)
     );
-    let policy = write(place.path(), "policy.yaml", &listed);
-    let vmi = vmi(place.path());
+    let policy = write(temp_dir.path(), "policy.yaml", &listed);
+    let vmi = vmi(temp_dir.path());
     for verb in [
         &["run", text(&module)][..],
         &["render", "--hook", text(&module)],
@@ -128,21 +136,21 @@ fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
 }
 
 #[test]
-fn run_wants_to_know_where_and_tells_of_a_veto() {
+fn run_asks_for_the_hook_point_and_reports_a_veto() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = vmi(temp_dir.path());
-    let policy = write(temp_dir.path(), "policy.yaml", POLICY);
-    let module = super::served_sidecar::every_point();
+    let policy = write(temp_dir.path(), "policy.yaml", EVERY_POINT_POLICY);
+    let module = super::example_modules::every_point();
     let run = |more: &[&str]| {
-        let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
-        virt_hook(&[&["run", text(&module)], &given[..], more].concat())
+        let inputs = ["--vmi", text(&vmi), "--policy", text(&policy)];
+        virt_hook(&[&["run", text(&module)], &inputs[..], more].concat())
     };
-    let asked = run(&[]);
-    assert_eq!(asked.code, 2);
+    let without_point = run(&[]);
+    assert_eq!(without_point.code, 2);
     assert!(
-        asked.err.contains("--point") && asked.err.contains("PreStart"),
+        without_point.err.contains("--point") && without_point.err.contains("PreStart"),
         "{}",
-        asked.err
+        without_point.err
     );
     let started = run(&["--point", "PreStart"]).ok();
     assert!(started.contains("info: vm may start: Boot"), "{started}");
@@ -158,8 +166,8 @@ fn run_wants_to_know_where_and_tells_of_a_veto() {
 
 #[test]
 fn run_reports_the_effect_of_the_failure_policy() {
-    let place = tempfile::tempdir().unwrap();
-    let unlabelled = vmi(place.path());
+    let temp_dir = tempfile::tempdir().unwrap();
+    let unlabelled = vmi(temp_dir.path());
     for (hook, failure_policy, begin) in [
         (
             "smbios-hook",
@@ -177,15 +185,15 @@ fn run_reports_the_effect_of_the_failure_policy() {
             "hook at PreStart: veto (DryRun: discarded), ",
         ),
     ] {
-        let module = place.path().join("hook/hook.wasm");
+        let module = temp_dir.path().join("hook/hook.wasm");
         write(
-            place.path(),
+            temp_dir.path(),
             "hook/hook.yaml",
             &format!("failurePolicy: {failure_policy}\n"),
         );
-        std::fs::copy(super::served_sidecar::example(hook), &module).unwrap();
-        let ran = virt_hook(&["run", text(&module), "--vmi", text(&unlabelled)]).ok();
-        assert!(ran.starts_with(begin), "{ran}");
+        std::fs::copy(super::example_modules::example(hook), &module).unwrap();
+        let run_output = virt_hook(&["run", text(&module), "--vmi", text(&unlabelled)]).ok();
+        assert!(run_output.starts_with(begin), "{run_output}");
     }
 }
 
@@ -193,13 +201,13 @@ fn run_reports_the_effect_of_the_failure_policy() {
 fn run_refuses_inputs_of_another_hook_point() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = vmi(temp_dir.path());
-    let policy = write(temp_dir.path(), "policy.yaml", POLICY);
+    let policy = write(temp_dir.path(), "policy.yaml", EVERY_POINT_POLICY);
     let device = "<disk type='file'><target dev='sda'/><alias name='ua-d'/></disk>";
     let device = write(temp_dir.path(), "disk.xml", device);
-    let module = super::served_sidecar::every_point();
+    let module = super::example_modules::every_point();
     let run = |more: &[&str]| {
-        let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
-        virt_hook(&[&["run", text(&module)], &given[..], more].concat())
+        let inputs = ["--vmi", text(&vmi), "--policy", text(&policy)];
+        virt_hook(&[&["run", text(&module)], &inputs[..], more].concat())
     };
     for (more, part) in [
         (
@@ -220,7 +228,7 @@ fn run_refuses_inputs_of_another_hook_point() {
         assert_eq!(refused.code, 2, "{}", refused.err);
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
     }
-    // An input says which hook point is meant.
+    // The input decides the hook point.
     let migrated = run(&["--parameter", "max-downtime=5", "--json"]);
     assert_eq!(migrated.result()["hookPoint"], "PreMigrationSource");
     let attached = run(&["--device", text(&device)]).ok();

@@ -42,11 +42,11 @@ fn a_signature_is_verified_by_its_key_only() {
     let changed = verify(&both);
     assert_eq!(changed.code, 1, "{}", changed.err);
     assert!(changed.err.contains("this one has"), "{}", changed.err);
-    let whole = fs::read_to_string(signature.as_str().unwrap()).unwrap();
+    let bundle = fs::read_to_string(signature.as_str().unwrap()).unwrap();
     write(
         temp_dir.path(),
         "m.wasm.sigstore.json",
-        &whole[..whole.len() - 9],
+        &bundle[..bundle.len() - 9],
     );
     let truncated = verify(&both);
     assert_eq!(truncated.code, 1, "{}", truncated.err);
@@ -73,9 +73,9 @@ fn keys_that_cannot_sign_are_refused_by_name() {
 
 #[test]
 fn file_that_is_no_module_is_not_signed() {
-    let place = tempfile::tempdir().unwrap();
-    let key = signing_key(place.path(), "key");
-    let text_file = write(place.path(), "notes.txt", "no module");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let key = signing_key(temp_dir.path(), "key");
+    let text_file = write(temp_dir.path(), "notes.txt", "no module");
     let refused = virt_hook(&["sign", text(&text_file), "--key", text(&key)]);
     assert_eq!(refused.code, 2, "{}", refused.err);
     assert!(
@@ -83,5 +83,5 @@ fn file_that_is_no_module_is_not_signed() {
         "{}",
         refused.err
     );
-    assert!(!place.path().join("notes.txt.sigstore.json").exists());
+    assert!(!temp_dir.path().join("notes.txt.sigstore.json").exists());
 }

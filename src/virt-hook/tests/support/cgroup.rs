@@ -1,4 +1,4 @@
-//! A cgroup with limits, below this process's own: version 1 or 2, whichever is there.
+//! A cgroup with limits, below that of this process: version 1 or 2, whichever the machine has.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 use std::fs;
@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-const CGROUPS: &str = "/sys/fs/cgroup";
-const PERIOD: u64 = 100_000;
+const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+const CPU_PERIOD: u64 = 100_000;
 
-/// Removed when dropped; whoever is in it must have ended.
-pub struct Cgroup {
+/// A cgroup that is removed on drop; its processes must have ended.
+pub struct LimitedCgroup {
     memory: PathBuf,
     /// The same directory as `memory` with version 2.
     cpu: PathBuf,
-    /// Of cgroups.
+    /// The version of cgroups: 1 or 2.
     pub version: u8,
 }
 
-impl Cgroup {
-    /// The error is `Unsupported` when this machine has no such cgroup to make groups in.
+impl LimitedCgroup {
+    /// The error is `Unsupported` if this machine has no cgroup in which groups can be created.
     pub fn new(memory: u64, cpu_percent: u64) -> io::Result<Self> {
-        let quota = PERIOD / 100 * cpu_percent;
+        let quota = CPU_PERIOD / 100 * cpu_percent;
         Self::version_1(memory, quota).or_else(|first| {
             Self::version_2(memory, quota).map_err(|second| {
-                let kind = match is_of_machine(&first) && is_of_machine(&second) {
+                let kind = match is_unsupported(&first) && is_unsupported(&second) {
                     true => io::ErrorKind::Unsupported,
                     false => io::ErrorKind::Other,
                 };
@@ -39,35 +39,36 @@ impl Cgroup {
     }
 
     fn version_1(memory: u64, quota: u64) -> io::Result<Self> {
-        let memory_group = make(&own_cgroup("memory")?)?;
-        // Complete from here on, so that an error removes what was made.
+        let memory_group = create_group(&own_cgroup("memory")?)?;
+        // The group is complete from here on, so that an error removes what was created.
         let mut group = Self {
             cpu: memory_group.clone(),
             memory: memory_group,
             version: 1,
         };
-        group.cpu = make(&own_cgroup("cpu")?)?;
+        group.cpu = create_group(&own_cgroup("cpu")?)?;
         write(&group.memory, "memory.limit_in_bytes", memory)?;
-        write(&group.cpu, "cpu.cfs_period_us", PERIOD)?;
+        write(&group.cpu, "cpu.cfs_period_us", CPU_PERIOD)?;
         write(&group.cpu, "cpu.cfs_quota_us", quota)?;
         Ok(group)
     }
 
-    /// A group with processes in it cannot hand its controllers down, but the root can.
+    /// A group with processes cannot enable controllers for child groups, but the root group can.
     fn version_2(memory: u64, quota: u64) -> io::Result<Self> {
-        let directory = make(&own_cgroup("").or_else(|_| Ok::<_, io::Error>(CGROUPS.into()))?)
-            .or_else(|_| make(Path::new(CGROUPS)))?;
+        let directory =
+            create_group(&own_cgroup("").or_else(|_| Ok::<_, io::Error>(CGROUP_ROOT.into()))?)
+                .or_else(|_| create_group(Path::new(CGROUP_ROOT)))?;
         let group = Self {
             memory: directory.clone(),
             cpu: directory,
             version: 2,
         };
         write(&group.memory, "memory.max", memory)?;
-        write(&group.cpu, "cpu.max", format!("{quota} {PERIOD}"))?;
+        write(&group.cpu, "cpu.max", format!("{quota} {CPU_PERIOD}"))?;
         Ok(group)
     }
 
-    /// Runs a program in the group from its first instruction on.
+    /// A command that runs a program in the group from its first instruction on.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("/bin/sh");
         let script = "echo $$ > \"$1\" && echo $$ > \"$2\" && shift 2 && exec \"$@\"";
@@ -77,15 +78,15 @@ impl Cgroup {
         command
     }
 
-    /// The most memory that was ever in use, in bytes.
+    /// The peak of the memory in use, in bytes.
     pub fn peak(&self) -> String {
         let read = |file| fs::read_to_string(self.memory.join(file));
         let peak = read("memory.max_usage_in_bytes").or_else(|_| read("memory.peak"));
         peak.unwrap_or_else(|_| "unknown".into()).trim().to_owned()
     }
 
-    /// How many processes the kernel killed for lack of memory.
-    pub fn killed(&self) -> u64 {
+    /// Number of processes that the kernel killed for lack of memory.
+    pub fn oom_kills(&self) -> u64 {
         let read = |file| fs::read_to_string(self.memory.join(file));
         let events = read("memory.oom_control").or_else(|_| read("memory.events"));
         let events = events.unwrap();
@@ -96,7 +97,7 @@ impl Cgroup {
     }
 }
 
-impl Drop for Cgroup {
+impl Drop for LimitedCgroup {
     fn drop(&mut self) {
         for directory in [&self.memory, &self.cpu] {
             // A process that has just ended stays in the cgroup for a moment.
@@ -112,8 +113,8 @@ impl Drop for Cgroup {
     }
 }
 
-/// A controller or a permission is missing.
-fn is_of_machine(error: &io::Error) -> bool {
+/// Whether the reason is a missing controller or permission.
+fn is_unsupported(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::PermissionDenied
@@ -122,7 +123,7 @@ fn is_of_machine(error: &io::Error) -> bool {
     )
 }
 
-/// This process's own group in a hierarchy.
+/// The group of this process in a hierarchy.
 fn own_cgroup(controller: &str) -> io::Result<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup")?;
     let line = groups
@@ -138,10 +139,10 @@ fn own_cgroup(controller: &str) -> io::Result<PathBuf> {
             format!("no {controller} hierarchy"),
         )
     })?;
-    Ok(Path::new(CGROUPS).join(controller).join(path))
+    Ok(Path::new(CGROUP_ROOT).join(controller).join(path))
 }
 
-fn make(parent: &Path) -> io::Result<PathBuf> {
+fn create_group(parent: &Path) -> io::Result<PathBuf> {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let directory = parent.join(format!("virt-hook-test-{}-{serial}", std::process::id()));
@@ -151,7 +152,7 @@ fn make(parent: &Path) -> io::Result<PathBuf> {
     Ok(directory)
 }
 
-/// Writes a file of the group. It is never created: without its controller it is not there.
+/// Writes a file of the group. The file is not created: without its controller it does not exist.
 fn write(directory: &Path, file: &str, value: impl ToString) -> io::Result<()> {
     let path = directory.join(file);
     let opened = fs::OpenOptions::new().write(true).open(&path);

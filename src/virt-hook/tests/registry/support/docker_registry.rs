@@ -1,4 +1,4 @@
-//! A real registry: Debian's docker-registry, on a port of its own.
+//! A process of a real registry: Debian's docker-registry.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -7,43 +7,44 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::token_server::TokenServer;
+use super::token_service::TokenService;
 
-/// Long, since the machine may be busy.
-const READY: Duration = Duration::from_secs(60);
-/// alice's password is "secret".
-const PASSWORDS: &str = "alice:$2b$04$qbEJhxRWjvcP3qIxne1xyOu2CXEitK5JbCehlTvrKs4iEcrA6Sws6\n";
+/// Timeout of the start; long, because the machine may be busy.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// A htpasswd file, in which the password of alice is "secret".
+const HTPASSWD: &str = "alice:$2b$04$qbEJhxRWjvcP3qIxne1xyOu2CXEitK5JbCehlTvrKs4iEcrA6Sws6\n";
 
+/// Who may use the registry.
 #[derive(Clone, Copy)]
 pub(crate) enum Access<'a> {
     Anyone,
     AliceWithTls,
-    /// Whom the token service knows.
-    Tokens(&'a TokenServer),
+    /// Whoever has a token of the service.
+    Tokens(&'a TokenService),
 }
 
-/// A registry that ends with the test.
-pub(crate) struct RealRegistry {
+/// A registry that is stopped on drop.
+pub(crate) struct DockerRegistry {
     temp_dir: TempDir,
     child: Child,
     port: u16,
 }
 
-impl RealRegistry {
+impl DockerRegistry {
     pub(crate) fn start(access: Access<'_>) -> Self {
         let temp_dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| temp_dir.path().join(name).display().to_string();
+        let path_of = |name: &str| temp_dir.path().join(name).display().to_string();
         let mut config = format!(
             "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp:\n  addr: 127.0.0.1:0\n",
-            at("data")
+            path_of("data")
         );
         if let Access::Tokens(service) = access {
             config += &service.registry_config();
         }
         if let Access::AliceWithTls = access {
-            // The default configuration makes a CA, which is not a certificate of a server.
-            fs::write(at("req.cnf"), "[req]\ndistinguished_name = dn\n[dn]\n").unwrap();
-            let made = Command::new("openssl")
+            // The default configuration of openssl makes a CA's certificate, which is not one of a server.
+            fs::write(path_of("req.cnf"), "[req]\ndistinguished_name = dn\n[dn]\n").unwrap();
+            let output = Command::new("openssl")
                 .args([
                     "req",
                     "-x509",
@@ -55,31 +56,31 @@ impl RealRegistry {
                 .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
                 .args(["-addext", "subjectAltName=DNS:localhost"])
                 .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-                .args(["-keyout", &at("tls.key"), "-out", &at("tls.crt")])
+                .args(["-keyout", &path_of("tls.key"), "-out", &path_of("tls.crt")])
                 .output()
                 .unwrap();
             assert!(
-                made.status.success(),
+                output.status.success(),
                 "{}",
-                String::from_utf8_lossy(&made.stderr)
+                String::from_utf8_lossy(&output.stderr)
             );
-            fs::write(at("passwords"), PASSWORDS).unwrap();
+            fs::write(path_of("passwords"), HTPASSWD).unwrap();
             config += &format!(
                 "  tls: {{certificate: {}, key: {}}}\n",
-                at("tls.crt"),
-                at("tls.key")
+                path_of("tls.crt"),
+                path_of("tls.key")
             );
             config += &format!(
                 "auth: {{htpasswd: {{realm: test, path: {}}}}}\n",
-                at("passwords")
+                path_of("passwords")
             );
         }
-        fs::write(at("config.yml"), config).unwrap();
+        fs::write(path_of("config.yml"), config).unwrap();
         let child = Command::new("docker-registry")
-            .args(["serve", &at("config.yml")])
+            .args(["serve", &path_of("config.yml")])
             .env("OTEL_TRACES_EXPORTER", "none")
-            .stderr(File::create(at("log")).unwrap())
-            .stdout(File::create(at("access")).unwrap())
+            .stderr(File::create(path_of("log")).unwrap())
+            .stdout(File::create(path_of("access")).unwrap())
             .spawn()
             .expect("docker-registry, which scripts/setup installs");
         let mut registry = Self {
@@ -87,13 +88,13 @@ impl RealRegistry {
             child,
             port: 0,
         };
-        registry.port = registry.wait();
+        registry.port = registry.wait_for_port();
         registry
     }
 
-    /// The port, which the registry logs.
-    fn wait(&mut self) -> u16 {
-        let end = Instant::now() + READY;
+    /// Waits until the registry logs its port.
+    fn wait_for_port(&mut self) -> u16 {
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             let log = fs::read_to_string(self.temp_dir.path().join("log")).unwrap_or_default();
             let port = log
@@ -108,7 +109,7 @@ impl RealRegistry {
             }
             let ended = self.child.try_wait().unwrap();
             assert!(
-                ended.is_none() && Instant::now() < end,
+                ended.is_none() && Instant::now() < deadline,
                 "no registry: {log}"
             );
             std::thread::sleep(Duration::from_millis(20));
@@ -128,7 +129,7 @@ impl RealRegistry {
     }
 }
 
-impl Drop for RealRegistry {
+impl Drop for DockerRegistry {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

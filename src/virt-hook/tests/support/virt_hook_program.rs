@@ -1,4 +1,4 @@
-//! The program as it is typed, for tests of its verbs.
+//! Runs the program as its users do, for tests of its verbs.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// The program under test, with nothing of the environment that changes what it shows.
+/// The program under test, without environment variables that change its output.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_virt-hook"));
     command.env_remove("NO_COLOR");
     command
 }
 
-/// How the program ended and what it printed.
+/// The exit code and the output of the program.
 pub struct ProgramOutput {
     pub code: i32,
     /// Standard output.
@@ -34,14 +34,14 @@ impl From<Output> for ProgramOutput {
 }
 
 impl ProgramOutput {
-    /// Standard output of a run that went well.
+    /// Standard output of a successful run.
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
         self.out
     }
 
-    /// The one document that there is, and whether it says the same as the exit code.
+    /// The JSON document on standard output, whose `ok` must agree with the exit code.
     #[track_caller]
     pub fn json(&self) -> Value {
         let value: Value = serde_json::from_str(&self.out).unwrap();
@@ -49,7 +49,7 @@ impl ProgramOutput {
         value
     }
 
-    /// The `result` of the document of a run that went well.
+    /// The `result` of the JSON document of a successful run.
     #[track_caller]
     pub fn result(&self) -> Value {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
@@ -57,6 +57,7 @@ impl ProgramOutput {
     }
 }
 
+/// The path as text.
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }

@@ -47,7 +47,7 @@ pub async fn mutate(socket: &Path, vmi: String, context: &str) -> Result<Vec<u8>
     Ok(client.mutate_domain(request).await?.into_inner().domain)
 }
 
-/// The call of KubeVirt v1.10.
+/// The call that KubeVirt v1.10 makes.
 pub async fn guest_definition(
     socket: &Path,
     vmi: String,

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use super::check::misbehaving_hook;
+use super::example_modules::misbehaving_hook;
 use super::{VMI, smbios, text, virt_hook, write};
 
 #[test]
-fn the_first_line_about_a_case_is_the_error_in_which_it_ends() {
+fn first_line_about_a_case_is_the_error_in_which_it_ends() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = misbehaving_hook();
     let acting = |word| {
@@ -46,7 +46,7 @@ fn the_first_line_about_a_case_is_the_error_in_which_it_ends() {
         "ERROR   yaml: vmi.yaml: the VMI is not valid YAML: ",
     ] {
         assert!(
-            tested.out.lines().any(|own| own.starts_with(line)),
+            tested.out.lines().any(|printed| printed.starts_with(line)),
             "{line}\n{}",
             tested.out
         );
@@ -75,8 +75,8 @@ fn an_error_in_a_shared_file_is_one_error_of_the_command() {
         let file = write(temp_dir.path(), name, &format!("{key}: {{}}\n"));
         let tested = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
         assert_eq!(tested.code, 2, "{}{}", tested.out, tested.err);
-        let place = format!("{name}:1:1: ");
-        assert_eq!(tested.err.matches(&place).count(), 1, "{}", tested.err);
+        let position = format!("{name}:1:1: ");
+        assert_eq!(tested.err.matches(&position).count(), 1, "{}", tested.err);
         assert_eq!(tested.out, "");
         fs::remove_file(file).unwrap();
     }
@@ -104,7 +104,7 @@ fn cases_share_a_hook_yaml_and_may_have_their_own() {
         tested.out,
         tested.err
     );
-    // Misnamed, it would be read by none.
+    // With a wrong name, the file would be read by no case.
     let (named, misnamed) = ("hook.yaml", "hook.yml");
     fs::rename(temp_dir.path().join(named), temp_dir.path().join(misnamed)).unwrap();
     let tested = virt_hook(&test);

@@ -1,4 +1,4 @@
-//! A token service as registries have it: alice's password buys a token that a generated key signs.
+//! A token service of a registry: it gives alice, who authenticates with a password, tokens that a generated key signs.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,11 +14,12 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 
-/// `alice:secret`.
-const ALICE: &str = "Basic YWxpY2U6c2VjcmV0";
+/// The header `Authorization` of the user alice with the password "secret".
+const ALICE_AUTHORIZATION: &str = "Basic YWxpY2U6c2VjcmV0";
 const SERVICE: &str = "hooks of the test";
 
-pub(crate) struct TokenServer {
+/// A token service for alice.
+pub(crate) struct TokenService {
     port: u16,
     certificate: PathBuf,
     scopes: Arc<Mutex<Vec<String>>>,
@@ -26,15 +27,15 @@ pub(crate) struct TokenServer {
 
 struct Signer {
     key: EcdsaKeyPair,
-    /// DER in base64.
+    /// The certificate as DER in base64.
     certificate: String,
 }
 
-impl TokenServer {
+impl TokenService {
     /// Serves until the test program ends. `temp_dir` is for the key and its certificate.
     pub(crate) fn start(temp_dir: &Path) -> Self {
         let (key, certificate) = (temp_dir.join("token.key"), temp_dir.join("token.crt"));
-        let made = Command::new("openssl")
+        let output = Command::new("openssl")
             .args([
                 "req",
                 "-x509",
@@ -51,9 +52,9 @@ impl TokenServer {
             .output()
             .unwrap();
         assert!(
-            made.status.success(),
+            output.status.success(),
             "{}",
-            String::from_utf8_lossy(&made.stderr)
+            String::from_utf8_lossy(&output.stderr)
         );
         let pkcs8 = STANDARD.decode(pem_content(&key)).unwrap();
         let rng = SystemRandom::new();
@@ -87,7 +88,7 @@ impl TokenServer {
         )
     }
 
-    /// What tokens were given for.
+    /// The scopes of the tokens that were given.
     pub(crate) fn scopes(&self) -> Vec<String> {
         self.scopes.lock().unwrap().clone()
     }
@@ -106,7 +107,7 @@ fn serve(mut stream: &TcpStream, signer: &Signer, scopes: &Mutex<Vec<String>>) {
     let headers: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
     let is_alice = headers.iter().any(|line| {
         let (name, value) = line.split_once(": ").unwrap_or_default();
-        name.eq_ignore_ascii_case("authorization") && value == ALICE
+        name.eq_ignore_ascii_case("authorization") && value == ALICE_AUTHORIZATION
     });
     let query = first
         .split(' ')

@@ -1,4 +1,4 @@
-//! Ordinary images: files of hooks in layers.
+//! `pull` of ordinary images, whose layers have the files of hooks.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::lying_registry::{Answer, LyingRegistry, sha256};
+use super::support::scripted_registry::{Answer, ScriptedRegistry, sha256};
 use super::{WASM, pull};
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -18,7 +18,7 @@ const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// The path and the content of a file.
 type LayerFile<'a> = (&'a str, &'a [u8]);
 
-/// A layer of the files, in this order.
+/// A layer with the files in this order.
 fn layer(files: &[LayerFile<'_>]) -> Vec<u8> {
     let temp_dir = tempfile::tempdir().unwrap();
     let mut tar = Command::new("tar");
@@ -59,20 +59,22 @@ fn manifest(media_type: &str, layers: &[Vec<u8>]) -> Vec<u8> {
         .into_bytes()
 }
 
-/// A registry of the one document that every tag names, and of what digests name.
-fn serve(tagged: &[u8], more: &[Vec<u8>]) -> LyingRegistry {
-    let mut known: Vec<(String, Vec<u8>)> =
-        more.iter().map(|one| (sha256(one), one.clone())).collect();
-    known.push(("manifests/1".to_owned(), tagged.to_vec()));
-    LyingRegistry::start(move |path| {
-        let found = known.iter().find(|(name, _)| path.ends_with(name));
-        found.map_or(Answer::status(404), |(_, content)| {
+/// A registry with the document that the tag 1 names, and with blobs by digest.
+fn serve(tagged: &[u8], blobs: &[Vec<u8>]) -> ScriptedRegistry {
+    let mut documents: Vec<(String, Vec<u8>)> = blobs
+        .iter()
+        .map(|blob| (sha256(blob), blob.clone()))
+        .collect();
+    documents.push(("manifests/1".to_owned(), tagged.to_vec()));
+    ScriptedRegistry::start(move |path| {
+        let document = documents.iter().find(|(name, _)| path.ends_with(name));
+        document.map_or(Answer::status(404), |(_, content)| {
             Answer::of(content.clone())
         })
     })
 }
 
-fn serve_layers(layers: &[Vec<u8>]) -> LyingRegistry {
+fn serve_layers(layers: &[Vec<u8>]) -> ScriptedRegistry {
     serve(&manifest(TAR, layers), layers)
 }
 
@@ -85,7 +87,7 @@ fn names(path: &Path) -> Vec<String> {
     names
 }
 
-/// Files of an image end up in the directory of their hook, or nowhere.
+/// Other files of an image are not written.
 #[test]
 fn an_image_writes_only_into_its_hooks_directories() {
     let temp_dir = tempfile::tempdir().unwrap();
@@ -119,9 +121,9 @@ fn an_image_writes_only_into_its_hooks_directories() {
     }
 }
 
-/// Layers are the changes that a builder made one after the other; what it deleted is not in the image.
+/// A file that a later layer deletes is not in the image.
 #[test]
-fn what_a_later_layer_deletes_is_not_installed() {
+fn files_that_a_later_layer_deletes_are_not_written() {
     let both: [LayerFile<'_>; 4] = [
         ("a/hook.wasm", WASM),
         ("a/hook.yaml", b"priority: 1\n"),
@@ -138,7 +140,7 @@ fn what_a_later_layer_deletes_is_not_installed() {
             &[("b/.wh.hook.yaml", b"")],
             &["a/hook.wasm", "a/hook.yaml", "b/hook.wasm"],
         ),
-        // It hides what is below, not what its own layer has.
+        // The opaque marker hides the files of lower layers, and not those of its own layer.
         (
             &[("b/hook.wasm", WASM), ("b/.wh..wh..opq", b"")],
             &["a/hook.wasm", "a/hook.yaml", "b/hook.wasm"],
@@ -153,11 +155,11 @@ fn what_a_later_layer_deletes_is_not_installed() {
         let into = temp_dir.path().join("into");
         let layers = [layer(&both), layer(upper)];
         pull(&serve_layers(&layers), &into, "a:1").result();
-        let found = names(&into).into_iter().flat_map(|hook| {
+        let pulled_hooks = names(&into).into_iter().flat_map(|hook| {
             let files = names(&into.join(&hook));
             files.into_iter().map(move |file| format!("{hook}/{file}"))
         });
-        assert_eq!(found.collect::<Vec<_>>(), expected, "{upper:?}");
+        assert_eq!(pulled_hooks.collect::<Vec<_>>(), expected, "{upper:?}");
     }
 }
 
@@ -175,7 +177,7 @@ fn index_without_media_type_is_detected_by_its_manifests() {
     assert_eq!(names(&into), ["a"]);
 }
 
-/// A small download must not unpack into more memory than one module takes.
+/// A small download must not be unpacked into more memory than a module needs.
 #[test]
 fn files_and_hooks_that_are_too_many_or_too_large_are_refused() {
     let zeros = vec![0; 40 << 20];

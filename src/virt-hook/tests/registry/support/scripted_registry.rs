@@ -1,4 +1,4 @@
-//! A registry that answers as a test says, true or not.
+//! A registry whose answers the test defines, valid or not.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,102 +8,103 @@ use std::time::Duration;
 
 use serde_json::json;
 
-/// What it answers.
+/// An answer of the registry.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
-    Whole {
+    Response {
         status: u16,
         headers: String,
         body: Vec<u8>,
         /// The `Content-Length`, if it is not the body's.
-        claim: Option<usize>,
+        content_length: Option<usize>,
     },
-    /// Nothing, for longer than a client waits.
+    /// No answer, for longer than a client waits.
     Silence,
 }
 
 impl Answer {
     pub(crate) fn of(body: Vec<u8>) -> Self {
-        Self::Whole {
+        Self::Response {
             status: 200,
             headers: String::new(),
             body,
-            claim: None,
+            content_length: None,
         }
     }
 
     pub(crate) fn status(status: u16) -> Self {
         match Self::of(Vec::new()) {
-            Self::Whole {
+            Self::Response {
                 headers,
                 body,
-                claim,
+                content_length,
                 ..
-            } => Self::Whole {
+            } => Self::Response {
                 status,
                 headers,
                 body,
-                claim,
+                content_length,
             },
             silence @ Self::Silence => silence,
         }
     }
 
     pub(crate) fn error(message: &str) -> Self {
-        Self::Whole {
+        Self::Response {
             status: 500,
             headers: String::new(),
             body: json!({"errors": [{"message": message}]})
                 .to_string()
                 .into_bytes(),
-            claim: None,
+            content_length: None,
         }
     }
 
     pub(crate) fn challenge(header: &str) -> Self {
-        Self::Whole {
+        Self::Response {
             status: 401,
             headers: format!("WWW-Authenticate: {header}\r\n"),
             body: Vec::new(),
-            claim: None,
+            content_length: None,
         }
     }
 
     pub(crate) fn redirect(status: u16, location: &str) -> Self {
-        Self::Whole {
+        Self::Response {
             status,
             headers: format!("Location: {location}\r\n"),
             body: Vec::new(),
-            claim: None,
+            content_length: None,
         }
     }
 
-    /// The same, with another length in its header.
-    pub(crate) fn claiming(self, length: usize) -> Self {
+    /// The same answer with another `Content-Length`.
+    pub(crate) fn with_content_length(self, length: usize) -> Self {
         match self {
-            Self::Whole {
+            Self::Response {
                 status,
                 headers,
                 body,
                 ..
-            } => Self::Whole {
+            } => Self::Response {
                 status,
                 headers,
                 body,
-                claim: Some(length),
+                content_length: Some(length),
             },
             silence @ Self::Silence => silence,
         }
     }
 }
 
-pub(crate) struct LyingRegistry {
+/// A registry with scripted answers.
+pub(crate) struct ScriptedRegistry {
     port: u16,
     host: String,
     authorizations: Arc<Mutex<Vec<Option<String>>>>,
 }
 
-impl LyingRegistry {
+impl ScriptedRegistry {
     /// Answers requests by their path until the test program ends.
     pub(crate) fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -123,12 +124,12 @@ impl LyingRegistry {
         }
     }
 
-    /// Its address under another name, which makes it another host.
+    /// The registry's address with another host name, so that clients take it for another host.
     pub(crate) fn foreign_host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// The header `Authorization` of each request.
+    /// The header `Authorization` of each request so far.
     pub(crate) fn authorizations(&self) -> Vec<Option<String>> {
         self.authorizations.lock().unwrap().clone()
     }
@@ -138,7 +139,7 @@ impl LyingRegistry {
     }
 }
 
-/// One request; the connection is closed after it.
+/// Answers one request and closes the connection.
 fn serve(
     mut stream: &TcpStream,
     answer: &dyn Fn(&str) -> Answer,
@@ -166,22 +167,22 @@ fn serve(
             _ => {}
         }
     }
-    // A connection that is closed with a body unread loses the answer.
+    // The answer would be lost if the connection were closed with the body unread.
     let _ = io::copy(&mut reader.take(length), &mut io::sink());
     authorizations.lock().unwrap().push(authorization);
     match answer(&path) {
         Answer::Silence => std::thread::sleep(Duration::from_secs(60)),
-        Answer::Whole {
+        Answer::Response {
             status,
             headers,
             body,
-            claim,
+            content_length,
         } => {
-            let length = claim.unwrap_or(body.len());
+            let length = content_length.unwrap_or(body.len());
             let head = format!(
                 "HTTP/1.1 {status} Status\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
             );
-            // A client that reads no further closes the connection.
+            // Fails if the client has closed the connection.
             let _ = stream
                 .write_all(head.as_bytes())
                 .and_then(|()| stream.write_all(&body));
@@ -189,14 +190,15 @@ fn serve(
     }
 }
 
-/// The manifest of one layer, which it says has this size.
-pub(crate) fn manifest_of(types: [&str; 2], layer: &[u8], size: usize) -> Vec<u8> {
+/// A manifest with one layer, with this size in the layer's descriptor.
+pub(crate) fn manifest_with_layer(types: [&str; 2], layer: &[u8], size: usize) -> Vec<u8> {
     let [config, media_type] = types;
     let layers = [json!({"mediaType": media_type, "digest": sha256(layer), "size": size})];
     let manifest = json!({"schemaVersion": 2, "config": {"mediaType": config}, "layers": layers});
     manifest.to_string().into_bytes()
 }
 
+/// The digest of a content, as OCI writes it.
 pub(crate) fn sha256(content: &[u8]) -> String {
     let mut sum = Command::new("sha256sum")
         .stdin(Stdio::piped())

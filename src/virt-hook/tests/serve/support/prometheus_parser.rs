@@ -1,4 +1,4 @@
-//! A strict parser of Prometheus' text format 0.0.4: what promtool and the scraper refuse, this refuses.
+//! A strict parser of Prometheus' text format 0.0.4, which refuses what promtool and the scraper refuse.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ pub(crate) struct Exposition {
 impl Exposition {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parsed = Self::default();
-        let (mut family, mut helped) = (String::new(), BTreeSet::new());
+        let (mut metric, mut names_with_help) = (String::new(), BTreeSet::new());
         if !text.ends_with('\n') {
             return Err("the last line has no end".into());
         }
         for line in text.lines() {
             if let Some(help) = line.strip_prefix("# HELP ") {
                 let name = help.split(' ').next().unwrap_or_default();
-                if !helped.insert(name.to_owned()) {
+                if !names_with_help.insert(name.to_owned()) {
                     return Err(format!("{name} has two HELP lines"));
                 }
             } else if let Some(kind) = line.strip_prefix("# TYPE ") {
@@ -39,9 +39,9 @@ impl Exposition {
                         "{name} has two TYPE lines, or its samples are apart"
                     ));
                 }
-                name.clone_into(&mut family);
+                name.clone_into(&mut metric);
             } else {
-                parsed.add(line, &family)?;
+                parsed.add(line, &metric)?;
             }
         }
         parsed.check_histograms()?;
@@ -58,19 +58,19 @@ impl Exposition {
             .copied()
     }
 
-    fn add(&mut self, line: &str, family: &str) -> Result<(), String> {
+    fn add(&mut self, line: &str, metric: &str) -> Result<(), String> {
         let (name, rest) = line.split_once('{').ok_or(format!("{line}: no labels"))?;
-        let kind = self.types.get(family).map_or("", String::as_str);
+        let kind = self.types.get(metric).map_or("", String::as_str);
         let suffix = name
-            .strip_prefix(family)
-            .ok_or(format!("{line}: not of {family}"))?;
+            .strip_prefix(metric)
+            .ok_or(format!("{line}: not of {metric}"))?;
         let fits = match kind {
             "histogram" => ["_bucket", "_sum", "_count"].contains(&suffix),
             "counter" => suffix.is_empty() && name.ends_with("_total"),
             _ => suffix.is_empty(),
         };
         if !fits || !is_name(name) {
-            return Err(format!("{line}: not of the {kind} {family}"));
+            return Err(format!("{line}: not of the {kind} {metric}"));
         }
         let (labels, value) = labels(rest).ok_or(format!("{line}: labels"))?;
         let value: f64 = value.parse().map_err(|_| format!("{line}: {value:?}"))?;
@@ -80,46 +80,47 @@ impl Exposition {
         }
     }
 
-    /// Buckets grow with their bounds, and the last one is the count.
+    /// Checks that the values of buckets grow with their bounds, and that the last bucket equals the count.
     fn check_histograms(&self) -> Result<(), String> {
         let mut series: BTreeMap<(String, Labels), Vec<(f64, f64)>> = BTreeMap::new();
         for ((name, labels), value) in &self.samples {
-            let Some(family) = name.strip_suffix("_bucket") else {
+            let Some(metric) = name.strip_suffix("_bucket") else {
                 continue;
             };
             let mut labels = labels.clone();
             let bound = labels.remove("le").ok_or(format!("{name} without le"))?;
             let bound = bound.replace("+Inf", "inf").parse().map_err(|_| bound)?;
-            let buckets = series.entry((family.to_owned(), labels)).or_default();
+            let buckets = series.entry((metric.to_owned(), labels)).or_default();
             buckets.push((bound, *value));
         }
-        for ((family, labels), mut buckets) in series {
+        for ((metric, labels), mut buckets) in series {
             buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
             let count = self
                 .samples
-                .get(&(format!("{family}_count"), labels.clone()));
+                .get(&(format!("{metric}_count"), labels.clone()));
             let last = buckets.last().copied();
             if !buckets.is_sorted_by(|a, b| a.1 <= b.1)
                 || last.map(|(bound, _)| bound) != Some(f64::INFINITY)
                 || last.map(|(_, calls)| calls).as_ref() != count
                 || !self
                     .samples
-                    .contains_key(&(format!("{family}_sum"), labels))
+                    .contains_key(&(format!("{metric}_sum"), labels))
             {
-                return Err(format!("{family}: {buckets:?}, count {count:?}"));
+                return Err(format!("{metric}: {buckets:?}, count {count:?}"));
             }
         }
         Ok(())
     }
 }
 
+/// Whether a name is valid for a metric or label.
 fn is_name(name: &str) -> bool {
     let mut characters = name.chars();
     let first = |c: char| c.is_ascii_alphabetic() || c == '_';
     characters.next().is_some_and(first) && characters.all(|c| first(c) || c.is_ascii_digit())
 }
 
-/// Reads `a="b",c="d"} 1` after the opening brace.
+/// Parses `a="b",c="d"} 1`, the text after the opening brace.
 fn labels(mut rest: &str) -> Option<(Labels, &str)> {
     let mut labels = Labels::new();
     loop {
@@ -151,7 +152,7 @@ fn labels(mut rest: &str) -> Option<(Labels, &str)> {
 }
 
 #[test]
-fn what_promtool_refuses_is_refused() {
+fn text_that_promtool_refuses_is_refused() {
     let head = "# HELP a_total x\n# TYPE a_total counter\n";
     Exposition::parse(&format!("{head}a_total{{b=\"c\\n\\\"d\\\\\"}} 1\n")).unwrap();
     for wrong in [

@@ -1,4 +1,4 @@
-//! A pod's directories, the program that serves in it, and the modules it serves.
+//! A pod's directories, and `virt-hook serve` running in it.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
 pub mod stock_launcher_client;
@@ -7,75 +7,37 @@ use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, Command};
 
+use crate::example_modules::EVERY_POINT_POLICY;
+
 pub const XML: &str = "<domain type='kvm'>\n  <name>ns_vm</name>\n  <uuid>5a9f</uuid>\n  \
     <metadata>\n    <kubevirt xmlns=\"http://kubevirt.io\"><uid>u-1</uid></kubevirt>\n  \
     </metadata>\n  <os/>\n</domain>\n";
 
-/// What [`every_point`] wants of the operator.
-pub const POLICY: &str = "{allow: {dangerous: ['/domain/qemu:commandline/**']}}";
-
-/// More than a debug build on a busy machine takes.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// A timeout that is longer than a debug build on a busy machine takes.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn vmi() -> String {
     vmi_that_does("nothing")
 }
 
-/// `do` is what the `every_point` example heeds.
-pub fn vmi_that_does(what: &str) -> String {
+/// A VMI with the annotation `do`, which tells the example `every_point` what to do.
+pub fn vmi_that_does(action: &str) -> String {
     let annotations = json!({
         "smbios.vm.kubevirt.io/baseBoardManufacturer": "Radical Edward",
-        "do": what,
+        "do": action,
     });
     let metadata =
         json!({"name": "vm", "namespace": "ns", "uid": "u-1", "annotations": annotations});
     json!({"metadata": metadata, "spec": {"domain": {}}}).to_string()
 }
 
-pub fn example(package: &str) -> PathBuf {
-    tests::build_and_install_hooks::example(package).unwrap()
-}
-
-/// The SDK's hook at every hook point.
-pub fn every_point() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT
-        .get_or_init(|| {
-            let target = tests::binaries::target_dir().join("hooks");
-            let wanted = [
-                "--profile",
-                "hook",
-                "--target",
-                "wasm32-wasip2",
-                "-p",
-                "hooks-sdk",
-            ];
-            let built = std::process::Command::new(env!("CARGO"))
-                .args([
-                    "build",
-                    "--quiet",
-                    "--example",
-                    "every_point",
-                    "--target-dir",
-                ])
-                .arg(&target)
-                .args(wanted)
-                .current_dir(tests::binaries::workspace())
-                .status();
-            assert!(built.unwrap().success());
-            target.join("wasm32-wasip2/hook/examples/every_point.wasm")
-        })
-        .clone()
-}
-
-/// `hooks/hook-sidecar-0` is what a sidecar has as its hooks directory.
+/// The directories of a pod. A sidecar has `hooks/hook-sidecar-0` as its hooks directory.
 pub struct Pod(tempfile::TempDir);
 
 impl Pod {
@@ -101,13 +63,14 @@ impl Pod {
         self.directory().join("virt-hook-hook-sidecar-0.sock")
     }
 
-    /// What a launcher sees: all but directories.
+    /// The names of the files that a launcher sees: no directories.
     pub fn files(&self) -> Vec<String> {
         let all = self.everything().into_iter();
         all.filter(|name| !self.directory().join(name).is_dir())
             .collect()
     }
 
+    /// The names of everything in the sidecar's hooks directory.
     pub fn everything(&self) -> Vec<String> {
         let entries = fs::read_dir(self.directory()).unwrap();
         entries
@@ -120,7 +83,7 @@ impl Pod {
         self.serve_as(command, modules, arguments)
     }
 
-    /// Through another program that ends in `virt-hook`.
+    /// Serves with a command that runs `virt-hook` in the end.
     pub fn serve_as(
         &self,
         mut command: Command,
@@ -137,7 +100,7 @@ impl Pod {
         let child = command
             .args(arguments)
             .env("CONTAINER_NAME", "hook-sidecar-0")
-            .env("VIRT_HOOK_POLICY", POLICY)
+            .env("VIRT_HOOK_POLICY", EVERY_POINT_POLICY)
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn();
@@ -148,43 +111,44 @@ impl Pod {
     }
 }
 
-/// The program.
+/// A running `virt-hook serve`.
 pub struct RunningServe {
     pub child: Child,
     directory: PathBuf,
 }
 
 impl RunningServe {
-    /// Until a launcher could dial it.
-    pub async fn ready(&mut self) {
+    /// Waits until a launcher could dial the socket.
+    pub async fn wait_until_ready(&mut self) {
         let answers = |path: &Path| {
-            path.extension().is_some_and(|end| end == "sock") && UnixStream::connect(path).is_ok()
+            path.extension().is_some_and(|deadline| deadline == "sock")
+                && UnixStream::connect(path).is_ok()
         };
-        self.until("socket", answers).await;
+        self.wait_for_file("socket", answers).await;
     }
 
-    /// Until it has begun to get ready.
-    pub async fn hidden(&mut self) {
-        self.until("hidden directory", Path::is_dir).await;
+    /// Waits until the program has created its hidden directory, in which it gets ready.
+    pub async fn wait_until_getting_ready(&mut self) {
+        self.wait_for_file("hidden directory", Path::is_dir).await;
     }
 
-    async fn until(&mut self, what: &str, is_it: fn(&Path) -> bool) {
-        let end = Instant::now() + PATIENCE;
+    async fn wait_for_file(&mut self, what: &str, is_wanted: fn(&Path) -> bool) {
+        let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
             let entries = fs::read_dir(&self.directory).unwrap();
-            if entries.flatten().any(|entry| is_it(&entry.path())) {
+            if entries.flatten().any(|entry| is_wanted(&entry.path())) {
                 return;
             }
             if let Some(status) = self.child.try_wait().unwrap() {
                 panic!("{status} instead of a {what}: {}", self.read_stderr().await);
             }
-            assert!(Instant::now() < end, "no {what}");
+            assert!(Instant::now() < deadline, "no {what}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// SIGTERM.
-    pub fn signal(&self) {
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
         let pid = i32::try_from(self.child.id().unwrap()).unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -201,9 +165,9 @@ impl RunningServe {
         text
     }
 
-    /// Waits for the exit and returns stderr.
-    pub async fn ended(mut self, code: i32) -> String {
-        let stderr = tokio::time::timeout(PATIENCE, self.read_stderr())
+    /// Waits for the exit with this code, and returns standard error.
+    pub async fn wait_for_exit(mut self, code: i32) -> String {
+        let stderr = tokio::time::timeout(TEST_TIMEOUT, self.read_stderr())
             .await
             .unwrap();
         let status = self.child.wait().await.unwrap();

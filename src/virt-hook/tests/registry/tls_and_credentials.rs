@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use crate::lying_registry::{Answer, LyingRegistry, manifest_of};
-use crate::registry_process::{Access, RealRegistry};
-use crate::token_server::TokenServer;
+use crate::support::docker_registry::{Access, DockerRegistry};
+use crate::support::scripted_registry::{Answer, ScriptedRegistry, manifest_with_layer};
+use crate::support::token_service::TokenService;
 use crate::virt_hook_program::{ProgramOutput, program, text};
-use crate::{OLD, WASM, layout, virt_hook};
+use crate::{OLD_WASM_MEDIA_TYPES, WASM, virt_hook, write_layout};
 
 #[test]
-fn a_registry_with_tls_and_passwords_is_asked_with_them() {
+fn push_and_pull_use_tls_and_passwords() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let registry = RealRegistry::start(Access::AliceWithTls);
-    let (layout, _) = layout(temp_dir.path(), &["--architecture", "amd64"]);
+    let registry = DockerRegistry::start(Access::AliceWithTls);
+    let (layout, _) = write_layout(temp_dir.path(), &["--architecture", "amd64"]);
     let reference = registry.reference("hooks:1");
     let certificate = registry.certificate();
     let push = ["push", text(&layout), &reference, "--json"];
@@ -34,7 +34,7 @@ fn a_registry_with_tls_and_passwords_is_asked_with_them() {
     }
     let pushed = virt_hook(&as_alice, "secret\n").result();
     assert_eq!(pushed["uploaded"], 2);
-    // What `podman login` stores.
+    // The file that `podman login` writes.
     let stored = temp_dir.path().join("auth.json");
     let auths = json!({"auths": {registry.host(): {"auth": "YWxpY2U6c2VjcmV0"}}});
     fs::write(&stored, auths.to_string()).unwrap();
@@ -60,11 +60,11 @@ fn a_registry_with_tls_and_passwords_is_asked_with_them() {
 }
 
 #[test]
-fn a_registry_with_a_token_service_gets_tokens_and_no_passwords() {
+fn tokens_and_no_passwords_are_sent_to_a_registry_with_a_token_service() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let service = TokenServer::start(temp_dir.path());
-    let registry = RealRegistry::start(Access::Tokens(&service));
-    let (layout, _) = layout(temp_dir.path(), &["--architecture", "amd64"]);
+    let service = TokenService::start(temp_dir.path());
+    let registry = DockerRegistry::start(Access::Tokens(&service));
+    let (layout, _) = write_layout(temp_dir.path(), &["--architecture", "amd64"]);
     let reference = registry.reference("team/hooks:1");
     let anonymous = ["push", text(&layout), &reference, "--plain-http", "--json"];
     let as_alice = [&anonymous[..], &["--username", "alice", "--password-stdin"]].concat();
@@ -115,9 +115,9 @@ fn a_registry_with_a_token_service_gets_tokens_and_no_passwords() {
 #[test]
 fn a_push_asks_for_a_token_to_push_whatever_the_registry_asks_for() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let (layout, _) = layout(temp_dir.path(), &["--architecture", "amd64"]);
+    let (layout, _) = write_layout(temp_dir.path(), &["--architecture", "amd64"]);
     let may_push = Arc::new(AtomicBool::new(false));
-    let service = LyingRegistry::start({
+    let service = ScriptedRegistry::start({
         let may_push = Arc::clone(&may_push);
         move |path| {
             may_push.fetch_or(path.contains("push"), Ordering::SeqCst);
@@ -126,10 +126,10 @@ fn a_push_asks_for_a_token_to_push_whatever_the_registry_asks_for() {
     });
     let realm = format!("http://{}/token", service.host());
     let challenge = format!("Bearer realm=\"{realm}\",service=\"s\",scope=\"repository:a:pull\"");
-    let registry = LyingRegistry::start(move |path| match may_push.load(Ordering::SeqCst) {
+    let registry = ScriptedRegistry::start(move |path| match may_push.load(Ordering::SeqCst) {
         false => Answer::challenge(&challenge),
         true if path.contains("/manifests/") => Answer::status(201),
-        // It has all blobs.
+        // The registry has all blobs already.
         true => Answer::status(200),
     });
     let reference = format!("{}/a:1", registry.host());
@@ -139,8 +139,8 @@ fn a_push_asks_for_a_token_to_push_whatever_the_registry_asks_for() {
     assert_eq!(pushed["present"], 2);
 }
 
-/// Pulls as alice from a registry that answers as the test says, with arguments after the others.
-fn pull_as_alice(registry: &LyingRegistry, into: &Path, more: &[&str]) -> ProgramOutput {
+/// Pulls as alice, with further arguments.
+fn pull_as_alice(registry: &ScriptedRegistry, into: &Path, more: &[&str]) -> ProgramOutput {
     let reference = format!("{}/a:1", registry.host());
     let pull = ["pull", &reference, "--plain-http", "--into", text(into)];
     let alice = ["--username", "alice", "--password-stdin"];
@@ -151,8 +151,8 @@ fn pull_as_alice(registry: &LyingRegistry, into: &Path, more: &[&str]) -> Progra
 fn credentials_are_not_sent_to_foreign_token_services() {
     let temp_dir = tempfile::tempdir().unwrap();
     let into = temp_dir.path().join("into");
-    let thief = LyingRegistry::start(|_| Answer::of(br#"{"token": "x"}"#.to_vec()));
-    let foreign = thief.foreign_host();
+    let foreign_service = ScriptedRegistry::start(|_| Answer::of(br#"{"token": "x"}"#.to_vec()));
+    let foreign = foreign_service.foreign_host();
     let bearer = |realm: &str, more: &str| format!("Bearer realm=\"{realm}\",service=\"s\"{more}");
     let elsewhere = bearer(&format!("http://{foreign}/token"), "");
     let with_tls = bearer(&format!("https://{foreign}/token"), "");
@@ -166,20 +166,20 @@ fn credentials_are_not_sent_to_foreign_token_services() {
         (&with_tls, &[], "on another host, \"127.0.0.1\""),
     ] {
         let answer = Answer::challenge(challenge);
-        let registry = LyingRegistry::start(move |_| answer.clone());
+        let registry = ScriptedRegistry::start(move |_| answer.clone());
         let refused = pull_as_alice(&registry, &into, more);
         assert_eq!(refused.code, 1, "{}", refused.err);
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
         assert_eq!(registry.authorizations(), [None]);
     }
-    // Its own host, which sends the request elsewhere.
+    // A token service on the registry's own host that redirects to another host.
     for status in [301, 302, 307, 308] {
-        let service = LyingRegistry::start({
-            let thief = format!("http://{foreign}/steal");
-            move |_| Answer::redirect(status, &thief)
+        let service = ScriptedRegistry::start({
+            let foreign_service = format!("http://{foreign}/steal");
+            move |_| Answer::redirect(status, &foreign_service)
         });
         let challenge = bearer(&format!("http://{}/token", service.host()), "");
-        let registry = LyingRegistry::start(move |_| Answer::challenge(&challenge));
+        let registry = ScriptedRegistry::start(move |_| Answer::challenge(&challenge));
         let refused = pull_as_alice(&registry, &into, &[]);
         assert_eq!(refused.code, 1, "{}", refused.err);
         assert!(
@@ -189,27 +189,32 @@ fn credentials_are_not_sent_to_foreign_token_services() {
         );
     }
     let other = bearer("http://localhost/token", ",scope=\"repository:b:pull\"");
-    let registry = LyingRegistry::start(move |_| Answer::challenge(&other));
+    let registry = ScriptedRegistry::start(move |_| Answer::challenge(&other));
     let refused = pull_as_alice(&registry, &into, &[]);
     assert!(
         refused.err.contains("another repository"),
         "{}",
         refused.err
     );
-    assert_eq!(thief.authorizations(), Vec::<Option<String>>::new());
+    assert_eq!(
+        foreign_service.authorizations(),
+        Vec::<Option<String>>::new()
+    );
     assert!(!into.exists());
 }
 
 #[test]
-fn a_blob_that_lies_elsewhere_is_read_without_credentials() {
+fn a_blob_on_another_host_is_read_without_credentials() {
     let temp_dir = tempfile::tempdir().unwrap();
     let into = temp_dir.path().join("into");
-    let storage = LyingRegistry::start(|_| Answer::of(WASM.to_vec()));
+    let storage = ScriptedRegistry::start(|_| Answer::of(WASM.to_vec()));
     let blob = format!("http://{}/blob", storage.foreign_host());
-    let manifest = manifest_of(OLD, WASM, WASM.len());
-    let asked = AtomicUsize::new(0);
-    let registry = LyingRegistry::start(move |path| match path.contains("/manifests/") {
-        true if asked.fetch_add(1, Ordering::SeqCst) == 0 => Answer::challenge("Basic realm=\"x\""),
+    let manifest = manifest_with_layer(OLD_WASM_MEDIA_TYPES, WASM, WASM.len());
+    let request_count = AtomicUsize::new(0);
+    let registry = ScriptedRegistry::start(move |path| match path.contains("/manifests/") {
+        true if request_count.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Answer::challenge("Basic realm=\"x\"")
+        }
         true => Answer::of(manifest.clone()),
         false => Answer::redirect(307, &blob),
     });

@@ -1,0 +1,5 @@
+//! Registries with which `push` and `pull` are tested.
+
+pub(crate) mod docker_registry;
+pub(crate) mod scripted_registry;
+pub(crate) mod token_service;

@@ -1,0 +1,3 @@
+//! Parsers for tests of `virt-hook serve`.
+
+pub(crate) mod prometheus_parser;
