@@ -1,4 +1,4 @@
-//! The programs under test, as this workspace builds them.
+//! The paths of the programs under test, which are built on demand.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,17 +29,17 @@ pub fn target_dir() -> PathBuf {
     profile.parent().unwrap_or(&profile).to_owned()
 }
 
-/// Whether everything was built before this program was started (`make test` and `make demo` do).
-pub(crate) fn prebuilt() -> bool {
+/// Whether everything was built before this program was started, as `make test` and `make demo` do.
+pub(crate) fn is_prebuilt() -> bool {
     std::env::var_os("TESTS_PREBUILT").is_some()
 }
 
-/// The path of one binary of this workspace, built first unless `TESTS_PREBUILT` says that it is.
+/// The path of one binary of this workspace, built first unless `TESTS_PREBUILT` is set.
 ///
-/// Cargo gives integration tests the binaries of their own package only, so they are built here, once per process.
+/// Cargo builds only the binaries of the same package for an integration test, so this builds all of them, once per process.
 pub fn binary(name: &str) -> Result<PathBuf> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
-    if !prebuilt() {
+    if !is_prebuilt() {
         BUILT
             .get_or_init(|| build().map_err(|error| format!("{error:#}")))
             .clone()
@@ -55,16 +55,16 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The target of a program that is one file and needs nothing beside it.
-const STATIC: &str = "x86_64-unknown-linux-musl";
+/// The target triple of a program that needs no shared library.
+const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// `virt-hook`, linked statically; built first unless `TESTS_PREBUILT` says that it is.
+/// The path of `virt-hook`, linked statically; built first unless `TESTS_PREBUILT` is set.
 pub fn static_virt_hook() -> Result<PathBuf> {
-    if !prebuilt() {
-        cargo(&["build", "--package", "virt-hook", "--target", STATIC])
+    if !is_prebuilt() {
+        cargo(&["build", "--package", "virt-hook", "--target", STATIC_TARGET])
             .context("scripts/setup installs what a static build needs")?;
     }
-    let path = target_dir().join(STATIC).join("debug/virt-hook");
+    let path = target_dir().join(STATIC_TARGET).join("debug/virt-hook");
     if !path.is_file() {
         bail!(
             "{} is not built; unset TESTS_PREBUILT, or build it as scripts/test does",
@@ -75,7 +75,7 @@ pub fn static_virt_hook() -> Result<PathBuf> {
 }
 
 fn build() -> Result<()> {
-    // The whole workspace, as scripts/test does: another choice of packages has other features to compile for.
+    // The whole workspace, as scripts/test does: another set of packages has other features, and would be compiled again.
     let mut arguments = vec!["build", "--workspace", "--bins"];
     if !cfg!(debug_assertions) {
         arguments.push("--release");
@@ -83,7 +83,7 @@ fn build() -> Result<()> {
     cargo(&arguments)
 }
 
-/// Runs cargo in the workspace and fails with its own words.
+/// Runs cargo in the workspace. The error has cargo's standard error.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

@@ -7,21 +7,21 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use crate::binaries::{binary, cargo, prebuilt, target_dir, workspace};
+use crate::binaries::{binary, cargo, is_prebuilt, target_dir, workspace};
 
 /// An example hook in Rust.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Example {
-    /// Where it is.
+    /// Its directory.
     pub directory: PathBuf,
-    /// Its package, as `smbios-hook`.
+    /// The name of its package, like `smbios-hook`.
     pub package: String,
 }
 
-/// The packages under `examples-hooks/`, by name.
+/// The packages under `examples-hooks/`, sorted.
 pub fn examples() -> Result<Vec<Example>> {
     let parent = workspace().join("examples-hooks");
-    let mut found = Vec::new();
+    let mut examples = Vec::new();
     for entry in fs::read_dir(&parent).with_context(|| format!("{}", parent.display()))? {
         let directory = entry?.path();
         let manifest = directory.join("Cargo.toml");
@@ -35,17 +35,17 @@ pub fn examples() -> Result<Vec<Example>> {
             .and_then(|name| name.strip_suffix('"'))
             .with_context(|| format!("{} names no package", manifest.display()))?
             .to_owned();
-        found.push(Example { directory, package });
+        examples.push(Example { directory, package });
     }
-    found.sort();
-    Ok(found)
+    examples.sort();
+    Ok(examples)
 }
 
 /// The module of one example hook (`smbios-hook`, `cloud-init-hook`), built first unless `TESTS_PREBUILT` is set.
 pub fn example(package: &str) -> Result<PathBuf> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     let hooks = target_dir().join("hooks");
-    if !prebuilt() {
+    if !is_prebuilt() {
         BUILT
             .get_or_init(|| build(&hooks).map_err(|error| format!("{error:#}")))
             .clone()
@@ -76,7 +76,10 @@ fn built_module(hooks: &Path, package: &str) -> PathBuf {
 
 fn build(target: &Path) -> Result<()> {
     let examples = examples()?;
-    let packages: Vec<&str> = examples.iter().map(|one| one.package.as_str()).collect();
+    let packages: Vec<&str> = examples
+        .iter()
+        .map(|example| example.package.as_str())
+        .collect();
     build_packages(target, &packages)
 }
 
@@ -97,7 +100,7 @@ fn build_packages(target: &Path, packages: &[&str]) -> Result<()> {
     cargo(&arguments)
 }
 
-/// The variables that make a Makefile build with this workspace's Go, without any download.
+/// The environment variables with which a Makefile uses this workspace's Go and downloads nothing.
 pub fn go_environment() -> Result<[(&'static str, PathBuf); 6]> {
     let target = target_dir();
     let go = target.join("go/bin/go");
@@ -150,7 +153,7 @@ pub fn build_with_make(directory: &str, makefile: &str, name: &str) -> Result<Pa
     Ok(directory.join(module))
 }
 
-/// Installs `module` in `hooks_dir/name/` as the contract asks: complete, by rename.
+/// Installs `module` in `hooks_dir/name/` as the contract requires: by a rename, so that it is never incomplete.
 pub fn install(hooks_dir: &Path, name: &str, module: &Path) -> Result<()> {
     install_bytes(
         hooks_dir,
@@ -159,21 +162,21 @@ pub fn install(hooks_dir: &Path, name: &str, module: &Path) -> Result<()> {
     )
 }
 
-/// As [`install`], for a module (or anything else) at hand as bytes.
+/// As [`install`], for bytes in memory, which need not be a module.
 pub fn install_bytes(hooks_dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let directory = hooks_dir.join(name);
     fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;
     let partial = directory.join(".arriving");
     fs::write(&partial, bytes).with_context(|| format!("{}", partial.display()))?;
-    let arrived = directory.join(format!("{name}.wasm"));
-    fs::rename(&partial, &arrived).with_context(|| format!("{}", arrived.display()))
+    let module_path = directory.join(format!("{name}.wasm"));
+    fs::rename(&partial, &module_path).with_context(|| format!("{}", module_path.display()))
 }
 
-/// A pod with two attachments of one network, as Multus describes it.
+/// The network status annotation, as Multus writes it, of a pod with two attachments of one network.
 pub const NETWORK_STATUS: &str = r#"[
     {"name": "cbr0", "interface": "eth0", "ips": ["10.244.0.7"], "default": true},
     {"name": "infra/lab", "ips": ["192.0.2.10", "2001:db8::10"], "mac": "02:00:00:00:00:01"},
     {"name": "infra/lab", "mac": "02:00:00:00:00:02"}]"#;
 
-/// What hooks of the tests say about that pod, if its annotation `a.example/b` is `one`.
+/// The text in which the tests' hooks report the facts of that pod, if its annotation `a.example/b` is `one`.
 pub const POD_FACTS: &str = "one 02:00:00:00:00:01 02:00:00:00:00:02 2001:db8::10 cbr0";

@@ -1,4 +1,4 @@
-//! What the guest printed on its serial console, from the log that virtlogd keeps in the pod.
+//! Reads the output of the guest's serial console, which virtlogd writes to a log in the pod.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,11 +21,11 @@ impl ConsoleLog {
         String::from_utf8_lossy(&fs::read(&self.path).unwrap_or_default()).replace('\r', "")
     }
 
-    /// The guest's reports (lines with [`REPORT_PREFIX`]) in order, without the prefix. Complete lines only.
+    /// The guest's reports in order: the complete lines with [`REPORT_PREFIX`], without the prefix.
     pub fn reports(&self) -> Vec<String> {
         let text = self.text();
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole
+        let complete_lines = text.rfind('\n').map_or("", |end| &text[..end]);
+        complete_lines
             .lines()
             .filter_map(|line| Some(line.split_once(REPORT_PREFIX)?.1.to_owned()))
             .collect()
@@ -39,12 +39,12 @@ impl ConsoleLog {
             .count()
     }
 
-    /// Waits until the guest has booted `boots` times.
+    /// Waits until the guest has booted `boots` times, and returns its reports.
     pub async fn wait_for_boots(&self, boots: usize, deadline: Duration) -> Result<Vec<String>> {
-        let reached = crate::until("the guest's READY line", deadline, async || {
+        let booted = crate::until("the guest's READY line", deadline, async || {
             (self.boots() >= boots).then_some(())
         });
-        match reached.await {
+        match booted.await {
             Ok(()) => Ok(self.reports()),
             Err(error) => bail!(
                 "{error} number {boots}; its console {}:\n{}",

@@ -1,10 +1,12 @@
-//! An export server: it accepts the launcher's tunnel, and is the client of what the launcher serves in it.
+//! An export server for pulled backups: it accepts the launcher's tunnel, and is an NBD client inside the tunnel, where the
+//! launcher serves the disks.
+
+mod certificate_authority;
 
 use std::convert::Infallible;
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +21,6 @@ use proto::nbd::{MapRequest, ReadRequest};
 use rustix::process::Pid;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
@@ -31,25 +32,27 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tonic::transport::{Channel, Endpoint};
 
 use crate::pod::Pod;
+use certificate_authority::CertificateAuthority;
 
-/// The name in the certificate of the server, which listens on an address.
-const NAME: &str = "export.default.svc.cluster.local";
-const TUNNEL: Duration = Duration::from_secs(20);
+/// The DNS name in the server's certificate. The launcher connects to an IP address.
+const SERVER_NAME: &str = "export.default.svc.cluster.local";
+/// How long the launcher may take to open a tunnel.
+const TUNNEL_TIMEOUT: Duration = Duration::from_secs(20);
 
-type Tunnel = hyper::upgrade::Upgraded;
+type TunnelStream = hyper::upgrade::Upgraded;
 
 /// An export server on this machine.
 pub struct ExportServer {
     address: SocketAddr,
-    authority: Authority,
-    tunnels: tokio::sync::Mutex<mpsc::UnboundedReceiver<Tunnel>>,
+    authority: CertificateAuthority,
+    tunnels: tokio::sync::Mutex<mpsc::UnboundedReceiver<TunnelStream>>,
     status: Arc<Mutex<StatusCode>>,
 }
 
 impl ExportServer {
-    /// A server in the network of a pod, which accepts every tunnel of a client with its certificate.
+    /// Starts a server in the pod's network. It accepts tunnels of clients that have a certificate of its authority.
     pub async fn start(pod: &Pod) -> Result<ExportServer> {
-        let authority = Authority::create()?;
+        let authority = CertificateAuthority::create()?;
         let acceptor = TlsAcceptor::from(Arc::new(tls_config(&authority)?));
         let launcher = pod.process("virt-launcher").context("no launcher runs")?;
         let listener = TcpListener::from_std(listen_in_network_of(launcher.pid)?)?;
@@ -76,26 +79,26 @@ impl ExportServer {
         })
     }
 
-    /// How tunnels are answered from now on.
-    pub fn answer(&self, status: StatusCode) {
+    /// Sets the HTTP status with which later requests for a tunnel are answered.
+    pub fn set_tunnel_status(&self, status: StatusCode) {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
-    /// KubeVirt's options to export the backup of that name and time to this server.
+    /// KubeVirt's options to export the backup with this name and start time to this server.
     pub fn options(&self, name: &str, time: &str) -> Result<Value> {
         let launcher = self.authority.issue("launcher")?;
         Ok(json!({
             "backupName": name, "cmd": "Export", "mode": "Pull", "backupStartTime": time,
-            "exportServerAddr": self.address.to_string(), "exportServerName": NAME,
+            "exportServerAddr": self.address.to_string(), "exportServerName": SERVER_NAME,
             "backupKey": launcher.key, "backupCert": launcher.certificate,
             "caCert": self.authority.certificate()?,
         }))
     }
 
-    /// A client of what the launcher serves, once it has opened a tunnel.
+    /// Waits until the launcher has opened a tunnel, and returns an NBD client of the launcher.
     pub async fn client(&self) -> Result<NbdClient<Channel>> {
         let mut tunnels = self.tunnels.lock().await;
-        let tunnel = tokio::time::timeout(TUNNEL, tunnels.recv()).await;
+        let tunnel = tokio::time::timeout(TUNNEL_TIMEOUT, tunnels.recv()).await;
         let mut tunnel = Some(
             tunnel
                 .context("no tunnel is opened")?
@@ -112,7 +115,7 @@ impl ExportServer {
     }
 }
 
-/// A listener keeps the network namespace that it was made in.
+/// Listens in the network namespace of `process`: a listener stays in the namespace in which it was created.
 fn listen_in_network_of(process: Pid) -> Result<std::net::TcpListener> {
     let listen = move || -> Result<_> {
         let namespace = File::open(format!("/proc/{}/ns/net", process.as_raw_nonzero()))?;
@@ -122,7 +125,7 @@ fn listen_in_network_of(process: Pid) -> Result<std::net::TcpListener> {
         listener.set_nonblocking(true)?;
         Ok(listener)
     };
-    // Of this process, only that thread changes its namespace.
+    // Only that thread of this process changes its namespace.
     let listener = std::thread::spawn(listen).join();
     listener.map_err(|_| anyhow!("listening in the pod's network panicked"))?
 }
@@ -130,7 +133,7 @@ fn listen_in_network_of(process: Pid) -> Result<std::net::TcpListener> {
 async fn accept(
     stream: TcpStream,
     acceptor: TlsAcceptor,
-    opened: mpsc::UnboundedSender<Tunnel>,
+    opened: mpsc::UnboundedSender<TunnelStream>,
     status: Arc<Mutex<StatusCode>>,
 ) {
     let Ok(stream) = acceptor.accept(stream).await else {
@@ -158,10 +161,10 @@ async fn accept(
         .await;
 }
 
-/// Clients must show a certificate of the authority.
-fn tls_config(authority: &Authority) -> Result<ServerConfig> {
+/// A TLS configuration that accepts only clients with a certificate of the authority.
+fn tls_config(authority: &CertificateAuthority) -> Result<ServerConfig> {
     let provider = Arc::new(ring::default_provider());
-    let server = authority.issue(NAME)?;
+    let server = authority.issue(SERVER_NAME)?;
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(
         authority.certificate()?.as_bytes(),
@@ -178,86 +181,7 @@ fn tls_config(authority: &Authority) -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// A certificate authority, made with openssl.
-struct Authority(TempDir);
-
-/// A key with its certificate, PEM.
-struct IssuedCertificate {
-    key: String,
-    certificate: String,
-}
-
-impl Authority {
-    fn create() -> Result<Authority> {
-        let authority = Authority(tempfile::tempdir()?);
-        authority.openssl(&[
-            "-x509",
-            "-out",
-            "ca.crt",
-            "-keyout",
-            "ca.key",
-            "-subj",
-            "/CN=authority",
-        ])?;
-        Ok(authority)
-    }
-
-    fn certificate(&self) -> Result<String> {
-        Ok(fs::read_to_string(self.0.path().join("ca.crt"))?)
-    }
-
-    fn issue(&self, name: &str) -> Result<IssuedCertificate> {
-        let names = format!("subjectAltName=DNS:{name}");
-        self.openssl(&[
-            "-x509",
-            "-CA",
-            "ca.crt",
-            "-CAkey",
-            "ca.key",
-            "-out",
-            "one.crt",
-            "-keyout",
-            "one.key",
-            "-subj",
-            "/CN=one",
-            "-addext",
-            &names,
-            "-addext",
-            "basicConstraints=critical,CA:FALSE",
-        ])?;
-        let read = |file: &str| fs::read_to_string(self.0.path().join(file));
-        Ok(IssuedCertificate {
-            key: read("one.key")?,
-            certificate: read("one.crt")?,
-        })
-    }
-
-    /// A request for a certificate, with a new key.
-    fn openssl(&self, arguments: &[&str]) -> Result<()> {
-        let made = Command::new("openssl")
-            .current_dir(self.0.path())
-            .args([
-                "req",
-                "-nodes",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:P-256",
-            ])
-            .args(["-days", "2"])
-            .args(arguments)
-            .output()
-            .context("openssl (package openssl)")?;
-        ensure!(
-            made.status.success(),
-            "openssl: {}",
-            String::from_utf8_lossy(&made.stderr)
-        );
-        Ok(())
-    }
-}
-
-/// All data of an export.
+/// Reads all data of an export.
 pub async fn read_all(client: &mut NbdClient<Channel>, export: &str) -> Result<Vec<u8>> {
     let request = ReadRequest {
         export_name: export.to_owned(),
@@ -272,8 +196,8 @@ pub async fn read_all(client: &mut NbdClient<Channel>, export: &str) -> Result<V
     Ok(data)
 }
 
-/// The map of an export: offset, length, description.
-pub async fn map(
+/// Reads the map of an export: offset, length and description of each extent.
+pub async fn read_map(
     client: &mut NbdClient<Channel>,
     export: &str,
     bitmap: &str,
@@ -287,7 +211,7 @@ pub async fn map(
     let mut extents = Vec::new();
     while let Some(response) = responses.message().await? {
         let all = response.extents.into_iter();
-        extents.extend(all.map(|one| (one.offset, one.length, one.description)));
+        extents.extend(all.map(|extent| (extent.offset, extent.length, extent.description)));
     }
     Ok(extents)
 }

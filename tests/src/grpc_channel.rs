@@ -11,7 +11,7 @@ use tower::service_fn;
 /// Connects at once, and fails when nobody listens.
 pub async fn dial(socket: &Path) -> Result<Channel> {
     let socket = PathBuf::from(socket);
-    // The address is never resolved; the connector decides.
+    // tonic requires an address, but only the connector is used.
     let endpoint = Endpoint::from_static("http://unix.sock");
     let connector = service_fn(move |_| {
         let socket = socket.clone();

@@ -1,4 +1,4 @@
-//! The small guest (see `scripts/build-guest-image`): where its kernel, initramfs and disk are.
+//! The kernel, initramfs and disk of the small guest that `scripts/build-guest-image` builds.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The guest. Its image is built first if it is missing, which takes some seconds.
+    /// Builds the guest's files if they are missing, which takes some seconds.
     pub fn prepare() -> Result<Guest> {
         static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
         let directory = BUILT
@@ -36,7 +36,7 @@ impl Guest {
 
     /// Puts kernel and initramfs where a kernel boot container's files appear in the launcher.
     ///
-    /// Copies, because libvirt changes their owner to QEMU's user and does not change it back.
+    /// The files are copied, because libvirt changes their owner to QEMU's user and does not restore it.
     pub fn install_kernel_boot(&self, container_disks: &Path) -> Result<()> {
         let directory = container_disks.join("kernel-boot");
         fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;

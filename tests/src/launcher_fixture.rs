@@ -9,11 +9,11 @@ use crate::pod::{LauncherUser, Pod};
 use crate::virt_handler::{Commands, Phase, VirtHandler};
 use crate::vmi_builder::Vmi;
 
-/// How long a launcher may take until it is ready: daemons under emulation, a debug build and a busy machine.
+/// How long a launcher may take until it is ready: a debug build, emulation, a busy machine.
 pub const READY: Duration = Duration::from_secs(30);
-/// How long a guest may take to boot, likewise.
+/// How long a guest may take to boot, on the same machine.
 pub const BOOT: Duration = Duration::from_secs(60);
-/// How long an event may take to arrive.
+/// How long a notification may take to arrive.
 pub const EVENT: Duration = Duration::from_secs(10);
 
 /// A pod in which no launcher runs yet. A test can add hooks and images to it.
@@ -51,7 +51,7 @@ impl PreparedPod {
         self.wait_until_ready_within(ready).await
     }
 
-    /// Waits for the launcher's ready socket. A launcher that exits instead is an error at once.
+    /// Waits for the launcher's ready socket. Fails at once if the launcher exits.
     pub async fn wait_until_ready(self) -> Result<LauncherFixture> {
         self.wait_until_ready_within(READY).await
     }
@@ -95,7 +95,7 @@ impl LauncherFixture {
         self.handler.wait_for_running(BOOT).await
     }
 
-    /// Boots `vmi` with a Sync that the test sends. No controller runs, so the test must end the VM too.
+    /// Boots `vmi` with a Sync that the test sends. No controller runs, so the test must also end the VM.
     pub async fn boot_without_controller(&self, vmi: &Vmi) -> Result<()> {
         self.commands.sync(vmi).await?.ok()?;
         self.handler
@@ -110,7 +110,7 @@ impl LauncherFixture {
         self.pod.console(vmi).wait_for_boots(1, BOOT).await
     }
 
-    /// Waits until the guest agent answers. Asks rarely, since unread answers queue up in the agent's channel.
+    /// Waits until the guest agent answers. Polls slowly, since unread answers queue up in the agent's channel.
     pub async fn wait_for_agent(&self, vmi: &Vmi) -> Result<()> {
         let answered = async || {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -119,7 +119,7 @@ impl LauncherFixture {
         crate::until("the guest agent", BOOT, answered).await
     }
 
-    /// The same pod after the launcher has exited, as a restarted container finds it.
+    /// Waits until the launcher has exited, and returns its pod as a restarted container finds it.
     pub async fn after_exit(mut self) -> Result<PreparedPod> {
         self.pod.wait_for_exit(Duration::from_secs(30)).await?;
         Ok(PreparedPod {

@@ -1,7 +1,7 @@
 //! The harness of the end-to-end tests, the demo and the measurements: a pod (the launcher's container, as namespaces
 //! on this machine), a virt-handler (the launcher's client, its notification server, and the rules by which
 //! KubeVirt's decides when to sync, shut down, kill and delete), hook sidecars, WASM hooks, VMIs, and a small guest
-//! that reports on its serial console which devices and files it sees.
+//! that reports on its serial console which devices and files it has.
 //!
 //! Sockets, daemons, QEMU and the guest are real.
 

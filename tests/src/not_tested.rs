@@ -1,12 +1,12 @@
-//! Tests that this machine cannot run.
+//! Reports a test that this machine cannot run.
 
 use std::io::Write;
 
 use anyhow::{Result, ensure};
 
-use crate::binaries::prebuilt;
+use crate::binaries::is_prebuilt;
 
-/// What a test needs and this machine lacks.
+/// A requirement of a test that this machine lacks.
 #[derive(Clone, Copy, Debug)]
 pub enum Missing {
     /// A program that `scripts/setup` installs.
@@ -15,15 +15,15 @@ pub enum Missing {
     OfMachine(&'static str),
 }
 
-/// Says on standard error that `what` is not tested, past the capture of test output: a test that tests nothing must
-/// not look like one that passes. In `make test`, which installs what it needs, missing programs are an error.
+/// Prints to standard error that `what` is not tested. Cargo does not capture this output, so that a test that tests nothing
+/// differs from a test that passes. In `make test`, which installs what it needs, missing programs are an error.
 pub fn not_tested(what: &str, missing: Missing) -> Result<()> {
     let (Missing::Installable(lack) | Missing::OfMachine(lack)) = missing;
     let line = format!("*** NOT TESTED: {what}: this machine lacks {lack} ***\n");
     std::io::stderr().write_all(line.as_bytes())?;
     let is_installable = matches!(missing, Missing::Installable(_));
     ensure!(
-        !(is_installable && prebuilt()),
+        !(is_installable && is_prebuilt()),
         "{what} is not tested: this machine lacks {lack}, which scripts/setup installs"
     );
     Ok(())

@@ -8,22 +8,22 @@ use anyhow::{Context, Result};
 
 use crate::binaries::target_dir;
 
-/// One per core of the CI machine.
+/// The number of pods that run at once: one per core of the CI machine.
 const PERMITS: usize = 2;
 
-/// The right to run one pod. A file lock, so the kernel releases it when the process ends in any way.
+/// The right to run one pod. It is a file lock, so that the kernel releases it however the process ends.
 #[derive(Debug)]
 pub struct PodPermit {
     _lock: File,
 }
 
-/// The right to wait for two permits. Two tests that each had one and waited for another would wait for ever.
+/// The right to acquire two permits. Two tests that each hold one permit and wait for a second would wait forever.
 #[derive(Debug)]
 pub struct PairPermit {
     _lock: File,
 }
 
-/// Waits until nobody else takes two permits. To be held until both are taken.
+/// Waits until no other process acquires two permits. The caller holds the result until it has acquired both.
 pub fn acquire_pair() -> Result<PairPermit> {
     let directory = target_dir().join("pod-semaphore");
     fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;

@@ -1,25 +1,23 @@
-//! A real gRPC hook sidecar, of any of the three versions.
+//! A gRPC hook sidecar that serves the three versions of the hook API, or the plugin API.
+
+mod grpc_services;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use proto::hooks::info::info_server::{Info, InfoServer};
-use proto::hooks::info::{HookPoint, InfoParams, InfoResult};
-use proto::hooks::plugins::v1alpha1::domain_hook_service_server::{
-    DomainHookService, DomainHookServiceServer,
-};
-use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, MutateDomainResponse};
+use proto::hooks::info::info_server::InfoServer;
+use proto::hooks::plugins::v1alpha1::domain_hook_service_server::DomainHookServiceServer;
 use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnixListenerStream;
+use tonic::Status;
 use tonic::transport::Server;
-use tonic::{Request, Response, Status};
 
-use crate::virt_handler::open_to_all;
+use crate::virt_handler::make_world_accessible;
 
-/// Rewrites a document (domain XML, or the JSON of the cloud-init data), or refuses it.
+/// A function that rewrites a document (domain XML, or the JSON of the cloud-init data), or returns an error message.
 pub type Rewrite = Arc<dyn Fn(String) -> Result<String, String> + Send + Sync>;
 
 /// The configuration of a sidecar.
@@ -27,7 +25,7 @@ pub type Rewrite = Arc<dyn Fn(String) -> Result<String, String> + Send + Sync>;
 pub struct Sidecar {
     name: String,
     versions: Vec<&'static str>,
-    points: Vec<(&'static str, i32)>,
+    hook_points: Vec<(&'static str, i32)>,
     domain: Rewrite,
     cloud_init: Rewrite,
     calls: Arc<Mutex<Vec<String>>>,
@@ -41,12 +39,12 @@ pub struct RunningSidecar {
 }
 
 impl Sidecar {
-    /// A sidecar of this name that knows all three versions, has no hook point and changes nothing.
+    /// A sidecar that has all three versions and no hook point, and changes nothing.
     pub fn new(name: &str) -> Sidecar {
         Sidecar {
             name: name.to_owned(),
             versions: vec!["v1alpha1", "v1alpha2", "v1alpha3"],
-            points: Vec::new(),
+            hook_points: Vec::new(),
             domain: Arc::new(Ok),
             cloud_init: Arc::new(Ok),
             calls: Arc::default(),
@@ -65,7 +63,7 @@ impl Sidecar {
         priority: i32,
         rewrite: impl Fn(String) -> Result<String, String> + Send + Sync + 'static,
     ) -> Sidecar {
-        self.points.push(("OnDefineDomain", priority));
+        self.hook_points.push(("OnDefineDomain", priority));
         self.domain = Arc::new(rewrite);
         self
     }
@@ -76,14 +74,14 @@ impl Sidecar {
         priority: i32,
         rewrite: impl Fn(String) -> Result<String, String> + Send + Sync + 'static,
     ) -> Sidecar {
-        self.points.push(("PreCloudInitIso", priority));
+        self.hook_points.push(("PreCloudInitIso", priority));
         self.cloud_init = Arc::new(rewrite);
         self
     }
 
     /// Subscribes to `Shutdown`.
     pub fn shutdown(mut self, priority: i32) -> Sidecar {
-        self.points.push(("Shutdown", priority));
+        self.hook_points.push(("Shutdown", priority));
         self
     }
 
@@ -93,10 +91,10 @@ impl Sidecar {
         std::fs::create_dir_all(&directory)?;
         let path = directory.join("hook.sock");
         let listener = UnixListener::bind(&path).with_context(|| format!("{}", path.display()))?;
-        open_to_all(&path)?;
+        make_world_accessible(&path)?;
         let calls = Arc::clone(&self.calls);
         let server = tokio::spawn(async move {
-            let served = Server::builder()
+            let serving = Server::builder()
                 .add_service(InfoServer::new(self.clone()))
                 .add_service(v1alpha1::callbacks_server::CallbacksServer::new(
                     self.clone(),
@@ -106,23 +104,23 @@ impl Sidecar {
                 ))
                 .add_service(v1alpha3::callbacks_server::CallbacksServer::new(self))
                 .serve_with_incoming(UnixListenerStream::new(listener));
-            let _ = served.await;
+            let _ = serving.await;
         });
         Ok(RunningSidecar { calls, server })
     }
 
-    /// Serves as a plugin's sidecar on `directory/hook.sock`.
+    /// Serves the plugin API on `directory/hook.sock`.
     pub fn serve_plugin(self, directory: &Path) -> Result<RunningSidecar> {
         std::fs::create_dir_all(directory)?;
         let path = directory.join("hook.sock");
         let listener = UnixListener::bind(&path).with_context(|| format!("{}", path.display()))?;
-        open_to_all(&path)?;
+        make_world_accessible(&path)?;
         let calls = Arc::clone(&self.calls);
         let server = tokio::spawn(async move {
-            let served = Server::builder()
+            let serving = Server::builder()
                 .add_service(DomainHookServiceServer::new(self))
                 .serve_with_incoming(UnixListenerStream::new(listener));
-            let _ = served.await;
+            let _ = serving.await;
         });
         Ok(RunningSidecar { calls, server })
     }
@@ -134,7 +132,7 @@ impl Sidecar {
             .push(format!("{version} {method}"));
     }
 
-    fn define(&self, version: &str, xml: Vec<u8>) -> Result<Vec<u8>, Status> {
+    fn rewrite_domain(&self, version: &str, xml: Vec<u8>) -> Result<Vec<u8>, Status> {
         self.log_call(version, "OnDefineDomain");
         rewrite(&self.domain, xml)
     }
@@ -154,7 +152,7 @@ fn rewrite(with: &Rewrite, document: Vec<u8>) -> Result<Vec<u8>, Status> {
 }
 
 impl RunningSidecar {
-    /// `VERSION METHOD` of all calls so far.
+    /// All calls so far, each as `VERSION METHOD`.
     pub fn calls(&self) -> Vec<String> {
         self.calls
             .lock()
@@ -165,7 +163,7 @@ impl RunningSidecar {
 
 impl RunningSidecar {
     /// Serves until this process ends.
-    pub fn keep(self) {
+    pub fn keep_running(self) {
         std::mem::forget(self);
     }
 }
@@ -173,88 +171,5 @@ impl RunningSidecar {
 impl Drop for RunningSidecar {
     fn drop(&mut self) {
         self.server.abort();
-    }
-}
-
-#[tonic::async_trait]
-impl Info for Sidecar {
-    async fn info(&self, _request: Request<InfoParams>) -> Result<Response<InfoResult>, Status> {
-        let point = |(name, priority): &(&str, i32)| HookPoint {
-            name: (*name).to_owned(),
-            priority: *priority,
-        };
-        Ok(Response::new(InfoResult {
-            name: self.name.clone(),
-            versions: self.versions.iter().map(ToString::to_string).collect(),
-            hook_points: self.points.iter().map(point).collect(),
-        }))
-    }
-}
-
-#[tonic::async_trait]
-impl v1alpha1::callbacks_server::Callbacks for Sidecar {
-    async fn on_define_domain(
-        &self,
-        request: Request<v1alpha1::OnDefineDomainParams>,
-    ) -> Result<Response<v1alpha1::OnDefineDomainResult>, Status> {
-        let domain_xml = self.define("v1alpha1", request.into_inner().domain_xml)?;
-        Ok(Response::new(v1alpha1::OnDefineDomainResult { domain_xml }))
-    }
-}
-
-/// The two later versions have the same first two calls.
-macro_rules! callbacks {
-    ($version:ident { $($shutdown:tt)* }) => {
-        #[tonic::async_trait]
-        impl $version::callbacks_server::Callbacks for Sidecar {
-            async fn on_define_domain(
-                &self,
-                request: Request<$version::OnDefineDomainParams>,
-            ) -> Result<Response<$version::OnDefineDomainResult>, Status> {
-                let domain_xml = self.define(stringify!($version), request.into_inner().domain_xml)?;
-                Ok(Response::new($version::OnDefineDomainResult { domain_xml }))
-            }
-
-            async fn pre_cloud_init_iso(
-                &self,
-                request: Request<$version::PreCloudInitIsoParams>,
-            ) -> Result<Response<$version::PreCloudInitIsoResult>, Status> {
-                let params = request.into_inner();
-                let cloud_init_data = self.cloud_init(stringify!($version), params.cloud_init_data)?;
-                let cloud_init_no_cloud_source = params.cloud_init_no_cloud_source;
-                Ok(Response::new($version::PreCloudInitIsoResult { cloud_init_no_cloud_source, cloud_init_data }))
-            }
-
-            $($shutdown)*
-        }
-    };
-}
-
-callbacks!(v1alpha2 {});
-callbacks!(v1alpha3 {
-    async fn shutdown(
-        &self,
-        _request: Request<v1alpha3::ShutdownParams>,
-    ) -> Result<Response<v1alpha3::ShutdownResult>, Status> {
-        self.log_call("v1alpha3", "Shutdown");
-        Ok(Response::new(v1alpha3::ShutdownResult {}))
-    }
-});
-
-#[tonic::async_trait]
-impl DomainHookService for Sidecar {
-    async fn mutate_domain(
-        &self,
-        request: Request<MutateDomainRequest>,
-    ) -> Result<Response<MutateDomainResponse>, Status> {
-        let MutateDomainRequest {
-            domain,
-            sidecar_context,
-            ..
-        } = request.into_inner();
-        let context = sidecar_context.unwrap_or_default().invocation_context;
-        self.log_call(&context, "MutateDomain");
-        let domain = rewrite(&self.domain, domain)?;
-        Ok(Response::new(MutateDomainResponse { domain }))
     }
 }

@@ -1,4 +1,4 @@
-//! VMIs that boot the small guest, as virt-handler sends them: admission's defaults applied.
+//! Builds VMIs that boot the small guest, as virt-handler sends them: with the defaults of KubeVirt's admission.
 
 use std::collections::HashMap;
 use std::process;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::launcher_user::LauncherUser;
 
-/// A VMI in the making.
+/// A VMI that can be changed, with the options that virt-handler sends with it.
 #[derive(Clone, Debug)]
 pub struct Vmi {
     value: Value,
@@ -17,8 +17,8 @@ pub struct Vmi {
     plugins: Value,
 }
 
-/// An identifier that no other VMI of this machine's tests has.
-fn unique() -> String {
+/// A UID that no other VMI of the tests on this machine has.
+fn unique_uid() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     format!(
         "6b766d00-0000-4000-8000-{:06x}{:06x}",
@@ -30,7 +30,7 @@ fn unique() -> String {
 impl Vmi {
     /// A VMI of namespace `default` that boots the small guest by kernel boot, with a serial console and nothing else.
     pub fn new(name: &str, user: LauncherUser) -> Vmi {
-        let uid = unique();
+        let uid = unique_uid();
         let value = json!({
             "apiVersion": "kubevirt.io/v1",
             "kind": "VirtualMachineInstance",
@@ -47,7 +47,7 @@ impl Vmi {
                     "firmware": {
                         "uuid": uid,
                         "kernelBoot": {
-                            // On a busy machine an emulated timer is late, which the kernel's check takes for a broken one.
+                            // On a busy machine an emulated timer is late, so that the kernel's check would consider it broken.
                             "kernelArgs": "console=ttyS0 quiet panic=1 no_timer_check",
                             "container": {
                                 "image": "registry.example/guest:1",
@@ -99,18 +99,18 @@ impl Vmi {
         )
     }
 
-    /// Adds an empty disk of `capacity` (`64Mi`).
+    /// Adds an empty disk with a capacity like `64Mi`.
     pub fn empty_disk(self, name: &str, capacity: &str) -> Vmi {
         self.volume(name, json!({ "emptyDisk": { "capacity": capacity } }))
     }
 
-    /// Adds a container disk; its image must be in the pod (`Guest::install_container_disk`) under the volume's index.
+    /// Adds a container disk. The test puts its image into the pod with `Guest::install_container_disk` and the volume's index.
     pub fn container_disk(mut self, name: &str) -> Vmi {
         self.container_disks.push(name.to_owned());
         self.volume(name, json!({ "containerDisk": { "image": "registry.example/disk:1", "imagePullPolicy": "IfNotPresent" } }))
     }
 
-    /// Adds a virtio disk named `name` and the volume behind it.
+    /// Adds a virtio disk named `name` with this volume.
     pub fn volume(mut self, name: &str, mut source: Value) -> Vmi {
         source["name"] = json!(name);
         push(&mut self.value["spec"]["volumes"], source);
@@ -121,7 +121,7 @@ impl Vmi {
         self
     }
 
-    /// Adds an interface: the first one in the pod's own network, others in networks of Multus.
+    /// Adds an interface. The first one is in the pod's network, others are in networks of Multus.
     pub fn interface(mut self, interface: Value) -> Vmi {
         let networks = &mut self.value["spec"]["networks"];
         let (kind, source) = match networks.is_array() {
@@ -149,13 +149,13 @@ impl Vmi {
         self
     }
 
-    /// Sets the list of KubeVirt's Plugins that goes along with it.
+    /// Sets the list of KubeVirt's Plugins that is sent with the VMI.
     pub fn plugins(mut self, plugins: Value) -> Vmi {
         self.plugins = plugins;
         self
     }
 
-    /// Any other change.
+    /// Changes the VMI's JSON.
     pub fn edit(mut self, change: impl FnOnce(&mut Value)) -> Vmi {
         change(&mut self.value);
         self
@@ -198,14 +198,14 @@ impl Vmi {
         format!("{}_{}", self.namespace(), self.name())
     }
 
-    /// Each interface with a tap device in the pod; of binding plugins, too.
-    fn attachments(&self) -> HashMap<String, String> {
+    /// The domain attachment of each interface that has a tap device in the pod, including those of binding plugins.
+    fn interface_attachments(&self) -> HashMap<String, String> {
         let interfaces = self.value["spec"]["domain"]["devices"]["interfaces"].as_array();
-        let of_tap = |interface: &&Value| {
+        let has_tap = |interface: &&Value| {
             let bindings = ["bridge", "masquerade", "binding"];
             bindings.iter().any(|name| interface.get(name).is_some())
         };
-        let taps = interfaces.into_iter().flatten().filter(of_tap);
+        let taps = interfaces.into_iter().flatten().filter(has_tap);
         taps.filter_map(|interface| {
             Some((interface["name"].as_str()?.to_owned(), "tap".to_owned()))
         })
@@ -222,7 +222,7 @@ impl Vmi {
         }
     }
 
-    /// The options that virt-handler would send with it.
+    /// The options that virt-handler sends with the VMI.
     pub fn options(&self) -> VirtualMachineOptions {
         VirtualMachineOptions {
             virtual_machine_sm_bios: Some(SmBios {
@@ -241,7 +241,7 @@ impl Vmi {
                 bochs_display_for_efi_guests: true,
                 ..ClusterConfig::default()
             }),
-            interface_domain_attachment: self.attachments(),
+            interface_domain_attachment: self.interface_attachments(),
             plugins_json: match &self.plugins {
                 Value::Null => Vec::new(),
                 plugins => plugins.to_string().into_bytes(),
@@ -260,7 +260,7 @@ fn container_disk_info() -> DiskInfo {
     }
 }
 
-/// Appends to an array that may not be there yet.
+/// Appends to an array, which is created if it is missing.
 fn push(array: &mut Value, item: Value) {
     match array {
         Value::Array(items) => items.push(item),

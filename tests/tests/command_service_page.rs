@@ -1,4 +1,4 @@
-//! `docs/command-service.md` against the protocol, the service and the tests.
+//! Compares the table in `docs/command-service.md` with the protocol, the service and the tests.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -7,20 +7,20 @@ use std::path::Path;
 
 use tests::binaries::workspace;
 
-/// A row of the page.
+/// A row of the page's table.
 struct Row {
     call: String,
     state: String,
     tests: Vec<String>,
 }
 
-fn read(path: &str) -> String {
+fn read_file(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).unwrap()
 }
 
 /// The calls of the service, in the protocol's order.
 fn calls() -> Vec<String> {
-    let protocol = read("proto/proto/kubevirt/cmd/v1.proto");
+    let protocol = read_file("proto/proto/kubevirt/cmd/v1.proto");
     let lines = protocol
         .lines()
         .filter_map(|line| line.trim().strip_prefix("rpc "));
@@ -30,7 +30,7 @@ fn calls() -> Vec<String> {
 }
 
 fn rows() -> Vec<Row> {
-    let page = read("docs/command-service.md");
+    let page = read_file("docs/command-service.md");
     let table = page
         .lines()
         .skip_while(|line| !line.starts_with("| call |"))
@@ -56,26 +56,27 @@ fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// The calls that the service refuses as unsupported.
-fn refused() -> BTreeSet<String> {
-    let service = read("src/launcher/src/command_server/command_service.rs");
+/// The calls that the service refuses as unsupported, according to its source.
+fn unsupported_calls() -> BTreeSet<String> {
+    let service = read_file("src/launcher/src/command_server/command_service.rs");
     let parts = service.split("unsupported(\"").skip(1);
     parts
         .map(|part| part.split('"').next().unwrap().to_owned())
         .collect()
 }
 
-/// The names of all functions in the Rust files below a directory.
-fn functions(directory: &Path, names: &mut BTreeSet<String>) {
+/// Adds the names of all functions in the Rust files below a directory.
+fn add_function_names(directory: &Path, names: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            functions(&path, names);
+            add_function_names(&path, names);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = fs::read_to_string(&path).unwrap();
             let parts = source.split("fn ").skip(1);
             names.extend(parts.map(|part| {
-                let is_part_of_name = |one: &char| one.is_alphanumeric() || *one == '_';
+                let is_part_of_name =
+                    |character: &character| character.is_alphanumeric() || *character == '_';
                 part.chars().take_while(is_part_of_name).collect::<String>()
             }));
         }
@@ -91,10 +92,10 @@ fn page_has_every_call_once_in_the_protocols_order() {
 
 #[test]
 fn states_are_those_of_the_service() {
-    let refused = refused();
+    let unsupported_calls = unsupported_calls();
     assert!(
-        refused.iter().all(|call| calls().contains(call)),
-        "{refused:?}"
+        unsupported_calls.iter().all(|call| calls().contains(call)),
+        "{unsupported_calls:?}"
     );
     for Row { call, state, .. } in rows() {
         assert!(
@@ -103,7 +104,7 @@ fn states_are_those_of_the_service() {
         );
         assert_eq!(
             state == "refused",
-            refused.contains(&call),
+            unsupported_calls.contains(&call),
             "{call} is {state} on the page"
         );
     }
@@ -113,7 +114,7 @@ fn states_are_those_of_the_service() {
 fn named_tests_exist() {
     let mut names = BTreeSet::new();
     for directory in ["src/launcher", "tests/tests"] {
-        functions(&workspace().join(directory), &mut names);
+        add_function_names(&workspace().join(directory), &mut names);
     }
     for Row { call, state, tests } in rows() {
         assert!(

@@ -1,4 +1,4 @@
-//! Two pods side by side, between which a VM migrates, with virt-handler's proxies between their sockets.
+//! Two pods between which a VM migrates, with virt-handler's proxies between their sockets.
 
 pub mod guest_load;
 mod proxies;
@@ -25,14 +25,14 @@ pub use virsh::{
     qemu_command,
 };
 
-/// `POD_NAME` in the two pods.
+/// `POD_NAME` in the source's pod.
 pub const SOURCE_POD: &str = "virt-launcher-source";
-/// As [`SOURCE_POD`].
+/// `POD_NAME` in the target's pod.
 pub const TARGET_POD: &str = "virt-launcher-target";
 /// How long a migration may take: an idle guest, emulated, on a busy machine.
 pub const MIGRATION: Duration = Duration::from_secs(60);
 
-/// A pod called `name` on the host of this number, as libvirt sees it: libvirt refuses to migrate a VM to its own host.
+/// A pod called `name` whose libvirt has the host UUID number `host`: libvirt refuses to migrate a VM to the same host.
 pub fn prepare_pod(user: LauncherUser, host: u32, name: &str) -> Result<PreparedPod> {
     let mut prepared = PreparedPod::create(user)?;
     let host = format!("5f0c0e0e-6f3d-4a53-9d0c-{host:012}");
@@ -45,14 +45,14 @@ pub fn prepare_pod(user: LauncherUser, host: u32, name: &str) -> Result<Prepared
 /// Two pods in which no launcher runs yet.
 #[derive(Debug)]
 pub struct PreparedMigration {
-    /// Where the VM runs first.
+    /// The pod in which the VM boots.
     pub source: PreparedPod,
-    /// Where it is to arrive.
+    /// The pod to which the VM migrates.
     pub target: PreparedPod,
 }
 
 impl PreparedMigration {
-    /// Two pods on two hosts, as libvirt sees it.
+    /// Two pods whose libvirts have different host UUIDs.
     pub fn create(user: LauncherUser) -> Result<PreparedMigration> {
         let _pair = pod_semaphore::acquire_pair()?;
         Ok(PreparedMigration {
@@ -61,7 +61,7 @@ impl PreparedMigration {
         })
     }
 
-    /// Starts both launchers; `extra` are arguments of the target's.
+    /// Starts both launchers; `extra` are further arguments of the target's launcher.
     pub async fn start(self, vmi: &Vmi, extra: &[&str]) -> Result<MigrationPods> {
         let (source, target) =
             tokio::try_join!(self.source.start(vmi, &[]), self.target.start(vmi, extra))?;
@@ -72,26 +72,26 @@ impl PreparedMigration {
 /// Two pods whose launchers are ready.
 #[derive(Debug)]
 pub struct MigrationPods {
-    /// Where the VM runs first.
+    /// The pod in which the VM boots.
     pub source: LauncherFixture,
-    /// Where it is to arrive.
+    /// The pod to which the VM migrates.
     pub target: LauncherFixture,
 }
 
 impl MigrationPods {
-    /// Both pods with their launchers.
+    /// Creates both pods and starts their launchers.
     pub async fn start(user: LauncherUser, vmi: &Vmi) -> Result<MigrationPods> {
         PreparedMigration::create(user)?.start(vmi, &[]).await
     }
 
-    /// Deletes the VM on the source, from which it has migrated, whose launcher then ends; the target is left.
+    /// Deletes the VM that has migrated on the source, whose launcher then exits. Returns the target.
     pub async fn end_source(mut self, vmi: &Vmi) -> Result<LauncherFixture> {
         self.source.commands.delete(vmi).await?.ok()?;
         self.source.expect_exit_code(0).await?;
         Ok(self.target)
     }
 
-    /// The same source with another launcher in the target's pod, after that has ended.
+    /// Waits until the target's launcher has exited, and starts another one in its pod.
     pub async fn restart_target(self, vmi: &Vmi) -> Result<MigrationPods> {
         let MigrationPods { source, mut target } = self;
         target.expect_exit_code(0).await?;
@@ -105,7 +105,7 @@ pub fn migration_of(event: &Event) -> &Value {
     &event.metadata()["Migration"]
 }
 
-/// The VMI as virt-handler sends it during the migration `uid`, over UNIX sockets.
+/// The VMI as virt-handler sends it during the migration `uid`, which uses UNIX sockets.
 pub fn migrating(vmi: &Vmi, uid: &str) -> Vmi {
     let uid = uid.to_owned();
     vmi.clone().edit(|vmi| {
@@ -121,7 +121,7 @@ pub fn migrating(vmi: &Vmi, uid: &str) -> Vmi {
     })
 }
 
-/// Whether the event has the end of the migration `uid`.
+/// Whether the event reports the end of the migration `uid`.
 pub fn has_ended(event: &Event, uid: &str) -> bool {
     let record = migration_of(event);
     record["UID"] == uid && !record["EndTimestamp"].is_null()

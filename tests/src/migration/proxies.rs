@@ -1,4 +1,4 @@
-//! virt-handler's proxies: sockets in the source's pod that lead to those of the target's.
+//! virt-handler's migration proxies: sockets in the source's pod that are connected with the sockets of the target's pod.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::pod::Pod;
 
-/// The ports by which KubeVirt names the sockets: memory, and disks.
+/// The ports in KubeVirt's socket names: the migration stream (memory and device state), and disks.
 const PORTS: [u16; 2] = [49152, 49153];
 
-/// The proxies of one migration. Dropping them cuts all connections.
+/// The proxies of one migration. Dropping them closes all connections.
 #[derive(Debug)]
 pub struct Proxies {
     tasks: Vec<JoinHandle<()>>,
@@ -24,24 +24,24 @@ pub struct Proxies {
 }
 
 impl Proxies {
-    /// Listens in the source's pod; `uid` is that of the source's VMI.
+    /// Listens in the source's pod; `uid` is the UID of the source's VMI.
     pub fn start(source: &Pod, target: &Pod, uid: &str) -> Result<Proxies> {
         Proxies::start_limited(source, target, uid, None)
     }
 
-    /// As [`Proxies::start`]; each connection for memory and disks lets through `limit` bytes a second.
+    /// As [`Proxies::start`], with at most `limit` bytes per second in each connection for memory and disks.
     pub fn start_limited(
         source: &Pod,
         target: &Pod,
         uid: &str,
         limit: Option<u64>,
     ) -> Result<Proxies> {
-        let ours = source.create_qemu_dir("/run/kubevirt/migrationproxy")?;
-        let theirs = target.path("/run/kubevirt/migrationproxy");
+        let source_dir = source.create_qemu_dir("/run/kubevirt/migrationproxy")?;
+        let target_dir = target.path("/run/kubevirt/migrationproxy");
         let libvirt = (format!("{uid}-source.sock"), target.libvirt_socket(), None);
         let data = PORTS.map(|port| {
             let name = format!("{uid}-{port}-source.sock");
-            (name.clone(), theirs.join(name), limit)
+            (name.clone(), target_dir.join(name), limit)
         });
         let sockets = [libvirt].into_iter().chain(data);
         let mut proxies = Proxies {
@@ -49,7 +49,7 @@ impl Proxies {
             sockets: Vec::new(),
         };
         for (name, to, limit) in sockets {
-            let path = ours.join(name);
+            let path = source_dir.join(name);
             let serving = serve(listen(&path)?, to, limit);
             proxies.tasks.push(tokio::spawn(serving));
             proxies.sockets.push(path);
@@ -57,8 +57,8 @@ impl Proxies {
         Ok(proxies)
     }
 
-    /// Ends all connections and accepts none any more.
-    pub fn cut(&mut self) {
+    /// Closes all connections and stops listening.
+    pub fn close(&mut self) {
         self.tasks.drain(..).for_each(|task| task.abort());
         for socket in self.sockets.drain(..) {
             let _ = fs::remove_file(socket);
@@ -68,7 +68,7 @@ impl Proxies {
 
 impl Drop for Proxies {
     fn drop(&mut self) {
-        self.cut();
+        self.close();
     }
 }
 
@@ -81,7 +81,7 @@ fn listen(path: &Path) -> Result<UnixListener> {
 }
 
 async fn serve(listener: UnixListener, to: PathBuf, limit: Option<u64>) {
-    // Aborted with this task.
+    // Dropped, and so aborted, when this task is aborted.
     let mut connections = JoinSet::new();
     while let Ok((mut connection, _)) = listener.accept().await {
         let to = to.clone();
@@ -99,25 +99,25 @@ async fn serve(listener: UnixListener, to: PathBuf, limit: Option<u64>) {
     }
 }
 
-/// Copies both ways until both have ended; `limit` bytes a second to the target.
+/// Copies in both directions until both have ended, at most `limit` bytes per second to the target.
 async fn copy_limited(source: UnixStream, target: UnixStream, limit: u64) -> io::Result<()> {
     const TICK: Duration = Duration::from_millis(20);
     let (mut from_source, mut to_source) = source.into_split();
     let (mut from_target, mut to_target) = target.into_split();
-    let there = async {
-        let part = limit / 50;
+    let to_target_side = async {
+        let bytes_per_tick = limit / 50;
         let mut ticks = tokio::time::interval(TICK);
         loop {
             ticks.tick().await;
-            let mut some = (&mut from_source).take(part);
-            if tokio::io::copy(&mut some, &mut to_target).await? == 0 {
+            let mut chunk = (&mut from_source).take(bytes_per_tick);
+            if tokio::io::copy(&mut chunk, &mut to_target).await? == 0 {
                 return to_target.shutdown().await;
             }
         }
     };
-    let back = async {
+    let to_source_side = async {
         tokio::io::copy(&mut from_target, &mut to_source).await?;
         to_source.shutdown().await
     };
-    tokio::try_join!(there, back).map(drop)
+    tokio::try_join!(to_target_side, to_source_side).map(drop)
 }

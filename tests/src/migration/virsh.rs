@@ -1,4 +1,4 @@
-//! libvirt's own client, which migrates a VM without the source's launcher.
+//! `virsh` against the libvirt in a pod: XML, statistics, QEMU's monitor, and migrations without the source's launcher.
 
 use std::process::Stdio;
 
@@ -10,9 +10,10 @@ use super::MIGRATION;
 use crate::pod::{LauncherUser, Pod};
 use crate::vmi_builder::Vmi;
 
+/// The directory of the migration proxies in a pod.
 const PROXIES: &str = "/var/run/kubevirt/migrationproxy";
 
-/// The definition of `vmi` in the pod's libvirt, as it will be at the next start.
+/// The persistent definition of `vmi` in the pod's libvirt, which the next start uses.
 pub async fn inactive_xml(pod: &Pod, vmi: &Vmi) -> Result<String> {
     virsh(pod, &["dumpxml", "--inactive", &vmi.domain()]).await
 }
@@ -32,9 +33,9 @@ pub async fn defined_domains(pod: &Pod) -> Result<Vec<String>> {
 /// libvirt's statistics of a migration that has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletedJob {
-    /// How long the guest ran on neither side, in milliseconds.
+    /// How long the guest was stopped, in milliseconds.
     pub downtime: u64,
-    /// From libvirt's call to its end, in milliseconds.
+    /// The duration of libvirt's migration call, in milliseconds.
     pub elapsed: u64,
 }
 
@@ -58,7 +59,7 @@ pub async fn completed_job(pod: &Pod, vmi: &Vmi) -> Result<CompletedJob> {
     })
 }
 
-/// The output of virsh against the pod's libvirt.
+/// Runs virsh against the pod's libvirt and returns its output.
 async fn virsh(pod: &Pod, arguments: &[&str]) -> Result<String> {
     let (mode, socket) = (mode(pod), pod.libvirt_socket());
     let uri = format!("qemu+unix:///{mode}?socket={}", socket.display());
@@ -78,12 +79,13 @@ async fn virsh(pod: &Pod, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// QEMU's answer to a command of its monitor.
+/// QEMU's answer to a monitor command.
 pub async fn qemu_command(pod: &Pod, vmi: &Vmi, command: &str) -> Result<Value> {
     let answer = virsh(pod, &["qemu-monitor-command", &vmi.domain(), command]).await?;
     Ok(serde_json::from_str(&answer)?)
 }
 
+/// The driver mode in the libvirt URI.
 fn mode(pod: &Pod) -> &'static str {
     match pod.user() {
         LauncherUser::Root => "system",
@@ -91,8 +93,8 @@ fn mode(pod: &Pod) -> &'static str {
     }
 }
 
-/// Migrates `vmi` from the pod with the parameters of KubeVirt's launcher, `extra` being further arguments of
-/// `virsh migrate`. Fails with virsh's message.
+/// Migrates `vmi` from the pod with the parameters of KubeVirt's launcher, and `extra` arguments of `virsh migrate`.
+/// Fails with virsh's message.
 pub async fn migrate(source: &Pod, vmi: &Vmi, extra: &[&str]) -> Result<()> {
     let mode = mode(source);
     let socket = source.libvirt_socket();

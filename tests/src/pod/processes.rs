@@ -1,4 +1,4 @@
-//! The processes of one pod, found through the pid namespace they share.
+//! The processes of one pod: those in the PID namespace of its process 1.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// One process, by its ids as this machine sees them.
+/// One process.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its id.
+    /// Its ID in this machine's PID namespace.
     pub pid: Pid,
-    /// Its id inside the pod, where counting begins at 1.
-    pub inner: i32,
-    /// Its parent's id.
+    /// Its ID in the pod's PID namespace.
+    pub pod_pid: i32,
+    /// Its parent's ID in this machine's PID namespace.
     pub parent: i32,
-    /// Its name, cut at 15 bytes by the kernel.
+    /// Its name, of which the kernel keeps 15 bytes.
     pub name: String,
 }
 
@@ -27,7 +27,7 @@ impl Process {
         Ok(kill_process(self.pid, Signal::KILL)?)
     }
 
-    /// One line of its `/proc/PID/status`, without its title: `VmRSS`, `Uid`, `CapAmb`.
+    /// The value of one line of its `/proc/PID/status`, like `VmRSS`, `Uid` or `CapAmb`.
     pub fn status(&self, title: &str) -> Option<String> {
         status(self.pid, title)
     }
@@ -45,22 +45,22 @@ fn status(pid: Pid, title: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// All processes in the pid namespace of `init`, zombies left out, in the order the pod numbered
-/// them: the machine's own numbers begin again once they reach `pid_max`.
-pub(super) fn of_pod(init: Pid) -> Vec<Process> {
+/// All processes in the PID namespace of `init` except zombies, sorted by their IDs in the pod: the IDs of this machine start
+/// again after `pid_max`.
+pub(super) fn processes_of_pod(init: Pid) -> Vec<Process> {
     let Ok(namespace) = fs::read_link(proc(init).join("ns/pid")) else {
         return Vec::new();
     };
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let mut found: Vec<Process> = entries
+    let mut processes: Vec<Process> = entries
         .filter_map(|entry| Pid::from_raw(entry.ok()?.file_name().to_str()?.parse().ok()?))
         .filter(|pid| fs::read_link(proc(*pid).join("ns/pid")).is_ok_and(|link| link == namespace))
         .filter_map(read)
         .collect();
-    found.sort_by_key(|process| process.inner);
-    found
+    processes.sort_by_key(|process| process.pod_pid);
+    processes
 }
 
 fn read(pid: Pid) -> Option<Process> {
@@ -69,7 +69,7 @@ fn read(pid: Pid) -> Option<Process> {
     }
     Some(Process {
         pid,
-        inner: status(pid, "NSpid")?
+        pod_pid: status(pid, "NSpid")?
             .split_whitespace()
             .last()?
             .parse()
@@ -79,7 +79,7 @@ fn read(pid: Pid) -> Option<Process> {
     })
 }
 
-/// The first child of `parent`: a pod's process 1 below the `unshare` that made it.
+/// Waits for the first child of `parent`, which is the pod's process 1 if `parent` is `unshare`.
 pub(super) fn first_child(parent: u32, deadline: Duration) -> Result<Pid> {
     let begin = Instant::now();
     let children = format!("/proc/{parent}/task/{parent}/children");

@@ -1,30 +1,28 @@
-//! Compares the outcome of a recorded call with the outcome of its replay, and lists the calls whose outcomes may differ.
-
-use std::collections::BTreeSet;
+//! The recorded calls whose replay may have another outcome.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::call_pattern::{CallPattern, call};
-use super::comparison::{Rule, Strictness};
-use super::{Outcome, RecordedCall, allowed_differences, calls};
+use super::{Outcome, calls};
 
-/// An intended difference in whether a call succeeds, in its whole answer, or in the message of its refusal.
-struct OtherOutcome {
-    call: CallPattern,
-    /// The answer with which ours is compared where it succeeds, if it may.
-    answer: Option<fn() -> Result<Value>>,
-    /// A text in the message of a refusal, if ours may be one.
-    refusal: Option<&'static str>,
-    reason: &'static str,
+/// A call whose replay may have another outcome: success instead of a refusal or the reverse, another answer, or another
+/// message.
+pub(super) struct AllowedOutcome {
+    pub(super) call: CallPattern,
+    /// The expected answer, if the call may succeed.
+    pub(super) answer: Option<fn() -> Result<Value>>,
+    /// A text in the expected message, if the call may be refused.
+    pub(super) refusal: Option<&'static str>,
+    pub(super) reason: &'static str,
 }
 
-const fn succeeds(
+const fn may_succeed(
     call: CallPattern,
     answer: fn() -> Result<Value>,
     reason: &'static str,
-) -> OtherOutcome {
-    OtherOutcome {
+) -> AllowedOutcome {
+    AllowedOutcome {
         call,
         answer: Some(answer),
         refusal: None,
@@ -32,8 +30,8 @@ const fn succeeds(
     }
 }
 
-const fn fails(call: CallPattern, text: &'static str, reason: &'static str) -> OtherOutcome {
-    OtherOutcome {
+const fn may_fail(call: CallPattern, text: &'static str, reason: &'static str) -> AllowedOutcome {
+    AllowedOutcome {
         call,
         answer: None,
         refusal: Some(text),
@@ -41,13 +39,13 @@ const fn fails(call: CallPattern, text: &'static str, reason: &'static str) -> O
     }
 }
 
-const fn either(
+const fn may_succeed_or_fail(
     call: CallPattern,
     answer: fn() -> Result<Value>,
     text: &'static str,
     reason: &'static str,
-) -> OtherOutcome {
-    OtherOutcome {
+) -> AllowedOutcome {
+    AllowedOutcome {
         call,
         answer: Some(answer),
         refusal: Some(text),
@@ -59,18 +57,19 @@ const UNESCAPED: &str =
     "KubeVirt's launcher puts the arguments into the agent's command without escaping them";
 const NEWER_AGENT: &str = "QEMU's agent knows the load and the routes since 9.1";
 
-const OTHER_OUTCOMES: &[OtherOutcome] = &[
-    succeeds(
+/// All calls that may have another outcome.
+pub(super) const ALLOWED_OUTCOMES: &[AllowedOutcome] = &[
+    may_succeed(
         call("02-answers", 13, "exec"),
         || Ok(json!({ "exitCode": 0, "stdout": "x".repeat(200_000) })),
         UNESCAPED,
     ),
-    succeeds(
+    may_succeed(
         call("02-answers", 15, "exec"),
         || Ok(json!({ "exitCode": 0, "stdout": "\u{fffd}\u{fffd}bin" })),
         UNESCAPED,
     ),
-    succeeds(
+    may_succeed(
         call("02-answers", 20, "vmstats"),
         || {
             with_fields(
@@ -80,30 +79,30 @@ const OTHER_OUTCOMES: &[OtherOutcome] = &[
         },
         "docs/command-service.md, GetDomainDirtyRateStats: the answer is that of its own measurement, the first one included",
     ),
-    fails(
+    may_fail(
         call("02-answers", 25, "launchmeasurement"),
         "no SEV",
         "docs/command-service.md, GetLaunchMeasurement: a guest without SEV is an error that says so",
     ),
-    either(
+    may_succeed_or_fail(
         call("02-vmstats", 1, "vmstats"),
         all_agent_statistics,
         "agent data guest-",
         NEWER_AGENT,
     ),
-    either(
+    may_succeed_or_fail(
         call("02-vmstats", 3, "vmstats"),
-        || with_fields(no_agent_statistics()?, &[load()]),
+        || with_fields(no_agent_statistics()?, &[load_statistics()]),
         "agent data guest-get-load",
         NEWER_AGENT,
     ),
-    either(
+    may_succeed_or_fail(
         call("02-vmstats", 14, "vmstats"),
-        || with_fields(no_agent_statistics()?, &[routes()]),
+        || with_fields(no_agent_statistics()?, &[empty_routes()]),
         "agent data guest-network-get-route",
         NEWER_AGENT,
     ),
-    succeeds(
+    may_succeed(
         call("03-freeze", 9, "guestinfo"),
         || {
             let commands = recorded_answer("03-freeze", 6)?["supportedCommands"].clone();
@@ -112,7 +111,7 @@ const OTHER_OUTCOMES: &[OtherOutcome] = &[
         },
         "docs/command-service.md, GetGuestInfo: a frozen agent is not asked for its commands, so that they stay enabled",
     ),
-    succeeds(
+    may_succeed(
         call("04-pause", 4, "guestping"),
         || Ok(Value::Null),
         "docs/command-service.md, GuestPing: the agent of a guest that is paused for a good reason is not missed",
@@ -134,137 +133,32 @@ fn with_fields(mut answer: Value, fields: &[(&str, Value)]) -> Result<Value> {
     Ok(answer)
 }
 
-/// The recorded answer to a request for the agent's time, without the time.
+/// The recorded answer to a request for the agent's time with the time removed: an answer without statistics.
 fn no_agent_statistics() -> Result<Value> {
     let answer = recorded_answer("02-vmstats", 6)?;
     with_fields(answer, &[("GuestGetTime", json!(""))])
 }
 
-fn load() -> (&'static str, Value) {
-    let load = json!({ "return": { "load1m": 0.5, "load5m": 0.5, "load15m": 0.5 } });
-    ("GuestGetLoad", json!(load.to_string()))
+fn load_statistics() -> (&'static str, Value) {
+    let load_statistics = json!({ "return": { "load1m": 0.5, "load5m": 0.5, "load15m": 0.5 } });
+    ("GuestGetLoad", json!(load_statistics.to_string()))
 }
 
-/// The guest has no route.
-fn routes() -> (&'static str, Value) {
+/// The statistics of a guest without a route.
+fn empty_routes() -> (&'static str, Value) {
     ("GuestNetworkGetRoute", json!(r#"{"return":[]}"#))
 }
 
-/// The recorded answers to requests for one of the agent's statistics each, as one.
+/// One answer with all of the agent's statistics, merged from the recorded answers that have one of them each.
 fn all_agent_statistics() -> Result<Value> {
-    let mut all = with_fields(no_agent_statistics()?, &[load(), routes()])?;
+    let mut all = with_fields(no_agent_statistics()?, &[load_statistics(), empty_routes()])?;
     for index in (4..=13).chain(15..=16) {
-        let one = recorded_answer("02-vmstats", index)?;
-        for (name, value) in one.as_object().context("no object")? {
+        let answer = recorded_answer("02-vmstats", index)?;
+        for (name, value) in answer.as_object().context("no object")? {
             if name.starts_with("Guest") && *value != json!("") {
                 all[name] = value.clone();
             }
         }
     }
     Ok(all)
-}
-
-/// The differences between a recorded call and ours, one line each. The titles of the rules that were needed go to
-/// `needed`.
-pub fn compare(
-    call: &RecordedCall,
-    ours: &Outcome,
-    needed: &mut BTreeSet<String>,
-) -> Result<Vec<String>> {
-    let title = call.title();
-    let found = match OTHER_OUTCOMES.iter().find(|other| other.call.matches(call)) {
-        Some(other) => {
-            needed.insert(other.call.to_string());
-            other_outcome(other, call, ours, needed)?
-        }
-        None => same_outcome(call, ours, needed),
-    };
-    Ok(found.iter().map(|one| format!("{title}: {one}")).collect())
-}
-
-fn other_outcome(
-    other: &OtherOutcome,
-    call: &RecordedCall,
-    ours: &Outcome,
-    needed: &mut BTreeSet<String>,
-) -> Result<Vec<String>> {
-    Ok(match (ours, other.answer, other.refusal) {
-        (Outcome::Answered(ours), Some(answer), _) => {
-            allowed_differences::differences(call, &answer()?, ours, &[], needed)
-        }
-        (Outcome::Refused(message, _) | Outcome::GrpcError(message), _, Some(text))
-            if message.contains(text) =>
-        {
-            Vec::new()
-        }
-        _ => vec![format!("{ours:?}, although {}", other.reason)],
-    })
-}
-
-fn same_outcome(call: &RecordedCall, ours: &Outcome, needed: &mut BTreeSet<String>) -> Vec<String> {
-    match (&call.outcome, ours) {
-        (Outcome::Answered(recorded), Outcome::Answered(ours)) => {
-            allowed_differences::differences(call, recorded, ours, &[], needed)
-        }
-        (Outcome::Refused(recorded, result), Outcome::Refused(message, ours)) => {
-            let mut found = allowed_differences::differences(call, result, ours, &[], needed);
-            found.extend(other_message(recorded, message));
-            found
-        }
-        (Outcome::GrpcError(recorded), Outcome::GrpcError(message)) => {
-            other_message(recorded, message).into_iter().collect()
-        }
-        (recorded, ours) => vec![format!("recorded {recorded:?}, ours {ours:?}")],
-    }
-}
-
-/// Those of all rules that no comparison needed.
-pub fn unneeded(needed: &BTreeSet<String>) -> Vec<String> {
-    let outcomes = OTHER_OUTCOMES.iter().map(|other| other.call.to_string());
-    let titles: BTreeSet<String> = allowed_differences::titles().chain(outcomes).collect();
-    titles.difference(needed).cloned().collect()
-}
-
-/// Compares the shape of a domain with that of another VM: names and types of the fields, and their presence, but for
-/// `absent` ones.
-pub fn compare_shape(call: &RecordedCall, ours: &Value, absent: &[Rule]) -> Vec<String> {
-    const OTHER_VM: &str = "another VM";
-    let Outcome::Answered(recorded) = &call.outcome else {
-        return vec![format!("{}: no answer", call.title())];
-    };
-    let rule = |path, strictness, reason| Rule {
-        path,
-        strictness,
-        reason,
-    };
-    let shape = [
-        rule("V", Strictness::Type, OTHER_VM),
-        rule("V.Spec.Devices.*", Strictness::Elements, OTHER_VM),
-        rule("V.Spec.SysInfo.System", Strictness::Elements, OTHER_VM),
-        rule(
-            "V.Spec.Resource",
-            Strictness::Any,
-            "only a libvirt that runs as root has partitions",
-        ),
-    ];
-    let further: Vec<Rule> = shape.iter().chain(absent).copied().collect();
-    let found =
-        allowed_differences::differences(call, recorded, ours, &further, &mut BTreeSet::new());
-    found
-        .iter()
-        .map(|one| format!("{}: {one}", call.title()))
-        .collect()
-}
-
-/// Numbers in messages are those of processes of the guest.
-fn other_message(recorded: &str, ours: &str) -> Option<String> {
-    let without_pid = |text: &str| match text.split_once("guest pid [") {
-        Some((before, after)) => {
-            let rest = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
-            format!("{before}guest pid [{rest}")
-        }
-        None => text.to_owned(),
-    };
-    let differs = without_pid(recorded) != without_pid(ours);
-    differs.then(|| format!("message: recorded {recorded}, ours {ours}"))
 }

@@ -1,4 +1,4 @@
-//! Which recorded calls a rule is about.
+//! A pattern that selects the recorded calls to which a rule applies.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,7 +11,7 @@ pub(super) struct CallPattern {
     method: &'static str,
 }
 
-/// The call at `index` in a topic, which is of this method.
+/// The call at `index` in a topic, which must be of this method.
 pub(super) const fn call(topic: &'static str, index: usize, method: &'static str) -> CallPattern {
     CallPattern {
         call: Some((topic, index)),
@@ -20,17 +20,17 @@ pub(super) const fn call(topic: &'static str, index: usize, method: &'static str
 }
 
 /// All calls of a method.
-pub(super) const fn every(method: &'static str) -> CallPattern {
+pub(super) const fn every_call_of(method: &'static str) -> CallPattern {
     CallPattern { call: None, method }
 }
 
 impl CallPattern {
-    /// Whether a call is one of these.
+    /// Whether the pattern selects this call.
     pub(super) fn matches(&self, call: &RecordedCall) -> bool {
-        let is_place = self
+        let is_call = self
             .call
             .is_none_or(|(topic, index)| topic == call.topic && index == call.index);
-        is_place && self.method == call.method
+        is_call && self.method == call.method
     }
 }
 

@@ -6,7 +6,7 @@ mod tests;
 use super::call_pattern::{CallPattern, call};
 use super::{Outcome, RecordedCall};
 
-/// A call of a replayed topic that is not made again.
+/// A call in a replayed topic that is not replayed.
 struct SkipRule {
     call: CallPattern,
     reason: &'static str,
@@ -27,7 +27,7 @@ const SKIP_RULES: &[SkipRule] = &[
     },
 ];
 
-/// Why a call of a replayed topic is not made.
+/// Why a call in a replayed topic is not replayed, if it is not.
 pub fn skip_reason(call: &RecordedCall) -> Option<&'static str> {
     if matches!(call.outcome, Outcome::Lost(_)) {
         return Some("no answer was recorded");
@@ -36,7 +36,7 @@ pub fn skip_reason(call: &RecordedCall) -> Option<&'static str> {
     rule.map(|rule| rule.reason)
 }
 
-/// The skip rules that are about none of these calls.
+/// The skip rules that match none of these calls.
 pub fn unneeded_skip_rules(calls: &[RecordedCall]) -> Vec<String> {
     let unneeded = SKIP_RULES
         .iter()
@@ -44,50 +44,50 @@ pub fn unneeded_skip_rules(calls: &[RecordedCall]) -> Vec<String> {
     unneeded.map(|rule| rule.call.to_string()).collect()
 }
 
-/// Where something is checked.
+/// What covers the behaviour in a topic that is not replayed.
 #[derive(Clone, Copy, Debug)]
-pub enum Check {
-    /// A test of this name.
+pub enum Coverage {
+    /// A test with this name.
     Test(&'static str),
-    /// A row of the fault matrix.
+    /// A row of the fault matrix with this name.
     FaultRow(&'static str),
-    /// A file of the workspace.
+    /// A script with this path in the workspace.
     Script(&'static str),
-    /// Nowhere: there is nothing in the topic that is not in another one.
-    Nowhere,
+    /// Another recording, which has the same answers.
+    OtherRecording,
 }
 
 /// A topic that is not replayed.
 #[derive(Clone, Copy, Debug)]
-pub struct OtherTopic {
+pub struct TopicNotReplayed {
     /// Its name.
     pub name: &'static str,
-    /// Where its behaviour is checked.
-    pub check: Check,
-    /// What of it is checked there, and why the topic is not replayed.
+    /// What covers its behaviour.
+    pub coverage: Coverage,
+    /// Which part of its behaviour is covered, and why the topic is not replayed.
     pub reason: &'static str,
 }
 
-const fn topic(name: &'static str, check: Check, reason: &'static str) -> OtherTopic {
-    OtherTopic {
+const fn topic(name: &'static str, coverage: Coverage, reason: &'static str) -> TopicNotReplayed {
+    TopicNotReplayed {
         name,
-        check,
+        coverage,
         reason,
     }
 }
 
-const LIFECYCLE: Check = Check::Test("boot_pause_reboot_and_shutdown_as_root");
-const GUEST_TIME: Check = Check::Test("guest_time_is_set_after_a_pause");
-const NOTIFY: Check = Check::FaultRow("notify socket away 10 s at the end");
+const LIFECYCLE: Coverage = Coverage::Test("boot_pause_reboot_and_shutdown_as_root");
+const GUEST_TIME: Coverage = Coverage::Test("guest_time_is_set_after_a_pause");
+const NOTIFY: Coverage = Coverage::FaultRow("notify socket away 10 s at the end");
 
 /// All topics that are not replayed.
-pub const OTHER_TOPICS: &[OtherTopic] = &[
+pub const TOPICS_NOT_REPLAYED: &[TopicNotReplayed] = &[
     topic("01-boot-1", LIFECYCLE, "one sync, which succeeds"),
     topic("01-boot-2", LIFECYCLE, "one sync, which succeeds"),
     topic("01-boot-3", LIFECYCLE, "one sync, which succeeds"),
     topic(
         "02-agent-killed",
-        Check::FaultRow("guest agent hung, other calls"),
+        Coverage::FaultRow("guest agent hung, other calls"),
         "calls that block until virt-handler gives up, where ours are answered",
     ),
     topic(
@@ -105,47 +105,51 @@ pub const OTHER_TOPICS: &[OtherTopic] = &[
     topic("05-softreboot-agent", LIFECYCLE, "as 05-reboot"),
     topic(
         "07-cpuhotplug",
-        Check::Test("processors_are_plugged_up_to_the_maximum"),
+        Coverage::Test("processors_are_plugged_up_to_the_maximum"),
         "the recorded refusal of a fifth processor; that of an unplug which the guest ignores is compared with libvirt's \
          fake (processor_that_the_guest_keeps_fails_the_request)",
     ),
     topic(
         "07-memhotplug-slots4",
-        Check::Test("memory_is_plugged_and_unplugged_as_the_guest_follows"),
+        Coverage::Test("memory_is_plugged_and_unplugged_as_the_guest_follows"),
         "another VM; its domain has the shape of the first one that was recorded",
     ),
     topic(
         "08-hotplug-slots4",
-        Check::Test("disks_are_attached_seen_by_the_guest_and_detached"),
+        Coverage::Test("disks_are_attached_seen_by_the_guest_and_detached"),
         "another VM; its domain has the shape of the first one that was recorded",
     ),
     topic(
         "09-guestpoweroff",
-        Check::Nowhere,
+        Coverage::OtherRecording,
         "a command that ends the guest fails with the error of 03-freeze's last call",
     ),
     topic(
         "09-shutdown-noacpi",
-        Check::Test("a_guest_that_ignores_shutdown_is_killed_after_the_grace_period"),
+        Coverage::Test("a_guest_that_ignores_shutdown_is_killed_after_the_grace_period"),
         "successes; the recorded guest has no ACPI",
     ),
     topic("09-shutdown-nodelete", LIFECYCLE, "successes"),
     topic(
         "10-sigterm",
-        Check::FaultRow("SIGTERM"),
+        Coverage::FaultRow("SIGTERM"),
         "successes, until the launcher is gone",
     ),
     topic(
         "10-sigterm-handler",
-        Check::FaultRow("SIGTERM"),
+        Coverage::FaultRow("SIGTERM"),
         "a shutdown, which succeeds, and a delete that the launcher's end cuts off",
     ),
     topic(
         "11-kill-virtqemud",
-        Check::FaultRow("daemon killed, queries at once"),
+        Coverage::FaultRow("daemon killed, queries at once"),
         "a query during the daemon's restart fails; ours succeeds",
     ),
     topic("12-notify-missing", NOTIFY, "successes"),
     topic("12-notify-missing-shutdown", NOTIFY, "successes"),
-    topic("20-latency", Check::Script("scripts/measure"), "one sync"),
+    topic(
+        "20-latency",
+        Coverage::Script("scripts/measure"),
+        "one sync",
+    ),
 ];

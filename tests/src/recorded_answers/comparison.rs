@@ -1,8 +1,10 @@
 //! Compares a recorded answer with ours, field by field.
 //!
-//! The recordings went through Go's types: a field that is absent in the JSON has its zero value there. So a field that
-//! is absent in ours equals `null`, `""`, 0 and `false`, and nothing else.
+//! The recordings were decoded into Go structs, in which a field that is absent in the JSON has its zero value. So a field
+//! that is absent in our answer equals only `null`, `""`, 0 and `false`.
 
+mod element_identities;
+mod scalars;
 #[cfg(test)]
 mod tests;
 
@@ -10,49 +12,52 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// A path in an answer: names joined by dots, elements of lists by what identifies them, like `Block.vda.RdReqs`.
-/// `*` in a rule stands for one part, `**` at its end for all further parts.
+use element_identities::identities;
+use scalars::{is_same_unit, is_zero, json_object, without_version};
+
+/// A path in an answer: names joined by dots, where the name of a list's element is its identity, like `Block.vda.RdReqs`.
+/// In a rule, `*` matches one part, and `**` at the end matches all further parts.
 pub type Path = &'static str;
 
 /// How a part of an answer is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// The types are the same; the values are those of the machine or the moment.
+    /// The types are the same; the values depend on the machine or the time.
     Type,
     /// Numbers have the same unit: they are at most 30 times smaller or greater, and zero only where zero was recorded.
     Unit,
-    /// A list whose elements are those of the machine: each of ours has the type of a recorded one, and ours is empty
-    /// exactly if the recorded one is.
+    /// A list whose elements depend on the machine: each of our elements has the type of a recorded one, and our list is empty
+    /// exactly if the recorded list is.
     Elements,
-    /// A list to which the machine adds elements, and in which others are missing: those with a recorded name are
-    /// compared, and there is at least one.
+    /// A list whose elements depend on the machine: only the elements that both lists have are compared, and there is at least
+    /// one.
     Common,
-    /// The text before its last dash is the same; what follows is a version.
+    /// The texts before the last dash are the same; the rest is a version.
     Unversioned,
-    /// Ours is this JSON, an intended difference.
+    /// Our value is this JSON, which is an intended difference.
     Is(&'static str),
-    /// Both are objects, lists or texts that need not have anything in common.
+    /// The values are not compared.
     Any,
 }
 
-/// A rule for the parts of an answer that its path matches.
+/// A rule for the parts of an answer whose paths match.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Which parts.
+    /// The path pattern of the parts.
     pub path: Path,
-    /// How they are compared.
+    /// How the parts are compared.
     pub strictness: Strictness,
-    /// Why.
+    /// Why the parts may differ.
     pub reason: &'static str,
 }
 
-/// What a comparison finds.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// The differences that no rule allows, one line each.
     pub differences: Vec<String>,
-    /// The indices of the rules that were needed: those about values of the machine or the moment if there was such a value,
-    /// [`Strictness::Is`] and [`Strictness::Any`] if there was a difference.
+    /// The indices of the needed rules: [`Strictness::Is`] and [`Strictness::Any`] are needed only if there is a difference, other
+    /// rules if there is a part that they match.
     pub needed_rules: BTreeSet<usize>,
 }
 
@@ -62,7 +67,7 @@ pub fn compare(recorded: &Value, ours: &Value, rules: &[Rule]) -> Findings {
         rules,
         findings: Findings::default(),
     };
-    comparison.value("", recorded, ours, true);
+    comparison.compare_value("", recorded, ours, true);
     comparison.findings
 }
 
@@ -82,7 +87,7 @@ impl Comparison<'_> {
         ));
     }
 
-    /// How the part at `path` is compared.
+    /// The strictness of all rules for the part at `path`.
     fn strictness(&mut self, path: &str, is_different: bool) -> Vec<Strictness> {
         let rules = self.rules.iter().enumerate();
         let matching = rules.filter(|(_, rule)| matches(rule.path, path));
@@ -97,9 +102,9 @@ impl Comparison<'_> {
         found
     }
 
-    fn value(&mut self, path: &str, recorded: &Value, ours: &Value, exact: bool) {
+    fn compare_value(&mut self, path: &str, recorded: &Value, ours: &Value, exact: bool) {
         let strictness = self.strictness(path, recorded != ours);
-        let has = |wanted: Strictness| strictness.contains(&wanted);
+        let has = |other: Strictness| strictness.contains(&other);
         if has(Strictness::Any) {
             return;
         }
@@ -108,7 +113,7 @@ impl Comparison<'_> {
             _ => None,
         });
         if let Some(expected) = expected {
-            return self.intended_value(path, &expected, ours);
+            return self.compare_intended_value(path, &expected, ours);
         }
         let exact = exact && !has(Strictness::Type) && !has(Strictness::Unit);
         match (recorded, ours) {
@@ -118,7 +123,7 @@ impl Comparison<'_> {
                     let field = |object: &serde_json::Map<String, Value>| object.get(name).cloned();
                     let (expected, found) = (field(expected), field(found));
                     let path = join(path, name);
-                    self.value(
+                    self.compare_value(
                         &path,
                         &expected.unwrap_or_default(),
                         &found.unwrap_or_default(),
@@ -131,16 +136,18 @@ impl Comparison<'_> {
                     self.report(path, recorded, ours);
                 }
                 for element in found {
-                    self.some_element(path, expected, element);
+                    self.compare_with_closest_element(path, expected, element);
                 }
             }
             (Value::Array(expected), Value::Array(found)) => {
-                self.list(path, expected, found, exact, has(Strictness::Common));
+                self.compare_list(path, expected, found, exact, has(Strictness::Common));
             }
             (Value::String(expected), Value::String(found)) => {
-                match (json(expected), json(found)) {
-                    // The agent's answers are passed on as texts.
-                    (Some(expected), Some(found)) => self.value(path, &expected, &found, exact),
+                match (json_object(expected), json_object(found)) {
+                    // The agent's answers are JSON in strings.
+                    (Some(expected), Some(found)) => {
+                        self.compare_value(path, &expected, &found, exact)
+                    }
                     _ => {
                         let differs = match has(Strictness::Unversioned) {
                             true => without_version(expected) != without_version(found),
@@ -167,22 +174,22 @@ impl Comparison<'_> {
         }
     }
 
-    fn intended_value(&mut self, path: &str, expected: &Value, ours: &Value) {
+    fn compare_intended_value(&mut self, path: &str, expected: &Value, ours: &Value) {
         if expected != ours {
             let line = format!("{path}: intended {expected}, ours {ours}");
             self.findings.differences.push(line);
         }
     }
 
-    /// Whether an element has the type of one of the recorded elements; else reports the fewest differences to one.
-    fn some_element(&mut self, path: &str, recorded: &[Value], element: &Value) {
+    /// Compares an element with the recorded element from which it differs least, by type only.
+    fn compare_with_closest_element(&mut self, path: &str, recorded: &[Value], element: &Value) {
         let path = join(path, "*");
         let to_each = recorded.iter().map(|expected| {
             let mut comparison = Comparison {
                 rules: self.rules,
                 findings: Findings::default(),
             };
-            comparison.value(&path, expected, element, false);
+            comparison.compare_value(&path, expected, element, false);
             comparison.findings
         });
         let fewest = to_each.min_by_key(|findings| findings.differences.len());
@@ -191,16 +198,18 @@ impl Comparison<'_> {
         self.findings.needed_rules.extend(fewest.needed_rules);
     }
 
-    /// An element of only one of the lists: the other has null in its place.
-    fn lone_element(&mut self, path: &str, recorded: &Value, ours: &Value) {
+    /// Compares an element that only one of the lists has; the other value is null.
+    fn compare_lone_element(&mut self, path: &str, recorded: &Value, ours: &Value) {
         let strictness = self.strictness(path, true);
         match strictness.first() {
-            Some(Strictness::Any | Strictness::Is(_)) => self.value(path, recorded, ours, true),
+            Some(Strictness::Any | Strictness::Is(_)) => {
+                self.compare_value(path, recorded, ours, true)
+            }
             _ => self.report(path, recorded, ours),
         }
     }
 
-    fn list(
+    fn compare_list(
         &mut self,
         path: &str,
         recorded: &[Value],
@@ -215,14 +224,14 @@ impl Comparison<'_> {
         for (identity, element) in expected.iter().zip(recorded) {
             let path = join(path, identity);
             match found.iter().position(|one| one == identity) {
-                Some(index) => self.value(&path, element, &ours[index], exact),
+                Some(index) => self.compare_value(&path, element, &ours[index], exact),
                 None if common_only => {}
-                None => self.lone_element(&path, element, &Value::Null),
+                None => self.compare_lone_element(&path, element, &Value::Null),
             }
         }
         for (identity, element) in found.iter().zip(ours) {
             if !common_only && !expected.contains(identity) {
-                self.lone_element(&join(path, identity), &Value::Null, element);
+                self.compare_lone_element(&join(path, identity), &Value::Null, element);
             }
         }
     }
@@ -235,68 +244,7 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// The JSON in a text, of an object only.
-fn json(text: &str) -> Option<Value> {
-    let value = serde_json::from_str::<Value>(text).ok();
-    value.filter(Value::is_object)
-}
-
-fn is_zero(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::String(text) => text.is_empty(),
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        _ => false,
-    }
-}
-
-fn is_same_unit(expected: Option<f64>, found: Option<f64>) -> bool {
-    const FACTOR: f64 = 30.0;
-    match (expected, found) {
-        (Some(expected), Some(found)) if expected != 0.0 => {
-            (1.0 / FACTOR..=FACTOR).contains(&(found / expected))
-        }
-        _ => true,
-    }
-}
-
-/// A text without what follows its last dash.
-fn without_version(text: &str) -> &str {
-    text.rsplit_once('-').map_or(text, |(name, _)| name)
-}
-
-/// What identifies the elements of both lists: the first field that is different in all elements of each, else their indices.
-fn identities(recorded: &[Value], ours: &[Value]) -> (Vec<String>, Vec<String>) {
-    const FIELDS: [&[&str]; 7] = [
-        &["/Alias/Name"],
-        &["/Target/Device"],
-        &["/Name"],
-        &["/name"],
-        &["/diskName"],
-        &["/ID"],
-        &["/Type", "/Index"],
-    ];
-    let by = |fields: &[&str], list: &[Value]| -> Option<Vec<String>> {
-        let text = |element: &Value| {
-            let parts = fields.iter().map(|field| match element.pointer(field)? {
-                Value::String(text) => Some(text.replace('.', "_")),
-                Value::Number(number) => Some(number.to_string()),
-                _ => None,
-            });
-            Some(parts.collect::<Option<Vec<_>>>()?.join("-"))
-        };
-        let names: Vec<String> = list.iter().map(text).collect::<Option<_>>()?;
-        let distinct: BTreeSet<_> = names.iter().collect();
-        (distinct.len() == names.len()).then_some(names)
-    };
-    let named = FIELDS
-        .into_iter()
-        .find_map(|fields| by(fields, recorded).zip(by(fields, ours)));
-    let indices = |list: &[Value]| (0..list.len()).map(|index| index.to_string()).collect();
-    named.unwrap_or_else(|| (indices(recorded), indices(ours)))
-}
-
-/// Whether a rule's path matches.
+/// Whether the path pattern of a rule matches a path.
 pub fn matches(pattern: &str, path: &str) -> bool {
     let (mut pattern, mut path) = (pattern.split('.'), path.split('.'));
     loop {

@@ -1,14 +1,16 @@
-//! The answers of KubeVirt's launcher that were recorded in `tests/corpus/launcher-calls`, and their comparison with ours.
+//! The answers of KubeVirt's launcher that were recorded in `tests/corpus/launcher-calls`, and their comparison with the
+//! answers of this launcher.
 //!
-//! A recording is read as virt-handler's client shows it: the result of a successful call, or the message of a refusal.
-//! [`comparison`] finds differences in names, types, presence and values; `allowed_differences` and [`allowed_outcomes`] list those
-//! that are intended, [`calls_not_replayed`] what is not compared at all.
+//! A recording has the view of virt-handler's client: the result of a successful call, or the message of a refusal.
+//! [`comparison`] finds differences in names, types, presence and values; `allowed_differences` and `allowed_outcomes` list
+//! the intended ones, and [`calls_not_replayed`] the calls that are not compared.
 
 mod allowed_differences;
-pub mod allowed_outcomes;
+mod allowed_outcomes;
 mod call_pattern;
 pub mod calls_not_replayed;
 pub mod comparison;
+pub mod outcome_comparison;
 pub mod replayed_call;
 
 use std::fs;
@@ -18,27 +20,27 @@ use serde_json::Value;
 
 use crate::binaries::workspace;
 
-/// A call as virt-handler's client made it, and what came of it.
+/// A call of virt-handler's client, and its outcome.
 #[derive(Clone, Debug)]
 pub struct RecordedCall {
     /// The topic of the recording, like `02-answers`.
     pub topic: String,
     /// The place in the topic, from 0.
     pub index: usize,
-    /// The call, like `getdomain`.
+    /// The name of the call, like `getdomain`.
     pub method: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What virt-handler's client makes of an answer.
+/// The result of a call in virt-handler's client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Success, with what the answer contains; null if there is nothing in it.
+    /// Success, with the content of the answer, or null if it is empty.
     Answered(Value),
-    /// `success=false` with this message, and what the answer contains beside it.
+    /// `success=false` with this message, and the other content of the answer.
     Refused(String, Value),
     /// A gRPC error with code UNKNOWN and this message.
     GrpcError(String),
@@ -59,7 +61,7 @@ impl RecordedCall {
         })
     }
 
-    /// The call in a list of differences.
+    /// The title of the call in a list of differences.
     pub fn title(&self) -> String {
         format!(
             "{} call {}: {} {}",
@@ -100,7 +102,7 @@ pub fn calls(topic: &str) -> Result<Vec<RecordedCall>> {
     read.with_context(|| format!("{}: a call has no args", file.display()))
 }
 
-/// All topics with calls.
+/// The names of all topics, sorted.
 pub fn topics() -> Result<Vec<String>> {
     let names =
         fs::read_dir(directory())?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -110,7 +112,7 @@ pub fn topics() -> Result<Vec<String>> {
     Ok(topics)
 }
 
-/// The VMI of that name which virt-handler sent in the recordings.
+/// The VMI with this name that virt-handler sent in the recordings.
 pub fn vmi(name: &str) -> Result<Value> {
     let file = directory().join(format!("{name}.vmi.json"));
     let text = fs::read_to_string(&file).with_context(|| format!("{}", file.display()))?;

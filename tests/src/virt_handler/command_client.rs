@@ -1,15 +1,15 @@
-//! The command client, with virt-handler's deadlines.
+//! The client of the launcher's command service, with virt-handler's deadlines.
+
+mod queries;
 
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use proto::cmd::info::CmdInfoRequest;
-use proto::cmd::info::cmd_info_client::CmdInfoClient;
+use anyhow::{Result, bail};
 use proto::cmd::v1::cmd_client::CmdClient;
 use proto::cmd::v1::{
-    BackupRequest, EmptyRequest, ExecRequest, ExecResponse, FreezeRequest, GuestPingRequest,
-    MemoryDumpRequest, RedefineCheckpointRequest, Response, VmiRequest,
+    BackupRequest, FreezeRequest, MemoryDumpRequest, RedefineCheckpointRequest, Response,
+    VmiRequest,
 };
 use serde_json::Value;
 use tonic::service::Interceptor;
@@ -20,20 +20,20 @@ use tonic::{Request, Status};
 use crate::grpc_channel::dial;
 use crate::vmi_builder::Vmi;
 
-/// virt-handler gives up a command after this long.
-pub(crate) const COMMAND: Duration = Duration::from_secs(20);
-/// virt-handler gives up a query after this long.
-pub(crate) const QUERY: Duration = Duration::from_secs(5);
+/// virt-handler's deadline of a command.
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
+/// virt-handler's deadline of a query.
+pub(crate) const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// virt-handler gives up a freeze after this long.
-pub(crate) const FREEZE: Duration = Duration::from_secs(60);
+/// virt-handler's deadline of a freeze.
+pub(crate) const FREEZE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the launcher answered to a command.
+/// The launcher's answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether it did what was asked.
+    /// Whether the command succeeded.
     pub success: bool,
-    /// Why not.
+    /// The error message.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ impl Answer {
         }
     }
 
-    /// Fails with the launcher's message unless it succeeded.
+    /// Fails with the launcher's message unless the command succeeded.
     pub fn ok(self) -> Result<()> {
         if !self.success {
             bail!("the launcher refused: {}", self.message);
@@ -59,7 +59,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub struct Commands {
     channel: Channel,
-    /// The generated client, for calls that have no method here; without deadlines.
+    /// The generated client without deadlines, for calls that have no method here.
     pub raw: CmdClient<Channel>,
 }
 
@@ -78,36 +78,29 @@ impl Interceptor for CallDeadline {
 }
 
 impl Commands {
-    /// Connects to the socket once it is there.
+    /// Waits for the socket and connects to it.
     pub async fn connect(socket: &Path, deadline: Duration) -> Result<Commands> {
         let what = format!("the launcher's socket {}", socket.display());
         let channel = crate::until(&what, deadline, async || dial(socket).await.ok()).await?;
-        Ok(Commands::over(channel))
+        Ok(Commands::on_channel(channel))
     }
 
-    /// A client over a connection.
-    pub(super) fn over(channel: Channel) -> Commands {
+    /// A client that uses a channel.
+    pub(super) fn on_channel(channel: Channel) -> Commands {
         Commands {
             raw: CmdClient::new(channel.clone()),
             channel,
         }
     }
 
-    /// The generated client, all of whose calls have this deadline.
+    /// The generated client, with this deadline for every call.
     pub(crate) fn with_deadline(&self, deadline: Duration) -> DeadlineClient {
         CmdClient::with_interceptor(self.channel.clone(), CallDeadline(deadline))
     }
 
-    /// The versions of the command service.
-    pub async fn info(&self) -> Result<Vec<u32>> {
-        let mut client = CmdInfoClient::new(self.channel.clone());
-        let answer = client.info(timed(CmdInfoRequest {}, QUERY)).await?;
-        Ok(answer.into_inner().supported_cmd_versions)
-    }
-
     /// `SyncVirtualMachine`.
     pub async fn sync(&self, vmi: &Vmi) -> Result<Answer, Status> {
-        let request = timed(vmi.request(), COMMAND);
+        let request = request_with_deadline(vmi.request(), COMMAND_TIMEOUT);
         Ok(Answer::of(Some(
             self.raw
                 .clone()
@@ -117,17 +110,17 @@ impl Commands {
         )))
     }
 
-    /// `SyncVirtualMachine` with whatever bytes in place of a VMI.
+    /// `SyncVirtualMachine` with these bytes as the VMI's JSON, which may be invalid.
     pub async fn sync_bytes(&self, vmi_json: &[u8]) -> Result<Answer, Status> {
         let vmi = proto::cmd::v1::Vmi {
             vmi_json: vmi_json.to_vec(),
         };
-        let request = timed(
+        let request = request_with_deadline(
             VmiRequest {
                 vmi: Some(vmi),
                 options: None,
             },
-            COMMAND,
+            COMMAND_TIMEOUT,
         );
         Ok(Answer::of(Some(
             self.raw
@@ -138,97 +131,6 @@ impl Commands {
         )))
     }
 
-    /// `Ping`.
-    pub async fn ping(&self) -> Result<Answer, Status> {
-        Ok(Answer::of(Some(
-            self.raw
-                .clone()
-                .ping(timed(EmptyRequest {}, QUERY))
-                .await?
-                .into_inner(),
-        )))
-    }
-
-    /// `GetDomain`, as JSON; null when there is none.
-    pub async fn domain(&self) -> Result<Value> {
-        let answer = self
-            .raw
-            .clone()
-            .get_domain(timed(EmptyRequest {}, QUERY))
-            .await?
-            .into_inner();
-        Answer::of(answer.response).ok()?;
-        if answer.domain.is_empty() {
-            return Ok(Value::Null);
-        }
-        serde_json::from_str(&answer.domain)
-            .with_context(|| format!("GetDomain: {}", answer.domain))
-    }
-
-    /// `GetDomainStats`, as JSON.
-    pub async fn domain_stats(&self) -> Result<Value> {
-        let answer = self
-            .raw
-            .clone()
-            .get_domain_stats(timed(EmptyRequest {}, QUERY))
-            .await?
-            .into_inner();
-        Answer::of(answer.response).ok()?;
-        serde_json::from_str(&answer.domain_stats)
-            .with_context(|| format!("GetDomainStats: {}", answer.domain_stats))
-    }
-
-    /// `GetQemuVersion`.
-    pub async fn qemu_version(&self) -> Result<String> {
-        let answer = self
-            .raw
-            .clone()
-            .get_qemu_version(timed(EmptyRequest {}, QUERY))
-            .await?
-            .into_inner();
-        Answer::of(answer.response).ok()?;
-        Ok(answer.version)
-    }
-
-    /// `GuestPing`.
-    pub async fn guest_ping(&self, vmi: &Vmi, seconds: i32) -> Result<Answer, Status> {
-        let request = GuestPingRequest {
-            domain_name: vmi.domain(),
-            timeout_seconds: seconds,
-        };
-        Ok(Answer::of(
-            self.raw
-                .clone()
-                .guest_ping(timed(request, COMMAND))
-                .await?
-                .into_inner()
-                .response,
-        ))
-    }
-
-    /// `Exec` in the guest.
-    pub async fn exec(
-        &self,
-        vmi: &Vmi,
-        command: &str,
-        args: &[&str],
-    ) -> Result<ExecResponse, Status> {
-        let request = ExecRequest {
-            domain_name: vmi.domain(),
-            command: command.to_owned(),
-            args: args.iter().map(ToString::to_string).collect(),
-            timeout_seconds: 10,
-        };
-        Ok(self
-            .raw
-            .clone()
-            .exec(timed(request, COMMAND))
-            .await?
-            .into_inner())
-    }
-}
-
-impl Commands {
     /// `FreezeVirtualMachine`; after `seconds` the launcher thaws the guest itself.
     pub async fn freeze(&self, vmi: &Vmi, seconds: i32) -> Result<Answer, Status> {
         let request = FreezeRequest {
@@ -237,7 +139,7 @@ impl Commands {
         };
         let mut client = self.raw.clone();
         let answer = client
-            .freeze_virtual_machine(timed(request, FREEZE))
+            .freeze_virtual_machine(request_with_deadline(request, FREEZE_TIMEOUT))
             .await?;
         Ok(Answer::of(Some(answer.into_inner())))
     }
@@ -250,13 +152,11 @@ impl Commands {
         };
         let mut client = self.raw.clone();
         let answer = client
-            .virtual_machine_memory_dump(timed(request, COMMAND))
+            .virtual_machine_memory_dump(request_with_deadline(request, COMMAND_TIMEOUT))
             .await?;
         Ok(Answer::of(Some(answer.into_inner())))
     }
-}
 
-impl Commands {
     /// `BackupVirtualMachine`, with KubeVirt's options.
     pub async fn backup(&self, vmi: &Vmi, options: &Value) -> Result<Answer, Status> {
         let request = BackupRequest {
@@ -265,7 +165,7 @@ impl Commands {
         };
         let mut client = self.raw.clone();
         let answer = client
-            .backup_virtual_machine(timed(request, COMMAND))
+            .backup_virtual_machine(request_with_deadline(request, COMMAND_TIMEOUT))
             .await?;
         Ok(Answer::of(Some(answer.into_inner())))
     }
@@ -281,19 +181,27 @@ impl Commands {
             checkpoint: checkpoint.to_string().into_bytes(),
         };
         let mut client = self.raw.clone();
-        let answer = client.redefine_checkpoint(timed(request, COMMAND)).await?;
+        let answer = client
+            .redefine_checkpoint(request_with_deadline(request, COMMAND_TIMEOUT))
+            .await?;
         let answer = answer.into_inner();
         Ok((Answer::of(answer.response), answer.checkpoint_invalid))
     }
 }
 
-/// The commands that take a VMI and answer yes or no.
+fn request_with_deadline<T>(message: T, deadline: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(deadline);
+    request
+}
+
+/// Defines methods for the commands whose request is a VMI and whose response is an [`Answer`].
 macro_rules! vmi_commands {
     ($($(#[$doc:meta])* $name:ident => $rpc:ident;)*) => {
         impl Commands {
             $($(#[$doc])*
             pub async fn $name(&self, vmi: &Vmi) -> Result<Answer, Status> {
-                let request = timed(vmi.request(), COMMAND);
+                let request = request_with_deadline(vmi.request(), COMMAND_TIMEOUT);
                 Ok(Answer::of(Some(self.raw.clone().$rpc(request).await?.into_inner())))
             })*
         }
@@ -317,10 +225,4 @@ vmi_commands! {
     kill => kill_virtual_machine;
     /// `DeleteVirtualMachine`.
     delete => delete_virtual_machine;
-}
-
-fn timed<T>(message: T, deadline: Duration) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(deadline);
-    request
 }

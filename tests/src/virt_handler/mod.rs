@@ -20,7 +20,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Server;
 
 pub use command_client::{Answer, Commands};
-pub(crate) use command_client::{COMMAND, DeadlineClient, FREEZE, QUERY};
+pub(crate) use command_client::{COMMAND_TIMEOUT, DeadlineClient, FREEZE_TIMEOUT, QUERY_TIMEOUT};
 pub use controller::{
     Decision, DomainGrace, LauncherState, NotifiedDomain, Phase, Settings, Step, StepEntry,
     VmiFacts, decide, is_early_delete, next_phase,
@@ -46,7 +46,7 @@ pub enum EventPayload {
 /// One notification.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// When it arrived, since the start of this virt-handler.
+    /// The time of its arrival, since the start of this virt-handler.
     pub at: Duration,
     /// Its content.
     pub payload: EventPayload,
@@ -85,7 +85,7 @@ impl Event {
         }
     }
 
-    /// KubeVirt's metadata inside the domain (`GracePeriod` and the like).
+    /// KubeVirt's metadata in the domain, like `GracePeriod`.
     pub fn metadata(&self) -> &Value {
         &self.domain()["Spec"]["Metadata"]["KubeVirt"]
     }
@@ -131,7 +131,7 @@ pub struct VirtHandler {
     events: watch::Receiver<Vec<Event>>,
     server: JoinHandle<()>,
     pipe: Arc<NotifyPipe>,
-    watcher: notification_services::Watcher,
+    event_receiver: notification_services::DomainEventReceiver,
     vm: Mutex<Option<Arc<VmController>>>,
     steps: Steps,
 }
@@ -144,18 +144,18 @@ impl VirtHandler {
         let pipe = Arc::new(NotifyPipe::new(share_dir, incoming));
         pipe.open()?;
         let (sender, events) = watch::channel(Vec::new());
-        let watcher = notification_services::Watcher::default();
+        let event_receiver = notification_services::DomainEventReceiver::default();
         let recorder = Arc::new(notification_services::Recorder::new(
             begin,
             sender,
-            watcher.clone(),
+            event_receiver.clone(),
         ));
         let server = tokio::spawn(async move {
-            let served = Server::builder()
+            let serving = Server::builder()
                 .add_service(notification_services::info())
                 .add_service(notification_services::service(recorder))
                 .serve_with_incoming(UnboundedReceiverStream::new(connections));
-            let _ = served.await;
+            let _ = serving.await;
         });
         Ok(VirtHandler {
             share_dir: share_dir.to_owned(),
@@ -163,24 +163,24 @@ impl VirtHandler {
             events,
             server,
             pipe,
-            watcher,
+            event_receiver,
             vm: Mutex::default(),
             steps: Steps::default(),
         })
     }
 
-    /// How long this virt-handler has run.
+    /// The time since the start of this virt-handler.
     pub fn now(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    /// A client of the launcher, once the command socket has its final name.
+    /// Waits for the launcher's command socket, and returns a client.
     pub async fn commands(&self, deadline: Duration) -> Result<Commands> {
         Commands::connect(&self.share_dir.join("sockets/launcher-sock"), deadline).await
     }
 
     /// A channel with all notifications.
-    pub fn feed(&self) -> watch::Receiver<Vec<Event>> {
+    pub fn event_channel(&self) -> watch::Receiver<Vec<Event>> {
         self.events.clone()
     }
 
@@ -200,7 +200,7 @@ impl VirtHandler {
             .collect()
     }
 
-    /// The first notification from number `from` on that `matches`.
+    /// Waits for the first notification, from number `from` on, that `matches`.
     pub async fn wait_for(
         &self,
         what: &str,
@@ -209,11 +209,12 @@ impl VirtHandler {
         matches: impl Fn(&Event) -> bool,
     ) -> Result<Event> {
         let mut events = self.events.clone();
-        let found = |all: &Vec<Event>| all.iter().skip(from).find(|event| matches(event)).cloned();
-        let waited =
-            tokio::time::timeout(deadline, events.wait_for(|all| found(all).is_some())).await;
-        match waited {
-            Ok(Ok(all)) => found(&all).context("an event that was there is gone"),
+        let first_match =
+            |all: &Vec<Event>| all.iter().skip(from).find(|event| matches(event)).cloned();
+        let result =
+            tokio::time::timeout(deadline, events.wait_for(|all| first_match(all).is_some())).await;
+        match result {
+            Ok(Ok(all)) => first_match(&all).context("an event that was there is gone"),
             _ => bail!(
                 "no event {what} within {deadline:?}; there were:\n{}",
                 self.history()
@@ -255,13 +256,13 @@ impl Drop for VirtHandler {
         if let Some(vm) = vm {
             vm.abort();
         }
-        self.pipe.cut();
+        self.pipe.close_all();
         self.server.abort();
     }
 }
 
-/// uid 107 connects to sockets that root has made.
-pub(crate) fn open_to_all(socket: &Path) -> Result<()> {
+/// Lets every user connect to a socket: uid 107 connects to sockets that root has created.
+pub(crate) fn make_world_accessible(socket: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     Ok(std::fs::set_permissions(
         socket,

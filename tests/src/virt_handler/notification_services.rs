@@ -1,4 +1,4 @@
-//! virt-handler's notification services: they record notifications, and pass domains on.
+//! virt-handler's notification services, which record notifications and forward domain events to the controller.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -21,26 +21,26 @@ pub(super) struct DomainEvent {
 }
 
 /// The controller that receives domain events, if one runs.
-pub(super) type Watcher = Arc<Mutex<Option<mpsc::UnboundedSender<DomainEvent>>>>;
+pub(super) type DomainEventReceiver = Arc<Mutex<Option<mpsc::UnboundedSender<DomainEvent>>>>;
 
 /// Records every notification with its time.
 #[derive(Debug)]
 pub(super) struct Recorder {
     begin: Instant,
     events: watch::Sender<Vec<Event>>,
-    watcher: Watcher,
+    event_receiver: DomainEventReceiver,
 }
 
 impl Recorder {
     pub(super) fn new(
         begin: Instant,
         events: watch::Sender<Vec<Event>>,
-        watcher: Watcher,
+        event_receiver: DomainEventReceiver,
     ) -> Recorder {
         Recorder {
             begin,
             events,
-            watcher,
+            event_receiver,
         }
     }
 
@@ -54,11 +54,14 @@ impl Recorder {
         })
     }
 
-    /// Only queues the event. The informer's cache is updated a little later.
+    /// Queues the event for the informer, which updates its cache later.
     fn forward(&self, event_type: &str, domain: &Value) {
-        let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(watcher) = &*watcher {
-            let _ = watcher.send(DomainEvent {
+        let event_receiver = self
+            .event_receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(event_receiver) = &*event_receiver {
+            let _ = event_receiver.send(DomainEvent {
                 event_type: event_type.to_owned(),
                 domain: domain.clone(),
             });
@@ -81,7 +84,7 @@ impl Notify for Recorder {
             event_type,
             ..
         } = request.into_inner();
-        // A watch error comes without a domain.
+        // A watch error has no domain.
         let domain = if domain_json.is_empty() {
             Value::Null
         } else {
@@ -107,10 +110,10 @@ pub(super) fn service(recorder: Arc<Recorder>) -> NotifyServer<Recorder> {
 
 /// The service that lists the supported notification versions.
 #[derive(Debug)]
-pub(super) struct Versions;
+pub(super) struct NotifyInfoService;
 
 #[tonic::async_trait]
-impl NotifyInfo for Versions {
+impl NotifyInfo for NotifyInfoService {
     async fn info(
         &self,
         _request: Request<NotifyInfoRequest>,
@@ -121,6 +124,6 @@ impl NotifyInfo for Versions {
     }
 }
 
-pub(super) fn info() -> NotifyInfoServer<Versions> {
-    NotifyInfoServer::new(Versions)
+pub(super) fn info() -> NotifyInfoServer<NotifyInfoService> {
+    NotifyInfoServer::new(NotifyInfoService)
 }

@@ -1,10 +1,10 @@
-//! The socket that virt-handler puts into the pod for notifications, and its connections.
+//! The socket that virt-handler creates in the pod for notifications, and its connections.
 //!
 //! ```text
 //! launcher ─▶ domain-notify-pipe.sock (opened and closed with the command client) ─▶ notification server
 //! ```
 //!
-//! Closing the socket does not close open connections; they end with virt-handler's process.
+//! Closing the listener does not close the connections, which end with virt-handler's process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::open_to_all;
+use super::make_world_accessible;
 
-/// Buffer size of a connection.
-const BUFFER: usize = 64 * 1024;
+/// The buffer size of a connection in bytes.
+const BUFFER_SIZE: usize = 64 * 1024;
 
-/// The server's queue of connections.
+/// The queue of new connections for the server.
 pub(super) type Incoming = UnboundedSender<io::Result<DuplexStream>>;
 
 /// The pipe of one pod.
@@ -29,12 +29,12 @@ pub(super) type Incoming = UnboundedSender<io::Result<DuplexStream>>;
 pub(super) struct NotifyPipe {
     path: PathBuf,
     incoming: Incoming,
-    open: Mutex<Open>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    /// Accepts, as long as the socket is open.
+struct State {
+    /// The task that accepts connections, if the listener is open.
     listener: Option<JoinHandle<()>>,
     connections: std::sync::Arc<Mutex<JoinSet<()>>>,
 }
@@ -44,46 +44,46 @@ impl NotifyPipe {
         NotifyPipe {
             path: share_dir.join("domain-notify-pipe.sock"),
             incoming,
-            open: Mutex::default(),
+            state: Mutex::default(),
         }
     }
 
     /// Binds the socket, unless it is bound.
     pub(super) fn open(&self) -> Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.listener.is_some() {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.listener.is_some() {
             return Ok(());
         }
         let _ = std::fs::remove_file(&self.path);
-        let at = || self.path.display().to_string();
-        let listener = UnixListener::bind(&self.path).with_context(at)?;
-        open_to_all(&self.path)?;
-        let (incoming, connections) = (self.incoming.clone(), open.connections.clone());
-        open.listener = Some(tokio::spawn(async move {
+        let path = || self.path.display().to_string();
+        let listener = UnixListener::bind(&self.path).with_context(path)?;
+        make_world_accessible(&self.path)?;
+        let (incoming, connections) = (self.incoming.clone(), state.connections.clone());
+        state.listener = Some(tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (near, far) = tokio::io::duplex(BUFFER);
-                let _ = incoming.send(Ok(far));
+                let (pipe_end, server_end) = tokio::io::duplex(BUFFER_SIZE);
+                let _ = incoming.send(Ok(server_end));
                 let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
                 while connections.try_join_next().is_some() {}
-                connections.spawn(forward(stream, near));
+                connections.spawn(forward(stream, pipe_end));
             }
         }));
         Ok(())
     }
 
-    /// Stops accepting. The socket file stays, as it does on a node.
+    /// Closes the listener. Connections stay open, and the socket file stays, as on a node.
     pub(super) fn close(&self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listener) = open.listener.take() {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listener) = state.listener.take() {
             listener.abort();
         }
     }
 
-    /// Closes, and ends all connections.
-    pub(super) fn cut(&self) {
+    /// Closes the listener and all connections.
+    pub(super) fn close_all(&self) {
         self.close();
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut connections = open
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = state
             .connections
             .lock()
             .unwrap_or_else(PoisonError::into_inner);

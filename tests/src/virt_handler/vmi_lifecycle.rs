@@ -1,4 +1,4 @@
-//! The lifecycle of a VMI that virt-handler controls: what a user does to it, and waits for its phases.
+//! The lifecycle of a VMI that virt-handler controls: the user's actions, restarts of virt-handler, and waits for phases.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::controller::{Phase, Settings, Step, StepEntry, VmController};
 use crate::vmi_builder::Vmi;
 
 impl VirtHandler {
-    /// Creates `vmi` in phase Scheduled. From now on the controller runs.
+    /// Creates `vmi` in phase Scheduled, and starts a controller for it.
     pub async fn create(&self, vmi: &Vmi) {
         self.create_with(vmi, Settings::default()).await;
     }
@@ -23,13 +23,13 @@ impl VirtHandler {
             settings,
             &self.share_dir,
             self.pipe.clone(),
-            self.watcher.clone(),
+            self.event_receiver.clone(),
             self.begin,
             self.steps.clone(),
         );
-        let before = self.set_controller(controller.clone());
-        if let Some(before) = before {
-            before.stop().await;
+        let previous = self.set_controller(controller.clone());
+        if let Some(previous) = previous {
+            previous.stop().await;
         }
         controller.start().await;
     }
@@ -58,14 +58,14 @@ impl VirtHandler {
         }
     }
 
-    /// `virtctl stop --force --grace-period 0`: the VM is killed.
+    /// `virtctl stop --force --grace-period 0`: virt-handler kills the VM.
     pub fn delete_now(&self) {
         if let Some(vm) = self.controller() {
             vm.delete(Some(0));
         }
     }
 
-    /// Removes the VMI's object from the cluster, as the API server does once nothing holds it any more.
+    /// Removes the VMI from the cluster, as the API server does when it has no finalizer left.
     pub fn remove(&self) {
         if let Some(vm) = self.controller() {
             vm.remove();
@@ -76,15 +76,15 @@ impl VirtHandler {
     pub async fn stop(&self) {
         match self.controller() {
             Some(vm) => vm.stop().await,
-            None => self.pipe.cut(),
+            None => self.pipe.close_all(),
         }
     }
 
-    /// Starts virt-handler's process again.
+    /// Starts virt-handler's process again after [`VirtHandler::stop`].
     pub async fn start(&self) {
         match self.controller() {
             Some(vm) => vm.start().await,
-            // It can be bound where it was bound before.
+            // Binding succeeded at the same path before.
             None => drop(self.pipe.open()),
         }
     }
@@ -95,7 +95,7 @@ impl VirtHandler {
         self.start().await;
     }
 
-    /// The VMI's phase; none without a VMI.
+    /// The VMI's phase, or `None` if there is no VMI.
     pub fn phase(&self) -> Option<Phase> {
         self.controller()?.phase()
     }
@@ -105,12 +105,12 @@ impl VirtHandler {
         self.steps.borrow().clone()
     }
 
-    /// A channel with the same.
-    pub fn step_feed(&self) -> watch::Receiver<Vec<StepEntry>> {
+    /// A channel with all steps.
+    pub fn step_channel(&self) -> watch::Receiver<Vec<StepEntry>> {
         self.steps.subscribe()
     }
 
-    /// Waits for a phase. Another final phase is an error at once.
+    /// Waits for a phase. Fails at once if the VMI has another final phase.
     pub async fn wait_for_phase(&self, phase: Phase, deadline: Duration) -> Result<()> {
         let begin = Instant::now();
         loop {
@@ -118,8 +118,8 @@ impl VirtHandler {
             if now == Some(phase) {
                 return Ok(());
             }
-            let is_over = now.is_none_or(Phase::is_final);
-            if is_over || begin.elapsed() > deadline {
+            let has_failed = now.is_none_or(Phase::is_final);
+            if has_failed || begin.elapsed() > deadline {
                 let waited = begin.elapsed();
                 bail!(
                     "the VMI's phase is {now:?}, not {phase:?}, after {waited:?}; what happened:\n{}",
@@ -130,7 +130,7 @@ impl VirtHandler {
         }
     }
 
-    /// Waits until the VM runs. A Sync that the launcher refuses is an error at once.
+    /// Waits until the VM runs. Fails at once if the launcher refuses a Sync.
     pub async fn wait_for_running(&self, deadline: Duration) -> Result<()> {
         tokio::select! {
             running = self.wait_for_phase(Phase::Running, deadline) => running,
@@ -140,7 +140,7 @@ impl VirtHandler {
 
     /// Waits until the launcher refuses a Sync, and returns its reason.
     pub async fn wait_for_refusal(&self) -> Result<String> {
-        let mut steps = self.step_feed();
+        let mut steps = self.step_channel();
         let refusal = |entry: &StepEntry| match &entry.step {
             Step::Called {
                 method: "SyncVirtualMachine",
@@ -149,8 +149,8 @@ impl VirtHandler {
             } if error.starts_with("refused") => Some(error.clone()),
             _ => None,
         };
-        let found = steps.wait_for(|steps| steps.iter().any(|entry| refusal(entry).is_some()));
-        let steps = found.await?.clone();
+        let refused = steps.wait_for(|steps| steps.iter().any(|entry| refusal(entry).is_some()));
+        let steps = refused.await?.clone();
         steps.iter().find_map(refusal).context("a refusal")
     }
 

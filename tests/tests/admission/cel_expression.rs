@@ -1,7 +1,7 @@
-//! CEL as an API server evaluates it in admission policies.
+//! Evaluates CEL expressions as an API server does in admission policies.
 //!
-//! The `cel` crate parses and evaluates. Added here are the functions of Kubernetes' and cel-go's libraries that the
-//! policies use, and object construction (`JSONPatch{...}`), which becomes a map after its fields are checked.
+//! The `cel` crate parses and evaluates. This module adds the functions of Kubernetes' and cel-go's libraries that the
+//! policies use, and object construction (`JSONPatch{...}`), which is replaced by a map after its fields are checked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -14,9 +14,9 @@ use cel::common::value::CowVal;
 use cel::{Context, Env, ExecutionError, Value, extensions};
 use serde_json::{Map, Value as Json};
 
-/// The types that an expression may construct, with the JSON names of Kubernetes' fields. The API server constructs
-/// objects with any field, and drops unknown ones.
-const CONSTRUCTED: &[(&str, &[&str])] = &[
+/// The types that an expression may construct, with the JSON names of their fields in Kubernetes. The API server itself
+/// accepts any field and drops unknown ones, so that this list finds misspelled fields.
+const CONSTRUCTIBLE_TYPES: &[(&str, &[&str])] = &[
     ("JSONPatch", &["op", "path", "value"]),
     (
         "Object.spec.volumes",
@@ -49,7 +49,7 @@ const CONSTRUCTED: &[(&str, &[&str])] = &[
     ),
 ];
 
-static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
     env.add_extension(extensions::strings).unwrap();
     env.add_member_overload(
@@ -74,13 +74,13 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
 /// The variables of an expression, by name.
 pub(crate) type Scope = BTreeMap<&'static str, Json>;
 
-/// Expressions by their text: the tests evaluate each for many pods, and parsing takes longer than evaluating.
-static PARSED: LazyLock<Mutex<HashMap<String, Arc<IdedExpr>>>> = LazyLock::new(Mutex::default);
+/// Parsed expressions by their text: the tests evaluate each for many pods, and parsing takes longer than evaluation.
+static PARSE_CACHE: LazyLock<Mutex<HashMap<String, Arc<IdedExpr>>>> = LazyLock::new(Mutex::default);
 
-/// Evaluates an expression. A failure is the evaluator's message.
+/// Evaluates an expression. The error is the evaluator's message.
 pub(crate) fn evaluate(source: &str, scope: &Scope) -> Result<Json, String> {
     let expression = parse(source)?;
-    let mut context = Context::with_env(Arc::clone(&ENV));
+    let mut context = Context::with_env(Arc::clone(&ENVIRONMENT));
     for (name, value) in scope {
         context.add_variable_from_value(*name, cel::to_value(value).unwrap());
     }
@@ -89,16 +89,16 @@ pub(crate) fn evaluate(source: &str, scope: &Scope) -> Result<Json, String> {
 }
 
 fn parse(source: &str) -> Result<Arc<IdedExpr>, String> {
-    if let Some(parsed) = PARSED.lock().unwrap().get(source) {
+    if let Some(parsed) = PARSE_CACHE.lock().unwrap().get(source) {
         return Ok(Arc::clone(parsed));
     }
-    let program = ENV
+    let program = ENVIRONMENT
         .compile(source)
         .map_err(|errors| format!("{source}: {errors}"))?;
     let mut expression = program.expression().clone();
     construct_maps(&mut expression)?;
     let parsed = Arc::new(expression);
-    PARSED
+    PARSE_CACHE
         .lock()
         .unwrap()
         .insert(source.to_owned(), Arc::clone(&parsed));
@@ -124,24 +124,23 @@ fn json(value: &Value) -> Result<Json, String> {
 
 /// Replaces each constructed object by a map of its fields.
 fn construct_maps(expression: &mut IdedExpr) -> Result<(), String> {
-    if let Expr::Struct(constructed) = &mut expression.expr {
-        let entries = fields(
-            &constructed.type_name,
-            std::mem::take(&mut constructed.entries),
-        )?;
+    if let Expr::Struct(object) = &mut expression.expr {
+        let entries = map_entries(&object.type_name, std::mem::take(&mut object.entries))?;
         expression.expr = Expr::Map(MapExpr { entries });
     }
-    parts(&mut expression.expr)
+    subexpressions(&mut expression.expr)
         .into_iter()
         .try_for_each(construct_maps)
 }
 
-fn fields(name: &str, entries: Vec<IdedEntryExpr>) -> Result<Vec<IdedEntryExpr>, String> {
-    let known = CONSTRUCTED.iter().find(|(known, _)| *known == name);
-    let (_, fields) = known.ok_or_else(|| format!("what is a {name}?"))?;
+fn map_entries(name: &str, entries: Vec<IdedEntryExpr>) -> Result<Vec<IdedEntryExpr>, String> {
+    let type_fields = CONSTRUCTIBLE_TYPES
+        .iter()
+        .find(|(type_fields, _)| *type_fields == name);
+    let (_, map_entries) = type_fields.ok_or_else(|| format!("what is a {name}?"))?;
     for entry in &entries {
         if let EntryExpr::StructField(field) = &entry.expr
-            && !fields.contains(&field.field.as_str())
+            && !map_entries.contains(&field.field.as_str())
         {
             return Err(format!("{name} has no field {}", field.field));
         }
@@ -150,7 +149,7 @@ fn fields(name: &str, entries: Vec<IdedEntryExpr>) -> Result<Vec<IdedEntryExpr>,
 }
 
 /// The direct subexpressions.
-fn parts(expression: &mut Expr) -> Vec<&mut IdedExpr> {
+fn subexpressions(expression: &mut Expr) -> Vec<&mut IdedExpr> {
     match expression {
         Expr::Call(call) => call
             .target
@@ -158,12 +157,12 @@ fn parts(expression: &mut Expr) -> Vec<&mut IdedExpr> {
             .into_iter()
             .chain(&mut call.args)
             .collect(),
-        Expr::Comprehension(it) => vec![
-            &mut it.iter_range,
-            &mut it.accu_init,
-            &mut it.loop_cond,
-            &mut it.loop_step,
-            &mut it.result,
+        Expr::Comprehension(comprehension) => vec![
+            &mut comprehension.iter_range,
+            &mut comprehension.accu_init,
+            &mut comprehension.loop_cond,
+            &mut comprehension.loop_step,
+            &mut comprehension.result,
         ],
         Expr::List(list) => list.elements.iter_mut().collect(),
         Expr::Select(select) => vec![&mut select.operand],
@@ -198,20 +197,20 @@ fn map_entry(entry: IdedEntryExpr) -> IdedEntryExpr {
     IdedEntryExpr { id: entry.id, expr }
 }
 
-/// Kubernetes' `list.indexOf(value)`: -1 without the value.
+/// Kubernetes' `list.indexOf(value)`: -1 if the list lacks the value.
 fn index_of<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let list: Value = args[0].as_ref().try_into()?;
-    let wanted: Value = args[1].as_ref().try_into()?;
+    let searched: Value = args[1].as_ref().try_into()?;
     let Value::List(items) = list else {
         return Err(ExecutionError::function_error("indexOf", "not a list"));
     };
-    let found = items.iter().position(|item| *item == wanted);
+    let index = items.iter().position(|item| *item == searched);
     Ok(CowVal::owned(CelInt::from(
-        found.map_or(-1, |at| at as i64),
+        index.map_or(-1, |at| at as i64),
     )))
 }
 
-/// CEL's `matches`, which finds the pattern anywhere in the text.
+/// CEL's `matches`, which searches the pattern anywhere in the text.
 fn matches<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let text = |at: usize| {
         args[at]

@@ -1,18 +1,16 @@
-//! The part of an API server that decides about a request: policies, then the validation of pods as far as the policies
-//! can break it.
-
-use std::collections::BTreeSet;
+//! Emulates the admission of an API server: the policies, and the validation of those parts of a pod that they change.
 
 use serde_json::{Value as Json, json};
 
 use crate::cel_expression::{Scope, evaluate};
+use crate::pod_validation::{drop_image_volumes, validate_pod};
 use crate::policy_files::{NamedExpression, Policies, Policy};
-use crate::real_api_server;
+use crate::verdict_comparison::assert_same_verdict;
 
-/// An API server with policies.
+/// An emulated API server with these policies.
 pub(crate) struct ApiServer {
     pub(crate) policies: Policies,
-    /// The feature gate ImageVolume. Without it the server drops image volumes and their mounts, silently.
+    /// The feature gate ImageVolume. Without it the server silently drops image volumes and their mounts.
     pub(crate) image_volumes: bool,
 }
 
@@ -20,7 +18,7 @@ pub(crate) struct ApiServer {
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) object: Json,
-    /// The object before the update.
+    /// The object before the update; `None` if the request creates it.
     pub(crate) old: Option<Json>,
     pub(crate) namespace: Json,
 }
@@ -62,14 +60,14 @@ impl ApiServer {
         }
     }
 
-    /// The object as it is stored, or the reason of the refusal.
+    /// The object that is stored, or the reason of the refusal. A real API server must agree, if there is one.
     pub(crate) fn admit(&self, request: Request) -> Result<Json, String> {
         let answer = self.evaluate(request.clone());
-        real_api_server::agrees(self, &request, &answer);
+        assert_same_verdict(self, &request, &answer);
         answer
     }
 
-    /// The answer of the emulation alone.
+    /// The verdict of the emulation.
     fn evaluate(&self, mut request: Request) -> Result<Json, String> {
         for policy in &self.policies.mutating {
             if applies(policy, &request)? {
@@ -80,7 +78,7 @@ impl ApiServer {
             if !self.image_volumes {
                 drop_image_volumes(&mut request.object);
             }
-            is_valid_pod(&request.object)?;
+            validate_pod(&request.object)?;
         }
         for policy in &self.policies.validating {
             if applies(policy, &request)? {
@@ -92,7 +90,7 @@ impl ApiServer {
 }
 
 fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
-    // The only values with which an error refuses the request.
+    // With this failure policy, an error refuses the request.
     assert_eq!(policy.failure_policy, "Fail", "{}", policy.name);
     let object = &request.object;
     let (group, resource) = match object["kind"].as_str().unwrap() {
@@ -104,24 +102,24 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
         "VirtualMachinePool" => ("pool.kubevirt.io", "virtualmachinepools"),
         kind => panic!("{kind} is not asked about"),
     };
-    let holds = |list: &[String], value: &str| list.iter().any(|item| item == value);
+    let contains = |list: &[String], value: &str| list.iter().any(|item| item == value);
     let constraints = &policy.match_constraints;
     let mut rules = constraints.resource_rules.iter();
     let rule = rules.any(|rule| {
-        let version = holds(&rule.api_versions, "v1") || holds(&rule.api_versions, "*");
+        let version = contains(&rule.api_versions, "v1") || contains(&rule.api_versions, "*");
         version
-            && holds(&rule.operations, request.operation())
-            && holds(&rule.api_groups, group)
-            && holds(&rule.resources, resource)
+            && contains(&rule.operations, request.operation())
+            && contains(&rule.api_groups, group)
+            && contains(&rule.resources, resource)
     });
     let mut labels = constraints.object_selector.match_labels.iter();
-    // Each Namespace has its name as this label.
-    let of_namespace = |key: &String| match key.as_str() {
+    // Every Namespace has this label with its name.
+    let namespace_label = |key: &String| match key.as_str() {
         "kubernetes.io/metadata.name" => &request.namespace["metadata"]["name"],
         other => &request.namespace["metadata"]["labels"][other],
     };
     let mut namespace = constraints.namespace_selector.match_labels.iter();
-    if !namespace.all(|(key, value)| *of_namespace(key) == **value) {
+    if !namespace.all(|(key, value)| *namespace_label(key) == **value) {
         return Ok(false);
     }
     if !rule || !labels.all(|(key, value)| object["metadata"]["labels"][key] == **value) {
@@ -142,20 +140,20 @@ fn applies(policy: &Policy, request: &Request) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Evaluates with the policy's variables. A variable's error counts only where the variable is used.
+/// Evaluates an expression with the policy's variables. An error of a variable counts only if the expression uses it.
 fn evaluate_in(policy: &Policy, request: &Request, expression: &str) -> Result<Json, String> {
     let mut scope = request.scope();
     scope.insert("namespaceObject", request.namespace.clone());
     scope.insert("variables", json!({}));
-    let mut failed = Vec::new();
+    let mut variable_errors = Vec::new();
     for NamedExpression { name, expression } in &policy.variables {
         match evaluate(expression, &scope) {
             Ok(value) => scope.get_mut("variables").unwrap()[name] = value,
-            Err(error) => failed.push((name, error)),
+            Err(error) => variable_errors.push((name, error)),
         }
     }
     evaluate(expression, &scope).map_err(|error| {
-        let cause = failed.iter().find(|(name, _)| {
+        let cause = variable_errors.iter().find(|(name, _)| {
             error
                 .to_lowercase()
                 .ends_with(&format!("no such key: {name}").to_lowercase())
@@ -201,73 +199,6 @@ fn validate(policy: &Policy, request: &Request) -> Result<(), String> {
                 return Err(format!(
                     "{}: {}: {other:?}",
                     policy.name, validation.expression
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn drop_image_volumes(pod: &mut Json) {
-    let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
-    let images: BTreeSet<_> = volumes
-        .iter()
-        .filter(|volume| volume.get("image").is_some())
-        .map(|volume| volume["name"].to_string())
-        .collect();
-    volumes.retain(|volume| volume.get("image").is_none());
-    for container in pod["spec"]["containers"].as_array_mut().unwrap() {
-        if let Some(mounts) = container["volumeMounts"].as_array_mut() {
-            mounts.retain(|mount| !images.contains(&mount["name"].to_string()));
-        }
-    }
-}
-
-/// Kubernetes' validation of volumes and mounts.
-fn is_valid_pod(pod: &Json) -> Result<(), String> {
-    let none = Vec::new();
-    let volumes = pod["spec"]["volumes"].as_array().unwrap_or(&none);
-    let label = regex::Regex::new("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$").unwrap();
-    let mut names = BTreeSet::new();
-    for (at, volume) in volumes.iter().enumerate() {
-        let name = volume["name"].as_str().unwrap();
-        if !label.is_match(name) {
-            return Err(format!(
-                "spec.volumes[{at}].name: Invalid value: {name:?}: a lowercase RFC 1123 label"
-            ));
-        }
-        if !names.insert(name) {
-            return Err(format!(
-                "spec.volumes[{at}].name: Duplicate value: {name:?}"
-            ));
-        }
-        if volume["image"]["reference"] == "" {
-            return Err(format!(
-                "spec.volumes[{at}].image.reference: Required value"
-            ));
-        }
-    }
-    for container in pod["spec"]["containers"].as_array().unwrap() {
-        let mut paths = BTreeSet::new();
-        for mount in container["volumeMounts"].as_array().unwrap_or(&none) {
-            let text = |key: &str| mount[key].as_str().unwrap_or_default();
-            let (name, path, sub_path) = (text("name"), text("mountPath"), text("subPath"));
-            if !names.contains(name) {
-                return Err(format!("volumeMounts.name: Not found: {name:?}"));
-            }
-            if path.is_empty() || !paths.insert(path) {
-                return Err(format!(
-                    "mountPath: Invalid value: {path:?}: must be unique"
-                ));
-            }
-            if sub_path.starts_with('/') {
-                return Err(format!(
-                    "subPath: Invalid value: {sub_path:?}: must be a relative path"
-                ));
-            }
-            if sub_path.split('/').any(|step| step == "..") {
-                return Err(format!(
-                    "subPath: Invalid value: {sub_path:?}: must not contain '..'"
                 ));
             }
         }

@@ -1,5 +1,5 @@
-//! `deploy/` renders, with the part of kustomize that it uses: `resources` and `configMapGenerator`. `scripts/test-apiserver`
-//! renders it with kubectl.
+//! Renders the kustomizations of `deploy/` and tests them. Only the features of kustomize that `deploy/` uses are supported:
+//! `resources` and `configMapGenerator`. `scripts/test-apiserver` compares the result with kubectl's.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -32,12 +32,12 @@ struct GeneratedConfigMap {
     files: Vec<String>,
 }
 
-/// The objects of a directory of `deploy`.
+/// The objects that the kustomization of a directory renders.
 pub(crate) fn render(directory: &Path) -> Vec<Json> {
-    let at = directory.display();
+    let directory_name = directory.display();
     let text = fs::read_to_string(directory.join("kustomization.yaml")).unwrap();
     let kustomization: Kustomization =
-        serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{at}: {error}"));
+        serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{directory_name}: {error}"));
     assert_eq!(kustomization.api_version, "kustomize.config.k8s.io/v1beta1");
     assert_eq!(kustomization.kind, "Kustomization");
     let mut objects = Vec::new();
@@ -50,7 +50,11 @@ pub(crate) fn render(directory: &Path) -> Vec<Json> {
     }
     for map in &kustomization.config_map_generator {
         let options = &kustomization.generator_options;
-        assert_eq!(*options, json!({"disableNameSuffixHash": true}), "{at}");
+        assert_eq!(
+            *options,
+            json!({"disableNameSuffixHash": true}),
+            "{directory_name}"
+        );
         let file = |name: &String| {
             let text = fs::read_to_string(directory.join(name)).unwrap();
             (name.clone(), Json::from(text))
@@ -59,33 +63,37 @@ pub(crate) fn render(directory: &Path) -> Vec<Json> {
         objects.push(json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": map.name}, "data": data}));
     }
-    let ids = objects.iter().map(|object| {
-        let id = [
+    let identities = objects.iter().map(|object| {
+        let identity = [
             &object["apiVersion"],
             &object["kind"],
             &object["metadata"]["name"],
         ];
-        id.map(|part| {
+        identity.map(|part| {
             part.as_str()
-                .unwrap_or_else(|| panic!("{at}: {object}"))
+                .unwrap_or_else(|| panic!("{directory_name}: {object}"))
                 .to_owned()
         })
     });
-    let ids: Vec<_> = ids.collect();
-    let different: BTreeSet<_> = ids.iter().collect();
-    // kustomize refuses an object that is there twice.
-    assert_eq!(different.len(), ids.len(), "{at}: {ids:?}");
+    let identities: Vec<_> = identities.collect();
+    let different: BTreeSet<_> = identities.iter().collect();
+    // kustomize refuses duplicate objects.
+    assert_eq!(
+        different.len(),
+        identities.len(),
+        "{directory_name}: {identities:?}"
+    );
     objects
 }
 
-/// Every directory of `deploy` with a kustomization.
-pub(crate) fn directories(below: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(below).unwrap() {
+/// Adds every directory below `root` with a kustomization.
+pub(crate) fn add_kustomization_directories(root: &Path, directories: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(root).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            directories(&path, found);
+            add_kustomization_directories(&path, directories);
         } else if path.ends_with("kustomization.yaml") {
-            found.push(path.parent().unwrap().to_owned());
+            directories.push(path.parent().unwrap().to_owned());
         }
     }
 }
@@ -102,10 +110,10 @@ pub(crate) fn server(version: &str, objects: Vec<Json>) -> ApiServer {
 
 #[test]
 fn every_directory_renders() {
-    let mut found = Vec::new();
-    directories(&workspace().join("deploy"), &mut found);
-    assert_eq!(found.len(), 13, "{found:?}");
-    for directory in found {
+    let mut directories = Vec::new();
+    add_kustomization_directories(&workspace().join("deploy"), &mut directories);
+    assert_eq!(directories.len(), 13, "{directories:?}");
+    for directory in directories {
         assert!(!render(&directory).is_empty(), "{}", directory.display());
     }
 }
@@ -130,11 +138,14 @@ fn overlays_have_the_policies_that_their_route_needs() {
         "wasm-hooks-namespace-guard",
         "wasm-standing-hooks",
     ];
-    let whole: BTreeSet<String> = launcher.map(str::to_owned).into();
-    let mut canary = whole.clone();
+    let whole_cluster: BTreeSet<String> = launcher.map(str::to_owned).into();
+    let mut canary = whole_cluster.clone();
     canary.insert("wasm-launcher-canary".to_owned());
     for version in ["", "-v1beta1"] {
-        assert_eq!(names(&overlay(&format!("whole-cluster{version}"))), whole);
+        assert_eq!(
+            names(&overlay(&format!("whole-cluster{version}"))),
+            whole_cluster
+        );
         assert_eq!(names(&overlay(&format!("canary{version}"))), canary);
     }
     let serve = BTreeSet::from(["wasm-hooks-sidecar-images".to_owned()]);
@@ -155,20 +166,22 @@ fn overlays_change_no_pod_that_does_not_ask() {
             true => pods(),
             false => stock_pods(),
         };
-        for (at, pod) in rendered {
+        for (directory_name, pod) in rendered {
             let stored = server.admit(Request::create(pod.clone())).unwrap();
-            assert_eq!(stored, pod, "{name}: {at}");
+            assert_eq!(stored, pod, "{name}: {directory_name}");
         }
         let hooks = [
             ("image", "registry.example/hooks:1"),
             ("standing", "banner"),
         ];
-        let asking = annotated(pod("no-image-volume"), &hooks);
-        let stored = server.admit(Request::create(asking.clone())).unwrap();
-        assert_eq!(stored == asking, name == "serve", "{name}");
-        // With KubeVirt's launcher the hooks would not run.
-        let asking = annotated(stock_pod("no-image-volume"), &hooks);
-        let stored = server.admit(Request::create(asking.clone()));
+        let annotated_pod = annotated(pod("no-image-volume"), &hooks);
+        let stored = server
+            .admit(Request::create(annotated_pod.clone()))
+            .unwrap();
+        assert_eq!(stored == annotated_pod, name == "serve", "{name}");
+        // KubeVirt's launcher would not run the hooks.
+        let annotated_pod = annotated(stock_pod("no-image-volume"), &hooks);
+        let stored = server.admit(Request::create(annotated_pod.clone()));
         assert_eq!(stored.is_ok(), name == "serve", "{name}: {stored:?}");
     }
 }
@@ -181,19 +194,21 @@ fn the_canarys_label_gives_a_vm_with_hooks_the_launcher_that_runs_them() {
     ];
     for (name, version) in [("canary", "v1"), ("canary-v1beta1", "v1beta1")] {
         let server = server(version, overlay(name));
-        let mut asking = annotated(stock_pod("no-image-volume"), &hooks);
-        let error = server.admit(Request::create(asking.clone())).unwrap_err();
-        let way_out = "the label wasm-hooks.example.com/canary: 'true'";
-        assert!(error.contains(way_out), "{name}: {error}");
-        asking["metadata"]["labels"]["wasm-hooks.example.com/canary"] = "true".into();
-        let stored = server.admit(Request::create(asking)).unwrap();
+        let mut annotated_pod = annotated(stock_pod("no-image-volume"), &hooks);
+        let error = server
+            .admit(Request::create(annotated_pod.clone()))
+            .unwrap_err();
+        let hint = "the label wasm-hooks.example.com/canary: 'true'";
+        assert!(error.contains(hint), "{name}: {error}");
+        annotated_pod["metadata"]["labels"]["wasm-hooks.example.com/canary"] = "true".into();
+        let stored = server.admit(Request::create(annotated_pod)).unwrap();
         let image = "registry.example/virt-launcher:v1.9.0-wasm";
         assert_eq!(compute(&stored)["image"], image, "{name}");
     }
 }
 
-/// The objects after the replacements of the guide.
-fn with_own_names(objects: &[Json]) -> Vec<Json> {
+/// The objects after the replacements of domain and registry that the guide describes.
+fn with_replaced_names(objects: &[Json]) -> Vec<Json> {
     let text = Json::from(objects).to_string();
     let text = text.replace("wasm-hooks.example.com", "hooks.corp.example");
     let text = text.replace("registry.example/", "registry.corp.example/");
@@ -207,7 +222,7 @@ fn annotations_of_the_files_own_domain_are_refused_where_the_policies_have_anoth
     assert!(guide.contains(sed), "the guide replaces other names");
     for (name, version) in [("canary", "v1"), ("whole-cluster-v1beta1", "v1beta1")] {
         let shipped = overlay(name);
-        let changed = server(version, with_own_names(&shipped));
+        let changed = server(version, with_replaced_names(&shipped));
         let shipped = server(version, shipped);
         let hooks = [("config-maps", "banner")];
         let instance = json!({"kind": "VirtualMachineInstance", "metadata": {"name": "web"}});
@@ -216,7 +231,7 @@ fn annotations_of_the_files_own_domain_are_refused_where_the_policies_have_anoth
             let error = changed.admit(Request::create(object.clone())).unwrap_err();
             let words = "wasm-hooks.example.com have no effect in this cluster, whose policies have the domain hooks.corp.example";
             assert!(error.contains(words), "{name}: {error}");
-            let [object] = &with_own_names(&[object])[..] else {
+            let [object] = &with_replaced_names(&[object])[..] else {
                 panic!("one object");
             };
             changed.admit(Request::create(object.clone())).unwrap();
@@ -224,7 +239,7 @@ fn annotations_of_the_files_own_domain_are_refused_where_the_policies_have_anoth
     }
 }
 
-/// The patches of the KubeVirt object, on one that has nothing of the kind.
+/// Applies the patch and the removal to a KubeVirt object without the patched fields.
 #[test]
 fn removals_undo_what_the_patches_did() {
     let feature_gates = "/spec/configuration/developerConfiguration/featureGates";

@@ -1,17 +1,22 @@
 //! The admission policies of `deploy/admission`, evaluated on the pods that virt-controller renders
-//! (`tests/corpus/rendered-pods`). The evaluation itself is compared with a real API server's answers in `evaluator_matches_api_server`.
+//! (`tests/corpus/rendered-pods`). `recorded_verdicts` compares the evaluation with the verdicts of a real API server.
 #![allow(clippy::unwrap_used)]
 
+mod allowed_sidecar_images;
 mod cel_expression;
-mod deployed_modules;
 mod emulated_api_server;
-mod evaluator_matches_api_server;
-mod foreign_sidecar_images_refused;
 mod hook_guard;
 mod kustomizations;
 mod overlay_additions;
 mod pod_corpus;
+mod pod_validation;
+mod policy_effects;
+mod policy_file_consistency;
 mod policy_files;
+mod policy_sentinels;
 mod real_api_server;
+mod recorded_verdicts;
 mod shipped_policies;
-mod stored_objects;
+mod stored_manifests;
+mod verdict_comparison;
+mod virt_hook_deploy;

@@ -1,16 +1,16 @@
-//! Under each overlay of `deploy/` with this project's launcher, launchers' pods get the volumes and arguments that
-//! their annotations request, and other pods are unchanged.
+//! Tests that each overlay of `deploy/` with this project's launcher adds the volumes and arguments that a launcher pod's
+//! annotations request, and changes no other pod.
 
 use serde_json::Value as Json;
 
 use crate::emulated_api_server::Request;
 use crate::kustomizations::{overlay, server};
-use crate::pod_corpus::{added, annotated, compute, pods, starts_a_vm, stock_pods};
-use crate::shipped_policies::by_annotation;
+use crate::pod_corpus::{additions, annotated, compute, pods, starts_a_vm, stock_pods};
+use crate::shipped_policies::annotation_policies;
 
-const OURS: &str = "registry.example/virt-launcher:v1.9.0-wasm";
+const LAUNCHER_IMAGE: &str = "registry.example/virt-launcher:v1.9.0-wasm";
 
-/// The image of `compute`, which the canary's policy changes.
+/// Sets the image of the container `compute`, as the canary policy does.
 fn set_image(pod: &mut Json, image: &str) {
     let containers = pod["spec"]["containers"].as_array_mut().unwrap();
     for container in containers {
@@ -31,21 +31,21 @@ fn launcher_pods_get_what_they_ask_for_under_each_overlay() {
         let server = server(version, overlay(name));
         let canary = name.starts_with("canary");
         let corpus = if canary { stock_pods() } else { pods() };
-        for (policy, annotations, promised) in by_annotation() {
+        for (policy, annotations, expected) in annotation_policies() {
             for (pod_name, pod) in &corpus {
-                let at = format!("{name}: {policy}: {pod_name}");
+                let case = format!("{name}: {policy}: {pod_name}");
                 let mut pod = annotated(pod.clone(), annotations);
                 if canary {
                     pod["metadata"]["labels"]["wasm-hooks.example.com/canary"] = "true".into();
                 }
                 let stored = server.admit(Request::create(pod.clone())).unwrap();
                 if !starts_a_vm(pod_name) {
-                    assert_eq!(stored, pod, "{at}");
+                    assert_eq!(stored, pod, "{case}");
                     continue;
                 }
-                assert_eq!(compute(&stored)["image"], OURS, "{at}");
-                set_image(&mut pod, OURS);
-                assert_eq!(added(&pod, &stored), promised, "{at}");
+                assert_eq!(compute(&stored)["image"], LAUNCHER_IMAGE, "{case}");
+                set_image(&mut pod, LAUNCHER_IMAGE);
+                assert_eq!(additions(&pod, &stored), expected, "{case}");
             }
         }
     }

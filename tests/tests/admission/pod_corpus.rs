@@ -1,19 +1,19 @@
-//! The pods of the corpus.
+//! The pods of the corpus `rendered-pods`, and what a policy adds to a pod.
 
 use std::fs;
 
 use serde_json::{Value as Json, json};
 use tests::binaries::workspace;
 
-/// The launcher of the corpus, and this project's.
-const IMAGES: [&str; 2] = [
+/// The launcher's image in the corpus, and this project's image.
+const LAUNCHER_IMAGES: [&str; 2] = [
     "registry.example/kubevirt/virt-launcher:v1.9.0",
     "registry.example/virt-launcher:v1.9.0-wasm",
 ];
 
-/// Every pod of the corpus with its name, as virt-controller renders it once this project's launcher is its image.
+/// Every pod of the corpus with its name, and with this project's launcher as image.
 pub(crate) fn pods() -> Vec<(String, Json)> {
-    let [stock, ours] = IMAGES;
+    let [stock, ours] = LAUNCHER_IMAGES;
     let pods = stock_pods().into_iter().map(|(name, pod)| {
         let text = pod.to_string();
         (name, text.replace(stock, ours).parse().unwrap())
@@ -21,7 +21,7 @@ pub(crate) fn pods() -> Vec<(String, Json)> {
     pods.collect()
 }
 
-/// Every pod of the corpus with its name.
+/// Every pod of the corpus with its name, and with KubeVirt's own launcher as image.
 pub(crate) fn stock_pods() -> Vec<(String, Json)> {
     let mut pods: Vec<(String, Json)> =
         fs::read_dir(workspace().join("tests/corpus/rendered-pods"))
@@ -48,23 +48,30 @@ pub(crate) fn stock_pods() -> Vec<(String, Json)> {
     pods
 }
 
+/// A pod of the corpus, with this project's launcher as image.
 pub(crate) fn pod(name: &str) -> Json {
     let pods = pods();
-    pods.into_iter().find(|(found, _)| found == name).unwrap().1
+    pods.into_iter()
+        .find(|(pod_name, _)| pod_name == name)
+        .unwrap()
+        .1
 }
 
-/// A pod of the corpus, with KubeVirt's own launcher.
+/// A pod of the corpus, with KubeVirt's own launcher as image.
 pub(crate) fn stock_pod(name: &str) -> Json {
     let pods = stock_pods();
-    pods.into_iter().find(|(found, _)| found == name).unwrap().1
+    pods.into_iter()
+        .find(|(pod_name, _)| pod_name == name)
+        .unwrap()
+        .1
 }
 
-/// Whether the pod of the corpus starts a VM. The others bind claims or attach volumes.
+/// Whether the pod of the corpus starts a VM. Other pods bind claims or attach volumes.
 pub(crate) fn starts_a_vm(name: &str) -> bool {
     !name.starts_with("novm") && !name.starts_with("hotplug-")
 }
 
-/// Annotations by their names after `wasm-hooks.example.com/`, with their values.
+/// Annotations: the part of the key after `wasm-hooks.example.com/`, and the value.
 pub(crate) type Annotations = &'static [(&'static str, &'static str)];
 
 /// The object with these annotations in its metadata.
@@ -83,7 +90,7 @@ pub(crate) fn virtual_machine(annotations: &[(&str, &str)]) -> Json {
 }
 
 /// The value of `--hook-sidecars` of the launcher.
-pub(crate) fn count(pod: &Json) -> u64 {
+pub(crate) fn hook_sidecar_count(pod: &Json) -> u64 {
     let command = compute(pod)["command"].as_array().unwrap();
     let flag = command
         .iter()
@@ -100,8 +107,7 @@ pub(crate) fn compute(pod: &Json) -> &Json {
         .unwrap()
 }
 
-/// What a policy added to a pod: volumes, mounts of `compute` as `NAME PATH SUBPATH`, and the count's increase.
-/// Panics if anything else has changed.
+/// What a policy added to a pod: volumes, mounts of `compute` as `NAME PATH SUBPATH`, and the increase of the hook count.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PodAdditions {
     pub(crate) volumes: Vec<Json>,
@@ -109,18 +115,18 @@ pub(crate) struct PodAdditions {
     pub(crate) counted: u64,
 }
 
-pub(crate) fn added(before: &Json, after: &Json) -> PodAdditions {
+pub(crate) fn additions(before: &Json, after: &Json) -> PodAdditions {
     let mut rest = after.clone();
     let volumes = split_off(&mut rest["spec"]["volumes"], &before["spec"]["volumes"]);
-    let at = before["spec"]["containers"].as_array().unwrap().iter();
-    let at = at
+    let compute_index = before["spec"]["containers"].as_array().unwrap().iter();
+    let compute_index = compute_index
         .clone()
         .position(|container| container["name"] == "compute")
         .unwrap();
-    let old = &before["spec"]["containers"][at];
-    let container = &mut rest["spec"]["containers"][at];
+    let old = &before["spec"]["containers"][compute_index];
+    let container = &mut rest["spec"]["containers"][compute_index];
     let mounts = split_off(&mut container["volumeMounts"], &old["volumeMounts"]);
-    container["command"] = if count(after) == count(before) {
+    container["command"] = if hook_sidecar_count(after) == hook_sidecar_count(before) {
         container["command"].take()
     } else {
         old["command"].clone()
@@ -138,7 +144,7 @@ pub(crate) fn added(before: &Json, after: &Json) -> PodAdditions {
     PodAdditions {
         volumes,
         mounts: mounts.collect(),
-        counted: count(after) - count(before),
+        counted: hook_sidecar_count(after) - hook_sidecar_count(before),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Admission policies as their files have them; an unknown field is an error.
+//! Parses files with admission policies. An unknown field is an error.
 
 use std::fs;
 
@@ -7,12 +7,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use tests::binaries::workspace;
 
-/// The policies of a file, each with a binding.
+/// A set of policies, each of which has a binding.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     pub(crate) mutating: Vec<Policy>,
     pub(crate) validating: Vec<Policy>,
-    /// The policies and bindings as they are written.
+    /// The policies and bindings as objects.
     pub(crate) objects: Vec<Json>,
 }
 
@@ -104,19 +104,19 @@ pub(crate) fn documents(path: &str) -> Vec<Json> {
     serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The policies of files of the workspace. Mutating ones must have the version of the API, and each a binding in its file.
+/// The policies of files in the workspace. Mutating policies must have this API version.
 pub(crate) fn policies(version: &str, paths: &[&str]) -> Policies {
-    let mut all = Policies::default();
+    let mut policies = Policies::default();
     for path in paths {
-        all.add(version, path, documents(path));
+        policies.add(version, path, documents(path));
     }
-    all
+    policies
 }
 
 impl Policies {
-    /// Adds the policies among the objects, each of which must have a binding there. `at` is for messages.
-    pub(crate) fn add(&mut self, version: &str, at: &str, objects: Vec<Json>) {
-        let (mut unbound, mut bound) = (Vec::new(), Vec::new());
+    /// Adds the policies among the objects, each of which must be followed by its binding. `source` is for messages.
+    pub(crate) fn add(&mut self, version: &str, source: &str, objects: Vec<Json>) {
+        let (mut policy_names, mut bound_names) = (Vec::new(), Vec::new());
         self.objects.extend(objects.iter().cloned());
         for document in objects {
             let kind = document["kind"].as_str().unwrap();
@@ -128,33 +128,36 @@ impl Policies {
             assert_eq!(
                 document["apiVersion"],
                 format!("admissionregistration.k8s.io/{version}"),
-                "{at}"
+                "{source}"
             );
             if kind.ends_with("Binding") {
-                let binding: Binding = spec(at, &document);
+                let binding: Binding = spec(source, &document);
                 let deny = if kind.starts_with("Validating") {
                     vec!["Deny"]
                 } else {
                     vec![]
                 };
-                assert_eq!(binding.validation_actions, deny, "{at}");
-                bound.push(binding.policy_name);
+                assert_eq!(binding.validation_actions, deny, "{source}");
+                bound_names.push(binding.policy_name);
                 continue;
             }
-            let mut policy: Policy = spec(at, &document);
+            let mut policy: Policy = spec(source, &document);
             policy.name = document["metadata"]["name"].as_str().unwrap().to_owned();
-            unbound.push(policy.name.clone());
+            policy_names.push(policy.name.clone());
             match kind {
                 "MutatingAdmissionPolicy" => self.mutating.push(policy),
                 "ValidatingAdmissionPolicy" => self.validating.push(policy),
-                _ => panic!("{at}: {kind}"),
+                _ => panic!("{source}: {kind}"),
             }
         }
-        assert_eq!(unbound, bound, "{at}: every policy needs a binding");
+        assert_eq!(
+            policy_names, bound_names,
+            "{source}: every policy needs a binding"
+        );
     }
 }
 
-fn spec<T: DeserializeOwned>(at: &str, document: &Json) -> T {
+fn spec<T: DeserializeOwned>(source: &str, document: &Json) -> T {
     let spec = document["spec"].clone();
-    serde_json::from_value(spec).unwrap_or_else(|error| panic!("{at}: {error}"))
+    serde_json::from_value(spec).unwrap_or_else(|error| panic!("{source}: {error}"))
 }

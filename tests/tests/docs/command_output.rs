@@ -1,12 +1,12 @@
 //! Compares the output on a page with a command's real output.
 
-/// Matches anything.
-const ANY: &str = "...";
+/// Matches any text, or any number of lines.
+const WILDCARD: &str = "...";
 
-/// Whether the output matches. On the page, `...` matches any text in a line, or any number of lines. The width of
-/// columns is ignored.
-pub(crate) fn matches(shown: &str, last_output: &str) -> bool {
-    lines_match(&lines(shown), &lines(last_output))
+/// Whether the output on the page (`shown`) matches the real output. `...` matches any text in a line, or, alone on a line, any
+/// number of lines. The width of columns is ignored.
+pub(crate) fn matches(shown: &str, output: &str) -> bool {
+    lines_match(&lines(shown), &lines(output))
 }
 
 fn lines(text: &str) -> Vec<String> {
@@ -21,32 +21,36 @@ fn collapse_blanks(line: &str) -> String {
     format!("{indent}{}", words.join(" "))
 }
 
-fn lines_match(shown: &[String], last_output: &[String]) -> bool {
+fn lines_match(shown: &[String], output: &[String]) -> bool {
     match shown {
-        [] => last_output.is_empty(),
-        [first, rest @ ..] if first.trim() == ANY => {
-            (0..=last_output.len()).any(|from| lines_match(rest, &last_output[from..]))
+        [] => output.is_empty(),
+        [first, rest @ ..] if first.trim() == WILDCARD => {
+            (0..=output.len()).any(|from| lines_match(rest, &output[from..]))
         }
-        [first, rest @ ..] => last_output
+        [first, rest @ ..] => output
             .split_first()
             .is_some_and(|(line, after)| line_matches(first, line) && lines_match(rest, after)),
     }
 }
 
-fn line_matches(shown: &str, last_output: &str) -> bool {
-    let Some((head, tail)) = shown.split_once(ANY) else {
-        return shown == last_output;
+fn line_matches(shown: &str, output: &str) -> bool {
+    let Some((head, tail)) = shown.split_once(WILDCARD) else {
+        return shown == output;
     };
-    let Some(rest) = last_output.strip_prefix(head) else {
+    let Some(rest) = output.strip_prefix(head) else {
         return false;
     };
-    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
-    ends.into_iter().any(|at| line_matches(tail, &rest[at..]))
+    let ends = rest
+        .char_indices()
+        .map(|(index, _)| index)
+        .chain([rest.len()]);
+    ends.into_iter()
+        .any(|index| line_matches(tail, &rest[index..]))
 }
 
 #[test]
 fn three_dots_match_anything() {
-    for (shown, last_output) in [
+    for (shown, output) in [
         ("a\nb\n", "a\nb"),
         ("in ... ms, ok", "in 12 ms, ok"),
         ("a\n...\nz", "a\nb\nc\nz"),
@@ -55,9 +59,9 @@ fn three_dots_match_anything() {
         ("a ...", "a b"),
         ("p50     ... ms   -", "p50  12 ms       -"),
     ] {
-        assert!(matches(shown, last_output), "{shown} and {last_output}");
+        assert!(matches(shown, output), "{shown} and {output}");
     }
-    for (shown, last_output) in [
+    for (shown, output) in [
         ("a", "b"),
         ("  a", "a"),
         ("a", "a\nb"),
@@ -66,6 +70,6 @@ fn three_dots_match_anything() {
         ("a\n...\nz", "a\nb"),
         ("", "a"),
     ] {
-        assert!(!matches(shown, last_output), "{shown} and {last_output}");
+        assert!(!matches(shown, output), "{shown} and {output}");
     }
 }

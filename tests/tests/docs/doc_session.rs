@@ -1,5 +1,5 @@
-//! One page, run in its own directory. Like in a shell session, the files that a block leaves and the directory that
-//! it changes to are kept for the next block.
+//! Runs the blocks of one page in a directory. As in a shell session, the next block finds the files and the current directory
+//! that a block leaves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,11 @@ use tests::build_and_install_hooks as hooks;
 
 use crate::command_output;
 use crate::dockerfile_image::{self, Image};
-use crate::page_blocks::{Block, is_of_workspace, page, source};
-use crate::{sample_record, static_block_checks, yaml_blocks};
+use crate::page_blocks::{Block, page, shows_workspace_file, source};
+use crate::{sample_record, sidecar_annotations, static_block_checks};
 
-/// The directory of records, as the pages name it.
-const RECORDS: &str = "records/";
+/// The directory of records that pages use.
+const RECORDS_DIRECTORY: &str = "records/";
 
 /// The shell session of one page.
 #[derive(Debug)]
@@ -32,29 +32,31 @@ pub(crate) struct DocSession {
     pub(crate) vm: Option<String>,
     /// The registry secret created last.
     pub(crate) pull_secret: Option<String>,
+    /// The image that the last Dockerfile built.
     pub(crate) image: Option<Image>,
 }
 
+/// Runs the blocks of a page in their order.
 pub(crate) fn run_page(path: &str) {
-    let mut session = DocSession::begin(path);
+    let mut session = DocSession::start(path);
     let mut tested = 0;
     for block in page(path).blocks {
-        let at = format!("{path}:{}", block.line);
-        session.run_block(&at, &block);
+        let location = format!("{path}:{}", block.line);
+        session.run_block(&location, &block);
         tested += usize::from(block.is_run());
     }
     assert!(tested > 0, "{path} runs nothing");
 }
 
 /// Checks the commands of a page that runs nothing.
-pub(crate) fn check_page(path: &str) {
+pub(crate) fn check_commands_of_page(path: &str) {
     let directory = tempfile::tempdir().unwrap();
     let current_dir = directory.path().to_owned();
     let mut session = DocSession::new(path, directory, current_dir);
     for block in page(path).blocks {
-        let at = format!("{path}:{}", block.line);
+        let location = format!("{path}:{}", block.line);
         if block.language == "sh" {
-            static_block_checks::check_block(&at, &block.role, &block.text, &mut session);
+            static_block_checks::check_block(&location, &block.role, &block.text, &mut session);
         }
     }
 }
@@ -73,14 +75,14 @@ impl DocSession {
         }
     }
 
-    fn begin(path: &str) -> Self {
+    fn start(path: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut current_dir = directory.path().to_owned();
         match path.strip_prefix("examples-hooks/") {
             None => {
                 copy_example_modules(&current_dir);
-                if source(path).contains(RECORDS) {
-                    sample_record::write(&current_dir.join(RECORDS));
+                if source(path).contains(RECORDS_DIRECTORY) {
+                    sample_record::write(&current_dir.join(RECORDS_DIRECTORY));
                 }
             }
             Some(page) => {
@@ -97,33 +99,35 @@ impl DocSession {
         Self::new(path, directory, current_dir)
     }
 
-    fn run_block(&mut self, at: &str, block: &Block) {
+    fn run_block(&mut self, location: &str, block: &Block) {
         match (block.language.as_str(), block.role.as_str()) {
-            ("sh", role @ ("" | "fails")) => self.run(at, &block.text, role.is_empty()),
-            ("sh", role) => static_block_checks::check_block(at, role, &block.text, self),
+            ("sh", role @ ("" | "fails")) => self.run(location, &block.text, role.is_empty()),
+            ("sh", role) => static_block_checks::check_block(location, role, &block.text, self),
             (_, "output") => assert!(
                 command_output::matches(&block.text, &self.last_output),
-                "{at}: it prints\n{}",
+                "{location}: it prints\n{}",
                 self.last_output
             ),
-            ("dockerfile", _) => self.image = Some(dockerfile_image::build(at, &block.text, self)),
+            ("dockerfile", _) => {
+                self.image = Some(dockerfile_image::build(location, &block.text, self))
+            }
             ("yaml", "") => {
-                let sidecars = yaml_blocks::sidecars(&block.text);
+                let sidecars = sidecar_annotations::sidecars(&block.text);
                 if !sidecars.is_empty() && block.text.contains("kind: VirtualMachine\n") {
                     self.vm = Some(block.text.clone());
                 }
                 for sidecar in sidecars {
-                    dockerfile_image::start(at, &sidecar, self);
+                    dockerfile_image::start(location, &sidecar, self);
                 }
             }
-            (language, name) if name.contains('.') && !is_of_workspace(language, name) => {
-                self.write(at, block)
+            (language, name) if name.contains('.') && !shows_workspace_file(language, name) => {
+                self.write(location, block)
             }
             _ => {}
         }
     }
 
-    fn write(&self, at: &str, block: &Block) {
+    fn write(&self, location: &str, block: &Block) {
         let file = self.current_dir.join(&block.role);
         // A page in the workspace shows existing files of its example, which must not be overwritten.
         if !self.current_dir.starts_with(self.directory.path()) {
@@ -131,29 +135,29 @@ impl DocSession {
         }
         assert!(
             file.starts_with(self.directory.path()),
-            "{at}: {}",
+            "{location}: {}",
             block.role
         );
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, &block.text).unwrap();
     }
 
-    fn run(&mut self, at: &str, script: &str, succeeds: bool) {
+    fn run(&mut self, location: &str, script: &str, succeeds: bool) {
         let cwd_file = self.directory.path().join(".cwd");
-        let after = format!("{script}\npwd > {}\n", cwd_file.display());
-        let output = self.shell(&after);
+        let script_with_pwd = format!("{script}\npwd > {}\n", cwd_file.display());
+        let output = self.shell(&script_with_pwd);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         let status = output.status;
         assert_eq!(
             status.success(),
             succeeds,
-            "{at}: {status}\n{script}{out}{err}"
+            "{location}: {status}\n{script}{out}{err}"
         );
-        // The standard error of a successful build is progress, not output.
+        // The standard error of a successful command is the progress of a build, which pages do not show.
         self.last_output = if succeeds { out } else { out + &err };
-        if let Ok(now) = fs::read_to_string(&cwd_file) {
-            self.current_dir = PathBuf::from(now.trim_end());
+        if let Ok(current_dir) = fs::read_to_string(&cwd_file) {
+            self.current_dir = PathBuf::from(current_dir.trim_end());
         }
         self.share_target();
     }
@@ -161,14 +165,14 @@ impl DocSession {
     /// Links `target` of a new project to the shared target directory.
     fn share_target(&self) {
         let target = self.current_dir.join("target");
-        let own = self.current_dir.starts_with(self.directory.path());
-        if own && self.current_dir.join("Cargo.toml").is_file() && !target.exists() {
+        let is_new_project = self.current_dir.starts_with(self.directory.path());
+        if is_new_project && self.current_dir.join("Cargo.toml").is_file() && !target.exists() {
             fs::create_dir_all(self.target()).unwrap();
             std::os::unix::fs::symlink(self.target(), target).unwrap();
         }
     }
 
-    /// Runs a script in the environment of a reader who has followed the guide's first section.
+    /// Runs a script in the environment that the guide's first section sets up.
     fn shell(&self, script: &str) -> Output {
         let program = binary("virt-hook").unwrap();
         let programs = program.parent().unwrap().display();
@@ -187,8 +191,8 @@ impl DocSession {
             .unwrap()
     }
 
-    /// The target directory. Shared by all new projects, so that the SDK's dependencies are compiled once; for examples
-    /// it is the one of all tests.
+    /// The target directory. All new projects share one, so that the SDK's dependencies are compiled once; examples have the one
+    /// of all tests.
     fn target(&self) -> PathBuf {
         match self.path.starts_with("examples-hooks/") {
             true => target_dir().join("hooks"),
@@ -197,7 +201,7 @@ impl DocSession {
     }
 }
 
-/// Copies the modules of the examples, named after their directories.
+/// Copies the modules of the examples with the names of their directories.
 fn copy_example_modules(directory: &Path) {
     for example in hooks::examples().unwrap() {
         let name = example.directory.file_name().unwrap().to_str().unwrap();
@@ -206,7 +210,7 @@ fn copy_example_modules(directory: &Path) {
     }
 }
 
-/// Follows links, since one of them is the SDK.
+/// Copies an example. The links are followed, since one of them is the SDK.
 fn copy(example: &Path, to: &Path) {
     let mut copy = Command::new("cp");
     let copied = copy.args(["-aL"]).args([example, to]).status().unwrap();

@@ -1,5 +1,5 @@
-//! Commands in the text of the pages and in the comments of `deploy/`. They are not run: their programs' verbs, flags, targets and
-//! files are checked.
+//! Checks commands in the text of the pages and in the comments of `deploy/`. They are not run, but their verbs, flags, targets
+//! and files must exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 
 use tests::binaries::workspace;
 
+use crate::kubectl_commands::check_kubectl_flags;
 use crate::page_blocks::{page, pages, source};
 use crate::shell_commands::commands;
-use crate::static_block_checks::check_kubectl_flags;
 use crate::virt_hook_commands::check_verbs_and_flags;
 
-/// Pages without commands in blocks, and those of projects that `virt-hook new` makes.
+/// Pages without commands in blocks, and the pages in the templates of `virt-hook new`.
 const OTHER_PAGES: [&str; 7] = [
     "ARCHITECTURE.md",
     "SECURITY.md",
@@ -23,7 +23,7 @@ const OTHER_PAGES: [&str; 7] = [
     "src/virt-hook/templates/rust/README.md",
     "src/virt-hook/templates/rust-workspace/README.md",
 ];
-/// The Makefiles of this project, and of projects that `virt-hook new` makes.
+/// The Makefiles of this project and of the templates of `virt-hook new`.
 const MAKEFILES: [&str; 6] = [
     "Makefile",
     "src/virt-hook/templates/c/sdk/hook.mk",
@@ -32,11 +32,11 @@ const MAKEFILES: [&str; 6] = [
     "src/virt-hook/templates/rust/Makefile",
     "src/virt-hook/templates/rust-workspace/Makefile",
 ];
-/// Programs whose commands are checked, with at least one argument.
-const CHECKED: [&str; 3] = ["cosign", "kubectl", "make"];
+/// Programs whose commands are checked if they have an argument.
+const CHECKED_PROGRAMS: [&str; 3] = ["cosign", "kubectl", "make"];
 
-/// Other programs, and how many of their commands are in the text. Nothing checks these.
-const NOT_CHECKED: [(&str, usize); 9] = [
+/// Other programs, and the number of their commands, which nothing checks.
+const UNCHECKED_COUNTS: [(&str, usize); 9] = [
     ("cargo", 7),
     ("docker", 1),
     ("go", 3),
@@ -48,17 +48,20 @@ const NOT_CHECKED: [(&str, usize); 9] = [
     ("virtctl", 2),
 ];
 
-fn check(at: &str, words: &[String]) {
-    let at = format!("{at}: {}", words.join(" "));
+fn check_command(location: &str, words: &[String]) {
+    let location = format!("{location}: {}", words.join(" "));
     let (program, rest) = words.split_first().unwrap();
     for file in rest.iter().filter(|word| word.starts_with("deploy/")) {
-        assert!(workspace().join(file).exists(), "{at}: there is no {file}");
+        assert!(
+            workspace().join(file).exists(),
+            "{location}: there is no {file}"
+        );
     }
     match program.as_str() {
-        "make" => make(&at, rest),
+        "make" => check_make_targets(&location, rest),
         "kubectl" => {
             let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
-            check_kubectl_flags(&at, &rest);
+            check_kubectl_flags(&location, &rest);
         }
         "cosign" => {
             let script = source("scripts/test-sigstore");
@@ -66,18 +69,18 @@ fn check(at: &str, words: &[String]) {
             for word in flags.chain(rest.first()) {
                 assert!(
                     script.contains(word.as_str()),
-                    "{at}: the script does not run {word}"
+                    "{location}: the script does not run {word}"
                 );
             }
         }
         "scripts/NAME" => {}
-        script => assert!(workspace().join(script).exists(), "{at}"),
+        script => assert!(workspace().join(script).exists(), "{location}"),
     }
 }
 
-fn make(at: &str, words: &[String]) {
+fn check_make_targets(location: &str, words: &[String]) {
     static TARGETS: LazyLock<BTreeSet<String>> =
-        LazyLock::new(|| targets(&MAKEFILES.map(source).concat()));
+        LazyLock::new(|| makefile_targets(&MAKEFILES.map(source).concat()));
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -87,14 +90,14 @@ fn make(at: &str, words: &[String]) {
             word if word.contains('=') => {}
             word => assert!(
                 TARGETS.contains(word),
-                "{at}: no Makefile has the target {word}"
+                "{location}: no Makefile has the target {word}"
             ),
         }
     }
 }
 
 /// The targets of the rules in a Makefile.
-fn targets(makefile: &str) -> BTreeSet<String> {
+fn makefile_targets(makefile: &str) -> BTreeSet<String> {
     let rules = makefile
         .lines()
         .filter(|line| !line.starts_with(['\t', ' ', '#', '.']));
@@ -104,8 +107,8 @@ fn targets(makefile: &str) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The inline code, and what is indented as code in a comment.
-fn code_of_comments(file: &str) -> Vec<String> {
+/// The inline code and the indented code in the comments of a file.
+fn code_in_comments(file: &str) -> Vec<String> {
     let text = source(file);
     let lines = text
         .lines()
@@ -118,11 +121,11 @@ fn code_of_comments(file: &str) -> Vec<String> {
     indented.chain(inline).collect()
 }
 
-fn files_below(directory: &Path, found: &mut Vec<String>) {
+fn add_files(directory: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files_below(&path, found);
+            add_files(&path, found);
         } else {
             let file = path.strip_prefix(workspace()).unwrap();
             found.push(file.to_str().unwrap().to_owned());
@@ -142,44 +145,44 @@ fn commands_in_the_text_have_existing_verbs_flags_targets_and_files() {
         if OTHER_PAGES.contains(&path.as_str()) {
             let blocks = page.blocks.iter().filter(|block| block.language == "sh");
             found.extend(blocks.map(|block| (path.clone(), block.text.clone())));
-            for (path, text) in found.iter().filter(|(at, _)| *at == path) {
+            for (path, text) in found.iter().filter(|(location, _)| *location == path) {
                 check_verbs_and_flags(path, text);
             }
         }
     }
     let mut files = Vec::new();
-    files_below(&workspace().join("deploy"), &mut files);
+    add_files(&workspace().join("deploy"), &mut files);
     for file in files {
-        let code = code_of_comments(&file);
+        let code = code_in_comments(&file);
         found.extend(code.into_iter().map(|code| (file.clone(), code)));
     }
-    let (mut checked, mut not_checked) = (0, NOT_CHECKED.map(|(name, _)| (name, 0)));
-    for (at, text) in &found {
+    let (mut checked, mut unchecked) = (0, UNCHECKED_COUNTS.map(|(name, _)| (name, 0)));
+    for (location, text) in &found {
         for words in &commands(text) {
             let program = words[0].as_str();
             let is_script = program.starts_with("scripts/");
-            // The name of another program alone is no command.
+            // A program's name alone is not a command.
             if words.len() == 1 && !is_script {
                 continue;
             }
-            if CHECKED.contains(&program) || is_script {
-                check(at, words);
+            if CHECKED_PROGRAMS.contains(&program) || is_script {
+                check_command(location, words);
                 checked += 1;
             }
-            let other = not_checked.iter_mut().find(|(name, _)| *name == program);
+            let other = unchecked.iter_mut().find(|(name, _)| *name == program);
             if let Some((_, number)) = other {
                 *number += 1;
             }
         }
     }
     assert!(checked > 80, "{checked}");
-    assert_eq!(not_checked, NOT_CHECKED);
+    assert_eq!(unchecked, UNCHECKED_COUNTS);
 }
 
 #[test]
 fn targets_of_a_makefile_are_found() {
     let makefile =
         "A := x\nB ?= y\n.PHONY: none\n# no: target\nall: b\n\techo c: d\nb b2: ## help\n";
-    let found = targets(makefile);
+    let found = makefile_targets(makefile);
     assert_eq!(found.iter().collect::<Vec<_>>(), ["all", "b", "b2"]);
 }

@@ -18,7 +18,7 @@
 //!
 //! Commands in the text, and in the comments of `deploy/`, have existing verbs, flags, targets and files (`inline_commands`).
 //! Every link to another file must have a target, and `xml after` must be valid by libvirt's schema. That the
-//! example's module turns `xml before` into it, `tests/rust_examples.rs`, `tests/c_and_python_examples.rs` and
+//! example's module turns `xml before` into it, `tests/rust_examples.rs`, `tests/c_and_python_examples` and
 //! `tests/go_hooks.rs` check.
 #![allow(clippy::unwrap_used)]
 
@@ -27,6 +27,7 @@ mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
 mod inline_commands;
+mod kubectl_commands;
 mod module_paths;
 mod page_blocks;
 mod page_consistency;
@@ -34,6 +35,7 @@ mod page_links;
 mod sample_record;
 mod sdk_signatures;
 mod shell_commands;
+mod sidecar_annotations;
 mod static_block_checks;
 mod threat_model_tests;
 mod virt_hook_commands;
@@ -42,8 +44,8 @@ mod yaml_blocks;
 
 use page_blocks::{page, pages};
 
-/// The number of blocks that are not run, by page and role. `gate` blocks run the tests themselves, `install` blocks
-/// change the machine, `cluster` blocks need a cluster, `script` blocks are files for another program to run.
+/// The number of blocks that are not run, by page and role. `gate` blocks run these tests, `install` blocks change the
+/// machine, `cluster` blocks need a cluster, `script` blocks are files that another program runs.
 const NOT_RUN: &[(&str, &str, usize)] = &[
     ("CONTRIBUTING.md", "gate", 1),
     ("README.md", "gate", 1),
@@ -71,10 +73,10 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("examples-hooks/vhost-user-disk/README.md", "gate", 1),
 ];
 
-macro_rules! tested {
+macro_rules! page_tests {
     ($($test:ident: $page:literal),+ $(,)?) => {
         /// The pages with commands. One test per page, so that several run at a time.
-        const TESTED_PAGES: &[&str] = &[$($page),+];
+        const PAGES_WITH_COMMANDS: &[&str] = &[$($page),+];
         $(#[test]
         fn $test() {
             doc_session::run_page($page);
@@ -82,7 +84,7 @@ macro_rules! tested {
     };
 }
 
-tested! {
+page_tests! {
     commands_of_the_readme_print_what_it_shows: "README.md",
     commands_of_the_guide_print_what_it_shows: "docs/guide.md",
     commands_of_the_page_on_c_print_what_it_shows: "docs/c.md",
@@ -114,17 +116,17 @@ tested! {
 fn every_page_with_commands_has_a_test() {
     for path in pages() {
         let runs = page(&path).blocks.iter().any(page_blocks::Block::is_run);
-        assert_eq!(runs, TESTED_PAGES.contains(&&*path), "{path}");
+        assert_eq!(runs, PAGES_WITH_COMMANDS.contains(&&*path), "{path}");
     }
 }
 
 #[test]
 fn commands_of_pages_that_run_nothing_are_checked() {
     let pages = pages();
-    let others = pages
+    let other_pages = pages
         .iter()
-        .filter(|path| !TESTED_PAGES.contains(&path.as_str()));
-    others.for_each(|path| doc_session::check_page(path));
+        .filter(|path| !PAGES_WITH_COMMANDS.contains(&path.as_str()));
+    other_pages.for_each(|path| doc_session::check_commands_of_page(path));
 }
 
 #[test]
@@ -150,104 +152,34 @@ fn blocks_that_are_not_run_are_listed() {
 fn every_block_is_valid_in_its_language() {
     for path in pages() {
         for block in page(&path).blocks {
-            let at = format!("{path}:{}", block.line);
+            let location = format!("{path}:{}", block.line);
             match (block.language.as_str(), block.role.as_str()) {
                 ("sh", role) => {
-                    shell_commands::is_shell(&block.text)
-                        .unwrap_or_else(|error| panic!("{at}: {error}"));
-                    let known =
+                    shell_commands::check_syntax(&block.text)
+                        .unwrap_or_else(|error| panic!("{location}: {error}"));
+                    let is_known =
                         ["", "fails"].contains(&role) || static_block_checks::ROLES.contains(&role);
-                    assert!(known, "{at}: unknown role `sh {role}`");
+                    assert!(is_known, "{location}: unknown role `sh {role}`");
                 }
-                ("yaml", _) => yaml_blocks::is_known(&path, &block)
-                    .unwrap_or_else(|error| panic!("{at}: {error}")),
+                ("yaml", _) => yaml_blocks::check_block(&path, &block)
+                    .unwrap_or_else(|error| panic!("{location}: {error}")),
                 ("json", _) => {
                     let parsed: Result<serde_json::Value, _> = serde_json::from_str(&block.text);
-                    parsed.unwrap_or_else(|error| panic!("{at}: {error}"));
+                    parsed.unwrap_or_else(|error| panic!("{location}: {error}"));
                 }
                 (_, "output") => {}
                 // A doc test of the SDK, which `cargo test` compiles and runs.
-                ("rust", "") => assert_eq!(path, "hooks-sdk/README.md", "{at}"),
-                // A part of a hook, which belongs to no file.
+                ("rust", "") => assert_eq!(path, "hooks-sdk/README.md", "{location}"),
+                // A part of a hook that is in no file.
                 ("go" | "c" | "python", "") => {}
-                (language, file) if page_blocks::is_of_workspace(language, file) => {
+                (language, file) if page_blocks::shows_workspace_file(language, file) => {
                     assert!(
                         page_blocks::source(file).contains(&block.text),
-                        "{at}: {file} does not contain it"
+                        "{location}: {file} does not contain it"
                     );
                 }
                 _ => {}
             }
         }
     }
-}
-
-#[test]
-fn example_domains_are_valid_by_libvirts_schema() {
-    domain_schema::check_all();
-}
-
-#[test]
-fn every_verb_and_flag_on_the_pages_exists() {
-    let mut checked = 0;
-    for path in pages() {
-        let page = page(&path);
-        for block in &page.blocks {
-            if block.language == "sh" || block.is("text", "usage") {
-                let at = format!("{path}:{}", block.line);
-                checked += virt_hook_commands::check_verbs_and_flags(&at, &block.text);
-            }
-        }
-        for code in page.code() {
-            checked += virt_hook_commands::check_verbs_and_flags(&path, code);
-        }
-    }
-    assert!(checked > 20, "the pages show {checked} commands");
-}
-
-/// The examples in `--help` are documentation too.
-#[test]
-fn examples_in_help_use_existing_verbs_and_flags() {
-    let checked: usize = virt_hook_commands::VERBS
-        .iter()
-        .map(|verb| virt_hook_commands::check_help_examples(verb))
-        .sum();
-    assert!(checked > 20, "help shows {checked} commands");
-}
-
-#[test]
-fn every_hook_points_signature_is_declared() {
-    assert_eq!(sdk_signatures::count_declared(), 24);
-}
-
-#[test]
-fn every_link_has_a_target() {
-    pages()
-        .iter()
-        .for_each(|path| page_links::check_targets(path));
-}
-
-#[test]
-fn every_page_is_in_the_index() {
-    page_links::check_index("docs/README.md", "docs/");
-}
-
-#[test]
-fn every_page_is_in_the_book() {
-    page_links::check_book("scripts/build-book");
-}
-
-#[test]
-fn the_guide_uses_the_names_that_it_puts_into_the_policies() {
-    page_consistency::check_replaced_names("docs/guide.md");
-}
-
-#[test]
-fn policies_that_deny_by_default_deny_every_list() {
-    page_consistency::check_policies_that_deny("docs/policy.md");
-}
-
-#[test]
-fn the_tools_page_lists_every_verb() {
-    virt_hook_commands::check_verbs("docs/virt-hook.md");
 }

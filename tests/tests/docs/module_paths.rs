@@ -1,4 +1,4 @@
-//! Paths of modules and files that the descriptions of the architecture name.
+//! Checks that the modules and files exist that ARCHITECTURE.md and the crates' READMEs name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 use tests::binaries::workspace;
 
-/// The file that a worked example adds, and a function.
-const NO_MODULES: [&str; 2] = ["src/convert/devices/crypto.rs", "device_plugins::any_usb"];
+/// Words that look like paths: a file that a worked example adds, and a function.
+const EXCEPTIONS: [&str; 2] = ["src/convert/devices/crypto.rs", "device_plugins::any_usb"];
 
-/// The sources of all crates below src/.
+/// The `src` directories of all crates below `src/`.
 fn all_sources() -> Vec<PathBuf> {
     let crates = fs::read_dir(workspace().join("src")).unwrap();
     crates
@@ -17,16 +17,18 @@ fn all_sources() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a directory, or one below it, has the file, directory or module.
-fn has(directory: &Path, path: &str) -> bool {
+/// Whether a directory or one of its subdirectories contains the file, directory or module.
+fn contains_path(directory: &Path, path: &str) -> bool {
     let path = path.trim_end_matches('/');
     let is_here = directory.join(path).exists() || directory.join(format!("{path}.rs")).is_file();
-    let below = || {
+    let in_subdirectory = || {
         let entries = fs::read_dir(directory).into_iter().flatten();
         let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        paths.any(|below| below.is_dir() && !below.is_symlink() && has(&below, path))
+        paths.any(|directory| {
+            directory.is_dir() && !directory.is_symlink() && contains_path(&directory, path)
+        })
     };
-    is_here || below()
+    is_here || in_subdirectory()
 }
 
 /// The words in backticks that look like a path: `manager/ops`, `manager.rs`, `domain::reconcile`.
@@ -61,12 +63,12 @@ fn modules(text: &str) -> Vec<String> {
 fn exists(sources: &[PathBuf], path: &str) -> bool {
     let in_crate = |(crate_name, module): (&str, &str)| {
         let src = workspace().join("src").join(crate_name.replace('_', "-"));
-        has(&src.join("src"), &module.replace("::", "/"))
+        contains_path(&src.join("src"), &module.replace("::", "/"))
     };
-    NO_MODULES.contains(&path)
+    EXCEPTIONS.contains(&path)
         || workspace().join(path).exists()
         || path.split_once("::").is_some_and(in_crate)
-        || sources.iter().any(|sources| has(sources, path))
+        || sources.iter().any(|sources| contains_path(sources, path))
 }
 
 #[test]

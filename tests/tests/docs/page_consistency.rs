@@ -1,4 +1,4 @@
-//! Checks that pages agree with themselves and with each other.
+//! Checks that pages are consistent: names that a page replaces, and policies that deny by default.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::page_blocks::{page, pages, source};
 
 /// Checks that a page whose commands replace names with `sed` has no annotation or image with a replaced name.
-pub(crate) fn check_replaced_names(path: &str) {
+fn check_replaced_names(path: &str) {
     let text = source(path);
     let replaced = text.split("s#").skip(1);
     let replaced = replaced.filter_map(|rest| rest.split_once('#'));
@@ -24,9 +24,9 @@ pub(crate) fn check_replaced_names(path: &str) {
     }
 }
 
-/// Checks that each policy on the pages that denies all paths also denies the other lists of `allow` that allow something
-/// if they are absent, by the table of the reference.
-pub(crate) fn check_policies_that_deny(reference: &str) {
+/// Checks each policy on the pages that denies all paths: it also denies the other lists of `allow` that, according to the
+/// table of the reference, allow something if they are absent.
+fn check_policies_that_deny(reference: &str) {
     let text = source(reference);
     let rows = text.split("if the list is nowhere").nth(1).unwrap();
     let rows = rows
@@ -38,10 +38,11 @@ pub(crate) fn check_policies_that_deny(reference: &str) {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
         lists.insert(cells[1].trim_matches('`').to_owned(), cells[3].to_owned());
     }
-    let open = lists.iter();
-    let open = open.filter(|(_, absent)| !["none", "nothing"].contains(&absent.as_str()));
-    let open: Vec<_> = open.map(|(list, _)| list).collect();
-    assert_eq!(open, ["config", "hookPoints", "migration", "paths"]);
+    let permissive = lists.iter();
+    let permissive =
+        permissive.filter(|(_, absent)| !["none", "nothing"].contains(&absent.as_str()));
+    let permissive: Vec<_> = permissive.map(|(list, _)| list).collect();
+    assert_eq!(permissive, ["config", "hookPoints", "migration", "paths"]);
     let mut checked = 0;
     for path in pages() {
         let blocks = page(&path).blocks.into_iter();
@@ -50,7 +51,7 @@ pub(crate) fn check_policies_that_deny(reference: &str) {
             let allow = &policy["allow"];
             if allow["paths"].as_array().is_some_and(Vec::is_empty) {
                 checked += 1;
-                for list in &open {
+                for list in &permissive {
                     let line = block.line;
                     assert!(
                         allow[list].is_array(),
@@ -61,4 +62,14 @@ pub(crate) fn check_policies_that_deny(reference: &str) {
         }
     }
     assert!(checked > 1, "{checked} policies deny by default");
+}
+
+#[test]
+fn the_guide_uses_the_names_that_it_puts_into_the_policies() {
+    check_replaced_names("docs/guide.md");
+}
+
+#[test]
+fn policies_that_deny_by_default_deny_every_list() {
+    check_policies_that_deny("docs/policy.md");
 }

@@ -18,7 +18,8 @@ fn links(path: &str) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-pub(crate) fn check_targets(path: &str) {
+/// Checks that the targets of all links on a page exist.
+fn check_targets(path: &str) {
     for (file, anchor) in links(path) {
         let base = workspace().join(path);
         let target = match file.as_str() {
@@ -30,16 +31,16 @@ pub(crate) fn check_targets(path: &str) {
             let text = std::fs::read_to_string(&target).unwrap();
             let headings = text.lines().filter(|line| line.starts_with('#'));
             let mut anchors = headings.map(anchor_of);
-            let there = anchors.any(|there| there == anchor);
-            assert!(there, "{path}: {file} has no heading #{anchor}");
+            let has_anchor = anchors.any(|name| name == anchor);
+            assert!(has_anchor, "{path}: {file} has no heading #{anchor}");
         }
     }
 }
 
-/// Checks that the script lists each page: `entry DEPTH PATH`, or `for page in PATTERN`, with one `*` in the pattern.
-pub(crate) fn check_book(script: &str) {
+/// Checks that the script of the book lists each page: `entry DEPTH PATH`, or `for page in PATTERN` with one `*` in it.
+fn check_book(script: &str) {
     let text = source(script);
-    let listed = text.lines().filter_map(|line| {
+    let listed_pages = text.lines().filter_map(|line| {
         let words: Vec<_> = line.split([' ', ';']).collect();
         match words[..] {
             ["entry", _, path] => Some(path),
@@ -47,7 +48,7 @@ pub(crate) fn check_book(script: &str) {
             _ => None,
         }
     });
-    let listed: Vec<_> = listed.collect();
+    let listed_pages: Vec<_> = listed_pages.collect();
     let matches = |pattern: &str, path: &str| match pattern.split_once('*') {
         Some((start, end)) => path
             .strip_prefix(start)
@@ -56,7 +57,7 @@ pub(crate) fn check_book(script: &str) {
         None => pattern == path,
     };
     for path in pages() {
-        let is_listed = listed.iter().any(|pattern| matches(pattern, &path));
+        let is_listed = listed_pages.iter().any(|pattern| matches(pattern, &path));
         assert!(is_listed, "{script} has no `entry` for {path}");
     }
 }
@@ -64,22 +65,37 @@ pub(crate) fn check_book(script: &str) {
 /// The anchor that GitHub generates for a heading.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
-    let kept = text
+    let anchor = text
         .chars()
         .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
-    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    anchor.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// Checks that each page below a directory is linked from the index, or from the index of its own directory.
-pub(crate) fn check_index(index: &str, below: &str) {
+fn check_index(index: &str, below: &str) {
     for path in pages() {
         let Some(name) = path.strip_prefix(below).filter(|_| path != index) else {
             continue;
         };
         let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
-        let own = format!("{below}{directory}/README.md");
-        let linked = source(index).contains(&format!("]({name}"))
-            || (!directory.is_empty() && source(&own).contains(&format!("]({file}")));
-        assert!(linked, "{index} does not lead to {path}");
+        let directory_index = format!("{below}{directory}/README.md");
+        let is_linked = source(index).contains(&format!("]({name}"))
+            || (!directory.is_empty() && source(&directory_index).contains(&format!("]({file}")));
+        assert!(is_linked, "{index} does not lead to {path}");
     }
+}
+
+#[test]
+fn every_link_has_a_target() {
+    pages().iter().for_each(|path| check_targets(path));
+}
+
+#[test]
+fn every_page_is_in_the_index() {
+    check_index("docs/README.md", "docs/");
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    check_book("scripts/build-book");
 }

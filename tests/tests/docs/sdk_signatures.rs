@@ -9,20 +9,20 @@ const SDKS: [(&str, &str); 9] = [
         "def ",
         "src/virt-hook/templates/python/sdk/virt_hook/hook.py",
     ),
-    ("PreStart func", GO),
-    ("PreCloudInitISO func", GO),
-    ("OnDefineDomain func", GO),
-    ("OnAttachDevice func", GO),
-    ("PreMigrationSource func", GO),
-    ("Shutdown func", GO),
+    ("PreStart func", GO_SDK),
+    ("PreCloudInitISO func", GO_SDK),
+    ("OnDefineDomain func", GO_SDK),
+    ("OnAttachDevice func", GO_SDK),
+    ("PreMigrationSource func", GO_SDK),
+    ("Shutdown func", GO_SDK),
     ("bool ", "src/virt-hook/templates/c/sdk/virt_hook.h"),
 ];
 
-const GO: &str = "src/virt-hook/templates/go/sdk/hook.go";
+const GO_SDK: &str = "src/virt-hook/templates/go/sdk/hook.go";
 
 /// Checks that every signature is declared; `...` in it matches anything. Returns their number.
-pub(crate) fn count_declared() -> usize {
-    let mut found = 0;
+fn count_declared() -> usize {
+    let mut count = 0;
     for path in pages() {
         let page = page(&path);
         for code in page.code() {
@@ -32,20 +32,25 @@ pub(crate) fn count_declared() -> usize {
                     is_declared(code, &source(sdk)),
                     "{path}: {sdk} has no {code}"
                 );
-                found += 1;
+                count += 1;
             }
         }
     }
-    found
+    count
 }
 
 fn is_declared(signature: &str, sdk: &str) -> bool {
     let mut parts = signature.split("...").map(str::trim);
     let first = parts.next().unwrap_or_default();
-    let Some(at) = sdk.find(first) else {
+    let Some(start) = sdk.find(first) else {
         return false;
     };
     // Up to the end of the declaration.
-    let declaration = sdk[at..].split(['{', ';']).next().unwrap_or_default();
+    let declaration = sdk[start..].split(['{', ';']).next().unwrap_or_default();
     parts.all(|part| declaration.contains(part))
+}
+
+#[test]
+fn every_hook_points_signature_is_declared() {
+    assert_eq!(count_declared(), 24);
 }

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Whether a shell can parse the script.
-pub(crate) fn is_shell(script: &str) -> Result<(), String> {
+/// Checks that a shell can parse the script.
+pub(crate) fn check_syntax(script: &str) -> Result<(), String> {
     let mut shell = Command::new("sh");
     let output = shell.args(["-n", "-c", script]).output().unwrap();
     match output.status.success() {
@@ -14,13 +14,13 @@ pub(crate) fn is_shell(script: &str) -> Result<(), String> {
 
 /// The words of each command, without expansions. A quoted text is one word.
 pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
-    let joined = script.replace("\\\n", " ");
+    let unfolded = script.replace("\\\n", " ");
     let mut commands = Vec::new();
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
-    let mut lines = joined.chars().peekable();
+    let mut lines = unfolded.chars().peekable();
     while let Some(c) = lines.next() {
         match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
+            (Some(opening_quote), c) if c == opening_quote => quote = None,
             (Some(_), c) => word.push(c),
             (None, '\'' | '"') => quote = Some(c),
             (None, '#') if word.is_empty() => while lines.next_if(|c| *c != '\n').is_some() {},

@@ -1,4 +1,4 @@
-//! The tests and modules that the threat model names exist.
+//! Checks that the tests and modules that the threat model names exist.
 
 use std::fs;
 use std::path::Path;
@@ -8,31 +8,35 @@ use tests::binaries::workspace;
 
 const PAGE: &str = "docs/threat-model.md";
 
-/// A Rust file: the path of its module, and its text.
+/// A Rust file with the path of its module.
 struct Source {
     module: Vec<String>,
     text: String,
 }
 
-fn sources(directory: &Path, module: &[String], found: &mut Vec<Source>) {
+fn add_sources(directory: &Path, module: &[String], sources: &mut Vec<Source>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let inner = || [module, slice::from_ref(&name)].concat();
+        let module_path = || [module, slice::from_ref(&name)].concat();
         if path.is_dir() {
-            sources(&path, &inner(), found);
+            add_sources(&path, &module_path(), sources);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let is_root = ["mod", "main", "lib"].contains(&name.as_str());
-            found.push(Source {
-                module: if is_root { module.to_vec() } else { inner() },
+            sources.push(Source {
+                module: if is_root {
+                    module.to_vec()
+                } else {
+                    module_path()
+                },
                 text: fs::read_to_string(&path).unwrap(),
             });
         }
     }
 }
 
-/// The last cells of the page's tables: what is in backticks and is a path of Rust.
-fn named() -> Vec<String> {
+/// The Rust paths in backticks in the last column of the page's tables.
+fn names_on_page() -> Vec<String> {
     let page = fs::read_to_string(workspace().join(PAGE)).unwrap();
     let rows = page.lines().filter(|line| line.starts_with('|'));
     let cells = rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
@@ -46,10 +50,10 @@ fn named() -> Vec<String> {
     names.filter(is_path).map(str::to_owned).collect()
 }
 
-/// `name` is the end of a module's path, or a function in such a module, whose tests may have a module of their own.
+/// Whether `name` is the end of a module's path, or a function in such a module or in its module `tests`.
 fn exists(name: &str, sources: &[Source]) -> bool {
     let steps: Vec<&str> = name.split("::").collect();
-    let ending = |steps: &[&str]| {
+    let sources_ending_with = |steps: &[&str]| {
         let steps: Vec<String> = steps.iter().map(|step| (*step).to_owned()).collect();
         sources
             .iter()
@@ -59,21 +63,21 @@ fn exists(name: &str, sources: &[Source]) -> bool {
         return false;
     };
     let function = format!("fn {function}(");
-    let beside: Vec<&str> = module.iter().copied().chain(["tests"]).collect();
-    let inside: Vec<&str> = module
+    let with_tests: Vec<&str> = module.iter().copied().chain(["tests"]).collect();
+    let without_tests: Vec<&str> = module
         .iter()
         .copied()
         .filter(|step| *step != "tests")
         .collect();
-    ending(&steps).next().is_some()
-        || [module, &beside, &inside]
+    sources_ending_with(&steps).next().is_some()
+        || [module, &with_tests, &without_tests]
             .iter()
-            .any(|module| ending(module).any(|source| source.text.contains(&function)))
+            .any(|module| sources_ending_with(module).any(|source| source.text.contains(&function)))
 }
 
 #[test]
 fn tests_that_the_threat_model_names_exist() {
-    let mut found = Vec::new();
+    let mut sources = Vec::new();
     for directory in [
         "hook-host",
         "domain-xml",
@@ -82,15 +86,18 @@ fn tests_that_the_threat_model_names_exist() {
         "launcher",
     ] {
         let directory = format!("src/{directory}");
-        sources(&workspace().join(directory), &[], &mut found);
+        add_sources(&workspace().join(directory), &[], &mut sources);
     }
-    let names = named();
+    let names = names_on_page();
     assert!(
         names.len() > 50,
         "the tables of {PAGE} have moved: {names:?}"
     );
-    let missing: Vec<_> = names.iter().filter(|name| !exists(name, &found)).collect();
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|name| !exists(name, &sources))
+        .collect();
     assert!(missing.is_empty(), "{PAGE} names {missing:?}");
-    assert!(!exists("hostile_modules::sleeps", &found));
-    assert!(!exists("hostile::spins", &found));
+    assert!(!exists("hostile_modules::sleeps", &sources));
+    assert!(!exists("hostile::spins", &sources));
 }

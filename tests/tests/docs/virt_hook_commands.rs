@@ -6,23 +6,23 @@ use std::sync::Mutex;
 
 use tests::binaries::binary;
 
-use crate::page_blocks::source;
+use crate::page_blocks::{page, pages, source};
 use crate::shell_commands::commands;
 
 /// All verbs of `virt-hook`.
-pub(crate) const VERBS: [&str; 18] = [
+const VERBS: [&str; 18] = [
     "new", "dev", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
     "replay", "image", "sign", "verify", "push", "pull", "deploy",
 ];
 
 /// Checks that the page's table of verbs has those that `virt-hook --help` lists, and no other.
-pub(crate) fn check_verbs(path: &str) {
+fn check_verbs(path: &str) {
     let mut program = Command::new(binary("virt-hook").unwrap());
     let output = program.arg("--help").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let (_, list) = text.split_once("Commands:\n").unwrap();
     let lines = list.lines().take_while(|line| line.starts_with("  "));
-    // What an explanation has on further lines is indented further.
+    // The further lines of an explanation have a larger indentation.
     let entries = lines.filter(|line| !line.starts_with("   "));
     let verbs = entries.filter_map(|line| line.split_whitespace().next());
     let verbs: BTreeSet<_> = verbs.filter(|verb| *verb != "help").collect();
@@ -40,19 +40,19 @@ pub(crate) fn check_verbs(path: &str) {
 
 /// The `--help` text of a verb; `None` if there is no such verb.
 fn help(verb: &str) -> Option<String> {
-    static REPORTED: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
-    let mut reported = REPORTED.lock().unwrap();
-    let ask = || {
+    static HELP_CACHE: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
+    let mut cache = HELP_CACHE.lock().unwrap();
+    let run = || {
         let mut program = Command::new(binary("virt-hook").unwrap());
         let output = program.args([verb, "--help"]).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         output.status.success().then_some(text)
     };
-    reported.entry(verb.to_owned()).or_insert_with(ask).clone()
+    cache.entry(verb.to_owned()).or_insert_with(run).clone()
 }
 
 /// Checks that the examples in a verb's help use existing verbs and flags. Returns their number.
-pub(crate) fn check_help_examples(verb: &str) -> usize {
+fn check_help_examples(verb: &str) -> usize {
     let help = help(verb).unwrap_or_else(|| panic!("there is no {verb}"));
     let examples = help.lines().filter(|line| line.starts_with("  virt-hook "));
     let examples = examples.map(|line| check_verbs_and_flags(verb, line));
@@ -62,34 +62,67 @@ pub(crate) fn check_help_examples(verb: &str) -> usize {
 }
 
 /// Checks that every `virt-hook` command uses an existing verb and flags. Returns their number.
-pub(crate) fn check_verbs_and_flags(at: &str, script: &str) -> usize {
+pub(crate) fn check_verbs_and_flags(location: &str, script: &str) -> usize {
     let commands = commands(script);
     let programs = commands.iter().map(|words| match words.as_slice() {
         [exec, program @ ..] if exec == "exec" => program,
         words => words,
     });
-    let own = programs.filter_map(|words| words.split_first());
-    let own = own.filter(|(program, _)| program.ends_with("virt-hook"));
-    own.map(|(_, words)| check_command(at, words)).sum()
+    let virt_hook_commands = programs.filter_map(|words| words.split_first());
+    let virt_hook_commands =
+        virt_hook_commands.filter(|(program, _)| program.ends_with("virt-hook"));
+    virt_hook_commands
+        .map(|(_, words)| check_command(location, words))
+        .sum()
 }
 
-/// Checks one command, given without the program's name.
-pub(crate) fn check_command(at: &str, words: &[String]) -> usize {
-    let at = format!("{at}: virt-hook {}", words.join(" "));
+/// Checks the words of one command after the program's name.
+fn check_command(location: &str, words: &[String]) -> usize {
+    let location = format!("{location}: virt-hook {}", words.join(" "));
     let verb = words.iter().find(|word| !word.starts_with('-'));
     // VERB is a placeholder.
     let Some(verb) = verb.filter(|verb| verb.as_str() != "VERB") else {
         return 0;
     };
-    let help = help(verb).unwrap_or_else(|| panic!("{at}: there is no such verb"));
+    let help = help(verb).unwrap_or_else(|| panic!("{location}: there is no such verb"));
     let flags = words.iter().map(|word| word.trim_matches(['[', ']']));
     let flags = flags.filter(|word| word.starts_with("--") && word.len() > 2);
     for flag in flags.map(|word| word.split('=').next().unwrap()) {
         let mut words = help.split(|c: char| !(c.is_alphanumeric() || c == '-'));
         assert!(
             words.any(|word| word == flag),
-            "{at}: `virt-hook {verb}` has no {flag}"
+            "{location}: `virt-hook {verb}` has no {flag}"
         );
     }
     1
+}
+
+#[test]
+fn the_tools_page_lists_every_verb() {
+    check_verbs("docs/virt-hook.md");
+}
+
+/// The examples in `--help` are documentation too.
+#[test]
+fn examples_in_help_use_existing_verbs_and_flags() {
+    let checked: usize = VERBS.iter().map(|verb| check_help_examples(verb)).sum();
+    assert!(checked > 20, "help shows {checked} commands");
+}
+
+#[test]
+fn every_verb_and_flag_on_the_pages_exists() {
+    let mut checked = 0;
+    for path in pages() {
+        let page = page(&path);
+        for block in &page.blocks {
+            if block.language == "sh" || block.is("text", "usage") {
+                let location = format!("{path}:{}", block.line);
+                checked += check_verbs_and_flags(&location, &block.text);
+            }
+        }
+        for code in page.code() {
+            checked += check_verbs_and_flags(&path, code);
+        }
+    }
+    assert!(checked > 20, "the pages show {checked} commands");
 }

@@ -1,12 +1,12 @@
-//! The targets of the Makefile that the workflows run or name.
+//! Checks that the targets of the Makefile exist that the workflows run or name.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use tests::binaries::workspace;
 
-/// The targets that a line names: after `make`, and in a matrix of targets.
-fn named(line: &str) -> Vec<&str> {
+/// The targets that a line of a workflow names after `make`, or in a matrix of targets.
+fn named_targets(line: &str) -> Vec<&str> {
     let is_word = |text: &&str| {
         !text.is_empty()
             && text
@@ -17,7 +17,7 @@ fn named(line: &str) -> Vec<&str> {
         let list = list.trim_end().trim_end_matches(']');
         return list.split(',').map(str::trim).filter(is_word).collect();
     }
-    // Here make is a package.
+    // In such a line, make is a package.
     if line.contains("apt-get") {
         return Vec::new();
     }
@@ -28,17 +28,23 @@ fn named(line: &str) -> Vec<&str> {
 
 #[test]
 fn targets_are_found_in_commands_comments_and_matrices() {
-    assert_eq!(named("      - run: make dist DIST=dist"), ["dist"]);
+    assert_eq!(named_targets("      - run: make dist DIST=dist"), ["dist"]);
     assert_eq!(
-        named("# Also: `make test`, `make test-faults`."),
+        named_targets("# Also: `make test`, `make test-faults`."),
         ["test", "test-faults"]
     );
-    assert_eq!(named("        target: [deny, doc]"), ["deny", "doc"]);
     assert_eq!(
-        named("      - run: apt-get install git make nodejs"),
+        named_targets("        target: [deny, doc]"),
+        ["deny", "doc"]
+    );
+    assert_eq!(
+        named_targets("      - run: apt-get install git make nodejs"),
         [""; 0]
     );
-    assert_eq!(named("      - run: make ${{ matrix.target }}"), [""; 0]);
+    assert_eq!(
+        named_targets("      - run: make ${{ matrix.target }}"),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -55,7 +61,7 @@ fn every_make_target_in_the_workflows_exists() {
             "{}: no comment says what runs only here",
             path.display()
         );
-        for name in text.lines().flat_map(named) {
+        for name in text.lines().flat_map(named_targets) {
             let path = path.display();
             assert!(
                 targets.contains(name),

@@ -1,16 +1,12 @@
-//! Checks the YAML of pages: objects of Kubernetes and KubeVirt by a list of known fields, this project's own files
-//! with their parsers, sidecars by the fields that KubeVirt reads from the annotation.
+//! Checks the YAML of pages: objects of Kubernetes and KubeVirt by a list of known fields, this project's own files with their
+//! parsers.
 
 use std::path::Path;
 
 use hooks_sdk_testing::hook_host::policy::{HookYaml, OperatorPolicy};
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::page_blocks::Block;
-
-/// `hooks.kubevirt.io/hookSidecars`, the annotation of KubeVirt's sidecars.
-const SIDECARS: &str = "hooks.kubevirt.io/hookSidecars";
 
 /// The known fields of objects on the pages: kind, API group and version, and paths, with `[]` for the items of a
 /// list and `*` for arbitrary keys. The names are the JSON names of KubeVirt's v1.9 API and Kubernetes 1.36.
@@ -94,43 +90,13 @@ const KINDS: &[(&str, &str, &str)] = &[
 const VMI: &str = "VirtualMachineInstance";
 const CONTAINER: &str = "a container";
 
-/// A sidecar as KubeVirt reads it, field by field.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Sidecar {
-    pub(crate) image: String,
-    #[serde(rename = "imagePullPolicy")]
-    _image_pull_policy: String,
-    pub(crate) args: Option<Vec<String>>,
-    #[serde(rename = "configMap")]
-    pub(crate) config_map: Option<ConfigMap>,
-    pub(crate) pvc: Option<Claim>,
-}
-
-/// The ConfigMap's key that becomes a file.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct ConfigMap {
-    pub(crate) name: String,
-    pub(crate) key: String,
-    pub(crate) hook_path: String,
-}
-
-/// The claim that becomes a directory.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub(crate) struct Claim {
-    #[serde(rename = "name")]
-    _name: String,
-    pub(crate) volume_path: String,
-}
-
-fn documents(text: &str) -> Result<Vec<Value>, String> {
+/// The documents of a YAML text.
+pub(crate) fn documents(text: &str) -> Result<Vec<Value>, String> {
     serde_saphyr::from_multiple(text).map_err(|error| error.to_string())
 }
 
-/// Checks a block with the parser of its kind.
-pub(crate) fn is_known(page: &str, block: &Block) -> Result<(), String> {
+/// Checks a block with the parser for its content.
+pub(crate) fn check_block(page: &str, block: &Block) -> Result<(), String> {
     let (path, text) = (Path::new(page), &block.text);
     let head = text.lines().next().unwrap_or_default();
     let role = match head.strip_prefix("# ") {
@@ -142,70 +108,73 @@ pub(crate) fn is_known(page: &str, block: &Block) -> Result<(), String> {
             .map(drop)
             .map_err(|error| error.to_string()),
         "policy" | "policy.yaml" | "hook-policy.yaml" => {
-            let read = OperatorPolicy::parse(path, text);
-            read.map(drop).map_err(|error| error.to_string())
+            let parsed = OperatorPolicy::parse(path, text);
+            parsed.map(drop).map_err(|error| error.to_string())
         }
-        "pod" | "pod.yaml" => documents(text)?.iter().try_for_each(facts_are_known),
+        "pod" | "pod.yaml" => documents(text)?.iter().try_for_each(check_pod_facts),
         role if role.contains("-data") => documents(text).map(drop),
-        _ => documents(text)?.iter().try_for_each(object_is_known),
+        _ => documents(text)?.iter().try_for_each(check_object),
     }
 }
 
-/// The facts about a pod in the short form.
-fn facts_are_known(facts: &Value) -> Result<(), String> {
+/// Checks facts about a pod in their short form.
+fn check_pod_facts(facts: &Value) -> Result<(), String> {
     let known = ["annotations", "labels", "networkStatus", "networkInfo"];
     let mut keys = facts.as_object().into_iter().flat_map(|map| map.keys());
     let unknown = keys.find(|key| !known.contains(&key.as_str()));
     unknown.map_or(Ok(()), |key| Err(format!("a pod has no {key}")))
 }
 
-fn object_is_known(object: &Value) -> Result<(), String> {
-    let named = |name: &str| object.get(name).and_then(Value::as_str);
-    let kind = match named("kind") {
+/// Checks that an object has only known fields of its kind.
+fn check_object(object: &Value) -> Result<(), String> {
+    let text_field = |name: &str| object.get(name).and_then(Value::as_str);
+    let kind = match text_field("kind") {
         Some(kind) => kind,
         None if object.get("args").is_some() => CONTAINER,
         None => VMI,
     };
     let known = KINDS.iter().find(|(name, ..)| *name == kind);
     let (_, version, paths) = known.ok_or_else(|| format!("what is the kind {kind}?"))?;
-    if named("kind").is_some() && named("apiVersion") != Some(version) {
+    if text_field("kind").is_some() && text_field("apiVersion") != Some(version) {
         return Err(format!("a {kind} is of {version}"));
     }
     let paths: Vec<_> = paths.split_whitespace().collect();
-    let mut found = Vec::new();
-    leaves(object, String::new(), &mut found);
+    let mut paths_in_object = Vec::new();
+    leaves(object, String::new(), &mut paths_in_object);
     let heads = ["kind", "apiVersion"];
-    let own = found.iter().filter(|path| !heads.contains(&path.as_str()));
-    match own
+    let checked_paths = paths_in_object
+        .iter()
+        .filter(|path| !heads.contains(&path.as_str()));
+    match checked_paths
         .into_iter()
-        .find(|path| !paths.iter().any(|known| leads_to(known, path)))
+        .find(|path| !paths.iter().any(|known| covers(known, path)))
     {
         Some(path) => Err(format!("{kind} has no {path}")),
         None => Ok(()),
     }
 }
 
-/// The paths of all leaves.
-fn leaves(value: &Value, path: String, found: &mut Vec<String>) {
+/// Adds the paths of all leaves.
+fn leaves(value: &Value, path: String, paths_in_object: &mut Vec<String>) {
     match value {
         Value::Object(entries) if !entries.is_empty() => {
             for (key, value) in entries {
                 let dot = if path.is_empty() { "" } else { "." };
                 // Arbitrary keys may contain dots.
                 let key = if key.contains('.') { "*" } else { key };
-                leaves(value, format!("{path}{dot}{key}"), found);
+                leaves(value, format!("{path}{dot}{key}"), paths_in_object);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             let items = items.iter();
-            items.for_each(|item| leaves(item, format!("{path}[]"), found));
+            items.for_each(|item| leaves(item, format!("{path}[]"), paths_in_object));
         }
-        _ => found.push(path),
+        _ => paths_in_object.push(path),
     }
 }
 
-/// A known path also covers its ancestors, which may be empty.
-fn leads_to(known: &str, path: &str) -> bool {
+/// Whether a known path covers a path: itself, or one of its ancestors, which may be empty.
+fn covers(known: &str, path: &str) -> bool {
     let (mut known, mut path) = (known.split('.'), path.split('.'));
     loop {
         match (known.next(), path.next()) {
@@ -217,41 +186,8 @@ fn leads_to(known: &str, path: &str) -> bool {
     }
 }
 
-/// The sidecars in annotations and containers of these objects.
-pub(crate) fn sidecars(text: &str) -> Vec<Sidecar> {
-    let objects = documents(text).unwrap_or_default();
-    let mut sidecars = Vec::new();
-    for object in &objects {
-        sidecars.extend(plugins_sidecar(object));
-        let template = object.get("spec").and_then(|spec| spec.get("template"));
-        let annotations = template.unwrap_or(object).get("metadata");
-        let annotations = annotations.and_then(|metadata| metadata.get("annotations"));
-        if let Some(list) = annotations.and_then(|all| all.get(SIDECARS)?.as_str()) {
-            let read: Vec<Sidecar> = serde_json::from_str(list).unwrap();
-            sidecars.extend(read);
-        }
-    }
-    sidecars
-}
-
-/// A plugin's sidecar container, with its modules.
-fn plugins_sidecar(object: &Value) -> Option<Sidecar> {
-    let arguments = object.get("args")?.as_array()?.iter();
-    let arguments = arguments.filter_map(Value::as_str).map(str::to_owned);
-    Some(Sidecar {
-        image: "IMAGE".to_owned(),
-        _image_pull_policy: String::new(),
-        args: Some(arguments.collect()),
-        config_map: None,
-        pvc: Some(Claim {
-            _name: String::new(),
-            volume_path: "/hooks".to_owned(),
-        }),
-    })
-}
-
 /// Checks that a patch has only known fields of this kind.
-pub(crate) fn is_patch(kind: &str, json: &str) -> Result<(), String> {
+pub(crate) fn check_patch(kind: &str, json: &str) -> Result<(), String> {
     let mut patch: Value = serde_saphyr::from_str(json).map_err(|error| error.to_string())?;
     let known = KINDS
         .iter()
@@ -260,27 +196,27 @@ pub(crate) fn is_patch(kind: &str, json: &str) -> Result<(), String> {
     let object = patch.as_object_mut().ok_or("a patch is an object")?;
     object.insert("kind".into(), (*kind).into());
     object.insert("apiVersion".into(), (*version).into());
-    object_is_known(&patch)
+    check_object(&patch)
 }
 
 #[test]
 fn unknown_fields_are_found() {
-    let object = |text: &str| object_is_known(&serde_saphyr::from_str(text).unwrap());
+    let object = |text: &str| check_object(&serde_saphyr::from_str(text).unwrap());
     let head = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\n";
     object(&format!(
         "{head}spec: {{runStrategy: Always, template: {{spec: {{domain: {{devices: {{}}}}}}}}}}"
     ))
     .unwrap();
-    for wrong in [
+    for invalid in [
         "kind: VirtualMachine\napiVersion: v1\n".to_owned(),
         "kind: Pod\napiVersion: v1\n".to_owned(),
         format!("{head}spec: {{runstrategy: Always}}"),
         format!("{head}metadata: {{annotations: {{a.b/c: d}}}}"),
         "metadata: {annotation: {a.b/c: d}}".to_owned(),
     ] {
-        assert!(object(&wrong).is_err(), "{wrong}");
+        assert!(object(&invalid).is_err(), "{invalid}");
     }
-    is_patch(
+    check_patch(
         "kubevirt",
         r#"{"spec":{"configuration":{"featureGates":["Sidecar"]}}}"#,
     )

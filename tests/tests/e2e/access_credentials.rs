@@ -11,9 +11,9 @@ use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-const SECRETS: &str = "/run/kubevirt-private/secret";
-const FIRST: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFirst one@example";
-const SECOND: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAISecond two@example";
+const SECRETS_DIRECTORY: &str = "/run/kubevirt-private/secret";
+const FIRST_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFirst one@example";
+const SECOND_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAISecond two@example";
 const PASSWORD: &str = "correct: horse";
 
 /// Writes a secret as the kubelet does: into a new directory, which a link then points to.
@@ -41,13 +41,21 @@ fn vmi() -> Vmi {
     })
 }
 
-async fn eventually(fixture: &LauncherFixture, vmi: &Vmi, what: &str, script: &str) -> Result<()> {
-    let holds = async || {
+/// Waits until a shell script in the guest succeeds.
+async fn wait_for_script(
+    fixture: &LauncherFixture,
+    vmi: &Vmi,
+    what: &str,
+    script: &str,
+) -> Result<()> {
+    let succeeds = async || {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let done = fixture.commands.exec(vmi, "sh", &["-c", script]).await;
-        done.is_ok_and(|done| done.exit_code == 0).then_some(())
+        let answer = fixture.commands.exec(vmi, "sh", &["-c", script]).await;
+        answer
+            .is_ok_and(|answer| answer.exit_code == 0)
+            .then_some(())
     };
-    tests::until(what, BOOT, holds).await
+    tests::until(what, BOOT, succeeds).await
 }
 
 /// Waits for the notification that the credentials are in the guest.
@@ -60,8 +68,8 @@ async fn wait_for_sync_success(fixture: &LauncherFixture) -> Result<()> {
             .rev()
             .map(|event| &event.metadata()["AccessCredential"]);
         let last = last
-            .filter(|known| !known.is_null())
-            .map(|known| known["Succeeded"].clone())
+            .filter(|record| !record.is_null())
+            .map(|record| record["Succeeded"].clone())
             .next();
         (last == Some(json!(true))).then_some(())
     };
@@ -72,28 +80,34 @@ async fn wait_for_sync_success(fixture: &LauncherFixture) -> Result<()> {
 async fn keys_and_passwords_reach_the_guest_and_follow_their_secrets() -> Result<()> {
     let vmi = vmi();
     let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    // libvirt's most verbose log, so that a leaked secret would show.
+    // With libvirt's most verbose log, a leaked secret would be found.
     prepared.pod.set_env("LIBVIRT_DEBUG_LOGS", "1");
-    let keys = prepared.pod.path(SECRETS).join("keys-access-cred");
-    put_secret(&keys, "..first", "key", FIRST)?;
-    let passwords = prepared.pod.path(SECRETS).join("passwords-access-cred");
+    let keys = prepared
+        .pod
+        .path(SECRETS_DIRECTORY)
+        .join("keys-access-cred");
+    put_secret(&keys, "..first", "key", FIRST_KEY)?;
+    let passwords = prepared
+        .pod
+        .path(SECRETS_DIRECTORY)
+        .join("passwords-access-cred");
     put_secret(&passwords, "..first", "root", &format!("{PASSWORD}\n"))?;
     let fixture = prepared.start(&vmi, &[]).await?;
     fixture.boot_and_read_reports(&vmi).await?;
     let file = "/root/.ssh/authorized_keys";
     let has_key = |key: &str| format!("[ \"$(cat {file})\" = '{key}' ]");
-    eventually(&fixture, &vmi, "the first key", &has_key(FIRST)).await?;
+    wait_for_script(&fixture, &vmi, "the first key", &has_key(FIRST_KEY)).await?;
     let has_password = format!(
         "hash=$(sed -n 's/^root:\\([^:]*\\):.*/\\1/p' /etc/shadow); salt=$(echo \"$hash\" | cut -d'$' -f3)
         [ \"$(mkpasswd -m sha512 -S \"$salt\" '{PASSWORD}')\" = \"$hash\" ]"
     );
-    eventually(&fixture, &vmi, "the password", &has_password).await?;
+    wait_for_script(&fixture, &vmi, "the password", &has_password).await?;
     wait_for_sync_success(&fixture).await?;
-    put_secret(&keys, "..second", "key", SECOND)?;
-    eventually(&fixture, &vmi, "the second key", &has_key(SECOND)).await?;
+    put_secret(&keys, "..second", "key", SECOND_KEY)?;
+    wait_for_script(&fixture, &vmi, "the second key", &has_key(SECOND_KEY)).await?;
     let log = fixture.pod.log();
     assert!(log.contains("qemuProcessStart"), "libvirt tells all it can");
-    // "correct: horse" in base64, as the agent gets it.
+    // The second text is "correct: horse" in base64, as the agent receives it.
     for secret in [PASSWORD, "Y29ycmVjdDogaG9yc2U=", "AAAAISecond"] {
         assert!(!log.contains(secret), "{secret} is in the log");
     }

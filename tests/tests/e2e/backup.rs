@@ -1,4 +1,4 @@
-//! Backups of a tracked disk: their notifications and answers, and the data, byte for byte.
+//! Backups of a tracked disk: notifications, answers and data.
 
 mod pull_mode;
 mod vm_with_tracked_disk;
@@ -13,17 +13,18 @@ use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
-use vm_with_tracked_disk::{BackupFixture, allocated, progress, raw};
+use vm_with_tracked_disk::{BackupFixture, allocated_bytes, backup_states, raw_data};
 
-const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
-const TARGET: &str = "/run/kubevirt/bk";
-const QEMU: u32 = 107;
+const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
+const TARGET_DIRECTORY: &str = "/run/kubevirt/bk";
+const QEMU_UID: u32 = 107;
 const MIB: usize = 1 << 20;
-/// 16 MiB are written in a moment, on a machine that does nothing else.
-const BACKUP: Duration = Duration::from_secs(60);
+/// How long a backup of 16 MiB may take on a busy machine.
+const BACKUP_TIMEOUT: Duration = Duration::from_secs(60);
 
-fn tracked(state: &str) -> Vmi {
-    let disk = json!({ "hostDisk": { "path": format!("{CLAIM}/disk.img"), "type": "Disk" } });
+fn vmi_with_tracked_disk(state: &str) -> Vmi {
+    let disk =
+        json!({ "hostDisk": { "path": format!("{CLAIM_DIRECTORY}/disk.img"), "type": "Disk" } });
     Vmi::new("backup", LauncherUser::Nonroot)
         .empty_disk("scratch", "8Mi")
         .volume("data", disk)
@@ -32,14 +33,15 @@ fn tracked(state: &str) -> Vmi {
         })
 }
 
-pub(crate) fn push(name: &str, minute: u32) -> Value {
+/// The options of a backup in push mode that starts at this minute.
+pub(crate) fn push_options(name: &str, minute: u32) -> Value {
     json!({
-        "backupName": name, "cmd": "Start", "mode": "Push", "targetPath": TARGET,
+        "backupName": name, "cmd": "Start", "mode": "Push", "targetPath": TARGET_DIRECTORY,
         "backupStartTime": format!("2026-11-21T13:{minute}:00Z"),
     })
 }
 
-fn with(mut options: Value, field: &str, value: Value) -> Value {
+fn with_option(mut options: Value, field: &str, value: Value) -> Value {
     options[field] = value;
     options
 }
@@ -55,15 +57,15 @@ async fn pushed_backups_hold_the_disk_and_what_changed_since() -> Result<()> {
     backup.fixture.end_vm(&backup.vmi).await
 }
 
-/// The notifications of the reference, and a copy of the disk.
+/// A full backup has the notifications of KubeVirt's launcher, and contains the disk's data.
 async fn check_full(backup: &BackupFixture) -> Result<()> {
     const CHECKPOINT: &str = "bk1-2026-11-21_13-10-00";
     let before = backup.fixture.handler.events().len();
-    backup.start(push("bk1", 10)).await?;
-    let end = backup.ended("bk1", before).await?;
-    // The record is published twice: as `ADDED`, and as any change of the metadata.
+    backup.start(push_options("bk1", 10)).await?;
+    let end = backup.wait_for_end("bk1", before).await?;
+    // The record is published twice: in an `ADDED` event, and in a `MODIFIED` event like any change of the metadata.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let states = progress(&backup.fixture.handler.events()[before..]);
+    let states = backup_states(&backup.fixture.handler.events()[before..]);
     let line = |kind: &str, completed: bool| {
         format!(
             "{kind} name=bk1 checkpoint={CHECKPOINT} quiesce=Succeeded completed={completed} \
@@ -75,7 +77,7 @@ async fn check_full(backup: &BackupFixture) -> Result<()> {
         line("ADDED", true),
         line("MODIFIED", true),
     ];
-    // The first records follow each other so fast that a notification may have the content of the next.
+    // The first records follow each other so fast that a notification may already have the next record.
     let states: Vec<_> = states
         .into_iter()
         .skip_while(|line| line.contains("quiesce= "))
@@ -96,7 +98,7 @@ async fn check_full(backup: &BackupFixture) -> Result<()> {
     );
     let disk = backup.disk()?;
     ensure!(
-        raw(&backup.file(CHECKPOINT))? == disk,
+        raw_data(&backup.file(CHECKPOINT))? == disk,
         "the backup is not the disk"
     );
     Ok(())
@@ -105,15 +107,15 @@ async fn check_full(backup: &BackupFixture) -> Result<()> {
 async fn check_incremental(backup: &BackupFixture) -> Result<()> {
     backup.write_in_guest(3, 100).await?;
     let before = backup.fixture.handler.events().len();
-    let options = with(
-        push("bk2", 11),
+    let options = with_option(
+        push_options("bk2", 11),
         "incremental",
         json!("bk1-2026-11-21_13-10-00"),
     );
     backup
-        .start(with(options, "skipQuiesce", json!(true)))
+        .start(with_option(options, "skipQuiesce", json!(true)))
         .await?;
-    let end = backup.ended("bk2", before).await?;
+    let end = backup.wait_for_end("bk2", before).await?;
     let record = &end.metadata()["Backup"];
     ensure!(
         record["Failed"] == false && record["QuiesceStatus"] == "Skipped",
@@ -121,20 +123,20 @@ async fn check_incremental(backup: &BackupFixture) -> Result<()> {
     );
     let full = backup.file("bk1-2026-11-21_13-10-00");
     let increment = backup.file("bk2-2026-11-21_13-11-00");
-    let rebased = Command::new("qemu-img")
+    let rebase = Command::new("qemu-img")
         .args(["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b"])
         .args([&full, &increment])
         .status()?;
-    ensure!(rebased.success());
-    let changed = allocated(&increment)?;
+    ensure!(rebase.success());
+    let changed = allocated_bytes(&increment)?;
     ensure!(
         (100 << 10..=1 << 20).contains(&changed),
         "{changed} bytes changed"
     );
     let disk = backup.disk()?;
-    ensure!(raw(&full)? != disk, "the guest has written nothing");
+    ensure!(raw_data(&full)? != disk, "the guest has written nothing");
     ensure!(
-        raw(&increment)? == disk,
+        raw_data(&increment)? == disk,
         "full and incremental backup are not the disk"
     );
     Ok(())
@@ -143,7 +145,11 @@ async fn check_incremental(backup: &BackupFixture) -> Result<()> {
 async fn check_unknown_checkpoint(backup: &BackupFixture) -> Result<()> {
     let before = backup.fixture.handler.events().len();
     let answer = backup
-        .request(with(push("bk3", 12), "incremental", json!("nope")))
+        .request(with_option(
+            push_options("bk3", 12),
+            "incremental",
+            json!("nope"),
+        ))
         .await?;
     let expected = "virError(Code=103, Domain=10, Message='Domain checkpoint not found: Checkpoint \
                     'nope' for incremental backup of disk 'vdb' not found')";
@@ -154,7 +160,7 @@ async fn check_unknown_checkpoint(backup: &BackupFixture) -> Result<()> {
     };
     let handler = &backup.fixture.handler;
     handler
-        .wait_for("an empty record", before, BACKUP, is_reset)
+        .wait_for("an empty record", before, BACKUP_TIMEOUT, is_reset)
         .await?;
     ensure!(
         !backup
@@ -165,7 +171,7 @@ async fn check_unknown_checkpoint(backup: &BackupFixture) -> Result<()> {
     Ok(())
 }
 
-/// The guest is not frozen after any of it.
+/// Refused requests have KubeVirt's messages, and leave the guest unfrozen.
 async fn check_refusals(backup: &BackupFixture) -> Result<()> {
     let abort = json!({ "backupName": "bk2", "cmd": "Abort" });
     let answer = backup.request(abort).await?;
@@ -175,9 +181,12 @@ async fn check_refusals(backup: &BackupFixture) -> Result<()> {
     );
     for (options, part) in [
         (json!({ "cmd": "Start", "mode": "Push" }), "backupStartTime"),
-        (with(push("../x", 13), "mode", json!("Push")), "../x"),
         (
-            with(push("bk4", 13), "targetPath", json!("/nonexistent")),
+            with_option(push_options("../x", 13), "mode", json!("Push")),
+            "../x",
+        ),
+        (
+            with_option(push_options("bk4", 13), "targetPath", json!("/nonexistent")),
             "/nonexistent",
         ),
     ] {
@@ -188,8 +197,10 @@ async fn check_refusals(backup: &BackupFixture) -> Result<()> {
         );
     }
     let commands = &backup.fixture.commands;
-    let untracked = tracked("Initializing");
-    let answer = commands.backup(&untracked, &push("bk5", 14)).await?;
+    let untracked = vmi_with_tracked_disk("Initializing");
+    let answer = commands
+        .backup(&untracked, &push_options("bk5", 14))
+        .await?;
     ensure!(
         answer.message == "Backup failed ChangedBlockTracking is not enabled",
         "{answer:?}"

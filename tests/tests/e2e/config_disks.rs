@@ -1,4 +1,5 @@
-//! The guest's view of disks that are made from configuration: ConfigMaps, Secrets, downward API, sysprep.
+//! Disks with configuration (ConfigMaps, Secrets, downward API, service account, sysprep, downward metrics, Ignition) as the
+//! guest reads them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,11 +12,11 @@ use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-const PRIVATE: &str = "/run/kubevirt-private";
+const PRIVATE_DIRECTORY: &str = "/run/kubevirt-private";
 const HOST_DISK: &str = "/run/kubevirt-private/vmi-disks/data/disk.img";
 const IGNITION: &str = r#"{"ignition":{"version":"3.4.0"}}"#;
 
-/// Mounts files as the kubelet does: links into a directory behind a link.
+/// Writes files as the kubelet mounts them: links to a versioned directory behind the link `..data`.
 fn mount(prepared: &PreparedPod, path_in_pod: &str, files: &[(&str, &str)]) -> Result<()> {
     let mount = prepared.pod.path(path_in_pod);
     let version = mount.join("..2026_11_21_16_41_05.2087931284");
@@ -31,7 +32,7 @@ fn mount(prepared: &PreparedPod, path_in_pod: &str, files: &[(&str, &str)]) -> R
     Ok(())
 }
 
-/// One volume of each kind, in the order that gives them `vda`, `vdb`, ...
+/// A VMI with one volume of each kind, which become `vda`, `vdb`, ... in this order.
 fn vmi(user: LauncherUser) -> Vmi {
     let claim = json!({ "hostDisk": {
         "path": "/data/disk.img", "type": "DiskOrCreate", "capacity": "8Mi",
@@ -57,18 +58,22 @@ fn vmi(user: LauncherUser) -> Vmi {
         })
 }
 
-fn set(user: LauncherUser) -> Result<PreparedPod> {
+fn prepare_pod(user: LauncherUser) -> Result<PreparedPod> {
     let prepared = PreparedPod::create(user)?;
-    let below = |name: &str| format!("{PRIVATE}/{name}");
+    let private_path = |name: &str| format!("{PRIVATE_DIRECTORY}/{name}");
     mount(
         &prepared,
-        &below("config-map/settings"),
+        &private_path("config-map/settings"),
         &[("app.conf", "colour=blue\n")],
     )?;
-    mount(&prepared, &below("secret/keys"), &[("password", "hunter2")])?;
     mount(
         &prepared,
-        &below("downwardapi/podinfo"),
+        &private_path("secret/keys"),
+        &[("password", "hunter2")],
+    )?;
+    mount(
+        &prepared,
+        &private_path("downwardapi/podinfo"),
         &[("labels", "app=\"web\"")],
     )?;
     let account = "/run/secrets/kubernetes.io/serviceaccount";
@@ -79,10 +84,10 @@ fn set(user: LauncherUser) -> Result<PreparedPod> {
     )?;
     mount(
         &prepared,
-        &below("sysprep/unattend"),
+        &private_path("sysprep/unattend"),
         &[("Autounattend.xml", "<unattend/>")],
     )?;
-    // A claim is mounted so that the pod's group may write.
+    // The kubelet mounts a claim writable for the pod's group.
     let claim = prepared.pod.path(HOST_DISK);
     let directory = claim.parent().unwrap_or(&claim);
     fs::create_dir_all(directory)?;
@@ -91,12 +96,12 @@ fn set(user: LauncherUser) -> Result<PreparedPod> {
 }
 
 async fn shell(fixture: &LauncherFixture, vmi: &Vmi, script: &str) -> Result<String> {
-    let done = fixture.commands.exec(vmi, "sh", &["-c", script]).await?;
-    ensure!(done.exit_code == 0, "{script}: {done:?}");
-    Ok(done.std_out)
+    let answer = fixture.commands.exec(vmi, "sh", &["-c", script]).await?;
+    ensure!(answer.exit_code == 0, "{script}: {answer:?}");
+    Ok(answer.std_out)
 }
 
-/// The content of one file on one disk.
+/// The content of a file on a disk in the guest.
 async fn file(fixture: &LauncherFixture, vmi: &Vmi, disk: &str, name: &str) -> Result<String> {
     let script = format!(
         "mkdir -p /tmp/{disk}; mount -t iso9660 -o ro /dev/{disk} /tmp/{disk} || exit; cat /tmp/{disk}/{name}; umount /tmp/{disk}"
@@ -113,7 +118,7 @@ fn has_label(reports: &[String], disk: &str, label: &str) -> bool {
 
 async fn check_all_disks(user: LauncherUser) -> Result<()> {
     let vmi = vmi(user);
-    let fixture = set(user)?.start(&vmi, &[]).await?;
+    let fixture = prepare_pod(user)?.start(&vmi, &[]).await?;
     let reports = fixture.boot_and_read_reports(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     for (disk, label, name, content) in [
@@ -142,7 +147,7 @@ async fn check_all_disks(user: LauncherUser) -> Result<()> {
     )
     .await?;
     assert_eq!(metrics, "<metrics></metrics>\n512\n");
-    // virt-handler would serve the downward metrics at the socket of this port.
+    // On a node, virt-handler serves the downward metrics at the socket of this port.
     shell(
         &fixture,
         &vmi,
@@ -151,7 +156,7 @@ async fn check_all_disks(user: LauncherUser) -> Result<()> {
     .await?;
     let socket = "downwardmetrics-channel/downwardmetrics.sock";
     ensure!(
-        fixture.pod.path(PRIVATE).join(socket).exists(),
+        fixture.pod.path(PRIVATE_DIRECTORY).join(socket).exists(),
         "no {socket}"
     );
     let sectors = shell(&fixture, &vmi, "cat /sys/block/vdg/size").await?;
@@ -160,8 +165,8 @@ async fn check_all_disks(user: LauncherUser) -> Result<()> {
         "49152",
         "made with 8 MiB, grown to the claim's 24"
     );
-    let made = fs::metadata(fixture.pod.path(HOST_DISK))?;
-    assert_eq!(made.len(), 24 << 20);
+    let host_disk = fs::metadata(fixture.pod.path(HOST_DISK))?;
+    assert_eq!(host_disk.len(), 24 << 20);
     check_ignition(&fixture).await?;
     fixture.end_vm(&vmi).await
 }
@@ -169,7 +174,7 @@ async fn check_all_disks(user: LauncherUser) -> Result<()> {
 async fn check_ignition(fixture: &LauncherFixture) -> Result<()> {
     let path_in_pod = "/run/kubevirt-ephemeral-disks/ignition-data/default/configured/data.ign";
     assert_eq!(fs::read_to_string(fixture.pod.path(path_in_pod))?, IGNITION);
-    // QEMU's own log is part of the pod's.
+    // The pod's log contains QEMU's log, which begins with its arguments.
     let is_reported = async || {
         tokio::time::sleep(Duration::from_millis(50)).await;
         let argument = "-fw_cfg name=opt/com.coreos/config,file=";
@@ -205,17 +210,17 @@ async fn missing_mount_is_reported_and_a_retry_succeeds() -> Result<()> {
             answer.message
         );
     }
-    let seen = fixture.commands.domain().await?;
+    let domain = fixture.commands.domain().await?;
     assert_eq!(
-        seen,
+        domain,
         Value::Null,
         "what fails before define leaves no domain"
     );
-    let mounted = fixture
+    let mount = fixture
         .pod
         .path("/run/kubevirt-private/config-map/settings");
-    fs::create_dir_all(&mounted)?;
-    fs::write(mounted.join("app.conf"), "late")?;
+    fs::create_dir_all(&mount)?;
+    fs::write(mount.join("app.conf"), "late")?;
     fixture.boot(&vmi).await?;
     fixture.end_vm(&vmi).await
 }

@@ -1,5 +1,5 @@
-//! Every domain of the conversion corpus gets the PCI addresses that it has under KubeVirt's launcher, with
-//! and without a hook that adds arguments of QEMU's and a device.
+//! Tests that every domain of the conversion corpus has the same PCI addresses as with KubeVirt's launcher, with and without
+//! a hook that adds QEMU arguments and a device.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,47 +14,52 @@ use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 
+use super::corpus_definitions::{REFUSED_CASES, cases, convert_case};
 use super::daemon_only_pod::DaemonOnlyPod;
-use super::define_corpus::{REFUSED, cases, converted};
-use super::pci_addresses::{as_first_defined, of_devices, spare_ports};
+use super::pci_addresses::{add_spare_ports, addresses_of_devices, kubevirts_first_definition};
 
-/// A device of a kind that KubeVirt's types lack, so it is lost when KubeVirt parses the domain.
-const DEVICE: &str =
+/// A device that KubeVirt's types lack, so that KubeVirt's launcher loses it when it parses the domain.
+const HOOK_DEVICE: &str =
     "<shmem name='hooked'><model type='ivshmem-plain'/><size unit='M'>1</size></shmem>";
-const ARGUMENTS: &str = "<qemu:commandline><qemu:arg value='-fw_cfg'/>\
+/// QEMU arguments that the hook adds.
+const HOOK_ARGUMENTS: &str = "<qemu:commandline><qemu:arg value='-fw_cfg'/>\
     <qemu:arg value='name=opt/tests,string=hooked'/></qemu:commandline>";
 
 /// The name of the hook's device in a list of addresses.
-const HOOKED: &str = "hooked";
+const HOOK_DEVICE_NAME: &str = "hooked";
 
-/// Changes the domain like a hook.
-fn hooked(xml: String) -> String {
-    let xml = xml.replace("</devices>", &format!("{DEVICE}</devices>"));
+/// The domain after the changes of the hook.
+fn with_hook_changes(xml: String) -> String {
+    let xml = xml.replace("</devices>", &format!("{HOOK_DEVICE}</devices>"));
     match xml.contains("</qemu:commandline>") {
         true => xml,
-        false => xml.replace("</domain>", &format!("{ARGUMENTS}</domain>")),
+        false => xml.replace("</domain>", &format!("{HOOK_ARGUMENTS}</domain>")),
     }
 }
 
-fn unhooked(xml: String) -> String {
+fn without_hook(xml: String) -> String {
     xml
 }
 
 /// A change of the domain before it is defined.
 type Hook = fn(String) -> String;
 
-/// Defines and undefines domains with one virsh, and returns libvirt's XML of each.
+/// Defines and undefines all domains with one process of virsh, and returns libvirt's XML of each.
 fn define_all(
     daemon: &DaemonOnlyPod,
     directory: &Path,
     domains: &BTreeMap<String, (String, String)>,
 ) -> Result<BTreeMap<String, String>> {
-    const MARK: &str = "next: ";
+    const CASE_MARK: &str = "next: ";
     let mut commands = String::new();
     for (number, (case, (name, xml))) in domains.iter().enumerate() {
         let file = directory.join(format!("{number}.xml"));
         fs::write(&file, xml)?;
-        writeln!(commands, "echo '{MARK}{case}'\ndefine {}", file.display())?;
+        writeln!(
+            commands,
+            "echo '{CASE_MARK}{case}'\ndefine {}",
+            file.display()
+        )?;
         writeln!(commands, "dumpxml --inactive {name}")?;
         writeln!(commands, "undefine {name} --keep-nvram --keep-tpm")?;
     }
@@ -62,39 +67,39 @@ fn define_all(
     fs::write(&script, commands)?;
     let output = daemon.virsh(File::open(script)?, &[])?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let described = text.split(MARK).skip(1).filter_map(|part| {
+    let defined_xml = text.split(CASE_MARK).skip(1).filter_map(|part| {
         let (case, rest) = part.split_once('\n')?;
         let end = rest.find("</domain>")? + "</domain>".len();
         let begin = rest.find("<domain")?;
         Some((case.trim().to_owned(), rest[begin..end].to_owned()))
     });
-    let described: BTreeMap<_, _> = described.collect();
+    let defined_xml: BTreeMap<_, _> = defined_xml.collect();
     ensure!(
-        described.len() == domains.len(),
+        defined_xml.len() == domains.len(),
         "libvirt took {} of {} domains: {}",
-        described.len(),
+        defined_xml.len(),
         domains.len(),
         String::from_utf8_lossy(&output.stderr)
     );
-    Ok(described)
+    Ok(defined_xml)
 }
 
 type Cases = BTreeMap<String, (Vmi, DomainSpec)>;
 type Addresses = BTreeMap<String, BTreeMap<String, String>>;
 
-fn addresses(described: &BTreeMap<String, String>) -> Result<Addresses> {
-    let of = |(case, xml): (&String, &String)| {
-        let mut devices = of_devices(&serde_json::to_value(parse(xml)?.devices)?);
+fn addresses(defined_xml: &BTreeMap<String, String>) -> Result<Addresses> {
+    let addresses_of_case = |(case, xml): (&String, &String)| {
+        let mut devices = addresses_of_devices(&serde_json::to_value(parse(xml)?.devices)?);
         if xml.contains("<shmem name='hooked'") && xml.contains("string=hooked") {
-            devices.insert(HOOKED.to_owned(), String::new());
+            devices.insert(HOOK_DEVICE_NAME.to_owned(), String::new());
         }
         Ok((case.clone(), devices))
     };
-    described.iter().map(of).collect()
+    defined_xml.iter().map(addresses_of_case).collect()
 }
 
-/// Placeholder interfaces, and spare ports after them: counted on KubeVirt's own types, before any hook.
-fn room(vmi: &Vmi, spec: &DomainSpec) -> Result<(usize, usize)> {
+/// The number of placeholder interfaces and of spare ports, computed as KubeVirt does, before any hook.
+fn hotplug_ports(vmi: &Vmi, spec: &DomainSpec) -> Result<(usize, usize)> {
     const LARGE: u64 = 2 << 30;
     let on_root_complex =
         vmi.annotation("kubevirt.io/placePCIDevicesOnRootComplex") == Some("true");
@@ -107,19 +112,19 @@ fn room(vmi: &Vmi, spec: &DomainSpec) -> Result<(usize, usize)> {
     if on_root_complex {
         return Ok((placeholders, 0));
     }
-    let (all, least) = if spec.memory.value > LARGE {
+    let (minimum_total, minimum_free) = if spec.memory.value > LARGE {
         (16, 6)
     } else {
         (8, 3)
     };
-    let taken = pci_devices(&serde_json::to_value(&spec.devices)?);
-    let free = usize::max(all.max(taken) - taken, least);
+    let used = pci_devices(&serde_json::to_value(&spec.devices)?);
+    let free = usize::max(minimum_total.max(used) - used, minimum_free);
     Ok((placeholders, free.saturating_sub(placeholders)))
 }
 
-/// Devices that KubeVirt takes for PCI devices, in its own JSON.
+/// The number of devices that KubeVirt counts as PCI devices, from its JSON of the devices.
 fn pci_devices(devices: &Value) -> usize {
-    let counts = |kind: &str, device: &Value| match kind {
+    let is_pci = |kind: &str, device: &Value| match kind {
         "Interfaces" | "Watchdogs" | "Rng" | "Ballooning" => true,
         "HostDevices" => device["Type"] == "pci",
         "Controllers" => {
@@ -130,24 +135,26 @@ fn pci_devices(devices: &Value) -> usize {
         "Inputs" => device["Bus"] == "virtio",
         _ => false,
     };
-    let elsewhere = |device: &Value| {
+    let is_on_other_bus = |device: &Value| {
         let bus = device["Address"]["Type"].as_str().unwrap_or_default();
         !matches!(bus, "" | "pci")
     };
-    let each = devices.as_object().into_iter().flatten();
-    each.flat_map(|(kind, devices)| {
-        let list = match devices {
-            Value::Array(list) => list.as_slice(),
-            Value::Null => &[],
-            one => std::slice::from_ref(one),
-        };
-        list.iter().map(move |device| (kind, device))
-    })
-    .filter(|(kind, device)| counts(kind, device) && !elsewhere(device))
-    .count()
+    let fields = devices.as_object().into_iter().flatten();
+    fields
+        .flat_map(|(kind, devices)| {
+            let list = match devices {
+                Value::Array(list) => list.as_slice(),
+                Value::Null => &[],
+                device => std::slice::from_ref(device),
+            };
+            list.iter().map(move |device| (kind, device))
+        })
+        .filter(|(kind, device)| is_pci(kind, device) && !is_on_other_bus(device))
+        .count()
 }
 
-/// KubeVirt's way: placeholders, the devices read back into its own types, spare ports; the hook at each step.
+/// Defines the domains as KubeVirt's launcher does: with placeholders, then with the addresses that libvirt assigned and with
+/// spare ports. The hook changes each definition.
 fn define_like_kubevirt(
     daemon: &DaemonOnlyPod,
     directory: &Path,
@@ -155,28 +162,29 @@ fn define_like_kubevirt(
     hook: Hook,
 ) -> Result<Addresses> {
     let mut specs = BTreeMap::new();
-    let mut first = BTreeMap::new();
+    let mut first_definitions = BTreeMap::new();
     for (case, (vmi, spec)) in cases {
-        let (placeholders, ports) = room(vmi, spec)?;
-        if let Some(domain) = as_first_defined(vmi, spec, placeholders) {
-            first.insert(case.clone(), (spec.name.clone(), hook(render(&domain))));
+        let (placeholders, ports) = hotplug_ports(vmi, spec)?;
+        if let Some(domain) = kubevirts_first_definition(vmi, spec, placeholders) {
+            first_definitions.insert(case.clone(), (spec.name.clone(), hook(render(&domain))));
         }
         specs.insert(case.clone(), (spec.clone(), ports));
     }
-    for (case, xml) in define_all(daemon, directory, &first)? {
+    for (case, xml) in define_all(daemon, directory, &first_definitions)? {
         let (spec, _) = specs.get_mut(&case).context("an unknown case")?;
         let interfaces = std::mem::take(&mut spec.devices.interfaces);
         spec.devices = parse(&xml)?.devices;
         spec.devices.interfaces = interfaces;
     }
-    // The definition between these two changes nothing but the interfaces.
-    let last = specs.into_iter().map(|(case, (mut spec, ports))| {
-        spare_ports(&mut spec, ports);
+    // KubeVirt's launcher defines the domain once more in between, which only changes the interfaces.
+    let last_definitions = specs.into_iter().map(|(case, (mut spec, ports))| {
+        add_spare_ports(&mut spec, ports);
         (case, (spec.name.clone(), hook(render(&spec))))
     });
-    addresses(&define_all(daemon, directory, &last.collect())?)
+    addresses(&define_all(daemon, directory, &last_definitions.collect())?)
 }
 
+/// Defines the domains as this launcher does.
 fn define_like_this_launcher(
     daemon: &DaemonOnlyPod,
     directory: &Path,
@@ -184,32 +192,32 @@ fn define_like_this_launcher(
     hook: Hook,
 ) -> Result<Addresses> {
     let mut plans = BTreeMap::new();
-    let mut first = BTreeMap::new();
+    let mut first_definitions = BTreeMap::new();
     for (case, (vmi, spec)) in cases {
         let plan = DefinitionPlan::plan(vmi, hook(render(spec)))?;
-        first.insert(case.clone(), (spec.name.clone(), plan.first().to_owned()));
+        first_definitions.insert(case.clone(), (spec.name.clone(), plan.first().to_owned()));
         plans.insert(case.clone(), plan);
     }
-    let mut described = define_all(daemon, directory, &first)?;
+    let mut defined_xml = define_all(daemon, directory, &first_definitions)?;
     let mut second = BTreeMap::new();
-    for (case, xml) in &described {
+    for (case, xml) in &defined_xml {
         if let Some(xml) = plans[case].second(xml)? {
-            second.insert(case.clone(), (first[case].0.clone(), xml));
+            second.insert(case.clone(), (first_definitions[case].0.clone(), xml));
         }
     }
-    described.extend(define_all(daemon, directory, &second)?);
-    addresses(&described)
+    defined_xml.extend(define_all(daemon, directory, &second)?);
+    addresses(&defined_xml)
 }
 
-/// Where a device is that KubeVirt has too; spare ports are as many as the hook leaves room for.
+/// The devices that `theirs` has at another address than `ours`. With a hook, the number of spare ports may differ.
 fn differences(ours: &Addresses, theirs: &Addresses, is_compared: fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for (case, theirs) in theirs {
         for (device, address) in theirs.iter().filter(|(device, _)| is_compared(device)) {
-            let here = ours.get(case).and_then(|ours| ours.get(device));
-            if here != Some(address) {
+            let our_address = ours.get(case).and_then(|ours| ours.get(device));
+            if our_address != Some(address) {
                 found.push(format!(
-                    "{case}: {device} is at {here:?} and not at {address}"
+                    "{case}: {device} is at {our_address:?} and not at {address}"
                 ));
             }
         }
@@ -221,28 +229,40 @@ fn differences(ours: &Addresses, theirs: &Addresses, is_compared: fn(&str) -> bo
 async fn the_whole_corpus_has_kubevirts_addresses() -> Result<()> {
     let daemon = DaemonOnlyPod::start().await?;
     let directory = tempfile::tempdir()?;
-    let is_taken = |case: &String| !REFUSED.iter().any(|(refused, _)| refused == case);
+    let is_defined = |case: &String| !REFUSED_CASES.iter().any(|(refused, _)| refused == case);
     let cases: Cases = cases()?
         .into_iter()
-        .filter(is_taken)
-        .map(|case| Ok((case.clone(), converted(&case)?)))
+        .filter(is_defined)
+        .map(|case| Ok((case.clone(), convert_case(&case)?)))
         .collect::<Result<_>>()?;
-    let here = |hook| define_like_this_launcher(&daemon, directory.path(), &cases, hook);
-    let there = |hook| define_like_kubevirt(&daemon, directory.path(), &cases, hook);
-    let (ours, theirs) = (here(unhooked)?, there(unhooked)?);
+    let by_this_launcher =
+        |hook| define_like_this_launcher(&daemon, directory.path(), &cases, hook);
+    let by_kubevirt = |hook| define_like_kubevirt(&daemon, directory.path(), &cases, hook);
+    let (ours, theirs) = (by_this_launcher(without_hook)?, by_kubevirt(without_hook)?);
     let mut plain = differences(&ours, &theirs, |_| true);
     plain.extend(differences(&theirs, &ours, |_| true));
     ensure!(plain.is_empty(), "{}", plain.join("\n"));
-    let (ours, theirs) = (here(hooked)?, there(hooked)?);
-    let hooked = differences(&ours, &theirs, |device| {
+    let (ours, theirs) = (
+        by_this_launcher(with_hook_changes)?,
+        by_kubevirt(with_hook_changes)?,
+    );
+    let differences_with_hook = differences(&ours, &theirs, |device| {
         !device.starts_with("Controllers/\"pci\"")
     });
-    ensure!(hooked.is_empty(), "{}", hooked.join("\n"));
-    ensure!(theirs.values().all(|devices| devices.contains_key(HOOKED)));
-    let placed: usize = theirs.values().map(BTreeMap::len).sum();
     ensure!(
-        placed > 10 * cases.len(),
-        "{placed} devices of {} guests",
+        differences_with_hook.is_empty(),
+        "{}",
+        differences_with_hook.join("\n")
+    );
+    ensure!(
+        theirs
+            .values()
+            .minimum_total(|devices| devices.contains_key(HOOK_DEVICE_NAME))
+    );
+    let device_count: usize = theirs.values().map(BTreeMap::len).sum();
+    ensure!(
+        device_count > 10 * cases.len(),
+        "{device_count} devices of {} guests",
         cases.len()
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! A libvirt daemon alone in a pod, and virsh as its client.
+//! A pod that only runs a libvirt daemon, and virsh as its client.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use tests::pod::{LauncherUser, Pod};
 
-/// A libvirt daemon alone in a pod.
+/// A pod that only runs a libvirt daemon.
 pub(crate) struct DaemonOnlyPod {
     pod: Pod,
 }
@@ -18,14 +18,14 @@ impl DaemonOnlyPod {
         DaemonOnlyPod::start_in(Pod::create(LauncherUser::Root)?).await
     }
 
-    /// As [`DaemonOnlyPod::start`], in a pod in which something was prepared for libvirt.
+    /// As [`DaemonOnlyPod::start`], in a pod that the test has prepared.
     pub(crate) async fn start_in(mut pod: Pod) -> Result<DaemonOnlyPod> {
         pod.suppress_log();
         let program = ["/usr/sbin/virtqemud", "/usr/sbin/libvirtd"]
             .into_iter()
             .find(|program| Path::new(program).exists())
             .context("neither virtqemud nor libvirtd is installed")?;
-        // The shell, as process 1, reaps children: libvirt waits for the QEMU processes that it has probed.
+        // The shell is process 1 and reaps orphans, for which libvirt's probes of QEMU wait.
         pod.run(Path::new("/bin/sh"), &["-c", "\"$0\" & wait", program])?;
         let daemon = DaemonOnlyPod { pod };
         let answers = async || {
@@ -60,7 +60,7 @@ impl DaemonOnlyPod {
     }
 
     /// Runs one virsh command, and returns its output.
-    pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
+    pub(crate) fn virsh_output(&self, arguments: &[&str]) -> Result<String> {
         let output = self.virsh(Stdio::null(), arguments)?;
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(

@@ -1,4 +1,4 @@
-//! A guest can find its tagged devices by the device metadata on the config drive.
+//! The device metadata on the config drive has the addresses at which the guest finds its tagged devices.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,9 @@ use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-/// Tag and MAC address of each interface.
-const TAGGED: [(&str, &str); 2] = [("mgmt", "02:00:00:00:00:01"), ("data", "02:00:00:00:00:02")];
+/// The tag and the MAC address of each interface.
+const TAGGED_INTERFACES: [(&str, &str); 2] =
+    [("mgmt", "02:00:00:00:00:01"), ("data", "02:00:00:00:00:02")];
 
 /// The links that the pod network and a binding plugin create for the two interfaces.
 const LINKS: &str = "
@@ -22,11 +23,11 @@ const LINKS: &str = "
     ip link set pod1 name net1
 ";
 
-/// Where the guest's kernel sees the interface of each MAC address.
-async fn seen(fixture: &LauncherFixture, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
-    const LOOK: &str = r#"for nic in /sys/class/net/eth*; do echo "$(cat $nic/address) $(readlink -f $nic/device)"; done"#;
+/// The PCI address of each interface in the guest, by MAC address.
+async fn guest_addresses(fixture: &LauncherFixture, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
+    const SCRIPT: &str = r#"for nic in /sys/class/net/eth*; do echo "$(cat $nic/address) $(readlink -f $nic/device)"; done"#;
     fixture.wait_for_agent(vmi).await?;
-    let output = fixture.commands.exec(vmi, "sh", &["-c", LOOK]).await?;
+    let output = fixture.commands.exec(vmi, "sh", &["-c", SCRIPT]).await?;
     ensure!(output.exit_code == 0, "{output:?}");
     let nic = |line: &str| {
         let (mac, path) = line.split_once(' ')?;
@@ -40,7 +41,7 @@ async fn seen(fixture: &LauncherFixture, vmi: &Vmi) -> Result<BTreeMap<String, S
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tagged_interfaces_have_the_addresses_on_the_config_drive() -> Result<()> {
     let mut vmi = Vmi::new("tagged", LauncherUser::Nonroot).config_drive("#cloud-config\n");
-    for (tag, mac) in TAGGED {
+    for (tag, mac) in TAGGED_INTERFACES {
         vmi = vmi.interface(json!({
             "name": tag, "tag": tag, "macAddress": mac, "binding": { "name": "plugged" },
         }));
@@ -53,17 +54,24 @@ async fn tagged_interfaces_have_the_addresses_on_the_config_drive() -> Result<()
         .iter()
         .find_map(|report| report.strip_prefix("meta-data: "));
     let meta_data: Value = serde_json::from_str(meta_data.context("no meta-data")?)?;
-    let seen = seen(&fixture, &vmi).await?;
+    let guest_addresses = guest_addresses(&fixture, &vmi).await?;
     let devices = meta_data["devices"].as_array().context("no devices")?;
-    assert_eq!(devices.len(), TAGGED.len(), "{meta_data}");
-    for (tag, mac) in TAGGED {
-        let is_it = |device: &&Value| device["tags"][0] == tag;
-        let device = devices.iter().find(is_it).with_context(|| tag.to_owned())?;
+    assert_eq!(devices.len(), TAGGED_INTERFACES.len(), "{meta_data}");
+    for (tag, mac) in TAGGED_INTERFACES {
+        let has_tag = |device: &&Value| device["tags"][0] == tag;
+        let device = devices
+            .iter()
+            .find(has_tag)
+            .with_context(|| tag.to_owned())?;
         assert_eq!(device["type"], "nic");
         assert_eq!(device["bus"], "pci");
         assert_eq!(device["mac"], mac);
         let address = device["address"].as_str().map(str::to_owned);
-        assert_eq!(seen.get(mac).cloned(), address, "{device} of {seen:?}");
+        assert_eq!(
+            guest_addresses.get(mac).cloned(),
+            address,
+            "{device} of {guest_addresses:?}"
+        );
     }
     fixture.end_vm(&vmi).await
 }

@@ -1,4 +1,6 @@
-//! The real guest agent: its reports, freeze and thaw, also while the daemon is killed, and statistics.
+//! A real guest agent: its reports and statistics, and freeze and thaw, also after the daemon was killed.
+
+mod freeze_and_thaw;
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -6,57 +8,49 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use proto::cmd::v1 as cmd;
-use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
-const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
-const QEMU: u32 = 107;
+use freeze_and_thaw::{check_freeze_and_thaw, check_safety_thaw_without_daemon, freeze_status};
+
+const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
+const QEMU_UID: u32 = 107;
 
 fn vmi() -> Vmi {
-    let disk = json!({ "hostDisk": { "path": format!("{CLAIM}/disk.img"), "type": "Disk" } });
+    let disk =
+        json!({ "hostDisk": { "path": format!("{CLAIM_DIRECTORY}/disk.img"), "type": "Disk" } });
     Vmi::new("agent", LauncherUser::Nonroot).volume("data", disk)
 }
 
-/// A disk with an ext4 file system: the guest's initramfs cannot be frozen.
+/// Creates a disk with an ext4 file system, since the guest's initramfs cannot be frozen.
 fn make_disk(prepared: &PreparedPod) -> Result<()> {
-    let claim = prepared.pod.path(CLAIM);
+    let claim = prepared.pod.path(CLAIM_DIRECTORY);
     fs::create_dir_all(&claim)?;
     let disk = claim.join("disk.img");
     File::create(&disk)?.set_len(32 << 20)?;
-    let made = Command::new("mkfs.ext4")
+    let status = Command::new("mkfs.ext4")
         .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
         .args(["-q", "-F"])
         .arg(&disk)
         .status()
         .context("mkfs.ext4 (package e2fsprogs)")?;
-    ensure!(made.success(), "mkfs.ext4: {made}");
-    for one in [&claim, &disk] {
-        chown(one, Some(QEMU), Some(QEMU))?;
+    ensure!(status.success(), "mkfs.ext4: {status}");
+    for path in [&claim, &disk] {
+        chown(path, Some(QEMU_UID), Some(QEMU_UID))?;
     }
     Ok(())
 }
 
-fn freeze_status(event: &Event) -> &Value {
-    &event.domain()["Status"]["FSFreezeStatus"]["Status"]
-}
-
-async fn notified(
+async fn wait_for_event(
     fixture: &LauncherFixture,
     what: &str,
     from: usize,
     matches: impl Fn(&Event) -> bool,
 ) -> Result<Event> {
     fixture.handler.wait_for(what, from, BOOT, matches).await
-}
-
-fn about(vmi: &Vmi) -> Option<cmd::Vmi> {
-    Some(cmd::Vmi {
-        vmi_json: vmi.json(),
-    })
 }
 
 async fn guest_info(fixture: &LauncherFixture) -> Result<Value> {
@@ -66,30 +60,6 @@ async fn guest_info(fixture: &LauncherFixture) -> Result<Value> {
         .await?
         .into_inner();
     Ok(serde_json::from_str(&answer.guest_info_response)?)
-}
-
-async fn freeze(fixture: &LauncherFixture, vmi: &Vmi, seconds: i32) -> Result<()> {
-    let request = cmd::FreezeRequest {
-        vmi: about(vmi),
-        unfreeze_timeout_seconds: seconds,
-    };
-    let mut client = fixture.commands.raw.clone();
-    let answer = client.freeze_virtual_machine(request).await?.into_inner();
-    ensure!(answer.success && answer.message.is_empty(), "{answer:?}");
-    Ok(())
-}
-
-async fn unfreeze(fixture: &LauncherFixture, vmi: &Vmi) -> Result<cmd::Response> {
-    let mut client = fixture.commands.raw.clone();
-    Ok(client
-        .unfreeze_virtual_machine(vmi.request())
-        .await?
-        .into_inner())
-}
-
-fn kill_daemon(fixture: &LauncherFixture) -> Result<()> {
-    let daemon = fixture.pod.daemon().context("the daemon runs")?;
-    Ok(kill_process(daemon.pid, Signal::KILL)?)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -109,23 +79,23 @@ async fn guest_agents_reports_freeze_and_statistics() -> Result<()> {
     fixture.end_vm(&vmi).await
 }
 
-/// A new session of the agent asks for everything at once.
+/// Restarts the agent, so that the launcher queries everything at once, and checks the reports.
 async fn check_reports(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let script = "modprobe ext4; mkdir -p /mnt/data; mount /dev/vda /mnt/data || exit 1
         printf 'NAME=\"Test Guest\"\\nID=test\\nVERSION_ID=1\\n' >/etc/os-release; hostname agent
         (sleep 1; killall qemu-ga) >/dev/null 2>&1 &";
-    let done = fixture.commands.exec(vmi, "sh", &["-c", script]).await?;
-    ensure!(done.exit_code == 0, "{done:?}");
-    let named = |event: &Event| event.domain()["Status"]["OSInfo"]["Name"] == "Test Guest";
-    let event = notified(fixture, "with the guest's system", 0, named).await?;
+    let answer = fixture.commands.exec(vmi, "sh", &["-c", script]).await?;
+    ensure!(answer.exit_code == 0, "{answer:?}");
+    let has_os_name = |event: &Event| event.domain()["Status"]["OSInfo"]["Name"] == "Test Guest";
+    let event = wait_for_event(fixture, "with the guest's system", 0, has_os_name).await?;
     assert_eq!(freeze_status(&event), "thawed");
     assert_eq!(event.domain()["Status"]["OSInfo"]["Machine"], "x86_64");
-    let mounted = async || {
+    let has_file_system = async || {
         tokio::time::sleep(EVENT / 50).await;
         let info = guest_info(fixture).await.ok()?;
         (info["fsInfo"]["disks"][0]["mountPoint"] == "/mnt/data").then_some(info)
     };
-    let info = tests::until("the guest's file systems", BOOT, mounted).await?;
+    let info = tests::until("the guest's file systems", BOOT, has_file_system).await?;
     assert_eq!(info["hostname"], "agent");
     assert_eq!(info["timezone"], "UTC, 0");
     assert_eq!(info["os"]["id"], "test");
@@ -145,8 +115,8 @@ async fn check_reports(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
         "guest-get-osinfo",
     ] {
         let commands = info["supportedCommands"].as_array().context("commands")?;
-        let wanted = json!({ "name": command, "enabled": true });
-        assert!(commands.contains(&wanted), "{command}: {info}");
+        let expected = json!({ "name": command, "enabled": true });
+        assert!(commands.contains(&expected), "{command}: {info}");
     }
     let mut client = fixture.commands.raw.clone();
     let filesystems = client
@@ -154,15 +124,17 @@ async fn check_reports(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
         .await?
         .into_inner();
     let filesystems: Value = serde_json::from_str(&filesystems.guest_filesystems_response)?;
-    let [one] = filesystems.as_array().context("a list")?.as_slice() else {
+    let [file_system] = filesystems.as_array().context("a list")?.as_slice() else {
         anyhow::bail!("{filesystems}");
     };
     assert_eq!(
-        (&one["diskName"], &one["fileSystemType"]),
+        (&file_system["diskName"], &file_system["fileSystemType"]),
         (&json!("vda"), &json!("ext4"))
     );
-    assert!(one["totalBytes"].as_i64() > Some(20 << 20) && one["usedBytes"].is_i64());
-    assert_eq!(one["disk"][0]["busType"], "virtio");
+    assert!(
+        file_system["totalBytes"].as_i64() > Some(20 << 20) && file_system["usedBytes"].is_i64()
+    );
+    assert_eq!(file_system["disk"][0]["busType"], "virtio");
     let users = client.get_users(cmd::EmptyRequest {}).await?.into_inner();
     assert_eq!(users.guest_user_list_response, "[]");
     let status = fixture.commands.domain().await?["Status"].clone();
@@ -200,7 +172,7 @@ async fn check_statistics(fixture: &LauncherFixture) -> Result<()> {
     Ok(())
 }
 
-/// The machine has no SEV: libvirt's own answer.
+/// Without SEV hardware, the answer is libvirt's error.
 async fn check_sev_without_hardware(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let mut client = fixture.commands.raw.clone();
     let info = client
@@ -209,11 +181,11 @@ async fn check_sev_without_hardware(fixture: &LauncherFixture, vmi: &Vmi) -> Res
         .into_inner();
     let response = info.response.context("a response")?;
     assert!(response.message.contains("Code=84"), "{response:?}");
-    let measured = client
+    let answer = client
         .get_launch_measurement(vmi.request())
         .await?
         .into_inner();
-    let response = measured.response.context("a response")?;
+    let response = answer.response.context("a response")?;
     assert!(response.message.contains("no SEV"), "{response:?}");
     Ok(())
 }
@@ -227,66 +199,5 @@ async fn check_screenshot(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let paused = client.get_screenshot(vmi.request()).await?.into_inner();
     assert!(paused.data.starts_with(b"\x89PNG"));
     fixture.commands.unpause(vmi).await?.ok()?;
-    Ok(())
-}
-
-async fn check_freeze_and_thaw(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
-    fixture.wait_for_agent(vmi).await?;
-    let before = fixture.handler.events().len();
-    freeze(fixture, vmi, 300).await?;
-    freeze(fixture, vmi, 300).await?;
-    notified(fixture, "of the freeze", before, |event| {
-        freeze_status(event) == "frozen"
-    })
-    .await?;
-    let refused = fixture.commands.exec(vmi, "true", &[]).await.unwrap_err();
-    assert!(refused.message().contains("frozen"), "{refused}");
-    // guest-info would say that nearly all commands are disabled.
-    assert_eq!(guest_info(fixture).await?["fsFreezeStatus"], "frozen");
-    let enabled = |info: &Value| {
-        let commands = info["supportedCommands"].as_array();
-        commands.map_or(0, |all| {
-            all.iter().filter(|one| one["enabled"] == true).count()
-        })
-    };
-    assert!(enabled(&guest_info(fixture).await?) > 20);
-    kill_daemon(fixture)?;
-    let thawed = async || {
-        let answer = unfreeze(fixture, vmi).await.ok()?;
-        answer.success.then_some(())
-    };
-    tests::until("the thaw after the daemon's death", BOOT, thawed).await?;
-    let before = fixture.handler.events().len().saturating_sub(1);
-    notified(fixture, "of the thaw", before, |event| {
-        freeze_status(event) == "thawed"
-    })
-    .await?;
-    let done = fixture
-        .commands
-        .exec(vmi, "sh", &["-c", "echo x >/mnt/data/x"])
-        .await?;
-    ensure!(done.exit_code == 0, "{done:?}");
-    Ok(())
-}
-
-async fn check_safety_thaw_without_daemon(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
-    let before = fixture.handler.events().len();
-    freeze(fixture, vmi, 1).await?;
-    kill_daemon(fixture)?;
-    notified(fixture, "of the freeze", before, |event| {
-        freeze_status(event) == "frozen"
-    })
-    .await?;
-    let frozen = fixture.handler.events().len();
-    notified(fixture, "of the safety thaw", frozen, |event| {
-        freeze_status(event) == "thawed"
-    })
-    .await?;
-    fixture.wait_for_agent(vmi).await?;
-    let done = fixture
-        .commands
-        .exec(vmi, "sh", &["-c", "echo y >/mnt/data/y"])
-        .await?;
-    ensure!(done.exit_code == 0, "{done:?}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The guest's network: virt-handler's tap device, and an address from the launcher's DHCP server.
+//! The guest's network: it uses virt-handler's tap device and gets its address from the launcher's DHCP server.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use tests::vmi_builder::Vmi;
 
 const RESOLV_CONF: &str = "nameserver 10.96.0.10\nnameserver 10.96.0.11\nsearch default.svc.cluster.local cluster.local\n";
 
-/// The pod's interface, the bridge with an address for its binding, and the tap of KubeVirt's user.
+/// The commands that create the pod's interface, the bridge of its binding, and the tap device for QEMU's user.
 const LINKS: &str = "
     ip link add eth0 type veth peer name outside
     ip link set eth0 address 02:00:00:ab:cd:ef mtu 1400
@@ -26,7 +26,7 @@ fn vmi(name: &str, interface: Value) -> Vmi {
         .kernel_argument("dhcp")
 }
 
-/// Boots in a pod with this network, and returns the guest's reports.
+/// Boots a VM in a pod with these additional links, and returns the guest's reports.
 async fn boot(
     prepared: PreparedPod,
     vmi: &Vmi,
@@ -36,15 +36,15 @@ async fn boot(
         .pod
         .set_up_network(&format!("{LINKS}{links}"), RESOLV_CONF)?;
     let fixture = prepared.start(vmi, &[]).await?;
-    let reports_of_guest = fixture.boot_and_read_reports(vmi).await?;
-    Ok((fixture, reports_of_guest))
+    let guest_reports = fixture.boot_and_read_reports(vmi).await?;
+    Ok((fixture, guest_reports))
 }
 
-fn assert_all_reported(reports_of_guest: &[String], reports: &[&str]) -> Result<()> {
+fn assert_all_reported(guest_reports: &[String], reports: &[&str]) -> Result<()> {
     for report in reports {
         ensure!(
-            reports_of_guest.iter().any(|one| one.trim_end() == *report),
-            "the guest did not tell {report:?}, but {reports_of_guest:#?}"
+            guest_reports.iter().any(|line| line.trim_end() == *report),
+            "the guest did not tell {report:?}, but {guest_reports:#?}"
         );
     }
     Ok(())
@@ -57,10 +57,10 @@ async fn a_masqueraded_guest_reaches_its_gateway() -> Result<()> {
         ip address add 10.244.1.7/24 dev eth0
         ip link set eth0 up
         ip address add 10.0.2.1/24 dev k6t-eth0";
-    let (fixture, reports_of_guest) =
+    let (fixture, guest_reports) =
         boot(PreparedPod::create(LauncherUser::Nonroot)?, &vmi, links).await?;
     assert_all_reported(
-        &reports_of_guest,
+        &guest_reports,
         &[
             "nic eth0: 02:00:00:ab:cd:ef",
             "dhcp address: 10.0.2.2/24",
@@ -96,7 +96,8 @@ async fn a_bridged_guest_gets_the_pods_address() -> Result<()> {
         .pod
         .path("/run/kubevirt-private/vif-cache-eth0.json");
     std::fs::write(path, cache.to_string())?;
-    // The pod's own interface is a port of the bridge, and its name a dummy's; the router is behind it.
+    // As with KubeVirt's bridge binding, the pod's interface is renamed and is a port of the bridge, and a dummy has its name.
+    // The router is behind the interface.
     let links = "
         ip link set eth0 name eth0-nic
         ip link set eth0-nic address 02:00:00:00:00:0a master k6t-eth0
@@ -107,9 +108,9 @@ async fn a_bridged_guest_gets_the_pods_address() -> Result<()> {
         ip link add eth0 type bridge
         ip link set eth0 address 02:00:00:ab:cd:ef mtu 1400
         echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore";
-    let (fixture, reports_of_guest) = boot(prepared, &vmi, links).await?;
+    let (fixture, guest_reports) = boot(prepared, &vmi, links).await?;
     assert_all_reported(
-        &reports_of_guest,
+        &guest_reports,
         &[
             "nic eth0: 02:00:00:ab:cd:ef",
             "dhcp address: 10.244.1.7/24",

@@ -1,4 +1,4 @@
-//! The guest's view of its disks.
+//! The guest's view of a container disk, an empty disk, and cloud-init data.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use tests::launcher_fixture::PreparedPod;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-/// Secrets mounted into the pod: user data, and an SSH key.
-const SECRETS: [(&str, &str, &str); 2] = [
+/// Secrets that are mounted into the pod: volume, file name and content.
+const MOUNTED_SECRETS: [(&str, &str, &str); 2] = [
     (
         "configdrive",
         "userdata",
@@ -19,7 +19,7 @@ const SECRETS: [(&str, &str, &str); 2] = [
     ("keys-access-cred", "key", "ssh-ed25519 AAAA one@example"),
 ];
 
-/// Adds an SSH key with this propagation method.
+/// Adds an access credential with an SSH key and this propagation method.
 fn with_key(vmi: Vmi, method: &str) -> Vmi {
     vmi.edit(|vmi| {
         vmi["spec"]["accessCredentials"] = json!([{ "sshPublicKey": {
@@ -34,7 +34,7 @@ fn has_key(reports: &[String]) -> bool {
     })
 }
 
-/// The volumes, in the order that gives them `vda`, `vdb`, `vdc` and their index.
+/// Boots a VM whose volumes become `vda`, `vdb` and `vdc`, and returns the guest's reports.
 async fn boot_with_disks(
     user: LauncherUser,
     name: &str,
@@ -46,7 +46,7 @@ async fn boot_with_disks(
             .empty_disk("scratch", "48Mi"),
     );
     let prepared = PreparedPod::create(user)?;
-    for (directory, name, content) in SECRETS {
+    for (directory, name, content) in MOUNTED_SECRETS {
         let directory = prepared
             .pod
             .path(&format!("/run/kubevirt-private/secret/{directory}"));
@@ -78,7 +78,7 @@ fn check_disks(reports: &[String]) {
     assert!(empty.contains(&format!("bytes={}", 48 << 20)), "{empty}");
 }
 
-fn has(reports: &[String], line: &str) -> bool {
+fn has_report(reports: &[String], line: &str) -> bool {
     reports.iter().any(|report| report.trim_end() == line)
 }
 
@@ -90,9 +90,10 @@ async fn container_disk_empty_disk_and_no_cloud_reach_the_guest() -> Result<()> 
     })
     .await?;
     check_disks(&reports);
-    assert!(has(&reports, "cloud-init: cidata"), "{reports:#?}");
+    assert!(has_report(&reports, "cloud-init: cidata"), "{reports:#?}");
     assert!(
-        has(&reports, "user-data: #cloud-config") && has(&reports, "user-data: hostname: no-cloud"),
+        has_report(&reports, "user-data: #cloud-config")
+            && has_report(&reports, "user-data: hostname: no-cloud"),
         "{reports:#?}"
     );
     assert!(has_key(&reports), "{reports:#?}");
@@ -114,9 +115,9 @@ async fn container_disk_empty_disk_and_config_drive_reach_the_guest_as_root() ->
     })
     .await?;
     check_disks(&reports);
-    assert!(has(&reports, "cloud-init: config-2"), "{reports:#?}");
+    assert!(has_report(&reports, "cloud-init: config-2"), "{reports:#?}");
     assert!(
-        has(&reports, "user-data: hostname: secret") && has_key(&reports),
+        has_report(&reports, "user-data: hostname: secret") && has_key(&reports),
         "{reports:#?}"
     );
     assert!(

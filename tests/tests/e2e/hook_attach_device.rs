@@ -1,4 +1,4 @@
-//! Hooks at the attach of a device: a change that the running VM has, and a refusal that keeps one device away.
+//! Hooks at OnAttachDevice for disks: a change reaches the running VM, and a veto prevents the attach of one disk only.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use crate::hotplug_volumes::{base, hotplugged, put_image, wait_for_disk};
+use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_free_ports, wait_for_disk};
 
-const CACHE: &str = "disk-tuning.example.com/cache";
+const CACHE_ANNOTATION: &str = "disk-tuning.example.com/cache";
 
-fn disk(vmi: &Vmi, name: &str, bus: &str) -> Vmi {
+fn with_disk(vmi: &Vmi, name: &str, bus: &str) -> Vmi {
     let disk = json!({ "name": name, "disk": { "bus": bus } });
     hotplugged(vmi.clone(), name, disk, "MountedToPod")
 }
 
 /// The cache modes of the disks with their volumes, as `VOLUME CACHE`, sorted.
-async fn caches(fixture: &LauncherFixture) -> Result<Vec<String>> {
+async fn cache_modes(fixture: &LauncherFixture) -> Result<Vec<String>> {
     let domain = fixture.commands.domain().await?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let disks = domain["Spec"]["Devices"]["Disks"].as_array();
@@ -27,12 +27,12 @@ async fn caches(fixture: &LauncherFixture) -> Result<Vec<String>> {
         let (name, cache) = (&disk["Alias"]["Name"], &disk["Driver"]["Cache"]);
         format!("{} {}", text(name), text(cache))
     };
-    let mut found: Vec<String> = disks.into_iter().flatten().map(describe).collect();
-    found.sort();
-    Ok(found)
+    let mut modes: Vec<String> = disks.into_iter().flatten().map(describe).collect();
+    modes.sort();
+    Ok(modes)
 }
 
-/// The Kubernetes events about hooks that refused or failed.
+/// The Kubernetes events about vetoes and failures of hooks.
 fn refusals(fixture: &LauncherFixture) -> Vec<String> {
     let events = fixture.handler.events();
     let events = events.iter().filter(|event| {
@@ -42,53 +42,57 @@ fn refusals(fixture: &LauncherFixture) -> Vec<String> {
     events.map(ToString::to_string).collect()
 }
 
-async fn start(plain: &Vmi, modules: &[&str]) -> Result<LauncherFixture> {
+async fn start(vmi: &Vmi, modules: &[&str]) -> Result<LauncherFixture> {
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let hooks_dir = prepared.pod.hooks_dir()?;
-    for (at, package) in modules.iter().enumerate() {
-        let name = format!("hook-sidecar-{at}");
+    for (index, package) in modules.iter().enumerate() {
+        let name = format!("hook-sidecar-{index}");
         hooks::install(&hooks_dir, &name, &hooks::example(package)?)?;
     }
-    // Built for 0.1.0: it is called at the boot, and goes on unchanged.
+    // A module of WIT 0.1.0 has no OnAttachDevice; it is called at boot only.
     let old = tests::binaries::workspace().join("tests/fixtures/modules-of-wit-0.1/smbios.wasm");
     let name = format!("hook-sidecar-{}", modules.len());
     hooks::install(&hooks_dir, &name, &old)?;
     let count = (modules.len() + 1).to_string();
-    let fixture = prepared.start(plain, &["--hook-sidecars", &count]).await?;
-    fixture.boot_without_controller(plain).await?;
-    fixture.wait_for_agent(plain).await?;
+    let fixture = prepared.start(vmi, &["--hook-sidecars", &count]).await?;
+    fixture.boot_without_controller(vmi).await?;
+    fixture.wait_for_agent(vmi).await?;
     Ok(fixture)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away() -> Result<()> {
-    let plain = base("attach").annotate(CACHE, "writeback");
-    let fixture = start(&plain, &["disk-tuning-hook"]).await?;
+    let vmi = vmi_with_free_ports("attach").annotate(CACHE_ANNOTATION, "writeback");
+    let fixture = start(&vmi, &["disk-tuning-hook"]).await?;
     for name in ["one", "two", "three"] {
         put_image(&fixture.pod, name)?;
     }
-    let with_one = disk(&plain, "one", "virtio");
+    let with_one = with_disk(&vmi, "one", "virtio");
     fixture.commands.sync(&with_one).await?.ok()?;
     wait_for_disk(&fixture, &with_one, "vdb", true).await?;
     ensure!(
-        caches(&fixture).await? == ["empty writeback", "one writeback"],
+        cache_modes(&fixture).await? == ["empty writeback", "one writeback"],
         "{:?}",
-        caches(&fixture).await?
+        cache_modes(&fixture).await?
     );
 
-    // The hook refuses this cache mode, and looks at no disk on another bus.
-    let wrong = with_one.clone().annotate(CACHE, "no-such-mode");
-    let refused = disk(&disk(&wrong, "two", "virtio"), "three", "scsi");
+    // The hook refuses this cache mode, and ignores disks on other buses.
+    let with_invalid_mode = with_one.clone().annotate(CACHE_ANNOTATION, "no-such-mode");
+    let refused = with_disk(
+        &with_disk(&with_invalid_mode, "two", "virtio"),
+        "three",
+        "scsi",
+    );
     for _ in 0..3 {
         fixture.commands.sync(&refused).await?.ok()?;
     }
     wait_for_disk(&fixture, &refused, "sda", true).await?;
-    let found = caches(&fixture).await?;
-    let names: Vec<&str> = found
+    let modes = cache_modes(&fixture).await?;
+    let names: Vec<&str> = modes
         .iter()
-        .filter_map(|one| one.split(' ').next())
+        .filter_map(|mode| mode.split(' ').next())
         .collect();
-    ensure!(names == ["empty", "one", "three"], "{found:?}");
+    ensure!(names == ["empty", "one", "three"], "{modes:?}");
     let is_reported = async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
         (!refusals(&fixture).is_empty()).then_some(())
@@ -103,21 +107,21 @@ async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away()
         "{events:#?}"
     );
 
-    // Removed and added again: the hook is asked again.
-    let without = disk(&wrong, "three", "scsi");
+    // The hook is called again for a disk that is removed and added again.
+    let without = with_disk(&with_invalid_mode, "three", "scsi");
     fixture.commands.sync(&without).await?.ok()?;
-    let mended = disk(
-        &with_one.clone().annotate(CACHE, "writethrough"),
+    let with_valid_mode = with_disk(
+        &with_one.clone().annotate(CACHE_ANNOTATION, "writethrough"),
         "two",
         "virtio",
     );
     fixture
         .commands
-        .sync(&disk(&mended, "three", "scsi"))
+        .sync(&with_disk(&with_valid_mode, "three", "scsi"))
         .await?
         .ok()?;
-    let found = caches(&fixture).await?;
-    ensure!(found.contains(&"two writethrough".to_owned()), "{found:?}");
+    let modes = cache_modes(&fixture).await?;
+    ensure!(modes.contains(&"two writethrough".to_owned()), "{modes:?}");
     ensure!(refusals(&fixture).len() == 1, "{:#?}", refusals(&fixture));
-    fixture.end_vm(&plain).await
+    fixture.end_vm(&vmi).await
 }

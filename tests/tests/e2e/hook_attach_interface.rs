@@ -1,4 +1,4 @@
-//! Hooks at the attach of interfaces: a change that QEMU has, and a refusal that keeps one interface away.
+//! Hooks at OnAttachDevice for interfaces: a change reaches QEMU, and a veto prevents the attach of one interface only.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tests::vmi_builder::Vmi;
 
 use crate::hotplug_interfaces::{RESOLV_CONF, add_vif_cache, interfaces, links};
 
-const QUEUE_SIZE: &str = "nic.example.com/rx-queue-size";
-const REFUSED: &str = "nic.example.com/refused";
+const QUEUE_SIZE_ANNOTATION: &str = "nic.example.com/rx-queue-size";
+const REFUSED_ANNOTATION: &str = "nic.example.com/refused";
 
-/// The networks with their hashes, which name their links.
+/// The networks, with the hashes that are part of the names of their links.
 const NETWORKS: [(&str, &str); 3] = [
     ("blue", "16477688c0e"),
     ("red", "b1f51a511f1"),
@@ -24,7 +24,12 @@ const NETWORKS: [(&str, &str); 3] = [
 
 /// The running VMI with interfaces in these networks.
 fn with_interfaces(vmi: &Vmi, networks: &[&str]) -> Vmi {
-    let all = |object: fn(&str) -> Value| networks.iter().map(|one| object(one)).collect::<Value>();
+    let all = |object: fn(&str) -> Value| {
+        networks
+            .iter()
+            .map(|interface| object(interface))
+            .collect::<Value>()
+    };
     vmi.clone().edit(|vmi| {
         vmi["spec"]["networks"] =
             all(|name| json!({ "name": name, "multus": { "networkName": name } }));
@@ -36,21 +41,26 @@ fn with_interfaces(vmi: &Vmi, networks: &[&str]) -> Vmi {
     })
 }
 
-/// The aliases of the interfaces that the domain has, sorted.
-async fn attached(fixture: &LauncherFixture) -> Result<Vec<String>> {
+/// The aliases of the domain's interfaces, sorted.
+async fn attached_aliases(fixture: &LauncherFixture) -> Result<Vec<String>> {
     let domain = fixture.commands.domain().await?;
-    let name = |one: &Value| one["Alias"]["Name"].as_str().unwrap_or_default().to_owned();
+    let name = |interface: &Value| {
+        interface["Alias"]["Name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
     let mut names: Vec<String> = interfaces(&domain).iter().map(name).collect();
     names.sort();
     Ok(names)
 }
 
-/// What the hook was asked for, in order.
-fn calls(fixture: &LauncherFixture) -> Vec<String> {
+/// The aliases for which the hook was called, in order.
+fn hook_calls(fixture: &LauncherFixture) -> Vec<String> {
     let log = fixture.pod.log();
-    let asked = log.split("asked for ua-").skip(1);
+    let log_parts = log.split("asked for ua-").skip(1);
     let name = |rest: &str| rest.chars().take_while(char::is_ascii_lowercase).collect();
-    asked.map(name).collect()
+    log_parts.map(name).collect()
 }
 
 /// The Kubernetes events of hooks.
@@ -63,7 +73,7 @@ fn refusals(fixture: &LauncherFixture) -> Vec<String> {
     events.map(ToString::to_string).collect()
 }
 
-async fn start(plain: &Vmi) -> Result<LauncherFixture> {
+async fn start(vmi: &Vmi) -> Result<LauncherFixture> {
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let all: Vec<String> = NETWORKS.iter().map(|(_, hash)| links(hash)).collect();
     prepared.pod.set_up_network(&all.concat(), RESOLV_CONF)?;
@@ -76,36 +86,36 @@ async fn start(plain: &Vmi) -> Result<LauncherFixture> {
         "hook-sidecar-0",
         &hooks::rust_hook("nic-queues-hook")?,
     )?;
-    let fixture = prepared.start(plain, &["--hook-sidecars", "1"]).await?;
-    fixture.boot_without_controller(plain).await?;
-    fixture.wait_for_agent(plain).await?;
+    let fixture = prepared.start(vmi, &["--hook-sidecars", "1"]).await?;
+    fixture.boot_without_controller(vmi).await?;
+    fixture.wait_for_agent(vmi).await?;
     Ok(fixture)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away() -> Result<()> {
-    let plain = Vmi::new("hooknic", LauncherUser::Nonroot)
+    let vmi = Vmi::new("hooknic", LauncherUser::Nonroot)
         .annotate("kubevirt.io/pci-interface-slot-count", "6")
-        .annotate(QUEUE_SIZE, "512")
-        .annotate(REFUSED, "red")
+        .annotate(QUEUE_SIZE_ANNOTATION, "512")
+        .annotate(REFUSED_ANNOTATION, "red")
         .edit(|vmi| vmi["status"]["phase"] = json!("Scheduled"));
-    let fixture = start(&plain).await?;
+    let fixture = start(&vmi).await?;
 
-    let all = with_interfaces(&plain, &["blue", "red", "green"]);
+    let all = with_interfaces(&vmi, &["blue", "red", "green"]);
     for _ in 0..3 {
         fixture.commands.sync(&all).await?.ok()?;
     }
     ensure!(
-        attached(&fixture).await? == ["blue", "green"],
+        attached_aliases(&fixture).await? == ["blue", "green"],
         "{:?}",
-        attached(&fixture).await?
+        attached_aliases(&fixture).await?
     );
     let size = r#"{"execute":"qom-get","arguments":{"path":"/machine/peripheral/ua-blue","property":"rx_queue_size"}}"#;
-    let answer = qemu_command(&fixture.pod, &plain, size).await?;
+    let answer = qemu_command(&fixture.pod, &vmi, size).await?;
     ensure!(answer["return"] == 512, "{answer}");
     let is_reported = async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        (!refusals(&fixture).is_empty() && calls(&fixture).len() >= 3).then_some(())
+        (!refusals(&fixture).is_empty() && hook_calls(&fixture).len() >= 3).then_some(())
     };
     tests::until("an event of the hook", EVENT, is_reported).await?;
     let events = refusals(&fixture);
@@ -116,29 +126,29 @@ async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away()
         "{events:#?}"
     );
     ensure!(
-        calls(&fixture) == ["blue", "red", "green"],
+        hook_calls(&fixture) == ["blue", "red", "green"],
         "each is asked about once: {:?}",
-        calls(&fixture)
+        hook_calls(&fixture)
     );
 
-    // Removed and added again: the hook is asked again, and agrees.
-    let without = with_interfaces(&plain, &["blue", "green"]);
+    // The hook is called again for an interface that is removed and added again, and now allows it.
+    let without = with_interfaces(&vmi, &["blue", "green"]);
     fixture.commands.sync(&without).await?.ok()?;
-    let agreed = all.clone().annotate(REFUSED, "none");
-    fixture.commands.sync(&agreed).await?.ok()?;
-    ensure!(attached(&fixture).await? == ["blue", "green", "red"]);
+    let with_all_allowed = all.clone().annotate(REFUSED_ANNOTATION, "none");
+    fixture.commands.sync(&with_all_allowed).await?.ok()?;
+    ensure!(attached_aliases(&fixture).await? == ["blue", "green", "red"]);
     let count = "ls -d /sys/class/net/eth* | wc -l";
-    let seen = async || {
+    let has_three_interfaces = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
-        let listed = fixture.commands.exec(&plain, "sh", &["-c", count]).await;
+        let listed = fixture.commands.exec(&vmi, "sh", &["-c", count]).await;
         (listed.ok()?.std_out.trim() == "3").then_some(())
     };
-    tests::until("three interfaces in the guest", EVENT, seen).await?;
-    let calls = calls(&fixture);
+    tests::until("three interfaces in the guest", EVENT, has_three_interfaces).await?;
+    let hook_calls = hook_calls(&fixture);
     ensure!(
-        calls.last().context("no call")? == "red" && calls.len() == 4,
-        "{calls:?}"
+        hook_calls.last().context("no call")? == "red" && hook_calls.len() == 4,
+        "{hook_calls:?}"
     );
     ensure!(refusals(&fixture).len() == 1, "{:#?}", refusals(&fixture));
-    fixture.end_vm(&plain).await
+    fixture.end_vm(&vmi).await
 }

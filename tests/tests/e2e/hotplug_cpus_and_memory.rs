@@ -1,4 +1,4 @@
-//! Processors and memory of a running VM.
+//! Hotplug of CPUs and memory.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use tests::pod::LauncherUser;
 use tests::recorded_answers::comparison::{Rule, Strictness};
 use tests::vmi_builder::Vmi;
 
-use crate::hotplug_volumes::wait_for_agents_reports;
 use crate::kubevirt_launcher_answers::expect_recorded_shape;
+use crate::volume_hotplug_fixture::wait_for_agents_reports;
 
-async fn guest_reads(
+async fn wait_for_file_content(
     fixture: &LauncherFixture,
     vmi: &Vmi,
     file: &str,
     expected: &str,
 ) -> Result<()> {
-    let seen = async || {
+    let has_content = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let read = fixture.commands.exec(vmi, "cat", &[file]).await.ok()?;
         (read.std_out.trim() == expected).then_some(())
     };
-    tests::until(&format!("{file}: {expected}"), BOOT, seen).await
+    tests::until(&format!("{file}: {expected}"), BOOT, has_content).await
 }
 
 async fn set_cpus(fixture: &LauncherFixture, vmi: &Vmi, sockets: u32) -> Result<Response> {
@@ -45,7 +45,7 @@ async fn processors_are_plugged_up_to_the_maximum() -> Result<()> {
     let events = fixture.handler.events().len();
     let answer = set_cpus(&fixture, &vmi, 3).await?;
     ensure!(answer.success, "{answer:?}");
-    guest_reads(&fixture, &vmi, "/sys/devices/system/cpu/present", "0-2").await?;
+    wait_for_file_content(&fixture, &vmi, "/sys/devices/system/cpu/present", "0-2").await?;
     let answer = set_cpus(&fixture, &vmi, 5).await?;
     let expected = "failed to update vCPUs: virError(Code=8, Domain=10, Message='invalid argument: requested vcpus \
         is greater than max allowable vcpus for the live domain: 5 > 4')";
@@ -67,15 +67,15 @@ async fn set_memory(fixture: &LauncherFixture, vmi: &Vmi) -> Result<Response> {
     Ok(answer.into_inner())
 }
 
-/// The recorded VM has disks.
+/// Allows that the domain has no disks, unlike the recorded one.
 const NO_DISKS: Rule = Rule {
     path: "V.Spec.Devices.Disks",
     strictness: Strictness::Is("null"),
     reason: "the VM has no disk",
 };
 
-/// Requested and current size of the memory device in the notified domain, in KiB.
-fn sizes(domain: &Value) -> Option<(u64, u64)> {
+/// The requested and the current size of the memory device in a domain, in KiB.
+fn memory_device_sizes(domain: &Value) -> Option<(u64, u64)> {
     let target = &domain["Spec"]["Devices"]["Memory"]["Target"];
     let size = |name: &str| target[name]["Value"].as_u64();
     Some((size("Requested")?, size("Current")?))
@@ -95,11 +95,12 @@ async fn memory_is_plugged_and_unplugged_as_the_guest_follows() -> Result<()> {
         let events = fixture.handler.events().len();
         let answer = set_memory(&fixture, &with_memory(&vmi, guest)).await?;
         ensure!(answer.success, "{answer:?}");
-        let followed =
-            |event: &tests::virt_handler::Event| sizes(event.domain()) == Some((kib, kib));
+        let is_plugged = |event: &tests::virt_handler::Event| {
+            memory_device_sizes(event.domain()) == Some((kib, kib))
+        };
         fixture
             .handler
-            .wait_for(&format!("{kib} KiB plugged"), events, BOOT, followed)
+            .wait_for(&format!("{kib} KiB plugged"), events, BOOT, is_plugged)
             .await?;
         expect_recorded_shape(&fixture, "07-memhotplug-slots4", 4, &[NO_DISKS]).await?;
     }

@@ -1,4 +1,4 @@
-//! Hotplug while libvirt's daemon restarts.
+//! Hotplug of a disk while libvirt's daemon restarts.
 
 use std::time::Duration;
 
@@ -8,44 +8,44 @@ use tests::launcher_fixture::{BOOT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use crate::hotplug_volumes::{base, hotplugged, put_image, wait_for_disk};
+use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_free_ports, wait_for_disk};
 
 /// Repeats the sync as virt-handler does, until it succeeds.
 async fn sync_until_it_succeeds(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
-    let synced = async || {
+    let succeeds = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let answer = fixture.commands.sync(vmi).await.ok()?;
         answer.success.then_some(())
     };
-    tests::until("a sync that succeeds", BOOT, synced).await
+    tests::until("a sync that succeeds", BOOT, succeeds).await
 }
 
-/// Kills the daemon and sends a sync at once. `devices_unknown_to_libvirt` has the daemon that dies inside of an attach.
+/// Kills the daemon and sends a sync at once. `devices_unknown_to_libvirt` tests a daemon that dies during an attach.
 async fn sync_while_the_daemon_restarts(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let daemon = fixture.pod.daemon().context("no daemon")?;
     daemon.kill()?;
-    // Whether the sync meets the daemon before or after its restart is a matter of chance.
+    // It is left to chance whether the sync reaches the daemon before or after its restart.
     let _ = fixture.commands.sync(vmi).await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disk_is_attached_and_detached_while_the_daemon_restarts() -> Result<()> {
-    let plain = base("dying");
+    let vmi = vmi_with_free_ports("dying");
     let disk = json!({ "name": "one", "disk": { "bus": "scsi" } });
-    let with_disk = hotplugged(plain.clone(), "one", disk, "MountedToPod");
-    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &plain).await?;
-    fixture.boot_without_controller(&plain).await?;
-    fixture.wait_for_agent(&plain).await?;
+    let with_disk = hotplugged(vmi.clone(), "one", disk, "MountedToPod");
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
+    fixture.boot_without_controller(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
     put_image(&fixture.pod, "one")?;
     sync_while_the_daemon_restarts(&fixture, &with_disk).await?;
     sync_until_it_succeeds(&fixture, &with_disk).await?;
-    wait_for_disk(&fixture, &plain, "sda", true).await?;
-    sync_while_the_daemon_restarts(&fixture, &plain).await?;
-    sync_until_it_succeeds(&fixture, &plain).await?;
-    wait_for_disk(&fixture, &plain, "sda", false).await?;
+    wait_for_disk(&fixture, &vmi, "sda", true).await?;
+    sync_while_the_daemon_restarts(&fixture, &vmi).await?;
+    sync_until_it_succeeds(&fixture, &vmi).await?;
+    wait_for_disk(&fixture, &vmi, "sda", false).await?;
     let domain = fixture.commands.domain().await?;
     let disks = domain["Spec"]["Devices"]["Disks"].as_array();
     ensure!(disks.is_some_and(|disks| disks.len() == 1), "{domain}");
-    fixture.end_vm(&plain).await
+    fixture.end_vm(&vmi).await
 }

@@ -1,4 +1,4 @@
-//! Interfaces of a running VM: attached to a tap device, their link switched, and detached.
+//! Hotplug of an interface: attached to a tap device, its link set down and up, and detached.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tests::vmi_builder::Vmi;
 pub(crate) const RESOLV_CONF: &str = "nameserver 10.96.0.10\n";
 const MAC: &str = "02:00:00:00:00:B1";
 
-/// Of the network `blue`.
-const HASH: &str = "16477688c0e";
+/// The hash of the network name `blue`, which is part of the names of its links.
+const BLUE_HASH: &str = "16477688c0e";
 
-/// The links that virt-handler makes for a secondary network, named by the hash of the network's name.
+/// The commands that create virt-handler's links for a secondary network.
 pub(crate) fn links(hash: &str) -> String {
     format!(
         "
@@ -30,7 +30,7 @@ pub(crate) fn links(hash: &str) -> String {
     )
 }
 
-/// virt-handler's file about the network.
+/// Writes virt-handler's cache file about the network.
 pub(crate) fn add_vif_cache(pod: &Pod, hash: &str) -> Result<()> {
     let cache = json!({ "MAC": "AgAAq80B", "IPAMDisabled": true });
     let path = format!("/run/kubevirt-private/vif-cache-pod{hash}.json");
@@ -47,14 +47,14 @@ fn with_interface(vmi: &Vmi, state: &str) -> Vmi {
     })
 }
 
-/// Waits until the guest reports this for its interface's file.
-async fn wait_for(
+/// Waits until a shell command in the guest prints this.
+async fn wait_for_output(
     fixture: &LauncherFixture,
     vmi: &Vmi,
     command: &str,
     expected: &str,
 ) -> Result<()> {
-    let seen = async || {
+    let has_output = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let output = fixture
             .commands
@@ -63,7 +63,7 @@ async fn wait_for(
             .ok()?;
         (output.std_out.trim() == expected).then_some(())
     };
-    tests::until(&format!("{command}: {expected}"), EVENT, seen).await
+    tests::until(&format!("{command}: {expected}"), EVENT, has_output).await
 }
 
 pub(crate) fn interfaces(domain: &Value) -> Vec<Value> {
@@ -73,46 +73,49 @@ pub(crate) fn interfaces(domain: &Value) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interface_is_attached_its_link_switched_and_detached() -> Result<()> {
-    let plain = Vmi::new("nic", LauncherUser::Nonroot)
+    let vmi = Vmi::new("nic", LauncherUser::Nonroot)
         .annotate("kubevirt.io/pci-interface-slot-count", "4")
         .edit(|vmi| vmi["status"]["phase"] = json!("Scheduled"));
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    prepared.pod.set_up_network(&links(HASH), RESOLV_CONF)?;
-    add_vif_cache(&prepared.pod, HASH)?;
-    let fixture = prepared.start(&plain, &[]).await?;
-    fixture.boot_without_controller(&plain).await?;
-    fixture.wait_for_agent(&plain).await?;
+    prepared
+        .pod
+        .set_up_network(&links(BLUE_HASH), RESOLV_CONF)?;
+    add_vif_cache(&prepared.pod, BLUE_HASH)?;
+    let fixture = prepared.start(&vmi, &[]).await?;
+    fixture.boot_without_controller(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
 
-    let up = with_interface(&plain, "");
+    let up = with_interface(&vmi, "");
     let events = fixture.handler.events().len();
     fixture.commands.sync(&up).await?.ok()?;
     fixture
         .handler
         .wait_for("interface blue", events, EVENT, |event| {
-            interfaces(event.domain()).iter().any(|one| {
-                one["Alias"]["Name"] == "blue" && one["Target"]["Device"] == "tap16477688c0e"
+            interfaces(event.domain()).iter().any(|interface| {
+                interface["Alias"]["Name"] == "blue"
+                    && interface["Target"]["Device"] == "tap16477688c0e"
             })
         })
         .await?;
-    wait_for(
+    wait_for_output(
         &fixture,
         &up,
         "cat /sys/class/net/eth0/address",
         "02:00:00:00:00:b1",
     )
     .await?;
-    wait_for(&fixture, &up, "cat /sys/class/net/eth0/mtu", "1400").await?;
+    wait_for_output(&fixture, &up, "cat /sys/class/net/eth0/mtu", "1400").await?;
     let link = "ip link set eth0 up; cat /sys/class/net/eth0/carrier";
-    wait_for(&fixture, &up, link, "1").await?;
+    wait_for_output(&fixture, &up, link, "1").await?;
     let events = fixture.handler.events().len();
     fixture.commands.sync(&up).await?.ok()?;
 
-    let down = with_interface(&plain, "down");
+    let down = with_interface(&vmi, "down");
     fixture.commands.sync(&down).await?.ok()?;
-    wait_for(&fixture, &down, link, "0").await?;
+    wait_for_output(&fixture, &down, link, "0").await?;
     fixture.commands.sync(&down).await?.ok()?;
     fixture.commands.sync(&up).await?.ok()?;
-    wait_for(&fixture, &up, link, "1").await?;
+    wait_for_output(&fixture, &up, link, "1").await?;
     ensure!(
         fixture.handler.events()[events..]
             .iter()
@@ -121,10 +124,10 @@ async fn interface_is_attached_its_link_switched_and_detached() -> Result<()> {
         fixture.handler.history()
     );
 
-    let absent = with_interface(&plain, "absent");
+    let absent = with_interface(&vmi, "absent");
     fixture.commands.sync(&absent).await?.ok()?;
-    wait_for(&fixture, &absent, "ls /sys/class/net", "lo").await?;
+    wait_for_output(&fixture, &absent, "ls /sys/class/net", "lo").await?;
     ensure!(interfaces(&fixture.commands.domain().await?).is_empty());
     fixture.commands.sync(&absent).await?.ok()?;
-    fixture.end_vm(&plain).await
+    fixture.end_vm(&vmi).await
 }

@@ -1,4 +1,4 @@
-//! A process that hangs (QEMU, libvirt's daemon, the guest agent) delays nothing else.
+//! A process that hangs (QEMU, libvirt's daemon, the guest agent) does not delay other calls.
 #![allow(
     clippy::print_stdout,
     reason = "shown with --nocapture: how long it took"
@@ -14,21 +14,21 @@ use tests::pod::LauncherUser;
 use tests::virt_handler::Commands;
 use tests::vmi_builder::Vmi;
 
-/// virt-handler waits 5 s for a query; the machines these tests run on are busy.
-const QUERY: Duration = Duration::from_secs(15);
+/// The maximum duration of a query: virt-handler waits 5 s, but the test may run on a busy machine.
+const QUERY_LIMIT: Duration = Duration::from_secs(15);
 
-/// Runs all queries. Returns the time of the slowest answer, errors included.
+/// Runs three queries at once. Returns the time until all were answered, also with errors.
 async fn slowest_query(commands: &Commands) -> Duration {
     let begin = Instant::now();
-    let (mut one, mut two, mut three) = (
+    let (mut domain, mut stats, mut version) = (
         commands.raw.clone(),
         commands.raw.clone(),
         commands.raw.clone(),
     );
     let _ = tokio::join!(
-        one.get_domain(EmptyRequest {}),
-        two.get_domain_stats(EmptyRequest {}),
-        three.get_qemu_version(EmptyRequest {}),
+        domain.get_domain(EmptyRequest {}),
+        stats.get_domain_stats(EmptyRequest {}),
+        version.get_qemu_version(EmptyRequest {}),
     );
     begin.elapsed()
 }
@@ -52,9 +52,9 @@ async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
     });
     let polls: Vec<_> = polls.collect();
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let asked = Instant::now();
+    let begin = Instant::now();
     fixture.commands.kill(&vmi).await?.ok()?;
-    println!("killed within {:?}", asked.elapsed());
+    println!("killed within {:?}", begin.elapsed());
     assert!(
         fixture.pod.qemu().is_none(),
         "success means that it is gone"
@@ -66,7 +66,7 @@ async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
     for poll in polls {
         let slowest = poll.await?;
         println!("slowest query {slowest:?}");
-        assert!(slowest < QUERY, "{slowest:?}");
+        assert!(slowest < QUERY_LIMIT, "{slowest:?}");
     }
     fixture.commands.delete(&vmi).await?.ok()?;
     fixture.expect_exit_code(0).await
@@ -81,10 +81,10 @@ async fn with_a_stopped_daemon_queries_are_answered_and_kill_ends_qemu() -> Resu
     kill_process(daemon.pid, Signal::STOP)?;
     let slowest = slowest_query(&fixture.commands).await;
     println!("slowest query {slowest:?}");
-    assert!(slowest < QUERY, "{slowest:?}");
-    let asked = Instant::now();
+    assert!(slowest < QUERY_LIMIT, "{slowest:?}");
+    let begin = Instant::now();
     fixture.commands.kill(&vmi).await?.ok()?;
-    println!("killed within {:?}", asked.elapsed());
+    println!("killed within {:?}", begin.elapsed());
     assert!(
         fixture.pod.qemu().is_none(),
         "success means that it is gone"
@@ -106,8 +106,8 @@ async fn a_command_after_the_daemons_death_waits_for_its_restart() -> Result<()>
             0 => fixture.commands.pause(&vmi).await?.ok()?,
             _ => fixture.commands.unpause(&vmi).await?.ok()?,
         }
-        let restarted = async || fixture.pod.daemon().filter(|now| now.pid != daemon.pid);
-        tests::until("a new daemon", BOOT, restarted).await?;
+        let is_restarted = async || fixture.pod.daemon().filter(|now| now.pid != daemon.pid);
+        tests::until("a new daemon", BOOT, is_restarted).await?;
     }
     fixture.end_vm(&vmi).await
 }
@@ -119,14 +119,14 @@ async fn shutdown_uses_the_power_button_if_the_agent_hangs() -> Result<()> {
     fixture.boot_and_read_reports(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     let before = fixture.handler.events().len();
-    // The agent stops after it has answered.
+    // The agent is stopped after it has answered this command.
     let stop = [
         "-c",
         "(sleep 1; kill -STOP $(busybox pidof qemu-ga)) >/dev/null 2>&1 &",
     ];
     fixture.commands.exec(&vmi, "/bin/sh", &stop).await?;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let asked = Instant::now();
+    let begin = Instant::now();
     let (shutdown, slowest) = tokio::join!(
         fixture.commands.shutdown(&vmi),
         slowest_query(&fixture.commands)
@@ -134,9 +134,9 @@ async fn shutdown_uses_the_power_button_if_the_agent_hangs() -> Result<()> {
     shutdown?.ok()?;
     println!(
         "asked within {:?}, slowest query {slowest:?}",
-        asked.elapsed()
+        begin.elapsed()
     );
-    assert!(slowest < QUERY, "{slowest:?}");
+    assert!(slowest < QUERY_LIMIT, "{slowest:?}");
     fixture
         .handler
         .wait_for_state("Shutoff/Shutdown", before, BOOT)

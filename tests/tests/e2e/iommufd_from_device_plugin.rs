@@ -1,4 +1,4 @@
-//! The launcher passes the open `/dev/iommu` of KubeVirt's device plugin on to libvirt.
+//! The launcher receives an open `/dev/iommu` from KubeVirt's device plugin and passes it to libvirt.
 
 use std::fs::{self, File};
 use std::io::{IoSlice, Read};
@@ -15,21 +15,25 @@ use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const SOCKET: &str = "/run/kubevirt/iommufd.sock";
-/// No machine of these tests has an IOMMU. libvirt takes any file, and this one nobody else opens.
-const STAND_IN: &str = "/dev/full";
+/// The file in place of `/dev/iommu`, which the machines of these tests lack. libvirt accepts any file, and no other process
+/// opens this one.
+const IOMMU_STAND_IN: &str = "/dev/full";
 
-/// A device plugin that serves its file once. The task returns what the launcher sent.
+/// A device plugin that sends its file once. The thread returns the bytes that the launcher sent.
 fn serve_iommufd(prepared: &PreparedPod) -> Result<JoinHandle<Result<Vec<u8>>>> {
     let socket = prepared.pod.path(SOCKET);
     let listener = UnixListener::bind(&socket)?;
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o666))?;
-    let device = File::options().read(true).write(true).open(STAND_IN)?;
+    let device = File::options()
+        .read(true)
+        .write(true)
+        .open(IOMMU_STAND_IN)?;
     Ok(thread::spawn(move || {
         let (mut stream, _) = listener.accept()?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut files = SendAncillaryBuffer::new(&mut space);
-        let lent = [device.as_fd()];
-        ensure!(files.push(SendAncillaryMessage::ScmRights(&lent)));
+        let files_to_send = [device.as_fd()];
+        ensure!(files.push(SendAncillaryMessage::ScmRights(&files_to_send)));
         sendmsg(
             &stream,
             &[IoSlice::new(&[0])],
@@ -43,7 +47,7 @@ fn serve_iommufd(prepared: &PreparedPod) -> Result<JoinHandle<Result<Vec<u8>>>> 
 }
 
 /// Whether a process of the pod has the file open.
-fn holds(fixture: &LauncherFixture, name: &str) -> Result<bool> {
+fn has_open(fixture: &LauncherFixture, name: &str) -> Result<bool> {
     let process = match name {
         "daemon" => fixture.pod.daemon(),
         name => fixture.pod.process(name),
@@ -51,7 +55,7 @@ fn holds(fixture: &LauncherFixture, name: &str) -> Result<bool> {
     let pid = process.with_context(|| format!("no {name}"))?.pid;
     let files = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()))?;
     let mut targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-    Ok(targets.any(|target| target.as_os_str() == STAND_IN))
+    Ok(targets.any(|target| target.as_os_str() == IOMMU_STAND_IN))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,12 +64,12 @@ async fn an_iommufd_is_passed_to_libvirt_for_the_start() -> Result<()> {
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let plugin = serve_iommufd(&prepared)?;
     let fixture = prepared.start(&vmi, &[]).await?;
-    ensure!(!holds(&fixture, "daemon")?);
+    ensure!(!has_open(&fixture, "daemon")?);
     fixture.boot(&vmi).await?;
     let request = plugin.join().unwrap()?;
     assert_eq!(request, [0], "the plugin may close its end");
-    ensure!(holds(&fixture, "virt-launcher")? && holds(&fixture, "daemon")?);
-    // It was served once; a later sync does not ask again.
+    ensure!(has_open(&fixture, "virt-launcher")? && has_open(&fixture, "daemon")?);
+    // The plugin sends the file once, so a later sync must not request it again.
     fixture.commands.sync(&vmi).await?.ok()?;
     fixture.end_vm(&vmi).await
 }

@@ -1,4 +1,4 @@
-//! KubeVirt's Plugins run after the hooks: a served module, a plain sidecar, and plugins that cannot be called.
+//! KubeVirt's Plugins, which run after the hooks: a served module, a gRPC sidecar, and plugins that cannot be called.
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +15,7 @@ use tests::vmi_builder::Vmi;
 use super::serve_process::VirtHookServe;
 
 const MANUFACTURER: &str = "Radical Edward";
-const PLUGINS: &str = "/var/run/kubevirt-plugin";
+const PLUGINS_DIRECTORY: &str = "/var/run/kubevirt-plugin";
 
 fn vmi(name: &str) -> Vmi {
     Vmi::new(name, LauncherUser::Nonroot)
@@ -26,10 +26,10 @@ fn plugin(name: &str, hook: Value) -> Value {
     json!({"metadata": {"name": name}, "spec": {"domainHooks": [hook]}})
 }
 
-fn sidecar(name: &str, socket: &str) -> Value {
+fn sidecar_plugin(name: &str, socket: &str) -> Value {
     plugin(
         name,
-        json!({"sidecar": {"socketPath": format!("{PLUGINS}/{name}/{socket}")}}),
+        json!({"sidecar": {"socketPath": format!("{PLUGINS_DIRECTORY}/{name}/{socket}")}}),
     )
 }
 
@@ -39,7 +39,7 @@ fn labelled(mut plugin: Value, label: &str) -> Value {
     plugin
 }
 
-fn cel(name: &str, strategy: &str) -> Value {
+fn cel_plugin(name: &str, strategy: &str) -> Value {
     plugin(
         name,
         json!({"cel": {"expression": "Domain{}"}, "failureStrategy": strategy}),
@@ -51,10 +51,10 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
     let vmi = vmi("plugins")
         .edit(|vmi| vmi["metadata"]["labels"] = json!({"board": ""}))
         .plugins(json!([
-            sidecar("friends", "hook.sock"),
-            cel("colour", "Ignore"),
-            labelled(sidecar("board", "hook.sock"), "board"),
-            labelled(sidecar("nobody", "hook.sock"), "nothing"),
+            sidecar_plugin("friends", "hook.sock"),
+            cel_plugin("colour", "Ignore"),
+            labelled(sidecar_plugin("board", "hook.sock"), "board"),
+            labelled(sidecar_plugin("nobody", "hook.sock"), "nothing"),
         ]));
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let hook = Sidecar::new("hook").on_define_domain(-7, |xml| match xml.contains(MANUFACTURER) {
@@ -62,7 +62,7 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
         false => Ok(xml),
     });
     let hook = hook.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
-    let plugins = prepared.pod.path(PLUGINS);
+    let plugins = prepared.pod.path(PLUGINS_DIRECTORY);
     let module = hooks::example("smbios-hook")?;
     let _board = VirtHookServe::plugin("board", &plugins.join("board"), &module).await?;
     let friends = Sidecar::new("friends")
@@ -100,13 +100,13 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
         recorded,
         expected.map(|(hook, outcome)| (hook.to_owned(), outcome.to_owned()))
     );
-    let ran = |hook: &str| {
+    let run_count = |hook: &str| {
         let entries = fixture.pod.log_entries().into_iter();
         let runs = entries.filter(|entry| entry["hook"] == hook && entry["msg"] == "hook ran");
         runs.count()
     };
     assert_eq!(
-        ran("plugin/board[0]"),
+        run_count("plugin/board[0]"),
         1,
         "one line per run: {}",
         fixture.pod.log()
@@ -118,7 +118,7 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
 }
 
 /// The Plugin that `virt-hook deploy` prints for VMs with the label `board=yes`.
-fn deployed(module: &std::path::Path) -> Result<Value> {
+fn deployed_plugin(module: &std::path::Path) -> Result<Value> {
     let output = Command::new(binary("virt-hook")?)
         .arg("deploy")
         .arg(module)
@@ -140,13 +140,13 @@ fn deployed(module: &std::path::Path) -> Result<Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deployed_plugin_runs_in_process_or_served() -> Result<()> {
     let module = hooks::example("smbios-hook")?;
-    let plugin = deployed(&module)?;
+    let plugin = deployed_plugin(&module)?;
     let vmi = vmi("deployed")
         .edit(|vmi| vmi["metadata"]["labels"] = json!({"board": "yes"}))
         .plugins(json!([plugin]));
     for is_served in [false, true] {
         let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-        let directory = prepared.pod.path(PLUGINS).join("board");
+        let directory = prepared.pod.path(PLUGINS_DIRECTORY).join("board");
         let _served = if is_served {
             Some(VirtHookServe::plugin("board", &directory, &module).await?)
         } else {
@@ -172,7 +172,7 @@ async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Resu
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let policy = prepared.pod.path("/run/kubevirt/policy.yaml");
     fs::write(&policy, "sidecars: Forbid\n")?;
-    let forbidden = vmi("refused").plugins(json!([sidecar("board", "hook.sock")]));
+    let forbidden = vmi("refused").plugins(json!([sidecar_plugin("board", "hook.sock")]));
     let arguments = ["--hook-policy", "/run/kubevirt/policy.yaml"];
     let fixture = prepared.start(&forbidden, &arguments).await?;
     for _ in 0..2 {
@@ -181,7 +181,9 @@ async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Resu
             /run/kubevirt/policy.yaml:1:11: gRPC sidecars are forbidden";
         assert_eq!((answer.success, answer.message.as_str()), (false, expected));
     }
-    let expression = forbidden.clone().plugins(json!([cel("colour", "Fail")]));
+    let expression = forbidden
+        .clone()
+        .plugins(json!([cel_plugin("colour", "Fail")]));
     let answer = fixture.commands.sync(&expression).await?;
     assert!(
         !answer.success
@@ -200,7 +202,7 @@ async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Resu
     tests::until("both events", tests::launcher_fixture::EVENT, is_reported).await?;
     assert_eq!(reasons(), ["HookDenied", "HookFailed"]);
     // Without the plugin, the same launcher starts the VM.
-    let free = forbidden.clone().plugins(Value::Null);
-    fixture.boot(&free).await?;
-    fixture.end_vm(&free).await
+    let without_plugin = forbidden.clone().plugins(Value::Null);
+    fixture.boot(&without_plugin).await?;
+    fixture.end_vm(&without_plugin).await
 }

@@ -1,4 +1,4 @@
-//! A migration to another VMI, as between two clusters: another namespace, name and UID.
+//! A decentralized migration, as between two clusters: the target's VMI has another namespace, name and UID.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -12,10 +12,10 @@ use tests::vmi_builder::Vmi;
 pub(crate) const SOURCE_UID: &str = "4d4d0000-0000-4000-8000-000000000031";
 pub(crate) const TARGET_UID: &str = "4d4d0000-0000-4000-8000-000000000032";
 const TARGET_VMI_UID: &str = "7a6d0000-0000-4000-8000-000000000033";
-/// Of the VM, which both VMIs are of.
+/// The firmware UUID of the VM, which both VMIs have.
 pub(crate) const FIRMWARE_UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
-/// The VMI with the record of the migration as `cluster`, which the other one synchronizes with, has it.
+/// The VMI with the migration's state in the cluster `source` or `target`.
 pub(crate) fn migrating(vmi: &Vmi, source: &Vmi, target: &Vmi, cluster: &str) -> Vmi {
     let side = |side: &str, vmi: &Vmi, uid: &str| {
         let mut state = json!({
@@ -27,7 +27,7 @@ pub(crate) fn migrating(vmi: &Vmi, source: &Vmi, target: &Vmi, cluster: &str) ->
         }
         state
     };
-    let own = if cluster == "source" {
+    let migration_uid = if cluster == "source" {
         SOURCE_UID
     } else {
         TARGET_UID
@@ -42,14 +42,14 @@ pub(crate) fn migrating(vmi: &Vmi, source: &Vmi, target: &Vmi, cluster: &str) ->
         status["migrationTransport"] = json!("Unix");
         status["migrationMethod"] = json!("BlockMigration");
         status["migrationState"] = json!({
-            "migrationUid": own, "sourcePod": SOURCE_POD, "targetPod": TARGET_POD,
+            "migrationUid": migration_uid, "sourcePod": SOURCE_POD, "targetPod": TARGET_POD,
             "sourceState": states[0], "targetState": states[1],
         });
     })
 }
 
-/// The same VM as a VMI of another cluster: another name, namespace and UID.
-pub(crate) fn another_vmi(source: &Vmi) -> Vmi {
+/// The same VM as a VMI in the target's cluster, with another name, namespace and UID.
+pub(crate) fn vmi_of_target_cluster(source: &Vmi) -> Vmi {
     source.clone().edit(|vmi| {
         vmi["metadata"]["name"] = json!("arrives");
         vmi["metadata"]["namespace"] = json!("elsewhere");
@@ -66,42 +66,42 @@ async fn vm_becomes_another_vmi() -> Result<()> {
             vmi["status"]["volumeStatus"] =
                 json!([{ "name": "cloudinit", "target": "vda", "size": 1 << 20 }]);
         });
-    let target = another_vmi(&source);
+    let target = vmi_of_target_cluster(&source);
     let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
-    let (one, other) = tokio::try_join!(
+    let (source_pod, target_pod) = tokio::try_join!(
         prepared.source.start(&source, &[]),
         prepared.target.start(&target, &[])
     )?;
     let pods = MigrationPods {
-        source: one,
-        target: other,
+        source: source_pod,
+        target: target_pod,
     };
     pods.source.boot_without_controller(&source).await?;
     pods.source.wait_for_agent(&source).await?;
 
-    let arriving = migrating(&target, &source, &target, "target");
-    let answer = pods.sync_target(&arriving).await?;
+    let target_vmi = migrating(&target, &source, &target, "target");
+    let answer = pods.sync_target(&target_vmi).await?;
     ensure!(answer.success, "{}", answer.message);
     let _proxies = Proxies::start(&pods.source.pod, &pods.target.pod, source.uid())?;
-    let leaving = migrating(&source, &source, &target, "source");
-    pods.migrate(&leaving, &stock_options()).await?.ok()?;
-    let left = pods.wait_for_source_end(SOURCE_UID).await?;
-    let record = migration_of(&left);
+    let source_vmi = migrating(&source, &source, &target, "source");
+    pods.migrate(&source_vmi, &stock_options()).await?.ok()?;
+    let source_end = pods.wait_for_source_end(SOURCE_UID).await?;
+    let record = migration_of(&source_end);
     ensure!(record["Failed"] != true, "{record}");
-    ensure!(left.state() == "Shutoff/Migrated", "{left}");
-    let arrived = pods.wait_for_target_end(TARGET_UID).await?;
-    let identity = &arrived.domain()["ObjectMeta"];
+    ensure!(source_end.state() == "Shutoff/Migrated", "{source_end}");
+    let target_end = pods.wait_for_target_end(TARGET_UID).await?;
+    let identity = &target_end.domain()["ObjectMeta"];
     ensure!(
         identity["name"] == "arrives" && identity["namespace"] == "elsewhere",
         "{identity}"
     );
     ensure!(
-        arrived.metadata()["UID"] == TARGET_VMI_UID,
+        target_end.metadata()["UID"] == TARGET_VMI_UID,
         "{}",
-        arrived.domain()
+        target_end.domain()
     );
 
-    let finalized = pods.finalize(&arriving).await?;
+    let finalized = pods.finalize(&target_vmi).await?;
     ensure!(finalized.success, "{}", finalized.message);
     pods.target.commands.sync(&target).await?.ok()?;
     pods.target.wait_for_agent(&target).await?;

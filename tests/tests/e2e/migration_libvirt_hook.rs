@@ -1,5 +1,5 @@
-//! libvirt's hook as the launcher itself links it: `--libvirt-hook-server-and-client` on both sides, and the hook's program
-//! where KubeVirt's image has it.
+//! Migrations with the libvirt hook that the launcher itself links (`--libvirt-hook-server-and-client`), and the hook's program
+//! at the path in KubeVirt's image.
 
 use std::fs;
 use std::path::Path;
@@ -16,17 +16,17 @@ use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 
 use super::migration_decentralized::{
-    FIRMWARE_UUID, SOURCE_UID, TARGET_UID, another_vmi, migrating,
+    FIRMWARE_UUID, SOURCE_UID, TARGET_UID, migrating, vmi_of_target_cluster,
 };
 
-const FLAG: &str = "--libvirt-hook-server-and-client";
-const CLIENT: &str = "/usr/bin/libvirt-hook-client";
-const MARKER: &str = "/run/kubevirt-private/backend-storage-meta/migrated";
-/// What the module on the target changes, when the annotation tells it to.
-const CACHE: (&str, &str) = ("disk-tuning.example.com/cache", "writeback");
-const CHANGED: &str = "cache='writeback'";
+const HOOK_SERVER_FLAG: &str = "--libvirt-hook-server-and-client";
+const HOOK_CLIENT_PATH: &str = "/usr/bin/libvirt-hook-client";
+const MIGRATED_MARKER: &str = "/run/kubevirt-private/backend-storage-meta/migrated";
+/// The annotation that makes the module on the target set a cache mode.
+const CACHE_ANNOTATION: (&str, &str) = ("disk-tuning.example.com/cache", "writeback");
+const CHANGED_ATTRIBUTE: &str = "cache='writeback'";
 
-/// Two clusters' VMIs of one VM, and the pods with `client` and with `module` on the target.
+/// A migration between two clusters: the VMIs of both, and their pods. The target's pod has a hook module.
 pub(crate) struct Clusters {
     pub(crate) source: Vmi,
     pub(crate) target: Vmi,
@@ -35,7 +35,7 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// The VM runs on the source, and the target is prepared.
+    /// Boots the VM on the source and prepares the target. `client` is the hook's program in both pods.
     pub(crate) async fn prepare(
         client: &Path,
         module: &str,
@@ -50,7 +50,7 @@ impl Clusters {
                 vmi["status"]["volumeStatus"] =
                     json!([{ "name": "cloudinit", "target": "vda", "size": 1 << 20 }]);
             });
-        let target = another_vmi(&source);
+        let target = vmi_of_target_cluster(&source);
         let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
         for pod in [&prepared.source.pod, &prepared.target.pod] {
             pod.install_hook_client_in_image(client)?;
@@ -58,21 +58,25 @@ impl Clusters {
         let module = hooks::example(module)?;
         let hooks_dir = prepared.target.pod.hooks_dir()?;
         hooks::install(&hooks_dir, "hook-sidecar-0", &module)?;
-        let (one, other) = tokio::try_join!(
-            prepared.source.start(&source, &[FLAG]),
-            (prepared.target).start(&target, &[FLAG, "--hook-sidecars", "1"])
+        let (source_pod, target_pod) = tokio::try_join!(
+            prepared.source.start(&source, &[HOOK_SERVER_FLAG]),
+            (prepared.target).start(&target, &[HOOK_SERVER_FLAG, "--hook-sidecars", "1"])
         )?;
         let pods = MigrationPods {
-            source: one,
-            target: other,
+            source: source_pod,
+            target: target_pod,
         };
         for pod in [&pods.source.pod, &pods.target.pod] {
-            ensure!(linked(pod)? == Path::new(CLIENT), "{:?}", linked(pod)?);
+            ensure!(
+                hook_link_target(pod)? == Path::new(HOOK_CLIENT_PATH),
+                "{:?}",
+                hook_link_target(pod)?
+            );
         }
         pods.source.boot_without_controller(&source).await?;
         pods.source.wait_for_agent(&source).await?;
-        let arriving = migrating(&target, &source, &target, "target");
-        let answer = pods.sync_target(&arriving).await?;
+        let target_vmi = migrating(&target, &source, &target, "target");
+        let answer = pods.sync_target(&target_vmi).await?;
         ensure!(answer.success, "{}", answer.message);
         let proxies = Proxies::start(&pods.source.pod, &pods.target.pod, source.uid())?;
         Ok(Clusters {
@@ -83,11 +87,11 @@ impl Clusters {
         })
     }
 
-    /// Migrates, and returns the FailureReason; empty for a success.
+    /// Migrates the VM. Returns the FailureReason, which is empty after a success.
     pub(crate) async fn migrate(&self) -> Result<String> {
-        let leaving = migrating(&self.source, &self.source, &self.target, "source");
+        let source_vmi = migrating(&self.source, &self.source, &self.target, "source");
         let pods = &self.pods;
-        pods.migrate(&leaving, &stock_options()).await?.ok()?;
+        pods.migrate(&source_vmi, &stock_options()).await?.ok()?;
         let end = pods.wait_for_source_end(SOURCE_UID).await?;
         let record = migration_of(&end);
         let reason = record["FailureReason"].as_str().unwrap_or_default();
@@ -96,15 +100,16 @@ impl Clusters {
     }
 }
 
-/// Where the pod's hook of libvirt leads.
-fn linked(pod: &Pod) -> Result<std::path::PathBuf> {
+/// The target of the link that is libvirt's hook in the pod.
+fn hook_link_target(pod: &Pod) -> Result<std::path::PathBuf> {
     let hook = pod.path("/etc/libvirt/hooks/qemu");
     fs::read_link(&hook).context("the launcher has not linked libvirt's hook")
 }
 
-/// A VM becomes another VMI. The source leaves the names of files to the target, so that without the hook it would not start.
-pub(crate) async fn domain_is_edited_through(client: &Path) -> Result<()> {
-    let clusters = Clusters::prepare(client, "disk-tuning-hook", CACHE).await?;
+/// Checks that libvirt's hook on the target edits the domain of a decentralized migration. Without the hook the VM would not
+/// start, because the source's domain has the source's file names.
+pub(crate) async fn check_edit_through_hook(client: &Path) -> Result<()> {
+    let clusters = Clusters::prepare(client, "disk-tuning-hook", CACHE_ANNOTATION).await?;
     let reason = clusters.migrate().await?;
     ensure!(reason.is_empty(), "{reason}");
     let Clusters {
@@ -115,17 +120,23 @@ pub(crate) async fn domain_is_edited_through(client: &Path) -> Result<()> {
     } = clusters;
     pods.wait_for_target_end(TARGET_UID).await?;
     let definition = inactive_xml(&pods.target.pod, &target).await?;
-    let running = migratable_xml(&pods.target.pod, &target).await?;
-    for (what, xml) in [("definition", &definition), ("domain", &running)] {
-        for text in ["/elsewhere/arrives/", CHANGED] {
+    let running_domain = migratable_xml(&pods.target.pod, &target).await?;
+    for (what, xml) in [("definition", &definition), ("domain", &running_domain)] {
+        for text in ["/elsewhere/arrives/", CHANGED_ATTRIBUTE] {
             ensure!(xml.contains(text), "no {text} in the {what}: {xml}");
         }
         ensure!(!xml.contains("/default/leaves/"), "{what}: {xml}");
     }
     let before = inactive_xml(&pods.source.pod, &source).await?;
-    ensure!(!before.contains(CHANGED), "{before}");
-    ensure!(pods.source.pod.path(MARKER).exists(), "the VM has left");
-    ensure!(!pods.target.pod.path(MARKER).exists(), "it has come");
+    ensure!(!before.contains(CHANGED_ATTRIBUTE), "{before}");
+    ensure!(
+        pods.source.pod.path(MIGRATED_MARKER).exists(),
+        "the VM has left"
+    );
+    ensure!(
+        !pods.target.pod.path(MIGRATED_MARKER).exists(),
+        "it has come"
+    );
     pods.target.commands.sync(&target).await?.ok()?;
     pods.target.wait_for_agent(&target).await?;
     pods.end_source(&source).await?.end_vm(&target).await
@@ -133,5 +144,5 @@ pub(crate) async fn domain_is_edited_through(client: &Path) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn libvirt_calls_the_hook_that_the_launcher_links() -> Result<()> {
-    domain_is_edited_through(&binary("virt-hook")?).await
+    check_edit_through_hook(&binary("virt-hook")?).await
 }

@@ -1,5 +1,5 @@
-//! A migration's target: how a VM arrives, and how a target pod ends when no VM arrives. The source's libvirt is driven
-//! by virsh.
+//! The target of a migration: a VM arrives, a pod without a VM ends, and modules change the domain. virsh migrates the VM from
+//! the source's libvirt.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000001";
 
-/// `TYPE Status/Reason migration begun|ended`, one per domain event without repetitions.
-fn story(events: &[Event]) -> Vec<String> {
-    let mut story: Vec<String> = events
+/// The domain events without repetitions, each as `TYPE STATUS/REASON begun|ended|no migration`.
+fn migration_states(events: &[Event]) -> Vec<String> {
+    let mut migration_states: Vec<String> = events
         .iter()
         .filter(|event| !event.event_type().is_empty())
         .map(|event| {
@@ -30,11 +30,11 @@ fn story(events: &[Event]) -> Vec<String> {
             format!("{} {} {migration}", event.event_type(), event.state())
         })
         .collect();
-    story.dedup();
-    story
+    migration_states.dedup();
+    migration_states
 }
 
-async fn arrives(user: LauncherUser) -> Result<()> {
+async fn check_arrival(user: LauncherUser) -> Result<()> {
     let vmi = Vmi::new("migrates", user).cloud_init("#cloud-config\n");
     let vmi = vmi.edit(|vmi| {
         vmi["status"]["volumeStatus"] =
@@ -75,25 +75,28 @@ async fn arrives(user: LauncherUser) -> Result<()> {
     ensure!(migration_of(&end)["UID"] == UID, "{}", end.domain());
     ensure!(migration_of(&end)["Mode"] == "PreCopy", "{}", end.domain());
     ensure!(end.metadata()["UID"] == vmi.uid(), "{}", end.domain());
-    let story = story(&pods.target.handler.events());
+    let migration_states = migration_states(&pods.target.handler.events());
     let expected = [
         "ADDED Paused/Migration begun",
         "MODIFIED Running/Unknown begun",
         "MODIFIED Running/Unknown ended",
     ];
     ensure!(
-        story.iter().zip(expected).all(|(one, other)| one == other),
-        "{story:?}"
+        migration_states
+            .iter()
+            .zip(expected)
+            .all(|(found, expected)| found == expected),
+        "{migration_states:?}"
     );
     let finalized = pods.finalize(&migrating(&vmi, UID)).await?;
     ensure!(finalized.success, "{}", finalized.message);
     pods.target.commands.sync(&vmi).await?.ok()?;
     pods.target.wait_for_agent(&vmi).await?;
-    let moved = pods
+    let source_end = pods
         .source
         .handler
         .wait_for_state("Shutoff/Migrated", 0, EVENT);
-    moved.await?;
+    source_end.await?;
     let added = pods.target.handler.events();
     let added = added.iter().filter(|event| event.event_type() == "ADDED");
     ensure!(added.count() == 1, "{}", pods.target.handler.history());
@@ -102,12 +105,12 @@ async fn arrives(user: LauncherUser) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_arrives_and_is_reported_once_nonroot() -> Result<()> {
-    arrives(LauncherUser::Nonroot).await
+    check_arrival(LauncherUser::Nonroot).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_arrives_and_is_reported_once_root() -> Result<()> {
-    arrives(LauncherUser::Root).await
+    check_arrival(LauncherUser::Root).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -150,33 +153,33 @@ async fn target_ends_when_the_connection_is_cut() -> Result<()> {
     let mut proxies = pods.prepare_target(&vmi, UID).await?;
     // At 1 MiB/s the migration lasts longer than the test.
     let migration = migrate(&pods.source.pod, &vmi, &["--unsafe", "--bandwidth", "1"]);
-    let cut = async {
+    let close_connection = async {
         let incoming = pods
             .target
             .handler
             .wait_for_state("Paused/Migration", 0, BOOT);
         incoming.await?;
-        proxies.cut();
+        proxies.close();
         anyhow::Ok(())
     };
-    let (migrated, cut) = tokio::join!(migration, cut);
-    cut?;
-    ensure!(migrated.is_err(), "the connection was cut");
+    let (migration_result, close_connection) = tokio::join!(migration, close_connection);
+    close_connection?;
+    ensure!(migration_result.is_err(), "the connection was cut");
     pods.target.expect_exit_code(0).await?;
-    let story = story(&pods.target.handler.events());
+    let migration_states = migration_states(&pods.target.handler.events());
     let expected = [
         "ADDED Paused/Migration begun",
         "MODIFIED NoState/NonExistent no migration",
     ];
-    ensure!(story == expected, "{story:?}");
+    ensure!(migration_states == expected, "{migration_states:?}");
     pods.source.commands.ping().await?.ok()?;
     pods.source.end_vm(&vmi).await
 }
 
-/// A disk's cache mode, which a module on the target sets.
-const TUNED: &str = "cache='writeback'";
+/// The cache mode of a disk that a module on the target sets.
+const CHANGED_ATTRIBUTE: &str = "cache='writeback'";
 
-async fn migrates_with_a_module_on_the_target(
+async fn migrate_with_module_on_target(
     name: &str,
     annotation: (&str, &str),
     module: &str,
@@ -194,30 +197,30 @@ async fn migrates_with_a_module_on_the_target(
     let pods = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
     pods.source.boot_without_controller(&vmi).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
-    let migrated = migrate(&pods.source.pod, &vmi, &["--unsafe"]).await;
-    Ok((pods, vmi, migrated))
+    let migration_result = migrate(&pods.source.pod, &vmi, &["--unsafe"]).await;
+    Ok((pods, vmi, migration_result))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn module_on_the_target_changes_the_vm_that_arrives() -> Result<()> {
     let annotation = ("disk-tuning.example.com/cache", "writeback");
-    let (pods, vmi, migrated) =
-        migrates_with_a_module_on_the_target("tuned", annotation, "disk-tuning-hook").await?;
-    migrated?;
+    let (pods, vmi, migration_result) =
+        migrate_with_module_on_target("tuned", annotation, "disk-tuning-hook").await?;
+    migration_result?;
     pods.wait_for_any_target_end().await?;
     let domain = pods.target.commands.domain().await?;
     let cache = &domain["Spec"]["Devices"]["Disks"][0]["Driver"]["Cache"];
     ensure!(cache == "writeback", "{domain}");
     let definition = inactive_xml(&pods.target.pod, &vmi).await?;
-    ensure!(definition.contains(TUNED), "{definition}");
+    ensure!(definition.contains(CHANGED_ATTRIBUTE), "{definition}");
     let source = inactive_xml(&pods.source.pod, &vmi).await?;
-    ensure!(!source.contains(TUNED), "{source}");
-    let story = story(&pods.target.handler.events());
+    ensure!(!source.contains(CHANGED_ATTRIBUTE), "{source}");
+    let migration_states = migration_states(&pods.target.handler.events());
     ensure!(
-        story.len() == 3,
-        "the definition is not published: {story:?}"
+        migration_states.len() == 3,
+        "the definition is not published: {migration_states:?}"
     );
-    // libvirt's hook has told that the VM has left.
+    // libvirt's hook on the source has written the marker, since the VM has left.
     let marker = pods
         .source
         .pod
@@ -233,11 +236,11 @@ async fn change_that_the_guest_would_notice_is_refused_by_name_on_the_source() -
         "smbios.vm.kubevirt.io/baseBoardManufacturer",
         "Radical Edward",
     );
-    let (pods, vmi, migrated) =
-        migrates_with_a_module_on_the_target("board", annotation, "smbios-hook").await?;
+    let (pods, vmi, migration_result) =
+        migrate_with_module_on_target("board", annotation, "smbios-hook").await?;
     let error = format!(
         "{:#}",
-        migrated
+        migration_result
             .err()
             .unwrap_or_else(|| anyhow::anyhow!("it migrated"))
     );

@@ -1,4 +1,4 @@
-//! Migrations whose memory is compressed, and whose volumes change.
+//! A migration with compressed memory, and a migration to a larger volume.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, chown};
@@ -11,12 +11,12 @@ use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000071";
-const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
+const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
 const CONTENT: &str = "THE-DATA";
 const MIB: u64 = 1 << 20;
-const QEMU: u32 = 107;
+const QEMU_UID: u32 = 107;
 
-async fn succeed(pods: &MigrationPods, vmi: &Vmi, options: &Value) -> Result<()> {
+async fn migrate_successfully(pods: &MigrationPods, vmi: &Vmi, options: &Value) -> Result<()> {
     pods.migrate(vmi, options).await?.ok()?;
     let end = pods.wait_for_source_end(UID).await?;
     let record = migration_of(&end);
@@ -34,12 +34,12 @@ async fn memory_is_compressed() -> Result<()> {
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     let mut options = stock_options();
     options["Compression"] = json!("zstd");
-    succeed(&pods, &migrating(&vmi, UID), &options).await?;
+    migrate_successfully(&pods, &migrating(&vmi, UID), &options).await?;
     pods.target.wait_for_agent(&vmi).await?;
     pods.end_source(&vmi).await?.end_vm(&vmi).await
 }
 
-/// An image of a claim.
+/// Creates the image of a claim.
 fn put_image(directory: &Path, content: &str, bytes: u64) -> Result<()> {
     fs::create_dir_all(directory)?;
     let image = directory.join("disk.img");
@@ -48,39 +48,50 @@ fn put_image(directory: &Path, content: &str, bytes: u64) -> Result<()> {
         .write(true)
         .open(&image)?
         .set_len(bytes)?;
-    chown(directory, Some(QEMU), Some(QEMU))?;
-    Ok(chown(image, Some(QEMU), Some(QEMU))?)
+    chown(directory, Some(QEMU_UID), Some(QEMU_UID))?;
+    Ok(chown(image, Some(QEMU_UID), Some(QEMU_UID))?)
 }
 
-/// To a claim that is twice as large: the guest's disk stays as large as it was.
+/// The target's claim is twice as large, and the guest's disk keeps its size.
 #[tokio::test(flavor = "multi_thread")]
 async fn volume_is_copied_to_a_larger_one() -> Result<()> {
     let user = LauncherUser::Nonroot;
     let image = json!({ "hostDisk": {
-        "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "32Mi", "shared": false,
+        "path": format!("{CLAIM_DIRECTORY}/disk.img"), "type": "DiskOrCreate", "capacity": "32Mi", "shared": false,
     } });
     let vmi = Vmi::new("volumes", user).volume("data", image);
     let prepared = PreparedMigration::create(user)?;
-    put_image(&prepared.source.pod.path(CLAIM), CONTENT, 32 * MIB)?;
-    put_image(&prepared.target.pod.path(CLAIM), "", 64 * MIB)?;
+    put_image(
+        &prepared.source.pod.path(CLAIM_DIRECTORY),
+        CONTENT,
+        32 * MIB,
+    )?;
+    put_image(&prepared.target.pod.path(CLAIM_DIRECTORY), "", 64 * MIB)?;
     let pods = prepared.start(&vmi, &[]).await?;
     pods.source.boot_without_controller(&vmi).await?;
     pods.source.wait_for_agent(&vmi).await?;
     let claim = |name: &str| json!({"claimName": name, "volumeMode": "Filesystem"});
-    let moved = |vmi: &Vmi| {
+    let with_migrated_volume = |vmi: &Vmi| {
         vmi.clone().edit(|vmi| {
             vmi["status"]["migratedVolumes"] = json!([{
                 "volumeName": "data", "sourcePVCInfo": claim("small"), "destinationPVCInfo": claim("large"),
             }]);
         })
     };
-    let _proxies = pods.prepare_target(&moved(&vmi), UID).await?;
-    succeed(&pods, &moved(&migrating(&vmi, UID)), &stock_options()).await?;
+    let _proxies = pods
+        .prepare_target(&with_migrated_volume(&vmi), UID)
+        .await?;
+    migrate_successfully(
+        &pods,
+        &with_migrated_volume(&migrating(&vmi, UID)),
+        &stock_options(),
+    )
+    .await?;
     pods.target.wait_for_agent(&vmi).await?;
     let sectors = ["-c", "cat /sys/block/vda/size"];
     let guest = pods.target.commands.exec(&vmi, "/bin/sh", &sectors).await?;
     ensure!(guest.std_out.trim() == "65536", "{guest:?}");
-    let image = fs::File::open(pods.target.pod.path(CLAIM).join("disk.img"))?;
+    let image = fs::File::open(pods.target.pod.path(CLAIM_DIRECTORY).join("disk.img"))?;
     let mut begin = [0; CONTENT.len()];
     image.read_exact_at(&mut begin, 0)?;
     ensure!(begin == *CONTENT.as_bytes(), "{begin:?}");

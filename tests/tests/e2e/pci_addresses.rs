@@ -1,28 +1,23 @@
-//! Devices get the PCI addresses that they have under KubeVirt's launcher, with the same ports free for hotplug.
+//! Devices have the same PCI addresses as with KubeVirt's launcher, and the same ports are free for hotplug.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use domain::hotplug_ports::DefinitionPlan;
 use domain::libvirt_spec::{Controller, DomainSpec, Interface, InterfaceTarget, Model};
 use domain::parse_domain_xml::parse;
 use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
-use tests::binaries::workspace;
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
-use tests::pod::LauncherUser;
-use tests::sidecar_server::Sidecar;
 
+use super::corpus_definitions::convert_case;
 use super::daemon_only_pod::DaemonOnlyPod;
-use super::define_corpus::converted;
-use super::vm_lifecycle::assert_started;
 
-/// Guests whose devices libvirt places by different rules, with the placeholder interfaces and the spare
-/// ports that KubeVirt's launcher gives each.
-const GUESTS: [(&str, usize, usize); 9] = [
+/// Cases of the corpus whose devices libvirt places by different rules, with the numbers of placeholder interfaces and of spare
+/// ports that KubeVirt's launcher gives them.
+const CASES: [(&str, usize, usize); 9] = [
     ("typical-fedora", 3, 4),
     ("typical-windows", 3, 8),
     ("vsock", 3, 0),
@@ -34,42 +29,45 @@ const GUESTS: [(&str, usize, usize); 9] = [
     ("place-pci-on-root", 0, 0),
 ];
 
-/// Defines a domain, and returns libvirt's XML of it.
+/// Defines a domain, and returns libvirt's XML of the domain.
 fn define(daemon: &DaemonOnlyPod, directory: &Path, name: &str, xml: &str) -> Result<String> {
     let file = directory.join("domain.xml");
     fs::write(&file, xml)?;
-    daemon.ask(&["define", &file.to_string_lossy()])?;
-    daemon.ask(&["dumpxml", "--inactive", name])
+    daemon.virsh_output(&["define", &file.to_string_lossy()])?;
+    daemon.virsh_output(&["dumpxml", "--inactive", name])
 }
 
-/// The PCI addresses of a domain's devices, as virt-handler sees them.
+/// Undefines the domain, and returns the PCI addresses of its devices in KubeVirt's JSON.
 fn addresses(daemon: &DaemonOnlyPod, name: &str, xml: &str) -> Result<BTreeMap<String, String>> {
-    daemon.ask(&["undefine", name, "--keep-nvram", "--keep-tpm"])?;
-    Ok(of_devices(&serde_json::to_value(parse(xml)?.devices)?))
+    daemon.virsh_output(&["undefine", name, "--keep-nvram", "--keep-tpm"])?;
+    Ok(addresses_of_devices(&serde_json::to_value(
+        parse(xml)?.devices,
+    )?))
 }
 
-/// Controllers by type and index, others by their place in the list of their kind.
-pub(crate) fn of_devices(devices: &Value) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+/// The PCI address of each device. The key of a controller has its type and index, other keys have the index in the list of
+/// their kind.
+pub(crate) fn addresses_of_devices(devices: &Value) -> BTreeMap<String, String> {
+    let mut addresses = BTreeMap::new();
     for (kind, devices) in devices.as_object().into_iter().flatten() {
         let list = match devices {
             Value::Array(list) => list.as_slice(),
-            one => std::slice::from_ref(one),
+            device => std::slice::from_ref(device),
         };
         for (index, device) in list.iter().enumerate() {
             let address = &device["Address"];
             if address["Type"] == "pci" {
                 let part = |name: &str| address[name].as_str().unwrap_or_default();
-                let at = format!("{} {} {}", part("Bus"), part("Slot"), part("Function"));
-                let which = match kind.as_str() {
+                let address = format!("{} {} {}", part("Bus"), part("Slot"), part("Function"));
+                let device_name = match kind.as_str() {
                     "Controllers" => format!("{} {}", device["Type"], device["Index"]),
                     _ => index.to_string(),
                 };
-                found.insert(format!("{kind}/{which}"), at);
+                addresses.insert(format!("{kind}/{device_name}"), address);
             }
         }
     }
-    found
+    addresses
 }
 
 fn placeholder(number: usize, model: &str) -> Interface {
@@ -84,8 +82,8 @@ fn placeholder(number: usize, model: &str) -> Interface {
     }
 }
 
-/// The domain with its placeholder interfaces.
-pub(crate) fn as_first_defined(
+/// The first definition of KubeVirt's launcher, which has the placeholder interfaces; `None` without placeholders.
+pub(crate) fn kubevirts_first_definition(
     vmi: &Vmi,
     spec: &DomainSpec,
     placeholders: usize,
@@ -100,8 +98,8 @@ pub(crate) fn as_first_defined(
     (placeholders > 0).then_some(first)
 }
 
-/// Adds root ports above the existing ones. The first bus has at most 31.
-pub(crate) fn spare_ports(spec: &mut DomainSpec, ports: usize) {
+/// Adds root ports after the existing ones. The first bus has at most 31.
+pub(crate) fn add_spare_ports(spec: &mut DomainSpec, ports: usize) {
     let controllers = &mut spec.devices.controllers;
     let indices = controllers
         .iter()
@@ -116,7 +114,7 @@ pub(crate) fn spare_ports(spec: &mut DomainSpec, ports: usize) {
     }));
 }
 
-/// KubeVirt's way: placeholders, the devices read back into its own types, spare ports; three definitions.
+/// Defines the domain three times as KubeVirt's launcher does: with placeholders, with the assigned addresses, with spare ports.
 fn define_like_kubevirt(
     daemon: &DaemonOnlyPod,
     directory: &Path,
@@ -124,15 +122,15 @@ fn define_like_kubevirt(
     (placeholders, ports): (usize, usize),
 ) -> Result<BTreeMap<String, String>> {
     let name = spec.name.clone();
-    if let Some(first) = as_first_defined(&vmi, &spec, placeholders) {
+    if let Some(first) = kubevirts_first_definition(&vmi, &spec, placeholders) {
         let mut devices = parse(&define(daemon, directory, &name, &render(&first))?)?.devices;
         devices.interfaces = spec.devices.interfaces;
         spec.devices = devices;
         define(daemon, directory, &name, &render(&spec))?;
     }
-    spare_ports(&mut spec, ports);
-    let described = define(daemon, directory, &name, &render(&spec))?;
-    addresses(daemon, &name, &described)
+    add_spare_ports(&mut spec, ports);
+    let xml = define(daemon, directory, &name, &render(&spec))?;
+    addresses(daemon, &name, &xml)
 }
 
 fn define_like_this_launcher(
@@ -141,136 +139,28 @@ fn define_like_this_launcher(
     (vmi, spec): (Vmi, DomainSpec),
 ) -> Result<BTreeMap<String, String>> {
     let definition = DefinitionPlan::plan(&vmi, render(&spec))?;
-    let mut described = define(daemon, directory, &spec.name, definition.first())?;
-    if let Some(second) = definition.second(&described)? {
-        described = define(daemon, directory, &spec.name, &second)?;
+    let mut xml = define(daemon, directory, &spec.name, definition.first())?;
+    if let Some(second) = definition.second(&xml)? {
+        xml = define(daemon, directory, &spec.name, &second)?;
     }
-    addresses(daemon, &spec.name, &described)
+    addresses(daemon, &spec.name, &xml)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_definitions_give_the_addresses_of_kubevirts_three() -> Result<()> {
     let daemon = DaemonOnlyPod::start().await?;
     let directory = tempfile::tempdir()?;
-    for (case, placeholders, ports) in GUESTS {
-        let room = (placeholders, ports);
-        let theirs = define_like_kubevirt(&daemon, directory.path(), converted(case)?, room)?;
-        let ours = define_like_this_launcher(&daemon, directory.path(), converted(case)?)?;
+    for (case, placeholders, ports) in CASES {
+        let hotplug_ports = (placeholders, ports);
+        let theirs = define_like_kubevirt(
+            &daemon,
+            directory.path(),
+            convert_case(case)?,
+            hotplug_ports,
+        )?;
+        let ours = define_like_this_launcher(&daemon, directory.path(), convert_case(case)?)?;
         assert_eq!(ours, theirs, "{case}");
         assert!(ours.len() > 3, "{case}: {ours:?}");
-    }
-    Ok(())
-}
-
-fn recorded(file: &str) -> Result<String> {
-    Ok(fs::read_to_string(
-        workspace()
-            .join("tests/corpus/launcher-transcripts")
-            .join(file),
-    )?)
-}
-
-/// The VMI of the recorded life.
-fn vmi() -> Result<tests::vmi_builder::Vmi> {
-    let value = serde_json::from_str(&recorded("vmi-of-all-transcripts.json")?)?;
-    Ok(tests::vmi_builder::Vmi::new("vm1", LauncherUser::Root).edit(|vmi| *vmi = value))
-}
-
-/// Where the recorded guest saw its devices while it ran.
-fn recorded_addresses() -> Result<BTreeMap<String, String>> {
-    for line in recorded("start-to-delete.events.jsonl")?.lines() {
-        let event: Value = serde_json::from_str(line)?;
-        if event["status"]["Status"] == "Running" {
-            return Ok(of_devices(&event["domain"]["Spec"]["Devices"]));
-        }
-    }
-    anyhow::bail!("the recorded guest never ran")
-}
-
-/// Boots the guest, and waits for all notifications of a start.
-async fn start(fixture: &LauncherFixture, vmi: &tests::vmi_builder::Vmi) -> Result<()> {
-    fixture.boot(vmi).await?;
-    let all = async || (fixture.handler.states().len() >= 4).then_some(());
-    tests::until("the four notifications of a start", EVENT, all).await?;
-    assert_started(fixture);
-    Ok(())
-}
-
-async fn addresses_of(fixture: &LauncherFixture) -> Result<BTreeMap<String, String>> {
-    let domain = fixture.commands.domain().await?;
-    Ok(of_devices(&domain["Spec"]["Devices"]))
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_booted_vm_has_the_recorded_addresses() -> Result<()> {
-    let vmi = vmi()?;
-    let fixture = LauncherFixture::start(LauncherUser::Root, &vmi).await?;
-    start(&fixture, &vmi).await?;
-    assert_eq!(addresses_of(&fixture).await?, recorded_addresses()?);
-    fixture.end_vm(&vmi).await
-}
-
-/// Two devices that no VMI asked for, one of which libvirt does not know.
-fn add_devices(xml: String) -> Result<String, String> {
-    const RNG: &str = "<rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>";
-    const ARGUMENTS: &str = "<qemu:commandline><qemu:arg value='-fw_cfg'/>\
-        <qemu:arg value='name=opt/tests,string=hooked'/></qemu:commandline>";
-    match xml.contains("xmlns:qemu") {
-        true => Ok(xml
-            .replace("</devices>", &format!("{RNG}</devices>"))
-            .replace("</domain>", &format!("{ARGUMENTS}</domain>"))),
-        false => Err("the domain does not declare libvirt's QEMU namespace".into()),
-    }
-}
-
-/// The same guest with a hook, and with `annotations` that reserve ports for interfaces.
-async fn hooked(annotations: &[(&str, &str)]) -> Result<BTreeMap<String, String>> {
-    let mut vmi = vmi()?;
-    for (key, text) in annotations {
-        vmi = vmi.annotate(key, text);
-    }
-    let prepared = PreparedPod::create(LauncherUser::Root)?;
-    let hook = Sidecar::new("meddler").on_define_domain(0, add_devices);
-    let hook = hook.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
-    let fixture = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
-    start(&fixture, &vmi).await?;
-    let found = addresses_of(&fixture).await?;
-    assert!(!fixture.handler.history().contains("placeholder"));
-    for event in fixture.handler.events() {
-        let devices = event.domain()["Spec"]["Devices"].to_string();
-        assert!(!devices.contains("placeholder"), "{devices}");
-    }
-    let qemu = fixture.pod.qemu().context("QEMU runs")?;
-    let arguments = fs::read_to_string(format!("/proc/{}/cmdline", qemu.pid.as_raw_nonzero()))?;
-    assert!(arguments.contains("name=opt/tests,string=hooked"));
-    fixture.end_vm(&vmi).await?;
-    assert_eq!(hook.calls(), ["v1alpha3 OnDefineDomain"], "once per boot");
-    Ok(found)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_device_added_by_a_hook_moves_no_other_device() -> Result<()> {
-    let found = hooked(&[]).await?;
-    for (device, address) in recorded_addresses()? {
-        assert_eq!(found.get(&device), Some(&address), "{device} of {found:#?}");
-    }
-    assert!(found.keys().any(|device| device.starts_with("Rng/")));
-    Ok(())
-}
-
-/// Interfaces get their addresses before other devices: the ports of three interfaces that may come stay free.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ports_reserved_for_interfaces_stay_free_in_a_hooked_domain() -> Result<()> {
-    let found = hooked(&[("kubevirt.io/pci-interface-slot-count", "3")]).await?;
-    let bus = |address: &String| address.split(' ').next().unwrap_or_default().to_owned();
-    for (device, address) in recorded_addresses()? {
-        let behind_a_port = !address.starts_with("0x00");
-        if behind_a_port {
-            let number = |bus: &str| u32::from_str_radix(bus.trim_start_matches("0x"), 16);
-            let kept = number(&bus(&address))? + 3;
-            let at = found.get(&device).map(bus).unwrap_or_default();
-            assert_eq!(number(&at)?, kept, "{device} of {found:#?}");
-        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Modules as libvirt's hook on a machine without KubeVirt: a restored domain has their change.
+//! Hook modules in libvirt's hook on a machine without KubeVirt: a restored domain has their changes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +12,8 @@ use tests::pod::{LauncherUser, Pod};
 
 use super::daemon_only_pod::DaemonOnlyPod;
 
-/// SeaBIOS runs for ever on it: there is nothing to boot.
-const DOMAIN: &str = "<domain type='qemu'>
+/// A domain in which SeaBIOS runs forever, because there is nothing to boot.
+const DOMAIN_XML: &str = "<domain type='qemu'>
   <name>plain</name>
   <memory unit='MiB'>32</memory>
   <os><type arch='x86_64' machine='q35'>hvm</type></os>
@@ -26,12 +26,12 @@ const DOMAIN: &str = "<domain type='qemu'>
   </devices>
 </domain>";
 
-/// In the pod, where QEMU's user can read and write.
-const DISK: &str = "/var/run/kubevirt-ephemeral-disks/disk.img";
-const IMAGE: &str = "/var/run/kubevirt-ephemeral-disks/saved";
+/// The path of the disk, where QEMU's user can read and write.
+const DISK_PATH: &str = "/var/run/kubevirt-ephemeral-disks/disk.img";
+const SAVED_IMAGE: &str = "/var/run/kubevirt-ephemeral-disks/saved";
 
-/// A pod whose libvirt has this program as a hook, with one module compiled ahead.
-fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
+/// A pod whose libvirt has `virt-hook` as a hook, with one precompiled module.
+fn prepare_pod(directory: &Path, arguments: &str) -> Result<Pod> {
     let program = binary("virt-hook")?;
     let (modules, artifacts) = (directory.join("hooks"), directory.join("artifacts"));
     hooks::install(
@@ -39,16 +39,16 @@ fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
         "disk-tuning",
         &hooks::example("disk-tuning-hook")?,
     )?;
-    let compiled = Command::new(&program)
+    let output = Command::new(&program)
         .args(["compile", "--into"])
         .args([&artifacts, &modules])
         .output()?;
-    ensure!(compiled.status.success(), "{compiled:?}");
+    ensure!(output.status.success(), "{output:?}");
     let pod = Pod::create(LauncherUser::Root)?;
     let scripts = pod.path("/etc/libvirt/hooks/qemu.d");
     fs::create_dir_all(&scripts)?;
     pod.disable_virtlogd()?;
-    fs::File::create(pod.path(DISK))?.set_len(1 << 20)?;
+    fs::File::create(pod.path(DISK_PATH))?.set_len(1 << 20)?;
     let script = scripts.join("50-virt-hook");
     let text = format!(
         "#!/bin/sh\nexec {} libvirt-hook --hooks {} --hook-artifacts {} {arguments} -- \"$@\"\n",
@@ -61,30 +61,30 @@ fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
     Ok(pod)
 }
 
-/// A domain that was saved, in a libvirt with the hook.
-async fn saved(directory: &Path, arguments: &str) -> Result<DaemonOnlyPod> {
-    let daemon = DaemonOnlyPod::start_in(prepare(directory, arguments)?).await?;
+/// Saves a domain in a libvirt with the hook.
+async fn save_domain(directory: &Path, arguments: &str) -> Result<DaemonOnlyPod> {
+    let daemon = DaemonOnlyPod::start_in(prepare_pod(directory, arguments)?).await?;
     let xml = directory.join("domain.xml");
-    fs::write(&xml, DOMAIN)?;
-    daemon.ask(&["create", &xml.to_string_lossy()])?;
-    daemon.ask(&["save", "plain", IMAGE])?;
+    fs::write(&xml, DOMAIN_XML)?;
+    daemon.virsh_output(&["create", &xml.to_string_lossy()])?;
+    daemon.virsh_output(&["save", "plain", SAVED_IMAGE])?;
     Ok(daemon)
 }
 
-/// Beside the program: artifacts must be on its mount.
+/// A temporary directory on the mount of `virt-hook`, where artifacts must be.
 fn directory() -> Result<tempfile::TempDir> {
     let program = binary("virt-hook")?;
-    let beside = program.parent().unwrap_or(Path::new("/"));
-    Ok(tempfile::tempdir_in(beside)?)
+    let program_directory = program.parent().unwrap_or(Path::new("/"));
+    Ok(tempfile::tempdir_in(program_directory)?)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn restored_domain_has_the_change_of_a_module() -> Result<()> {
     let directory = directory()?;
     let cache = "--annotation disk-tuning.example.com/cache=none";
-    let daemon = saved(directory.path(), cache).await?;
-    daemon.ask(&["restore", IMAGE])?;
-    let xml = daemon.ask(&["dumpxml", "plain"])?;
+    let daemon = save_domain(directory.path(), cache).await?;
+    daemon.virsh_output(&["restore", SAVED_IMAGE])?;
+    let xml = daemon.virsh_output(&["dumpxml", "plain"])?;
     ensure!(xml.contains("cache='none'"), "{xml}");
     Ok(())
 }
@@ -93,17 +93,17 @@ async fn restored_domain_has_the_change_of_a_module() -> Result<()> {
 async fn module_that_fails_keeps_the_domain_saved() -> Result<()> {
     let directory = directory()?;
     let queues = "--annotation disk-tuning.example.com/queues=many";
-    let daemon = saved(directory.path(), queues).await?;
-    let restored = daemon.virsh(Stdio::null(), &["restore", IMAGE])?;
-    let errors = String::from_utf8_lossy(&restored.stderr).into_owned();
+    let daemon = save_domain(directory.path(), queues).await?;
+    let output = daemon.virsh(Stdio::null(), &["restore", SAVED_IMAGE])?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(
-        !restored.status.success() && errors.contains("disk-tuning"),
+        !output.status.success() && errors.contains("disk-tuning"),
         "{errors}"
     );
     ensure!(
-        !daemon.ask(&["list", "--name"])?.contains("plain"),
+        !daemon.virsh_output(&["list", "--name"])?.contains("plain"),
         "the domain runs"
     );
-    ensure!(daemon.path(IMAGE).exists(), "the image is gone");
+    ensure!(daemon.path(SAVED_IMAGE).exists(), "the image is gone");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A hook at PreMigrationSource refuses a migration, and sets QEMU's parameters of the next one.
+//! A hook at PreMigrationSource refuses one migration, and sets QEMU's parameters of the next one.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000021";
 const NEXT_UID: &str = "4d4d0000-0000-4000-8000-000000000022";
-const HOLD: &str = "closing the books until Friday";
+const HOLD_REASON: &str = "closing the books until Friday";
 
 fn annotate(vmi: &Vmi, name: &str, value: &str) -> Vmi {
     let name = format!("migration-tuning.example.com/{name}");
@@ -20,7 +20,7 @@ fn annotate(vmi: &Vmi, name: &str, value: &str) -> Vmi {
 }
 
 /// The answer of the source's QEMU to a QMP query.
-async fn query(pods: &MigrationPods, vmi: &Vmi, command: &str) -> Result<Value> {
+async fn query_qemu(pods: &MigrationPods, vmi: &Vmi, command: &str) -> Result<Value> {
     let command = json!({ "execute": command }).to_string();
     let mut answer = qemu_command(&pods.source.pod, vmi, &command).await?;
     Ok(answer["return"].take())
@@ -41,14 +41,16 @@ async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Resul
     pods.source.wait_for_agent(&vmi).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
 
-    let vmi_on_hold = annotate(&vmi, "hold", HOLD);
+    let vmi_on_hold = annotate(&vmi, "hold", HOLD_REASON);
     pods.migrate(&migrating(&vmi_on_hold, UID), &stock_options())
         .await?
         .ok()?;
     let record = migration_of(&pods.wait_for_source_end(UID).await?).clone();
     let reason = record["FailureReason"].as_str().unwrap_or_default();
     ensure!(
-        record["Failed"] == true && reason.contains("hook-sidecar-0") && reason.contains(HOLD),
+        record["Failed"] == true
+            && reason.contains("hook-sidecar-0")
+            && reason.contains(HOLD_REASON),
         "{record}"
     );
     pods.source.commands.guest_ping(&vmi, 5).await?.ok()?;
@@ -64,12 +66,12 @@ async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Resul
     pods.migrate(&tuned, &stock_options()).await?.ok()?;
     let target = &pods.target.handler;
     target.wait_for_state("Paused/Migration", 0, BOOT).await?;
-    let parameters = query(&pods, &vmi, "query-migrate-parameters").await?;
+    let parameters = query_qemu(&pods, &vmi, "query-migrate-parameters").await?;
     ensure!(
         parameters["max-bandwidth"] == 1 << 20 && parameters["multifd-channels"] == 2,
         "{parameters}"
     );
-    let capabilities = query(&pods, &vmi, "query-migrate-capabilities").await?;
+    let capabilities = query_qemu(&pods, &vmi, "query-migrate-capabilities").await?;
     let capabilities = capabilities.as_array().context("no list")?;
     for name in ["multifd", "auto-converge"] {
         let is_on = capabilities

@@ -1,4 +1,4 @@
-//! QEMU or libvirt's daemon is killed or missing; no command comes.
+//! QEMU or libvirt's daemon is killed or missing, or the launcher receives no command.
 
 use std::path::Path;
 use std::time::Duration;
@@ -31,9 +31,9 @@ async fn a_killed_daemon_is_restarted_and_the_vm_runs_on() -> Result<()> {
     let (qemu, daemon) = (fixture.pod.qemu().unwrap(), fixture.pod.daemon().unwrap());
     let before = fixture.handler.events().len();
     daemon.kill()?;
-    let restarted = async || fixture.pod.daemon().filter(|now| now.pid != daemon.pid);
-    tests::until("a new daemon", BOOT, restarted).await?;
-    let paused = async || {
+    let is_restarted = async || fixture.pod.daemon().filter(|now| now.pid != daemon.pid);
+    tests::until("a new daemon", BOOT, is_restarted).await?;
+    let is_paused = async || {
         fixture
             .commands
             .pause(&vmi)
@@ -41,7 +41,7 @@ async fn a_killed_daemon_is_restarted_and_the_vm_runs_on() -> Result<()> {
             .is_ok_and(|answer| answer.success)
             .then_some(())
     };
-    tests::until("a pause through the new daemon", BOOT, paused).await?;
+    tests::until("a pause through the new daemon", BOOT, is_paused).await?;
     fixture
         .handler
         .wait_for_state("Paused/User", before, EVENT)

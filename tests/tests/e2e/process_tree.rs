@@ -1,4 +1,4 @@
-//! virt-handler finds the launcher, the daemon and QEMU by their parent processes.
+//! The process tree, and the paths of files, are those by which virt-handler finds the launcher, the daemon and QEMU.
 
 use std::os::unix::net::UnixStream;
 
@@ -8,7 +8,7 @@ use tests::launcher_fixture::LauncherFixture;
 use tests::pod::{LauncherUser, Pod, Process};
 use tests::vmi_builder::Vmi;
 
-fn named(pod: &Pod, name: &str) -> Process {
+fn running_process(pod: &Pod, name: &str) -> Process {
     let all = pod.processes();
     pod.process(name)
         .unwrap_or_else(|| panic!("no {name} among {all:?}"))
@@ -29,18 +29,18 @@ async fn check_process_tree(user: LauncherUser) -> Result<()> {
     let fixture = LauncherFixture::start(user, &vmi).await?;
     fixture.boot(&vmi).await?;
     let pod = &fixture.pod;
-    let id = |process: &Process| process.pid.as_raw_nonzero().get();
+    let pid_of = |process: &Process| process.pid.as_raw_nonzero().get();
     let (monitor, launcher) = (
-        named(pod, "virt-launcher-monitor"),
-        named(pod, "virt-launcher"),
+        running_process(pod, "virt-launcher-monitor"),
+        running_process(pod, "virt-launcher"),
     );
-    let qemu = named(pod, "qemu-system-x86_64");
+    let qemu = running_process(pod, "qemu-system-x86_64");
     assert_eq!(monitor.inner, 1, "the monitor is process 1");
-    assert_eq!(launcher.parent, id(&monitor));
-    assert_eq!(qemu.parent, id(&monitor), "{:?}", pod.processes());
+    assert_eq!(launcher.parent, pid_of(&monitor));
+    assert_eq!(qemu.parent, pid_of(&monitor), "{:?}", pod.processes());
     assert_eq!(
         pod.daemon().map(|daemon| daemon.parent),
-        Some(id(&launcher))
+        Some(pid_of(&launcher))
     );
     let socket = UnixStream::connect(pod.path("/run/kubevirt/sockets/launcher-sock"))?;
     assert_eq!(socket_peercred(&socket)?.pid, launcher.pid);
@@ -59,11 +59,11 @@ async fn check_process_tree(user: LauncherUser) -> Result<()> {
             launcher.status("CapAmb")
         );
     }
-    files_are_where_kubevirt_has_them(&fixture, &vmi);
+    check_file_paths(&fixture, &vmi);
     fixture.end_vm(&vmi).await
 }
 
-fn files_are_where_kubevirt_has_them(fixture: &LauncherFixture, vmi: &Vmi) {
+fn check_file_paths(fixture: &LauncherFixture, vmi: &Vmi) {
     let (pids, logs) = match fixture.pod.user() {
         LauncherUser::Root => ("/run/libvirt/qemu", "/var/log/libvirt/qemu"),
         LauncherUser::Nonroot => (

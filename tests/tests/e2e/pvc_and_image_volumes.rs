@@ -1,4 +1,4 @@
-//! Disks on PersistentVolumeClaims, and images from image volumes.
+//! Disks on PersistentVolumeClaims that grow, changed block tracking, and images from image volumes.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -13,20 +13,20 @@ use tests::launcher_fixture::{EVENT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-const QEMU: u32 = 107;
-const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
+const QEMU_UID: u32 = 107;
+const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
 const MIB: u64 = 1 << 20;
 
-fn describes(reports: &[String], disk: &str, bytes: u64, mark: &str) -> bool {
+fn has_disk_report(reports: &[String], disk: &str, bytes: u64, mark: &str) -> bool {
     let start = format!("disk {disk}: bytes={bytes} ");
     let mut matching = reports.iter().filter(|report| report.starts_with(&start));
     matching.any(|report| report.contains(mark))
 }
 
-/// A claim that has grown from 8 to 24 MiB, with changed block tracking.
-fn tracked(user: LauncherUser) -> Vmi {
+/// A VMI with a claim that has grown from 8 to 24 MiB, and with changed block tracking.
+fn vmi_with_tracked_claim(user: LauncherUser) -> Vmi {
     let image = json!({ "hostDisk": {
-        "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "24Mi", "shared": false,
+        "path": format!("{CLAIM_DIRECTORY}/disk.img"), "type": "DiskOrCreate", "capacity": "24Mi", "shared": false,
     } });
     Vmi::new("tracked", user).volume("data", image).edit(|vmi| {
         vmi["status"]["changedBlockTracking"] = json!({ "state": "Initializing" });
@@ -48,21 +48,21 @@ fn put_image(directory: &Path) -> Result<()> {
         .write(true)
         .open(&image)?
         .set_len(8 * MIB)?;
-    chown(directory, Some(QEMU), Some(QEMU))?;
-    Ok(chown(image, Some(QEMU), Some(QEMU))?)
+    chown(directory, Some(QEMU_UID), Some(QEMU_UID))?;
+    Ok(chown(image, Some(QEMU_UID), Some(QEMU_UID))?)
 }
 
 async fn check_tracking(user: LauncherUser, bitmaps: &str) -> Result<()> {
-    let vmi = tracked(user);
+    let vmi = vmi_with_tracked_claim(user);
     let prepared = PreparedPod::create(user)?;
-    put_image(&prepared.pod.path(CLAIM))?;
+    put_image(&prepared.pod.path(CLAIM_DIRECTORY))?;
     let fixture = prepared.start(&vmi, &[]).await?;
     let reports = fixture.boot_and_read_reports(&vmi).await?;
     assert!(
-        describes(&reports, "vda", 24 * MIB, "THE-DATA"),
+        has_disk_report(&reports, "vda", 24 * MIB, "THE-DATA"),
         "{reports:#?}"
     );
-    let data = fs::read(fixture.pod.path(CLAIM).join("disk.img"))?;
+    let data = fs::read(fixture.pod.path(CLAIM_DIRECTORY).join("disk.img"))?;
     assert_eq!(
         (data.len() as u64, &data[..8]),
         (24 * MIB, b"THE-DATA".as_slice())
@@ -95,8 +95,8 @@ async fn a_grown_claim_is_resized_and_tracked_as_root() -> Result<()> {
     check_tracking(LauncherUser::Root, "/var/lib/libvirt/qemu/cbt").await
 }
 
-/// A claim of this size, whose image has 8 MiB.
-fn with_claim(vmi: Vmi, size: &str) -> Vmi {
+/// The VMI with this size of its claim.
+fn with_claim_size(vmi: Vmi, size: &str) -> Vmi {
     vmi.edit(|vmi| {
         vmi["status"]["volumeStatus"] = json!([{
             "name": "data", "target": "vda",
@@ -111,30 +111,30 @@ fn with_claim(vmi: Vmi, size: &str) -> Vmi {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_grows_is_resized_in_the_running_guest() -> Result<()> {
     let image = json!({ "hostDisk": {
-        "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "8Mi", "shared": false,
+        "path": format!("{CLAIM_DIRECTORY}/disk.img"), "type": "DiskOrCreate", "capacity": "8Mi", "shared": false,
     } });
     let vmi = Vmi::new("growing", LauncherUser::Nonroot).volume("data", image);
-    let vmi = with_claim(vmi, "8Mi");
+    let vmi = with_claim_size(vmi, "8Mi");
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    put_image(&prepared.pod.path(CLAIM))?;
+    put_image(&prepared.pod.path(CLAIM_DIRECTORY))?;
     let fixture = prepared.start(&vmi, &[]).await?;
     let reports = fixture.boot_and_read_reports(&vmi).await?;
     assert!(
-        describes(&reports, "vda", 8 * MIB, "THE-DATA"),
+        has_disk_report(&reports, "vda", 8 * MIB, "THE-DATA"),
         "{reports:#?}"
     );
     fixture.wait_for_agent(&vmi).await?;
-    let vmi = with_claim(vmi, "24Mi");
+    let vmi = with_claim_size(vmi, "24Mi");
     fixture.commands.sync(&vmi).await?.ok()?;
-    let grown = async || {
+    let has_new_size = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let size = fixture.commands.exec(&vmi, "cat", &["/sys/block/vda/size"]);
         size.await
             .is_ok_and(|done| done.std_out.trim() == "49152")
             .then_some(())
     };
-    tests::until("the guest to see 24 MiB", EVENT, grown).await?;
-    let data = fs::read(fixture.pod.path(CLAIM).join("disk.img"))?;
+    tests::until("the guest to see 24 MiB", EVENT, has_new_size).await?;
+    let data = fs::read(fixture.pod.path(CLAIM_DIRECTORY).join("disk.img"))?;
     assert_eq!(
         (data.len() as u64, &data[..8]),
         (24 * MIB, b"THE-DATA".as_slice())
@@ -146,7 +146,7 @@ async fn a_claim_that_grows_is_resized_in_the_running_guest() -> Result<()> {
 async fn image_volumes_are_used_as_container_disks() -> Result<()> {
     let vmi = Vmi::new("imagevolumes", LauncherUser::Nonroot)
         .container_disk("image")
-        .edit(|vmi| vmi["status"] = json!({ "runtimeUser": QEMU }));
+        .edit(|vmi| vmi["status"] = json!({ "runtimeUser": QEMU_UID }));
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let links = prepared.pod.path("/run/kubevirt/container-disks");
     let boot = prepared.pod.path("/run/kubevirt-kernel-boot/boot");
@@ -156,7 +156,7 @@ async fn image_volumes_are_used_as_container_disks() -> Result<()> {
     fs::create_dir_all(&disk)?;
     Guest::prepare()?.install_container_disk(&links, 0)?;
     fs::rename(links.join("disk_0.img"), disk.join("fedora.qcow2"))?;
-    // A link that leads out of the image is resolved inside it.
+    // An absolute link is resolved inside the image.
     symlink("/boot/vmlinuz", boot.join("kernel"))?;
     let vmi = vmi.edit(|vmi| {
         vmi["spec"]["domain"]["firmware"]["kernelBoot"]["container"]["kernelPath"] =
@@ -165,7 +165,7 @@ async fn image_volumes_are_used_as_container_disks() -> Result<()> {
     let fixture = prepared.start(&vmi, &["--image-volume"]).await?;
     let reports = fixture.boot_and_read_reports(&vmi).await?;
     assert!(
-        describes(&reports, "vda", 16 * MIB, CONTAINER_DISK_MARK),
+        has_disk_report(&reports, "vda", 16 * MIB, CONTAINER_DISK_MARK),
         "{reports:#?}"
     );
     fixture.end_vm(&vmi).await

@@ -1,4 +1,4 @@
-//! A Python hook compiled in the pod, precompiled into the image, and served as a sidecar.
+//! A hook in Python: compiled in the pod, precompiled in the image, and served as a sidecar.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -23,19 +23,20 @@ const MANUFACTURER: &str = "board.example.com/manufacturer";
 
 /// The module, built once.
 fn module() -> Result<PathBuf> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let make = || {
+    static MODULE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let build = || {
         hooks::build_with_make(
             "tests/hooks/python-every-hook-point",
             "sdk/hook.mk",
             "board",
         )
     };
-    let built = BUILT.get_or_init(|| make().map_err(|error| format!("{error:#}")));
-    built.clone().map_err(anyhow::Error::msg)
+    let module = MODULE.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    module.clone().map_err(anyhow::Error::msg)
 }
 
-/// A directory of the image with the precompiled module. It belongs to root and is on the mount of the programs.
+/// Precompiles the module into a directory that stands for one in the image: it belongs to root and is on the mount of the
+/// programs.
 fn precompile() -> Result<TempDir> {
     let image = tempfile::tempdir()?;
     fs::set_permissions(image.path(), Permissions::from_mode(0o755))?;
@@ -60,7 +61,7 @@ fn vmi(name: &str) -> Vmi {
         .cloud_init("#cloud-config\nhostname: board\n")
 }
 
-/// Boots, checks that the guest sees the hook's change, and returns the launcher's log.
+/// Boots the VM, checks that the guest has the hook's changes, and returns the launcher's log.
 async fn boot_and_check_board(vmi: &Vmi, fixture: LauncherFixture) -> Result<String> {
     fixture.boot_and_read_reports(vmi).await?;
     let console = fixture.pod.console(vmi);
@@ -78,7 +79,7 @@ async fn a_python_hook_is_compiled_in_the_pod_within_the_default_limits() -> Res
     let vmi = vmi("python");
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
-    // virt-controller's value.
+    // 240s is virt-controller's value.
     let arguments = ["--hook-sidecars", "1", "--qemu-timeout", "240s"];
     let fixture = prepared
         .start_within(&vmi, &arguments, QEMU_TIMEOUT)
@@ -92,9 +93,9 @@ async fn a_python_hook_is_compiled_in_the_pod_within_the_default_limits() -> Res
 }
 
 /// The first call raises an exception, which must not affect a retry with another VMI.
-async fn in_the_launcher(image: &Path) -> Result<()> {
-    let vmi = vmi("baked");
-    let without = vmi.clone().edit(|vmi| {
+async fn check_in_launcher(image: &Path) -> Result<()> {
+    let vmi = vmi("precompiled");
+    let vmi_without_annotation = vmi.clone().edit(|vmi| {
         vmi["metadata"]["annotations"]
             .as_object_mut()
             .unwrap()
@@ -105,7 +106,7 @@ async fn in_the_launcher(image: &Path) -> Result<()> {
     let artifacts = image.to_string_lossy();
     let arguments = ["--hook-sidecars", "1", "--hook-artifacts", &artifacts];
     let fixture = prepared.start(&vmi, &arguments).await?;
-    let answer = fixture.commands.sync(&without).await?;
+    let answer = fixture.commands.sync(&vmi_without_annotation).await?;
     assert!(
         !answer.success && answer.message.contains("(hook.py:"),
         "{answer:?}"
@@ -116,11 +117,12 @@ async fn in_the_launcher(image: &Path) -> Result<()> {
     Ok(())
 }
 
-async fn served(image: &Path) -> Result<()> {
+/// Checks the precompiled module in a process of `virt-hook serve`.
+async fn check_served(image: &Path) -> Result<()> {
     let vmi = vmi("served");
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let directory = prepared.pod.hooks_dir()?.join("hook-sidecar-0");
-    let _served = VirtHookServe::sidecar(&directory, &module()?, image).await?;
+    let _serve_process = VirtHookServe::sidecar(&directory, &module()?, image).await?;
     let fixture = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
     boot_and_check_board(&vmi, fixture).await.map(drop)
 }
@@ -128,6 +130,6 @@ async fn served(image: &Path) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_precompiled_python_hook_runs_in_the_launcher_and_served() -> Result<()> {
     let image = precompile()?;
-    in_the_launcher(image.path()).await?;
-    served(image.path()).await
+    check_in_launcher(image.path()).await?;
+    check_served(image.path()).await
 }

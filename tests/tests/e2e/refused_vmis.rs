@@ -1,4 +1,4 @@
-//! VMIs that are refused.
+//! Invalid VMIs, which a Sync refuses.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A launcher is killed while it prepares disks; the next launcher in the same pod must boot the VM.
+//! A launcher is killed while it prepares disks. The next launcher in the same pod must boot the VM.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,9 +12,9 @@ use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-/// Replaces qemu-img. If `/run/holding/at` has a word of its command line, it writes half of the output, creates
-/// `held`, and waits until `at` is removed.
-const HOLDING: &str = r#"#!/bin/sh
+/// A script in place of qemu-img. If its command line contains the text in `/run/holding/at`, it writes a part of the output,
+/// creates `/run/holding/held`, and waits until `at` is removed.
+const BLOCKING_QEMU_IMG: &str = r#"#!/bin/sh
 at=$(cat /run/holding/at 2>/dev/null)
 case " $* " in
 *"${at:-no such word}"*)
@@ -28,22 +28,22 @@ case " $* " in
 esac
 exec /usr/bin/qemu-img "$@"
 "#;
-const HOLD: &str = "/run/holding";
-const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
-const OVERLAY: &str = "/run/kubevirt-ephemeral-disks/disk-data/image/disk.qcow2";
-const EMPTY: &str = "/run/libvirt/empty-disks/scratch.qcow2";
-const SETTINGS: &str = "/run/kubevirt-private/config-map-disks/settings.iso";
-const CLOUD_INIT: &str =
+const BLOCK_DIRECTORY: &str = "/run/holding";
+const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
+const OVERLAY_PATH: &str = "/run/kubevirt-ephemeral-disks/disk-data/image/disk.qcow2";
+const EMPTY_DISK_PATH: &str = "/run/libvirt/empty-disks/scratch.qcow2";
+const CONFIG_DISK_PATH: &str = "/run/kubevirt-private/config-map-disks/settings.iso";
+const CLOUD_INIT_PATH: &str =
     "/run/kubevirt-ephemeral-disks/cloud-init-data/default/resumed/noCloud.iso";
-/// Smaller than any config disk.
-const HALF: u64 = 512 * 1024;
+/// The file size limit in bytes at which the kernel kills the launcher: smaller than any config disk.
+const FILE_SIZE_LIMIT: u64 = 512 * 1024;
 const MIB: u64 = 1024 * 1024;
-const QEMU: u32 = 107;
+const QEMU_UID: u32 = 107;
 
-/// One volume of each kind that the launcher creates, in the order of `vda`, `vdb`, ...
+/// A VMI with one volume of each kind for which the launcher creates files. They become `vda`, `vdb`, ... in this order.
 fn vmi() -> Vmi {
     let claim = json!({ "hostDisk": {
-        "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "24Mi",
+        "path": format!("{CLAIM_DIRECTORY}/disk.img"), "type": "DiskOrCreate", "capacity": "24Mi",
     } });
     Vmi::new("resumed", LauncherUser::Nonroot)
         .container_disk("image")
@@ -62,23 +62,25 @@ fn vmi() -> Vmi {
         })
 }
 
-fn set() -> Result<PreparedPod> {
+fn prepare_pod() -> Result<PreparedPod> {
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let path = |path_in_pod: &str| prepared.pod.path(path_in_pod);
     Guest::prepare()?.install_container_disk(&path("/run/kubevirt/container-disks"), 0)?;
     let settings = path("/run/kubevirt-private/config-map/settings");
     fs::create_dir_all(&settings)?;
     fs::write(settings.join("app.conf"), "colour=blue\n")?;
-    let claim = path(CLAIM);
+    let claim = path(CLAIM_DIRECTORY);
     fs::create_dir_all(&claim)?;
     fs::write(claim.join("disk.img"), "THE-DATA")?;
     resize(&claim.join("disk.img"), 8 * MIB)?;
-    for mine in [&claim, &claim.join("disk.img")] {
-        chown(mine, Some(QEMU), Some(QEMU))?;
+    for path in [&claim, &claim.join("disk.img")] {
+        chown(path, Some(QEMU_UID), Some(QEMU_UID))?;
     }
-    fs::create_dir(path(HOLD))?;
-    fs::set_permissions(path(HOLD), fs::Permissions::from_mode(0o777))?;
-    prepared.pod.replace_program("qemu-img", HOLDING)?;
+    fs::create_dir(path(BLOCK_DIRECTORY))?;
+    fs::set_permissions(path(BLOCK_DIRECTORY), fs::Permissions::from_mode(0o777))?;
+    prepared
+        .pod
+        .replace_program("qemu-img", BLOCKING_QEMU_IMG)?;
     Ok(prepared)
 }
 
@@ -89,47 +91,58 @@ fn resize(image: &Path, bytes: u64) -> Result<()> {
         .set_len(bytes)?)
 }
 
-/// A launcher that is held during preparation.
-struct Round {
+/// A launcher that is interrupted while it prepares disks.
+struct InterruptedLauncher {
     fixture: LauncherFixture,
 }
 
-impl Round {
-    /// Starts a launcher and a sync. qemu-img is held at the command line that contains `at`.
-    async fn begin(prepared: PreparedPod, vmi: &Vmi, at: Option<&str>) -> Result<Round> {
+impl InterruptedLauncher {
+    /// Starts a launcher and a sync. qemu-img blocks if its command line contains `argument`; without `argument`, the launcher's
+    /// file size is limited.
+    async fn start(
+        prepared: PreparedPod,
+        vmi: &Vmi,
+        argument: Option<&str>,
+    ) -> Result<InterruptedLauncher> {
         let fixture = prepared.start(vmi, &[]).await?;
-        if let Some(at) = at {
-            fs::write(fixture.pod.path(HOLD).join("at"), at)?;
+        if let Some(argument) = argument {
+            fs::write(fixture.pod.path(BLOCK_DIRECTORY).join("at"), argument)?;
         }
-        let round = Round { fixture };
-        if at.is_none() {
-            round.limit_files()?;
+        let launcher = InterruptedLauncher { fixture };
+        if argument.is_none() {
+            launcher.limit_files()?;
         }
-        let (commands, vmi) = (round.fixture.commands.clone(), vmi.clone());
+        let (commands, vmi) = (launcher.fixture.commands.clone(), vmi.clone());
         tokio::spawn(async move { commands.sync(&vmi).await });
-        if at.is_some() {
-            let held = round.fixture.pod.path(HOLD).join("held");
-            let is_held = async || fs::remove_file(&held).ok();
-            tests::until("qemu-img to be held", EVENT, is_held).await?;
+        if argument.is_some() {
+            let blocked = launcher.fixture.pod.path(BLOCK_DIRECTORY).join("held");
+            let is_blocked = async || fs::remove_file(&blocked).ok();
+            tests::until("qemu-img to be held", EVENT, is_blocked).await?;
         }
-        Ok(round)
+        Ok(launcher)
     }
 
-    /// Limits the launcher's files to half an image: the kernel kills it on the write beyond that.
+    /// Limits the size of the launcher's files: the kernel kills the launcher when it writes beyond the limit.
     fn limit_files(&self) -> Result<()> {
         let launcher = self.fixture.pod.process("virt-launcher");
         let pid = launcher.context("a launcher")?.pid.as_raw_nonzero();
-        // As the launcher's own user: even root needs a capability to change another user's limits.
-        let done = Command::new("setpriv")
+        // prlimit runs as the launcher's user, since even root needs a capability to change another user's limits.
+        let status = Command::new("setpriv")
             .args(["--reuid=107", "--regid=107", "--clear-groups", "prlimit"])
-            .args([format!("--pid={pid}"), format!("--fsize={HALF}:{HALF}")])
+            .args([
+                format!("--pid={pid}"),
+                format!("--fsize={FILE_SIZE_LIMIT}:{FILE_SIZE_LIMIT}"),
+            ])
             .status()?;
-        ensure!(done.success(), "prlimit: {done}");
+        ensure!(status.success(), "prlimit: {status}");
         Ok(())
     }
 
+    /// Lets qemu-img continue.
     fn release(&self) -> Result<()> {
-        Ok(fs::remove_file(self.fixture.pod.path(HOLD).join("at"))?)
+        Ok(fs::remove_file(
+            self.fixture.pod.path(BLOCK_DIRECTORY).join("at"),
+        )?)
     }
 
     fn kill(&self) -> Result<()> {
@@ -137,28 +150,31 @@ impl Round {
         launcher.context("a launcher")?.kill()
     }
 
-    /// Kills the launcher. Checks that the file `made` is incomplete, under its temporary name only.
-    async fn end(self, made: &str) -> Result<PreparedPod> {
+    /// Waits for the launcher's exit, and checks that `file` only exists under its temporary name and is incomplete.
+    async fn check_incomplete_file(self, file: &str) -> Result<PreparedPod> {
         let prepared = self.fixture.after_exit().await?;
-        let target = prepared.pod.path(made);
-        ensure!(!target.exists(), "{made} is there");
-        let parts = parts(target.parent().unwrap_or(&target));
-        ensure!(parts.len() == 1, "{made} was not being made: {parts:?}");
-        let bytes = fs::metadata(&parts[0])?.len();
-        ensure!(bytes <= HALF, "{bytes} bytes of {made}");
-        let _ = fs::remove_file(prepared.pod.path(HOLD).join("at"));
+        let target = prepared.pod.path(file);
+        ensure!(!target.exists(), "{file} is there");
+        let partial_files = partial_files(target.parent().unwrap_or(&target));
+        ensure!(
+            partial_files.len() == 1,
+            "{file} was not being made: {partial_files:?}"
+        );
+        let bytes = fs::metadata(&partial_files[0])?.len();
+        ensure!(bytes <= FILE_SIZE_LIMIT, "{bytes} bytes of {file}");
+        let _ = fs::remove_file(prepared.pod.path(BLOCK_DIRECTORY).join("at"));
         Ok(prepared)
     }
 }
 
 /// All `.part` files below a directory.
-fn parts(directory: &Path) -> Vec<PathBuf> {
+fn partial_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let below = entries.flat_map(|entry| match entry.file_type() {
-        Ok(kind) if kind.is_dir() => parts(&entry.path()),
+    let paths = entries.flat_map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => partial_files(&entry.path()),
         _ => vec![entry.path()],
     });
-    below
+    paths
         .filter(|path| path.extension().is_some_and(|ending| ending == "part"))
         .collect()
 }
@@ -167,25 +183,28 @@ fn parts(directory: &Path) -> Vec<PathBuf> {
 async fn the_next_launcher_boots_after_one_was_killed_during_preparation() -> Result<()> {
     let vmi = vmi();
     // The launcher writes config disks itself, without qemu-img.
-    let round = Round::begin(set()?, &vmi, None).await?;
-    let mut prepared = round.end(SETTINGS).await?;
-    for (at, made) in [("disk-data", OVERLAY), ("empty-disks", EMPTY)] {
-        let _ = fs::remove_file(prepared.pod.path(made));
-        let round = Round::begin(prepared, &vmi, Some(at)).await?;
-        round.kill()?;
-        prepared = round.end(made).await?;
+    let launcher = InterruptedLauncher::start(prepare_pod()?, &vmi, None).await?;
+    let mut prepared = launcher.check_incomplete_file(CONFIG_DISK_PATH).await?;
+    for (argument, file) in [
+        ("disk-data", OVERLAY_PATH),
+        ("empty-disks", EMPTY_DISK_PATH),
+    ] {
+        let _ = fs::remove_file(prepared.pod.path(file));
+        let launcher = InterruptedLauncher::start(prepared, &vmi, Some(argument)).await?;
+        launcher.kill()?;
+        prepared = launcher.check_incomplete_file(file).await?;
     }
-    // A claim's image is resized in place: it is half grown, and its data must be intact.
-    let round = Round::begin(prepared, &vmi, Some(" resize ")).await?;
-    round.kill()?;
-    prepared = round.fixture.after_exit().await?;
-    let image = prepared.pod.path(CLAIM).join("disk.img");
+    // A claim's image is resized in place: it has an intermediate size, and its data must be intact.
+    let launcher = InterruptedLauncher::start(prepared, &vmi, Some(" resize ")).await?;
+    launcher.kill()?;
+    prepared = launcher.fixture.after_exit().await?;
+    let image = prepared.pod.path(CLAIM_DIRECTORY).join("disk.img");
     assert_eq!(fs::metadata(&image)?.len(), 12 * MIB);
     // The cloud-init image is written after the domain is defined.
-    let round = Round::begin(prepared, &vmi, Some(" resize ")).await?;
-    round.limit_files()?;
-    round.release()?;
-    prepared = round.end(CLOUD_INIT).await?;
+    let launcher = InterruptedLauncher::start(prepared, &vmi, Some(" resize ")).await?;
+    launcher.limit_files()?;
+    launcher.release()?;
+    prepared = launcher.check_incomplete_file(CLOUD_INIT_PATH).await?;
     assert!(
         prepared.pod.log().contains("domain defined"),
         "{}",
@@ -194,7 +213,7 @@ async fn the_next_launcher_boots_after_one_was_killed_during_preparation() -> Re
     boot_and_check_files(prepared, &vmi).await
 }
 
-/// Boots, and checks that all files are complete and no `.part` file is left.
+/// Boots the VM, and checks that all files are complete and no `.part` file is left.
 async fn boot_and_check_files(prepared: PreparedPod, vmi: &Vmi) -> Result<()> {
     let fixture = prepared.start(vmi, &[]).await?;
     let before = fixture.pod.console(vmi).boots();
@@ -223,7 +242,7 @@ async fn boot_and_check_files(prepared: PreparedPod, vmi: &Vmi) -> Result<()> {
             .iter()
             .any(|report| report.trim_end() == "user-data: hostname: resumed")
     );
-    let left = parts(&fixture.pod.path("/run"));
-    assert!(left.is_empty(), "{left:?}");
+    let remaining = partial_files(&fixture.pod.path("/run"));
+    assert!(remaining.is_empty(), "{remaining:?}");
     fixture.end_vm(vmi).await
 }

@@ -1,4 +1,4 @@
-//! A second launcher on the same directories is refused, without any effect on the first.
+//! A second launcher with the same directories exits with an error, and does not affect the first.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ use tests::launcher_fixture::LauncherFixture;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-/// Runs one of the pod's programs beside the first launcher, as `user`.
+/// Runs one of the pod's programs in the pod as `user`, while the first launcher runs.
 fn run_second(
     fixture: &LauncherFixture,
     user: LauncherUser,
@@ -35,7 +35,7 @@ fn run_second(
     command.output().context("nsenter (package util-linux)")
 }
 
-async fn refused(first: LauncherUser) -> Result<()> {
+async fn check_refusal(first: LauncherUser) -> Result<()> {
     let vmi = Vmi::new("first", first);
     let fixture = LauncherFixture::start(first, &vmi).await?;
     fixture.boot(&vmi).await?;
@@ -50,7 +50,7 @@ async fn refused(first: LauncherUser) -> Result<()> {
     std::fs::write(&disk_socket, "")?;
     let states = fixture.handler.states().len();
 
-    // The user who holds the lock may differ from the user who is refused.
+    // The second launcher may have another user than the first, who holds the lock.
     let users = [LauncherUser::Root, LauncherUser::Nonroot];
     for (user, program) in [
         (users[0], "virt-launcher"),
@@ -75,16 +75,16 @@ async fn refused(first: LauncherUser) -> Result<()> {
         fixture.pod.processes()
     );
     let new_states = fixture.handler.states().split_off(states);
-    let runs = new_states
+    let is_running = new_states
         .iter()
         .all(|state| state.ends_with("Running/Unknown"));
-    assert!(runs, "{new_states:?}");
+    assert!(is_running, "{new_states:?}");
     fixture.commands.ping().await?.ok()?;
     fixture.commands.pause(&vmi).await?.ok()?;
     fixture.end_vm(&vmi).await
 }
 
-/// Launcher, daemon and QEMU; libvirt starts other processes for short times.
+/// The process IDs of launcher, daemon and QEMU. libvirt also starts short-lived processes, which are not compared.
 fn main_processes(fixture: &LauncherFixture) -> [Option<i32>; 3] {
     let processes = [
         fixture.pod.process("virt-launcher"),
@@ -96,10 +96,10 @@ fn main_processes(fixture: &LauncherFixture) -> [Option<i32>; 3] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_launcher_beside_one_of_uid_107_is_refused() -> Result<()> {
-    refused(LauncherUser::Nonroot).await
+    check_refusal(LauncherUser::Nonroot).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_launcher_beside_one_of_root_is_refused() -> Result<()> {
-    refused(LauncherUser::Root).await
+    check_refusal(LauncherUser::Root).await
 }

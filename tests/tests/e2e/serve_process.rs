@@ -1,4 +1,4 @@
-//! `virt-hook serve` beside the launcher, as a sidecar's container would run it.
+//! A process of `virt-hook serve`, as a sidecar's container runs it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, bail};
 use tests::binaries::binary;
 use tests::launcher_fixture::READY;
 
-/// The process, killed when dropped.
+/// A process of `virt-hook serve`, killed when dropped.
 pub(crate) struct VirtHookServe(Child);
 
 impl VirtHookServe {
-    /// Serves a module as a plugin in its directory, once it is ready.
+    /// Serves a module as a plugin in its directory, and waits until it is ready.
     pub(crate) async fn plugin(
         name: &str,
         directory: &Path,
@@ -23,8 +23,7 @@ impl VirtHookServe {
         VirtHookServe::start(&arguments, directory, module, "hook.sock").await
     }
 
-    /// Serves a module as a hook sidecar in its directory, once it is ready; compiled ones are found in
-    /// `artifacts`.
+    /// Serves a module as a hook sidecar in its directory, and waits until it is ready. `artifacts` has compiled modules.
     pub(crate) async fn sidecar(
         directory: &Path,
         module: &Path,
@@ -51,14 +50,14 @@ impl VirtHookServe {
             .env("CONTAINER_NAME", "test")
             .spawn()
             .context("virt-hook serve")?;
-        let mut served = VirtHookServe(child);
+        let mut process = VirtHookServe(child);
         let socket = directory.join(socket);
         tests::until(
             "the socket of virt-hook serve, or its end",
             READY,
             async || {
-                let ended = !matches!(served.0.try_wait(), Ok(None));
-                (ended || socket.exists()).then_some(())
+                let has_ended = !matches!(process.0.try_wait(), Ok(None));
+                (has_ended || socket.exists()).then_some(())
             },
         )
         .await?;
@@ -68,7 +67,7 @@ impl VirtHookServe {
                 socket.display()
             );
         }
-        Ok(served)
+        Ok(process)
     }
 }
 

@@ -16,14 +16,14 @@ async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
     fixture.boot_without_controller(&vmi).await?;
     fixture.pod.console(&vmi).wait_for_boots(1, BOOT).await?;
     let before = fixture.handler.events().len();
-    let asked = Instant::now();
+    let begin = Instant::now();
     fixture.pod.signal(Signal::TERM)?;
-    let marked = |event: &tests::virt_handler::Event| {
+    let is_marked = |event: &tests::virt_handler::Event| {
         event.metadata()["GracePeriod"]["MarkedForGracefulShutdown"].as_bool() == Some(true)
     };
     fixture
         .handler
-        .wait_for("MarkedForGracefulShutdown", before, EVENT, marked)
+        .wait_for("MarkedForGracefulShutdown", before, EVENT, is_marked)
         .await?;
     fixture.expect_exit_code(0).await?;
     assert!(
@@ -32,9 +32,9 @@ async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
         fixture.pod.console(&vmi).text()
     );
     assert!(
-        asked.elapsed() < Duration::from_secs(19),
+        begin.elapsed() < Duration::from_secs(19),
         "not by the end of the grace period: {:?}",
-        asked.elapsed()
+        begin.elapsed()
     );
     assert!(
         fixture
@@ -51,13 +51,13 @@ async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
 async fn sigterm_with_no_domain_ends_at_once() -> Result<()> {
     let vmi = Vmi::new("idle", LauncherUser::Nonroot);
     let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
-    let asked = Instant::now();
+    let begin = Instant::now();
     fixture.pod.signal(Signal::TERM)?;
     fixture.pod.wait_for_exit(Duration::from_secs(10)).await?;
     assert!(
-        asked.elapsed() < Duration::from_secs(5),
+        begin.elapsed() < Duration::from_secs(5),
         "{:?}",
-        asked.elapsed()
+        begin.elapsed()
     );
     Ok(())
 }

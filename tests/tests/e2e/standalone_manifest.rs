@@ -1,4 +1,4 @@
-//! `deploy/standalone`: the launcher boots the manifest's VM with only the volumes, the environment and the devices of the manifest.
+//! `deploy/standalone`: the launcher boots the manifest's VM with only the volumes and the environment of the manifest.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -16,7 +16,7 @@ use tests::pod::{LauncherUser, Pod};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 
-const QEMU: u32 = 107;
+const QEMU_UID: u32 = 107;
 const MIB: u64 = 1 << 20;
 const ROOT_DISK: &str = "/var/run/kubevirt-private/vmi-disks/root";
 
@@ -26,12 +26,12 @@ fn manifest(name: &str) -> Result<Value> {
     serde_saphyr::from_str(&text).with_context(|| path.display().to_string())
 }
 
-fn texts(list: &Value) -> Vec<String> {
+fn string_items(list: &Value) -> Vec<String> {
     let items = list.as_array().into_iter().flatten();
     items.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The VM, with a kernel for the small guest instead of a boot loader on its disk, and less memory.
+/// The manifest's VMI, changed so that it boots the small guest by kernel boot, with less memory.
 fn vmi() -> Result<Value> {
     let mut vmi = manifest("vmi.yaml")?;
     vmi["spec"]["domain"]["firmware"]["kernelBoot"] = json!({
@@ -45,8 +45,8 @@ fn vmi() -> Result<Value> {
     Ok(vmi)
 }
 
-/// Makes the volumes of the manifest as kubelet does, with its fsGroup, and nothing else below `/run`.
-fn make_volumes(pod: &Pod, manifest: &Value) -> Result<()> {
+/// Creates the volumes of the manifest with its fsGroup, as the kubelet does, and nothing else below `/run`.
+fn create_volumes(pod: &Pod, manifest: &Value) -> Result<()> {
     let run = pod.path("/run");
     fs::remove_dir_all(&run)?;
     fs::create_dir(&run)?;
@@ -54,7 +54,7 @@ fn make_volumes(pod: &Pod, manifest: &Value) -> Result<()> {
     for mount in mounts.context("volumeMounts")? {
         let path = pod.path(mount["mountPath"].as_str().context("mountPath")?);
         fs::create_dir_all(&path)?;
-        chown(&path, None, Some(QEMU))?;
+        chown(&path, None, Some(QEMU_UID))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o2777))?;
     }
     Ok(())
@@ -67,10 +67,10 @@ fn put_disk(directory: &Path) -> Result<()> {
         .write(true)
         .open(&image)?
         .set_len(8 * MIB)?;
-    Ok(chown(image, Some(QEMU), Some(QEMU))?)
+    Ok(chown(image, Some(QEMU_UID), Some(QEMU_UID))?)
 }
 
-/// The console's socket in the commands of docs/standalone.md.
+/// The path of the console's socket, which the commands in docs/standalone.md must have.
 fn documented_console(uid: &str) -> Result<String> {
     let page = fs::read_to_string(workspace().join("docs/standalone.md"))?;
     let socket = format!("/var/run/kubevirt-private/{uid}/virt-serial0");
@@ -88,8 +88,8 @@ fn documented_console(uid: &str) -> Result<String> {
 async fn connect(socket: &Path) -> Result<UnixStream> {
     let directory = fs::File::open(socket.parent().context("no directory")?)?;
     let name = socket.file_name().context("no name")?;
-    let short = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string());
-    Ok(UnixStream::connect(short.join(name)).await?)
+    let short_path = Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string());
+    Ok(UnixStream::connect(short_path.join(name)).await?)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,7 +98,7 @@ async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> 
     let container = &manifest["spec"]["containers"][0];
     let guest = Guest::prepare()?;
     let mut pod = Pod::create(LauncherUser::Nonroot)?;
-    make_volumes(&pod, &manifest)?;
+    create_volumes(&pod, &manifest)?;
     put_disk(&pod.path(ROOT_DISK))?;
     guest.install_kernel_boot(&pod.path("/run/kubevirt/container-disks"))?;
     pod.set_env("STANDALONE_VMI", &vmi.to_string());
@@ -107,10 +107,10 @@ async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> 
             pod.set_env(name, value);
         }
     }
-    let command = texts(&container["command"]);
+    let command = string_items(&container["command"]);
     let (program, arguments) = command.split_first().context("command")?;
     assert_eq!(program, "/usr/bin/virt-launcher-monitor");
-    // This machine's firmware is elsewhere; the VM does not use it.
+    // The manifest's firmware path does not exist on this machine, but the VM uses no firmware file.
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     pod.start_with(&arguments)?;
 
@@ -120,19 +120,19 @@ async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> 
     };
     let booted = console.wait_for_boots(1, BOOT).await;
     let reports = booted.with_context(|| format!("the pod's log:\n{}", pod.log()))?;
-    let has = |text: &str| reports.iter().any(|report| report.contains(text));
-    assert!(has("head=THE-ROOT-DISK"), "{reports:?}");
-    assert!(has("user-data: password: change-me"), "{reports:?}");
-    // What the page's `nc -U` connects to.
+    let is_reported = |text: &str| reports.iter().any(|report| report.contains(text));
+    assert!(is_reported("head=THE-ROOT-DISK"), "{reports:?}");
+    assert!(is_reported("user-data: password: change-me"), "{reports:?}");
+    // The page's commands connect to this socket with `nc -U`.
     let socket = documented_console(uid)?;
     let mut connection = connect(&pod.path(&socket)).await.context(socket)?;
     pod.signal(Signal::TERM)?;
     let status = pod.wait_for_exit(READY).await?;
     assert!(status.success(), "{status}: {}", pod.log());
-    let mut shown = Vec::new();
-    connection.read_to_end(&mut shown).await?;
-    let shown = String::from_utf8_lossy(&shown);
-    assert!(shown.contains("powering off"), "{shown}");
+    let mut console_output = Vec::new();
+    connection.read_to_end(&mut console_output).await?;
+    let console_output = String::from_utf8_lossy(&console_output);
+    assert!(console_output.contains("powering off"), "{console_output}");
     assert!(console.has_reported("powering off"), "{}", console.text());
     Ok(())
 }

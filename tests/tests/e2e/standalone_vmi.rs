@@ -1,4 +1,4 @@
-//! `STANDALONE_VMI`: a launcher without virt-handler.
+//! `STANDALONE_VMI`: a launcher starts a VM without virt-handler.
 
 use anyhow::Result;
 use rustix::process::Signal;

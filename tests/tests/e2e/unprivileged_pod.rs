@@ -1,4 +1,4 @@
-//! A pod of a user who is not root, as `make demo DRIVER=test` makes it.
+//! The pod of a user who is not root, as `make demo DRIVER=test` creates it.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -10,26 +10,26 @@ use anyhow::{Context, Result, ensure};
 use tests::not_tested::{Missing, not_tested};
 use tests::pod::Pod;
 
-const NOBODY: u32 = 65534;
+const NOBODY_UID: u32 = 65534;
 
 /// Whether a command succeeds for a user who is not root.
 fn succeeds_as_nobody(command: &[&str]) -> Result<bool> {
-    let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
-    let run = Command::new("setpriv")
+    let ids = [format!("--reuid={NOBODY_UID}"), format!("--regid={NOBODY_UID}")];
+    let output = Command::new("setpriv")
         .args(ids)
         .arg("--clear-groups")
         .args(command)
         .output()?;
-    Ok(run.status.success())
+    Ok(output.status.success())
 }
 
-/// Whether the kernel lets a user who is not root mount in a user namespace.
+/// Whether the kernel allows a user who is not root to mount file systems in a user namespace.
 fn has_user_namespaces() -> Result<bool> {
     let mount = ["mount", "-t", "tmpfs", "none", "/tmp"];
     succeeds_as_nobody(&[&["unshare", "--map-root-user", "--mount"], &mount[..]].concat())
 }
 
-/// Whether a user who is not root reaches what is in a directory.
+/// Whether a user who is not root can enter a directory.
 fn can_nobody_enter(directory: &Path) -> Result<bool> {
     let directory = directory.to_str().context("a path in UTF-8")?;
     succeeds_as_nobody(&["test", "-x", directory])
@@ -56,7 +56,7 @@ async fn pod_starts_in_a_user_namespace() -> Result<()> {
         return not_tested("a pod without root", missing);
     }
     let mut pod = Pod::create_unprivileged()?;
-    pod.set_creator(NOBODY)?;
+    pod.set_creator(NOBODY_UID)?;
     let script = "set -eu; test \"$(id -u)\" = 107; test -c /dev/null; : >/run/kubevirt/written";
     pod.run(Path::new("/bin/sh"), &["-c", script])?;
     let status = pod.wait_for_exit(Duration::from_secs(60)).await?;

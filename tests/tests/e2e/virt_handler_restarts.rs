@@ -1,4 +1,4 @@
-//! virt-handler restarts while the VM starts, runs and stops.
+//! virt-handler deletes a VM, has a slow API server, or restarts while the VM starts, runs and stops.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tests::pod::LauncherUser;
 use tests::virt_handler::{Decision, Phase, Settings, Step, StepEntry};
 use tests::vmi_builder::Vmi;
 
-/// KubeVirt's resync period is five minutes, too long for a test.
-const RESYNC: Settings = Settings {
+/// Settings with a short resync period. KubeVirt's is five minutes, too long for a test.
+const SHORT_RESYNC: Settings = Settings {
     api_delay: Duration::ZERO,
     resync: Duration::from_secs(3),
 };
 
-fn calls<'a>(steps: &'a [StepEntry], wanted: &'a str) -> impl Iterator<Item = &'a StepEntry> {
-    let is_wanted = move |entry: &&StepEntry| matches!(&entry.step, Step::Called { method, .. } if *method == wanted);
-    steps.iter().filter(is_wanted)
+fn calls<'a>(steps: &'a [StepEntry], expected_method: &'a str) -> impl Iterator<Item = &'a StepEntry> {
+    let is_call = move |entry: &&StepEntry| matches!(&entry.step, Step::Called { method, .. } if *method == expected_method);
+    steps.iter().filter(is_call)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,15 +53,15 @@ async fn a_slow_api_server_does_not_affect_a_start() -> Result<()> {
 async fn a_vm_starts_while_virt_handler_restarts() -> Result<()> {
     let vmi = Vmi::new("restart-start", LauncherUser::Nonroot);
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
-    fixture.handler.create_with(&vmi, RESYNC).await;
-    // Defined, and not started yet: the call that starts it is cut short.
+    fixture.handler.create_with(&vmi, SHORT_RESYNC).await;
+    // The domain is defined and not started yet: the restart cancels the call that starts it.
     fixture
         .handler
         .wait_for_state("Shutoff/Unknown", 0, BOOT)
         .await?;
     fixture.handler.restart().await;
     fixture.handler.wait_for_phase(Phase::Running, BOOT).await?;
-    // The queued notifications arrive in order, beginning with the domain that is off.
+    // The queued notifications arrive in their order, beginning with the domain that is shut off.
     fixture
         .handler
         .wait_for_state("Running/Unknown", 0, BOOT)
@@ -99,11 +99,11 @@ async fn a_restarted_virt_handler_receives_all_notifications() -> Result<()> {
     fixture.expect_end_in_phase(Phase::Failed).await?;
     let crashed = "MODIFIED Shutoff/Crashed".to_owned();
     let history = fixture.handler.history();
-    let decided = fixture.handler.steps().into_iter().any(|entry| {
+    let has_decided = fixture.handler.steps().into_iter().any(|entry| {
         matches!(entry.step, Step::Decided { decision: Decision::Delete, domain, .. } if domain == "Shutoff/Crashed")
     });
     assert!(
-        decided || fixture.handler.states().contains(&crashed),
+        has_decided || fixture.handler.states().contains(&crashed),
         "{history}"
     );
     Ok(())
@@ -116,12 +116,12 @@ async fn a_vm_stops_while_virt_handler_restarts() -> Result<()> {
     fixture.boot_and_read_reports(&vmi).await?;
     let before = fixture.handler.events().len();
     fixture.handler.delete();
-    let asked = |event: &tests::virt_handler::Event| {
+    let is_shutting_down = |event: &tests::virt_handler::Event| {
         event.metadata()["GracePeriod"]["DeletionTimestamp"].is_string()
     };
     fixture
         .handler
-        .wait_for("DeletionTimestamp", before, EVENT, asked)
+        .wait_for("DeletionTimestamp", before, EVENT, is_shutting_down)
         .await?;
     fixture.handler.restart().await;
     fixture.expect_end_in_phase(Phase::Succeeded).await?;

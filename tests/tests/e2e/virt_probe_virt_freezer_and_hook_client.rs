@@ -1,5 +1,5 @@
-//! KubeVirt's own programs with this launcher: `virt-probe` and `virt-freezer`, which stay in the image, with its command
-//! socket, and `libvirt-hook-client`, which `virt-hook` replaces there, with its server for libvirt's hook.
+//! KubeVirt's own programs with this launcher: `virt-probe` and `virt-freezer`, which stay in the launcher's image, use the
+//! command socket. `libvirt-hook-client`, which `virt-hook` replaces in the image, uses the server for libvirt's hook.
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -12,7 +12,7 @@ use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use super::migration_libvirt_hook::{Clusters, domain_is_edited_through};
+use super::migration_libvirt_hook::{Clusters, check_edit_through_hook};
 
 const PVC_DIR: &str = "/run/kubevirt-private/vmi-disks/data";
 const QEMU_UID: u32 = 107;
@@ -45,7 +45,7 @@ fn run(fixture: &LauncherFixture, program: &str, arguments: &[&str]) -> Result<O
     Ok(output)
 }
 
-/// Runs a program that must succeed, and returns all that it wrote.
+/// Runs a program that must succeed, and returns its output.
 fn succeed(fixture: &LauncherFixture, program: &str, arguments: &[&str]) -> Result<String> {
     let output = run(fixture, program, arguments)?;
     let text = [output.stdout, output.stderr].concat();
@@ -58,7 +58,7 @@ fn succeed(fixture: &LauncherFixture, program: &str, arguments: &[&str]) -> Resu
     Ok(text)
 }
 
-/// A guest with a disk whose file system can be frozen.
+/// Boots a guest with a disk whose file system can be frozen.
 async fn boot_with_data_disk() -> Result<(LauncherFixture, Vmi)> {
     let disk = json!({ "hostDisk": { "path": format!("{PVC_DIR}/disk.img"), "type": "Disk" } });
     let vmi = Vmi::new("probed", LauncherUser::Nonroot).volume("data", disk);
@@ -122,11 +122,11 @@ async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
     );
 
     let name = ["--name", vmi.name(), "--namespace", "default"];
-    let status = async |wanted: &str| {
+    let status = async |expected: &str| {
         let is = |event: &tests::virt_handler::Event| {
-            event.domain()["Status"]["FSFreezeStatus"]["Status"] == wanted
+            event.domain()["Status"]["FSFreezeStatus"]["Status"] == expected
         };
-        fixture.handler.wait_for(wanted, 0, BOOT, is).await
+        fixture.handler.wait_for(expected, 0, BOOT, is).await
     };
     succeed(
         &fixture,
@@ -146,7 +146,7 @@ async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "KubeVirt's programs come from its own build: make test-kubevirt-programs"]
 async fn libvirt_hook_client_passes_the_edited_domain() -> Result<()> {
-    domain_is_edited_through(&programs()?.join("libvirt-hook-client")).await
+    check_edit_through_hook(&programs()?.join("libvirt-hook-client")).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,14 +19,14 @@ fn kill_virtlogd(fixture: &LauncherFixture) -> Result<()> {
     only.kill()
 }
 
-/// How many log lines about virtlogd there are of a level, libvirt's own errors about it included.
-fn lines(fixture: &LauncherFixture, level: &str) -> usize {
-    let about = |entry: &Value| entry.to_string().contains("virtlogd") && entry["level"] == level;
+/// The number of log lines of a level about virtlogd, including libvirt's errors.
+fn count_log_lines(fixture: &LauncherFixture, level: &str) -> usize {
+    let is_about_virtlogd = |entry: &Value| entry.to_string().contains("virtlogd") && entry["level"] == level;
     fixture
         .pod
         .log_entries()
         .iter()
-        .filter(|entry| about(entry))
+        .filter(|entry| is_about_virtlogd(entry))
         .count()
 }
 
@@ -36,28 +36,28 @@ async fn check_killed_virtlogd(user: LauncherUser) -> Result<()> {
     kill_virtlogd(&fixture)?;
     fixture.boot_and_read_reports(&vmi).await?;
     assert_eq!(virtlogds(&fixture).len(), 1);
-    let back = async || (lines(&fixture, "info") >= 1).then_some(());
-    tests::until("virtlogd is back", EVENT, back).await?;
+    let is_logged = async || (count_log_lines(&fixture, "info") >= 1).then_some(());
+    tests::until("virtlogd is back", EVENT, is_logged).await?;
 
     kill_virtlogd(&fixture)?;
     tests::until("one virtlogd", EVENT, async || {
         (virtlogds(&fixture).len() == 1).then_some(())
     })
     .await?;
-    let continued = async || {
+    let is_continued = async || {
         fixture
             .pod
             .log()
             .contains("continues the serial console's log")
             .then_some(())
     };
-    tests::until("the log's new reader", EVENT, continued).await?;
+    tests::until("the log's new reader", EVENT, is_continued).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(lines(&fixture, "error"), 0, "{}", fixture.pod.log());
-    assert_eq!(lines(&fixture, "warning"), 2, "{}", fixture.pod.log());
+    assert_eq!(count_log_lines(&fixture, "error"), 0, "{}", fixture.pod.log());
+    assert_eq!(count_log_lines(&fixture, "warning"), 2, "{}", fixture.pod.log());
     assert_eq!(virtlogds(&fixture).len(), 1);
 
-    // Later console output is in the file too.
+    // Console output after the restart is also in the log file.
     fixture.commands.shutdown(&vmi).await?.ok()?;
     let is_reported = async || {
         fixture

@@ -10,21 +10,21 @@ use tests::vmi_builder::Vmi;
 
 use crate::distinct;
 
-/// The notifications of a start: defined without metadata, then with, starting up, resumed, started.
-const STARTED: [&str; 4] = [
+/// The notifications of a start: defined without metadata, defined with metadata, starting up, running.
+const START_NOTIFICATIONS: [&str; 4] = [
     "ADDED Shutoff/Unknown",
     "MODIFIED Shutoff/Unknown",
     "MODIFIED Paused/StartingUp",
     "MODIFIED Running/Unknown",
 ];
 
-/// Checks that the notifications are [`STARTED`], possibly followed by one about the guest agent.
+/// Checks that the notifications are those of a start, possibly followed by others of the running VM.
 pub(crate) fn assert_started(fixture: &LauncherFixture) {
     let states = fixture.handler.states();
     let history = fixture.handler.history();
-    let (start, rest) = states.split_at(STARTED.len().min(states.len()));
-    assert_eq!(start, STARTED, "{history}");
-    assert!(rest.iter().all(|state| state == STARTED[3]), "{history}");
+    let (start, rest) = states.split_at(START_NOTIFICATIONS.len().min(states.len()));
+    assert_eq!(start, START_NOTIFICATIONS, "{history}");
+    assert!(rest.iter().all(|state| state == START_NOTIFICATIONS[3]), "{history}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -122,7 +122,7 @@ async fn check_pause_and_unpause(fixture: &LauncherFixture, vmi: &Vmi) -> Result
         .await?;
     fixture.commands.unpause(vmi).await?.ok()?;
     let states = distinct(fixture.handler.states()[before..].to_vec());
-    // The guest agent may connect before the pause, which is a notification of the running VM.
+    // If the guest agent connects before the pause, there is a notification of the running VM first.
     let from_pause: Vec<_> = states
         .iter()
         .skip_while(|state| *state == "MODIFIED Running/Unknown")
@@ -177,8 +177,8 @@ async fn check_answers_of_a_running_vm(fixture: &LauncherFixture, vmi: &Vmi) -> 
 async fn check_graceful_shutdown(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let before = fixture.handler.events().len();
     fixture.handler.delete();
-    // A guest that is fast is already shutting down when the state is read for the notification.
-    let stamped = |event: &tests::virt_handler::Event| {
+    // A fast guest may already be shutting down when the launcher reads the state for the notification.
+    let has_deletion_timestamp = |event: &tests::virt_handler::Event| {
         ["Running/Unknown", "ShuttingDown/Unknown"].contains(&event.state().as_str())
             && event.metadata()["GracePeriod"]["DeletionTimestamp"].is_string()
     };
@@ -188,7 +188,7 @@ async fn check_graceful_shutdown(fixture: &LauncherFixture, vmi: &Vmi) -> Result
             "a DeletionTimestamp of a guest that is up",
             before,
             EVENT,
-            stamped,
+            has_deletion_timestamp,
         )
         .await?;
     fixture

@@ -1,4 +1,4 @@
-//! Checks a row's expectation after its steps, and that nothing is left over.
+//! Checks the expectation of a row after its steps.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -24,19 +24,19 @@ pub(crate) async fn check(
     qemu: Option<Pid>,
 ) -> Result<Duration> {
     match expect {
-        Expect::Unharmed(within) => unharmed(vm, run, phase, with_slack(within), qemu).await,
-        Expect::Starts(within) => starts(vm, run, with_slack(within)).await,
+        Expect::Unharmed(within) => check_unharmed(vm, run, phase, with_slack(within), qemu).await,
+        Expect::Starts(within) => check_start(vm, run, with_slack(within)).await,
         Expect::Ends(state, report, exit) => {
-            ends(vm, run, state, with_slack(report), with_slack(exit)).await
+            check_end(vm, run, state, with_slack(report), with_slack(exit)).await
         }
         Expect::LastReported(state, within) => {
-            last_reported(vm, run, state, with_slack(within)).await
+            check_last_notification(vm, run, state, with_slack(within)).await
         }
-        Expect::Exits(code, within) => exits(vm, run, code, with_slack(within)).await,
+        Expect::Exits(code, within) => check_exit(vm, run, code, with_slack(within)).await,
     }
 }
 
-async fn unharmed(
+async fn check_unharmed(
     vm: &TestVm,
     run: &RowRun,
     phase: Phase,
@@ -50,16 +50,16 @@ async fn unharmed(
     };
     let mut last = anyhow::anyhow!("nothing was asked");
     loop {
-        match is_well(vm, state).await {
+        match check_health(vm, state).await {
             Ok(()) => break,
             Err(error) => last = error,
         }
-        if run.disturbed.elapsed() > within.max(Duration::from_secs(1)) {
+        if run.last_disturbance.elapsed() > within.max(Duration::from_secs(1)) {
             return Err(last.context(format!("not unharmed after {within:?}")));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let recovery = run.disturbed.elapsed();
+    let recovery = run.last_disturbance.elapsed();
     ensure!(
         vm.qemu() == qemu,
         "QEMU is another process: {:?}, not {qemu:?}",
@@ -70,7 +70,7 @@ async fn unharmed(
         .iter()
         .any(|state| state.starts_with("Shutoff") || state.starts_with("NoState"));
     ensure!(!ended, "virt-handler was notified of an end: {states:?}");
-    one_process_of_each_program(vm).await?;
+    check_process_count(vm).await?;
     if phase == Phase::Paused {
         vm.ask(Call::Unpause)
             .await?
@@ -83,7 +83,7 @@ async fn unharmed(
 }
 
 /// Checks that commands and queries work, and that libvirt and the last notification agree on `state`.
-async fn is_well(vm: &TestVm, state: &str) -> Result<()> {
+async fn check_health(vm: &TestVm, state: &str) -> Result<()> {
     vm.ask(Call::Ping).await?.ok()?;
     let domain = vm.client()?.domain().await?;
     ensure!(
@@ -102,29 +102,29 @@ async fn is_well(vm: &TestVm, state: &str) -> Result<()> {
 }
 
 /// Checks that each program runs exactly once.
-async fn one_process_of_each_program(vm: &TestVm) -> Result<()> {
+async fn check_process_count(vm: &TestVm) -> Result<()> {
     let names = [
         "virt-launcher-m",
         "virt-launcher",
         "virtlogd",
         "qemu-system-x86",
     ];
-    let complete = async || {
+    let is_complete = async || {
         let all = vm.pod.processes();
         let count = |name: &str| all.iter().filter(|process| process.name == name).count();
         (names.iter().all(|name| count(name) == 1) && vm.process(Program::Daemon).is_some())
             .then_some(())
     };
-    let waited = tests::until(
+    let result = tests::until(
         "one process of each program",
         Duration::from_secs(5),
-        complete,
+        is_complete,
     )
     .await;
-    waited.with_context(|| format!("{:?}", vm.processes()))
+    result.with_context(|| format!("{:?}", vm.processes()))
 }
 
-async fn starts(vm: &TestVm, run: &RowRun, within: Duration) -> Result<Duration> {
+async fn check_start(vm: &TestVm, run: &RowRun, within: Duration) -> Result<Duration> {
     let mut last = String::new();
     loop {
         match vm.ask(Call::Sync).await {
@@ -133,40 +133,40 @@ async fn starts(vm: &TestVm, run: &RowRun, within: Duration) -> Result<Duration>
             Err(error) => last = format!("{error:#}"),
         }
         ensure!(
-            run.disturbed.elapsed() < within,
+            run.last_disturbance.elapsed() < within,
             "no sync succeeded within {within:?}, the last: {last}"
         );
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let left = within
-        .saturating_sub(run.disturbed.elapsed())
+    let remaining = within
+        .saturating_sub(run.last_disturbance.elapsed())
         .max(Duration::from_secs(1));
-    vm.wait_for_state("Running/", 0, left).await.context(last)?;
-    let recovery = run.disturbed.elapsed();
-    is_well(vm, "Running").await?;
-    one_process_of_each_program(vm).await?;
+    vm.wait_for_state("Running/", 0, remaining).await.context(last)?;
+    let recovery = run.last_disturbance.elapsed();
+    check_health(vm, "Running").await?;
+    check_process_count(vm).await?;
     Ok(recovery)
 }
 
-async fn ends(
+async fn check_end(
     vm: &mut TestVm,
     run: &RowRun,
     state: &str,
     report: Duration,
     exit: Duration,
 ) -> Result<Duration> {
-    let left = report.saturating_sub(run.disturbed.elapsed());
+    let remaining = report.saturating_sub(run.last_disturbance.elapsed());
     let first = if state.starts_with("NoState") {
         "Shutoff/"
     } else {
         state
     };
-    let outcome = vm.wait_for_state(first, run.first_event_index, left).await;
-    let recovery = run.disturbed.elapsed();
-    let deleted = delete(vm).await;
+    let outcome = vm.wait_for_state(first, run.first_event_index, remaining).await;
+    let recovery = run.last_disturbance.elapsed();
+    let delete_result = delete(vm).await;
     outcome?;
     if state.starts_with("NoState") {
-        deleted?;
+        delete_result?;
         vm.wait_for_state(
             state,
             run.first_event_index,
@@ -174,25 +174,25 @@ async fn ends(
         )
         .await?;
     }
-    last_reported(vm, run, "Shutoff/", exit).await?;
+    check_last_notification(vm, run, "Shutoff/", exit).await?;
     Ok(recovery)
 }
 
 /// Checks that the pod ends, and that the last notification is `state` or that the domain is gone.
-async fn last_reported(
+async fn check_last_notification(
     vm: &mut TestVm,
     run: &RowRun,
     state: &str,
     exit: Duration,
 ) -> Result<Duration> {
-    let took = exits(vm, run, Some(0), exit).await?;
+    let duration = check_exit(vm, run, Some(0), exit).await?;
     let states = vm.states(0);
     let last = states.last().map(String::as_str).unwrap_or("NoState/");
     ensure!(
         last.starts_with(state) || last.starts_with("NoState/"),
         "virt-handler was last notified of {last}: {states:?}"
     );
-    Ok(took)
+    Ok(duration)
 }
 
 /// Deletes the domain of a VM that has ended, and retries like virt-handler. The launcher may have exited already.
@@ -200,15 +200,15 @@ async fn delete(vm: &mut TestVm) -> Result<()> {
     let begin = Instant::now();
     loop {
         let outcome = vm.ask(Call::Delete).await.and_then(|answer| answer.ok());
-        let over = begin.elapsed() > DELETE_TIMEOUT || vm.process(Program::Launcher).is_none();
+        let is_over = begin.elapsed() > DELETE_TIMEOUT || vm.process(Program::Launcher).is_none();
         match outcome {
-            Err(_) if !over => tokio::time::sleep(Duration::from_millis(500)).await,
+            Err(_) if !is_over => tokio::time::sleep(Duration::from_millis(500)).await,
             outcome => return outcome,
         }
     }
 }
 
-async fn exits(
+async fn check_exit(
     vm: &mut TestVm,
     run: &RowRun,
     code: Option<i32>,
@@ -216,10 +216,10 @@ async fn exits(
 ) -> Result<Duration> {
     let before = vm.pod.processes();
     let status = vm.pod.wait_for_exit(WAIT_TIMEOUT).await?;
-    let took = run.disturbed.elapsed();
+    let duration = run.last_disturbance.elapsed();
     ensure!(
-        took <= within,
-        "the pod ended only after {took:?}, not within {within:?}"
+        duration <= within,
+        "the pod ended only after {duration:?}, not within {within:?}"
     );
     if let Some(code) = code {
         ensure!(
@@ -237,18 +237,18 @@ async fn exits(
         ensure!(!remains, "process {process:?} is left");
     }
     check_nothing_left(vm, code.is_some())?;
-    Ok(took)
+    Ok(duration)
 }
 
-/// Checks that no mount, no command socket and no incomplete file is left.
-pub(crate) fn check_nothing_left(vm: &TestVm, clean: bool) -> Result<()> {
+/// Checks that no mount of the pod is left and, after a clean exit, no socket.
+pub(crate) fn check_nothing_left(vm: &TestVm, is_clean_exit: bool) -> Result<()> {
     let root = vm.pod.path("/run");
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     ensure!(
         !mounts.contains(&*root.to_string_lossy()),
         "a mount of the pod is left"
     );
-    if !clean {
+    if !is_clean_exit {
         return Ok(());
     }
     for directory in ["/run/kubevirt/sockets", "/run/kubevirt/container-disks"] {

@@ -1,4 +1,4 @@
-//! Clients of the command socket other than virt-handler: many at once, another gRPC library, garbage.
+//! Clients of the command socket other than virt-handler: many at once, another gRPC library, and clients that send garbage.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use tokio::task::JoinSet;
 use crate::matrix_vocabulary::Call;
 use crate::test_vm::{TestVm, ask};
 
-const MIX: [Call; 5] = [
+const CALL_MIX: [Call; 5] = [
     Call::Ping,
     Call::GetDomain,
     Call::GetDomainStats,
     Call::Sync,
     Call::GetGuestInfo,
 ];
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// `clients` connections at once with `commands` calls each; the first error of any ends it.
-pub(crate) async fn mixed_commands(vm: &TestVm, clients: usize, commands: usize) -> Result<()> {
+/// Makes `commands` calls on each of `clients` connections at once. Fails if a call fails.
+pub(crate) async fn run_many_clients(vm: &TestVm, clients: usize, commands: usize) -> Result<()> {
     let mut tasks = JoinSet::new();
     for index in 0..clients {
         let (client, vmi) = (vm.new_client().await?, vm.vmi.clone());
         tasks.spawn(async move {
-            for call in MIX.iter().cycle().skip(index).take(commands) {
+            for call in CALL_MIX.iter().cycle().skip(index).take(commands) {
                 ask(&client, &vmi, *call)
                     .await?
                     .ok()
@@ -46,32 +46,33 @@ pub(crate) async fn mixed_commands(vm: &TestVm, clients: usize, commands: usize)
     Ok(())
 }
 
-/// Connections that send no HTTP/2, or nothing, and close.
-pub(crate) async fn garbage(socket: &Path, connections: usize) -> Result<()> {
-    let mut silent = Vec::new();
+/// Opens connections that send garbage instead of HTTP/2, or nothing, and closes them.
+pub(crate) async fn send_garbage(socket: &Path, connections: usize) -> Result<()> {
+    let mut open_streams = Vec::new();
     for index in 0..connections {
         let mut stream = UnixStream::connect(socket).await?;
         let bytes: Vec<u8> = (0..index * 7)
             .map(|byte| (byte * 31 + index) as u8)
             .collect();
-        // The launcher may hang up on it.
+        // The launcher may close the connection.
         let _ = stream.write_all(&bytes).await;
         if index % 2 == 0 {
-            silent.push(stream);
+            open_streams.push(stream);
         }
     }
     tokio::time::sleep(Duration::from_millis(500)).await;
     Ok(())
 }
 
+// Frame types and flags of HTTP/2, RFC 9113, 6.
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// A `Ping` whose `:authority` is the percent-encoded path of the socket, as gRPC's C core sends it.
-pub(crate) async fn foreign_authority(socket: &Path) -> Result<()> {
+/// Calls `Ping` with the percent-encoded path of the socket as `:authority`, as gRPC's C core does.
+pub(crate) async fn ping_with_other_authority(socket: &Path) -> Result<()> {
     let mut stream = UnixStream::connect(socket).await?;
     let authority = socket.to_string_lossy().replace('/', "%2F");
     let headers = [
@@ -96,13 +97,13 @@ pub(crate) async fn foreign_authority(socket: &Path) -> Result<()> {
     bytes.extend(frame(HEADERS, END_HEADERS, 1, &block));
     bytes.extend(frame(0, END_STREAM, 1, &[0; 5]));
     stream.write_all(&bytes).await?;
-    let answered = tokio::time::timeout(ANSWER, answer(&mut stream)).await;
-    answered
+    let result = tokio::time::timeout(ANSWER_TIMEOUT, read_answer(&mut stream)).await;
+    result
         .context("no answer")?
         .with_context(|| format!("with :authority {authority}"))
 }
 
-/// A string's length with a prefix of seven bits, RFC 7541, 5.1.
+/// Appends the length of a string with a prefix of seven bits, RFC 7541, 5.1.
 fn push_length(block: &mut Vec<u8>, length: usize) {
     if length < 127 {
         block.push(length as u8);
@@ -117,6 +118,7 @@ fn push_length(block: &mut Vec<u8>, length: usize) {
     block.push(rest as u8);
 }
 
+/// A frame of HTTP/2.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     let mut bytes = vec![length[1], length[2], length[3], kind, flags];
@@ -125,8 +127,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads frames until the call has its answer.
-async fn answer(stream: &mut UnixStream) -> Result<()> {
+/// Reads frames until the headers of the answer. Fails if the call is reset.
+async fn read_answer(stream: &mut UnixStream) -> Result<()> {
     loop {
         let mut head = [0; 9];
         stream.read_exact(&mut head).await?;

@@ -1,4 +1,4 @@
-//! The matrix. A row: name, phase, steps, expectation.
+//! The fault matrix. Each row has a name, the phase of the VM, steps, and an expectation.
 
 use crate::matrix_vocabulary::Call::{
     AbortBackup, AttachDisk, AttachForeignImage, AttachUnusableDisks, Delete, DetachDisk,
@@ -28,7 +28,7 @@ const SHUTDOWN: &str = "Shutoff/Shutdown";
 const DESTROYED: &str = "Shutoff/Destroyed";
 const ANY_END: &str = "Shutoff/";
 
-/// Every query, within virt-handler's 5 s.
+/// All queries, which must be answered within virt-handler's deadline of 5 s.
 const QUERIES: [crate::matrix_vocabulary::Step; 4] = [
     AnswerWithin(Ping, 5000),
     AnswerWithin(GetDomain, 5000),
@@ -36,22 +36,24 @@ const QUERIES: [crate::matrix_vocabulary::Step; 4] = [
     AnswerWithin(GetQemuVersion, 5000),
 ];
 
-/// Programs in the place of the guest agent, which the guest's init starts again when they end.
+/// A command that replaces the guest agent by a program that floods its port. The guest's init restarts the program when it ends.
 const FLOODING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nyes "{\\"return\\": {}}" >/dev/virtio-ports/org.qemu.guest_agent.0\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
-/// It answers libvirt's synchronisation, and nonsense to everything else.
+/// A command that replaces the guest agent by a program that answers libvirt's synchronisation, and sends nonsense for all else.
 const LYING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; printf "\\377{\\"return\\": ${i%%%%[!0-9-]*}}\\n";; *) echo "{\\"return\\": [{\\"name\\": 7, \\"x\\": [[[[{}]]]]}]}";; esac; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
-/// It answers each command twice.
+/// A command that replaces the guest agent by a program that answers each command twice.
 const TWICE_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; i=${i%%%%[!0-9-]*};; *) i={};; esac; for k in 1 2; do printf "\\377{\\"return\\": $i}\\n"; done; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
+/// A command that restores the real guest agent.
 const TRUE_AGENT: &str = "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga";
-/// The same after a flood, whose writer is a process of its own: as long as it has the port open, no other process can open it.
+/// The same after a flood. It also kills the process that writes the flood: while that has the port open, no other process can.
 const TRUE_AGENT_AFTER_FLOOD: &str =
     "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga yes";
-/// After a flood QEMU passes on nothing from the port until its host side is closed once more. libvirt does so whenever an agent
-/// that it is connected to ends; repeated, because libvirt may be connected late.
+/// A command that restarts the agent three times. After a flood QEMU forwards nothing from the port until the host's side is
+/// closed, which libvirt does when an agent ends to which it is connected. libvirt may be connected only later.
 const RESTART_AGENT: &str = "for n in 1 2 3; do sleep 5; killall -KILL qemu-ga; done";
-/// The general-purpose event by which QEMU's q35 machine tells a guest of PCI hotplug: without it the guest hears of no request
-/// to release a device.
+/// A command that disables the ACPI event with which QEMU's q35 machine notifies the guest of PCI hotplug: the guest then
+/// receives no request to release a device.
 const DEAF_TO_HOTPLUG: &str = "cd /sys/firmware/acpi/interrupts; echo disable >gpe01; cd /";
+/// A command that enables this event again.
 const HEARS_HOTPLUG: &str = "cd /sys/firmware/acpi/interrupts; echo enable >gpe01; cd /";
 
 #[rustfmt::skip]

@@ -12,23 +12,23 @@ use crate::matrix_vocabulary::{Call, Program, ProxyMode, Step, millis};
 use crate::stalled_backup_client::StalledBackupClient;
 use crate::test_vm::{TestVm, ask};
 
-/// How often a client of [`Step::Poll`] asks.
+/// The interval between the calls of a client of [`Step::Poll`].
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a second launcher may run until it is refused.
+/// How long a second launcher may run until it exits with an error.
 const SECOND_LAUNCHER_TIMEOUT: Duration = Duration::from_secs(15);
-/// The pod's end after its launcher was killed.
+/// How long a pod may run after its launcher was killed.
 const POD_EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The state of a running row.
 pub(crate) struct RowRun {
     /// The number of notifications before the first step.
     pub(crate) first_event_index: usize,
-    /// The number of notifications up to the state that the row waited for last.
+    /// The number of notifications including the last state for which the row has waited.
     last_state_index: usize,
-    /// The time of the last step that began or ended a disturbance.
-    pub(crate) disturbed: Instant,
+    /// The time of the last step that is a disturbance; see [`is_disturbance`].
+    pub(crate) last_disturbance: Instant,
     pollers: Vec<JoinHandle<()>>,
-    stalled: Option<StalledBackupClient>,
+    stalled_client: Option<StalledBackupClient>,
 }
 
 impl RowRun {
@@ -36,16 +36,16 @@ impl RowRun {
         RowRun {
             first_event_index,
             last_state_index: first_event_index,
-            disturbed: Instant::now(),
+            last_disturbance: Instant::now(),
             pollers: Vec::new(),
-            stalled: None,
+            stalled_client: None,
         }
     }
 
-    /// Applies one step. An error says which expectation of the row failed.
+    /// Applies one step. The error has the expectation that failed.
     pub(crate) async fn apply(&mut self, vm: &mut TestVm, step: Step) -> Result<()> {
-        if disturbs(step) {
-            self.disturbed = Instant::now();
+        if is_disturbance(step) {
+            self.last_disturbance = Instant::now();
         }
         match step {
             Step::Kill(Program::Monitor) => vm.pod.signal(Signal::KILL),
@@ -68,8 +68,8 @@ impl RowRun {
                 ensure!(answer.is_err(), "{call:?} succeeded");
                 Ok(())
             }
-            Step::AnswerWithin(call, limit) => answer_within(vm, call, limit).await,
-            Step::AskUntil(call, limit) => ask_until(vm, call, millis(limit)).await,
+            Step::AnswerWithin(call, limit) => check_answer_time(vm, call, limit).await,
+            Step::AskUntil(call, limit) => ask_until_success(vm, call, millis(limit)).await,
             Step::Send(call) => vm.send(call),
             Step::Cancel(call, after) => {
                 let _ = tokio::time::timeout(millis(after), vm.ask(call)).await;
@@ -115,33 +115,33 @@ impl RowRun {
                 Ok(())
             }
             Step::StalledNbdClient => {
-                self.stalled = Some(vm.stall_backup_client().await?);
+                self.stalled_client = Some(vm.stall_backup_client().await?);
                 Ok(())
             }
-            Step::NotReported(state) => self.not_reported(vm, state),
+            Step::NotReported(state) => self.check_not_reported(vm, state),
             Step::Type(line) => vm.type_line(line).await,
-            Step::ConsoleLogged(text, limit) => self.console_logged(vm, text, millis(limit)).await,
-            Step::Remove(paths) => remove(vm, paths),
-            Step::SecondLauncher => second_launcher(vm).await,
+            Step::ConsoleLogged(text, limit) => self.wait_for_console_text(vm, text, millis(limit)).await,
+            Step::Remove(paths) => remove_files(vm, paths),
+            Step::SecondLauncher => run_second_launcher(vm).await,
             Step::StartAgain => {
                 vm.pod.wait_for_exit(POD_EXIT_TIMEOUT).await?;
                 vm.start(&[])?;
                 vm.ready().await
             }
             Step::Clients(clients, commands) => {
-                command_socket_clients::mixed_commands(vm, clients, commands).await
+                command_socket_clients::run_many_clients(vm, clients, commands).await
             }
             Step::ForeignAuthority => {
-                command_socket_clients::foreign_authority(&vm.command_socket()).await
+                command_socket_clients::ping_with_other_authority(&vm.command_socket()).await
             }
             Step::Garbage(connections) => {
-                command_socket_clients::garbage(&vm.command_socket(), connections).await
+                command_socket_clients::send_garbage(&vm.command_socket(), connections).await
             }
         }
     }
 
     async fn poll(&mut self, vm: &TestVm, call: Call) -> Result<()> {
-        // As many as Prometheus has open when earlier requests are not answered.
+        // Prometheus has so many requests open if earlier ones are not answered.
         for _ in 0..3 {
             let (client, vmi) = (vm.new_client().await?, vm.vmi.clone());
             self.pollers.push(tokio::spawn(async move {
@@ -154,7 +154,7 @@ impl RowRun {
         Ok(())
     }
 
-    fn not_reported(&self, vm: &TestVm, state: &str) -> Result<()> {
+    fn check_not_reported(&self, vm: &TestVm, state: &str) -> Result<()> {
         let states = vm.states(self.last_state_index);
         ensure!(
             !states.iter().any(|reported| reported.starts_with(state)),
@@ -163,9 +163,9 @@ impl RowRun {
         Ok(())
     }
 
-    async fn console_logged(&self, vm: &TestVm, text: &str, limit: Duration) -> Result<()> {
+    async fn wait_for_console_text(&self, vm: &TestVm, text: &str, limit: Duration) -> Result<()> {
         let console = vm.pod.console(&vm.vmi);
-        let logged = async || {
+        let is_logged = async || {
             (console.text().contains(text)
                 || vm.has_kubernetes_event(self.first_event_index, "onsole"))
             .then_some(())
@@ -173,7 +173,7 @@ impl RowRun {
         tests::until(
             &format!("{text:?} in the serial console's log"),
             limit,
-            logged,
+            is_logged,
         )
         .await
     }
@@ -187,9 +187,9 @@ impl Drop for RowRun {
     }
 }
 
-fn disturbs(step: Step) -> bool {
+fn is_disturbance(step: Step) -> bool {
     match step {
-        // What ends the VM is what the expectation counts from.
+        // The times of an expectation count from the call that ends the VM.
         Step::Ask(Call::Kill | Call::Shutdown) => true,
         Step::Wait(_)
         | Step::Ask(_)
@@ -209,8 +209,8 @@ fn disturbs(step: Step) -> bool {
     }
 }
 
-/// libvirtd's files have other names than virtqemud's: removes those that are there.
-fn remove(vm: &TestVm, paths: &[&str]) -> Result<()> {
+/// Removes those of the files that exist: libvirtd's files have other names than virtqemud's.
+fn remove_files(vm: &TestVm, paths: &[&str]) -> Result<()> {
     let removed = paths
         .iter()
         .filter(|path| fs::remove_file(vm.pod.path(path)).is_ok());
@@ -218,13 +218,13 @@ fn remove(vm: &TestVm, paths: &[&str]) -> Result<()> {
     Ok(())
 }
 
-async fn answer_within(vm: &TestVm, call: Call, limit: u64) -> Result<()> {
+async fn check_answer_time(vm: &TestVm, call: Call, limit: u64) -> Result<()> {
     let begin = Instant::now();
-    let answered = tokio::time::timeout(millis(limit), vm.ask(call)).await;
-    let Ok(answer) = answered else {
+    let result = tokio::time::timeout(millis(limit), vm.ask(call)).await;
+    let Ok(answer) = result else {
         bail!("{call:?} was not answered within {limit} ms");
     };
-    // virt-handler's deadline is an error here; an answer that says no is an answer.
+    // An error at virt-handler's deadline is no answer, but a refusal is one.
     if let Err(error) = answer
         && begin.elapsed() >= millis(limit).mul_f32(0.98)
     {
@@ -233,7 +233,7 @@ async fn answer_within(vm: &TestVm, call: Call, limit: u64) -> Result<()> {
     Ok(())
 }
 
-async fn ask_until(vm: &TestVm, call: Call, limit: Duration) -> Result<()> {
+async fn ask_until_success(vm: &TestVm, call: Call, limit: Duration) -> Result<()> {
     let begin = Instant::now();
     loop {
         let outcome = match vm.ask(call).await {
@@ -251,10 +251,10 @@ async fn ask_until(vm: &TestVm, call: Call, limit: Duration) -> Result<()> {
 }
 
 /// Runs the launcher once more in the pod's namespaces, with the same user, arguments and environment.
-async fn second_launcher(vm: &TestVm) -> Result<()> {
+async fn run_second_launcher(vm: &TestVm) -> Result<()> {
     let first = vm.process(Program::Launcher).context("no launcher runs")?;
     let pid = first.pid.as_raw_nonzero().to_string();
-    let words = |name: &str| -> Result<Vec<String>> {
+    let read_strings = |name: &str| -> Result<Vec<String>> {
         let text = fs::read_to_string(format!("/proc/{pid}/{name}"))?;
         Ok(text.split_terminator('\0').map(str::to_owned).collect())
     };
@@ -265,10 +265,10 @@ async fn second_launcher(vm: &TestVm) -> Result<()> {
             "--target", &pid, "--mount", "--pid", "--net", "--", "setpriv",
         ])
         .args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"])
-        .args(words("cmdline")?)
+        .args(read_strings("cmdline")?)
         .env_clear()
         .envs(
-            words("environ")?
+            read_strings("environ")?
                 .iter()
                 .filter_map(|pair| pair.split_once('=')),
         )
@@ -285,7 +285,7 @@ async fn second_launcher(vm: &TestVm) -> Result<()> {
             Ok(())
         }
         Err(_) => {
-            // SIGTERM first, so that the log shows how it ends.
+            // SIGTERM lets the launcher log its end.
             for process in vm.pod.processes() {
                 if process.name == "virt-launcher" && process.inner != first.inner {
                     let _ = rustix::process::kill_process(process.pid, Signal::TERM);

@@ -1,4 +1,4 @@
-//! Hotplugged disks of the VM under test: their images, and syncs that attach and detach them.
+//! Hotplugged disks of the VM under test: their images, and the syncs that attach and detach them.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -11,14 +11,14 @@ use tests::pod::Pod;
 use tests::virt_handler::{Answer, Commands};
 use tests::vmi_builder::Vmi;
 
-const QEMU: u32 = 107;
-const DIRECTORY: &str = "/var/run/kubevirt/hotplug-disks";
-const OVERLAYS: &str = "/var/run/kubevirt-private/libvirt/qemu/cbt";
-/// The first bytes of a qcow2 image that are text.
-const QCOW2: &str = "QFI";
+const QEMU_UID: u32 = 107;
+const HOTPLUG_DIRECTORY: &str = "/var/run/kubevirt/hotplug-disks";
+const OVERLAY_DIRECTORY: &str = "/var/run/kubevirt-private/libvirt/qemu/cbt";
+/// The first three bytes of a qcow2 image.
+const QCOW2_MAGIC: &str = "QFI";
 
-/// The VM's permanent volume: without one, KubeVirt takes hotplugged volumes for permanent ones.
-pub(crate) fn base(vmi: Vmi) -> Vmi {
+/// Adds a permanent volume: without one, the launcher would treat hotplugged volumes as permanent.
+pub(crate) fn with_permanent_disk(vmi: Vmi) -> Vmi {
     vmi.annotate("kubevirt.io/pci-interface-slot-count", "4")
         .empty_disk("empty", "16Mi")
         .edit(|vmi| {
@@ -26,34 +26,34 @@ pub(crate) fn base(vmi: Vmi) -> Vmi {
         })
 }
 
-/// Images of the disks `hot`, `tracked` and `used`, a qcow2 image `foreign`, a directory in the place of an image, and an overlay
-/// of `tracked` that is not an image.
+/// Creates the images of the disks `hot`, `tracked` and `used`, a qcow2 image `foreign`, a directory instead of the image of
+/// `wrong`, and an overlay of `tracked` that is not an image.
 pub(crate) fn put_images(pod: &Pod) -> Result<()> {
-    let foreign = pod.path(&format!("{DIRECTORY}/foreign.img"));
-    let made = Command::new("qemu-img")
+    let foreign = pod.path(&format!("{HOTPLUG_DIRECTORY}/foreign.img"));
+    let status = Command::new("qemu-img")
         .args(["create", "-q", "-f", "qcow2"])
         .arg(&foreign)
         .arg("8M")
         .status()
         .context("qemu-img")?;
-    ensure!(made.success(), "qemu-img: {made}");
-    let tracked = pod.path(&format!("{DIRECTORY}/tracked.img"));
+    ensure!(status.success(), "qemu-img: {status}");
+    let tracked = pod.path(&format!("{HOTPLUG_DIRECTORY}/tracked.img"));
     fs::File::create(&tracked)?.set_len(8 << 20)?;
-    let overlays = pod.path(OVERLAYS);
+    let overlays = pod.path(OVERLAY_DIRECTORY);
     fs::create_dir_all(&overlays)?;
     let overlay = overlays.join("tracked.qcow2");
     fs::write(&overlay, "no image")?;
     let private = pod.path("/var/run/kubevirt-private");
     let parents = overlays.ancestors().take_while(|path| *path != private);
     for path in parents.chain([&*foreign, &*tracked, &*overlay]) {
-        chown(path, Some(QEMU), Some(QEMU))?;
+        chown(path, Some(QEMU_UID), Some(QEMU_UID))?;
     }
     let used = "/var/run/libvirt/empty-disks/empty.qcow2";
-    std::os::unix::fs::symlink(used, pod.path(&format!("{DIRECTORY}/used.img")))?;
-    fs::create_dir(pod.path(&format!("{DIRECTORY}/wrong.img")))?;
-    let path = pod.path(&format!("{DIRECTORY}/hot.img"));
+    std::os::unix::fs::symlink(used, pod.path(&format!("{HOTPLUG_DIRECTORY}/used.img")))?;
+    fs::create_dir(pod.path(&format!("{HOTPLUG_DIRECTORY}/wrong.img")))?;
+    let path = pod.path(&format!("{HOTPLUG_DIRECTORY}/hot.img"));
     fs::File::create(&path)?.set_len(8 << 20)?;
-    Ok(chown(path, Some(QEMU), Some(QEMU))?)
+    Ok(chown(path, Some(QEMU_UID), Some(QEMU_UID))?)
 }
 
 fn with_disks(vmi: &Vmi, names: &[&str], bus: &str) -> Vmi {
@@ -63,8 +63,8 @@ fn with_disks(vmi: &Vmi, names: &[&str], bus: &str) -> Vmi {
         vmi = vmi
             .volume(name, json!({ "persistentVolumeClaim": claim }))
             .edit(|vmi| {
-                let disks = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut();
-                if let Some(last) = disks.and_then(|disks| disks.last_mut()) {
+                let disk_names = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut();
+                if let Some(last) = disk_names.and_then(|disk_names| disk_names.last_mut()) {
                     last["disk"]["bus"] = json!(bus);
                 }
                 let status = json!({ "name": name, "target": "", "phase": "MountedToPod",
@@ -78,29 +78,29 @@ fn with_disks(vmi: &Vmi, names: &[&str], bus: &str) -> Vmi {
 }
 
 /// The names of the domain's disks.
-async fn disks(commands: &Commands) -> Result<Vec<String>> {
+async fn disk_names(commands: &Commands) -> Result<Vec<String>> {
     let domain = commands.domain().await?;
-    let disks = domain["Spec"]["Devices"]["Disks"].as_array();
+    let disk_names = domain["Spec"]["Devices"]["Disks"].as_array();
     let name = |disk: &Value| disk["Alias"]["Name"].as_str().map(str::to_owned);
-    Ok(disks.context("no disks")?.iter().filter_map(name).collect())
+    Ok(disk_names.context("no disks")?.iter().filter_map(name).collect())
 }
 
-/// A sync with or without the disk `hot`, which must have its effect.
-pub(crate) async fn sync(commands: &Commands, vmi: &Vmi, attached: bool) -> Result<Answer> {
+/// A sync with or without the disk `hot`. A sync that succeeds must have attached or detached the disk.
+pub(crate) async fn sync_disk(commands: &Commands, vmi: &Vmi, attached: bool) -> Result<Answer> {
     let names: &[&str] = if attached { &["hot"] } else { &[] };
-    let answer = commands.sync(&with_disks(vmi, names, "virtio")).await?;
+    let answer = commands.sync_disk(&with_disks(vmi, names, "virtio")).await?;
     if answer.success {
-        let disks = disks(commands).await?;
-        let is_there = disks.iter().any(|name| name == "hot");
-        ensure!(is_there == attached, "the domain has the disks {disks:?}");
+        let disk_names = disk_names(commands).await?;
+        let is_attached = disk_names.iter().any(|name| name == "hot");
+        ensure!(is_attached == attached, "the domain has the disks {disk_names:?}");
     }
     Ok(answer)
 }
 
-/// Syncs with a disk each whose image is missing, a directory, or another disk's: none is attached, and nothing else changes.
-pub(crate) async fn sync_unusable(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
+/// Syncs with one disk each, whose image is missing, is a directory, or is used by another disk: no disk is attached.
+pub(crate) async fn sync_unusable_images(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
     for (name, is_error) in [("missing", false), ("wrong", false), ("used", true)] {
-        let answer = commands.sync(&with_disks(vmi, &[name], "scsi")).await?;
+        let answer = commands.sync_disk(&with_disks(vmi, &[name], "scsi")).await?;
         ensure!(answer.success != is_error, "{name}: {answer:?}");
         ensure!(
             answer.success
@@ -109,49 +109,49 @@ pub(crate) async fn sync_unusable(commands: &Commands, vmi: &Vmi) -> Result<Answ
                     .starts_with("attaching volume used: LibvirtError("),
             "{name}: {answer:?}"
         );
-        ensure!(disks(commands).await? == ["empty"], "{name}");
+        ensure!(disk_names(commands).await? == ["empty"], "{name}");
     }
-    Ok(commands.sync(vmi).await?)
+    Ok(commands.sync_disk(vmi).await?)
 }
 
-/// A sync without the disk `hot`, which the guest keeps.
-pub(crate) async fn sync_kept(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
-    let answer = commands.sync(vmi).await?;
-    let disks = disks(commands).await?;
+/// A sync without the disk `hot`, which the guest does not release.
+pub(crate) async fn sync_without_kept_disk(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
+    let answer = commands.sync_disk(vmi).await?;
+    let disk_names = disk_names(commands).await?;
     ensure!(
-        disks == ["empty", "hot"],
-        "the domain has the disks {disks:?}"
+        disk_names == ["empty", "hot"],
+        "the domain has the disks {disk_names:?}"
     );
     Ok(answer)
 }
 
-/// A qcow2 image is attached as what KubeVirt says it is, raw data: nobody looks for a backing file in it. An overlay that is no
-/// image is refused, and changes nothing.
-pub(crate) async fn sync_foreign(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
+/// Syncs with a qcow2 image, which is attached as raw data as KubeVirt states, so that no backing file is opened, and with an
+/// overlay that is not an image, which is refused.
+pub(crate) async fn sync_other_formats(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
     commands
-        .sync(&with_disks(vmi, &["foreign"], "scsi"))
+        .sync_disk(&with_disks(vmi, &["foreign"], "scsi"))
         .await?
         .ok()?;
-    wait_for_head(commands, vmi, QCOW2).await?;
-    commands.sync(vmi).await?.ok()?;
+    wait_for_head(commands, vmi, QCOW2_MAGIC).await?;
+    commands.sync_disk(vmi).await?.ok()?;
     let tracked = with_disks(vmi, &["tracked"], "scsi")
         .edit(|vmi| vmi["status"]["changedBlockTracking"] = json!({ "state": "Enabled" }));
-    let answer = commands.sync(&tracked).await?;
+    let answer = commands.sync_disk(&tracked).await?;
     let refusal = "attaching volume tracked: LibvirtError(";
     ensure!(
         !answer.success && answer.message.starts_with(refusal) && answer.message.contains("qcow2"),
         "{answer:?}"
     );
     ensure!(
-        disks(commands).await? == ["empty"],
+        disk_names(commands).await? == ["empty"],
         "an unusable disk is there"
     );
-    Ok(commands.sync(vmi).await?)
+    Ok(commands.sync_disk(vmi).await?)
 }
 
-/// Waits until the attached disk is in the guest and begins with `head`.
+/// Waits until the guest has the attached disk, and the disk begins with `head`.
 async fn wait_for_head(commands: &Commands, vmi: &Vmi, head: &str) -> Result<()> {
-    let give_up = Instant::now() + tests::launcher_fixture::EVENT;
+    let deadline = Instant::now() + tests::launcher_fixture::EVENT;
     let count = head.len().to_string();
     loop {
         let arguments = ["-c", &count, "/dev/sda"];
@@ -159,7 +159,7 @@ async fn wait_for_head(commands: &Commands, vmi: &Vmi, head: &str) -> Result<()>
         if read.is_ok_and(|output| output.std_out == head) {
             return Ok(());
         }
-        ensure!(Instant::now() < give_up, "the guest's disk has other bytes");
+        ensure!(Instant::now() < deadline, "the guest's disk has other bytes");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

@@ -1,10 +1,12 @@
-//! A hook for interfaces that are attached to the running VM: it sets the size of their receive queues, and refuses one
-//! that an annotation names.
+//! A hook for interfaces that are attached to the running VM: it sets the size of their receive queues, and refuses the
+//! interface that an annotation names.
 
 use hooks_sdk::{Context, Description, Device, Hook, HookPoint, Result, Vmi, log, veto};
 
+/// The annotation with the size of receive queues.
 const QUEUE_SIZE: &str = "nic.example.com/rx-queue-size";
-const REFUSED: &str = "nic.example.com/refused";
+/// The annotation with the name of the interface that is refused.
+const REFUSED_INTERFACE: &str = "nic.example.com/refused";
 
 /// The hook.
 #[derive(Debug, Default)]
@@ -25,7 +27,7 @@ impl Hook for Nic {
             .value("alias/@name")?
             .context("an interface without an alias")?;
         log::info(format!("asked for {alias}"));
-        if vmi.annotation(REFUSED) == Some(alias.trim_start_matches("ua-")) {
+        if vmi.annotation(REFUSED_INTERFACE) == Some(alias.trim_start_matches("ua-")) {
             return Err(veto(format!("no {alias} today")));
         }
         if let Some(size) = vmi.annotation(QUEUE_SIZE) {

@@ -1,9 +1,9 @@
-//! A hook that does not return before a migration with little bandwidth.
+//! A hook whose `PreMigrationSource` never returns if the migration has a certain bandwidth.
 
 use hooks_sdk::{Description, Hook, HookPoint, Migration, Result, Vmi};
 
-/// Bytes in a second.
-const LITTLE: u64 = 1 << 20;
+/// The bandwidth at which the hook never returns, in bytes per second.
+const ENDLESS_AT_BANDWIDTH: u64 = 1 << 20;
 
 /// The hook.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ impl Hook for SlowMigration {
     }
 
     fn pre_migration_source(&self, _: &Vmi, migration: &mut Migration) -> Result {
-        while std::hint::black_box(migration.bandwidth()) == LITTLE {}
+        while std::hint::black_box(migration.bandwidth()) == ENDLESS_AT_BANDWIDTH {}
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! The checks that the demo must pass.
 
-/// One check: the expectation, and the finding if it failed.
+/// One check: the expectation, and what was found instead if the check failed.
 struct Check {
-    what: String,
-    fault: Option<String>,
+    expectation: String,
+    failure: Option<String>,
 }
 
 /// All checks, in order.
@@ -11,23 +11,32 @@ struct Check {
 pub(crate) struct Checks(Vec<Check>);
 
 impl Checks {
-    /// Adds the result of a check. `found` is called only if it failed.
-    pub(crate) fn check(&mut self, what: &str, held: bool, found: impl FnOnce() -> String) {
+    /// Adds the result of a check. `found` describes the failure; it is called only if the check failed.
+    pub(crate) fn check(
+        &mut self,
+        expectation: &str,
+        passed: bool,
+        found: impl FnOnce() -> String,
+    ) {
         self.0.push(Check {
-            what: what.to_owned(),
-            fault: (!held).then(found),
+            expectation: expectation.to_owned(),
+            failure: (!passed).then(found),
         });
     }
 
     /// Adds a check that passes if `outcome` is `Ok`, and returns its value.
-    pub(crate) fn succeed<T>(&mut self, what: &str, outcome: anyhow::Result<T>) -> Option<T> {
+    pub(crate) fn succeed<T>(
+        &mut self,
+        expectation: &str,
+        outcome: anyhow::Result<T>,
+    ) -> Option<T> {
         match outcome {
             Ok(value) => {
-                self.check(what, true, String::new);
+                self.check(expectation, true, String::new);
                 Some(value)
             }
             Err(error) => {
-                self.check(what, false, || format!("{error:#}"));
+                self.check(expectation, false, || format!("{error:#}"));
                 None
             }
         }
@@ -36,16 +45,24 @@ impl Checks {
     /// Prints the list. True if every check passed.
     pub(crate) fn print(&self) -> bool {
         println!("\nChecks");
-        for Check { what, fault } in &self.0 {
-            match fault {
-                None => println!("  [ok]     {what}"),
+        for Check {
+            expectation,
+            failure,
+        } in &self.0
+        {
+            match failure {
+                None => println!("  [ok]     {expectation}"),
                 Some(found) => println!(
-                    "  [FAILED] {what}\n           {}",
+                    "  [FAILED] {expectation}\n           {}",
                     found.replace('\n', "\n           ")
                 ),
             }
         }
-        let failed = self.0.iter().filter(|check| check.fault.is_some()).count();
+        let failed = self
+            .0
+            .iter()
+            .filter(|check| check.failure.is_some())
+            .count();
         println!("{} of {} held", self.0.len() - failed, self.0.len());
         failed == 0 && !self.0.is_empty()
     }

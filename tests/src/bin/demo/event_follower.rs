@@ -1,8 +1,8 @@
 //! Follows the launcher's log, virt-handler's notifications and the guest's console, and prints them on the timeline.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,24 +17,24 @@ use tokio::task::JoinHandle;
 use crate::logged_hook_run::HookRun;
 use crate::timeline::Timeline;
 
-/// The followed sources, and how far each was printed.
+/// The followed sources, and how much of each is already printed.
 pub(crate) struct EventFollower {
     timeline: Timeline,
-    /// What distinguishes the pod from others on the timeline, before each name.
+    /// The prefix of each source on the timeline that tells which of several pods it is in.
     side: &'static str,
     log: Tail,
     console: Tail,
     events: watch::Receiver<Vec<Event>>,
     event_count: usize,
     steps: watch::Receiver<Vec<StepEntry>>,
-    told_steps: usize,
+    step_count: usize,
 }
 
 /// The task that follows a pod.
-pub(crate) struct Following(JoinHandle<()>);
+pub(crate) struct FollowerTask(JoinHandle<()>);
 
-impl Following {
-    /// Prints the last lines, which come with a delay, and ends.
+impl FollowerTask {
+    /// Waits for the last lines, which arrive with a delay, and stops.
     pub(crate) async fn finish(self) {
         tokio::time::sleep(Duration::from_millis(100)).await;
         self.0.abort();
@@ -48,28 +48,28 @@ impl EventFollower {
         pod: &Pod,
         handler: &VirtHandler,
         vmi: &Vmi,
-    ) -> Following {
+    ) -> FollowerTask {
         EventFollower::start_side(timeline, "", pod, handler, vmi)
     }
 
-    /// Follows one of several pods; `side` stands before each name on the timeline.
+    /// Follows one of several pods; `side` is the prefix of each source on the timeline.
     pub(crate) fn start_side(
         timeline: &Timeline,
         side: &'static str,
         pod: &Pod,
         handler: &VirtHandler,
         vmi: &Vmi,
-    ) -> Following {
+    ) -> FollowerTask {
         let ConsoleLog { path: console } = pod.console(vmi);
         let mut follow = EventFollower {
             timeline: timeline.clone(),
             side,
-            log: Tail::of(pod.log_path()),
-            console: Tail::of(console),
-            events: handler.feed(),
+            log: Tail::new(pod.log_path()),
+            console: Tail::new(console),
+            events: handler.event_channel(),
             event_count: 0,
-            steps: handler.step_feed(),
-            told_steps: 0,
+            steps: handler.step_channel(),
+            step_count: 0,
         };
         let task = tokio::spawn(async move {
             loop {
@@ -77,7 +77,7 @@ impl EventFollower {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         });
-        Following(task)
+        FollowerTask(task)
     }
 
     fn step(&mut self) {
@@ -95,35 +95,35 @@ impl EventFollower {
             .collect();
         self.event_count += events.len();
         for event in events {
-            self.say("virt-handler", &format!("is notified: {event}"));
+            self.print("virt-handler", &format!("is notified: {event}"));
         }
         let steps = self.steps.borrow().clone();
-        for entry in &steps[self.told_steps..] {
-            if is_seen_outside(&entry.step) {
+        for entry in &steps[self.step_count..] {
+            if is_externally_visible(&entry.step) {
                 let step = entry.step.to_string();
-                self.say("virt-handler", &step);
+                self.print("virt-handler", &step);
             }
         }
-        self.told_steps = steps.len();
+        self.step_count = steps.len();
         for line in self.console.lines() {
             if let Some((_, report)) = line.split_once(REPORT_PREFIX) {
-                self.say("guest", report.trim_end());
+                self.print("guest", report.trim_end());
             }
         }
         self.timeline.progress("waiting");
     }
 
-    fn say(&self, who: &str, text: &str) {
+    fn print(&self, source: &str, text: &str) {
         match self.side {
-            "" => self.timeline.say(who, text),
-            side => self.timeline.say(&format!("{side} {who}"), text),
+            "" => self.timeline.print(source, text),
+            side => self.timeline.print(&format!("{side} {source}"), text),
         }
     }
 
     /// Prints runs of hooks in full, other lines about hooks, migrations and errors in short, and skips the rest.
     fn print_entry(&self, entry: &Value) {
         if let Some(run) = HookRun::read(entry) {
-            return self.say("hook", &run.describe());
+            return self.print("hook", &run.describe());
         }
         // Most of libvirt's messages are irrelevant here.
         if entry["subcomponent"].is_string() {
@@ -131,66 +131,62 @@ impl EventFollower {
         }
         let message = entry["msg"].as_str().unwrap_or_default();
         match entry["level"].as_str() {
-            Some("error") => self.say("launcher", &format!("error: {message}{}", rest(entry))),
+            Some("error") => self.print(
+                "launcher",
+                &format!("error: {message}{}", uncommon_fields(entry)),
+            ),
             Some("info") if message.starts_with("hook is ready") || message.contains("migrat") => {
-                self.say("launcher", &format!("{message}{}", rest(entry)));
+                self.print("launcher", &format!("{message}{}", uncommon_fields(entry)));
             }
             _ => {}
         }
     }
 }
 
-/// Calls, phases and violations, but not every decision.
-fn is_seen_outside(step: &Step) -> bool {
+/// Whether the step is a call, a phase or a violation; decisions are not printed.
+fn is_externally_visible(step: &Step) -> bool {
     matches!(step, Step::Called { .. } | Step::Phase(_)) || step.violation().is_some()
 }
 
 /// Reads the new lines of a growing file.
 struct Tail {
     path: PathBuf,
-    read: u64,
-    /// The part of a line whose end was not written yet.
-    begun: String,
+    /// The number of bytes that were read.
+    position: u64,
+    /// The beginning of a line whose end is not written yet.
+    incomplete_line: String,
 }
 
 impl Tail {
-    fn of(path: PathBuf) -> Tail {
+    fn new(path: PathBuf) -> Tail {
         Tail {
             path,
-            read: 0,
-            begun: String::new(),
+            position: 0,
+            incomplete_line: String::new(),
         }
     }
 
     /// The new complete lines.
     fn lines(&mut self) -> Vec<String> {
         let mut bytes = Vec::new();
-        let grown = File::open(&self.path).and_then(|mut file| {
-            file.seek(SeekFrom::Start(self.read))?;
+        let byte_count = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.position))?;
             file.read_to_end(&mut bytes)
         });
-        self.read += u64::try_from(grown.unwrap_or_default()).unwrap_or_default();
-        self.begun.push_str(&String::from_utf8_lossy(&bytes));
-        let Some(end) = self.begun.rfind('\n') else {
+        self.position += u64::try_from(byte_count.unwrap_or_default()).unwrap_or_default();
+        self.incomplete_line
+            .push_str(&String::from_utf8_lossy(&bytes));
+        let Some(end) = self.incomplete_line.rfind('\n') else {
             return Vec::new();
         };
-        let rest = self.begun.split_off(end + 1);
-        let whole = std::mem::replace(&mut self.begun, rest);
-        whole.lines().map(str::to_owned).collect()
+        let rest = self.incomplete_line.split_off(end + 1);
+        let complete = std::mem::replace(&mut self.incomplete_line, rest);
+        complete.lines().map(str::to_owned).collect()
     }
 }
 
-/// All runs of hooks in a log.
-pub(crate) fn runs(log: &Path) -> Vec<HookRun> {
-    let text = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    text.lines()
-        .filter_map(|line| HookRun::read(&serde_json::from_str(line).ok()?))
-        .collect()
-}
-
-/// The fields that not every line has.
-fn rest(entry: &Value) -> String {
+/// The fields of a log line that not every line has, as text.
+fn uncommon_fields(entry: &Value) -> String {
     const COMMON: [&str; 9] = [
         "component",
         "level",
@@ -205,7 +201,7 @@ fn rest(entry: &Value) -> String {
     let Some(fields) = entry.as_object() else {
         return String::new();
     };
-    let own = fields
+    let uncommon = fields
         .iter()
         .filter(|(key, _)| !COMMON.contains(&key.as_str()));
     let text = |value: &Value| {
@@ -213,6 +209,7 @@ fn rest(entry: &Value) -> String {
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned)
     };
-    own.map(|(key, value)| format!(" {key}={}", text(value)))
+    uncommon
+        .map(|(key, value)| format!(" {key}={}", text(value)))
         .collect()
 }

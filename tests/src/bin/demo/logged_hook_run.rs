@@ -1,6 +1,8 @@
 //! A hook's run, parsed from the launcher's log.
 
 use std::fmt::Write;
+use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -28,19 +30,19 @@ impl HookRun {
         })
     }
 
-    /// Whether it edited exactly this much: a change whose new text contains `after`.
-    pub(crate) fn changed_to(&self, after: &str) -> bool {
+    /// Whether one of the run's changes contains this text.
+    pub(crate) fn has_change_with(&self, text: &str) -> bool {
         self.changes
             .iter()
-            .any(|change| change.to_string().contains(after))
+            .any(|change| change.to_string().contains(text))
     }
 
-    /// Whether it changed anything.
+    /// Whether the run changed anything.
     pub(crate) fn changed(&self) -> bool {
         !self.changes.is_empty()
     }
 
-    /// The run and its diff, readable.
+    /// The run and its changes, as text.
     pub(crate) fn describe(&self) -> String {
         let mut text = format!(
             "{} at {}: {}, {} us",
@@ -53,13 +55,23 @@ impl HookRun {
     }
 }
 
-/// Checks in the log what both hooks of the demo did.
-pub(crate) fn check(checks: &mut Checks, runs: &[HookRun], manufacturer: &str) {
+/// All runs of hooks in the launcher's log.
+pub(crate) fn runs_in_log(log: &Path) -> Vec<HookRun> {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.lines()
+        .filter_map(|line| HookRun::read(&serde_json::from_str(line).ok()?))
+        .collect()
+}
+
+/// Checks that the logged runs contain the changes of both demo hooks.
+pub(crate) fn check_hook_changes(checks: &mut Checks, runs: &[HookRun], manufacturer: &str) {
     let descriptions = || {
         let descriptions: Vec<_> = runs.iter().map(HookRun::describe).collect();
         descriptions.join("\n")
     };
-    let smbios = |run: &HookRun| run.hook_point == "OnDefineDomain" && run.changed_to(manufacturer);
+    let smbios =
+        |run: &HookRun| run.hook_point == "OnDefineDomain" && run.has_change_with(manufacturer);
     checks.check(
         "the smbios hook's change of the domain XML is on record",
         runs.iter().any(smbios),
@@ -73,7 +85,7 @@ pub(crate) fn check(checks: &mut Checks, runs: &[HookRun], manufacturer: &str) {
     );
 }
 
-/// The log keeps a list as JSON in a string.
+/// The changes in a log field, which is JSON in a string.
 fn changes(field: &Value) -> Vec<Value> {
     let parsed = field
         .as_str()
@@ -114,7 +126,9 @@ mod tests {
             "micros": 190, "changes": changes.to_string(),
         });
         let run = HookRun::read(&entry).expect("a run");
-        assert!(run.changed() && run.changed_to("<baseBoard/>") && !run.changed_to("Edward"));
+        assert!(
+            run.changed() && run.has_change_with("<baseBoard/>") && !run.has_change_with("Edward")
+        );
         let description = run.describe();
         assert!(
             description.starts_with("smbios at OnDefineDomain: changed, 190 us\n"),

@@ -1,14 +1,16 @@
 //! The demo: a VM with two WASM hooks, from its VMI to its shutdown. The demo acts as virt-handler.
 //!
-//! `demo [--driver qemu|test|migration] [--user nonroot|root]`; ends with 0 only if every check held. `migration` is
-//! another demo: the VM moves to a second pod.
+//! `demo [--driver qemu|test|migration] [--user nonroot|root]`; exits with 0 only if every check passed. `migration` runs a
+//! different scenario: the VM migrates to a second pod.
 #![allow(clippy::print_stdout)]
 
 mod demo_checks;
 mod event_follower;
+mod guest_report_checks;
 mod logged_hook_run;
 mod migration_checks;
 mod migration_scenario;
+mod pause_and_unpause;
 mod qemu_scenario;
 mod test_driver_scenario;
 mod timeline;
@@ -22,8 +24,8 @@ use tests::pod::LauncherUser;
 use demo_checks::Checks;
 use timeline::Timeline;
 
-/// A limit that no machine reaches unless something hangs.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// The timeout of the whole demo, which is reached only if something hangs.
+const DEMO_TIMEOUT: Duration = Duration::from_secs(180);
 
 #[derive(Clone, Copy)]
 enum Driver {
@@ -51,7 +53,7 @@ fn arguments() -> Result<(Driver, LauncherUser)> {
 #[tokio::main]
 async fn main() -> ExitCode {
     let (driver, user) = match arguments() {
-        Ok(chosen) => chosen,
+        Ok(arguments) => arguments,
         Err(error) => {
             println!("{error}");
             return ExitCode::from(2);
@@ -62,21 +64,22 @@ async fn main() -> ExitCode {
         Driver::Migration => 19,
     });
     let mut checks = Checks::default();
-    let story = async {
+    let scenario = async {
         match driver {
             Driver::Qemu => qemu_scenario::run(&timeline, &mut checks, user).await,
             Driver::Test => test_driver_scenario::run(&timeline, &mut checks).await,
             Driver::Migration => migration_scenario::run(&timeline, &mut checks, user).await,
         }
     };
-    let outcome = tokio::time::timeout(PATIENCE, story).await;
-    let outcome = outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("gave up after {PATIENCE:?}")));
+    let outcome = tokio::time::timeout(DEMO_TIMEOUT, scenario).await;
+    let outcome =
+        outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("gave up after {DEMO_TIMEOUT:?}")));
     timeline.end();
     if let Err(error) = &outcome {
         println!("\nThe demo stopped: {error:#}");
     }
-    let all_held = checks.print();
-    if outcome.is_ok() && all_held {
+    let all_passed = checks.print();
+    if outcome.is_ok() && all_passed {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! What the demo of a migration checks.
+//! The checks of the migration demo: the pods, the notifications, and the guest on the target.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,39 +11,42 @@ use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
-use crate::event_follower::runs;
-use crate::migration_scenario::CACHE;
+use crate::logged_hook_run::{HookRun, runs_in_log};
+use crate::migration_scenario::CACHE_MODE;
 use crate::qemu_scenario::MANUFACTURER;
 
-/// What tells one run of a guest from any other.
+/// Identifies one boot of a guest, so that a guest that was rebooted or replaced is noticed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct GuestMark {
-    /// The kernel's number of its boot.
-    boot: String,
+pub(crate) struct GuestIdentity {
+    /// The kernel's `boot_id`, which is new at each boot.
+    boot_id: String,
     board_vendor: String,
 }
 
-impl GuestMark {
-    /// Asks the guest through its agent.
-    pub(crate) async fn read(launcher: &LauncherFixture, vmi: &Vmi) -> Result<GuestMark> {
+impl GuestIdentity {
+    /// Reads the identity through the guest agent.
+    pub(crate) async fn read(launcher: &LauncherFixture, vmi: &Vmi) -> Result<GuestIdentity> {
         let cat = async |file: &str| {
             let answer = launcher.commands.exec(vmi, "/bin/cat", &[file]).await?;
             anyhow::Ok(answer.std_out.trim().to_owned())
         };
-        Ok(GuestMark {
-            boot: cat("/proc/sys/kernel/random/boot_id").await?,
+        Ok(GuestIdentity {
+            boot_id: cat("/proc/sys/kernel/random/boot_id").await?,
             board_vendor: cat("/sys/class/dmi/id/board_vendor").await?,
         })
     }
 }
 
-/// The two launchers share no namespace that containers have of their own.
+/// Checks that the two launchers have different namespaces and different libvirt hosts.
 pub(crate) fn check_pods(checks: &mut Checks, pods: &MigrationPods) {
     let (source, target) = (namespaces(&pods.source.pod), namespaces(&pods.target.pod));
-    let differ = source.iter().zip(&target).all(|(one, other)| one != other);
+    let are_different = source
+        .iter()
+        .zip(&target)
+        .all(|(source, target)| source != target);
     checks.check(
         "the pods have mounts, processes and a network of their own",
-        differ && !source.is_empty() && source.len() == target.len(),
+        are_different && !source.is_empty() && source.len() == target.len(),
         || format!("{source:?} {target:?}"),
     );
     let host = |pod: &Pod| {
@@ -69,47 +72,47 @@ fn namespaces(pod: &Pod) -> Vec<PathBuf> {
     ["mnt", "pid", "net"].into_iter().filter_map(link).collect()
 }
 
-/// What virt-handler takes for success.
-pub(crate) fn check_records(
+/// Checks the notifications of both pods: virt-handler considers the migration a success.
+pub(crate) fn check_notifications(
     checks: &mut Checks,
     pods: &MigrationPods,
-    arrived: &Event,
-    left: &Event,
+    target_end: &Event,
+    source_end: &Event,
 ) {
     let states = pods.target.handler.states();
     let mut seen = states.clone();
     seen.dedup();
-    let wanted = ["ADDED Paused/Migration", "MODIFIED Running/Unknown"];
+    let expected = ["ADDED Paused/Migration", "MODIFIED Running/Unknown"];
     checks.check(
         "notifications of the target: arriving, then running",
-        seen == wanted,
+        seen == expected,
         || states.join(", "),
     );
-    let story = |event: &Event| format!("{event} {}", migration_of(event));
+    let description = |event: &Event| format!("{event} {}", migration_of(event));
     checks.check(
         "the target's record has no failure",
-        migration_of(arrived)["Failed"] != true,
-        || story(arrived),
+        migration_of(target_end)["Failed"] != true,
+        || description(target_end),
     );
     checks.check(
         "the source ends as Shutoff/Migrated, without a failure",
-        left.state() == "Shutoff/Migrated" && migration_of(left)["Failed"] != true,
-        || story(left),
+        source_end.state() == "Shutoff/Migrated" && migration_of(source_end)["Failed"] != true,
+        || description(source_end),
     );
 }
 
-/// The guest goes on, and the hooks' changes hold.
+/// Checks that the guest keeps running on the target, and that the hooks' changes are kept.
 pub(crate) async fn check_target(
     checks: &mut Checks,
     pods: &MigrationPods,
     vmi: &Vmi,
-    before: &GuestMark,
+    before: &GuestIdentity,
 ) -> Result<()> {
     pods.target.wait_for_agent(vmi).await?;
-    let after = GuestMark::read(&pods.target, vmi).await?;
+    let after = GuestIdentity::read(&pods.target, vmi).await?;
     checks.check(
         "the guest goes on without a boot",
-        after.boot == before.boot && !after.boot.is_empty(),
+        after.boot_id == before.boot_id && !after.boot_id.is_empty(),
         || format!("{before:?} {after:?}"),
     );
     checks.check(
@@ -117,17 +120,17 @@ pub(crate) async fn check_target(
         after.board_vendor == MANUFACTURER,
         || format!("{after:?}"),
     );
-    let runs = runs(&pods.target.pod.log_path());
-    let idle = |hook: &str| {
-        let mut own = runs.iter().filter(|run| run.hook == hook);
-        own.next_back().map(|run| !run.changed())
+    let runs = runs_in_log(&pods.target.pod.log_path());
+    let changed_nothing = |hook: &str| {
+        let mut runs_of_hook = runs.iter().filter(|run| run.hook == hook);
+        runs_of_hook.next_back().map(|run| !run.changed())
     };
     checks.check(
         "the smbios hook ran on the domain that arrived, and found its own work there",
-        idle("hook-sidecar-0").or_else(|| idle("smbios")) == Some(true),
+        changed_nothing("hook-sidecar-0").or_else(|| changed_nothing("smbios")) == Some(true),
         || {
             runs.iter()
-                .map(crate::logged_hook_run::HookRun::describe)
+                .map(HookRun::describe)
                 .collect::<Vec<_>>()
                 .join("\n")
         },
@@ -136,10 +139,10 @@ pub(crate) async fn check_target(
     let cache = &domain["Spec"]["Devices"]["Disks"][0]["Driver"]["Cache"];
     checks.check(
         "the disk has the cache mode that the target's disk-tuning hook set",
-        cache == CACHE,
+        cache == CACHE_MODE,
         || domain.to_string(),
     );
-    let tuned = format!("cache='{CACHE}'");
+    let tuned = format!("cache='{CACHE_MODE}'");
     let source = inactive_xml(&pods.source.pod, vmi)
         .await
         .context("the source's definition")?;

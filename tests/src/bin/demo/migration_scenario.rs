@@ -12,15 +12,15 @@ use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
 use crate::event_follower::EventFollower;
-use crate::migration_checks::{self, GuestMark};
+use crate::migration_checks::{self, GuestIdentity};
 use crate::qemu_scenario::MANUFACTURER;
 use crate::timeline::Timeline;
 
-const UID: &str = "4d4d0000-0000-4000-8000-000000000001";
-/// Both hooks' directories; the modules are collected by `--hook-sidecars 2` in both pods, as virt-controller writes it.
-const COUNT: [&str; 2] = ["--hook-sidecars", "2"];
-/// What the disk-tuning hook writes for the annotation below.
-pub(crate) const CACHE: &str = "writeback";
+const MIGRATION_UID: &str = "4d4d0000-0000-4000-8000-000000000001";
+/// The launcher's arguments in both pods: wait for two hooks.
+const HOOK_SIDECARS_ARGUMENTS: [&str; 2] = ["--hook-sidecars", "2"];
+/// The cache mode that the disk-tuning hook sets on the target.
+pub(crate) const CACHE_MODE: &str = "writeback";
 
 fn vmi(user: LauncherUser) -> Vmi {
     let size = 1 << 20;
@@ -34,8 +34,9 @@ fn vmi(user: LauncherUser) -> Vmi {
 }
 
 /// The VMI as the target's virt-handler sends it: its owner has asked for another cache mode since the boot.
-fn retuned(vmi: &Vmi) -> Vmi {
-    vmi.clone().annotate("disk-tuning.example.com/cache", CACHE)
+fn with_cache_mode(vmi: &Vmi) -> Vmi {
+    vmi.clone()
+        .annotate("disk-tuning.example.com/cache", CACHE_MODE)
 }
 
 pub(crate) async fn run(
@@ -43,7 +44,7 @@ pub(crate) async fn run(
     checks: &mut Checks,
     user: LauncherUser,
 ) -> Result<()> {
-    timeline.say(
+    timeline.print(
         "demo",
         &format!("preparing two pods for {user:?}: mounts, processes, network and libvirt's host of their own"),
     );
@@ -92,12 +93,12 @@ async fn start(
             hooks::install(&pod.hooks_dir()?, &format!("hook-sidecar-{number}"), module)?;
         }
     }
-    timeline.say(
+    timeline.print(
         "demo",
         "starting monitor and launcher in both, with the hooks smbios and disk-tuning",
     );
-    let source = prepared.source.start(vmi, &COUNT);
-    let target = prepared.target.start(vmi, &COUNT);
+    let source = prepared.source.start(vmi, &HOOK_SIDECARS_ARGUMENTS);
+    let target = prepared.target.start(vmi, &HOOK_SIDECARS_ARGUMENTS);
     let started = async { tokio::try_join!(source, target) };
     let started = checks.succeed("both launchers are ready", started.await);
     let (source, target) = started.context("a launcher did not get ready")?;
@@ -106,14 +107,14 @@ async fn start(
     Ok(pods)
 }
 
-/// Boots the VM on the source. Returns what tells this run of the guest from any other.
+/// Boots the VM on the source and returns the identity of this boot.
 async fn boot(
     timeline: &Timeline,
     checks: &mut Checks,
     pods: &MigrationPods,
     vmi: &Vmi,
-) -> Result<GuestMark> {
-    timeline.say("source virt-handler", "SyncVirtualMachine");
+) -> Result<GuestIdentity> {
+    timeline.print("source virt-handler", "SyncVirtualMachine");
     let booted = pods.source.boot_without_controller(vmi).await;
     checks
         .succeed("the VM starts on the source", booted)
@@ -130,7 +131,7 @@ async fn boot(
         || console.text(),
     );
     pods.source.wait_for_agent(vmi).await?;
-    GuestMark::read(&pods.source, vmi).await
+    GuestIdentity::read(&pods.source, vmi).await
 }
 
 async fn migrate(
@@ -139,14 +140,16 @@ async fn migrate(
     pods: &MigrationPods,
     vmi: &Vmi,
 ) -> Result<()> {
-    // The disk is a file of the pod's, so its data moves too.
-    let vmi = migrating(&retuned(vmi), UID)
+    // The disk is a file in the pod, so its data is migrated too.
+    let vmi = migrating(&with_cache_mode(vmi), MIGRATION_UID)
         .edit(|vmi| vmi["status"]["migrationMethod"] = serde_json::json!("BlockMigration"));
-    timeline.say(
+    timeline.print(
         "target virt-handler",
-        &format!("SyncMigrationTarget; the VMI asks for the cache mode {CACHE} since its boot"),
+        &format!(
+            "SyncMigrationTarget; the VMI asks for the cache mode {CACHE_MODE} since its boot"
+        ),
     );
-    let proxies = pods.prepare_target(&vmi, UID).await;
+    let proxies = pods.prepare_target(&vmi, MIGRATION_UID).await;
     let proxies = checks.succeed(
         "the target is prepared, and its hooks have no objection",
         proxies,
@@ -157,7 +160,7 @@ async fn migrate(
         pods.target.handler.events().is_empty(),
         || pods.target.handler.history(),
     );
-    timeline.say("source virt-handler", "MigrateVirtualMachine");
+    timeline.print("source virt-handler", "MigrateVirtualMachine");
     let begin = pods.target.handler.now();
     pods.migrate(&vmi, &stock_options()).await?.ok()?;
     let arrived = checks.succeed(
@@ -165,12 +168,12 @@ async fn migrate(
         pods.wait_for_any_target_end().await,
     );
     let arrived = arrived.context("the VM did not arrive")?;
-    let left = pods.wait_for_source_end(UID).await;
+    let left = pods.wait_for_source_end(MIGRATION_UID).await;
     let left = checks.succeed("and so does the source", left);
     let left = left.context("the source reports no end")?;
-    migration_checks::check_records(checks, pods, &arrived, &left);
+    migration_checks::check_notifications(checks, pods, &arrived, &left);
     let job = tests::migration::completed_job(&pods.source.pod, &vmi).await?;
-    timeline.say(
+    timeline.print(
         "demo",
         &format!(
             "from the request to the target's EndTimestamp {} ms; the guest ran nowhere for {} ms",
@@ -178,7 +181,7 @@ async fn migrate(
             job.downtime
         ),
     );
-    timeline.say(
+    timeline.print(
         "target virt-handler",
         "FinalizeVirtualMachineMigration, SyncVirtualMachine",
     );
@@ -199,7 +202,7 @@ async fn end(
     pods: MigrationPods,
     vmi: &Vmi,
 ) -> Result<()> {
-    timeline.say(
+    timeline.print(
         "source virt-handler",
         "DeleteVirtualMachine: the VM has left",
     );
@@ -220,7 +223,7 @@ async fn end(
         "the guest on the target does not notice",
         alive.map(drop).map_err(Into::into),
     );
-    timeline.say(
+    timeline.print(
         "target virt-handler",
         "KillVirtualMachine, DeleteVirtualMachine",
     );

@@ -10,13 +10,12 @@ use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
-use crate::event_follower::{EventFollower, runs};
-use crate::logged_hook_run;
+use crate::event_follower::EventFollower;
+use crate::guest_report_checks::check_guest_reports;
+use crate::pause_and_unpause::pause_and_unpause;
 use crate::timeline::Timeline;
 
 pub(crate) const MANUFACTURER: &str = "Radical Edward";
-/// What the cloud-init hook makes the guest write.
-const HOOK_FILE: &str = "/etc/kubevirt-hook";
 pub(crate) const USER_DATA: &str = "#cloud-config\npassword: demo\n";
 
 /// The VMI that the demo boots, with or without hooks.
@@ -33,15 +32,15 @@ pub(crate) async fn run(
     checks: &mut Checks,
     user: LauncherUser,
 ) -> Result<()> {
-    timeline.say(
+    timeline.print(
         "demo",
         &format!("preparing a pod for {user:?}: its own mounts, processes and network"),
     );
     let prepared = PreparedPod::create(user)?;
     let vmi = vmi(user);
-    let following = EventFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
+    let follower = EventFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
     let outcome = run_steps(timeline, checks, prepared, &vmi).await;
-    following.finish().await;
+    follower.finish().await;
     outcome
 }
 
@@ -58,7 +57,7 @@ async fn run_steps(
     end(timeline, checks, &mut fixture, vmi).await
 }
 
-/// The launcher waits for two hooks; the second comes late.
+/// Starts the launcher with one of its two hooks, and checks that it waits for the second.
 async fn collect_hooks(
     timeline: &Timeline,
     checks: &mut Checks,
@@ -72,7 +71,7 @@ async fn collect_hooks(
     );
     prepared.pod.suppress_log();
     hooks::install(&hooks_dir, "hook-sidecar-0", &smbios)?;
-    timeline.say(
+    timeline.print(
         "demo",
         "hook 1 of 2 is there: smbios; starting monitor and launcher with --hook-sidecars 2",
     );
@@ -84,12 +83,12 @@ async fn collect_hooks(
         !socket.exists(),
         || format!("{} was there before the second hook", socket.display()),
     );
-    timeline.say("demo", "hook 2 of 2 arrives: cloud-init");
+    timeline.print("demo", "hook 2 of 2 arrives: cloud-init");
     hooks::install(&hooks_dir, "hook-sidecar-1", &cloud_init)?;
     let arrived = Instant::now();
     let fixture = checks.succeed("then it is ready", prepared.wait_until_ready().await);
     let fixture = fixture.context("the launcher did not get ready")?;
-    timeline.say(
+    timeline.print(
         "launcher",
         &format!(
             "ready {} ms after the second hook",
@@ -105,7 +104,7 @@ async fn boot(
     fixture: &LauncherFixture,
     vmi: &Vmi,
 ) -> Result<()> {
-    timeline.say("demo", "creating the VMI; virt-handler starts it");
+    timeline.print("demo", "creating the VMI; virt-handler starts it");
     fixture.handler.create(vmi).await;
     let running = fixture.handler.wait_for_running(BOOT).await;
     checks
@@ -121,7 +120,7 @@ async fn boot(
     let states = fixture.handler.states();
     let mut seen = states.clone();
     seen.dedup();
-    let wanted = [
+    let expected = [
         "ADDED Shutoff/Unknown",
         "MODIFIED Shutoff/Unknown",
         "MODIFIED Paused/StartingUp",
@@ -129,53 +128,10 @@ async fn boot(
     ];
     checks.check(
         "notifications: defined, then with its metadata, starting up, then running",
-        seen == wanted,
+        seen == expected,
         || states.join(", "),
     );
     Ok(())
-}
-
-/// Compares the guest's reports with what the hooks should have changed.
-fn check_guest_reports(checks: &mut Checks, fixture: &LauncherFixture, vmi: &Vmi) {
-    logged_hook_run::check(checks, &runs(&fixture.pod.log_path()), MANUFACTURER);
-
-    let console = fixture.pod.console(vmi);
-    let vendor = format!("board_vendor: {MANUFACTURER}");
-    checks.check(
-        "the guest's board vendor is what the smbios hook set",
-        console.has_reported(&vendor),
-        || console.text(),
-    );
-    let user_data: Vec<String> = console
-        .reports()
-        .iter()
-        .filter_map(|report| Some(report.strip_prefix("user-data: ")?.trim_end().to_owned()))
-        .collect();
-    let ours: Vec<&str> = USER_DATA.lines().collect();
-    let kept = ours
-        .iter()
-        .all(|line| user_data.iter().any(|have| have == line));
-    checks.check(
-        "the guest's user data still holds what the VMI says",
-        kept,
-        || user_data.join("\n"),
-    );
-    let added = user_data.iter().any(|line| line.contains(HOOK_FILE));
-    checks.check("and what the cloud-init hook added", added, || {
-        user_data.join("\n")
-    });
-    let identity = user_data_instance(&console.reports());
-    checks.check(
-        "the guest found the NoCloud volume and its meta data",
-        identity,
-        || console.text(),
-    );
-}
-
-fn user_data_instance(reports: &[String]) -> bool {
-    reports
-        .iter()
-        .any(|report| report.starts_with("meta-data: ") && report.contains("instance-id"))
 }
 
 async fn run_commands(
@@ -185,7 +141,7 @@ async fn run_commands(
     vmi: &Vmi,
 ) -> Result<()> {
     let commands = &fixture.commands;
-    timeline.say("virt-handler", "GuestPing, until the guest agent answers");
+    timeline.print("virt-handler", "GuestPing, until the guest agent answers");
     let agent = fixture.wait_for_agent(vmi).await;
     checks.succeed("GuestPing reaches the guest agent", agent);
     let exec = commands
@@ -193,7 +149,7 @@ async fn run_commands(
         .await
         .map_err(Into::into);
     if let Some(answer) = checks.succeed("Exec runs a command in the guest", exec) {
-        timeline.say(
+        timeline.print(
             "virt-handler",
             &format!("Exec uname -sr: {}", answer.std_out.trim()),
         );
@@ -203,20 +159,7 @@ async fn run_commands(
             || format!("{answer:?}"),
         );
     }
-    for (what, state) in [("pause", "Paused/User"), ("unpause", "Running/Unknown")] {
-        let before = fixture.handler.events().len();
-        timeline.say("virt-handler", what);
-        let answer = if what == "pause" {
-            commands.pause(vmi).await?
-        } else {
-            commands.unpause(vmi).await?
-        };
-        checks.check(&format!("{what} succeeds"), answer.success, || {
-            answer.message.clone()
-        });
-        let event = fixture.handler.wait_for_state(state, before, EVENT).await;
-        checks.succeed(&format!("and is reported as {state}"), event);
-    }
+    pause_and_unpause(timeline, checks, fixture, vmi).await?;
     Ok(())
 }
 
@@ -228,7 +171,7 @@ async fn end(
 ) -> Result<()> {
     let before = fixture.handler.events().len();
     let launcher = fixture.pod.process("virt-launcher");
-    timeline.say("demo", "deleting the VMI; virt-handler ends it");
+    timeline.print("demo", "deleting the VMI; virt-handler ends it");
     fixture.handler.delete();
     let off = fixture
         .handler
@@ -255,7 +198,7 @@ async fn end(
     let launcher_exit = checks.succeed("the launcher ends", launcher_exit.await);
     let status = fixture.pod.wait_for_exit(BOOT).await?;
     let after = launcher_exit.map(|at| at.elapsed()).unwrap_or_default();
-    timeline.say(
+    timeline.print(
         "monitor",
         &format!(
             "ended with {status}, {} ms after the launcher",

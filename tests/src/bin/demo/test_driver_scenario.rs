@@ -8,8 +8,9 @@ use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
-use crate::event_follower::{EventFollower, runs};
-use crate::logged_hook_run;
+use crate::event_follower::EventFollower;
+use crate::logged_hook_run::{check_hook_changes, runs_in_log};
+use crate::pause_and_unpause::pause_and_unpause;
 use crate::qemu_scenario::{MANUFACTURER, USER_DATA};
 use crate::timeline::Timeline;
 
@@ -26,16 +27,16 @@ fn vmi() -> Vmi {
 }
 
 pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks) -> Result<()> {
-    timeline.say(
+    timeline.print(
         "demo",
         "libvirt's test driver: no QEMU, no daemon, no guest, no root",
     );
     let vmi = vmi();
     let pod = Pod::create_unprivileged()?;
     let handler = VirtHandler::listen(&pod.share_dir())?;
-    let following = EventFollower::start(timeline, &pod, &handler, &vmi);
+    let follower = EventFollower::start(timeline, &pod, &handler, &vmi);
     let outcome = run_steps(timeline, checks, PreparedPod { pod, handler }, &vmi).await;
-    following.finish().await;
+    follower.finish().await;
     outcome
 }
 
@@ -47,7 +48,7 @@ async fn run_steps(
 ) -> Result<()> {
     let mut fixture = start(timeline, checks, prepared, vmi).await?;
     boot(checks, &fixture, vmi).await?;
-    pause(timeline, checks, &fixture, vmi).await?;
+    pause_and_unpause(timeline, checks, &fixture, vmi).await?;
     end(timeline, checks, &mut fixture).await
 }
 
@@ -69,7 +70,7 @@ async fn start(
         "hook-sidecar-1",
         &hooks::example("cloud-init-hook")?,
     )?;
-    timeline.say(
+    timeline.print(
         "demo",
         "starting monitor and launcher with --hook-sidecars 2 --libvirt-uri test:///default",
     );
@@ -91,7 +92,7 @@ async fn boot(checks: &mut Checks, fixture: &LauncherFixture, vmi: &Vmi) -> Resu
         "virt-handler starts the VM, and the VMI is Running",
         running,
     );
-    logged_hook_run::check(checks, &runs(&fixture.pod.log_path()), MANUFACTURER);
+    check_hook_changes(checks, &runs_in_log(&fixture.pod.log_path()), MANUFACTURER);
     let domain = fixture.commands.domain().await?;
     let board = domain["Spec"]["SysInfo"]["BaseBoard"].to_string();
     checks.check(
@@ -102,38 +103,12 @@ async fn boot(checks: &mut Checks, fixture: &LauncherFixture, vmi: &Vmi) -> Resu
     Ok(())
 }
 
-async fn pause(
-    timeline: &Timeline,
-    checks: &mut Checks,
-    fixture: &LauncherFixture,
-    vmi: &Vmi,
-) -> Result<()> {
-    let (commands, handler) = (&fixture.commands, &fixture.handler);
-    for (what, state) in [("pause", "Paused/User"), ("unpause", "Running/Unknown")] {
-        let before = handler.events().len();
-        timeline.say("virt-handler", what);
-        let answer = if what == "pause" {
-            commands.pause(vmi).await?
-        } else {
-            commands.unpause(vmi).await?
-        };
-        checks.check(&format!("{what} succeeds"), answer.success, || {
-            answer.message.clone()
-        });
-        checks.succeed(
-            &format!("and is reported as {state}"),
-            handler.wait_for_state(state, before, EVENT).await,
-        );
-    }
-    Ok(())
-}
-
 async fn end(
     timeline: &Timeline,
     checks: &mut Checks,
     fixture: &mut LauncherFixture,
 ) -> Result<()> {
-    timeline.say(
+    timeline.print(
         "demo",
         "deleting the VMI without a grace period; virt-handler kills it",
     );

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A cheap handle of the one timeline.
+/// A handle of the timeline, cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Timeline {
     state: Arc<Mutex<State>>,
@@ -12,11 +12,11 @@ pub(crate) struct Timeline {
 
 struct State {
     begin: Instant,
-    last: Instant,
+    last_output: Instant,
     /// The width of the column that names the source of an event.
     width: usize,
-    /// Whether the cursor is at the end of a progress line.
-    waiting: bool,
+    /// Whether the terminal's current line is a progress line, which the next event overwrites.
+    has_progress_line: bool,
 }
 
 impl Timeline {
@@ -25,9 +25,9 @@ impl Timeline {
         Timeline {
             state: Arc::new(Mutex::new(State {
                 begin: now,
-                last: now,
+                last_output: now,
                 width,
-                waiting: false,
+                has_progress_line: false,
             })),
         }
     }
@@ -37,31 +37,31 @@ impl Timeline {
     }
 
     /// Prints one event. Further lines of `text` are indented.
-    pub(crate) fn say(&self, who: &str, text: &str) {
+    pub(crate) fn print(&self, source: &str, text: &str) {
         let mut state = self.state();
         clear(&mut state);
         let (seconds, width) = (state.begin.elapsed().as_secs_f64(), state.width);
         for (number, line) in text.lines().enumerate() {
             match number {
-                0 => println!("{seconds:>8.3} s  {who:<width$} {line}"),
+                0 => println!("{seconds:>8.3} s  {source:<width$} {line}"),
                 _ => println!("{:1$}{line}", "", 12 + width),
             }
         }
-        state.last = Instant::now();
+        state.last_output = Instant::now();
     }
 
-    /// Shows that the demo is still waiting. On a terminal it rewrites one line.
+    /// Shows that the demo is still waiting. On a terminal, the same line is rewritten.
     pub(crate) fn progress(&self, what: &str) {
         let mut state = self.state();
-        let quiet = state.last.elapsed();
+        let since_last_event = state.last_output.elapsed();
         let seconds = state.begin.elapsed().as_secs_f64();
-        if stdout().is_terminal() && quiet > Duration::from_millis(700) {
+        if stdout().is_terminal() && since_last_event > Duration::from_millis(700) {
             print!("\r\x1b[K{seconds:>8.1} s  ... {what}");
             let _ = stdout().flush();
-            state.waiting = true;
-        } else if quiet > Duration::from_secs(5) {
+            state.has_progress_line = true;
+        } else if since_last_event > Duration::from_secs(5) {
             println!("{seconds:>8.1} s  ... {what}");
-            state.last = Instant::now();
+            state.last_output = Instant::now();
         }
     }
 
@@ -71,7 +71,7 @@ impl Timeline {
 }
 
 fn clear(state: &mut State) {
-    if std::mem::take(&mut state.waiting) {
+    if std::mem::take(&mut state.has_progress_line) {
         print!("\r\x1b[K");
     }
 }

@@ -1,4 +1,4 @@
-//! The attach of a disk, from the request to virt-handler's notification of it.
+//! Measures the attach of a disk, from the request to the notification of virt-handler.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -14,10 +14,11 @@ use tests::vmi_builder::Vmi;
 use crate::launcher_program::LauncherProgram;
 use crate::median;
 
-const ROUNDS: usize = 9;
-const QEMU: u32 = 107;
+/// The number of attaches per median.
+const ATTACHES: usize = 9;
+const QEMU_UID: u32 = 107;
 
-/// The median in milliseconds, of a disk on the SCSI bus that is plugged and unplugged, in a VM of its own.
+/// Boots a VM, and attaches and detaches a disk on its SCSI bus. Returns the median time of an attach in milliseconds.
 pub(crate) async fn measure(program: &LauncherProgram) -> Result<f64> {
     let plain = Vmi::new("attach", LauncherUser::Nonroot)
         .empty_disk("empty", "16Mi")
@@ -30,17 +31,17 @@ pub(crate) async fn measure(program: &LauncherProgram) -> Result<f64> {
     fixture.wait_for_agent(&plain).await?;
     let image = fixture.pod.path("/var/run/kubevirt/hotplug-disks/hot.img");
     fs::File::create(&image)?.set_len(8 << 20)?;
-    chown(image, Some(QEMU), Some(QEMU))?;
+    chown(image, Some(QEMU_UID), Some(QEMU_UID))?;
     let mut times = Vec::new();
-    for _ in 0..ROUNDS {
-        let mark = fixture.handler.events().len();
+    for _ in 0..ATTACHES {
+        let first_event = fixture.handler.events().len();
         let begin = fixture.handler.now();
         fixture.commands.sync(&with_disk).await?.ok()?;
-        let notified = notification(&fixture, mark, true).await?;
+        let notified = wait_for_notification(&fixture, first_event, true).await?;
         times.push(notified.saturating_sub(begin).as_secs_f64() * 1000.0);
-        let mark = fixture.handler.events().len();
+        let first_event = fixture.handler.events().len();
         fixture.commands.sync(&plain).await?.ok()?;
-        notification(&fixture, mark, false).await?;
+        wait_for_notification(&fixture, first_event, false).await?;
     }
     fixture.commands.kill(&plain).await?.ok()?;
     Ok(median(times))
@@ -58,12 +59,17 @@ fn with_disk(plain: &Vmi) -> Vmi {
     })
 }
 
-/// When the notification arrived that the disk is there, or is not, from event number `mark` on.
-async fn notification(fixture: &LauncherFixture, mark: usize, attached: bool) -> Result<Duration> {
+/// Waits for a notification of a domain that has the disk (`attached`) or lacks it, from event number `first_event` on.
+/// Returns the time at which the notification arrived.
+async fn wait_for_notification(
+    fixture: &LauncherFixture,
+    first_event: usize,
+    attached: bool,
+) -> Result<Duration> {
     let begin = Instant::now();
     loop {
         let events = fixture.handler.events();
-        let mut new_events = events.iter().skip(mark);
+        let mut new_events = events.iter().skip(first_event);
         let notified =
             new_events.find(|event| !event.event_type().is_empty() && has_disk(event) == attached);
         if let Some(event) = notified {

@@ -1,39 +1,39 @@
-//! What a launcher costs while its VM runs, its agent is polled and nobody asks for anything.
+//! Measures memory and CPU time of an idle launcher: its VM runs and the guest agent is polled, but no client calls it.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tests::launcher_fixture::LauncherFixture;
 
-use crate::process_memory::{self, Memory};
+use crate::process_memory::{self, ProcessMemory};
 
-/// How long the processor time is counted.
-const WATCHED: Duration = Duration::from_mins(2);
-/// The clock ticks of `/proc/PID/stat`.
+/// The period over which CPU time is counted.
+const MEASURED_PERIOD: Duration = Duration::from_mins(2);
+/// The clock ticks per second in `/proc/PID/stat`.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Of the launcher's process.
+/// The cost of the launcher's process.
 pub(crate) struct IdleCost {
-    pub(crate) memory: Memory,
-    /// Milliseconds of processor time in a minute.
-    pub(crate) cpu: f64,
+    pub(crate) memory: ProcessMemory,
+    /// CPU time in milliseconds per minute.
+    pub(crate) cpu_ms_per_minute: f64,
 }
 
-/// Of a launcher whose VM runs.
+/// Measures a launcher whose VM runs.
 pub(crate) async fn measure(fixture: &LauncherFixture) -> Result<IdleCost> {
     let launcher = fixture.pod.process("virt-launcher");
     let launcher = launcher.context("no launcher runs")?;
     let pid = launcher.pid.as_raw_nonzero().get().unsigned_abs();
     let before = cpu_time(pid)?;
-    tokio::time::sleep(WATCHED).await;
+    tokio::time::sleep(MEASURED_PERIOD).await;
     let used = cpu_time(pid)? - before;
     Ok(IdleCost {
-        memory: process_memory::of(pid)?,
-        cpu: used * 1000.0 / (WATCHED.as_secs_f64() / 60.0),
+        memory: process_memory::read(pid)?,
+        cpu_ms_per_minute: used * 1000.0 / (MEASURED_PERIOD.as_secs_f64() / 60.0),
     })
 }
 
-/// Seconds of processor time, of all threads there ever were.
+/// The CPU time of a process in seconds, including threads that have ended.
 fn cpu_time(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name in parentheses may hold spaces; fields 14 and 15 are the 12th and 13th after it.

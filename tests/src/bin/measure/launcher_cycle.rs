@@ -1,4 +1,4 @@
-//! One launcher without a VM: exec, ready, idle, commands, exit.
+//! Measures one launcher without a VM: from exec to ready, pings, idle memory, exit.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,24 +10,24 @@ use tests::pod::{LauncherUser, Pod, Process};
 use tests::virt_handler::{Commands, VirtHandler};
 use tests::vmi_builder::Vmi;
 
-use crate::process_memory::{self, Memory};
+use crate::process_memory::{self, ProcessMemory};
 
 /// The number of pings per median.
 const PINGS: usize = 3000;
-/// Until the launcher is idle.
-const SETTLED: Duration = Duration::from_secs(2);
-/// The clock ticks of `/proc/PID/stat`.
+/// The time after which a launcher is idle.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+/// The clock ticks per second in `/proc/PID/stat`.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The figures of one launcher.
+/// The measurements of one launcher.
 pub(crate) struct LauncherCycle {
     /// Milliseconds from exec to the ready socket. The kernel reports exec in steps of 10 ms.
     pub(crate) ready: f64,
-    pub(crate) launcher: Memory,
-    pub(crate) monitor: Memory,
-    /// Median microseconds.
+    pub(crate) launcher: ProcessMemory,
+    pub(crate) monitor: ProcessMemory,
+    /// The median of a Ping in microseconds.
     pub(crate) ping: f64,
-    /// Milliseconds.
+    /// Milliseconds from the launcher's exit to the monitor's.
     pub(crate) monitor_exit: f64,
 }
 
@@ -39,30 +39,30 @@ pub(crate) async fn measure() -> Result<LauncherCycle> {
     let handler = VirtHandler::listen(&pod.share_dir())?;
     hooks::install(&pod.hooks_dir()?, "smbios", &hooks::example("smbios-hook")?)?;
     pod.start(&vmi, &["--hook-sidecars", "1"])?;
-    let ready_at = uptime_when_there(&pod.share_dir().join("sockets/launcher-sock"), &pod)?;
+    let ready_at = wait_for_file(&pod.share_dir().join("sockets/launcher-sock"), &pod)?;
     let launcher = pod.process("virt-launcher").context("no launcher")?;
-    let ready = (ready_at - exec_time(&launcher)?) * 1000.0;
+    let ready = (ready_at - start_time(&launcher)?) * 1000.0;
 
     let commands = handler.commands(Duration::from_secs(5)).await?;
     let monitor = pod.process("virt-launcher-monitor");
     let monitor = monitor.context("no monitor")?;
     let ping = median_ping(&commands).await?;
-    tokio::time::sleep(SETTLED).await;
+    tokio::time::sleep(SETTLE_TIME).await;
     Ok(LauncherCycle {
         ready,
-        launcher: process_memory::of(id(&launcher))?,
-        monitor: process_memory::of(id(&monitor))?,
+        launcher: process_memory::read(pid_of(&launcher))?,
+        monitor: process_memory::read(pid_of(&monitor))?,
         ping,
         monitor_exit: end(&mut pod, &launcher).await?,
     })
 }
 
-fn id(process: &Process) -> u32 {
+fn pid_of(process: &Process) -> u32 {
     process.pid.as_raw_nonzero().get().unsigned_abs()
 }
 
-/// Seconds since the machine started, when the file appears.
-fn uptime_when_there(path: &Path, pod: &Pod) -> Result<f64> {
+/// Waits until the file exists. Returns the machine's uptime in seconds at that time.
+fn wait_for_file(path: &Path, pod: &Pod) -> Result<f64> {
     let begin = Instant::now();
     while !path.exists() {
         ensure!(
@@ -77,9 +77,9 @@ fn uptime_when_there(path: &Path, pod: &Pod) -> Result<f64> {
     Ok(seconds.parse()?)
 }
 
-/// When the process began, in seconds since the machine started.
-fn exec_time(process: &Process) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", id(process)))?;
+/// The time when the process was started, as uptime of the machine in seconds.
+fn start_time(process: &Process) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid_of(process)))?;
     // The name in parentheses may hold spaces; field 22 is the 20th after it.
     let (_, fields) = stat.rsplit_once(')').context("no name in stat")?;
     let ticks = fields.split_whitespace().nth(19).context("no start time")?;
@@ -98,7 +98,7 @@ async fn median_ping(commands: &Commands) -> Result<f64> {
     Ok(median.as_secs_f64() * 1e6)
 }
 
-/// Ends the pod as the kubelet does; milliseconds from the launcher's end to the monitor's.
+/// Ends the pod as the kubelet does. Returns the milliseconds from the launcher's exit to the monitor's.
 async fn end(pod: &mut Pod, launcher: &Process) -> Result<f64> {
     pod.signal(Signal::TERM)?;
     let begin = Instant::now();

@@ -12,14 +12,14 @@ const STOCK_LAUNCHER: &str = "STOCK_LAUNCHER";
 
 /// A launcher and its monitor.
 pub(crate) enum LauncherProgram {
-    /// Of this workspace.
+    /// The programs of this workspace.
     Ours,
-    /// KubeVirt's own, in this directory.
+    /// KubeVirt's own programs, in this directory.
     Stock(PathBuf),
 }
 
 impl LauncherProgram {
-    /// KubeVirt's own, where somebody has it.
+    /// KubeVirt's own launcher, if `STOCK_LAUNCHER` is set.
     pub(crate) fn stock() -> Result<Option<LauncherProgram>> {
         let Some(directory) = std::env::var_os(STOCK_LAUNCHER).filter(|text| !text.is_empty())
         else {
@@ -37,7 +37,7 @@ impl LauncherProgram {
         Ok(Some(LauncherProgram::Stock(directory)))
     }
 
-    /// A pod for it, which does not print its log.
+    /// A pod that runs this launcher and does not print its log.
     pub(crate) fn pod(&self) -> Result<PreparedPod> {
         let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
         prepared.pod.suppress_log();

@@ -1,4 +1,4 @@
-//! Live migrations between two pods: the time of one, the guest's downtime, a cancellation, and the hooks of the target.
+//! Measures live migrations between two pods: duration, downtime, cancellation, and the hooks of the target.
 
 use std::time::{Duration, Instant};
 
@@ -16,44 +16,44 @@ use crate::median;
 /// Migrations per median.
 const MIGRATIONS: usize = 20;
 /// Cancellations per median.
-const CANCELLED: usize = 10;
+const CANCELLATIONS: usize = 10;
 /// Incoming domains per median.
-const DOMAINS: usize = 50;
-/// Modules on the target.
+const INCOMING_DOMAINS: usize = 50;
+/// Hook modules on the target.
 const MODULES: usize = 4;
-/// So slow that a migration is cancelled while memory is transferred.
+/// A bandwidth so small that the cancellation arrives while memory is transferred.
 const SLOW_BANDWIDTH: &str = "8Mi";
-const UID: &str = "4d4d0000-0000-4000-8000-000000000001";
+const MIGRATION_UID: &str = "4d4d0000-0000-4000-8000-000000000001";
 
-/// Medians in milliseconds.
+/// The medians of one kind of migration in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MigrationTimes {
     pub(crate) request_to_end: f64,
     pub(crate) downtime: f64,
 }
 
-/// Medians in milliseconds.
+/// All medians in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MigrationMedians {
     pub(crate) idle: MigrationTimes,
     pub(crate) dirtying: MigrationTimes,
     pub(crate) cancel: f64,
-    /// What each module on the target adds.
+    /// The time that each module on the target adds to libvirt's hook call.
     pub(crate) hook: f64,
-    /// The launcher's answer to libvirt's hook without modules.
+    /// The time of libvirt's hook call without modules.
     pub(crate) no_hook: f64,
 }
 
 /// Measures everything, with a guest of 256 MiB.
 pub(crate) async fn measure() -> Result<MigrationMedians> {
     let shuttle = boot("measured").await?;
-    let (shuttle, idle) = migrate(shuttle, "idle").await?;
+    let (shuttle, idle) = measure_migrations(shuttle, "idle").await?;
     guest_load::dirty_memory(shuttle.launcher(), shuttle.vmi()).await?;
-    let (shuttle, dirtying) = migrate(shuttle, "dirtying").await?;
-    let (shuttle, cancel) = cancel(shuttle).await?;
+    let (shuttle, dirtying) = measure_migrations(shuttle, "dirtying").await?;
+    let (shuttle, cancel) = measure_cancellations(shuttle).await?;
     shuttle.end().await?;
-    let no_hook = incoming(0).await?;
-    let hooks = incoming(MODULES).await?;
+    let no_hook = measure_incoming_domain(0).await?;
+    let hooks = measure_incoming_domain(MODULES).await?;
     Ok(MigrationMedians {
         idle,
         dirtying,
@@ -80,7 +80,7 @@ async fn boot(name: &str) -> Result<Shuttle> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-async fn migrate(mut shuttle: Shuttle, what: &str) -> Result<(Shuttle, MigrationTimes)> {
+async fn measure_migrations(mut shuttle: Shuttle, what: &str) -> Result<(Shuttle, MigrationTimes)> {
     let (mut times, mut downtimes) = (Vec::new(), Vec::new());
     for number in 1..=MIGRATIONS {
         let (next, trip) = shuttle.migrate(&stock_options()).await?;
@@ -101,23 +101,23 @@ async fn migrate(mut shuttle: Shuttle, what: &str) -> Result<(Shuttle, Migration
     Ok((shuttle, times))
 }
 
-async fn cancel(mut shuttle: Shuttle) -> Result<(Shuttle, f64)> {
+async fn measure_cancellations(mut shuttle: Shuttle) -> Result<(Shuttle, f64)> {
     let mut options = stock_options();
     options["Bandwidth"] = json!(SLOW_BANDWIDTH);
     options["ParallelMigrationThreads"] = Value::Null;
     let mut times = Vec::new();
-    for number in 1..=CANCELLED {
+    for number in 1..=CANCELLATIONS {
         let (next, trip) = shuttle.cancel(&options).await?;
         shuttle = next;
         let time = milliseconds(trip.cancel_to_end);
-        println!("cancellation {number}/{CANCELLED}: {time:.0} ms");
+        println!("cancellation {number}/{CANCELLATIONS}: {time:.0} ms");
         times.push(time);
     }
     Ok((shuttle, median(times)))
 }
 
-/// The time that a target's launcher with this many modules takes for an incoming domain.
-async fn incoming(modules: usize) -> Result<f64> {
+/// The median time of libvirt's hook call for an incoming domain, on a target with this many modules.
+async fn measure_incoming_domain(modules: usize) -> Result<f64> {
     let vmi = vmi("incoming")
         .cloud_init("#cloud-config\n")
         .annotate("disk-tuning.example.com/cache", "writeback")
@@ -138,11 +138,11 @@ async fn incoming(modules: usize) -> Result<f64> {
     let pods = prepared.start(&vmi, &count).await?;
     pods.source.boot_without_controller(&vmi).await?;
     pods.source.wait_for_agent(&vmi).await?;
-    let _proxies = pods.prepare_target(&vmi, UID).await?;
+    let _proxies = pods.prepare_target(&vmi, MIGRATION_UID).await?;
     let xml = migratable_xml(&pods.source.pod, &vmi).await?;
     let socket = pods.target.pod.share_dir().join("migration-hook-socket");
     let mut times = Vec::new();
-    for _ in 0..DOMAINS {
+    for _ in 0..INCOMING_DOMAINS {
         let begin = Instant::now();
         let mut connection = UnixStream::connect(&socket)
             .await

@@ -10,10 +10,10 @@ use http::Request;
 use prost::Message;
 use tokio::net::UnixStream;
 
-/// A slow launcher answers fewer calls than asked for.
-const LONGEST: Duration = Duration::from_secs(20);
+/// The calls for one median take at most this long: a slow launcher answers fewer calls than requested.
+const MEDIAN_TIMEOUT: Duration = Duration::from_secs(20);
 /// The deadline of a call.
-const DEADLINE: Duration = Duration::from_secs(20);
+const CALL_DEADLINE: Duration = Duration::from_secs(20);
 const SERVICE: &str = "http://localhost/kubevirt.cmd.v1.Cmd";
 
 /// One connection to the command socket.
@@ -22,7 +22,7 @@ pub(crate) struct RawClient {
 }
 
 impl RawClient {
-    /// Connects. The connection is served by a task of its own until this is dropped.
+    /// Connects. A separate task serves the connection until the client is dropped.
     pub(crate) async fn connect(socket: &Path) -> Result<RawClient> {
         let stream = UnixStream::connect(socket).await?;
         let (requests, connection) = h2::client::handshake(stream).await?;
@@ -30,8 +30,8 @@ impl RawClient {
         Ok(RawClient { requests })
     }
 
-    /// The median of at most `count` calls, made within [`LONGEST`], in microseconds. Fails when one is answered with an
-    /// error.
+    /// The median duration in microseconds of at most `count` calls, made within [`MEDIAN_TIMEOUT`]. Fails if a call is
+    /// answered with an error.
     pub(crate) async fn median(
         &mut self,
         method: &str,
@@ -41,12 +41,12 @@ impl RawClient {
         let body = frame(request)?;
         let mut times = Vec::with_capacity(count);
         let first = Instant::now();
-        while times.len() < count && first.elapsed() < LONGEST {
+        while times.len() < count && first.elapsed() < MEDIAN_TIMEOUT {
             let begin = Instant::now();
             let call = self.call(method, body.clone());
-            tokio::time::timeout(DEADLINE, call)
+            tokio::time::timeout(CALL_DEADLINE, call)
                 .await
-                .with_context(|| format!("{method}: no answer within {DEADLINE:?}"))??;
+                .with_context(|| format!("{method}: no answer within {CALL_DEADLINE:?}"))??;
             times.push(begin.elapsed());
         }
         times.sort_unstable();

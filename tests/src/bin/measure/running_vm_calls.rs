@@ -1,4 +1,4 @@
-//! Commands and queries of a launcher whose VM runs.
+//! Measures commands and queries of a launcher whose VM runs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::raw_client::RawClient;
 /// The number of calls per median.
 const CALLS: usize = 2000;
 
-/// Fewer than other calls, because each takes longer.
+/// The number of screenshots per median: fewer than other calls, because each takes longer.
 const SCREENSHOTS: usize = 200;
 
 /// Medians in microseconds.
@@ -27,7 +27,7 @@ pub(crate) struct CallTimes {
     pub(crate) domain: f64,
     pub(crate) guest_info: f64,
     pub(crate) screenshot: f64,
-    /// Before any of these calls.
+    /// The cost of the idle launcher, measured before these calls.
     pub(crate) idle: IdleCost,
     pub(crate) sync: f64,
     /// A sync of a VM with [`CLAIMS`] and [`INTERFACES`].
@@ -66,13 +66,13 @@ pub(crate) async fn measure(program: &LauncherProgram) -> Result<CallTimes> {
     })
 }
 
-/// Claims of the large VM.
+/// The number of claims of the large VM.
 const CLAIMS: usize = 20;
-/// Interfaces of the large VM.
+/// The number of interfaces of the large VM.
 const INTERFACES: usize = 4;
-const QEMU: u32 = 107;
+const QEMU_UID: u32 = 107;
 
-/// A sync that changes nothing, of a running VM with many disks and interfaces.
+/// The median of a sync that changes nothing, of a running VM with many disks and interfaces.
 async fn measure_large_sync(program: &LauncherProgram) -> Result<f64> {
     let (vmi, links) = large_vmi();
     let prepared = program.pod()?;
@@ -83,7 +83,7 @@ async fn measure_large_sync(program: &LauncherProgram) -> Result<f64> {
         fs::create_dir_all(&directory)?;
         let image = directory.join("disk.img");
         fs::File::create(&image)?.set_len(8 << 20)?;
-        chown(&image, Some(QEMU), Some(QEMU))?;
+        chown(&image, Some(QEMU_UID), Some(QEMU_UID))?;
     }
     let fixture = prepared.start(&vmi, &[]).await?;
     fixture.boot_without_controller(&vmi).await?;
@@ -96,7 +96,7 @@ async fn measure_large_sync(program: &LauncherProgram) -> Result<f64> {
     Ok(median)
 }
 
-/// The VMI, and the commands that make the links of its interfaces.
+/// The VMI, and the commands that create the network links of its interfaces.
 fn large_vmi() -> (Vmi, String) {
     let mut vmi = Vmi::new("large", LauncherUser::Nonroot);
     let mut statuses = Vec::new();

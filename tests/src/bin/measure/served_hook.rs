@@ -1,4 +1,4 @@
-//! `virt-hook serve` with one hook: its memory when idle, and a call as a stock launcher makes it.
+//! Measures `virt-hook serve` with one hook: its idle memory, and calls as a stock launcher makes them.
 
 use std::fs;
 use std::path::Path;
@@ -11,34 +11,36 @@ use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use tests::grpc_channel::dial;
 use tests::{binaries, build_and_install_hooks as hooks};
 
-use crate::process_memory::{self, Memory};
+use crate::process_memory::{self, ProcessMemory};
 
 /// The number of calls per median.
 const CALLS: usize = 1000;
-const WARM_UP: usize = 50;
-/// Until the sidecar is idle.
-const SETTLED: Duration = Duration::from_secs(2);
-/// The reference's domains have 15 KB.
+/// Calls before the first that counts.
+const WARM_UP_CALLS: usize = 50;
+/// The time after which the sidecar is idle.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+/// The size of the domain XML in bytes, as in the reference measurements.
 const DOMAIN_SIZE: usize = 15_000;
-const FIRST_INPUT: &str = "\t\t<input ";
+const INPUT_ELEMENT: &str = "\t\t<input ";
 const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns","annotations":
     {"smbios.vm.kubevirt.io/baseBoardManufacturer":"Radical Edward"}},"spec":{"domain":{}}}"#;
 
-/// The figures.
+/// The measurements of one sidecar.
 pub(crate) struct ServedHook {
-    /// Milliseconds from its exec to its socket, the module compiled.
+    /// Milliseconds from exec to the socket, including the compilation of the module.
     pub(crate) ready: f64,
-    pub(crate) idle: Memory,
-    /// After the calls.
-    pub(crate) used: Memory,
-    /// Microseconds of OnDefineDomain, connecting included: the median, and 99 of 100.
+    pub(crate) idle: ProcessMemory,
+    /// The memory after the calls.
+    pub(crate) after_calls: ProcessMemory,
+    /// Median of OnDefineDomain in microseconds, including the connection.
     pub(crate) p50: f64,
+    /// The 99th percentile of the same.
     pub(crate) p99: f64,
     /// The peak memory of the compile child, in MB.
-    pub(crate) compiling: f64,
+    pub(crate) compile_peak: f64,
 }
 
-/// Killed when dropped.
+/// A process of `virt-hook serve`, killed when dropped.
 struct ServeProcess(Child);
 
 impl Drop for ServeProcess {
@@ -52,7 +54,7 @@ pub(crate) async fn measure() -> Result<ServedHook> {
     let temp_dir = tempfile::tempdir()?;
     let (log, begin) = (temp_dir.path().join("log"), Instant::now());
     let socket = temp_dir.path().join("measured.sock");
-    let mut serving = ServeProcess(
+    let mut process = ServeProcess(
         Command::new(binaries::binary("virt-hook")?)
             .args(["serve", "--socket", "measured.sock", "--hooks-dir"])
             .arg(temp_dir.path())
@@ -63,7 +65,7 @@ pub(crate) async fn measure() -> Result<ServedHook> {
             .spawn()?,
     );
     while !socket.exists() {
-        let ended = serving.0.try_wait()?;
+        let ended = process.0.try_wait()?;
         ensure!(
             ended.is_none() && begin.elapsed() < Duration::from_secs(60),
             "virt-hook serve does not get ready; its log:\n{}",
@@ -72,24 +74,24 @@ pub(crate) async fn measure() -> Result<ServedHook> {
         tokio::time::sleep(Duration::from_micros(500)).await;
     }
     let ready = begin.elapsed().as_secs_f64() * 1e3;
-    tokio::time::sleep(SETTLED).await;
-    let idle = process_memory::of(serving.0.id())?;
+    tokio::time::sleep(SETTLE_TIME).await;
+    let idle = process_memory::read(process.0.id())?;
     let times = calls(&socket).await?;
     Ok(ServedHook {
         ready,
         idle,
-        used: process_memory::of(serving.0.id())?,
+        after_calls: process_memory::read(process.0.id())?,
         p50: microseconds(&times, 50),
         p99: microseconds(&times, 99),
-        compiling: compile_peak_memory(&fs::read_to_string(&log)?)?,
+        compile_peak: compile_peak_memory(&fs::read_to_string(&log)?)?,
     })
 }
 
-/// A stock launcher opens a new connection to a sidecar for each call.
+/// The sorted durations of the calls. Each call has a new connection, as a stock launcher's.
 async fn calls(socket: &Path) -> Result<Vec<Duration>> {
     let domain = domain()?;
     let mut times = Vec::with_capacity(CALLS);
-    for number in 0..WARM_UP + CALLS {
+    for number in 0..WARM_UP_CALLS + CALLS {
         let params = OnDefineDomainParams {
             domain_xml: domain.clone().into_bytes(),
             vmi: VMI.into(),
@@ -97,20 +99,20 @@ async fn calls(socket: &Path) -> Result<Vec<Duration>> {
         let begin = Instant::now();
         let mut client = CallbacksClient::new(dial(socket).await?);
         let answer = client.on_define_domain(params).await?.into_inner();
-        let took = begin.elapsed();
+        let duration = begin.elapsed();
         ensure!(
             answer.domain_xml.len() > domain.len(),
             "the hook changed nothing"
         );
-        if number >= WARM_UP {
-            times.push(took);
+        if number >= WARM_UP_CALLS {
+            times.push(duration);
         }
     }
     times.sort_unstable();
     Ok(times)
 }
 
-/// The corpus's Windows machine with as many disks as make 15 KB.
+/// The domain XML of the corpus's Windows VM, with so many disks added that it has [`DOMAIN_SIZE`].
 fn domain() -> Result<String> {
     let corpus = binaries::workspace().join("tests/corpus/vmi-to-domain-xml/typical-windows.xml");
     let mut xml = fs::read_to_string(&corpus).with_context(|| corpus.display().to_string())?;
@@ -118,7 +120,7 @@ fn domain() -> Result<String> {
         if xml.len() >= DOMAIN_SIZE {
             break;
         }
-        let position = xml.find(FIRST_INPUT).context("no input in it")?;
+        let position = xml.find(INPUT_ELEMENT).context("no input in it")?;
         let disk = format!(
             "\t\t<disk device=\"disk\" type=\"block\">\n\t\t\t<source dev=\"/dev/data{number}\"></source>\n\
              \t\t\t<target bus=\"virtio\" dev=\"vd{number}\"></target>\n\
@@ -139,8 +141,8 @@ fn compile_peak_memory(log: &str) -> Result<f64> {
 }
 
 fn microseconds(sorted: &[Duration], percentile: usize) -> f64 {
-    let at = (sorted.len().saturating_sub(1) * percentile).div_ceil(100);
+    let index = (sorted.len().saturating_sub(1) * percentile).div_ceil(100);
     sorted
-        .get(at)
+        .get(index)
         .map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
 }

@@ -74,17 +74,17 @@ fn rules_relax_only_their_own_fields() {
 }
 
 #[test]
-fn lists_are_matched_by_what_identifies_their_elements() {
+fn list_elements_are_matched_by_their_identity() {
     let recorded = json!([{ "Name": "vda", "n": 1 }, { "Name": "vdb", "n": 2 }]);
-    let turned =
+    let reordered =
         json!([{ "Name": "vdb", "n": 2 }, { "Name": "vdc", "n": 9 }, { "Name": "vda", "n": 1 }]);
-    assert_eq!(differences(&recorded, &turned, &[]).len(), 1);
+    assert_eq!(differences(&recorded, &reordered, &[]).len(), 1);
     let common = [rule("", Strictness::Common)];
-    assert!(differences(&recorded, &turned, &common).is_empty());
+    assert!(differences(&recorded, &reordered, &common).is_empty());
     let other_value = json!([{ "Name": "vda", "n": 2 }]);
     assert_eq!(differences(&recorded, &other_value, &common).len(), 1);
-    let strangers = json!([{ "Name": "vdc", "n": 1 }]);
-    assert_eq!(differences(&recorded, &strangers, &common).len(), 1);
+    let other_names = json!([{ "Name": "vdc", "n": 1 }]);
+    assert_eq!(differences(&recorded, &other_names, &common).len(), 1);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn element_that_only_one_list_has_is_a_difference_even_if_it_is_a_zero_value() {
 }
 
 #[test]
-fn list_of_the_machines_elements_is_empty_only_if_it_was_recorded_so() {
+fn machine_dependent_list_is_empty_only_if_it_was_recorded_empty() {
     let rules = [rule("", Strictness::Elements)];
     let (some, none) = (json!(["a"]), json!([]));
     assert!(differences(&some, &json!(["b", "c"]), &rules).is_empty());
@@ -106,7 +106,7 @@ fn list_of_the_machines_elements_is_empty_only_if_it_was_recorded_so() {
 }
 
 #[test]
-fn unit_is_another_if_the_value_is_zero_or_hundredfold() {
+fn unit_differs_if_the_value_is_zero_or_hundredfold() {
     let rules = [rule("", Strictness::Unit)];
     for (recorded, ours, same) in [(5, 100, true), (5, 0, false), (5, 500, false), (0, 9, true)] {
         let found = differences(&json!(recorded), &json!(ours), &rules);
@@ -124,7 +124,7 @@ fn machine_type_may_have_another_version_only() {
 }
 
 #[test]
-fn intended_difference_is_its_value_and_no_other() {
+fn intended_difference_is_exactly_the_value_of_the_rule() {
     let rules = [rule("code", Strictness::Is("137"))];
     let recorded = json!({ "code": 0 });
     let intended = compare(&recorded, &json!({ "code": 137 }), &rules);

@@ -45,7 +45,7 @@ pub struct VmiFacts {
     pub grace_period: Option<i64>,
 }
 
-/// What the launcher's command socket looks like from outside.
+/// The launcher's state, as virt-handler infers it from the command socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LauncherState {
     /// There is no socket yet.
@@ -56,19 +56,19 @@ pub enum LauncherState {
     Unresponsive,
 }
 
-/// What virt-handler does next.
+/// The next action of virt-handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The cached domain is another VMI's: drop it and reconcile again.
+    /// Drop the cached domain, which belongs to another VMI, and reconcile again.
     CleanUpStale,
-    /// Nothing to do for this controller: a migration, a domain that is starting up, a launcher that cannot be reached.
+    /// Do nothing, not even write the status: a migration, a domain that is starting up, or an unreachable launcher.
     Ignore,
-    /// `ShutdownVirtualMachine`, and again after this time.
+    /// Call `ShutdownVirtualMachine`, and repeat the call.
     Shutdown {
-        /// When it is sent again.
+        /// The delay before the call is repeated.
         again_after: Duration,
     },
-    /// The guest is shutting down already.
+    /// Wait: the guest is already shutting down.
     AwaitShutdown,
     /// `KillVirtualMachine`.
     Kill,
@@ -107,17 +107,17 @@ pub fn decide(
     let phase = vmi.map(|vmi| vmi.phase);
     let is_final = phase.is_some_and(Phase::is_final);
     let alive = domain.is_some_and(NotifiedDomain::is_alive);
-    let asked_to_end =
-        domain.is_some_and(NotifiedDomain::is_marked) && phase == Some(Phase::Running);
-    let to_end = asked_to_end || vmi.is_none() || deleting;
-    if to_end && alive {
+    let is_marked_for_shutdown =
+        domain.is_some_and(NotifiedDomain::is_marked_for_shutdown) && phase == Some(Phase::Running);
+    let must_end = is_marked_for_shutdown || vmi.is_none() || deleting;
+    if must_end && alive {
         return end(vmi, domain, now);
     }
     if domain.is_some_and(|domain| domain.is("Paused", "PostcopyFailed")) {
         return Decision::Kill;
     }
     let inactive = domain.is_some() && !alive && !is_final;
-    if to_end || is_final || inactive {
+    if must_end || is_final || inactive {
         return Decision::Delete;
     }
     match vmi {
@@ -126,7 +126,7 @@ pub fn decide(
     }
 }
 
-/// Ends a domain that is alive: asks the guest while grace period is left, then kills it.
+/// Ends a domain that is alive: shuts it down while the grace period lasts, then kills it.
 fn end(vmi: Option<&VmiFacts>, domain: Option<&NotifiedDomain>, now: i64) -> Decision {
     let domain_grace = domain.and_then(|domain| domain.grace.as_ref());
     if domain_grace.is_none_or(|grace| grace.seconds == 0) {
@@ -136,8 +136,8 @@ fn end(vmi: Option<&VmiFacts>, domain: Option<&NotifiedDomain>, now: i64) -> Dec
     {
         RemainingGrace::None => return Decision::Kill,
         RemainingGrace::NotStarted => {
-            let own = vmi.and_then(|vmi| vmi.grace_period).unwrap_or(i64::MAX);
-            own.min(5)
+            let vmi_grace_period = vmi.and_then(|vmi| vmi.grace_period).unwrap_or(i64::MAX);
+            vmi_grace_period.min(5)
         }
         RemainingGrace::Seconds(seconds) => seconds.min(5),
     };
@@ -165,7 +165,7 @@ pub fn next_phase(
     };
     match (domain.status.as_str(), domain.reason.as_str()) {
         ("Shutoff" | "Crashed", "Crashed" | "Panicked") => Phase::Failed,
-        // Destroyed is the result of a grace period that is over. Without a grace period, the kill was intended.
+        // The domain is destroyed when the grace period is over. With a grace period of 0, destroying it was intended.
         ("Shutoff" | "Crashed", "Destroyed") if vmi.grace_period != Some(0) && domain.acpi => {
             Phase::Failed
         }
@@ -178,7 +178,7 @@ pub fn next_phase(
     }
 }
 
-/// Whether a Delete would hit a VM that nobody has ended: not the user, not the pod's end, not the guest.
+/// Whether a Delete would remove a VM that was ended neither by the user, nor by the pod's end, nor by the guest.
 pub fn is_early_delete(
     vmi: Option<&VmiFacts>,
     domain: Option<&NotifiedDomain>,
@@ -188,7 +188,7 @@ pub fn is_early_delete(
         return false;
     };
     let migrated = domain.is_some_and(|domain| domain.is("Shutoff", "Migrated"));
-    let asked_to_end = domain.is_some_and(NotifiedDomain::is_marked);
+    let is_marked_for_shutdown = domain.is_some_and(NotifiedDomain::is_marked_for_shutdown);
     let ended = vmi.phase.is_final() || next_phase(vmi, domain, launcher).is_final();
-    !(vmi.deleting || migrated || asked_to_end || ended)
+    !(vmi.deleting || migrated || is_marked_for_shutdown || ended)
 }

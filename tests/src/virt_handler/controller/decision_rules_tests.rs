@@ -1,4 +1,4 @@
-//! The rules as a table: VMI and domain, the decision, and the phase after it.
+//! Tests of the decision rules as tables: VMI and domain, the decision, and the next phase.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn deleting(phase: Phase) -> VmiFacts {
     }
 }
 
-/// `Status/Reason` of a domain whose guest has 30 seconds.
+/// A domain with this `Status/Reason` and a grace period of 30 seconds.
 fn domain(state: &str) -> NotifiedDomain {
     let (status, reason) = state.split_once('/').unwrap_or((state, ""));
     NotifiedDomain {
@@ -40,7 +40,7 @@ fn domain(state: &str) -> NotifiedDomain {
         grace: Some(DomainGrace {
             seconds: 30,
             begin: None,
-            marked: false,
+            marked_for_shutdown: false,
         }),
         ..NotifiedDomain::default()
     }
@@ -60,19 +60,19 @@ type Row = (
     Option<Phase>,
 );
 
-/// The whole table at once, so that a wrong rule shows all rows that it breaks.
+/// Checks all rows before it fails, so that the message has every row that a wrong rule breaks.
 fn check(rows: &[Row]) {
-    let mut wrong = String::new();
+    let mut mismatches = String::new();
     for (vmi, domain, decision, phase) in rows {
         let (vmi, domain) = (vmi.as_ref(), domain.as_ref());
         let decided = decide(vmi, domain, Responsive, NOW);
         let next = vmi.map(|vmi| next_phase(vmi, domain, Responsive));
         if decided != *decision || next != *phase {
-            let at = format!("{vmi:?} {:?}", domain.map(NotifiedDomain::state));
-            wrong += &format!("{at}: {decided:?} {next:?}, not {decision:?} {phase:?}\n");
+            let row = format!("{vmi:?} {:?}", domain.map(NotifiedDomain::state));
+            mismatches += &format!("{row}: {decided:?} {next:?}, not {decision:?} {phase:?}\n");
         }
     }
-    assert!(wrong.is_empty(), "\n{wrong}");
+    assert!(mismatches.is_empty(), "\n{mismatches}");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn decisions_and_phases_of_a_start() {
     };
     check(&[
         (Some(vmi(Scheduled)), None, Sync, Some(Scheduled)),
-        // Defined, and never alive: virt-handler treats it as ended.
+        // A domain that is defined and was never alive: virt-handler treats it as ended.
         row(Scheduled, "Shutoff/Unknown", Delete, Scheduled),
         row(Scheduled, "Paused/StartingUp", Ignore, Running),
         row(Scheduled, "Paused/User", Nothing, Running),
@@ -118,7 +118,7 @@ fn decisions_and_phases_when_the_guest_powers_off() {
         acpi: false,
         ..domain("Shutoff/Destroyed")
     };
-    let at_once = VmiFacts {
+    let without_grace_period = VmiFacts {
         grace_period: Some(0),
         ..vmi(Running)
     };
@@ -130,7 +130,7 @@ fn decisions_and_phases_when_the_guest_powers_off() {
             Some(Succeeded),
         ),
         (
-            Some(at_once),
+            Some(without_grace_period),
             Some(domain("Shutoff/Destroyed")),
             Delete,
             Some(Succeeded),
@@ -160,9 +160,9 @@ fn decisions_and_phases_when_the_user_deletes_the_vmi() {
         (None, Some(domain("Shutoff/Shutdown")), Delete, None),
         (None, None, Delete, None),
     ]);
-    let with = |own, grace: Option<DomainGrace>| {
+    let decide_with = |grace_period, grace: Option<DomainGrace>| {
         let vmi = VmiFacts {
-            grace_period: own,
+            grace_period: grace_period,
             ..deleting(Running)
         };
         let domain = NotifiedDomain {
@@ -175,45 +175,51 @@ fn decisions_and_phases_when_the_user_deletes_the_vmi() {
         Some(DomainGrace {
             seconds,
             begin,
-            marked: false,
+            marked_for_shutdown: false,
         })
     };
-    assert_eq!(with(Some(3), grace(30, None)), shutdown(3));
-    assert_eq!(with(Some(30), grace(30, Some(NOW - 10))), shutdown(5));
-    assert_eq!(with(Some(30), grace(30, Some(NOW - 28))), shutdown(2));
-    assert_eq!(with(Some(30), grace(30, Some(NOW - 30))), Kill);
-    assert_eq!(with(Some(0), grace(30, None)), Kill);
-    assert_eq!(with(Some(30), grace(0, None)), Kill);
-    assert_eq!(with(Some(30), None), Kill);
+    assert_eq!(decide_with(Some(3), grace(30, None)), shutdown(3));
+    assert_eq!(
+        decide_with(Some(30), grace(30, Some(NOW - 10))),
+        shutdown(5)
+    );
+    assert_eq!(
+        decide_with(Some(30), grace(30, Some(NOW - 28))),
+        shutdown(2)
+    );
+    assert_eq!(decide_with(Some(30), grace(30, Some(NOW - 30))), Kill);
+    assert_eq!(decide_with(Some(0), grace(30, None)), Kill);
+    assert_eq!(decide_with(Some(30), grace(0, None)), Kill);
+    assert_eq!(decide_with(Some(30), None), Kill);
 }
 
 #[test]
 fn decisions_and_phases_when_the_pod_is_deleted() {
-    let marked = |state: &str| NotifiedDomain {
+    let marked_for_shutdown = |state: &str| NotifiedDomain {
         grace: Some(DomainGrace {
             seconds: 30,
             begin: None,
-            marked: true,
+            marked_for_shutdown: true,
         }),
         ..domain(state)
     };
     check(&[
         (
             Some(vmi(Running)),
-            Some(marked("Running/Unknown")),
+            Some(marked_for_shutdown("Running/Unknown")),
             shutdown(5),
             Some(Running),
         ),
         (
             Some(vmi(Running)),
-            Some(marked("Shutoff/Shutdown")),
+            Some(marked_for_shutdown("Shutoff/Shutdown")),
             Delete,
             Some(Succeeded),
         ),
         // The deletion mark shuts down only a VM that has been alive.
         (
             Some(vmi(Scheduled)),
-            Some(marked("Running/Unknown")),
+            Some(marked_for_shutdown("Running/Unknown")),
             Nothing,
             Some(Running),
         ),
@@ -261,15 +267,15 @@ fn a_domain_of_another_uid_is_stale() {
 }
 
 #[test]
-fn a_missing_socket_means_gone_only_after_it_existed() {
+fn a_missing_socket_means_an_ended_launcher_only_after_it_existed() {
     for (launcher, phase) in [
         (NotInitialized, Scheduled),
         (Responsive, Scheduled),
         (Unresponsive, Failed),
     ] {
         assert_eq!(next_phase(&vmi(Scheduled), None, launcher), phase);
-        let wanted = if phase == Scheduled { Sync } else { Nothing };
-        assert_eq!(decide(Some(&vmi(Scheduled)), None, launcher, NOW), wanted);
+        let expected = if phase == Scheduled { Sync } else { Nothing };
+        assert_eq!(decide(Some(&vmi(Scheduled)), None, launcher, NOW), expected);
     }
 }
 
@@ -291,9 +297,9 @@ fn a_migration_is_ignored_unless_the_vmi_is_deleted() {
 
 #[test]
 fn a_delete_is_early_if_nobody_ended_the_vm() {
-    let marked = NotifiedDomain {
+    let marked_for_shutdown = NotifiedDomain {
         grace: Some(DomainGrace {
-            marked: true,
+            marked_for_shutdown: true,
             ..DomainGrace::default()
         }),
         ..domain("Shutoff/Unknown")
@@ -304,7 +310,7 @@ fn a_delete_is_early_if_nobody_ended_the_vm() {
         (Some(vmi(Running)), domain("Shutoff/Shutdown"), false),
         (Some(vmi(Running)), domain("Shutoff/Crashed"), false),
         (Some(vmi(Running)), domain("Shutoff/Migrated"), false),
-        (Some(vmi(Running)), marked, false),
+        (Some(vmi(Running)), marked_for_shutdown, false),
         (Some(deleting(Scheduled)), domain("Shutoff/Unknown"), false),
         (Some(vmi(Failed)), domain("Running/Unknown"), false),
         (None, domain("Shutoff/Unknown"), false),

@@ -1,25 +1,28 @@
-//! How much of its grace period a guest has left.
+//! The remaining grace period of a guest.
 
 use super::notified_domain::DomainGrace;
 
 /// The remaining part of a grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RemainingGrace {
-    /// Nothing: the period is over, or there is none.
+    /// None is left: the period is over, or there is no grace period.
     None,
-    /// All of it: the guest was not asked to shut down yet.
+    /// All of it is left: the guest was not asked to shut down yet.
     NotStarted,
-    /// This many seconds, at least one.
+    /// This many seconds are left, at least one.
     Seconds(i64),
 }
 
-/// The VMI's own period, or else the domain's. It begins with the timestamp that the launcher sets in the metadata.
+/// The remainder of the VMI's grace period, or of the domain's if the VMI has none. The period begins with the timestamp that
+/// the launcher sets in the metadata.
 pub(super) fn remaining_grace(
-    own: Option<i64>,
+    vmi_grace_period: Option<i64>,
     domain: Option<&DomainGrace>,
     now: i64,
 ) -> RemainingGrace {
-    let period = own.or(domain.map(|grace| grace.seconds)).unwrap_or(0);
+    let period = vmi_grace_period
+        .or(domain.map(|grace| grace.seconds))
+        .unwrap_or(0);
     if period == 0 {
         return RemainingGrace::None;
     }
@@ -43,9 +46,9 @@ mod tests {
         let domain = |seconds, begin| DomainGrace {
             seconds,
             begin,
-            marked: false,
+            marked_for_shutdown: false,
         };
-        for (own, grace, now, left) in [
+        for (vmi_grace_period, grace, now, remaining) in [
             (None, None, 0, RemainingGrace::None),
             (Some(0), Some(domain(30, Some(1))), 2, RemainingGrace::None),
             (
@@ -81,9 +84,9 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                remaining_grace(own, grace.as_ref(), now),
-                left,
-                "{own:?} {grace:?} {now}"
+                remaining_grace(vmi_grace_period, grace.as_ref(), now),
+                remaining,
+                "{vmi_grace_period:?} {grace:?} {now}"
             );
         }
     }

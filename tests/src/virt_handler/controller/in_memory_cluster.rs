@@ -1,4 +1,4 @@
-//! The API server for one VMI, as virt-handler sees it: its own writes come back later, as watch events.
+//! An API server with one VMI. Writes reach virt-handler's cache later, as watch events.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::vmi_builder::Vmi;
 
 /// The status fields whose change makes virt-handler write the status.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Status {
+pub(super) struct VmiStatus {
     pub(super) phase: Phase,
-    /// Conditions and other fields that the first reconcile sets.
-    pub(super) examined: bool,
+    /// Whether the fields are set that the first reconcile sets, like conditions.
+    pub(super) is_initialized: bool,
     pub(super) agent_connected: bool,
     pub(super) paused: bool,
     pub(super) sync_error: Option<String>,
@@ -28,7 +28,7 @@ pub(super) struct VmiObject {
     pub(super) vmi: Vmi,
     pub(super) version: u64,
     pub(super) deletion: Option<String>,
-    pub(super) status: Status,
+    pub(super) status: VmiStatus,
 }
 
 impl VmiObject {
@@ -56,18 +56,18 @@ impl VmiObject {
 
 #[derive(Debug, Default)]
 struct State {
-    server: Option<VmiObject>,
-    /// virt-handler's copy.
+    stored: Option<VmiObject>,
+    /// The VMI in virt-handler's cache.
     cached: Option<VmiObject>,
-    /// virt-handler has written, and has not received the watch event yet. Until then it does not reconcile the VMI.
-    expecting: bool,
+    /// virt-handler has written the VMI and has not received the watch event yet. Until then it does not reconcile the VMI.
+    expects_watch_event: bool,
 }
 
-/// The VMI was changed since it was read.
+/// The VMI was changed after it was read.
 #[derive(Debug)]
 pub(super) struct Conflict;
 
-/// The cluster, shared by virt-handler and its user.
+/// The cluster, shared by virt-handler and the test.
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     state: Arc<Mutex<State>>,
@@ -81,9 +81,9 @@ impl Cluster {
             vmi: vmi.clone(),
             version: 1,
             deletion: None,
-            status: Status {
+            status: VmiStatus {
                 phase: Phase::Scheduled,
-                examined: false,
+                is_initialized: false,
                 agent_connected: false,
                 paused: false,
                 sync_error: None,
@@ -91,7 +91,7 @@ impl Cluster {
             },
         };
         let state = State {
-            server: Some(object),
+            stored: Some(object),
             ..State::default()
         };
         Cluster {
@@ -105,41 +105,41 @@ impl Cluster {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// virt-handler's copy, unless an expectation is pending.
-    pub(super) fn cached(&self) -> Result<Option<VmiObject>, ExpectationPending> {
+    /// The VMI in virt-handler's cache, unless virt-handler waits for a watch event.
+    pub(super) fn cached(&self) -> Result<Option<VmiObject>, WatchEventPending> {
         let state = self.lock();
-        match (&state.cached, state.expecting) {
-            (Some(_), true) => Err(ExpectationPending),
+        match (&state.cached, state.expects_watch_event) {
+            (Some(_), true) => Err(WatchEventPending),
             (cached, _) => Ok(cached.clone()),
         }
     }
 
-    /// The object in the API server.
+    /// The VMI in the API server.
     pub(super) fn current(&self) -> Option<VmiObject> {
-        self.lock().server.clone()
+        self.lock().stored.clone()
     }
 
-    /// Writes the status, if the object is still the one that was read.
-    pub(super) fn write_status(&self, read: &VmiObject, status: Status) -> Result<(), Conflict> {
+    /// Writes the status, unless the VMI was changed after it was `read`.
+    pub(super) fn write_status(&self, read: &VmiObject, status: VmiStatus) -> Result<(), Conflict> {
         {
             let mut state = self.lock();
-            let server = state.server.as_mut().ok_or(Conflict)?;
-            if server.version != read.version {
+            let stored = state.stored.as_mut().ok_or(Conflict)?;
+            if stored.version != read.version {
                 return Err(Conflict);
             }
-            server.version += 1;
-            server.status = status;
-            state.expecting = true;
+            stored.version += 1;
+            stored.status = status;
+            state.expects_watch_event = true;
         }
         self.publish();
         Ok(())
     }
 
-    /// Another client changes the VMI, or removes it with `None`.
+    /// Changes the VMI as another client, or removes it if `change` returns `None`.
     pub(super) fn change(&self, change: impl FnOnce(VmiObject) -> Option<VmiObject>) {
         {
             let mut state = self.lock();
-            state.server = state.server.take().and_then(change).map(|mut object| {
+            state.stored = state.stored.take().and_then(change).map(|mut object| {
                 object.version += 1;
                 object
             });
@@ -147,14 +147,14 @@ impl Cluster {
         self.publish();
     }
 
-    /// The list call of a virt-handler that starts.
+    /// Copies the VMI into virt-handler's cache, as its list call at the start does.
     pub(super) fn list(&self) {
         let mut state = self.lock();
-        state.cached = state.server.clone();
-        state.expecting = false;
+        state.cached = state.stored.clone();
+        state.expects_watch_event = false;
     }
 
-    /// The watch event.
+    /// Sends the watch event after the delay.
     fn publish(&self) {
         let cluster = self.clone();
         if cluster.delay.is_zero() {
@@ -170,6 +170,6 @@ impl Cluster {
     }
 }
 
-/// See [`State::expecting`].
+/// virt-handler waits for the watch event of its own write; see [`State::expects_watch_event`].
 #[derive(Debug)]
-pub(super) struct ExpectationPending;
+pub(super) struct WatchEventPending;

@@ -13,22 +13,23 @@ use super::VmController;
 use super::notified_domain::NotifiedDomain;
 use super::reconcile::state_of;
 use super::step_log::Step;
-use crate::virt_handler::command_client::{Commands, QUERY};
+use crate::virt_handler::command_client::{Commands, QUERY_TIMEOUT};
 use crate::virt_handler::notification_services::DomainEvent;
 
-/// After this long without a listener on the command socket, the launcher counts as gone.
-const WATCHDOG: Duration = Duration::from_secs(30);
-/// How often the socket is tested, and the deadline for connecting.
-const WATCH: Duration = Duration::from_secs(11);
-const CONNECT: Duration = Duration::from_secs(5);
+/// The time without a listener on the command socket after which the launcher counts as gone.
+const WATCHDOG_TIMEOUT: Duration = Duration::from_secs(30);
+/// The interval at which the command socket is tested.
+const WATCH_INTERVAL: Duration = Duration::from_secs(11);
+/// The timeout of connecting for such a test.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The domain of the last notification.
+/// The cache of the informer: the domain of the last notification.
 #[derive(Debug, Default)]
-pub(super) struct Domains {
+pub(super) struct DomainCache {
     domain: Mutex<Option<NotifiedDomain>>,
 }
 
-impl Domains {
+impl DomainCache {
     fn set(&self, domain: Option<NotifiedDomain>) {
         *self.domain.lock().unwrap_or_else(PoisonError::into_inner) = domain;
     }
@@ -44,11 +45,11 @@ impl Domains {
 }
 
 impl VmController {
-    /// Fills the cache at the start: with the domain of a launcher that virt-handler was connected to before.
+    /// Fills the cache at virt-handler's start, if it was connected to the launcher before.
     pub(super) async fn list(&self) {
         self.domains.remove();
         self.cluster.list();
-        if self.clients.has_ghost_record() {
+        if self.launcher.has_ghost_record() {
             self.domains.set(self.find_domain().await);
         }
         self.step_log.add(Step::Started {
@@ -58,37 +59,37 @@ impl VmController {
     }
 
     async fn find_domain(&self) -> Option<NotifiedDomain> {
-        if !self.clients.socket().exists() {
+        if !self.launcher.socket().exists() {
             return Some(self.deleted_domain(String::new()));
         }
-        let unknown = || NotifiedDomain {
+        let unknown_domain = || NotifiedDomain {
             uid: self.vmi.uid().to_owned(),
             status: "Unknown".to_owned(),
             ..NotifiedDomain::default()
         };
         match self.query_launcher().await {
-            Ok(found) => found,
-            Err(()) => Some(unknown()),
+            Ok(domain) => domain,
+            Err(()) => Some(unknown_domain()),
         }
     }
 
-    /// Asks the launcher for its domain, over a new connection.
+    /// Queries the launcher's domain over a new connection.
     async fn query_launcher(&self) -> Result<Option<NotifiedDomain>, ()> {
-        let client: Commands = self.clients.connect().await.map_err(drop)?;
+        let client: Commands = self.launcher.connect().await.map_err(drop)?;
         let begin = Instant::now();
-        let asked = tokio::time::timeout(QUERY, client.domain()).await;
-        let answer = asked.map_err(|_| format!("no answer within {QUERY:?}"));
+        let answered = tokio::time::timeout(QUERY_TIMEOUT, client.domain()).await;
+        let answer = answered.map_err(|_| format!("no answer within {QUERY_TIMEOUT:?}"));
         let answer = answer.and_then(|answer| answer.map_err(|error| format!("{error:#}")));
         self.step_log.add(Step::Called {
             method: "GetDomain",
-            took: begin.elapsed(),
+            duration: begin.elapsed(),
             error: answer.as_ref().err().cloned(),
         });
         let domain = answer.map_err(drop)?;
         Ok((!domain.is_null()).then(|| NotifiedDomain::read(&domain)))
     }
 
-    /// The DELETED event that virt-handler makes for a launcher that is gone.
+    /// The deleted domain that virt-handler assumes if the launcher is gone.
     fn deleted_domain(&self, uid: String) -> NotifiedDomain {
         let mut facts = NotifiedDomain::read(&json!({"ObjectMeta": {"deletionTimestamp": "now"}}));
         facts.uid = uid;
@@ -98,10 +99,10 @@ impl VmController {
     /// Applies notifications until the task is aborted.
     pub(super) async fn watch(&self, mut events: UnboundedReceiver<DomainEvent>) {
         let mut resync = interval(self.settings.resync);
-        let mut watchdog = interval(WATCH);
+        let mut watchdog = interval(WATCH_INTERVAL);
         resync.reset();
         watchdog.reset();
-        let mut deaf_since = None;
+        let mut no_listener_since = None;
         loop {
             tokio::select! {
                 event = events.recv() => match event {
@@ -109,7 +110,7 @@ impl VmController {
                     None => return,
                 },
                 _ = resync.tick() => self.resync().await,
-                _ = watchdog.tick() => deaf_since = self.watch_socket(deaf_since).await,
+                _ = watchdog.tick() => no_listener_since = self.watch_socket(no_listener_since).await,
             }
         }
     }
@@ -127,7 +128,7 @@ impl VmController {
     }
 
     async fn resync(&self) {
-        if self.clients.has_ghost_record()
+        if self.launcher.has_ghost_record()
             && let Ok(Some(domain)) = self.query_launcher().await
         {
             self.domains.set(Some(domain));
@@ -135,19 +136,19 @@ impl VmController {
         }
     }
 
-    async fn watch_socket(&self, deaf_since: Option<Instant>) -> Option<Instant> {
-        if !self.clients.has_ghost_record() {
+    async fn watch_socket(&self, no_listener_since: Option<Instant>) -> Option<Instant> {
+        if !self.launcher.has_ghost_record() {
             return None;
         }
-        let connected = UnixStream::connect(self.clients.socket());
-        if let Ok(Ok(_)) = tokio::time::timeout(CONNECT, connected).await {
+        let connected = UnixStream::connect(self.launcher.socket());
+        if let Ok(Ok(_)) = tokio::time::timeout(CONNECT_TIMEOUT, connected).await {
             return None;
         }
-        let since = deaf_since.unwrap_or_else(Instant::now);
-        if since.elapsed() > WATCHDOG {
+        let since = no_listener_since.unwrap_or_else(Instant::now);
+        if since.elapsed() > WATCHDOG_TIMEOUT {
             self.domains
                 .set(Some(self.deleted_domain(self.vmi.uid().to_owned())));
-            self.clients.mark_unresponsive();
+            self.launcher.mark_unresponsive();
             self.queue.add();
         }
         Some(since)

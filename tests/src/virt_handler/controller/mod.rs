@@ -6,15 +6,16 @@
 //! user, own status writes ─▶ cluster ──┴▶ work queue ─▶ reconcile: rules ─▶ calls ─▶ status
 //! ```
 //!
-//! Everything that needs a node is left out: mounts, cgroups, networks, migrations, hotplug.
+//! The parts of virt-handler that need a node are missing: mounts, cgroups, networks, migrations, hotplug.
 
+mod call_error;
 mod decision_rules;
 #[cfg(test)]
 mod decision_rules_tests;
 mod grace_period;
 mod in_memory_cluster;
 mod informer;
-mod launcher_clients;
+mod launcher_client;
 mod notified_domain;
 mod reconcile;
 mod step_log;
@@ -35,22 +36,22 @@ pub(super) use step_log::Steps;
 pub use step_log::{Step, StepEntry};
 
 use in_memory_cluster::Cluster;
-use informer::Domains;
-use launcher_clients::LauncherClients;
+use informer::DomainCache;
+use launcher_client::LauncherClient;
 use step_log::StepLog;
 use work_queue::WorkQueue;
 
-use super::notification_services::Watcher;
+use super::notification_services::DomainEventReceiver;
 use super::notify_pipe::NotifyPipe;
 use crate::vmi_builder::Vmi;
 
 /// Settings that differ between clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The delay between virt-handler's own writes and their watch event. Zero is the hardest case for a launcher
-    /// that has not sent every notification yet, since virt-handler reconciles again at once.
+    /// The delay between a write of virt-handler and its watch event. Zero is the hardest case for a launcher that has not sent
+    /// every notification yet, since virt-handler then reconciles again at once.
     pub api_delay: Duration,
-    /// How often virt-handler asks the launcher for its domain.
+    /// The interval at which virt-handler queries the launcher's domain.
     pub resync: Duration,
 }
 
@@ -70,10 +71,10 @@ pub(super) struct VmController {
     settings: Settings,
     queue: Arc<WorkQueue>,
     cluster: Cluster,
-    domains: Domains,
-    clients: LauncherClients,
+    domains: DomainCache,
+    launcher: LauncherClient,
     step_log: StepLog,
-    watcher: Watcher,
+    event_receiver: DomainEventReceiver,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -83,7 +84,7 @@ impl VmController {
         settings: Settings,
         share_dir: &Path,
         pipe: Arc<NotifyPipe>,
-        watcher: Watcher,
+        event_receiver: DomainEventReceiver,
         begin: Instant,
         steps: Steps,
     ) -> Arc<VmController> {
@@ -93,41 +94,48 @@ impl VmController {
             settings,
             cluster: Cluster::new(vmi, queue.clone(), settings.api_delay),
             queue,
-            domains: Domains::default(),
-            clients: LauncherClients::new(share_dir, pipe),
+            domains: DomainCache::default(),
+            launcher: LauncherClient::new(share_dir, pipe),
             step_log: StepLog::new(begin, steps),
-            watcher,
+            event_receiver,
             tasks: Mutex::default(),
         })
     }
 
-    /// Does what a virt-handler does at its start.
+    /// Starts the controller as the start of virt-handler's process does: lists, then watches and works.
     pub(super) async fn start(self: &Arc<Self>) {
         let (sender, events) = mpsc::unbounded_channel();
-        *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        *self
+            .event_receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(sender);
         self.list().await;
-        let (watching, working) = (self.clone(), self.clone());
+        let (informer, worker) = (self.clone(), self.clone());
         let tasks = vec![
-            tokio::spawn(async move { watching.watch(events).await }),
-            tokio::spawn(async move { working.work().await }),
+            tokio::spawn(async move { informer.watch(events).await }),
+            tokio::spawn(async move { worker.work().await }),
         ];
         *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
     }
 
-    /// Does what the end of virt-handler's process does: calls are cancelled, connections close, caches are lost.
+    /// Stops the controller as the end of virt-handler's process does: calls are cancelled, connections are closed, and caches
+    /// are lost.
     pub(super) async fn stop(&self) {
         self.step_log.add(Step::Stopped);
-        *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self
+            .event_receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in tasks {
             task.abort();
             let _ = task.await;
         }
         self.queue.done();
-        self.clients.process_ended();
+        self.launcher.reset_after_process_exit();
     }
 
-    /// Aborts the tasks, which own references to `self`, without waiting for them.
+    /// Aborts the tasks, which hold references to `self`, without waiting for them.
     pub(super) fn abort(&self) {
         let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.iter().for_each(JoinHandle::abort);
@@ -144,7 +152,7 @@ impl VmController {
         });
     }
 
-    /// Takes the VMI's object out of the cluster.
+    /// Removes the VMI from the cluster.
     pub(super) fn remove(&self) {
         self.cluster.change(|_| None);
     }

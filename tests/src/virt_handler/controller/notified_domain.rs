@@ -1,4 +1,4 @@
-//! The fields of a notified domain that virt-handler's rules use.
+//! The fields of a domain in a notification that virt-handler's rules use.
 
 use serde_json::{Value, json};
 
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 pub struct NotifiedDomain {
     /// The VMI's UID in KubeVirt's metadata.
     pub uid: String,
-    /// The object has a deletion timestamp, by which the launcher says that the domain is gone.
+    /// Whether the object has a deletion timestamp, which the launcher sets when the domain is gone.
     pub deleted: bool,
-    /// The domain's status, in KubeVirt's words.
+    /// The domain's status, as KubeVirt names it.
     pub status: String,
-    /// Why it is in that state.
+    /// The reason of the status.
     pub reason: String,
-    /// The grace period that the launcher noted.
+    /// The grace period in the launcher's metadata.
     pub grace: Option<DomainGrace>,
-    /// The guest has ACPI, so it reacts to the power button.
+    /// Whether the guest has ACPI, so that it reacts to the power button.
     pub acpi: bool,
-    /// A migration has begun and not ended.
+    /// Whether a migration has begun and not ended.
     pub migrating: bool,
-    /// The guest agent's channel is connected.
+    /// Whether the guest agent's channel is connected.
     pub agent_connected: bool,
     /// Other fields that are copied to the VMI's status.
     pub observed: Value,
@@ -28,12 +28,12 @@ pub struct NotifiedDomain {
 /// `GracePeriod` of KubeVirt's metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainGrace {
-    /// How long.
+    /// The grace period in seconds.
     pub seconds: i64,
-    /// When the guest was asked to shut down, in seconds of Unix time.
+    /// The time when the guest was asked to shut down, in seconds of Unix time.
     pub begin: Option<i64>,
-    /// The pod is being deleted.
-    pub marked: bool,
+    /// Whether the VM is to be shut down because its pod is being deleted.
+    pub marked_for_shutdown: bool,
 }
 
 impl NotifiedDomain {
@@ -63,25 +63,27 @@ impl NotifiedDomain {
         }
     }
 
-    /// Whether it is in this state for this reason.
+    /// Whether the domain has this status and reason.
     pub fn is(&self, status: &str, reason: &str) -> bool {
         self.status == status && self.reason == reason
     }
 
-    /// Whether there is anything to shut down.
+    /// Whether the domain must be shut down before it can be deleted.
     pub fn is_alive(&self) -> bool {
         !matches!(self.status.as_str(), "Shutoff" | "Crashed" | "")
     }
 
-    /// Whether virt-handler treats the domain as part of a migration. One that is starting up looks like a target.
+    /// Whether virt-handler treats the domain as part of a migration. A domain that is starting up looks like a migration's target.
     pub fn is_migrating(&self) -> bool {
         let paused = ["Migration", "StartingUp", "Postcopy"];
         self.migrating || (self.status == "Paused" && paused.contains(&self.reason.as_str()))
     }
 
-    /// Whether the launcher was asked to shut the domain down because its pod is being deleted.
-    pub fn is_marked(&self) -> bool {
-        self.grace.as_ref().is_some_and(|grace| grace.marked)
+    /// Whether the domain is to be shut down because its pod is being deleted.
+    pub fn is_marked_for_shutdown(&self) -> bool {
+        self.grace
+            .as_ref()
+            .is_some_and(|grace| grace.marked_for_shutdown)
     }
 
     /// `Status/Reason`.
@@ -96,12 +98,12 @@ impl DomainGrace {
         grace.is_object().then(|| DomainGrace {
             seconds: grace["DeletionGracePeriodSeconds"].as_i64().unwrap_or(0),
             begin: grace["DeletionTimestamp"].as_str().and_then(seconds),
-            marked: grace["MarkedForGracefulShutdown"].as_bool() == Some(true),
+            marked_for_shutdown: grace["MarkedForGracefulShutdown"].as_bool() == Some(true),
         })
     }
 }
 
-/// Seconds of Unix time.
+/// Parses a timestamp into seconds of Unix time.
 fn seconds(text: &str) -> Option<i64> {
     let time: jiff::Timestamp = text.parse().ok()?;
     Some(time.as_second())
@@ -133,7 +135,12 @@ mod tests {
             "Status": {"Status": "Paused", "Reason": "StartingUp"},
         });
         let facts = NotifiedDomain::read(&running);
-        assert!(facts.acpi && facts.agent_connected && facts.is_marked() && facts.is_alive());
+        assert!(
+            facts.acpi
+                && facts.agent_connected
+                && facts.is_marked_for_shutdown()
+                && facts.is_alive()
+        );
         assert!(
             facts.is_migrating(),
             "starting up looks like a migration's target"

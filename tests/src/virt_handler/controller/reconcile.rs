@@ -6,18 +6,18 @@ use proto::cmd::v1::EmptyRequest;
 use tonic::Request;
 
 use super::VmController;
+use super::call_error::{CallError, call_with_deadline, command_with_deadline};
 use super::decision_rules::{Decision, LauncherState, decide, is_early_delete, next_phase};
-use super::in_memory_cluster::{Status, VmiObject};
-use super::launcher_clients::{CallError, call_with_deadline, command_with_deadline};
+use super::in_memory_cluster::{VmiObject, VmiStatus};
 use super::notified_domain::NotifiedDomain;
 use super::step_log::Step;
-use crate::virt_handler::command_client::{Answer, Commands, QUERY};
+use crate::virt_handler::command_client::{Answer, Commands, QUERY_TIMEOUT};
 use crate::vmi_builder::Vmi;
 
-/// The delay before a launcher without a socket is tried again.
-const INITIALIZING: Duration = Duration::from_secs(1);
-/// The delay before a VMI is reconciled again after a stale domain of its name was cleaned up.
-const AFTER_STALE: Duration = Duration::from_secs(5);
+/// The delay before the VMI of a launcher without a socket is reconciled again.
+const MISSING_SOCKET_DELAY: Duration = Duration::from_secs(1);
+/// The delay before a VMI is reconciled again after a stale domain with its name was dropped.
+const STALE_DOMAIN_DELAY: Duration = Duration::from_secs(5);
 
 impl VmController {
     /// Reconciles queued keys until the task is aborted.
@@ -41,7 +41,7 @@ impl VmController {
         };
         let domain = self.domains.get();
         let vmi = object.as_ref().map(VmiObject::facts);
-        let launcher = self.clients.launcher_state();
+        let launcher = self.launcher.launcher_state();
         let now = jiff::Timestamp::now().as_second();
         let decision = decide(vmi.as_ref(), domain.as_ref(), launcher, now);
         self.step_log.add(Step::Decided {
@@ -72,12 +72,12 @@ impl VmController {
         result.map_err(|error| error.to_string())
     }
 
-    /// The domain belongs to a pod that no longer exists, so no launcher is called.
+    /// Drops the domain of a pod that no longer exists. No launcher is called.
     fn clean_up_stale(&self, domain: Option<&NotifiedDomain>) {
         let uid = domain.map(|domain| domain.uid.clone()).unwrap_or_default();
         self.step_log.add(Step::Stale { uid });
         self.domains.remove();
-        self.queue.add_after(AFTER_STALE);
+        self.queue.add_after(STALE_DOMAIN_DELAY);
     }
 
     async fn sync(
@@ -87,7 +87,7 @@ impl VmController {
     ) -> Result<(), CallError> {
         match launcher {
             LauncherState::NotInitialized => {
-                self.queue.add_after(INITIALIZING);
+                self.queue.add_after(MISSING_SOCKET_DELAY);
                 return Ok(());
             }
             LauncherState::Unresponsive => {
@@ -97,7 +97,7 @@ impl VmController {
             }
             LauncherState::Responsive => {}
         }
-        let (client, vmi) = (self.clients.get().await?, self.vmi_to_send(object));
+        let (client, vmi) = (self.launcher.get().await?, self.vmi_to_send(object));
         self.command("SyncVirtualMachine", client.sync(&vmi)).await
     }
 
@@ -106,27 +106,33 @@ impl VmController {
         object: Option<&VmiObject>,
         again_after: Duration,
     ) -> Result<(), CallError> {
-        let (client, vmi) = (self.clients.verified().await?, self.vmi_to_send(object));
-        let asked = self.command("ShutdownVirtualMachine", client.shutdown(&vmi));
-        unless_disconnected(asked.await)?;
+        let (client, vmi) = (
+            self.launcher.connect_and_ping().await?,
+            self.vmi_to_send(object),
+        );
+        let shut_down = self.command("ShutdownVirtualMachine", client.shutdown(&vmi));
+        ignore_disconnect(shut_down.await)?;
         self.queue.add_after(again_after);
         Ok(())
     }
 
     async fn kill(&self, object: Option<&VmiObject>) -> Result<(), CallError> {
-        let (client, vmi) = (self.clients.verified().await?, self.vmi_to_send(object));
-        let killed = self.command("KillVirtualMachine", client.kill(&vmi));
-        unless_disconnected(killed.await)
+        let (client, vmi) = (
+            self.launcher.connect_and_ping().await?,
+            self.vmi_to_send(object),
+        );
+        let call = self.command("KillVirtualMachine", client.kill(&vmi));
+        ignore_disconnect(call.await)
     }
 
-    /// A launcher that cannot be reached counts as ended. The client is closed in any case.
+    /// Deletes the domain, and closes the client in any case. A launcher that cannot be reached counts as ended.
     async fn delete_and_clean_up(
         &self,
         object: Option<&VmiObject>,
         early: bool,
     ) -> Result<(), CallError> {
         let early = early && !self.step_log.sync_was_refused();
-        let deleted = match self.clients.verified().await {
+        let deleted = match self.launcher.connect_and_ping().await {
             Ok(client) => self.delete_domain(&client, object).await,
             Err(_) => Ok(()),
         };
@@ -136,8 +142,8 @@ impl VmController {
                 restarted: self.step_log.was_restarted(),
             });
         }
-        self.clients.close();
-        unless_disconnected(deleted)?;
+        self.launcher.close();
+        ignore_disconnect(deleted)?;
         self.domains.remove();
         Ok(())
     }
@@ -152,7 +158,7 @@ impl VmController {
             .await
     }
 
-    /// The VMI to send to the launcher. If the cluster no longer has it, the last known one.
+    /// The VMI to send to the launcher: the cluster's, or the last known one if the cluster no longer has it.
     fn vmi_to_send(&self, object: Option<&VmiObject>) -> Vmi {
         object.map_or_else(|| self.vmi.clone(), VmiObject::to_vmi)
     }
@@ -171,12 +177,12 @@ impl VmController {
     fn log_call(&self, method: &'static str, begin: Instant, result: &Result<(), CallError>) {
         self.step_log.add(Step::Called {
             method,
-            took: begin.elapsed(),
+            duration: begin.elapsed(),
             error: result.as_ref().err().map(CallError::to_string),
         });
     }
 
-    /// Uses the domain that the decision was made from, even if a newer one has arrived.
+    /// Writes the status that follows from `domain`, from which the decision was made, even if a newer one has arrived.
     async fn write_status(
         &self,
         object: &VmiObject,
@@ -189,13 +195,13 @@ impl VmController {
         }
         let domain = domain.filter(|domain| !domain.deleted);
         let agent_connected = domain.is_some_and(|domain| domain.agent_connected);
-        let phase = next_phase(&object.facts(), domain, self.clients.launcher_state());
+        let phase = next_phase(&object.facts(), domain, self.launcher.launcher_state());
         if agent_connected {
             self.guest_info().await.map_err(|error| error.to_string())?;
         }
-        let new = Status {
+        let new = VmiStatus {
             phase,
-            examined: true,
+            is_initialized: true,
             agent_connected,
             paused: domain.is_some_and(|domain| domain.is("Paused", "User")),
             sync_error: result.as_ref().err().map(CallError::to_string),
@@ -204,39 +210,39 @@ impl VmController {
         if new == *old {
             return Ok(());
         }
-        let written = self.cluster.write_status(object, new);
-        written.map_err(|_| "the VMI was changed meanwhile".to_owned())?;
+        let write_result = self.cluster.write_status(object, new);
+        write_result.map_err(|_| "the VMI was changed meanwhile".to_owned())?;
         if phase != old.phase {
             self.step_log.add(Step::Phase(phase));
         }
         Ok(())
     }
 
-    /// An error here prevents the status from being written.
+    /// Calls `GetGuestInfo`. virt-handler does not write the status if this call fails.
     async fn guest_info(&self) -> Result<(), CallError> {
-        let mut client = self.clients.get().await?.raw;
+        let mut client = self.launcher.get().await?.raw;
         let begin = Instant::now();
         let mut request = Request::new(EmptyRequest {});
-        request.set_timeout(QUERY);
+        request.set_timeout(QUERY_TIMEOUT);
         let call = async {
             let answer = client.get_guest_info(request).await?.into_inner();
             Ok(Answer::of(answer.response))
         };
-        let result = call_with_deadline(QUERY, call).await;
+        let result = call_with_deadline(QUERY_TIMEOUT, call).await;
         self.log_call("GetGuestInfo", begin, &result);
         result
     }
 }
 
-/// A launcher that exits during a shutdown, kill or delete is not an error.
-fn unless_disconnected(result: Result<(), CallError>) -> Result<(), CallError> {
+/// Ignores a closed connection: a launcher that exits during a shutdown, kill or delete is not an error.
+fn ignore_disconnect(result: Result<(), CallError>) -> Result<(), CallError> {
     match result {
         Err(CallError::Disconnected) => Ok(()),
         result => result,
     }
 }
 
-/// `Status/Reason`, or `-`.
+/// The domain as `Status/Reason`, or `-` if there is none.
 pub(super) fn state_of(domain: Option<&NotifiedDomain>) -> String {
     domain.map_or_else(|| "-".to_owned(), NotifiedDomain::state)
 }

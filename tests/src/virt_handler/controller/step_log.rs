@@ -1,4 +1,4 @@
-//! The steps of virt-handler in order, and which of them a correct launcher never causes.
+//! The log of virt-handler's steps, and the violations among them: steps that a correct launcher never causes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,53 +13,53 @@ use super::decision_rules::{Decision, Phase};
 pub enum Step {
     /// A decision from VMI and domain.
     Decided {
-        /// What to do.
+        /// The action.
         decision: Decision,
         /// The VMI's phase.
         phase: Option<Phase>,
-        /// The domain, `Status/Reason` or `-`.
+        /// The domain as `Status/Reason`, or `-`.
         domain: String,
     },
     /// A call of the launcher.
     Called {
-        /// Which RPC.
+        /// The RPC.
         method: &'static str,
-        /// How long the answer took.
-        took: Duration,
+        /// How long the call took.
+        duration: Duration,
         /// The error, if it failed.
         error: Option<String>,
     },
     /// A new phase of the VMI.
     Phase(Phase),
-    /// A delete for a VM that nobody had ended.
+    /// A delete of a VM that was not ended before.
     EarlyDelete {
-        /// The launcher refused.
+        /// Whether the launcher refused the delete.
         refused: bool,
-        /// virt-handler's process ended in this VM's life.
+        /// Whether virt-handler's process ended during this VM's life.
         restarted: bool,
     },
     /// A stale domain was dropped: same name, another UID than the VMI's.
     Stale {
-        /// The domain's.
+        /// The UID of the domain.
         uid: String,
     },
-    /// A failure; the key is queued again.
+    /// A failed reconcile; the VMI is queued again.
     Failed(String),
     /// virt-handler's process ended.
     Stopped,
-    /// virt-handler started, and found this domain.
+    /// virt-handler started.
     Started {
-        /// `Status/Reason` or `-`.
+        /// The domain in its cache as `Status/Reason`, or `-`.
         domain: String,
     },
 }
 
 impl Step {
-    /// Why this step must not happen, if it must not.
+    /// Why this step is a violation, if it is one.
     pub fn violation(&self) -> Option<String> {
         match self {
-            // A virt-handler that starts during the VM's start sees a domain that is not alive yet. The launcher must refuse
-            // its delete.
+            // A virt-handler that starts while the VM starts finds a domain that is not alive yet, and deletes it. The launcher
+            // must refuse this delete.
             Step::EarlyDelete {
                 refused: true,
                 restarted: true,
@@ -75,8 +75,8 @@ impl Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(fault) = self.violation() {
-            return write!(formatter, "{fault}");
+        if let Some(violation) = self.violation() {
+            return write!(formatter, "{violation}");
         }
         match self {
             Step::Decided {
@@ -89,10 +89,10 @@ impl fmt::Display for Step {
             } => write!(formatter, "no VMI, domain {domain}: {decision:?}"),
             Step::Called {
                 method,
-                took,
+                duration,
                 error,
             } => {
-                write!(formatter, "{method} in {} ms", took.as_millis())?;
+                write!(formatter, "{method} in {} ms", duration.as_millis())?;
                 error
                     .iter()
                     .try_for_each(|error| write!(formatter, ": {error}"))
@@ -106,12 +106,12 @@ impl fmt::Display for Step {
     }
 }
 
-/// A step and its time, since the start of virt-handler.
+/// A step with its time.
 #[derive(Clone, Debug)]
 pub struct StepEntry {
-    /// When.
+    /// The time since virt-handler's start.
     pub at: Duration,
-    /// What.
+    /// The step.
     pub step: Step,
 }
 
@@ -123,17 +123,17 @@ pub(in crate::virt_handler) type Steps = Arc<watch::Sender<Vec<StepEntry>>>;
 pub(super) struct StepLog {
     begin: Instant,
     steps: Steps,
-    /// The number of steps before this VM.
-    before: usize,
+    /// The index of this VM's first step.
+    first_step: usize,
 }
 
 impl StepLog {
     pub(super) fn new(begin: Instant, steps: Steps) -> StepLog {
-        let before = steps.borrow().len();
+        let first_step = steps.borrow().len();
         StepLog {
             begin,
             steps,
-            before,
+            first_step,
         }
     }
 
@@ -145,15 +145,15 @@ impl StepLog {
 
     pub(super) fn was_restarted(&self) -> bool {
         let steps = self.steps.borrow();
-        let mut own = steps.iter().skip(self.before);
-        own.any(|entry| entry.step == Step::Stopped)
+        let mut vm_steps = steps.iter().skip(self.first_step);
+        vm_steps.any(|entry| entry.step == Step::Stopped)
     }
 
     /// Whether the launcher refused the last Sync.
     pub(super) fn sync_was_refused(&self) -> bool {
         let steps = self.steps.borrow();
-        let own = steps.iter().skip(self.before);
-        let last = own.rev().find_map(|entry| match &entry.step {
+        let vm_steps = steps.iter().skip(self.first_step);
+        let last = vm_steps.rev().find_map(|entry| match &entry.step {
             Step::Called {
                 method: "SyncVirtualMachine",
                 error,

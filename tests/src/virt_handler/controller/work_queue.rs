@@ -5,36 +5,37 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// The first wait after an error; each further error in a row doubles it.
+/// The delay after the first error; each further consecutive error doubles it.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
-const LAST_RETRY: Duration = Duration::from_secs(1000);
+/// The maximum delay after an error.
+const MAXIMUM_RETRY: Duration = Duration::from_secs(1000);
 
-/// The queue as data.
+/// The state of the queue, without the waiting.
 #[derive(Debug, Default)]
 struct State {
     dirty: bool,
     working: bool,
-    later: Option<Instant>,
+    due_at: Option<Instant>,
     failures: u32,
 }
 
 impl State {
     fn add_at(&mut self, at: Instant) {
-        // Of two delayed additions the earlier one counts.
-        self.later = Some(self.later.map_or(at, |later| later.min(at)));
+        // The earlier of two delayed additions is used.
+        self.due_at = Some(self.due_at.map_or(at, |due_at| due_at.min(at)));
     }
 
     fn retry_delay(&mut self) -> Duration {
         let delay =
             FIRST_RETRY.saturating_mul(1_u32.checked_shl(self.failures).unwrap_or(u32::MAX));
         self.failures += 1;
-        delay.min(LAST_RETRY)
+        delay.min(MAXIMUM_RETRY)
     }
 
     /// Takes the key if it is due.
     fn take(&mut self, now: Instant) -> bool {
-        if self.later.is_some_and(|later| later <= now) {
-            self.later = None;
+        if self.due_at.is_some_and(|due_at| due_at <= now) {
+            self.due_at = None;
             self.dirty = true;
         }
         if !self.dirty || self.working {
@@ -54,45 +55,45 @@ pub(super) struct WorkQueue {
 }
 
 impl WorkQueue {
-    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_one();
         result
     }
 
     pub(super) fn add(&self) {
-        self.with(|state| state.dirty = true);
+        self.update(|state| state.dirty = true);
     }
 
     pub(super) fn add_after(&self, delay: Duration) {
-        self.with(|state| state.add_at(Instant::now() + delay));
+        self.update(|state| state.add_at(Instant::now() + delay));
     }
 
-    /// After an error.
+    /// Adds the key again after the delay that follows an error.
     pub(super) fn retry(&self) {
-        self.with(|state| {
+        self.update(|state| {
             let delay = state.retry_delay();
             state.add_at(Instant::now() + delay);
         });
     }
 
-    /// After a success.
+    /// Resets the retry delay after a success.
     pub(super) fn forget_failures(&self) {
-        self.with(|state| state.failures = 0);
+        self.update(|state| state.failures = 0);
     }
 
-    /// Waits until there is work.
+    /// Waits until the key is due, and takes it.
     pub(super) async fn take(&self) {
         loop {
             let changed = self.changed.notified();
-            let later = {
+            let due_at = {
                 let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
                 if state.take(Instant::now()) {
                     return;
                 }
-                state.later
+                state.due_at
             };
-            match later {
+            match due_at {
                 Some(at) => drop(tokio::time::timeout_at(at.into(), changed).await),
                 None => changed.await,
             }
@@ -100,7 +101,7 @@ impl WorkQueue {
     }
 
     pub(super) fn done(&self) {
-        self.with(|state| state.working = false);
+        self.update(|state| state.working = false);
     }
 }
 
@@ -140,6 +141,6 @@ mod tests {
         let delays: Vec<u128> = (0..4).map(|_| state.retry_delay().as_millis()).collect();
         assert_eq!(delays, [5, 10, 20, 40]);
         state.failures = 63;
-        assert_eq!(state.retry_delay(), LAST_RETRY);
+        assert_eq!(state.retry_delay(), MAXIMUM_RETRY);
     }
 }

@@ -1,17 +1,16 @@
-//! Backups in pull mode, served to the export server.
+//! Backups in pull mode, which the launcher serves to the export server.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use proto::nbd::ReadRequest;
 use serde_json::{Value, json};
-use tests::export_server::{ExportServer, map, read_all};
+use tests::export_server::{ExportServer, read_all, read_map};
 
 use super::vm_with_tracked_disk::BackupFixture;
-use super::{BACKUP, MIB, push, with};
+use super::{BACKUP_TIMEOUT, MIB, push_options, with_option};
 
-/// Two backups in pull mode: the data that the export server reads are the disk's, byte for byte, and its maps say which
-/// of them changed.
+/// A full and an incremental backup in pull mode: the export server reads the disk's data, and maps of what has changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pulled_backups_are_served_to_the_export_server() -> Result<()> {
     let backup = BackupFixture::boot().await?;
@@ -21,12 +20,12 @@ async fn pulled_backups_are_served_to_the_export_server() -> Result<()> {
     backup.fixture.end_vm(&backup.vmi).await
 }
 
-fn pull(name: &str, minute: u32) -> Value {
-    with(push(name, minute), "mode", json!("Pull"))
+fn pull_options(name: &str, minute: u32) -> Value {
+    with_option(push_options(name, minute), "mode", json!("Pull"))
 }
 
-fn abort(name: &str, minute: u32) -> Value {
-    with(pull(name, minute), "cmd", json!("Abort"))
+fn abort_options(name: &str, minute: u32) -> Value {
+    with_option(pull_options(name, minute), "cmd", json!("Abort"))
 }
 
 async fn check_full_pull(backup: &BackupFixture, server: &ExportServer) -> Result<()> {
@@ -36,47 +35,47 @@ async fn check_full_pull(backup: &BackupFixture, server: &ExportServer) -> Resul
     ensure!(!refused.success, "nothing to export: {refused:?}");
     let before = backup.fixture.handler.events().len();
     let disk = backup.disk()?;
-    backup.start(pull("pl1", 20)).await?;
-    backup.start(pull("pl1", 20)).await?;
-    let other = backup.request(push("other", 21)).await?;
+    backup.start(pull_options("pl1", 20)).await?;
+    backup.start(pull_options("pl1", 20)).await?;
+    let other = backup.request(push_options("other", 21)).await?;
     ensure!(
         other.message == "backup pl1 already in progress, need to wait for completion",
         "{other:?}"
     );
-    server.answer(http::StatusCode::SERVICE_UNAVAILABLE);
+    server.set_tunnel_status(http::StatusCode::SERVICE_UNAVAILABLE);
     backup.start(export.clone()).await?;
     backup.start(export).await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
-    server.answer(http::StatusCode::OK);
+    server.set_tunnel_status(http::StatusCode::OK);
     let mut client = server.client().await?;
-    // What the guest writes now is not in the backup.
+    // Data that the guest writes during the backup is not in the backup.
     backup.write_in_guest(7, 64).await?;
     ensure!(
         read_all(&mut client, "data").await? == disk,
         "the served data are not the disk"
     );
-    let extents = map(&mut client, "data", "").await?;
+    let extents = read_map(&mut client, "data", "").await?;
     ensure!(
         extents == [(0, disk.len() as u64, "data".to_owned())],
         "{extents:?}"
     );
     let missing = read_all(&mut client, "scratch").await;
     ensure!(missing.is_err(), "a disk that is not tracked is served");
-    // A client that stops reading neither stops others nor the end of the backup.
+    // A client that stops reading blocks neither other clients nor the end of the backup.
     let everything = ReadRequest {
         export_name: "data".to_owned(),
         ..ReadRequest::default()
     };
     let mut stalled = client.read(everything).await?.into_inner();
     ensure!(stalled.message().await?.is_some());
-    ensure!(map(&mut client, "data", "").await?.len() == 1);
-    let wrong = backup.request(abort("pl1", 19)).await?;
+    ensure!(read_map(&mut client, "data", "").await?.len() == 1);
+    let other_backup = backup.request(abort_options("pl1", 19)).await?;
     ensure!(
-        wrong.message == "failed to abort backup: requested backup differs from ongoing one",
-        "{wrong:?}"
+        other_backup.message == "failed to abort backup: requested backup differs from ongoing one",
+        "{other_backup:?}"
     );
-    backup.start(abort("pl1", 20)).await?;
-    let end = backup.ended("pl1", before).await?;
+    backup.start(abort_options("pl1", 20)).await?;
+    let end = backup.wait_for_end("pl1", before).await?;
     let record = &end.metadata()["Backup"];
     ensure!(
         record["Failed"] == false && record["BackupMsg"] == "",
@@ -87,25 +86,25 @@ async fn check_full_pull(backup: &BackupFixture, server: &ExportServer) -> Resul
         "{record}"
     );
     let is_closed = async || read_all(&mut client, "data").await.is_err().then_some(());
-    tests::until("the end of the tunnel", BACKUP, is_closed).await
+    tests::until("the end of the tunnel", BACKUP_TIMEOUT, is_closed).await
 }
 
 async fn check_incremental_pull(backup: &BackupFixture, server: &ExportServer) -> Result<()> {
     const CHECKPOINT: &str = "pl1-2026-11-21_13-20-00";
-    let options = with(pull("pl2", 25), "incremental", json!(CHECKPOINT));
+    let options = with_option(pull_options("pl2", 25), "incremental", json!(CHECKPOINT));
     backup.start(options).await?;
     backup
         .start(server.options("pl2", "2026-11-21T13:25:00Z")?)
         .await?;
     let mut client = server.client().await?;
-    let extents = map(&mut client, "data", "pl2-2026-11-21_13-25-00").await?;
-    let written = 7 * MIB as u64;
+    let extents = read_map(&mut client, "data", "pl2-2026-11-21_13-25-00").await?;
+    let changed_offset = 7 * MIB as u64;
     let dirty: Vec<_> = extents
         .iter()
         .filter(|(_, _, what)| what == "dirty")
         .collect();
     ensure!(
-        dirty.len() == 1 && dirty[0].0 == written && dirty[0].1 < MIB as u64,
+        dirty.len() == 1 && dirty[0].0 == changed_offset && dirty[0].1 < MIB as u64,
         "{extents:?}"
     );
     ensure!(
@@ -116,5 +115,5 @@ async fn check_incremental_pull(backup: &BackupFixture, server: &ExportServer) -
         read_all(&mut client, "data").await? == backup.disk()?,
         "not the disk"
     );
-    backup.start(abort("pl2", 25)).await
+    backup.start(abort_options("pl2", 25)).await
 }

@@ -1,4 +1,4 @@
-//! A VM with a tracked disk, and the images of its backups.
+//! The fixture of backup tests: a VM with a tracked disk, and the images of its backups.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -12,39 +12,41 @@ use tests::pod::LauncherUser;
 use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
 
-use super::{BACKUP, CLAIM, MIB, QEMU, TARGET, tracked};
+use super::{
+    BACKUP_TIMEOUT, CLAIM_DIRECTORY, MIB, QEMU_UID, TARGET_DIRECTORY, vmi_with_tracked_disk,
+};
 
-/// A VM with a tracked disk of 16 MiB, of which no two megabytes are equal.
+/// A running VM with a tracked disk of 16 MiB, in which no two MiB are equal.
 pub(crate) struct BackupFixture {
     pub(crate) fixture: LauncherFixture,
-    /// The VMI as virt-handler sends it once the disk is tracked.
+    /// The VMI as virt-handler sends it after tracking is enabled.
     pub(crate) vmi: Vmi,
 }
 
 impl BackupFixture {
     pub(crate) async fn boot() -> Result<BackupFixture> {
         let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-        let claim = prepared.pod.path(CLAIM);
-        let target = prepared.pod.path(TARGET);
+        let claim = prepared.pod.path(CLAIM_DIRECTORY);
+        let target = prepared.pod.path(TARGET_DIRECTORY);
         fs::create_dir_all(&claim)?;
         fs::create_dir_all(&target)?;
         let disk = claim.join("disk.img");
-        let content = (0..16 * MIB).map(|at| (at / 512 * 7 + at % 251) as u8);
+        let content = (0..16 * MIB).map(|offset| (offset / 512 * 7 + offset % 251) as u8);
         fs::write(&disk, content.collect::<Vec<u8>>())?;
-        for one in [&claim, &disk, &target] {
-            chown(one, Some(QEMU), Some(QEMU))?;
+        for path in [&claim, &disk, &target] {
+            chown(path, Some(QEMU_UID), Some(QEMU_UID))?;
         }
-        let booted = tracked("Initializing");
-        let fixture = prepared.start(&booted, &[]).await?;
-        fixture.boot_without_controller(&booted).await?;
+        let untracked_vmi = vmi_with_tracked_disk("Initializing");
+        let fixture = prepared.start(&untracked_vmi, &[]).await?;
+        fixture.boot_without_controller(&untracked_vmi).await?;
         fixture
             .pod
-            .console(&booted)
-            .wait_for_boots(1, BACKUP)
+            .console(&untracked_vmi)
+            .wait_for_boots(1, BACKUP_TIMEOUT)
             .await?;
-        fixture.wait_for_agent(&booted).await?;
-        let uid = booted.uid().to_owned();
-        let vmi = tracked("Enabled").edit(|vmi| vmi["metadata"]["uid"] = json!(uid));
+        fixture.wait_for_agent(&untracked_vmi).await?;
+        let uid = untracked_vmi.uid().to_owned();
+        let vmi = vmi_with_tracked_disk("Enabled").edit(|vmi| vmi["metadata"]["uid"] = json!(uid));
         Ok(BackupFixture { fixture, vmi })
     }
 
@@ -57,30 +59,37 @@ impl BackupFixture {
         self.request(options).await?.ok()
     }
 
-    /// The disk's data, as they are on the node.
+    /// The disk's data, read on the node.
     pub(crate) fn disk(&self) -> Result<Vec<u8>> {
-        Ok(fs::read(self.fixture.pod.path(CLAIM).join("disk.img"))?)
+        Ok(fs::read(
+            self.fixture.pod.path(CLAIM_DIRECTORY).join("disk.img"),
+        )?)
     }
 
-    /// Waits for the end of the backup, after the first `after` events.
-    pub(crate) async fn ended(&self, name: &str, after: usize) -> Result<Event> {
+    /// Waits for a notification of the backup's end among the events from number `after` on.
+    pub(crate) async fn wait_for_end(&self, name: &str, after: usize) -> Result<Event> {
         let is_end = |event: &Event| {
             let record = &event.metadata()["Backup"];
             record["Name"] == name && record["Completed"] == true
         };
         let handler = &self.fixture.handler;
         handler
-            .wait_for("the end of the backup", after, BACKUP, is_end)
+            .wait_for("the end of the backup", after, BACKUP_TIMEOUT, is_end)
             .await
     }
 
     pub(crate) fn file(&self, backup: &str) -> PathBuf {
         let name = backup.split("-20").next().unwrap_or_default();
-        let directory = self.fixture.pod.path(TARGET).join("backup").join(backup);
+        let directory = self
+            .fixture
+            .pod
+            .path(TARGET_DIRECTORY)
+            .join("backup")
+            .join(backup);
         directory.join(format!("{name}-data.qcow2"))
     }
 
-    /// Writes into the guest's disk, through the guest.
+    /// Writes random data to the disk in the guest.
     pub(crate) async fn write_in_guest(&self, seek_mib: u32, kib: u32) -> Result<()> {
         let command = format!(
             "dd if=/dev/urandom of=/dev/vdb bs=1k seek={} count={kib} conv=notrunc 2>/dev/null; sync; \
@@ -88,43 +97,43 @@ impl BackupFixture {
             seek_mib * 1024
         );
         let commands = &self.fixture.commands;
-        let done = commands
+        let answer = commands
             .exec(&self.vmi, "/bin/sh", &["-c", &command])
             .await?;
-        ensure!(done.exit_code == 0, "{done:?}");
+        ensure!(answer.exit_code == 0, "{answer:?}");
         Ok(())
     }
 }
 
-/// An image as raw data.
-pub(super) fn raw(image: &Path) -> Result<Vec<u8>> {
-    let to = image.with_extension("raw");
-    let converted = Command::new("qemu-img")
+/// The raw data of a qcow2 image.
+pub(super) fn raw_data(image: &Path) -> Result<Vec<u8>> {
+    let raw_image = image.with_extension("raw");
+    let output = Command::new("qemu-img")
         .args(["convert", "-f", "qcow2", "-O", "raw"])
-        .args([image, &to])
+        .args([image, &raw_image])
         .output()?;
     ensure!(
-        converted.status.success(),
+        output.status.success(),
         "{}",
-        String::from_utf8_lossy(&converted.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
-    Ok(fs::read(to)?)
+    Ok(fs::read(raw_image)?)
 }
 
-/// The number of bytes that an image holds itself.
-pub(super) fn allocated(image: &Path) -> Result<u64> {
+/// The number of bytes that an image contains itself, without its backing image.
+pub(super) fn allocated_bytes(image: &Path) -> Result<u64> {
     let map = Command::new("qemu-img")
         .args(["map", "--output=json", "-f", "qcow2"])
         .arg(image)
         .output()?;
     let map: Value = serde_json::from_slice(&map.stdout)?;
     let extents = map.as_array().context("no map")?.iter();
-    let data = extents.filter(|one| one["data"] == true && one["depth"] == 0);
-    Ok(data.filter_map(|one| one["length"].as_u64()).sum())
+    let data = extents.filter(|path| path["data"] == true && path["depth"] == 0);
+    Ok(data.filter_map(|path| path["length"].as_u64()).sum())
 }
 
-/// The backup's record in each domain event, repetitions left out: `TYPE Volumes? Quiesce Completed Failed`.
-pub(super) fn progress(events: &[Event]) -> Vec<String> {
+/// The backup's record in each domain event as one line, without repetitions.
+pub(super) fn backup_states(events: &[Event]) -> Vec<String> {
     let lines = events
         .iter()
         .filter(|event| event.metadata()["Backup"].is_object());

@@ -1,0 +1,161 @@
+//! Rules for the sources of crates: no file system in pure crates, `unsafe` in few places, typed errors, tests of hooks.
+
+use std::path::{Path, PathBuf};
+
+use tests::binaries::workspace;
+
+use crate::PURE_CRATES;
+use crate::workspace_members::members;
+
+#[test]
+fn unsafe_code_is_only_in_libvirt_and_the_artifact_load() {
+    for (name, member) in members() {
+        if name == "virt-launcher-libvirt" {
+            continue;
+        }
+        for (file, source) in sources(&member.directory.join("src")) {
+            let uses = source.lines().any(|line| {
+                let code = line.split("//").next().unwrap_or_default();
+                code.contains("unsafe {")
+                    || code.contains("unsafe fn")
+                    || code.contains("unsafe impl")
+            });
+            let artifact_load =
+                name == "hook-host" && file.components().any(|part| part.as_os_str() == "wasm");
+            assert!(!uses || artifact_load, "{} has unsafe code", file.display());
+        }
+    }
+}
+
+/// A caller cannot distinguish the cases of an error that is a `String`.
+#[test]
+fn public_functions_of_libraries_have_typed_errors() {
+    let mut found = Vec::new();
+    for (_, member) in members() {
+        let src = member.directory.join("src");
+        // The tests' crate has only test code.
+        if !src.join("lib.rs").is_file() || member.directory.ends_with("tests") {
+            continue;
+        }
+        for (file, source) in sources(&src) {
+            found.extend(untyped_errors(&source).map(|line| format!("{}: {line}", file.display())));
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn untyped_errors_are_found() {
+    let source = "pub fn a(\n    text: &str,\n) -> Result<Vec<u8>, String> {\n}\npub fn b() -> Result<String, E> {\n}\n\
+        fn c() -> Result<u8, String> {\n}\ntype Err = String;\npub async fn d() -> Result<(), String>;\n";
+    let found: Vec<_> = untyped_errors(source).collect();
+    assert_eq!(found, ["a", "d", "type Err = String"]);
+}
+
+/// The names of public functions whose error is a `String`, and associated error types that are `String`.
+fn untyped_errors(source: &str) -> impl Iterator<Item = String> {
+    let mut starts: Vec<_> = ["pub fn ", "pub async fn ", "pub const fn "]
+        .iter()
+        .flat_map(|start| source.match_indices(start))
+        .collect();
+    starts.sort_unstable();
+    let functions = starts.into_iter().filter_map(|(index, start)| {
+        let rest = &source[index + start.len()..];
+        let signature = &rest[..rest.find(['{', ';']).unwrap_or(rest.len())];
+        let (_, result) = signature.rsplit_once("->")?;
+        let result: String = result.split_whitespace().collect();
+        let name = signature.split(['(', '<']).next()?;
+        (result.starts_with("Result<") && result.ends_with(",String>")).then(|| name.to_owned())
+    });
+    let types = ["type Err = String", "type Error = String"]
+        .into_iter()
+        .filter(|text| source.contains(&format!("{text};")))
+        .map(str::to_owned);
+    let all: Vec<_> = functions.chain(types).collect();
+    all.into_iter()
+}
+
+#[test]
+fn every_example_and_every_hook_for_tests_has_tests() {
+    let mut checked = 0;
+    for parent in ["examples-hooks", "tests/rust-hooks"] {
+        let Ok(entries) = std::fs::read_dir(workspace().join(parent)) else {
+            continue;
+        };
+        for directory in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            if directory.join("Cargo.toml").is_file() {
+                checked += 1;
+                assert!(
+                    is_tested(&directory),
+                    "no test names {}",
+                    directory.display()
+                );
+            }
+        }
+    }
+    assert!(checked >= 2, "the examples have moved");
+}
+
+/// Whether an example has tests in its own crate, or a hook for tests is named in a test.
+fn is_tested(directory: &Path) -> bool {
+    let marks = ["#[test]", "#[hooks_sdk_testing::test("];
+    let row_members = sources(directory)
+        .iter()
+        .any(|(_, source)| marks.iter().any(|mark| source.contains(mark)));
+    let name = directory
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
+    let spellings = [
+        format!("\"{name}"),
+        format!("\"{}", name.replace('-', "_")),
+        format!("{}_", name.replace('-', "_")),
+    ];
+    let tests = [
+        workspace().join("tests/tests"),
+        workspace().join("src/hook-host/tests"),
+        workspace().join("src/virt-hook/tests"),
+    ];
+    let is_named_in_test = || {
+        let all = tests.iter().flat_map(|tests| sources(tests));
+        all.into_iter()
+            .any(|(_, source)| spellings.iter().any(|spelling| source.contains(spelling)))
+    };
+    row_members
+        || (directory.starts_with(workspace().join("tests/rust-hooks")) && is_named_in_test())
+}
+
+#[test]
+fn the_pure_crates_use_no_file_system() {
+    for (name, member) in members() {
+        if PURE_CRATES.contains(&name.as_str()) {
+            for (file, source) in sources(&member.directory.join("src")) {
+                for word in [
+                    "std::fs",
+                    "std::net",
+                    "std::process",
+                    "std::thread",
+                    "std::env",
+                ] {
+                    assert!(!source.contains(word), "{} names {word}", file.display());
+                }
+            }
+        }
+    }
+}
+/// All Rust sources below a directory.
+fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
