@@ -36,7 +36,8 @@ pub(crate) fn is_prebuilt() -> bool {
 
 /// The path of one binary of this workspace, built first unless `TESTS_PREBUILT` is set.
 ///
-/// Cargo builds only the binaries of the same package for an integration test, so this builds all of them, once per process.
+/// Cargo builds only the binaries of the same package for an integration test, so this builds all of them, once per
+/// process.
 pub fn binary(name: &str) -> Result<PathBuf> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     if !is_prebuilt() {
@@ -75,7 +76,8 @@ pub fn static_virt_hook() -> Result<PathBuf> {
 }
 
 fn build() -> Result<()> {
-    // The whole workspace, as scripts/test does: another set of packages has other features, and would be compiled again.
+    // The whole workspace, as scripts/test does: another set of packages has other features, and would be compiled
+    // again.
     let mut arguments = vec!["build", "--workspace", "--bins"];
     if !cfg!(debug_assertions) {
         arguments.push("--release");

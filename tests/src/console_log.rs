@@ -41,7 +41,7 @@ impl ConsoleLog {
 
     /// Waits until the guest has booted `boots` times, and returns its reports.
     pub async fn wait_for_boots(&self, boots: usize, deadline: Duration) -> Result<Vec<String>> {
-        let booted = crate::until("the guest's READY line", deadline, async || {
+        let booted = crate::wait_until("the guest's READY line", deadline, async || {
             (self.boots() >= boots).then_some(())
         });
         match booted.await {

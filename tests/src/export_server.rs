@@ -1,5 +1,5 @@
-//! An export server for pulled backups: it accepts the launcher's tunnel, and is an NBD client inside the tunnel, where the
-//! launcher serves the disks.
+//! An export server for pulled backups: it accepts the launcher's tunnel, and is an NBD client inside the tunnel, where
+//! the launcher serves the disks.
 
 mod certificate_authority;
 

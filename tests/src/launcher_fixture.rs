@@ -10,11 +10,11 @@ use crate::virt_handler::{Commands, Phase, VirtHandler};
 use crate::vmi_builder::Vmi;
 
 /// How long a launcher may take until it is ready: a debug build, emulation, a busy machine.
-pub const READY: Duration = Duration::from_secs(30);
+pub const READY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a guest may take to boot, on the same machine.
-pub const BOOT: Duration = Duration::from_secs(60);
+pub const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a notification may take to arrive.
-pub const EVENT: Duration = Duration::from_secs(10);
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A pod in which no launcher runs yet. A test can add hooks and images to it.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl PreparedPod {
 
     /// Starts monitor and launcher for `vmi` and waits for the launcher's ready socket.
     pub async fn start(self, vmi: &Vmi, extra: &[&str]) -> Result<LauncherFixture> {
-        self.start_within(vmi, extra, READY).await
+        self.start_within(vmi, extra, READY_TIMEOUT).await
     }
 
     /// As [`PreparedPod::start`], with another deadline.
@@ -53,7 +53,7 @@ impl PreparedPod {
 
     /// Waits for the launcher's ready socket. Fails at once if the launcher exits.
     pub async fn wait_until_ready(self) -> Result<LauncherFixture> {
-        self.wait_until_ready_within(READY).await
+        self.wait_until_ready_within(READY_TIMEOUT).await
     }
 
     async fn wait_until_ready_within(mut self, ready: Duration) -> Result<LauncherFixture> {
@@ -92,14 +92,14 @@ impl LauncherFixture {
     /// Creates `vmi` in the cluster, so that virt-handler starts it, and waits until it runs.
     pub async fn boot(&self, vmi: &Vmi) -> Result<()> {
         self.handler.create(vmi).await;
-        self.handler.wait_for_running(BOOT).await
+        self.handler.wait_for_running(BOOT_TIMEOUT).await
     }
 
     /// Boots `vmi` with a Sync that the test sends. No controller runs, so the test must also end the VM.
     pub async fn boot_without_controller(&self, vmi: &Vmi) -> Result<()> {
         self.commands.sync(vmi).await?.ok()?;
         self.handler
-            .wait_for_state("Running/Unknown", 0, BOOT)
+            .wait_for_state("Running/Unknown", 0, BOOT_TIMEOUT)
             .await?;
         Ok(())
     }
@@ -107,7 +107,7 @@ impl LauncherFixture {
     /// Boots `vmi`, waits until its guest reports READY, and returns the guest's reports.
     pub async fn boot_and_read_reports(&self, vmi: &Vmi) -> Result<Vec<String>> {
         self.boot(vmi).await?;
-        self.pod.console(vmi).wait_for_boots(1, BOOT).await
+        self.pod.console(vmi).wait_for_boots(1, BOOT_TIMEOUT).await
     }
 
     /// Waits until the guest agent answers. Polls slowly, since unread answers queue up in the agent's channel.
@@ -116,7 +116,7 @@ impl LauncherFixture {
             tokio::time::sleep(Duration::from_millis(300)).await;
             self.commands.guest_ping(vmi, 5).await.is_ok().then_some(())
         };
-        crate::until("the guest agent", BOOT, answered).await
+        crate::wait_until("the guest agent", BOOT_TIMEOUT, answered).await
     }
 
     /// Waits until the launcher has exited, and returns its pod as a restarted container finds it.
@@ -148,7 +148,7 @@ impl LauncherFixture {
 
     /// Waits until the VM has this phase and the pod has ended.
     pub async fn expect_end_in_phase(&mut self, phase: Phase) -> Result<()> {
-        self.handler.wait_for_phase(phase, BOOT).await?;
+        self.handler.wait_for_phase(phase, BOOT_TIMEOUT).await?;
         self.expect_exit_code(0).await
     }
 

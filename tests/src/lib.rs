@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 /// Polls `probe` until it returns a value. Fails after `deadline`, with `what` in the error.
-pub async fn until<T>(
+pub async fn wait_until<T>(
     what: &str,
     deadline: Duration,
     mut probe: impl AsyncFnMut() -> Option<T>,

@@ -12,13 +12,14 @@ pub enum Missing {
     /// A program that `scripts/setup` installs.
     Installable(&'static str),
     /// A device of the machine, or a feature of its kernel.
-    OfMachine(&'static str),
+    MachineFeature(&'static str),
 }
 
-/// Prints to standard error that `what` is not tested. Cargo does not capture this output, so that a test that tests nothing
-/// differs from a test that passes. In `make test`, which installs what it needs, missing programs are an error.
+/// Prints to standard error that `what` is not tested. Cargo does not capture this output, so that a test that tests
+/// nothing differs from a test that passes. In `make test`, which installs what it needs, missing programs are an
+/// error.
 pub fn not_tested(what: &str, missing: Missing) -> Result<()> {
-    let (Missing::Installable(lack) | Missing::OfMachine(lack)) = missing;
+    let (Missing::Installable(lack) | Missing::MachineFeature(lack)) = missing;
     let line = format!("*** NOT TESTED: {what}: this machine lacks {lack} ***\n");
     std::io::stderr().write_all(line.as_bytes())?;
     let is_installable = matches!(missing, Missing::Installable(_));

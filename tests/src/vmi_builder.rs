@@ -1,10 +1,10 @@
 //! Builds VMIs that boot the small guest, as virt-handler sends them: with the defaults of KubeVirt's admission.
 
-use std::collections::HashMap;
+mod request;
+
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use proto::cmd::v1::{ClusterConfig, DiskInfo, SmBios, VirtualMachineOptions, VmiRequest};
 use serde_json::{Value, json};
 
 use crate::launcher_user::LauncherUser;
@@ -47,7 +47,8 @@ impl Vmi {
                     "firmware": {
                         "uuid": uid,
                         "kernelBoot": {
-                            // On a busy machine an emulated timer is late, so that the kernel's check would consider it broken.
+                            // On a busy machine an emulated timer is late, so that the kernel's check would consider it
+                            // broken.
                             "kernelArgs": "console=ttyS0 quiet panic=1 no_timer_check",
                             "container": {
                                 "image": "registry.example/guest:1",
@@ -104,7 +105,8 @@ impl Vmi {
         self.volume(name, json!({ "emptyDisk": { "capacity": capacity } }))
     }
 
-    /// Adds a container disk. The test puts its image into the pod with `Guest::install_container_disk` and the volume's index.
+    /// Adds a container disk. The test puts its image into the pod with `Guest::install_container_disk` and the
+    /// volume's index.
     pub fn container_disk(mut self, name: &str) -> Vmi {
         self.container_disks.push(name.to_owned());
         self.volume(name, json!({ "containerDisk": { "image": "registry.example/disk:1", "imagePullPolicy": "IfNotPresent" } }))
@@ -196,67 +198,6 @@ impl Vmi {
     /// libvirt's name of its domain.
     pub fn domain(&self) -> String {
         format!("{}_{}", self.namespace(), self.name())
-    }
-
-    /// The domain attachment of each interface that has a tap device in the pod, including those of binding plugins.
-    fn interface_attachments(&self) -> HashMap<String, String> {
-        let interfaces = self.value["spec"]["domain"]["devices"]["interfaces"].as_array();
-        let has_tap = |interface: &&Value| {
-            let bindings = ["bridge", "masquerade", "binding"];
-            bindings.iter().any(|name| interface.get(name).is_some())
-        };
-        let taps = interfaces.into_iter().flatten().filter(has_tap);
-        taps.filter_map(|interface| {
-            Some((interface["name"].as_str()?.to_owned(), "tap".to_owned()))
-        })
-        .collect()
-    }
-
-    /// The request of the commands that take a VMI.
-    pub fn request(&self) -> VmiRequest {
-        VmiRequest {
-            vmi: Some(proto::cmd::v1::Vmi {
-                vmi_json: self.json(),
-            }),
-            options: Some(self.options()),
-        }
-    }
-
-    /// The options that virt-handler sends with the VMI.
-    pub fn options(&self) -> VirtualMachineOptions {
-        VirtualMachineOptions {
-            virtual_machine_sm_bios: Some(SmBios {
-                manufacturer: "KubeVirt".into(),
-                product: "None".into(),
-                family: "KubeVirt".into(),
-                ..SmBios::default()
-            }),
-            mem_balloon_stats_period: 10,
-            disks_info: self
-                .container_disks
-                .iter()
-                .map(|name| (name.clone(), container_disk_info()))
-                .collect(),
-            cluster_config: Some(ClusterConfig {
-                bochs_display_for_efi_guests: true,
-                ..ClusterConfig::default()
-            }),
-            interface_domain_attachment: self.interface_attachments(),
-            plugins_json: match &self.plugins {
-                Value::Null => Vec::new(),
-                plugins => plugins.to_string().into_bytes(),
-            },
-            ..VirtualMachineOptions::default()
-        }
-    }
-}
-
-fn container_disk_info() -> DiskInfo {
-    DiskInfo {
-        format: "qcow2".into(),
-        virtual_size: 16 << 20,
-        actual_size: 384 << 10,
-        ..DiskInfo::default()
     }
 }
 

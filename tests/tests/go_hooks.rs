@@ -1,4 +1,4 @@
-//! Hooks in Go: the example, the SDK's own tests, and what Go's runtime asks of the host.
+//! Hooks in Go: the example, the tests of the SDK, and the WASI imports of Go's runtime.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -16,21 +16,21 @@ const SMBIOS: &str = "examples-hooks/go-smbios";
 const COOKBOOK: &str = "tests/hooks/go-cookbook";
 const SDK: &str = "src/virt-hook/templates/go/sdk";
 
-fn built(directory: &str, name: &str) -> PathBuf {
+fn build_module(directory: &str, name: &str) -> PathBuf {
     hooks::build_with_make(directory, "Makefile", name).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
-fn smbios() -> &'static (PathBuf, Hook) {
+fn smbios_module_and_hook() -> &'static (PathBuf, Hook) {
     static BUILT: OnceLock<(PathBuf, Hook)> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let module = built(SMBIOS, "smbios");
+        let module = build_module(SMBIOS, "smbios");
         let hook = Hook::load(&module).unwrap_or_else(|error| panic!("{error}"));
         (module, hook)
     })
 }
 
-/// Runs Go in a directory of the workspace and returns what it prints.
-fn go(directory: &str, arguments: &[&str]) -> String {
+/// Runs the `go` command in a directory of the workspace and returns its output.
+fn run_go(directory: &str, arguments: &[&str]) -> String {
     let [(_, program), ..] = hooks::go_environment().unwrap();
     let output = Command::new(program)
         .args(arguments)
@@ -48,27 +48,27 @@ fn go(directory: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_sdks_own_tests_pass() {
-    let printed = go(SDK, &["test", "-count=1", "."]);
+fn go_sdk_tests_pass() {
+    let printed = run_go(SDK, &["test", "-count=1", "."]);
     assert!(printed.starts_with("ok"), "{printed}");
 }
 
-/// `go vet` knows the rules of unsafe pointers.
+/// `go vet` checks the rules of unsafe pointers.
 #[test]
-fn the_sdk_has_no_findings_of_vet() {
-    assert_eq!(go(SDK, &["vet", "."]), "");
-    assert_eq!(go(SMBIOS, &["vet", "."]), "");
+fn go_vet_has_no_findings() {
+    assert_eq!(run_go(SDK, &["vet", "."]), "");
+    assert_eq!(run_go(SMBIOS, &["vet", "."]), "");
 }
 
 #[test]
-fn the_cases_in_the_examples_readme_hold() {
+fn test_cases_in_the_readme_pass() {
     let page = workspace().join(SMBIOS).join("README.md");
-    let cases = readme(page, &smbios().0);
+    let cases = readme(page, &smbios_module_and_hook().0);
     assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 1);
 }
 
 /// Every VMI of the corpus with its domain.
-fn corpus() -> Vec<(serde_json::Value, String)> {
+fn corpus_cases() -> Vec<(serde_json::Value, String)> {
     let entries = fs::read_dir(workspace().join("tests/corpus/vmi-to-domain-xml")).unwrap();
     let all: Vec<_> = entries
         .filter_map(|entry| {
@@ -83,9 +83,9 @@ fn corpus() -> Vec<(serde_json::Value, String)> {
     all
 }
 
-/// The same list as the tests of the SDKs in Go and Python.
+/// Uses the same list of paths as the tests of the SDKs in Go and Python.
 #[test]
-fn paths_into_a_vmi_are_the_same_in_all_sdks() {
+fn vmi_paths_give_the_same_values_in_all_sdks() {
     let list = workspace().join(SDK).join("testdata/vmi_paths.json");
     let list: serde_json::Value = serde_json::from_str(&fs::read_to_string(list).unwrap()).unwrap();
     let vmi = hooks_sdk::Vmi::new(list["vmi"].to_string());
@@ -93,22 +93,25 @@ fn paths_into_a_vmi_are_the_same_in_all_sdks() {
     assert!(!values.is_empty());
     for entry in values {
         let path = entry[0].as_str().unwrap();
-        let found = vmi.get(path).map(|json| json.read().unwrap());
-        assert_eq!(found.unwrap_or(json!(null)), entry[1], "{path}");
+        let value = vmi.get(path).map(|json| json.read().unwrap());
+        assert_eq!(value.unwrap_or(json!(null)), entry[1], "{path}");
     }
-    // Rust has no value where Go and Python have an error.
+    // Rust returns no value where Go and Python return an error.
     for path in list["invalid"].as_array().unwrap() {
         assert!(vmi.get(path.as_str().unwrap()).is_none(), "{path}");
     }
 }
 
-/// The SDKs in Go and in Rust write the same bytes.
 #[test]
-fn go_edits_a_domain_as_rust_does() {
-    for (mut vmi, xml) in corpus().into_iter().step_by(10) {
+fn go_and_rust_sdks_write_the_same_domain_xml() {
+    for (mut vmi, xml) in corpus_cases().into_iter().step_by(10) {
         vmi["metadata"]["annotations"]["smbios.vm.kubevirt.io/baseBoardManufacturer"] =
             json!("A <b> & \"c\"");
-        let edited = smbios().1.on_define_domain(&vmi.to_string(), &xml).ok().xml;
+        let edited = smbios_module_and_hook()
+            .1
+            .on_define_domain(&vmi.to_string(), &xml)
+            .ok()
+            .xml;
         let mut domain = Domain::parse(xml).unwrap();
         domain.set("os/smbios/@mode", "sysinfo").unwrap();
         let entry = "sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']";
@@ -118,27 +121,30 @@ fn go_edits_a_domain_as_rust_does() {
 }
 
 #[test]
-fn a_domain_that_the_hook_leaves_alone_keeps_its_bytes() {
-    for (mut vmi, xml) in corpus().into_iter().step_by(20) {
+fn unchanged_domain_keeps_its_bytes() {
+    for (mut vmi, xml) in corpus_cases().into_iter().step_by(20) {
         vmi["metadata"]["annotations"] = json!(null);
-        let edited = smbios().1.on_define_domain(&vmi.to_string(), &xml).ok();
+        let edited = smbios_module_and_hook()
+            .1
+            .on_define_domain(&vmi.to_string(), &xml)
+            .ok();
         assert_eq!(edited.xml, xml);
     }
 }
 
-/// Compiled once: it takes some seconds.
-fn cookbook() -> &'static Hook {
+/// The hook is compiled once, since that takes some seconds.
+fn cookbook_hook() -> &'static Hook {
     static BUILT: OnceLock<Hook> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let hook =
-            Hook::load(built(COOKBOOK, "cookbook")).unwrap_or_else(|error| panic!("{error}"));
+        let hook = Hook::load(build_module(COOKBOOK, "cookbook"))
+            .unwrap_or_else(|error| panic!("{error}"));
         hook.with_config("key", "value")
     })
 }
 
 #[test]
-fn what_gos_runtime_asks_of_wasi_is_linked_and_reaches_nothing() {
-    let hook = cookbook();
+fn wasi_imports_of_the_go_runtime_reach_nothing_of_the_host() {
+    let hook = cookbook_hook();
     let run = |what: &str| {
         let vmi = json!({"metadata": {"annotations": {"do": what}}});
         hook.pre_start(&vmi.to_string())
@@ -170,12 +176,12 @@ fn what_gos_runtime_asks_of_wasi_is_linked_and_reaches_nothing() {
         panic.contains("index out of range [5] with length 0 (go_runtime.go:"),
         "{panic}"
     );
-    for (end, trace) in [
+    for (exit_kind, trace) in [
         ("exit", "Exited with i32 exit status"),
         ("fatal", "runtime.abort"),
     ] {
-        let failure = run(end).failure();
-        assert!(failure.contains(trace), "{end}: {failure}");
+        let failure = run(exit_kind).failure();
+        assert!(failure.contains(trace), "{exit_kind}: {failure}");
     }
     let documents = [("user-data", "#cloud-config\n"), ("meta-data", "")];
     let changed = hook.pre_cloud_init_iso("{}", "noCloud", &documents).ok();
@@ -192,24 +198,25 @@ fn what_gos_runtime_asks_of_wasi_is_linked_and_reaches_nothing() {
     );
     let edited = hook.on_define_domain(r#"{"a": 1, "b": 2}"#, "<domain><title/></domain>");
     assert_eq!(edited.ok().xml, "<domain><title>2</title></domain>");
-    let farewell = hook.shutdown();
-    assert!(farewell.logged("farewell"));
-    farewell.ok();
+    let shutdown = hook.shutdown();
+    assert!(shutdown.logged("farewell"));
+    shutdown.ok();
 }
 
-/// Go's distribution on PyPI has gofmt as source only.
+/// Runs gofmt from its source: Go's distribution on PyPI has no gofmt program.
 #[test]
 fn go_sources_are_formatted() {
     let template = "src/virt-hook/templates/go";
     let directories = [template, SMBIOS, COOKBOOK].map(|path| workspace().join(path));
     let mut arguments = vec!["run", "cmd/gofmt", "-l"];
     arguments.extend(directories.iter().map(|path| path.to_str().unwrap()));
-    assert_eq!(go(SDK, &arguments), "");
+    assert_eq!(run_go(SDK, &arguments), "");
 }
 
 #[test]
 fn a_go_hook_reads_facts_about_the_pod() {
-    let hook = Hook::load(built(COOKBOOK, "cookbook")).unwrap_or_else(|error| panic!("{error}"));
+    let hook =
+        Hook::load(build_module(COOKBOOK, "cookbook")).unwrap_or_else(|error| panic!("{error}"));
     let hook = hook
         .with_pod_annotation("a.example/b", "one")
         .with_network_status(hooks::NETWORK_STATUS);

@@ -7,23 +7,23 @@ use hook_host::{Description, HookPoint};
 use serde_json::{Value, json};
 use tests::binaries::workspace;
 
-/// Keywords of JSON schema that say nothing about values.
-const NOTES: [&str; 3] = ["$schema", "title", "$defs"];
+/// Keywords of JSON schema that do not constrain values.
+const ANNOTATION_KEYWORDS: [&str; 3] = ["$schema", "title", "$defs"];
 
 fn schema() -> Value {
     let text = fs::read_to_string(workspace().join("docs/hook-description.schema.json")).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-/// The part of JSON schema that the file uses.
+/// Whether `schema` accepts `value`. Implements the keywords of JSON schema that the file uses.
 fn accepts(root: &Value, schema: &Value, value: &Value) -> bool {
     let rules = schema.as_object().unwrap().iter();
     rules
-        .filter(|(keyword, _)| !NOTES.contains(&keyword.as_str()))
-        .all(|(keyword, rule)| holds(root, keyword, rule, value))
+        .filter(|(keyword, _)| !ANNOTATION_KEYWORDS.contains(&keyword.as_str()))
+        .all(|(keyword, rule)| satisfies(root, keyword, rule, value))
 }
 
-fn holds(root: &Value, keyword: &str, rule: &Value, value: &Value) -> bool {
+fn satisfies(root: &Value, keyword: &str, rule: &Value, value: &Value) -> bool {
     match keyword {
         "$ref" => {
             let pointer = rule.as_str().unwrap().trim_start_matches('#');
@@ -39,30 +39,30 @@ fn holds(root: &Value, keyword: &str, rule: &Value, value: &Value) -> bool {
         "enum" => rule.as_array().unwrap().contains(value),
         "minimum" => value
             .as_i64()
-            .is_none_or(|own| own >= rule.as_i64().unwrap()),
+            .is_none_or(|value| value >= rule.as_i64().unwrap()),
         "maximum" => value
             .as_i64()
-            .is_none_or(|own| own <= rule.as_i64().unwrap()),
+            .is_none_or(|value| value <= rule.as_i64().unwrap()),
         "maxLength" => value
             .as_str()
-            .is_none_or(|own| own.chars().count() as u64 <= rule.as_u64().unwrap()),
+            .is_none_or(|value| value.chars().count() as u64 <= rule.as_u64().unwrap()),
         "pattern" => {
             let prefix = rule.as_str().unwrap().strip_prefix('^').unwrap();
-            value.as_str().is_none_or(|own| own.starts_with(prefix))
+            value.as_str().is_none_or(|value| value.starts_with(prefix))
         }
         "maxItems" => value
             .as_array()
-            .is_none_or(|own| own.len() as u64 <= rule.as_u64().unwrap()),
+            .is_none_or(|value| value.len() as u64 <= rule.as_u64().unwrap()),
         "items" => value
             .as_array()
-            .is_none_or(|own| own.iter().all(|item| accepts(root, rule, item))),
+            .is_none_or(|value| value.iter().all(|item| accepts(root, rule, item))),
         "required" => {
             let mut names = rule.as_array().unwrap().iter();
             names.all(|name| value.get(name.as_str().unwrap()).is_some())
         }
         "properties" => rule.as_object().unwrap().iter().all(|(name, rule)| {
-            let own = value.get(name);
-            own.is_none_or(|own| accepts(root, rule, own))
+            let value = value.get(name);
+            value.is_none_or(|value| accepts(root, rule, value))
         }),
         other => panic!("the test does not know the keyword {other}"),
     }
@@ -79,11 +79,11 @@ fn is_type(name: &str, value: &Value) -> bool {
     }
 }
 
-fn wishes(name: &str, value: Value) -> Value {
+fn with_wish(name: &str, value: Value) -> Value {
     json!({"wishes": {name: value}})
 }
 
-fn points(value: Value) -> Value {
+fn with_hook_points(value: Value) -> Value {
     json!({ "hookPoints": value })
 }
 
@@ -102,59 +102,65 @@ fn the_schema_accepts_what_hosts_accept() {
         json!({"version": ["1"]}),
         json!({"name": "x".repeat(253)}),
         json!({"name": "x".repeat(254)}),
-        points(json!([])),
-        points(json!({})),
-        points(json!(["PreStart"])),
-        points(json!([{}])),
-        points(json!([{"name": "PreStart"}, {"name": "PreCloudInitIso", "priority": null}])),
-        points(json!([{"name": "OnDefineDomain", "priority": i32::MAX, "x": 0}])),
-        points(json!([{"name": "Shutdown", "priority": i32::MIN}])),
-        points(json!([{"name": "Shutdown", "priority": i64::from(i32::MAX) + 1}])),
-        points(json!([{"name": "Shutdown", "priority": i64::from(i32::MIN) - 1}])),
-        points(json!([{"name": "Shutdown", "priority": "1"}])),
-        points(json!([{"name": "Shutdown", "priority": 0.5}])),
-        points(json!([{"name": "onDefineDomain"}])),
-        points(
+        with_hook_points(json!([])),
+        with_hook_points(json!({})),
+        with_hook_points(json!(["PreStart"])),
+        with_hook_points(json!([{}])),
+        with_hook_points(
+            json!([{"name": "PreStart"}, {"name": "PreCloudInitIso", "priority": null}]),
+        ),
+        with_hook_points(json!([{"name": "OnDefineDomain", "priority": i32::MAX, "x": 0}])),
+        with_hook_points(json!([{"name": "Shutdown", "priority": i32::MIN}])),
+        with_hook_points(json!([{"name": "Shutdown", "priority": i64::from(i32::MAX) + 1}])),
+        with_hook_points(json!([{"name": "Shutdown", "priority": i64::from(i32::MIN) - 1}])),
+        with_hook_points(json!([{"name": "Shutdown", "priority": "1"}])),
+        with_hook_points(json!([{"name": "Shutdown", "priority": 0.5}])),
+        with_hook_points(json!([{"name": "onDefineDomain"}])),
+        with_hook_points(
             HookPoint::ALL
                 .map(|point| json!({"name": point.to_string()}))
                 .into(),
         ),
-        points(json!([{"name": "PreStart"}, {"name": "PreStart", "priority": 2}])),
+        with_hook_points(json!([{"name": "PreStart"}, {"name": "PreStart", "priority": 2}])),
         json!({"wishes": []}),
         json!({"wishes": {}}),
-        wishes("future", json!([])),
-        wishes("paths", json!(null)),
-        wishes("paths", json!("/domain/title")),
-        wishes("paths", json!(["/domain/title", "/domain/devices/**"])),
-        wishes("paths", json!([1])),
-        wishes("paths", json!(["title"])),
-        wishes("paths", json!(["/domains/title"])),
-        wishes("paths", json!([path(1024)])),
-        wishes("paths", json!([path(1025)])),
-        wishes("paths", json!(vec!["/domain/title"; 256])),
-        wishes("paths", json!(vec!["/domain/title"; 257])),
-        wishes("config", json!(vec!["k"; 256])),
-        wishes("config", json!(vec!["k"; 257])),
-        wishes("config", json!([null])),
-        wishes("dirs", json!(["/etc/x"])),
-        wishes("migration", json!(["bandwidth", "max-downtime"])),
-        wishes("migration", json!(["speed"])),
+        with_wish("future", json!([])),
+        with_wish("paths", json!(null)),
+        with_wish("paths", json!("/domain/title")),
+        with_wish("paths", json!(["/domain/title", "/domain/devices/**"])),
+        with_wish("paths", json!([1])),
+        with_wish("paths", json!(["title"])),
+        with_wish("paths", json!(["/domains/title"])),
+        with_wish("paths", json!([path(1024)])),
+        with_wish("paths", json!([path(1025)])),
+        with_wish("paths", json!(vec!["/domain/title"; 256])),
+        with_wish("paths", json!(vec!["/domain/title"; 257])),
+        with_wish("config", json!(vec!["k"; 256])),
+        with_wish("config", json!(vec!["k"; 257])),
+        with_wish("config", json!([null])),
+        with_wish("dirs", json!(["/etc/x"])),
+        with_wish("migration", json!(["bandwidth", "max-downtime"])),
+        with_wish("migration", json!(["speed"])),
         json!({"hookPoints": [{"name": "PreMigrationSource"}]}),
-        wishes("dirs", json!(["etc/x"])),
-        wishes("dirs", json!(vec!["/x"; 257])),
+        with_wish("dirs", json!(["etc/x"])),
+        with_wish("dirs", json!(vec!["/x"; 257])),
     ];
     for value in &values {
-        let by_host = Description::parse(&value.to_string());
-        let by_schema = accepts(&schema, &schema, value);
-        let shown: String = value.to_string().chars().take(200).collect();
-        assert_eq!(by_schema, by_host.is_ok(), "{shown}: {by_host:?}");
-        accepted += usize::from(by_schema);
+        let host_result = Description::parse(&value.to_string());
+        let is_accepted_by_schema = accepts(&schema, &schema, value);
+        let excerpt: String = value.to_string().chars().take(200).collect();
+        assert_eq!(
+            is_accepted_by_schema,
+            host_result.is_ok(),
+            "{excerpt}: {host_result:?}"
+        );
+        accepted += usize::from(is_accepted_by_schema);
     }
     assert!(accepted > 10 && accepted < values.len() - 10);
 }
 
 #[test]
-fn the_pages_example_is_accepted() {
+fn example_of_the_docs_page_is_accepted() {
     let page = fs::read_to_string(workspace().join("docs/hook-description.md")).unwrap();
     let example = page.split("```json\n").nth(1).unwrap();
     let example = example.split("```").next().unwrap();

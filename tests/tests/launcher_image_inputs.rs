@@ -1,4 +1,4 @@
-//! `make image` and `make context` with this build's programs, and with inputs that a launcher could not use.
+//! `make image` and `make context`: the files of the context, and invalid policies and hooks.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, Permissions};
@@ -16,31 +16,31 @@ const PROGRAMS: [&str; 4] = [
     "virt-launcher-monitor",
 ];
 
-/// A directory for what a build is given, and what it writes.
+/// A directory with the inputs and outputs of one `make context`.
 struct Inputs(tempfile::TempDir);
 
 impl Inputs {
-    /// A policy under which the standing hook `image-smbios` runs.
+    /// Creates the hook `image-smbios` and a policy that allows it.
     fn new() -> Self {
         let inputs = Self(tempfile::tempdir().unwrap());
-        let hook = inputs.at("hooks/image-smbios");
+        let hook = inputs.path("hooks/image-smbios");
         fs::create_dir_all(&hook).unwrap();
         fs::copy(example("smbios-hook").unwrap(), hook.join("hook.wasm")).unwrap();
-        inputs.policy("allow:\n  paths: ['/domain/**']\n");
+        inputs.write_policy("allow:\n  paths: ['/domain/**']\n");
         inputs
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    fn path(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
     }
 
-    fn policy(&self, text: &str) {
-        fs::write(self.at("policy.yaml"), text).unwrap();
+    fn write_policy(&self, text: &str) {
+        fs::write(self.path("policy.yaml"), text).unwrap();
     }
 
-    /// What `make context` runs.
+    /// Runs the script behind `make context`.
     fn build(&self) -> Output {
-        let tools = self.at("tools");
+        let tools = self.path("tools");
         fs::create_dir_all(&tools).unwrap();
         for name in PROGRAMS {
             let link = tools.join(name);
@@ -49,44 +49,47 @@ impl Inputs {
         }
         Command::new(workspace().join("scripts/build-launcher-image"))
             .arg("--context")
-            .args([self.at("context"), self.at("policy.yaml"), self.at("hooks")])
+            .args([
+                self.path("context"),
+                self.path("policy.yaml"),
+                self.path("hooks"),
+            ])
             .env("TOOLS", tools)
             .output()
             .unwrap()
     }
 
-    fn refusal(&self) -> String {
+    fn build_error(&self) -> String {
         let output = self.build();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "{stderr}");
-        assert!(!self.at("context").exists(), "{stderr}");
+        assert!(!self.path("context").exists(), "{stderr}");
         stderr
     }
 }
 
-fn files(directory: &Path, below: &Path, found: &mut Vec<String>) {
+fn collect_files(directory: &Path, root: &Path, files: &mut Vec<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.is_symlink() {
-            files(&path, below, found);
+            collect_files(&path, root, files);
         } else {
-            let path = path.strip_prefix(below).unwrap();
-            found.push(path.to_str().unwrap().to_owned());
+            let path = path.strip_prefix(root).unwrap();
+            files.push(path.to_str().unwrap().to_owned());
         }
     }
-    found.sort();
+    files.sort();
 }
 
-/// The programs have the symbol versions of KubeVirt's image, as those of a release build.
 #[test]
-fn the_context_has_the_files_of_the_layer() {
+fn context_contains_the_files_of_the_layer() {
     let inputs = Inputs::new();
     let output = inputs.build();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    let context = inputs.at("context");
-    let mut found = Vec::new();
-    files(&context, &context, &mut found);
+    let context = inputs.path("context");
+    let mut files = Vec::new();
+    collect_files(&context, &context, &mut files);
     for path in [
         "etc/virt-launcher/hook-policy.yaml",
         "etc/virt-launcher/hooks/image-smbios/hook.wasm",
@@ -95,12 +98,12 @@ fn the_context_has_the_files_of_the_layer() {
         "usr/bin/virt-launcher",
         "usr/bin/virt-launcher-monitor",
     ] {
-        assert!(found.contains(&path.to_owned()), "{path}: {found:?}");
+        assert!(files.contains(&path.to_owned()), "{path}: {files:?}");
     }
     let artifacts = "usr/share/virt-launcher/hook-artifacts/";
     assert!(
-        found.iter().any(|path| path.starts_with(artifacts)),
-        "{found:?}"
+        files.iter().any(|path| path.starts_with(artifacts)),
+        "{files:?}"
     );
     let link = fs::read_link(context.join("usr/bin/libvirt-hook-client")).unwrap();
     assert_eq!(link, Path::new("virt-hook"));
@@ -121,29 +124,29 @@ fn the_context_has_the_files_of_the_layer() {
 }
 
 #[test]
-fn a_policy_that_cannot_be_read_is_refused() {
+fn invalid_policy_is_refused() {
     let inputs = Inputs::new();
-    inputs.policy("allow: [\n");
-    assert!(inputs.refusal().contains("policy.yaml"));
+    inputs.write_policy("allow: [\n");
+    assert!(inputs.build_error().contains("policy.yaml"));
 }
 
 #[test]
-fn a_module_in_no_directory_of_its_own_is_refused() {
+fn module_without_its_own_directory_is_refused() {
     let inputs = Inputs::new();
-    let module = inputs.at("hooks/image-smbios/hook.wasm");
-    fs::copy(module, inputs.at("hooks/loose.wasm")).unwrap();
-    let stderr = inputs.refusal();
+    let module = inputs.path("hooks/image-smbios/hook.wasm");
+    fs::copy(module, inputs.path("hooks/loose.wasm")).unwrap();
+    let stderr = inputs.build_error();
     assert!(
         stderr.contains("loose.wasm") && stderr.contains("NAME/hook.wasm"),
         "{stderr}"
     );
 }
 
-/// launcher-image compares it with that of the base, and with that of each program.
+/// launcher-image compares this architecture with the architectures of the base image and of each program.
 #[test]
-fn the_image_is_for_the_architecture_of_the_machine() {
+fn image_has_the_architecture_of_the_machine() {
     let inputs = Inputs::new();
-    let (tools, arguments) = (inputs.at("tools"), inputs.at("arguments"));
+    let (tools, arguments) = (inputs.path("tools"), inputs.path("arguments"));
     fs::create_dir(&tools).unwrap();
     let script = format!("#!/bin/sh\necho \"$@\" >{}\nexit 1\n", arguments.display());
     fs::write(tools.join("launcher-image"), script).unwrap();
@@ -151,7 +154,7 @@ fn the_image_is_for_the_architecture_of_the_machine() {
     fs::set_permissions(tools.join("launcher-image"), mode).unwrap();
     let output = Command::new(workspace().join("scripts/build-launcher-image"))
         .arg("--context")
-        .arg(inputs.at("context"))
+        .arg(inputs.path("context"))
         .env("TOOLS", tools)
         .output()
         .unwrap();
@@ -161,32 +164,32 @@ fn the_image_is_for_the_architecture_of_the_machine() {
         "aarch64" => "arm64",
         other => other,
     };
-    let said = fs::read_to_string(arguments).unwrap();
-    assert_eq!(said, format!("--check --architecture {architecture}\n"));
+    let output = fs::read_to_string(arguments).unwrap();
+    assert_eq!(output, format!("--check --architecture {architecture}\n"));
 }
 
-/// The annotations of a VM mount hooks of other names in the same directory, over those of the image.
+/// The annotations of a VM can mount a hook with any name that has no prefix `image-`, in place of a hook of the image.
 #[test]
-fn a_name_that_a_vm_can_take_is_refused() {
+fn hook_name_without_image_prefix_is_refused() {
     let inputs = Inputs::new();
-    let hook = inputs.at("hooks/image-smbios");
-    fs::rename(hook, inputs.at("hooks/audit")).unwrap();
-    let said = inputs.refusal();
-    assert!(said.contains("audit: rename it to image-"), "{said}");
-}
-
-#[test]
-fn a_broken_hook_yaml_is_refused() {
-    let inputs = Inputs::new();
-    fs::write(inputs.at("hooks/image-smbios/hook.yaml"), "nonsense: [\n").unwrap();
-    assert!(inputs.refusal().contains("hook.yaml"));
+    let hook = inputs.path("hooks/image-smbios");
+    fs::rename(hook, inputs.path("hooks/audit")).unwrap();
+    let output = inputs.build_error();
+    assert!(output.contains("audit: rename it to image-"), "{output}");
 }
 
 #[test]
-fn a_module_that_the_policy_refuses_is_refused() {
+fn invalid_hook_yaml_is_refused() {
     let inputs = Inputs::new();
-    inputs.policy("allow:\n  paths: [/domain/title]\n");
-    let stderr = inputs.refusal();
+    fs::write(inputs.path("hooks/image-smbios/hook.yaml"), "nonsense: [\n").unwrap();
+    assert!(inputs.build_error().contains("hook.yaml"));
+}
+
+#[test]
+fn module_that_violates_the_policy_is_refused() {
+    let inputs = Inputs::new();
+    inputs.write_policy("allow:\n  paths: [/domain/title]\n");
+    let stderr = inputs.build_error();
     assert!(
         stderr.contains("/domain/os/smbios") || stderr.contains("smbios"),
         "{stderr}"

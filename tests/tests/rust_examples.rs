@@ -1,4 +1,4 @@
-//! The Rust example hooks: the cases in their READMEs, and the size of their modules.
+//! The example hooks in Rust: the test cases in their READMEs, and the size of their modules.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -7,11 +7,11 @@ use hooks_sdk_testing::readme;
 use tests::binaries::workspace;
 use tests::build_and_install_hooks as hooks;
 
-/// A hook travels in a ConfigMap and is compiled at every start of a Pod.
+/// Modules must be small: a ConfigMap contains the hook, and each start of a pod compiles it.
 const MAX_BYTES: u64 = 300 << 10;
 
 #[test]
-fn the_cases_in_the_readmes_hold() {
+fn test_cases_in_the_readmes_pass() {
     for hook in hooks::examples().unwrap() {
         let module = hooks::example(&hook.package).unwrap();
         let cases = readme(hook.directory.join("README.md"), module);
@@ -23,18 +23,18 @@ fn the_cases_in_the_readmes_hold() {
 fn every_readme_shows_the_policy_and_how_to_test() {
     for hook in hooks::examples().unwrap() {
         let text = fs::read_to_string(hook.directory.join("README.md")).unwrap();
-        for shown in [
+        for expected in [
             "```yaml policy\n",
             "```yaml vmi\n",
             &format!("cargo test -p {}\n", hook.package),
         ] {
-            assert!(text.contains(shown), "{}: {shown}", hook.package);
+            assert!(text.contains(expected), "{}: {expected}", hook.package);
         }
     }
 }
 
 #[test]
-fn every_module_is_small() {
+fn every_module_has_at_most_300_kib() {
     for hook in hooks::examples().unwrap() {
         let module = hooks::example(&hook.package).unwrap();
         let bytes = fs::metadata(&module).unwrap().len();
@@ -46,9 +46,9 @@ fn every_module_is_small() {
     }
 }
 
-/// Counts the lines between the type and its export.
+/// Counts the lines from `impl Hook` to the export.
 #[test]
-fn the_smbios_hooks_own_code_is_twenty_lines() {
+fn smbios_hook_has_at_most_twenty_lines() {
     let source = workspace().join("examples-hooks/smbios/src/lib.rs");
     let source = fs::read_to_string(source).unwrap();
     let code = source

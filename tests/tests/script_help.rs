@@ -9,29 +9,29 @@ use std::process::{Command, Output};
 use regex::Regex;
 use tests::binaries::workspace;
 
-/// The programs that answering needs. Without others, a script that starts its work ends at once.
+/// The programs that a script needs to print its help. A script that starts its work fails, since it lacks all others.
 const PROGRAMS: [&str; 5] = ["sh", "sed", "dirname", "basename", "env"];
 
-/// Variables that the scripts read from a file, or that each program has.
-const NOT_OF_USERS: [&str; 5] = ["ID", "VERSION_CODENAME", "PATH", "HOME", "TMPDIR"];
+/// Variables that the scripts read from a file, or that every process has.
+const NOT_SET_BY_USERS: [&str; 5] = ["ID", "VERSION_CODENAME", "PATH", "HOME", "TMPDIR"];
 
 fn scripts() -> Vec<PathBuf> {
     let entries = fs::read_dir(workspace().join("scripts")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
-    // A link is another name of a script, for callers outside of this project.
-    let mut found: Vec<_> = paths
+    // A symbolic link is another name of a script, for callers outside of this project.
+    let mut scripts: Vec<_> = paths
         .filter(|path| path.is_file() && !path.is_symlink())
         .collect();
-    found.sort();
-    assert!(found.len() > 15, "{found:?}");
-    found
+    scripts.sort();
+    assert!(scripts.len() > 15, "{scripts:?}");
+    scripts
 }
 
 fn name(script: &Path) -> &str {
     script.file_name().unwrap().to_str().unwrap()
 }
 
-/// Runs a script where it can do nothing but answer.
+/// Runs a script in an environment in which it can only print its help or an error.
 fn run(script: &Path, argument: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let bin = directory.path().join("bin");
@@ -41,7 +41,7 @@ fn run(script: &Path, argument: &str) -> Output {
         let mut all = std::env::split_paths(&path).map(|directory| directory.join(program));
         symlink(all.find(|file| file.is_file()).unwrap(), bin.join(program)).unwrap();
     }
-    // Python may need more programs to start, and the script in it starts none before it has read its arguments.
+    // Python may need more programs to start. A script in Python starts no program before it has read its arguments.
     let source = fs::read_to_string(script).unwrap();
     let is_python = source.starts_with("#!/usr/bin/env python3");
     let path = if is_python { path } else { bin.into() };
@@ -58,21 +58,21 @@ fn run(script: &Path, argument: &str) -> Output {
 }
 
 #[test]
-fn help_has_the_usage_and_what_is_left() {
+fn help_states_the_usage_and_the_files_left_behind() {
     for script in scripts() {
         let name = name(&script);
-        let long = run(&script, "--help");
-        let text = String::from_utf8(long.stdout.clone()).unwrap();
-        assert!(long.status.success(), "{name}: {long:?}");
+        let long_option = run(&script, "--help");
+        let text = String::from_utf8(long_option.stdout.clone()).unwrap();
+        assert!(long_option.status.success(), "{name}: {long_option:?}");
         let usage = Regex::new(&format!(r"(?m)^  ([A-Z_]+=[A-Z]+ )*scripts/{name}( |$)")).unwrap();
         assert!(usage.is_match(&text), "{name}: no usage in {text}");
         assert!(text.contains("Leaves"), "{name}: {text}");
         // The text ends before the code begins.
         assert!(!text.contains("set -eu"), "{name}: {text}");
-        let short = run(&script, "-h");
+        let short_option = run(&script, "-h");
         assert_eq!(
-            (short.status, short.stdout),
-            (long.status, long.stdout),
+            (short_option.status, short_option.stdout),
+            (long_option.status, long_option.stdout),
             "{name}"
         );
     }
@@ -83,15 +83,15 @@ fn help_names_the_variables_that_a_script_reads() {
     let in_shell = Regex::new(r"\$\{([A-Z][A-Z_]+):?[-?+]").unwrap();
     let in_python =
         Regex::new(r#"(?:environ(?:\.get)?[(\[]|directory\()"([A-Z][A-Z_]+)""#).unwrap();
-    let mut named = 0;
+    let mut variable_count = 0;
     for script in scripts() {
         let source = fs::read_to_string(&script).unwrap();
         let text = String::from_utf8(run(&script, "--help").stdout).unwrap();
-        let found = in_shell
+        let variables = in_shell
             .captures_iter(&source)
             .chain(in_python.captures_iter(&source));
-        for variable in found.map(|found| found[1].to_owned()) {
-            if NOT_OF_USERS.contains(&variable.as_str()) {
+        for variable in variables.map(|captures| captures[1].to_owned()) {
+            if NOT_SET_BY_USERS.contains(&variable.as_str()) {
                 continue;
             }
             let word = Regex::new(&format!(r"\b{variable}\b")).unwrap();
@@ -100,10 +100,10 @@ fn help_names_the_variables_that_a_script_reads() {
                 "{}: no {variable} in {text}",
                 name(&script)
             );
-            named += 1;
+            variable_count += 1;
         }
     }
-    assert!(named > 30, "{named}");
+    assert!(variable_count > 30, "{variable_count}");
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn unknown_options_are_refused() {
     }
 }
 
-/// Scripts whose arguments are names of the caller's: of files, tests or tags.
-const TAKE_NAMES: [&str; 6] = [
+/// Scripts whose arguments are names that the caller chooses: of files, tests or tags.
+const SCRIPTS_WITH_FREE_ARGUMENTS: [&str; 6] = [
     "build-launcher-image",
     "check-release-tag",
     "dist",
@@ -136,7 +136,7 @@ const TAKE_NAMES: [&str; 6] = [
 fn unknown_words_are_refused() {
     for script in scripts() {
         let name = name(&script);
-        if TAKE_NAMES.contains(&name) {
+        if SCRIPTS_WITH_FREE_ARGUMENTS.contains(&name) {
             continue;
         }
         let output = run(&script, "no-such-word");

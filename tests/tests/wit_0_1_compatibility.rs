@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use hooks_sdk_testing::{Deployment, Hook, hook_host};
 use tests::binaries::workspace;
 
-/// Each released text of the WIT. A release adds a line: the file, and its digest by `sha256sum`. A line that stands here is
-/// never edited: a module that somebody has built refers to that text. Additions go into a new file, such as `v0.1.2`.
-const RELEASED: &[(&str, &str)] = &[(
+/// Each released WIT file and its SHA-256 digest. A release adds a line. Existing lines are never edited, since built
+/// modules refer to these files. Additions to the WIT go into a new file, such as `v0.1.2`.
+const RELEASED_WIT_FILES: &[(&str, &str)] = &[(
     "hooks-sdk/wit/v0.1/hooks.wit",
     "sha256:e931ed33b05e0a9ff52b20b3ea5af99f9e612835179834b03c0901f099b9abef",
 )];
@@ -21,32 +21,32 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// The module with all that 0.1.1 adds.
-fn every_point_of_0_1_1() -> Hook {
+/// The module that uses everything that WIT 0.1.1 adds.
+fn every_point_hook_of_0_1_1() -> Hook {
     let module = workspace().join("tests/fixtures/modules-of-wit-0.1.1/every_point.wasm");
     Hook::load(module).unwrap()
 }
 
-fn every_point() -> Hook {
+fn every_point_hook() -> Hook {
     Hook::load(fixture("every_point.wasm")).unwrap()
 }
 
-fn vmi(what: &str) -> String {
-    serde_json::json!({"metadata": {"name": "vm", "annotations": {"do": what}}}).to_string()
+fn vmi(action: &str) -> String {
+    serde_json::json!({"metadata": {"name": "vm", "annotations": {"do": action}}}).to_string()
 }
 
 #[test]
 fn the_released_texts_of_the_wit_are_unchanged() {
-    for (file, digest) in RELEASED {
+    for (file, digest) in RELEASED_WIT_FILES {
         let text = std::fs::read(workspace().join(file)).unwrap();
-        let found = image_layout::sha256(&text).to_string();
-        assert_eq!(&found, digest, "{file}");
+        let actual = image_layout::sha256(&text).to_string();
+        assert_eq!(&actual, digest, "{file}");
     }
 }
 
 #[test]
-fn its_description_is_read() {
-    let hook = every_point();
+fn description_is_read() {
+    let hook = every_point_hook();
     let description = hook.description();
     assert_eq!(description.name, "every \"point\"");
     let points: Vec<_> = description
@@ -71,15 +71,19 @@ fn veto_failure_panic_and_log_are_distinguished() {
         reason: hook_host::Reason::MigrationTarget,
         ..hook_host::Invocation::default()
     };
-    let hook = every_point().with_invocation(invocation);
+    let hook = every_point_hook().with_invocation(invocation);
     assert_eq!(hook.pre_start(&vmi("veto")).veto(), "licence expired");
     let failure = hook.pre_start(&vmi("fail")).failure();
     assert!(failure.contains("no licence server (at "), "{failure}");
     let panic = hook.pre_start(&vmi("panic")).failure();
     assert!(panic.contains("a wheel came off"), "{panic}");
-    let ran = hook.pre_start(&vmi("nothing"));
-    assert!(ran.logged("vm may start: MigrationTarget"), "{:?}", ran.log);
-    ran.ok();
+    let outcome = hook.pre_start(&vmi("nothing"));
+    assert!(
+        outcome.logged("vm may start: MigrationTarget"),
+        "{:?}",
+        outcome.log
+    );
+    outcome.ok();
     let shutdown = hook.shutdown().failure();
     assert!(
         shutdown.contains("shutting down is never easy"),
@@ -89,7 +93,7 @@ fn veto_failure_panic_and_log_are_distinguished() {
 
 #[test]
 fn changed_documents_and_domain_are_returned() {
-    let hook = every_point().with_config("colour", "blue");
+    let hook = every_point_hook().with_config("colour", "blue");
     let documents = [("user-data", "u"), ("meta-data", "{}")];
     let after = hook
         .pre_cloud_init_iso(&vmi(""), "configDrive", &documents)
@@ -158,7 +162,7 @@ fn a_module_in_go_runs() {
 #[test]
 fn a_module_of_0_1_1_sees_attached_devices() {
     let disk = "<disk type='file' device='disk'><source file='/a'/><target dev='sda'/></disk>";
-    let hook = every_point_of_0_1_1();
+    let hook = every_point_hook_of_0_1_1();
     let attached = hook.on_attach_device(&vmi(""), disk).ok();
     assert!(attached.xml.contains("cache='none'"), "{}", attached.xml);
     let veto = hook.on_attach_device(&vmi("veto"), disk).veto();
@@ -168,7 +172,7 @@ fn a_module_of_0_1_1_sees_attached_devices() {
 #[test]
 fn a_module_of_0_1_1_tunes_migrations() {
     let before = hook_host::MigrationParameters::default();
-    let hook = every_point_of_0_1_1();
+    let hook = every_point_hook_of_0_1_1();
     let after = hook.pre_migration_source(&vmi(""), &before).ok();
     assert_eq!(
         (after.bandwidth, after.allow_auto_converge),
@@ -180,10 +184,14 @@ fn a_module_of_0_1_1_tunes_migrations() {
 
 #[test]
 fn a_module_of_0_1_1_reads_facts_about_the_pod() {
-    let hook = every_point_of_0_1_1().with_pod_label("tier", "gold");
-    let ran = hook.pre_start(&vmi("pod"));
-    assert!(ran.logged("the pod's tier is gold"), "{:?}", ran.log);
-    ran.ok();
+    let hook = every_point_hook_of_0_1_1().with_pod_label("tier", "gold");
+    let outcome = hook.pre_start(&vmi("pod"));
+    assert!(
+        outcome.logged("the pod's tier is gold"),
+        "{:?}",
+        outcome.log
+    );
+    outcome.ok();
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Two pods between which a VM migrates, with virt-handler's proxies between their sockets.
 
 pub mod guest_load;
+mod migrating_vm;
 mod proxies;
-mod repeated_migration;
 mod source_commands;
 mod target_commands;
 mod virsh;
@@ -18,8 +18,8 @@ use crate::pod_semaphore;
 use crate::virt_handler::Event;
 use crate::vmi_builder::Vmi;
 
+pub use migrating_vm::{CancelledMigration, CompletedMigration, MigratingVm};
 pub use proxies::Proxies;
-pub use repeated_migration::{CancelledTrip, Shuttle, Trip};
 pub use virsh::{
     CompletedJob, completed_job, defined_domains, inactive_xml, migratable_xml, migrate,
     qemu_command,
@@ -29,8 +29,8 @@ pub use virsh::{
 pub const SOURCE_POD: &str = "virt-launcher-source";
 /// `POD_NAME` in the target's pod.
 pub const TARGET_POD: &str = "virt-launcher-target";
-/// How long a migration may take: an idle guest, emulated, on a busy machine.
-pub const MIGRATION: Duration = Duration::from_secs(60);
+/// The time limit of a migration of an idle, emulated guest on a busy machine.
+pub const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A pod called `name` whose libvirt has the host UUID number `host`: libvirt refuses to migrate a VM to the same host.
 pub fn prepare_pod(user: LauncherUser, host: u32, name: &str) -> Result<PreparedPod> {

@@ -1,4 +1,5 @@
-//! virt-handler's migration proxies: sockets in the source's pod that are connected with the sockets of the target's pod.
+//! virt-handler's migration proxies: sockets in the source's pod that are connected with the sockets of the target's
+//! pod.
 
 use std::fs;
 use std::io;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use proto::cmd::v1::MigrationRequest;
 use serde_json::Value;
 
-use super::{MIGRATION, MigrationPods, has_ended};
+use super::{MIGRATION_TIMEOUT, MigrationPods, has_ended};
 use crate::virt_handler::{Answer, Event};
 use crate::vmi_builder::Vmi;
 
@@ -34,7 +34,12 @@ impl MigrationPods {
         let ended = |event: &Event| has_ended(event, uid);
         self.source
             .handler
-            .wait_for("the migration's end on the source", 0, MIGRATION, ended)
+            .wait_for(
+                "the migration's end on the source",
+                0,
+                MIGRATION_TIMEOUT,
+                ended,
+            )
             .await
     }
 }

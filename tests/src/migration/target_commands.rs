@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use proto::cmd::v1::{Response, VmiRequest};
 
-use super::{MIGRATION, MigrationPods, Proxies, has_ended, migrating, migration_of};
+use super::{MIGRATION_TIMEOUT, MigrationPods, Proxies, has_ended, migrating, migration_of};
 use crate::virt_handler::Event;
 use crate::vmi_builder::Vmi;
 
@@ -48,7 +48,12 @@ impl MigrationPods {
         let ended = |event: &Event| has_ended(event, uid);
         self.target
             .handler
-            .wait_for("the migration's end on the target", 0, MIGRATION, ended)
+            .wait_for(
+                "the migration's end on the target",
+                0,
+                MIGRATION_TIMEOUT,
+                ended,
+            )
             .await
     }
 
@@ -57,7 +62,12 @@ impl MigrationPods {
         let ended = |event: &Event| !migration_of(event)["EndTimestamp"].is_null();
         self.target
             .handler
-            .wait_for("the migration's end on the target", 0, MIGRATION, ended)
+            .wait_for(
+                "the migration's end on the target",
+                0,
+                MIGRATION_TIMEOUT,
+                ended,
+            )
             .await
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 
-use super::MIGRATION;
+use super::MIGRATION_TIMEOUT;
 use crate::pod::{LauncherUser, Pod};
 use crate::vmi_builder::Vmi;
 
@@ -117,7 +117,7 @@ pub async fn migrate(source: &Pod, vmi: &Vmi, extra: &[&str]) -> Result<()> {
         ))
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let output = tokio::time::timeout(MIGRATION, command.output());
+    let output = tokio::time::timeout(MIGRATION_TIMEOUT, command.output());
     let output = output.await.context("virsh migrate takes too long")?;
     let output = output.context("virsh (package libvirt-clients)")?;
     ensure!(

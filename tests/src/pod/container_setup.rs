@@ -12,8 +12,9 @@ use super::directories::{QEMU_CONF, VIRTQEMUD_CONF};
 use crate::binaries::binary;
 
 impl Pod {
-    /// Sets up the pod's network before the launcher starts, as virt-handler does: `commands` are shell commands that run as
-    /// root in the pod, where everybody may open `/dev/net/tun`. `resolv_conf` is the content of the pod's `/etc/resolv.conf`.
+    /// Sets up the pod's network before the launcher starts, as virt-handler does: `commands` are shell commands that
+    /// run as root in the pod, where everybody may open `/dev/net/tun`. `resolv_conf` is the content of the pod's
+    /// `/etc/resolv.conf`.
     pub fn set_up_network(&self, commands: &str, resolv_conf: &str) -> Result<()> {
         let root = self.directory.path();
         fs::write(root.join("resolv.conf"), resolv_conf)?;
@@ -54,8 +55,8 @@ impl Pod {
         Ok(symlink(self.directory.path().join("bin").join(name), link)?)
     }
 
-    /// Sets the user who creates the namespaces, as for a caller of [`Pod::create_unprivileged`] who is not root. Needs root, and
-    /// must be called before the launcher starts.
+    /// Sets the user who creates the namespaces, as for a caller of [`Pod::create_unprivileged`] who is not root. Needs
+    /// root, and must be called before the launcher starts.
     pub fn set_creator(&mut self, uid: u32) -> Result<()> {
         self.creator = Some(uid);
         let chown = Command::new("chown")
@@ -78,16 +79,16 @@ impl Pod {
         Ok(fs::write(self.directory.path().join("no-userfaultfd"), "")?)
     }
 
-    /// Runs KubeVirt's own `virt-launcher` and `virt-launcher-monitor` of `directory` in the pod. Must be called before the
-    /// launcher starts.
+    /// Runs KubeVirt's own `virt-launcher` and `virt-launcher-monitor` of `directory` in the pod. Must be called before
+    /// the launcher starts.
     pub fn use_stock_launcher(&mut self, directory: &Path) -> Result<()> {
         self.stock_launcher = Some(directory.to_owned());
         let script = self.directory.path().join("stock_image_additions.sh");
         Ok(fs::write(script, include_str!("stock_image_additions.sh"))?)
     }
 
-    /// Sets the host UUID of the pod's libvirt, as on another node: libvirt does not migrate a VM within one host. Must be
-    /// called before the launcher starts.
+    /// Sets the host UUID of the pod's libvirt, as on another node: libvirt does not migrate a VM within one host. Must
+    /// be called before the launcher starts.
     pub fn set_host_uuid(&self, uuid: &str) -> Result<()> {
         let path = self.directory.path().join("etc-libvirt/virtqemud.conf");
         Ok(fs::write(
@@ -96,7 +97,8 @@ impl Pod {
         )?)
     }
 
-    /// Installs `virt-hook` as libvirt's hook in the pod, as the launcher's image does. Must be called before the launcher starts.
+    /// Installs `virt-hook` as libvirt's hook in the pod, as the launcher's image does. Must be called before the
+    /// launcher starts.
     pub fn install_libvirt_hook(&self) -> Result<()> {
         let client = self.directory.path().join("bin/libvirt-hook-client");
         install_program(&binary("virt-hook")?, &client)?;
@@ -105,8 +107,8 @@ impl Pod {
         Ok(symlink(client, hooks.join("qemu"))?)
     }
 
-    /// Installs `client` as `/usr/bin/libvirt-hook-client`, and replaces the libvirt hook of [`Pod::install_libvirt_hook`] by a
-    /// script that always fails. Must be called before the launcher starts.
+    /// Installs `client` as `/usr/bin/libvirt-hook-client`, and replaces the libvirt hook of
+    /// [`Pod::install_libvirt_hook`] by a script that always fails. Must be called before the launcher starts.
     pub fn install_hook_client_in_image(&self, client: &Path) -> Result<()> {
         let programs = self.directory.path().join("usr/bin");
         fs::create_dir_all(&programs)?;

@@ -53,8 +53,8 @@ impl Pod {
         Ok(())
     }
 
-    /// The path on this machine of a path in the pod below `/run`, `/var/run`, `/etc/libvirt` or `/var/{lib,log,cache}/libvirt`.
-    /// Other paths are returned unchanged.
+    /// The path on this machine of a path in the pod below `/run`, `/var/run`, `/etc/libvirt` or
+    /// `/var/{lib,log,cache}/libvirt`. Other paths are returned unchanged.
     pub fn path(&self, in_pod: &str) -> PathBuf {
         const MOUNTS: [(&str, &str); 6] = [
             ("/var/run", "run"),

@@ -43,7 +43,8 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Waits for a permit of the [`pod_semaphore`] and creates an empty pod. Fails with a message if this process is not root.
+    /// Waits for a permit of the [`pod_semaphore`] and creates an empty pod. Fails with a message if this process is
+    /// not root.
     pub fn create(user: LauncherUser) -> Result<Pod> {
         if !is_root() {
             bail!(
@@ -53,8 +54,8 @@ impl Pod {
         Pod::create_as(user)
     }
 
-    /// A pod for libvirt's test driver, in which neither a daemon nor QEMU runs. If this process is not root, the pod has a user
-    /// namespace in which this process's user is uid 107.
+    /// A pod for libvirt's test driver, in which neither a daemon nor QEMU runs. If this process is not root, the pod
+    /// has a user namespace in which this process's user is uid 107.
     pub fn create_unprivileged() -> Result<Pod> {
         Pod::create_as(LauncherUser::Nonroot)
     }

@@ -45,8 +45,8 @@ fn status(pid: Pid, title: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// All processes in the PID namespace of `init` except zombies, sorted by their IDs in the pod: the IDs of this machine start
-/// again after `pid_max`.
+/// All processes in the PID namespace of `init` except zombies, sorted by their IDs in the pod: the IDs of this machine
+/// start again after `pid_max`.
 pub(super) fn processes_of_pod(init: Pid) -> Vec<Process> {
     let Ok(namespace) = fs::read_link(proc(init).join("ns/pid")) else {
         return Vec::new();

@@ -18,7 +18,8 @@ const UNPRIVILEGED_UNSHARE_ARGUMENTS: &[&str] =
     &["--map-user=107", "--map-group=107", "--keep-caps"];
 
 impl Pod {
-    /// Starts the monitor, which starts the launcher, with virt-controller's arguments for `vmi` and `extra` arguments after them.
+    /// Starts the monitor, which starts the launcher, with virt-controller's arguments for `vmi` and `extra` arguments
+    /// after them.
     pub fn start(&mut self, vmi: &Vmi, extra: &[&str]) -> Result<()> {
         let mut arguments = vec![
             "--name",

@@ -1,5 +1,5 @@
-//! Rules for the parts of answers that may differ from the recorded ones, each with its reason: values that depend on the
-//! time or the machine, and intended differences.
+//! Rules for the parts of answers that may differ from the recorded ones, each with its reason: values that depend on
+//! the time or the machine, and intended differences.
 
 mod call_rules;
 mod method_rules;
@@ -44,8 +44,8 @@ pub(super) fn titles() -> impl Iterator<Item = String> {
     all().map(|(calls, rule)| title(calls, &rule))
 }
 
-/// The differences between the recorded answer and ours that neither the rules for the call nor the `further` rules allow.
-/// Adds the titles of the needed rules for the call to `needed_rules`.
+/// The differences between the recorded answer and ours that neither the rules for the call nor the `further` rules
+/// allow. Adds the titles of the needed rules for the call to `needed_rules`.
 pub(super) fn differences(
     call: &RecordedCall,
     recorded: &Value,

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::call_pattern::{CallPattern, call};
 use super::{Outcome, calls};
 
-/// A call whose replay may have another outcome: success instead of a refusal or the reverse, another answer, or another
-/// message.
+/// A call whose replay may have another outcome: success instead of a refusal or the reverse, another answer, or
+/// another message.
 pub(super) struct AllowedOutcome {
     pub(super) call: CallPattern,
     /// The expected answer, if the call may succeed.

@@ -1,9 +1,10 @@
 //! Compares a recorded answer with ours, field by field.
 //!
-//! The recordings were decoded into Go structs, in which a field that is absent in the JSON has its zero value. So a field
-//! that is absent in our answer equals only `null`, `""`, 0 and `false`.
+//! The recordings were decoded into Go structs, in which a field that is absent in the JSON has its zero value. So a
+//! field that is absent in our answer equals only `null`, `""`, 0 and `false`.
 
 mod element_identities;
+mod rule;
 mod scalars;
 #[cfg(test)]
 mod tests;
@@ -13,51 +14,16 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use element_identities::identities;
+pub use rule::{Path, Rule, Strictness, matches};
 use scalars::{is_same_unit, is_zero, json_object, without_version};
-
-/// A path in an answer: names joined by dots, where the name of a list's element is its identity, like `Block.vda.RdReqs`.
-/// In a rule, `*` matches one part, and `**` at the end matches all further parts.
-pub type Path = &'static str;
-
-/// How a part of an answer is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strictness {
-    /// The types are the same; the values depend on the machine or the time.
-    Type,
-    /// Numbers have the same unit: they are at most 30 times smaller or greater, and zero only where zero was recorded.
-    Unit,
-    /// A list whose elements depend on the machine: each of our elements has the type of a recorded one, and our list is empty
-    /// exactly if the recorded list is.
-    Elements,
-    /// A list whose elements depend on the machine: only the elements that both lists have are compared, and there is at least
-    /// one.
-    Common,
-    /// The texts before the last dash are the same; the rest is a version.
-    Unversioned,
-    /// Our value is this JSON, which is an intended difference.
-    Is(&'static str),
-    /// The values are not compared.
-    Any,
-}
-
-/// A rule for the parts of an answer whose paths match.
-#[derive(Clone, Copy, Debug)]
-pub struct Rule {
-    /// The path pattern of the parts.
-    pub path: Path,
-    /// How the parts are compared.
-    pub strictness: Strictness,
-    /// Why the parts may differ.
-    pub reason: &'static str,
-}
 
 /// The result of a comparison.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// The differences that no rule allows, one line each.
     pub differences: Vec<String>,
-    /// The indices of the needed rules: [`Strictness::Is`] and [`Strictness::Any`] are needed only if there is a difference, other
-    /// rules if there is a part that they match.
+    /// The indices of the needed rules: [`Strictness::Is`] and [`Strictness::Any`] are needed only if there is a
+    /// difference, other rules if there is a part that they match.
     pub needed_rules: BTreeSet<usize>,
 }
 
@@ -91,15 +57,15 @@ impl Comparison<'_> {
     fn strictness(&mut self, path: &str, is_different: bool) -> Vec<Strictness> {
         let rules = self.rules.iter().enumerate();
         let matching = rules.filter(|(_, rule)| matches(rule.path, path));
-        let mut found = Vec::new();
+        let mut strictness = Vec::new();
         for (index, rule) in matching {
             let is_intended = matches!(rule.strictness, Strictness::Is(_) | Strictness::Any);
             if is_different || !is_intended {
                 self.findings.needed_rules.insert(index);
             }
-            found.push(rule.strictness);
+            strictness.push(rule.strictness);
         }
-        found
+        strictness
     }
 
     fn compare_value(&mut self, path: &str, recorded: &Value, ours: &Value, exact: bool) {
@@ -108,7 +74,7 @@ impl Comparison<'_> {
         if has(Strictness::Any) {
             return;
         }
-        let expected = strictness.iter().find_map(|one| match one {
+        let expected = strictness.iter().find_map(|strictness| match strictness {
             Strictness::Is(json) => Some(serde_json::from_str(json).unwrap_or_default()),
             _ => None,
         });
@@ -117,41 +83,41 @@ impl Comparison<'_> {
         }
         let exact = exact && !has(Strictness::Type) && !has(Strictness::Unit);
         match (recorded, ours) {
-            (Value::Object(expected), Value::Object(found)) => {
-                let names: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
+            (Value::Object(expected), Value::Object(actual)) => {
+                let names: BTreeSet<_> = expected.keys().chain(actual.keys()).collect();
                 for name in names {
                     let field = |object: &serde_json::Map<String, Value>| object.get(name).cloned();
-                    let (expected, found) = (field(expected), field(found));
+                    let (expected, actual) = (field(expected), field(actual));
                     let path = join(path, name);
                     self.compare_value(
                         &path,
                         &expected.unwrap_or_default(),
-                        &found.unwrap_or_default(),
+                        &actual.unwrap_or_default(),
                         exact,
                     );
                 }
             }
-            (Value::Array(expected), Value::Array(found)) if has(Strictness::Elements) => {
-                if expected.is_empty() != found.is_empty() {
+            (Value::Array(expected), Value::Array(actual)) if has(Strictness::Elements) => {
+                if expected.is_empty() != actual.is_empty() {
                     self.report(path, recorded, ours);
                 }
-                for element in found {
+                for element in actual {
                     self.compare_with_closest_element(path, expected, element);
                 }
             }
-            (Value::Array(expected), Value::Array(found)) => {
-                self.compare_list(path, expected, found, exact, has(Strictness::Common));
+            (Value::Array(expected), Value::Array(actual)) => {
+                self.compare_list(path, expected, actual, exact, has(Strictness::Common));
             }
-            (Value::String(expected), Value::String(found)) => {
-                match (json_object(expected), json_object(found)) {
+            (Value::String(expected), Value::String(actual)) => {
+                match (json_object(expected), json_object(actual)) {
                     // The agent's answers are JSON in strings.
-                    (Some(expected), Some(found)) => {
-                        self.compare_value(path, &expected, &found, exact)
+                    (Some(expected), Some(actual)) => {
+                        self.compare_value(path, &expected, &actual, exact)
                     }
                     _ => {
                         let differs = match has(Strictness::Unversioned) {
-                            true => without_version(expected) != without_version(found),
-                            false => exact && expected != found,
+                            true => without_version(expected) != without_version(actual),
+                            false => exact && expected != actual,
                         };
                         if differs {
                             self.report(path, recorded, ours);
@@ -159,11 +125,11 @@ impl Comparison<'_> {
                     }
                 }
             }
-            (Value::Number(expected), Value::Number(found)) => {
-                let same_type = expected.is_f64() == found.is_f64();
+            (Value::Number(expected), Value::Number(actual)) => {
+                let same_type = expected.is_f64() == actual.is_f64();
                 let same_unit =
-                    !has(Strictness::Unit) || is_same_unit(expected.as_f64(), found.as_f64());
-                if !same_type || !same_unit || exact && expected != found {
+                    !has(Strictness::Unit) || is_same_unit(expected.as_f64(), actual.as_f64());
+                if !same_type || !same_unit || exact && expected != actual {
                     self.report(path, recorded, ours);
                 }
             }
@@ -184,7 +150,7 @@ impl Comparison<'_> {
     /// Compares an element with the recorded element from which it differs least, by type only.
     fn compare_with_closest_element(&mut self, path: &str, recorded: &[Value], element: &Value) {
         let path = join(path, "*");
-        let to_each = recorded.iter().map(|expected| {
+        let comparisons = recorded.iter().map(|expected| {
             let mut comparison = Comparison {
                 rules: self.rules,
                 findings: Findings::default(),
@@ -192,7 +158,7 @@ impl Comparison<'_> {
             comparison.compare_value(&path, expected, element, false);
             comparison.findings
         });
-        let fewest = to_each.min_by_key(|findings| findings.differences.len());
+        let fewest = comparisons.min_by_key(|findings| findings.differences.len());
         let fewest = fewest.unwrap_or_default();
         self.findings.differences.extend(fewest.differences);
         self.findings.needed_rules.extend(fewest.needed_rules);
@@ -217,19 +183,19 @@ impl Comparison<'_> {
         exact: bool,
         common_only: bool,
     ) {
-        let (expected, found) = identities(recorded, ours);
-        if common_only && !expected.iter().any(|identity| found.contains(identity)) {
+        let (expected, actual) = identities(recorded, ours);
+        if common_only && !expected.iter().any(|identity| actual.contains(identity)) {
             self.report(path, &recorded.into(), &ours.into());
         }
         for (identity, element) in expected.iter().zip(recorded) {
             let path = join(path, identity);
-            match found.iter().position(|one| one == identity) {
+            match actual.iter().position(|other| other == identity) {
                 Some(index) => self.compare_value(&path, element, &ours[index], exact),
                 None if common_only => {}
                 None => self.compare_lone_element(&path, element, &Value::Null),
             }
         }
-        for (identity, element) in found.iter().zip(ours) {
+        for (identity, element) in actual.iter().zip(ours) {
             if !common_only && !expected.contains(identity) {
                 self.compare_lone_element(&join(path, identity), &Value::Null, element);
             }
@@ -241,19 +207,5 @@ fn join(path: &str, name: &str) -> String {
     match path.is_empty() {
         true => name.to_owned(),
         false => format!("{path}.{name}"),
-    }
-}
-
-/// Whether the path pattern of a rule matches a path.
-pub fn matches(pattern: &str, path: &str) -> bool {
-    let (mut pattern, mut path) = (pattern.split('.'), path.split('.'));
-    loop {
-        match (pattern.next(), path.next()) {
-            (Some("**"), _) => return true,
-            (Some("*"), Some(_)) => {}
-            (Some(expected), Some(part)) if expected == part => {}
-            (None, None) => return true,
-            _ => return false,
-        }
     }
 }

@@ -1,9 +1,9 @@
-//! The answers of KubeVirt's launcher that were recorded in `tests/corpus/launcher-calls`, and their comparison with the
-//! answers of this launcher.
+//! The answers of KubeVirt's launcher that were recorded in `tests/corpus/launcher-calls`, and their comparison with
+//! the answers of this launcher.
 //!
 //! A recording has the view of virt-handler's client: the result of a successful call, or the message of a refusal.
-//! [`comparison`] finds differences in names, types, presence and values; `allowed_differences` and `allowed_outcomes` list
-//! the intended ones, and [`calls_not_replayed`] the calls that are not compared.
+//! [`comparison`] finds differences in names, types, presence and values; `allowed_differences` and `allowed_outcomes`
+//! list the intended ones, and [`calls_not_replayed`] the calls that are not compared.
 
 mod allowed_differences;
 mod allowed_outcomes;

@@ -9,8 +9,8 @@ use super::allowed_outcomes::{ALLOWED_OUTCOMES, AllowedOutcome};
 use super::comparison::{Rule, Strictness};
 use super::{Outcome, RecordedCall, allowed_differences};
 
-/// The differences between the recorded outcome of a call and ours, one line each. Adds the titles of the needed rules to
-/// `needed_rules`.
+/// The differences between the recorded outcome of a call and ours, one line each. Adds the titles of the needed rules
+/// to `needed_rules`.
 pub fn compare(
     call: &RecordedCall,
     ours: &Outcome,
@@ -83,8 +83,8 @@ pub fn unneeded_rules(needed_rules: &BTreeSet<String>) -> Vec<String> {
     titles.difference(needed_rules).cloned().collect()
 }
 
-/// Compares the shape of a domain with the recorded one of another VM: the names, types and presence of the fields, except
-/// the fields that `absent` rules allow to be missing.
+/// Compares the shape of a domain with the recorded one of another VM: the names, types and presence of the fields,
+/// except the fields that `absent` rules allow to be missing.
 pub fn compare_shape(call: &RecordedCall, ours: &Value, absent: &[Rule]) -> Vec<String> {
     const DIFFERENT_VM: &str = "another VM";
     let Outcome::Answered(recorded) = &call.outcome else {

@@ -81,7 +81,7 @@ impl Commands {
     /// Waits for the socket and connects to it.
     pub async fn connect(socket: &Path, deadline: Duration) -> Result<Commands> {
         let what = format!("the launcher's socket {}", socket.display());
-        let channel = crate::until(&what, deadline, async || dial(socket).await.ok()).await?;
+        let channel = crate::wait_until(&what, deadline, async || dial(socket).await.ok()).await?;
         Ok(Commands::on_channel(channel))
     }
 

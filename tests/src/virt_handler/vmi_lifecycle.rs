@@ -1,4 +1,5 @@
-//! The lifecycle of a VMI that virt-handler controls: the user's actions, restarts of virt-handler, and waits for phases.
+//! The lifecycle of a VMI that virt-handler controls: the user's actions, restarts of virt-handler, and waits for
+//! phases.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Renders the kustomizations of `deploy/` and tests them. Only the features of kustomize that `deploy/` uses are supported:
-//! `resources` and `configMapGenerator`. `scripts/test-apiserver` compares the result with kubectl's.
+//! Renders the kustomizations of `deploy/` and tests them. Only the features of kustomize that `deploy/` uses are
+//! supported: `resources` and `configMapGenerator`. `scripts/test-apiserver` compares the result with kubectl's.
 
 use std::collections::BTreeSet;
 use std::fs;

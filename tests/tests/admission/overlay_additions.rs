@@ -1,5 +1,5 @@
-//! Tests that each overlay of `deploy/` with this project's launcher adds the volumes and arguments that a launcher pod's
-//! annotations request, and changes no other pod.
+//! Tests that each overlay of `deploy/` with this project's launcher adds the volumes and arguments that a launcher
+//! pod's annotations request, and changes no other pod.
 
 use serde_json::Value as Json;
 

@@ -107,7 +107,8 @@ pub(crate) fn compute(pod: &Json) -> &Json {
         .unwrap()
 }
 
-/// What a policy added to a pod: volumes, mounts of `compute` as `NAME PATH SUBPATH`, and the increase of the hook count.
+/// What a policy added to a pod: volumes, mounts of `compute` as `NAME PATH SUBPATH`, and the increase of the hook
+/// count.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PodAdditions {
     pub(crate) volumes: Vec<Json>,

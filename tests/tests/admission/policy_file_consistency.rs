@@ -1,5 +1,5 @@
-//! Tests the files of the policies: both API versions, the recorded files, the rows in `docs/admission.md`, and the patch of
-//! the overlay `whole-cluster`.
+//! Tests the files of the policies: both API versions, the recorded files, the rows in `docs/admission.md`, and the
+//! patch of the overlay `whole-cluster`.
 
 use std::fs;
 

@@ -1,9 +1,9 @@
-//! A real API server, to which every request of these tests is also sent if `KUBE_API` is set; its verdict must be the same.
-//! `scripts/test-apiserver` starts one. With `KUBE_IMAGE_VOLUMES=false` the server has no image volumes, and only receives
-//! the requests of tests that emulate such a server.
+//! A real API server, to which every request of these tests is also sent if `KUBE_API` is set; its verdict must be the
+//! same. `scripts/test-apiserver` starts one. With `KUBE_IMAGE_VOLUMES=false` the server has no image volumes, and only
+//! receives the requests of tests that emulate such a server.
 //!
-//! Requests are dry runs with strict validation of fields. The object that the real server stores is the evaluated object
-//! plus the server's defaults, so it must contain each member of the evaluated object.
+//! Requests are dry runs with strict validation of fields. The object that the real server stores is the evaluated
+//! object plus the server's defaults, so it must contain each member of the evaluated object.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -109,8 +109,8 @@ impl RealServer {
         format!("{kind}-{}{volumes}-{}", self.version, self.name_count)
     }
 
-    /// The name of a namespace with these annotations, created first if needed while no policy is enforced. The namespace
-    /// `default` gets a new name; others keep their names.
+    /// The name of a namespace with these annotations, created first if needed while no policy is enforced. The
+    /// namespace `default` gets a new name; others keep their names.
     fn namespace(&mut self, metadata: &Json) -> String {
         let annotations = &metadata["annotations"];
         let key = format!("{} {annotations}", metadata["name"]);

@@ -1,4 +1,5 @@
-//! The emulated API server gives the verdicts that were recorded with a real one (tests/corpus/api-server-verdicts/README.md).
+//! The emulated API server gives the verdicts that were recorded with a real one
+//! (tests/corpus/api-server-verdicts/README.md).
 
 use serde_json::json;
 

@@ -34,7 +34,8 @@ pub(crate) fn strings(all: &[&str]) -> Vec<String> {
     all.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The policies that VM owners use with annotations: the policy's file name, the annotations, and the expected additions.
+/// The policies that VM owners use with annotations: the policy's file name, the annotations, and the expected
+/// additions.
 pub(crate) fn annotation_policies() -> Vec<(&'static str, Annotations, PodAdditions)> {
     let config_map = |name: &str| json!({"name": format!("wasm-config-map-{name}"), "configMap": {"name": name, "defaultMode": 292}});
     let claim = json!({"name": "wasm-claim-hooks", "persistentVolumeClaim": {"claimName": "hooks", "readOnly": true}});

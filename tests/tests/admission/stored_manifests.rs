@@ -1,5 +1,6 @@
-//! Tests that a real API server, which refuses unknown fields, stores the manifests of `deploy/` and `virt-hook deploy`, and
-//! that their removal leaves nothing. `scripts/test-apiserver` runs these tests for each API version of mutating policies.
+//! Tests that a real API server, which refuses unknown fields, stores the manifests of `deploy/` and `virt-hook
+//! deploy`, and that their removal leaves nothing. `scripts/test-apiserver` runs these tests for each API version of
+//! mutating policies.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -5,7 +5,8 @@ use serde_json::Value as Json;
 use crate::emulated_api_server::{ApiServer, Request};
 use crate::real_api_server::lock_server;
 
-/// Checks that the real server has the same verdict, if there is one and it has image volumes exactly if the emulated one has.
+/// Checks that the real server has the same verdict, if there is one and it has image volumes exactly if the emulated
+/// one has.
 pub(crate) fn assert_same_verdict(
     emulated: &ApiServer,
     request: &Request,

@@ -96,8 +96,8 @@ fn the_monitor_has_no_large_dependencies() {
     );
 }
 
-/// Each row of the table in ARCHITECTURE.md names all crates of the workspace on which the row's crates depend, and only
-/// crates on which one of them depends.
+/// Each row of the table in ARCHITECTURE.md names all crates of the workspace on which the row's crates depend, and
+/// only crates on which one of them depends.
 #[test]
 fn the_table_of_crates_is_true() {
     let members = members();

@@ -1,4 +1,5 @@
-//! Rules for the sources of crates: no file system in pure crates, `unsafe` in few places, typed errors, tests of hooks.
+//! Rules for the sources of crates: no file system in pure crates, `unsafe` in few places, typed errors, tests of
+//! hooks.
 
 use std::path::{Path, PathBuf};
 

@@ -1,44 +1,21 @@
 //! Tests that the recipes in Python, Go and C have the same results as the recipes in Rust.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use domain_xml::{Document, diff};
 use hook_host::MigrationParameters;
 use hooks_sdk_testing::Hook;
 use serde_json::{Value, json};
-use tests::binaries::workspace;
 use tests::build_and_install_hooks as hooks;
 
 use crate::device_ids::{DEVICE_ID_CASES, assert_refusal_of_device_id};
+use crate::python_runner::run_python;
 use crate::recipe_inputs::{
     DISK_LIMIT, documents, domain, single_cpu_vmi, single_queue_vmi, unusual_domain, vmi_json,
     vmi_with,
 };
 use crate::recipe_table::{CLOUD_INIT_RECIPES, DOMAIN_RECIPES, all_wishes};
 use crate::{cloud_init_edited_by_recipe, edited_by_recipe};
-
-/// Runs the recipes in Python natively and returns their results. `run_recipes.py` runs each recipe twice.
-fn run_python(cases: &[Value]) -> Vec<Value> {
-    let mut python = Command::new("python3");
-    let directory = workspace().join("tests/hooks/python-cookbook");
-    let python = python.arg("run_recipes.py").current_dir(directory);
-    let mut child = python
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = child.stdin.take().unwrap();
-    input
-        .write_all(json!(cases).to_string().as_bytes())
-        .unwrap();
-    drop(input);
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "run_recipes.py failed");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
 
 /// The facts about the pod in which the recipes run.
 fn pod() -> Value {

@@ -1,6 +1,6 @@
-//! Tests the recipes of docs/rust.md: each has the effect that its text describes, changes nothing in a second run, needs
-//! exactly the wishes that the page lists, and results in a domain that is valid by libvirt's schema. The recipes in other
-//! languages have the same effects.
+//! Tests the recipes of docs/rust.md: each has the effect that its text describes, changes nothing in a second run,
+//! needs exactly the wishes that the page lists, and results in a domain that is valid by libvirt's schema. The recipes
+//! in other languages have the same effects.
 #![allow(clippy::unwrap_used)]
 
 mod cloud_init;
@@ -8,6 +8,7 @@ mod configured_hook;
 mod device_ids;
 mod devices;
 mod languages;
+mod python_runner;
 mod recipe_inputs;
 mod recipe_pages;
 mod recipe_table;

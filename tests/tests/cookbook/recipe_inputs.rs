@@ -68,8 +68,8 @@ pub(crate) fn domain() -> String {
         .replace("</devices>", gpu)
 }
 
-/// A domain without a display, whose interface has another name than in the VMI, and with a second USB controller that already
-/// has the model that a recipe sets.
+/// A domain without a display, whose interface has another name than in the VMI, and with a second USB controller that
+/// already has the model that a recipe sets.
 pub(crate) fn unusual_domain() -> String {
     let domain = domain();
     let (before, video) = domain.split_once("<video>").unwrap();

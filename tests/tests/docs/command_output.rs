@@ -3,8 +3,8 @@
 /// Matches any text, or any number of lines.
 const WILDCARD: &str = "...";
 
-/// Whether the output on the page (`shown`) matches the real output. `...` matches any text in a line, or, alone on a line, any
-/// number of lines. The width of columns is ignored.
+/// Whether the output on the page (`shown`) matches the real output. `...` matches any text in a line, or, alone on a
+/// line, any number of lines. The width of columns is ignored.
 pub(crate) fn matches(shown: &str, output: &str) -> bool {
     lines_match(&lines(shown), &lines(output))
 }

@@ -1,5 +1,5 @@
-//! Runs the blocks of one page in a directory. As in a shell session, the next block finds the files and the current directory
-//! that a block leaves.
+//! Runs the blocks of one page in a directory. As in a shell session, the next block finds the files and the current
+//! directory that a block leaves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -191,8 +191,8 @@ impl DocSession {
             .unwrap()
     }
 
-    /// The target directory. All new projects share one, so that the SDK's dependencies are compiled once; examples have the one
-    /// of all tests.
+    /// The target directory. All new projects share one, so that the SDK's dependencies are compiled once; examples
+    /// have the one of all tests.
     fn target(&self) -> PathBuf {
         match self.path.starts_with("examples-hooks/") {
             true => target_dir().join("hooks"),

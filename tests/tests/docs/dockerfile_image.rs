@@ -108,8 +108,8 @@ fn wait_for_socket(directory: &Path, child: &mut Child) -> bool {
     false
 }
 
-/// Copies a program with `cp`. If this process wrote it, a child that another test forks at that time would also have it open
-/// for writing, and it could not be executed (`ETXTBSY`).
+/// Copies a program with `cp`. If this process wrote it, a child that another test forks at that time would also have
+/// it open for writing, and it could not be executed (`ETXTBSY`).
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     let copied = Command::new("cp").args([from, to]).status().unwrap();

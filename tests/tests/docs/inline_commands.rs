@@ -1,5 +1,5 @@
-//! Checks commands in the text of the pages and in the comments of `deploy/`. They are not run, but their verbs, flags, targets
-//! and files must exist.
+//! Checks commands in the text of the pages and in the comments of `deploy/`. They are not run, but their verbs, flags,
+//! targets and files must exist.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -24,8 +24,8 @@ fn check_replaced_names(path: &str) {
     }
 }
 
-/// Checks each policy on the pages that denies all paths: it also denies the other lists of `allow` that, according to the
-/// table of the reference, allow something if they are absent.
+/// Checks each policy on the pages that denies all paths: it also denies the other lists of `allow` that, according to
+/// the table of the reference, allow something if they are absent.
 fn check_policies_that_deny(reference: &str) {
     let text = source(reference);
     let rows = text.split("if the list is nowhere").nth(1).unwrap();

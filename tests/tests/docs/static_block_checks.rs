@@ -12,8 +12,8 @@ use crate::page_blocks::source;
 use crate::shell_commands::commands;
 use crate::sidecar_annotations::{Sidecar, sidecars};
 
-/// The roles of blocks that are not run: the block needs a cluster, runs these tests, changes the machine, or is a file that
-/// another program runs.
+/// The roles of blocks that are not run: the block needs a cluster, runs these tests, changes the machine, or is a file
+/// that another program runs.
 pub(crate) const ROLES: [&str; 4] = ["cluster", "gate", "install", "script"];
 /// libvirt's daemons for QEMU: the monolithic and the modular one.
 const LIBVIRT_UNITS: [&str; 2] = ["libvirtd", "virtqemud"];

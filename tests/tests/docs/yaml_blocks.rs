@@ -1,5 +1,5 @@
-//! Checks the YAML of pages: objects of Kubernetes and KubeVirt by a list of known fields, this project's own files with their
-//! parsers.
+//! Checks the YAML of pages: objects of Kubernetes and KubeVirt by a list of known fields, this project's own files
+//! with their parsers.
 
 use std::path::Path;
 

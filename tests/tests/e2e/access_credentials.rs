@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
-use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -55,7 +55,7 @@ async fn wait_for_script(
             .is_ok_and(|answer| answer.exit_code == 0)
             .then_some(())
     };
-    tests::until(what, BOOT, succeeds).await
+    tests::wait_until(what, BOOT_TIMEOUT, succeeds).await
 }
 
 /// Waits for the notification that the credentials are in the guest.
@@ -73,7 +73,7 @@ async fn wait_for_sync_success(fixture: &LauncherFixture) -> Result<()> {
             .next();
         (last == Some(json!(true))).then_some(())
     };
-    tests::until("news of the access credentials", BOOT, is_reported).await
+    tests::wait_until("news of the access credentials", BOOT_TIMEOUT, is_reported).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

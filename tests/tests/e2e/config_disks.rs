@@ -1,5 +1,5 @@
-//! Disks with configuration (ConfigMaps, Secrets, downward API, service account, sysprep, downward metrics, Ignition) as the
-//! guest reads them.
+//! Disks with configuration (ConfigMaps, Secrets, downward API, service account, sysprep, downward metrics, Ignition)
+//! as the guest reads them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -180,7 +180,12 @@ async fn check_ignition(fixture: &LauncherFixture) -> Result<()> {
         let argument = "-fw_cfg name=opt/com.coreos/config,file=";
         fixture.pod.log().contains(argument).then_some(())
     };
-    tests::until("QEMU to be handed the Ignition file", EVENT, is_reported).await
+    tests::wait_until(
+        "QEMU to be handed the Ignition file",
+        EVENT_TIMEOUT,
+        is_reported,
+    )
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

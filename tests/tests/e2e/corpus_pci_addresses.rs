@@ -1,5 +1,5 @@
-//! Tests that every domain of the conversion corpus has the same PCI addresses as with KubeVirt's launcher, with and without
-//! a hook that adds QEMU arguments and a device.
+//! Tests that every domain of the conversion corpus has the same PCI addresses as with KubeVirt's launcher, with and
+//! without a hook that adds QEMU arguments and a device.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -153,8 +153,8 @@ fn pci_devices(devices: &Value) -> usize {
         .count()
 }
 
-/// Defines the domains as KubeVirt's launcher does: with placeholders, then with the addresses that libvirt assigned and with
-/// spare ports. The hook changes each definition.
+/// Defines the domains as KubeVirt's launcher does: with placeholders, then with the addresses that libvirt assigned
+/// and with spare ports. The hook changes each definition.
 fn define_like_kubevirt(
     daemon: &DaemonOnlyPod,
     directory: &Path,

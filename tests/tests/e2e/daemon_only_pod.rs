@@ -34,7 +34,7 @@ impl DaemonOnlyPod {
                 .is_ok_and(|output| output.status.success())
                 .then_some(())
         };
-        tests::until("libvirt's daemon", Duration::from_secs(60), answers).await?;
+        tests::wait_until("libvirt's daemon", Duration::from_secs(60), answers).await?;
         Ok(daemon)
     }
 

@@ -1,9 +1,9 @@
-//! A daemon that dies during an attach leaves devices that QEMU has and libvirt does not know. The launcher removes them, and
-//! the next attach succeeds.
+//! A daemon that dies during an attach leaves devices that QEMU has and libvirt does not know. The launcher removes
+//! them, and the next attach succeeds.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::{EVENT, LauncherFixture};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::migration::qemu_command;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -99,18 +99,18 @@ async fn attach_that_died_with_the_daemon_is_repeated() -> Result<()> {
     kill_process(qemu.pid, Signal::STOP)?;
     let (commands, vmi_with_disk) = (fixture.commands.clone(), with_disk.clone());
     let sync = tokio::spawn(async move { commands.sync(&vmi_with_disk).await });
-    tokio::time::sleep(EVENT / 20).await;
+    tokio::time::sleep(EVENT_TIMEOUT / 20).await;
     daemon.kill()?;
     kill_process(qemu.pid, Signal::CONT)?;
     let _ = sync.await?;
     let succeeds = async || {
-        tokio::time::sleep(EVENT / 50).await;
+        tokio::time::sleep(EVENT_TIMEOUT / 50).await;
         let answer = fixture.commands.sync(&with_disk).await.ok()?;
         answer.success.then_some(())
     };
-    tests::until(
+    tests::wait_until(
         "a sync that succeeds",
-        tests::launcher_fixture::BOOT,
+        tests::launcher_fixture::BOOT_TIMEOUT,
         succeeds,
     )
     .await?;

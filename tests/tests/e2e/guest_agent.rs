@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use proto::cmd::v1 as cmd;
 use serde_json::{Value, json};
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
@@ -50,7 +50,10 @@ async fn wait_for_event(
     from: usize,
     matches: impl Fn(&Event) -> bool,
 ) -> Result<Event> {
-    fixture.handler.wait_for(what, from, BOOT, matches).await
+    fixture
+        .handler
+        .wait_for(what, from, BOOT_TIMEOUT, matches)
+        .await
 }
 
 async fn guest_info(fixture: &LauncherFixture) -> Result<Value> {
@@ -91,11 +94,11 @@ async fn check_reports(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     assert_eq!(freeze_status(&event), "thawed");
     assert_eq!(event.domain()["Status"]["OSInfo"]["Machine"], "x86_64");
     let has_file_system = async || {
-        tokio::time::sleep(EVENT / 50).await;
+        tokio::time::sleep(EVENT_TIMEOUT / 50).await;
         let info = guest_info(fixture).await.ok()?;
         (info["fsInfo"]["disks"][0]["mountPoint"] == "/mnt/data").then_some(info)
     };
-    let info = tests::until("the guest's file systems", BOOT, has_file_system).await?;
+    let info = tests::wait_until("the guest's file systems", BOOT_TIMEOUT, has_file_system).await?;
     assert_eq!(info["hostname"], "agent");
     assert_eq!(info["timezone"], "UTC, 0");
     assert_eq!(info["os"]["id"], "test");

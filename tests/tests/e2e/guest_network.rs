@@ -96,8 +96,8 @@ async fn a_bridged_guest_gets_the_pods_address() -> Result<()> {
         .pod
         .path("/run/kubevirt-private/vif-cache-eth0.json");
     std::fs::write(path, cache.to_string())?;
-    // As with KubeVirt's bridge binding, the pod's interface is renamed and is a port of the bridge, and a dummy has its name.
-    // The router is behind the interface.
+    // As with KubeVirt's bridge binding, the pod's interface is renamed and is a port of the bridge, and a dummy has
+    // its name. The router is behind the interface.
     let links = "
         ip link set eth0 name eth0-nic
         ip link set eth0-nic address 02:00:00:00:00:0a master k6t-eth0

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -97,7 +97,7 @@ async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away()
         tokio::time::sleep(Duration::from_millis(100)).await;
         (!refusals(&fixture).is_empty()).then_some(())
     };
-    tests::until("an event of the hook", EVENT, is_reported).await?;
+    tests::wait_until("an event of the hook", EVENT_TIMEOUT, is_reported).await?;
     let events = refusals(&fixture);
     ensure!(
         events.len() == 1

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::migration::qemu_command;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -117,7 +117,7 @@ async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away()
         tokio::time::sleep(Duration::from_millis(100)).await;
         (!refusals(&fixture).is_empty() && hook_calls(&fixture).len() >= 3).then_some(())
     };
-    tests::until("an event of the hook", EVENT, is_reported).await?;
+    tests::wait_until("an event of the hook", EVENT_TIMEOUT, is_reported).await?;
     let events = refusals(&fixture);
     ensure!(
         events.len() == 1
@@ -143,7 +143,12 @@ async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away()
         let listed = fixture.commands.exec(&vmi, "sh", &["-c", count]).await;
         (listed.ok()?.std_out.trim() == "3").then_some(())
     };
-    tests::until("three interfaces in the guest", EVENT, has_three_interfaces).await?;
+    tests::wait_until(
+        "three interfaces in the guest",
+        EVENT_TIMEOUT,
+        has_three_interfaces,
+    )
+    .await?;
     let hook_calls = hook_calls(&fixture);
     ensure!(
         hook_calls.last().context("no call")? == "red" && hook_calls.len() == 4,

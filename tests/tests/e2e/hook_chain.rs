@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::Value;
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::{BOOT, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
 use tests::vmi_builder::Vmi;
@@ -84,9 +84,9 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
         events.map(|event| event.to_string()).collect()
     };
     let published = async || (applied().len() >= 4).then_some(());
-    tests::until(
+    tests::wait_until(
         "an event per hook",
-        tests::launcher_fixture::EVENT,
+        tests::launcher_fixture::EVENT_TIMEOUT,
         published,
     )
     .await?;
@@ -195,7 +195,7 @@ async fn a_cancelled_sync_continues_and_the_next_joins_it() -> Result<()> {
     third?.ok()?;
     fixture
         .handler
-        .wait_for_state("Running/Unknown", 0, BOOT)
+        .wait_for_state("Running/Unknown", 0, BOOT_TIMEOUT)
         .await?;
     assert_eq!(sidecar.calls(), ["v1alpha3 OnDefineDomain"]);
     let added = fixture

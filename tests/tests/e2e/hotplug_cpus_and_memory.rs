@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use proto::cmd::v1::Response;
 use serde_json::{Value, json};
-use tests::launcher_fixture::{BOOT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::recorded_answers::comparison::{Rule, Strictness};
 use tests::vmi_builder::Vmi;
@@ -24,7 +24,7 @@ async fn wait_for_file_content(
         let read = fixture.commands.exec(vmi, "cat", &[file]).await.ok()?;
         (read.std_out.trim() == expected).then_some(())
     };
-    tests::until(&format!("{file}: {expected}"), BOOT, has_content).await
+    tests::wait_until(&format!("{file}: {expected}"), BOOT_TIMEOUT, has_content).await
 }
 
 async fn set_cpus(fixture: &LauncherFixture, vmi: &Vmi, sockets: u32) -> Result<Response> {
@@ -100,7 +100,12 @@ async fn memory_is_plugged_and_unplugged_as_the_guest_follows() -> Result<()> {
         };
         fixture
             .handler
-            .wait_for(&format!("{kib} KiB plugged"), events, BOOT, is_plugged)
+            .wait_for(
+                &format!("{kib} KiB plugged"),
+                events,
+                BOOT_TIMEOUT,
+                is_plugged,
+            )
             .await?;
         expect_recorded_shape(&fixture, "07-memhotplug-slots4", 4, &[NO_DISKS]).await?;
     }

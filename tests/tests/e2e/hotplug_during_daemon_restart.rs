@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::launcher_fixture::{BOOT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -17,7 +17,7 @@ async fn sync_until_it_succeeds(fixture: &LauncherFixture, vmi: &Vmi) -> Result<
         let answer = fixture.commands.sync(vmi).await.ok()?;
         answer.success.then_some(())
     };
-    tests::until("a sync that succeeds", BOOT, succeeds).await
+    tests::wait_until("a sync that succeeds", BOOT_TIMEOUT, succeeds).await
 }
 
 /// Kills the daemon and sends a sync at once. `devices_unknown_to_libvirt` tests a daemon that dies during an attach.

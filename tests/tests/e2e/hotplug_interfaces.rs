@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 
@@ -63,7 +63,7 @@ async fn wait_for_output(
             .ok()?;
         (output.std_out.trim() == expected).then_some(())
     };
-    tests::until(&format!("{command}: {expected}"), EVENT, has_output).await
+    tests::wait_until(&format!("{command}: {expected}"), EVENT_TIMEOUT, has_output).await
 }
 
 pub(crate) fn interfaces(domain: &Value) -> Vec<Value> {
@@ -90,7 +90,7 @@ async fn interface_is_attached_its_link_switched_and_detached() -> Result<()> {
     fixture.commands.sync(&up).await?.ok()?;
     fixture
         .handler
-        .wait_for("interface blue", events, EVENT, |event| {
+        .wait_for("interface blue", events, EVENT_TIMEOUT, |event| {
             interfaces(event.domain()).iter().any(|interface| {
                 interface["Alias"]["Name"] == "blue"
                     && interface["Target"]["Device"] == "tap16477688c0e"

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::{EVENT, LauncherFixture};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 
 use crate::kubevirt_launcher_answers::expect_recorded_shape;
@@ -41,7 +41,7 @@ async fn wait_for_disks(
     };
     fixture
         .handler
-        .wait_for(&format!("{expected:?}"), from, EVENT, matches)
+        .wait_for(&format!("{expected:?}"), from, EVENT_TIMEOUT, matches)
         .await?;
     // A superfluous notification would arrive in this time.
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -136,7 +136,7 @@ async fn media_are_inserted_and_ejected() -> Result<()> {
         Some(head.await.ok()?.std_out)
     };
     let has_expected_state = async || (read().await? == "HOTPLUGGED").then_some(());
-    tests::until("the medium in the guest", EVENT, has_expected_state).await?;
+    tests::wait_until("the medium in the guest", EVENT_TIMEOUT, has_expected_state).await?;
     let source = async || -> Result<Value> {
         let domain = fixture.commands.domain().await?;
         let disks = domain["Spec"]["Devices"]["Disks"].as_array().cloned();
@@ -152,7 +152,7 @@ async fn media_are_inserted_and_ejected() -> Result<()> {
     let file = source().await?;
     ensure!(file == "" || file.is_null(), "{file}");
     let is_detached = async || (read().await? != "HOTPLUGGED").then_some(());
-    tests::until("the drive to be empty", EVENT, is_detached).await?;
+    tests::wait_until("the drive to be empty", EVENT_TIMEOUT, is_detached).await?;
     fixture.end_vm(&empty).await
 }
 
@@ -164,8 +164,8 @@ fn count_events(fixture: &LauncherFixture, reason: &str) -> usize {
     matching.count()
 }
 
-/// A paused guest cannot release a device: the sync succeeds, one event reports the pending detach, and the guest releases the
-/// disk when it runs again.
+/// A paused guest cannot release a device: the sync succeeds, one event reports the pending detach, and the guest
+/// releases the disk when it runs again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guest_that_keeps_a_disk_is_reported_and_asked_again() -> Result<()> {
     let vmi = vmi_with_free_ports("keeper");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use rustix::process::{Signal, kill_process};
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Commands;
 use tests::vmi_builder::Vmi;
@@ -61,7 +61,7 @@ async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
     );
     fixture
         .handler
-        .wait_for_state("Shutoff/Destroyed", before, EVENT)
+        .wait_for_state("Shutoff/Destroyed", before, EVENT_TIMEOUT)
         .await?;
     for poll in polls {
         let slowest = poll.await?;
@@ -107,7 +107,7 @@ async fn a_command_after_the_daemons_death_waits_for_its_restart() -> Result<()>
             _ => fixture.commands.unpause(&vmi).await?.ok()?,
         }
         let is_restarted = async || fixture.pod.daemon().filter(|now| now.pid != daemon.pid);
-        tests::until("a new daemon", BOOT, is_restarted).await?;
+        tests::wait_until("a new daemon", BOOT_TIMEOUT, is_restarted).await?;
     }
     fixture.end_vm(&vmi).await
 }
@@ -139,7 +139,7 @@ async fn shutdown_uses_the_power_button_if_the_agent_hangs() -> Result<()> {
     assert!(slowest < QUERY_LIMIT, "{slowest:?}");
     fixture
         .handler
-        .wait_for_state("Shutoff/Shutdown", before, BOOT)
+        .wait_for_state("Shutoff/Shutdown", before, BOOT_TIMEOUT)
         .await?;
     let mut fixture = fixture;
     fixture.commands.delete(&vmi).await?.ok()?;

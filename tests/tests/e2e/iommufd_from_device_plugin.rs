@@ -15,8 +15,8 @@ use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const SOCKET: &str = "/run/kubevirt/iommufd.sock";
-/// The file in place of `/dev/iommu`, which the machines of these tests lack. libvirt accepts any file, and no other process
-/// opens this one.
+/// The file in place of `/dev/iommu`, which the machines of these tests lack. libvirt accepts any file, and no other
+/// process opens this one.
 const IOMMU_STAND_IN: &str = "/dev/full";
 
 /// A device plugin that sends its file once. The thread returns the bytes that the launcher sent.

@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::binaries::workspace;
-use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::recorded_answers::calls_not_replayed::{self, Coverage, TOPICS_NOT_REPLAYED};
 use tests::recorded_answers::comparison::Rule;
 use tests::recorded_answers::{self, outcome_comparison};
@@ -36,7 +36,7 @@ async fn queries_and_freezes_are_answered_as_recorded() -> Result<()> {
         if topic == "04-pause" {
             // The recorded soft reboot takes effect after the pause.
             let console = replay.fixture.pod.console(&replay.vmi);
-            console.wait_for_boots(2, BOOT).await?;
+            console.wait_for_boots(2, BOOT_TIMEOUT).await?;
             replay.set_up_guest().await?;
         }
     }
@@ -133,8 +133,8 @@ fn contains(directory: &Path, text: &str) -> bool {
     })
 }
 
-/// Compares the shape of the domain with the recorded domain of another VM: names, types and presence of the fields, except
-/// the fields that `absent` rules allow to be missing.
+/// Compares the shape of the domain with the recorded domain of another VM: names, types and presence of the fields,
+/// except the fields that `absent` rules allow to be missing.
 pub(crate) async fn expect_recorded_shape(
     fixture: &LauncherFixture,
     topic: &str,

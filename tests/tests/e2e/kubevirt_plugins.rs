@@ -199,7 +199,12 @@ async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Resu
         reasons.map(str::to_owned).collect()
     };
     let is_reported = async || (reasons().len() >= 2).then_some(());
-    tests::until("both events", tests::launcher_fixture::EVENT, is_reported).await?;
+    tests::wait_until(
+        "both events",
+        tests::launcher_fixture::EVENT_TIMEOUT,
+        is_reported,
+    )
+    .await?;
     assert_eq!(reasons(), ["HookDenied", "HookFailed"]);
     // Without the plugin, the same launcher starts the VM.
     let without_plugin = forbidden.clone().plugins(Value::Null);

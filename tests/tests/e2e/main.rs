@@ -51,6 +51,7 @@ mod sigterm;
 mod sigterm_during_start;
 mod standalone_manifest;
 mod standalone_vmi;
+mod start_notifications;
 mod uefi_and_tpm_state_directories;
 mod unprivileged_pod;
 mod virt_handler_restarts;

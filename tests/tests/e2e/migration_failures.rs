@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::BOOT;
+use tests::launcher_fixture::BOOT_TIMEOUT;
 use tests::migration::{MigrationPods, migrating, migration_of, stock_options};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -32,7 +32,7 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
     let is_incoming = pods
         .target
         .handler
-        .wait_for_state("Paused/Migration", 0, BOOT);
+        .wait_for_state("Paused/Migration", 0, BOOT_TIMEOUT);
     is_incoming.await?;
     let stats = pods.source.commands.domain_stats().await?;
     ensure!(stats["Name"] == vmi.domain(), "{stats}");
@@ -96,7 +96,7 @@ async fn death_of_the_targets_qemu_fails_the_migration() -> Result<()> {
     let is_incoming = pods
         .target
         .handler
-        .wait_for_state("Paused/Migration", 0, BOOT);
+        .wait_for_state("Paused/Migration", 0, BOOT_TIMEOUT);
     is_incoming.await?;
     pods.target
         .pod

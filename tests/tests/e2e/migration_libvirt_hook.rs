@@ -1,5 +1,5 @@
-//! Migrations with the libvirt hook that the launcher itself links (`--libvirt-hook-server-and-client`), and the hook's program
-//! at the path in KubeVirt's image.
+//! Migrations with the libvirt hook that the launcher itself links (`--libvirt-hook-server-and-client`), and the hook's
+//! program at the path in KubeVirt's image.
 
 use std::fs;
 use std::path::Path;
@@ -106,8 +106,8 @@ fn hook_link_target(pod: &Pod) -> Result<std::path::PathBuf> {
     fs::read_link(&hook).context("the launcher has not linked libvirt's hook")
 }
 
-/// Checks that libvirt's hook on the target edits the domain of a decentralized migration. Without the hook the VM would not
-/// start, because the source's domain has the source's file names.
+/// Checks that libvirt's hook on the target edits the domain of a decentralized migration. Without the hook the VM
+/// would not start, because the source's domain has the source's file names.
 pub(crate) async fn check_edit_through_hook(client: &Path) -> Result<()> {
     let clusters = Clusters::prepare(client, "disk-tuning-hook", CACHE_ANNOTATION).await?;
     let reason = clusters.migrate().await?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::launcher_fixture::EVENT;
+use tests::launcher_fixture::EVENT_TIMEOUT;
 use tests::migration::{MigrationPods, migrating, migration_of, stock_options};
 use tests::not_tested::{Missing, not_tested};
 use tests::pod::LauncherUser;
@@ -93,7 +93,7 @@ async fn paused_guest_arrives_paused() -> Result<()> {
     pods.source.commands.pause(&vmi).await?.ok()?;
     pods.source
         .handler
-        .wait_for_state("Paused/User", 0, EVENT)
+        .wait_for_state("Paused/User", 0, EVENT_TIMEOUT)
         .await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &stock_options())
@@ -111,7 +111,7 @@ async fn paused_guest_arrives_paused() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_continues_on_the_target_by_post_copy() -> Result<()> {
     if !Path::new("/dev/userfaultfd").exists() {
-        return not_tested("post-copy", Missing::OfMachine("/dev/userfaultfd"));
+        return not_tested("post-copy", Missing::MachineFeature("/dev/userfaultfd"));
     }
     let (pods, vmi) = boot_pods("ahead", LauncherUser::Nonroot).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;

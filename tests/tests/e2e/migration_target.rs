@@ -1,11 +1,11 @@
-//! The target of a migration: a VM arrives, a pod without a VM ends, and modules change the domain. virsh migrates the VM from
-//! the source's libvirt.
+//! The target of a migration: a VM arrives, a pod without a VM ends, and modules change the domain. virsh migrates the
+//! VM from the source's libvirt.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::{BOOT, EVENT};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT};
 use tests::migration::{
     MigrationPods, PreparedMigration, TARGET_POD, inactive_xml, migrate, migrating, migration_of,
 };
@@ -95,7 +95,7 @@ async fn check_arrival(user: LauncherUser) -> Result<()> {
     let source_end = pods
         .source
         .handler
-        .wait_for_state("Shutoff/Migrated", 0, EVENT);
+        .wait_for_state("Shutoff/Migrated", 0, EVENT_TIMEOUT);
     source_end.await?;
     let added = pods.target.handler.events();
     let added = added.iter().filter(|event| event.event_type() == "ADDED");
@@ -157,7 +157,7 @@ async fn target_ends_when_the_connection_is_cut() -> Result<()> {
         let incoming = pods
             .target
             .handler
-            .wait_for_state("Paused/Migration", 0, BOOT);
+            .wait_for_state("Paused/Migration", 0, BOOT_TIMEOUT);
         incoming.await?;
         proxies.close();
         anyhow::Ok(())

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::corpus_definitions::convert_case;
 use super::daemon_only_pod::DaemonOnlyPod;
 
-/// Cases of the corpus whose devices libvirt places by different rules, with the numbers of placeholder interfaces and of spare
-/// ports that KubeVirt's launcher gives them.
+/// Cases of the corpus whose devices libvirt places by different rules, with the numbers of placeholder interfaces and
+/// of spare ports that KubeVirt's launcher gives them.
 const CASES: [(&str, usize, usize); 9] = [
     ("typical-fedora", 3, 4),
     ("typical-windows", 3, 8),
@@ -45,8 +45,8 @@ fn addresses(daemon: &DaemonOnlyPod, name: &str, xml: &str) -> Result<BTreeMap<S
     )?))
 }
 
-/// The PCI address of each device. The key of a controller has its type and index, other keys have the index in the list of
-/// their kind.
+/// The PCI address of each device. The key of a controller has its type and index, other keys have the index in the
+/// list of their kind.
 pub(crate) fn addresses_of_devices(devices: &Value) -> BTreeMap<String, String> {
     let mut addresses = BTreeMap::new();
     for (kind, devices) in devices.as_object().into_iter().flatten() {
@@ -114,7 +114,8 @@ pub(crate) fn add_spare_ports(spec: &mut DomainSpec, ports: usize) {
     }));
 }
 
-/// Defines the domain three times as KubeVirt's launcher does: with placeholders, with the assigned addresses, with spare ports.
+/// Defines the domain three times as KubeVirt's launcher does: with placeholders, with the assigned addresses, with
+/// spare ports.
 fn define_like_kubevirt(
     daemon: &DaemonOnlyPod,
     directory: &Path,

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use serde_json::json;
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::{BOOT, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -68,7 +68,7 @@ async fn addresses_that_the_pod_gets_during_the_boot_reach_the_guest() -> Result
                 |entry: &serde_json::Value| entry["fact"] == "network-status/default/lab";
             entries.iter().any(is_network_status).then_some(())
         };
-        tests::until("the hook to wait for its network", BOOT, is_waiting).await?;
+        tests::wait_until("the hook to wait for its network", BOOT_TIMEOUT, is_waiting).await?;
         publish(&volume, "..2", NETWORK_STATUS_LINE)
     };
     let (reports, published) = tokio::join!(fixture.boot_and_read_reports(&vmi), publish_late);

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::BOOT;
+use tests::launcher_fixture::BOOT_TIMEOUT;
 use tests::migration::{
     MigrationPods, PreparedMigration, migrating, migration_of, qemu_command, stock_options,
 };
@@ -65,7 +65,9 @@ async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Resul
     let tuned = migrating(&annotate(&tuned, "auto-converge", "true"), NEXT_UID);
     pods.migrate(&tuned, &stock_options()).await?.ok()?;
     let target = &pods.target.handler;
-    target.wait_for_state("Paused/Migration", 0, BOOT).await?;
+    target
+        .wait_for_state("Paused/Migration", 0, BOOT_TIMEOUT)
+        .await?;
     let parameters = query_qemu(&pods, &vmi, "query-migrate-parameters").await?;
     ensure!(
         parameters["max-bandwidth"] == 1 << 20 && parameters["multifd-channels"] == 2,

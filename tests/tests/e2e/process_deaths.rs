@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod, READY};
+use tests::launcher_fixture::{
+    BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod, READY_TIMEOUT,
+};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
@@ -18,7 +20,7 @@ async fn a_killed_qemu_is_a_crash_and_ends_the_launcher() -> Result<()> {
     fixture.pod.qemu().unwrap().kill()?;
     fixture
         .handler
-        .wait_for_state("Shutoff/Crashed", before, EVENT)
+        .wait_for_state("Shutoff/Crashed", before, EVENT_TIMEOUT)
         .await?;
     fixture.expect_end_in_phase(Phase::Failed).await
 }
@@ -32,7 +34,7 @@ async fn a_killed_daemon_is_restarted_and_the_vm_runs_on() -> Result<()> {
     let before = fixture.handler.events().len();
     daemon.kill()?;
     let is_restarted = async || fixture.pod.daemon().filter(|now| now.pid != daemon.pid);
-    tests::until("a new daemon", BOOT, is_restarted).await?;
+    tests::wait_until("a new daemon", BOOT_TIMEOUT, is_restarted).await?;
     let is_paused = async || {
         fixture
             .commands
@@ -41,10 +43,10 @@ async fn a_killed_daemon_is_restarted_and_the_vm_runs_on() -> Result<()> {
             .is_ok_and(|answer| answer.success)
             .then_some(())
     };
-    tests::until("a pause through the new daemon", BOOT, is_paused).await?;
+    tests::wait_until("a pause through the new daemon", BOOT_TIMEOUT, is_paused).await?;
     fixture
         .handler
-        .wait_for_state("Paused/User", before, EVENT)
+        .wait_for_state("Paused/User", before, EVENT_TIMEOUT)
         .await?;
     fixture.commands.unpause(&vmi).await?.ok()?;
     assert_eq!(fixture.pod.qemu().map(|now| now.pid), Some(qemu.pid));
@@ -74,7 +76,7 @@ async fn error_contains_the_name_of_a_missing_libvirt_daemon() -> Result<()> {
         prepared.pod.mask_file(Path::new(program))?;
     }
     prepared.pod.start(&vmi, &["--qemu-timeout", "5s"])?;
-    let status = prepared.pod.wait_for_exit(READY).await?;
+    let status = prepared.pod.wait_for_exit(READY_TIMEOUT).await?;
     assert!(status.code().is_some_and(|code| code != 0), "{status}");
     let log = prepared.pod.log();
     assert!(
@@ -92,7 +94,7 @@ async fn error_contains_the_name_of_a_missing_qemu() -> Result<()> {
         .pod
         .mask_file(Path::new("/usr/bin/qemu-system-x86_64"))?;
     prepared.pod.start(&vmi, &["--qemu-timeout", "5s"])?;
-    let status = prepared.pod.wait_for_exit(READY).await?;
+    let status = prepared.pod.wait_for_exit(READY_TIMEOUT).await?;
     assert!(status.code().is_some_and(|code| code != 0), "{status}");
     let log = prepared.pod.log();
     assert!(

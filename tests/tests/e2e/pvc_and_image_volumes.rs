@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
-use tests::launcher_fixture::{EVENT, PreparedPod};
+use tests::launcher_fixture::{EVENT_TIMEOUT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -133,7 +133,7 @@ async fn a_claim_that_grows_is_resized_in_the_running_guest() -> Result<()> {
             .is_ok_and(|done| done.std_out.trim() == "49152")
             .then_some(())
     };
-    tests::until("the guest to see 24 MiB", EVENT, has_new_size).await?;
+    tests::wait_until("the guest to see 24 MiB", EVENT_TIMEOUT, has_new_size).await?;
     let data = fs::read(fixture.pod.path(CLAIM_DIRECTORY).join("disk.img"))?;
     assert_eq!(
         (data.len() as u64, &data[..8]),

@@ -35,8 +35,8 @@ fn module() -> Result<PathBuf> {
     module.clone().map_err(anyhow::Error::msg)
 }
 
-/// Precompiles the module into a directory that stands for one in the image: it belongs to root and is on the mount of the
-/// programs.
+/// Precompiles the module into a directory that stands for one in the image: it belongs to root and is on the mount of
+/// the programs.
 fn precompile() -> Result<TempDir> {
     let image = tempfile::tempdir()?;
     fs::set_permissions(image.path(), Permissions::from_mode(0o755))?;

@@ -6,13 +6,13 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tests::binaries::workspace;
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
 use tests::vmi_builder::Vmi;
 
 use super::pci_addresses::addresses_of_devices;
-use super::vm_lifecycle::assert_started;
+use crate::start_notifications::assert_started;
 
 fn read_transcript(file: &str) -> Result<String> {
     Ok(fs::read_to_string(
@@ -43,7 +43,12 @@ fn recorded_addresses() -> Result<BTreeMap<String, String>> {
 async fn start(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     fixture.boot(vmi).await?;
     let has_all_states = async || (fixture.handler.states().len() >= 4).then_some(());
-    tests::until("the four notifications of a start", EVENT, has_all_states).await?;
+    tests::wait_until(
+        "the four notifications of a start",
+        EVENT_TIMEOUT,
+        has_all_states,
+    )
+    .await?;
     assert_started(fixture);
     Ok(())
 }

@@ -8,12 +8,12 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-/// A script in place of qemu-img. If its command line contains the text in `/run/holding/at`, it writes a part of the output,
-/// creates `/run/holding/held`, and waits until `at` is removed.
+/// A script in place of qemu-img. If its command line contains the text in `/run/holding/at`, it writes a part of the
+/// output, creates `/run/holding/held`, and waits until `at` is removed.
 const BLOCKING_QEMU_IMG: &str = r#"#!/bin/sh
 at=$(cat /run/holding/at 2>/dev/null)
 case " $* " in
@@ -40,7 +40,8 @@ const FILE_SIZE_LIMIT: u64 = 512 * 1024;
 const MIB: u64 = 1024 * 1024;
 const QEMU_UID: u32 = 107;
 
-/// A VMI with one volume of each kind for which the launcher creates files. They become `vda`, `vdb`, ... in this order.
+/// A VMI with one volume of each kind for which the launcher creates files. They become `vda`, `vdb`, ... in this
+/// order.
 fn vmi() -> Vmi {
     let claim = json!({ "hostDisk": {
         "path": format!("{CLAIM_DIRECTORY}/disk.img"), "type": "DiskOrCreate", "capacity": "24Mi",
@@ -97,8 +98,8 @@ struct InterruptedLauncher {
 }
 
 impl InterruptedLauncher {
-    /// Starts a launcher and a sync. qemu-img blocks if its command line contains `argument`; without `argument`, the launcher's
-    /// file size is limited.
+    /// Starts a launcher and a sync. qemu-img blocks if its command line contains `argument`; without `argument`, the
+    /// launcher's file size is limited.
     async fn start(
         prepared: PreparedPod,
         vmi: &Vmi,
@@ -117,7 +118,7 @@ impl InterruptedLauncher {
         if argument.is_some() {
             let blocked = launcher.fixture.pod.path(BLOCK_DIRECTORY).join("held");
             let is_blocked = async || fs::remove_file(&blocked).ok();
-            tests::until("qemu-img to be held", EVENT, is_blocked).await?;
+            tests::wait_until("qemu-img to be held", EVENT_TIMEOUT, is_blocked).await?;
         }
         Ok(launcher)
     }
@@ -221,7 +222,7 @@ async fn boot_and_check_files(prepared: PreparedPod, vmi: &Vmi) -> Result<()> {
     let reports = fixture
         .pod
         .console(vmi)
-        .wait_for_boots(before + 1, BOOT)
+        .wait_for_boots(before + 1, BOOT_TIMEOUT)
         .await?;
     for (disk, bytes, mark) in [
         ("vda", 16 * MIB, CONTAINER_DISK_MARK),

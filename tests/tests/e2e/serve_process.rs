@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 
 use anyhow::{Context, Result, bail};
 use tests::binaries::binary;
-use tests::launcher_fixture::READY;
+use tests::launcher_fixture::READY_TIMEOUT;
 
 /// A process of `virt-hook serve`, killed when dropped.
 pub(crate) struct VirtHookServe(Child);
@@ -23,7 +23,8 @@ impl VirtHookServe {
         VirtHookServe::start(&arguments, directory, module, "hook.sock").await
     }
 
-    /// Serves a module as a hook sidecar in its directory, and waits until it is ready. `artifacts` has compiled modules.
+    /// Serves a module as a hook sidecar in its directory, and waits until it is ready. `artifacts` has compiled
+    /// modules.
     pub(crate) async fn sidecar(
         directory: &Path,
         module: &Path,
@@ -52,9 +53,9 @@ impl VirtHookServe {
             .context("virt-hook serve")?;
         let mut process = VirtHookServe(child);
         let socket = directory.join(socket);
-        tests::until(
+        tests::wait_until(
             "the socket of virt-hook serve, or its end",
-            READY,
+            READY_TIMEOUT,
             async || {
                 let has_ended = !matches!(process.0.try_wait(), Ok(None));
                 (has_ended || socket.exists()).then_some(())

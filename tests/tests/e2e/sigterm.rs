@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::process::Signal;
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
@@ -14,7 +14,11 @@ async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
     let vmi = Vmi::new("sigterm", LauncherUser::Root);
     let mut fixture = LauncherFixture::start(LauncherUser::Root, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
-    fixture.pod.console(&vmi).wait_for_boots(1, BOOT).await?;
+    fixture
+        .pod
+        .console(&vmi)
+        .wait_for_boots(1, BOOT_TIMEOUT)
+        .await?;
     let before = fixture.handler.events().len();
     let begin = Instant::now();
     fixture.pod.signal(Signal::TERM)?;
@@ -23,7 +27,12 @@ async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
     };
     fixture
         .handler
-        .wait_for("MarkedForGracefulShutdown", before, EVENT, is_marked)
+        .wait_for(
+            "MarkedForGracefulShutdown",
+            before,
+            EVENT_TIMEOUT,
+            is_marked,
+        )
         .await?;
     fixture.expect_exit_code(0).await?;
     assert!(

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tests::binaries::workspace;
 use tests::console_log::ConsoleLog;
 use tests::guest_image::Guest;
-use tests::launcher_fixture::{BOOT, READY};
+use tests::launcher_fixture::{BOOT_TIMEOUT, READY_TIMEOUT};
 use tests::pod::{LauncherUser, Pod};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
@@ -118,7 +118,7 @@ async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> 
     let console = ConsoleLog {
         path: pod.path(&format!("/run/kubevirt-private/{uid}/virt-serial0-log")),
     };
-    let booted = console.wait_for_boots(1, BOOT).await;
+    let booted = console.wait_for_boots(1, BOOT_TIMEOUT).await;
     let reports = booted.with_context(|| format!("the pod's log:\n{}", pod.log()))?;
     let is_reported = |text: &str| reports.iter().any(|report| report.contains(text));
     assert!(is_reported("head=THE-ROOT-DISK"), "{reports:?}");
@@ -127,7 +127,7 @@ async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> 
     let socket = documented_console(uid)?;
     let mut connection = connect(&pod.path(&socket)).await.context(socket)?;
     pod.signal(Signal::TERM)?;
-    let status = pod.wait_for_exit(READY).await?;
+    let status = pod.wait_for_exit(READY_TIMEOUT).await?;
     assert!(status.success(), "{status}: {}", pod.log());
     let mut console_output = Vec::new();
     connection.read_to_end(&mut console_output).await?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rustix::process::Signal;
-use tests::launcher_fixture::{BOOT, PreparedPod, READY};
+use tests::launcher_fixture::{BOOT_TIMEOUT, PreparedPod, READY_TIMEOUT};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -14,7 +14,11 @@ async fn a_standalone_vmi_boots_and_shuts_down_on_sigterm() -> Result<()> {
         .pod
         .set_env("STANDALONE_VMI", &String::from_utf8(vmi.json())?);
     let mut fixture = prepared.start(&vmi, &[]).await?;
-    fixture.pod.console(&vmi).wait_for_boots(1, BOOT).await?;
+    fixture
+        .pod
+        .console(&vmi)
+        .wait_for_boots(1, BOOT_TIMEOUT)
+        .await?;
     fixture.pod.signal(Signal::TERM)?;
     fixture.expect_exit_code(0).await?;
     assert!(
@@ -33,7 +37,7 @@ async fn an_invalid_standalone_vmi_ends_the_launcher_with_an_error() -> Result<(
         .pod
         .set_env("STANDALONE_VMI", "kind: Pod\nthis: is not a VMI\n");
     prepared.pod.start(&vmi, &[])?;
-    let status = prepared.pod.wait_for_exit(READY).await?;
+    let status = prepared.pod.wait_for_exit(READY_TIMEOUT).await?;
     assert!(status.code().is_some_and(|code| code != 0), "{status}");
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -47,7 +47,7 @@ async fn boot_and_check(user: LauncherUser, libvirt: &str, tpm: &str) -> Result<
     fixture
         .pod
         .console(&vmi)
-        .wait_for_boots(1, BOOT * 3)
+        .wait_for_boots(1, BOOT_TIMEOUT * 3)
         .await?;
     let variables = fixture.pod.path(libvirt).join("nvram/stateful_VARS.fd");
     let metadata = fs::metadata(&variables).with_context(|| format!("{}", variables.display()))?;
@@ -69,7 +69,7 @@ async fn wait_for_state(fixture: &LauncherFixture, directory: &Path) -> Result<(
         directory.display(),
         fixture.pod.log()
     );
-    tests::until(&what, BOOT, has_state).await
+    tests::wait_until(&what, BOOT_TIMEOUT, has_state).await
 }
 
 /// The names of all files below a directory.

@@ -14,7 +14,10 @@ const NOBODY_UID: u32 = 65534;
 
 /// Whether a command succeeds for a user who is not root.
 fn succeeds_as_nobody(command: &[&str]) -> Result<bool> {
-    let ids = [format!("--reuid={NOBODY_UID}"), format!("--regid={NOBODY_UID}")];
+    let ids = [
+        format!("--reuid={NOBODY_UID}"),
+        format!("--regid={NOBODY_UID}"),
+    ];
     let output = Command::new("setpriv")
         .args(ids)
         .arg("--clear-groups")
@@ -48,11 +51,11 @@ fn directories_of_root_alone_cannot_be_entered() -> Result<()> {
 #[tokio::test]
 async fn pod_starts_in_a_user_namespace() -> Result<()> {
     if !has_user_namespaces()? {
-        let missing = Missing::OfMachine("user namespaces for users who are not root");
+        let missing = Missing::MachineFeature("user namespaces for users who are not root");
         return not_tested("a pod without root", missing);
     }
     if !can_nobody_enter(&std::env::temp_dir())? {
-        let missing = Missing::OfMachine("a TMPDIR that users who are not root can enter");
+        let missing = Missing::MachineFeature("a TMPDIR that users who are not root can enter");
         return not_tested("a pod without root", missing);
     }
     let mut pod = Pod::create_unprivileged()?;

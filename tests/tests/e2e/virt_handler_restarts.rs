@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::{Decision, Phase, Settings, Step, StepEntry};
 use tests::vmi_builder::Vmi;
@@ -14,7 +14,10 @@ const SHORT_RESYNC: Settings = Settings {
     resync: Duration::from_secs(3),
 };
 
-fn calls<'a>(steps: &'a [StepEntry], expected_method: &'a str) -> impl Iterator<Item = &'a StepEntry> {
+fn calls<'a>(
+    steps: &'a [StepEntry],
+    expected_method: &'a str,
+) -> impl Iterator<Item = &'a StepEntry> {
     let is_call = move |entry: &&StepEntry| matches!(&entry.step, Step::Called { method, .. } if *method == expected_method);
     steps.iter().filter(is_call)
 }
@@ -45,7 +48,7 @@ async fn a_slow_api_server_does_not_affect_a_start() -> Result<()> {
         ..Settings::default()
     };
     fixture.handler.create_with(&vmi, slow).await;
-    fixture.handler.wait_for_running(BOOT).await?;
+    fixture.handler.wait_for_running(BOOT_TIMEOUT).await?;
     fixture.end_vm(&vmi).await
 }
 
@@ -57,16 +60,23 @@ async fn a_vm_starts_while_virt_handler_restarts() -> Result<()> {
     // The domain is defined and not started yet: the restart cancels the call that starts it.
     fixture
         .handler
-        .wait_for_state("Shutoff/Unknown", 0, BOOT)
+        .wait_for_state("Shutoff/Unknown", 0, BOOT_TIMEOUT)
         .await?;
     fixture.handler.restart().await;
-    fixture.handler.wait_for_phase(Phase::Running, BOOT).await?;
+    fixture
+        .handler
+        .wait_for_phase(Phase::Running, BOOT_TIMEOUT)
+        .await?;
     // The queued notifications arrive in their order, beginning with the domain that is shut off.
     fixture
         .handler
-        .wait_for_state("Running/Unknown", 0, BOOT)
+        .wait_for_state("Running/Unknown", 0, BOOT_TIMEOUT)
         .await?;
-    fixture.pod.console(&vmi).wait_for_boots(1, BOOT).await?;
+    fixture
+        .pod
+        .console(&vmi)
+        .wait_for_boots(1, BOOT_TIMEOUT)
+        .await?;
     assert!(fixture.pod.qemu().is_some());
     fixture.handler.check()?;
     fixture.end_vm(&vmi).await
@@ -83,12 +93,12 @@ async fn a_restarted_virt_handler_receives_all_notifications() -> Result<()> {
     fixture.commands.pause(&vmi).await?.ok()?;
     fixture
         .handler
-        .wait_for_state("Paused/User", before, EVENT)
+        .wait_for_state("Paused/User", before, EVENT_TIMEOUT)
         .await?;
     fixture.commands.unpause(&vmi).await?.ok()?;
     fixture
         .handler
-        .wait_for_state("Running/Unknown", before, EVENT)
+        .wait_for_state("Running/Unknown", before, EVENT_TIMEOUT)
         .await?;
     // The VM ends while no virt-handler runs.
     fixture.handler.stop().await;
@@ -121,7 +131,7 @@ async fn a_vm_stops_while_virt_handler_restarts() -> Result<()> {
     };
     fixture
         .handler
-        .wait_for("DeletionTimestamp", before, EVENT, is_shutting_down)
+        .wait_for("DeletionTimestamp", before, EVENT_TIMEOUT, is_shutting_down)
         .await?;
     fixture.handler.restart().await;
     fixture.expect_end_in_phase(Phase::Succeeded).await?;

@@ -1,5 +1,6 @@
-//! KubeVirt's own programs with this launcher: `virt-probe` and `virt-freezer`, which stay in the launcher's image, use the
-//! command socket. `libvirt-hook-client`, which `virt-hook` replaces in the image, uses the server for libvirt's hook.
+//! KubeVirt's own programs with this launcher: `virt-probe` and `virt-freezer`, which stay in the launcher's image, use
+//! the command socket. `libvirt-hook-client`, which `virt-hook` replaces in the image, uses the server for libvirt's
+//! hook.
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -8,7 +9,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -126,7 +127,10 @@ async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
         let is = |event: &tests::virt_handler::Event| {
             event.domain()["Status"]["FSFreezeStatus"]["Status"] == expected
         };
-        fixture.handler.wait_for(expected, 0, BOOT, is).await
+        fixture
+            .handler
+            .wait_for(expected, 0, BOOT_TIMEOUT, is)
+            .await
     };
     succeed(
         &fixture,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::{LauncherUser, Process};
 use tests::vmi_builder::Vmi;
 
@@ -21,7 +21,8 @@ fn kill_virtlogd(fixture: &LauncherFixture) -> Result<()> {
 
 /// The number of log lines of a level about virtlogd, including libvirt's errors.
 fn count_log_lines(fixture: &LauncherFixture, level: &str) -> usize {
-    let is_about_virtlogd = |entry: &Value| entry.to_string().contains("virtlogd") && entry["level"] == level;
+    let is_about_virtlogd =
+        |entry: &Value| entry.to_string().contains("virtlogd") && entry["level"] == level;
     fixture
         .pod
         .log_entries()
@@ -37,10 +38,10 @@ async fn check_killed_virtlogd(user: LauncherUser) -> Result<()> {
     fixture.boot_and_read_reports(&vmi).await?;
     assert_eq!(virtlogds(&fixture).len(), 1);
     let is_logged = async || (count_log_lines(&fixture, "info") >= 1).then_some(());
-    tests::until("virtlogd is back", EVENT, is_logged).await?;
+    tests::wait_until("virtlogd is back", EVENT_TIMEOUT, is_logged).await?;
 
     kill_virtlogd(&fixture)?;
-    tests::until("one virtlogd", EVENT, async || {
+    tests::wait_until("one virtlogd", EVENT_TIMEOUT, async || {
         (virtlogds(&fixture).len() == 1).then_some(())
     })
     .await?;
@@ -51,10 +52,20 @@ async fn check_killed_virtlogd(user: LauncherUser) -> Result<()> {
             .contains("continues the serial console's log")
             .then_some(())
     };
-    tests::until("the log's new reader", EVENT, is_continued).await?;
+    tests::wait_until("the log's new reader", EVENT_TIMEOUT, is_continued).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(count_log_lines(&fixture, "error"), 0, "{}", fixture.pod.log());
-    assert_eq!(count_log_lines(&fixture, "warning"), 2, "{}", fixture.pod.log());
+    assert_eq!(
+        count_log_lines(&fixture, "error"),
+        0,
+        "{}",
+        fixture.pod.log()
+    );
+    assert_eq!(
+        count_log_lines(&fixture, "warning"),
+        2,
+        "{}",
+        fixture.pod.log()
+    );
     assert_eq!(virtlogds(&fixture).len(), 1);
 
     // Console output after the restart is also in the log file.
@@ -66,10 +77,10 @@ async fn check_killed_virtlogd(user: LauncherUser) -> Result<()> {
             .has_reported("powering off")
             .then_some(())
     };
-    tests::until("the guest's last line", BOOT, is_reported).await?;
+    tests::wait_until("the guest's last line", BOOT_TIMEOUT, is_reported).await?;
     fixture
         .handler
-        .wait_for_state("Shutoff/Shutdown", 0, BOOT)
+        .wait_for_state("Shutoff/Shutdown", 0, BOOT_TIMEOUT)
         .await?;
     let _ = fixture.commands.delete(&vmi).await;
     fixture.expect_exit_code(0).await

@@ -3,29 +3,13 @@
 use anyhow::{Result, ensure};
 use proto::cmd::v1::EmptyRequest;
 use serde_json::Value;
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 use crate::distinct;
-
-/// The notifications of a start: defined without metadata, defined with metadata, starting up, running.
-const START_NOTIFICATIONS: [&str; 4] = [
-    "ADDED Shutoff/Unknown",
-    "MODIFIED Shutoff/Unknown",
-    "MODIFIED Paused/StartingUp",
-    "MODIFIED Running/Unknown",
-];
-
-/// Checks that the notifications are those of a start, possibly followed by others of the running VM.
-pub(crate) fn assert_started(fixture: &LauncherFixture) {
-    let states = fixture.handler.states();
-    let history = fixture.handler.history();
-    let (start, rest) = states.split_at(START_NOTIFICATIONS.len().min(states.len()));
-    assert_eq!(start, START_NOTIFICATIONS, "{history}");
-    assert!(rest.iter().all(|state| state == START_NOTIFICATIONS[3]), "{history}");
-}
+use crate::start_notifications::assert_started;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn boot_pause_reboot_and_shutdown_as_root() -> Result<()> {
@@ -106,7 +90,7 @@ async fn check_pause_and_unpause(fixture: &LauncherFixture, vmi: &Vmi) -> Result
     fixture.commands.pause(vmi).await?.ok()?;
     let paused = fixture
         .handler
-        .wait_for_state("Paused/User", before, EVENT)
+        .wait_for_state("Paused/User", before, EVENT_TIMEOUT)
         .await?;
     ensure!(
         paused.metadata()["Migration"].is_null(),
@@ -118,7 +102,7 @@ async fn check_pause_and_unpause(fixture: &LauncherFixture, vmi: &Vmi) -> Result
     fixture.commands.unpause(vmi).await?.ok()?;
     fixture
         .handler
-        .wait_for_state("Running/Unknown", before_unpause, EVENT)
+        .wait_for_state("Running/Unknown", before_unpause, EVENT_TIMEOUT)
         .await?;
     fixture.commands.unpause(vmi).await?.ok()?;
     let states = distinct(fixture.handler.states()[before..].to_vec());
@@ -138,10 +122,10 @@ async fn check_reset_and_soft_reboot(fixture: &LauncherFixture, vmi: &Vmi) -> Re
     let console = fixture.pod.console(vmi);
     let qemu = fixture.pod.qemu().map(|process| process.pid);
     fixture.commands.reset(vmi).await?.ok()?;
-    console.wait_for_boots(2, BOOT).await?;
+    console.wait_for_boots(2, BOOT_TIMEOUT).await?;
     fixture.wait_for_agent(vmi).await?;
     fixture.commands.soft_reboot(vmi).await?.ok()?;
-    console.wait_for_boots(3, BOOT).await?;
+    console.wait_for_boots(3, BOOT_TIMEOUT).await?;
     assert_eq!(
         fixture.pod.qemu().map(|process| process.pid),
         qemu,
@@ -187,13 +171,13 @@ async fn check_graceful_shutdown(fixture: &LauncherFixture, vmi: &Vmi) -> Result
         .wait_for(
             "a DeletionTimestamp of a guest that is up",
             before,
-            EVENT,
+            EVENT_TIMEOUT,
             has_deletion_timestamp,
         )
         .await?;
     fixture
         .handler
-        .wait_for_state("Shutoff/Shutdown", before, BOOT)
+        .wait_for_state("Shutoff/Shutdown", before, BOOT_TIMEOUT)
         .await?;
     assert!(fixture.pod.console(vmi).has_reported("powering off"));
     Ok(())
@@ -203,7 +187,7 @@ async fn check_deletion(fixture: &mut LauncherFixture) -> Result<()> {
     fixture.expect_end_in_phase(Phase::Succeeded).await?;
     let deletion = fixture
         .handler
-        .wait_for_state("NoState/NonExistent", 0, EVENT)
+        .wait_for_state("NoState/NonExistent", 0, EVENT_TIMEOUT)
         .await?;
     assert_eq!(deletion.event_type(), "MODIFIED");
     assert!(
@@ -223,13 +207,13 @@ async fn a_killed_vm_can_be_deleted() -> Result<()> {
     fixture.commands.kill(&vmi).await?.ok()?;
     fixture
         .handler
-        .wait_for_state("Shutoff/Destroyed", before, EVENT)
+        .wait_for_state("Shutoff/Destroyed", before, EVENT_TIMEOUT)
         .await?;
     fixture.commands.kill(&vmi).await?.ok()?;
     fixture.commands.delete(&vmi).await?.ok()?;
     let deletion = fixture
         .handler
-        .wait_for_state("NoState/NonExistent", before, EVENT)
+        .wait_for_state("NoState/NonExistent", before, EVENT_TIMEOUT)
         .await?;
     assert!(deletion.domain()["ObjectMeta"]["deletionTimestamp"].is_string());
     fixture.expect_exit_code(0).await
@@ -242,7 +226,10 @@ async fn a_vmi_with_start_strategy_paused_boots_paused() -> Result<()> {
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.handler.create(&vmi).await;
     let paused = |event: &tests::virt_handler::Event| event.state().starts_with("Paused/");
-    fixture.handler.wait_for("Paused", 0, BOOT, paused).await?;
+    fixture
+        .handler
+        .wait_for("Paused", 0, BOOT_TIMEOUT, paused)
+        .await?;
     assert!(
         !fixture
             .handler
@@ -252,11 +239,14 @@ async fn a_vmi_with_start_strategy_paused_boots_paused() -> Result<()> {
         fixture.handler.history()
     );
     assert_eq!(fixture.pod.console(&vmi).text(), "");
-    fixture.handler.wait_for_phase(Phase::Running, BOOT).await?;
+    fixture
+        .handler
+        .wait_for_phase(Phase::Running, BOOT_TIMEOUT)
+        .await?;
     fixture.commands.unpause(&vmi).await?.ok()?;
     fixture
         .handler
-        .wait_for_state("Running/Unknown", 0, EVENT)
+        .wait_for_state("Running/Unknown", 0, EVENT_TIMEOUT)
         .await?;
     fixture.end_vm(&vmi).await
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 
@@ -58,7 +58,8 @@ pub(crate) fn put_image(pod: &Pod, name: &str) -> Result<()> {
     Ok(chown(path, Some(QEMU_UID), Some(QEMU_UID))?)
 }
 
-/// Waits for the agent, and until the notifications of its first reports have ended, so that later ones are about devices.
+/// Waits for the agent, and until the notifications of its first reports have ended, so that later ones are about
+/// devices.
 pub(crate) async fn wait_for_agents_reports(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     const QUIET_PERIOD: Duration = Duration::from_secs(2);
     fixture.wait_for_agent(vmi).await?;
@@ -67,7 +68,7 @@ pub(crate) async fn wait_for_agents_reports(fixture: &LauncherFixture, vmi: &Vmi
         tokio::time::sleep(QUIET_PERIOD).await;
         (fixture.handler.events().len() == before).then_some(())
     };
-    tests::until("no notification for a while", BOOT, is_quiet).await
+    tests::wait_until("no notification for a while", BOOT_TIMEOUT, is_quiet).await
 }
 
 /// Waits until the guest has (`is_present`) or lacks a block device.
@@ -84,9 +85,9 @@ pub(crate) async fn wait_for_disk(
         let size = read.std_out.trim() == "16384";
         (size == is_present).then_some(())
     };
-    tests::until(
+    tests::wait_until(
         &format!("{disk} there={is_present} in the guest"),
-        EVENT,
+        EVENT_TIMEOUT,
         has_expected_state,
     )
     .await

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Pid;
 
-use crate::fault_run::RowRun;
-use crate::matrix_vocabulary::{Call, Expect, Phase, Program, with_slack};
+use crate::fault_row::{Expect, Phase, Program, with_slack};
+use crate::launcher_calls::Call;
+use crate::pod_leftovers::check_nothing_left;
+use crate::row_run::RowRun;
 use crate::test_vm::TestVm;
 
 /// The limit of each wait in a row.
@@ -115,7 +117,7 @@ async fn check_process_count(vm: &TestVm) -> Result<()> {
         (names.iter().all(|name| count(name) == 1) && vm.process(Program::Daemon).is_some())
             .then_some(())
     };
-    let result = tests::until(
+    let result = tests::wait_until(
         "one process of each program",
         Duration::from_secs(5),
         is_complete,
@@ -141,7 +143,9 @@ async fn check_start(vm: &TestVm, run: &RowRun, within: Duration) -> Result<Dura
     let remaining = within
         .saturating_sub(run.last_disturbance.elapsed())
         .max(Duration::from_secs(1));
-    vm.wait_for_state("Running/", 0, remaining).await.context(last)?;
+    vm.wait_for_state("Running/", 0, remaining)
+        .await
+        .context(last)?;
     let recovery = run.last_disturbance.elapsed();
     check_health(vm, "Running").await?;
     check_process_count(vm).await?;
@@ -161,7 +165,9 @@ async fn check_end(
     } else {
         state
     };
-    let outcome = vm.wait_for_state(first, run.first_event_index, remaining).await;
+    let outcome = vm
+        .wait_for_state(first, run.first_event_index, remaining)
+        .await;
     let recovery = run.last_disturbance.elapsed();
     let delete_result = delete(vm).await;
     outcome?;
@@ -238,27 +244,4 @@ async fn check_exit(
     }
     check_nothing_left(vm, code.is_some())?;
     Ok(duration)
-}
-
-/// Checks that no mount of the pod is left and, after a clean exit, no socket.
-pub(crate) fn check_nothing_left(vm: &TestVm, is_clean_exit: bool) -> Result<()> {
-    let root = vm.pod.path("/run");
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    ensure!(
-        !mounts.contains(&*root.to_string_lossy()),
-        "a mount of the pod is left"
-    );
-    if !is_clean_exit {
-        return Ok(());
-    }
-    for directory in ["/run/kubevirt/sockets", "/run/kubevirt/container-disks"] {
-        for entry in fs::read_dir(vm.pod.path(directory))? {
-            let name = entry?.file_name();
-            let name = name.to_string_lossy();
-            if name.ends_with("sock") {
-                bail!("{directory}/{name} is left");
-            }
-        }
-    }
-    Ok(())
 }

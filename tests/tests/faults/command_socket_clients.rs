@@ -1,4 +1,5 @@
-//! Clients of the command socket other than virt-handler: many at once, another gRPC library, and clients that send garbage.
+//! Clients of the command socket other than virt-handler: many at once, another gRPC library, and clients that send
+//! garbage.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-use crate::matrix_vocabulary::Call;
-use crate::test_vm::{TestVm, ask};
+use crate::launcher_calls::{Call, ask};
+use crate::test_vm::TestVm;
 
 const CALL_MIX: [Call; 5] = [
     Call::Ping,

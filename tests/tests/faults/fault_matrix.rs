@@ -1,27 +1,25 @@
 //! The fault matrix. Each row has a name, the phase of the VM, steps, and an expectation.
 
-use crate::matrix_vocabulary::Call::{
-    AbortBackup, AttachDisk, AttachForeignImage, AttachUnusableDisks, Delete, DetachDisk,
-    DetachKeptDisk, ExecFlood, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion,
-    GuestPing, Kill as KillVm, MemoryDump, MemoryDumpToFullDisk, Pause, Ping, PullBackup,
-    PushBackup, PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
-};
-use crate::matrix_vocabulary::Expect::{Ends, Exits, LastReported, Starts, Unharmed};
-use crate::matrix_vocabulary::Phase::{
+use crate::fault_row::Expect::{Ends, Exits, LastReported, Starts, Unharmed};
+use crate::fault_row::Phase::{
     Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting,
 };
-use crate::matrix_vocabulary::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
-use crate::matrix_vocabulary::ProxyMode::{Away, Hung, Open, Slow};
-use crate::matrix_vocabulary::Setup::{
-    DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk,
-};
-use crate::matrix_vocabulary::Step::{
+use crate::fault_row::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
+use crate::fault_row::Setup::{DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk};
+use crate::fault_row::Step::{
     AnswerWithin, Ask, AskUntil, BackupEnded, BackupEndedAnyhow, Cancel, Clients, ConsoleLogged,
     Continue, DumpFailed, EventReported, ForeignAuthority, Garbage, Kill, NotReported, Notify,
     Poll, Refused, Remove, Reported, RestartHandler, SecondLauncher, Send, Sigterm,
     StalledNbdClient, StartAgain, Stop, Terminate, Type, Wait,
 };
-use crate::matrix_vocabulary::{Row, millis, row, secs};
+use crate::fault_row::{Row, Step, millis, row, secs};
+use crate::launcher_calls::Call::{
+    AbortBackup, AttachDisk, AttachForeignImage, AttachUnusableDisks, Delete, DetachDisk,
+    DetachKeptDisk, ExecFlood, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion,
+    GuestPing, Kill as KillVm, MemoryDump, MemoryDumpToFullDisk, Pause, Ping, PullBackup,
+    PushBackup, PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
+};
+use crate::notify_proxy::ProxyMode::{Away, Hung, Open, Slow};
 
 const CRASHED: &str = "Shutoff/Crashed";
 const SHUTDOWN: &str = "Shutoff/Shutdown";
@@ -29,29 +27,32 @@ const DESTROYED: &str = "Shutoff/Destroyed";
 const ANY_END: &str = "Shutoff/";
 
 /// All queries, which must be answered within virt-handler's deadline of 5 s.
-const QUERIES: [crate::matrix_vocabulary::Step; 4] = [
+const QUERIES: [Step; 4] = [
     AnswerWithin(Ping, 5000),
     AnswerWithin(GetDomain, 5000),
     AnswerWithin(GetDomainStats, 5000),
     AnswerWithin(GetQemuVersion, 5000),
 ];
 
-/// A command that replaces the guest agent by a program that floods its port. The guest's init restarts the program when it ends.
+/// A command that replaces the guest agent by a program that floods its port. The guest's init restarts the program
+/// when it ends.
 const FLOODING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nyes "{\\"return\\": {}}" >/dev/virtio-ports/org.qemu.guest_agent.0\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
-/// A command that replaces the guest agent by a program that answers libvirt's synchronisation, and sends nonsense for all else.
+/// A command that replaces the guest agent by a program that answers libvirt's synchronisation, and sends nonsense for
+/// all else.
 const LYING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; printf "\\377{\\"return\\": ${i%%%%[!0-9-]*}}\\n";; *) echo "{\\"return\\": [{\\"name\\": 7, \\"x\\": [[[[{}]]]]}]}";; esac; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
 /// A command that replaces the guest agent by a program that answers each command twice.
 const TWICE_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; i=${i%%%%[!0-9-]*};; *) i={};; esac; for k in 1 2; do printf "\\377{\\"return\\": $i}\\n"; done; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
 /// A command that restores the real guest agent.
 const TRUE_AGENT: &str = "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga";
-/// The same after a flood. It also kills the process that writes the flood: while that has the port open, no other process can.
+/// The same after a flood. It also kills the process that writes the flood: while that has the port open, no other
+/// process can.
 const TRUE_AGENT_AFTER_FLOOD: &str =
     "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga yes";
-/// A command that restarts the agent three times. After a flood QEMU forwards nothing from the port until the host's side is
-/// closed, which libvirt does when an agent ends to which it is connected. libvirt may be connected only later.
+/// A command that restarts the agent three times. After a flood QEMU forwards nothing from the port until the host's
+/// side is closed, which libvirt does when an agent ends to which it is connected. libvirt may be connected only later.
 const RESTART_AGENT: &str = "for n in 1 2 3; do sleep 5; killall -KILL qemu-ga; done";
-/// A command that disables the ACPI event with which QEMU's q35 machine notifies the guest of PCI hotplug: the guest then
-/// receives no request to release a device.
+/// A command that disables the ACPI event with which QEMU's q35 machine notifies the guest of PCI hotplug: the guest
+/// then receives no request to release a device.
 const DEAF_TO_HOTPLUG: &str = "cd /sys/firmware/acpi/interrupts; echo disable >gpe01; cd /";
 /// A command that enables this event again.
 const HEARS_HOTPLUG: &str = "cd /sys/firmware/acpi/interrupts; echo enable >gpe01; cd /";

@@ -26,8 +26,8 @@ pub(crate) fn with_permanent_disk(vmi: Vmi) -> Vmi {
         })
 }
 
-/// Creates the images of the disks `hot`, `tracked` and `used`, a qcow2 image `foreign`, a directory instead of the image of
-/// `wrong`, and an overlay of `tracked` that is not an image.
+/// Creates the images of the disks `hot`, `tracked` and `used`, a qcow2 image `foreign`, a directory instead of the
+/// image of `wrong`, and an overlay of `tracked` that is not an image.
 pub(crate) fn put_images(pod: &Pod) -> Result<()> {
     let foreign = pod.path(&format!("{HOTPLUG_DIRECTORY}/foreign.img"));
     let status = Command::new("qemu-img")
@@ -63,8 +63,8 @@ fn with_disks(vmi: &Vmi, names: &[&str], bus: &str) -> Vmi {
         vmi = vmi
             .volume(name, json!({ "persistentVolumeClaim": claim }))
             .edit(|vmi| {
-                let disk_names = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut();
-                if let Some(last) = disk_names.and_then(|disk_names| disk_names.last_mut()) {
+                let disks = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut();
+                if let Some(last) = disks.and_then(|disks| disks.last_mut()) {
                     last["disk"]["bus"] = json!(bus);
                 }
                 let status = json!({ "name": name, "target": "", "phase": "MountedToPod",
@@ -80,19 +80,22 @@ fn with_disks(vmi: &Vmi, names: &[&str], bus: &str) -> Vmi {
 /// The names of the domain's disks.
 async fn disk_names(commands: &Commands) -> Result<Vec<String>> {
     let domain = commands.domain().await?;
-    let disk_names = domain["Spec"]["Devices"]["Disks"].as_array();
+    let disks = domain["Spec"]["Devices"]["Disks"].as_array();
     let name = |disk: &Value| disk["Alias"]["Name"].as_str().map(str::to_owned);
-    Ok(disk_names.context("no disks")?.iter().filter_map(name).collect())
+    Ok(disks.context("no disks")?.iter().filter_map(name).collect())
 }
 
 /// A sync with or without the disk `hot`. A sync that succeeds must have attached or detached the disk.
 pub(crate) async fn sync_disk(commands: &Commands, vmi: &Vmi, attached: bool) -> Result<Answer> {
     let names: &[&str] = if attached { &["hot"] } else { &[] };
-    let answer = commands.sync_disk(&with_disks(vmi, names, "virtio")).await?;
+    let answer = commands.sync(&with_disks(vmi, names, "virtio")).await?;
     if answer.success {
         let disk_names = disk_names(commands).await?;
         let is_attached = disk_names.iter().any(|name| name == "hot");
-        ensure!(is_attached == attached, "the domain has the disks {disk_names:?}");
+        ensure!(
+            is_attached == attached,
+            "the domain has the disks {disk_names:?}"
+        );
     }
     Ok(answer)
 }
@@ -100,7 +103,7 @@ pub(crate) async fn sync_disk(commands: &Commands, vmi: &Vmi, attached: bool) ->
 /// Syncs with one disk each, whose image is missing, is a directory, or is used by another disk: no disk is attached.
 pub(crate) async fn sync_unusable_images(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
     for (name, is_error) in [("missing", false), ("wrong", false), ("used", true)] {
-        let answer = commands.sync_disk(&with_disks(vmi, &[name], "scsi")).await?;
+        let answer = commands.sync(&with_disks(vmi, &[name], "scsi")).await?;
         ensure!(answer.success != is_error, "{name}: {answer:?}");
         ensure!(
             answer.success
@@ -111,12 +114,12 @@ pub(crate) async fn sync_unusable_images(commands: &Commands, vmi: &Vmi) -> Resu
         );
         ensure!(disk_names(commands).await? == ["empty"], "{name}");
     }
-    Ok(commands.sync_disk(vmi).await?)
+    Ok(commands.sync(vmi).await?)
 }
 
 /// A sync without the disk `hot`, which the guest does not release.
 pub(crate) async fn sync_without_kept_disk(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
-    let answer = commands.sync_disk(vmi).await?;
+    let answer = commands.sync(vmi).await?;
     let disk_names = disk_names(commands).await?;
     ensure!(
         disk_names == ["empty", "hot"],
@@ -125,18 +128,18 @@ pub(crate) async fn sync_without_kept_disk(commands: &Commands, vmi: &Vmi) -> Re
     Ok(answer)
 }
 
-/// Syncs with a qcow2 image, which is attached as raw data as KubeVirt states, so that no backing file is opened, and with an
-/// overlay that is not an image, which is refused.
+/// Syncs with a qcow2 image, which is attached as raw data as KubeVirt states, so that no backing file is opened, and
+/// with an overlay that is not an image, which is refused.
 pub(crate) async fn sync_other_formats(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
     commands
-        .sync_disk(&with_disks(vmi, &["foreign"], "scsi"))
+        .sync(&with_disks(vmi, &["foreign"], "scsi"))
         .await?
         .ok()?;
     wait_for_head(commands, vmi, QCOW2_MAGIC).await?;
-    commands.sync_disk(vmi).await?.ok()?;
+    commands.sync(vmi).await?.ok()?;
     let tracked = with_disks(vmi, &["tracked"], "scsi")
         .edit(|vmi| vmi["status"]["changedBlockTracking"] = json!({ "state": "Enabled" }));
-    let answer = commands.sync_disk(&tracked).await?;
+    let answer = commands.sync(&tracked).await?;
     let refusal = "attaching volume tracked: LibvirtError(";
     ensure!(
         !answer.success && answer.message.starts_with(refusal) && answer.message.contains("qcow2"),
@@ -146,12 +149,12 @@ pub(crate) async fn sync_other_formats(commands: &Commands, vmi: &Vmi) -> Result
         disk_names(commands).await? == ["empty"],
         "an unusable disk is there"
     );
-    Ok(commands.sync_disk(vmi).await?)
+    Ok(commands.sync(vmi).await?)
 }
 
 /// Waits until the guest has the attached disk, and the disk begins with `head`.
 async fn wait_for_head(commands: &Commands, vmi: &Vmi, head: &str) -> Result<()> {
-    let deadline = Instant::now() + tests::launcher_fixture::EVENT;
+    let deadline = Instant::now() + tests::launcher_fixture::EVENT_TIMEOUT;
     let count = head.len().to_string();
     loop {
         let arguments = ["-c", &count, "/dev/sda"];
@@ -159,7 +162,10 @@ async fn wait_for_head(commands: &Commands, vmi: &Vmi, head: &str) -> Result<()>
         if read.is_ok_and(|output| output.std_out == head) {
             return Ok(());
         }
-        ensure!(Instant::now() < deadline, "the guest's disk has other bytes");
+        ensure!(
+            Instant::now() < deadline,
+            "the guest's disk has other bytes"
+        );
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }

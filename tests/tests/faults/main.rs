@@ -1,21 +1,24 @@
 //! The fault matrix: something dies, hangs, fills up or is requested at the wrong moment. virt-handler must still be
 //! notified of the true state in time, and nothing may be lost.
 //!
-//! `make test-faults` runs every row of [`table`] and the leak tests; `cargo test` only the few rows marked quick.
-//! One line per row has the notifications, the time of the recovery, and what was lost.
-//! Arguments select rows by a part of their name.
+//! `make test-faults` runs every row of [`fault_matrix`] and the leak tests; `cargo test` only the few rows marked
+//! quick. One line per row has the notifications, the time of the recovery, and what was lost. Arguments select rows by
+//! a part of their name.
 #![allow(clippy::print_stdout)]
 
 mod check_expectation;
 mod command_socket_clients;
 mod fault_matrix;
-mod fault_run;
+mod fault_row;
 mod hotplug_calls;
+mod launcher_calls;
 mod leaks;
 mod matrix_runner;
-mod matrix_vocabulary;
 mod migrations;
 mod notify_proxy;
+mod pod_leftovers;
+mod row_run;
+mod second_launcher;
 mod stalled_backup_client;
 mod test_vm;
 

@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 
 use crate::check_expectation;
 use crate::fault_matrix::FAULTS;
-use crate::fault_run::RowRun;
-use crate::matrix_vocabulary::{Phase, Row, Setup};
+use crate::fault_row::{Phase, Row, Setup};
+use crate::row_run::RowRun;
 use crate::test_vm::TestVm;
 
 /// Pods at a time: as many as `tests::pod_semaphore` allows.

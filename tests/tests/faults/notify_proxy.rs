@@ -10,7 +10,18 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::matrix_vocabulary::ProxyMode;
+/// The state of the proxy before virt-handler's notification server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyMode {
+    /// The server answers.
+    Open,
+    /// The server answers each notification only after this many milliseconds.
+    Slow(u64),
+    /// The server accepts connections and never answers.
+    Hung,
+    /// The server's socket does not exist.
+    Away,
+}
 
 /// A proxy on the launcher's side of the notification socket.
 #[derive(Debug)]
@@ -18,7 +29,7 @@ pub(crate) struct NotifyProxy {
     path: PathBuf,
     upstream: PathBuf,
     mode: watch::Sender<ProxyMode>,
-    listening: Option<JoinHandle<()>>,
+    listener: Option<JoinHandle<()>>,
 }
 
 impl NotifyProxy {
@@ -28,18 +39,18 @@ impl NotifyProxy {
             path: path.to_owned(),
             upstream: upstream.to_owned(),
             mode: watch::Sender::new(ProxyMode::Open),
-            listening: None,
+            listener: None,
         };
         notify_proxy.listen()?;
         Ok(notify_proxy)
     }
 
     /// Changes the mode, for open connections too.
-    pub(crate) fn set(&mut self, mode: ProxyMode) -> Result<()> {
+    pub(crate) fn set_mode(&mut self, mode: ProxyMode) -> Result<()> {
         self.mode.send_replace(mode);
         if mode == ProxyMode::Away {
             self.close();
-        } else if self.listening.is_none() {
+        } else if self.listener.is_none() {
             self.listen()?;
         }
         Ok(())
@@ -52,7 +63,7 @@ impl NotifyProxy {
             UnixListener::bind(&self.path).with_context(|| format!("{}", self.path.display()))?;
         std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(0o777))?;
         let (upstream, mode) = (self.upstream.clone(), self.mode.subscribe());
-        self.listening = Some(tokio::spawn(async move {
+        self.listener = Some(tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(connect(client, upstream.clone(), mode.clone()));
             }
@@ -61,7 +72,7 @@ impl NotifyProxy {
     }
 
     fn close(&mut self) {
-        if let Some(task) = self.listening.take() {
+        if let Some(task) = self.listener.take() {
             task.abort();
         }
         let _ = std::fs::remove_file(&self.path);
@@ -81,11 +92,11 @@ async fn connect(client: UnixStream, upstream: PathBuf, mode: watch::Receiver<Pr
     };
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let mut until = mode.clone();
+    let mut closed = mode.clone();
     tokio::select! {
         () = forward(from_client, to_server, mode.clone(), false) => {}
         () = forward(from_server, to_client, mode, true) => {}
-        _ = until.wait_for(|mode| *mode == ProxyMode::Away) => {}
+        _ = closed.wait_for(|mode| *mode == ProxyMode::Away) => {}
     }
 }
 
@@ -93,18 +104,18 @@ async fn forward(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut mode: watch::Receiver<ProxyMode>,
-    answers: bool,
+    is_answer: bool,
 ) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        let Ok(now) = mode
+        let Ok(current_mode) = mode
             .wait_for(|mode| *mode != ProxyMode::Hung)
             .await
-            .map(|now| *now)
+            .map(|mode| *mode)
         else {
             return;
         };
-        if let (ProxyMode::Slow(millis), true) = (now, answers) {
+        if let (ProxyMode::Slow(millis), true) = (current_mode, is_answer) {
             tokio::time::sleep(Duration::from_millis(millis)).await;
         }
         if to.write_all(&buffer[..length]).await.is_err() {

@@ -1,4 +1,4 @@
-//! A client of a backup that asks for all data and stops reading.
+//! A client of a backup that requests all data and stops reading.
 
 use anyhow::{Result, ensure};
 use proto::nbd::{DataChunk, ReadRequest};
@@ -8,14 +8,14 @@ use tests::virt_handler::Commands;
 use tests::vmi_builder::Vmi;
 use tonic::Streaming;
 
-/// The client; its connection stays open until this is dropped.
+/// The client. Its connection stays open until this is dropped.
 pub(crate) struct StalledBackupClient {
     _server: ExportServer,
     _answer: Streaming<DataChunk>,
 }
 
 impl StalledBackupClient {
-    /// Has the running backup exported to `server`, and reads one message of its volume `data`.
+    /// Has the launcher export the running backup to `server`, requests the volume `data`, and reads one message of it.
     pub(crate) async fn connect(
         server: ExportServer,
         commands: &Commands,
@@ -23,11 +23,11 @@ impl StalledBackupClient {
         options: &Value,
     ) -> Result<StalledBackupClient> {
         commands.backup(vmi, options).await?.ok()?;
-        let everything = ReadRequest {
+        let read_all = ReadRequest {
             export_name: "data".to_owned(),
             ..ReadRequest::default()
         };
-        let mut answer = server.client().await?.read(everything).await?.into_inner();
+        let mut answer = server.client().await?.read(read_all).await?.into_inner();
         ensure!(answer.message().await?.is_some(), "no data");
         Ok(StalledBackupClient {
             _server: server,

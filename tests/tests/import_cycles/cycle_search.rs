@@ -8,10 +8,10 @@ use crate::modules::Modules;
 /// Siblings that depend on each other.
 #[derive(Debug)]
 pub(crate) struct Cycle {
-    /// The module whose children they are; empty for the crate's root.
+    /// The parent module of the siblings; empty for the crate's root.
     pub(crate) parent: String,
     pub(crate) members: Vec<String>,
-    /// Each dependency between two members, with one example.
+    /// An example of each dependency between two members.
     edges: Vec<String>,
 }
 
@@ -35,9 +35,9 @@ type Edges = BTreeMap<String, BTreeMap<String, String>>;
 pub(crate) fn cycles(modules: &Modules) -> Vec<Cycle> {
     let mut edges_by_parent: BTreeMap<Vec<String>, Edges> = BTreeMap::new();
     for (from, to) in modules.dependencies() {
-        let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
-        if let (Some(a), Some(b)) = (from.get(common), to.get(common)) {
-            let edges = edges_by_parent.entry(from[..common].to_vec()).or_default();
+        let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+        if let (Some(a), Some(b)) = (from.get(shared), to.get(shared)) {
+            let edges = edges_by_parent.entry(from[..shared].to_vec()).or_default();
             let example = format!("{} uses {}", from.join("::"), to.join("::"));
             edges
                 .entry(a.clone())
@@ -79,7 +79,7 @@ fn strongly_connected(parent: &str, edges: &Edges) -> Vec<Cycle> {
     cycles
 }
 
-/// All modules that a module depends on, directly or not.
+/// All siblings that a module depends on, directly or indirectly.
 fn reachable<'a>(name: &'a String, edges: &'a Edges) -> BTreeSet<&'a String> {
     let mut reached = BTreeSet::new();
     let mut to_visit = vec![name];

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use tests::binaries::workspace;
 
-/// A cycle that is accepted.
+/// An accepted cycle.
 struct Exception {
     /// The crate's directory, and the module whose children form the cycle (empty: the crate's root).
     parent: (&'static str, &'static str),
@@ -36,30 +36,33 @@ const EXCEPTIONS: &[Exception] = &[Exception {
     reason: "one data structure: an element keeps its source text, and is parsed from it and rendered on its own",
 }];
 
-fn crates() -> Vec<String> {
-    let mut found = Vec::new();
+fn crate_directories() -> Vec<String> {
+    let mut directories = Vec::new();
     for parent in ["src", "hooks-sdk", "proto", "tests"] {
         let directory = workspace().join(parent);
         if directory.join("Cargo.toml").is_file() {
-            found.push(parent.to_owned());
+            directories.push(parent.to_owned());
         }
         for entry in std::fs::read_dir(&directory).unwrap() {
             let entry = entry.unwrap();
             if entry.path().join("Cargo.toml").is_file() {
-                found.push(format!("{parent}/{}", entry.file_name().to_str().unwrap()));
+                directories.push(format!("{parent}/{}", entry.file_name().to_str().unwrap()));
             }
         }
     }
-    found.sort();
-    assert!(found.len() > 8, "the crates have moved: {found:?}");
-    found
+    directories.sort();
+    assert!(
+        directories.len() > 8,
+        "the crates have moved: {directories:?}"
+    );
+    directories
 }
 
 #[test]
 fn modules_form_no_import_cycles() {
-    let mut unknown = Vec::new();
-    let mut found = BTreeSet::new();
-    for directory in crates() {
+    let mut unaccepted = Vec::new();
+    let mut found_exceptions = BTreeSet::new();
+    for directory in crate_directories() {
         for crate_modules in modules::of_crate(&workspace().join(&directory)) {
             for cycle in cycle_search::cycles(&crate_modules) {
                 let exception = EXCEPTIONS.iter().position(|exception| {
@@ -67,16 +70,20 @@ fn modules_form_no_import_cycles() {
                         && cycle.members.iter().eq(exception.members)
                 });
                 match exception {
-                    Some(index) => _ = found.insert(index),
-                    None => unknown.push(format!("{directory}: {cycle}")),
+                    Some(index) => _ = found_exceptions.insert(index),
+                    None => unaccepted.push(format!("{directory}: {cycle}")),
                 }
             }
         }
     }
-    assert!(unknown.is_empty(), "import cycles:\n{}", unknown.join("\n"));
+    assert!(
+        unaccepted.is_empty(),
+        "import cycles:\n{}",
+        unaccepted.join("\n")
+    );
     for (index, exception) in EXCEPTIONS.iter().enumerate() {
         assert!(
-            found.contains(&index),
+            found_exceptions.contains(&index),
             "the cycle of {:?} in {:?} is gone: remove the exception",
             exception.members,
             exception.parent
@@ -85,7 +92,7 @@ fn modules_form_no_import_cycles() {
 }
 
 #[test]
-fn a_cycle_through_a_re_export_is_found() {
+fn cycle_through_a_re_export_is_reported() {
     let modules = modules::Modules::new(&[
         ("", "mod a; mod b; mod c; pub use b::inner::Item;"),
         ("a", "use crate::Item; pub struct A;"),
@@ -106,7 +113,7 @@ fn a_cycle_through_a_re_export_is_found() {
 }
 
 #[test]
-fn parents_and_tests_are_left_out() {
+fn parents_and_test_modules_are_ignored() {
     let modules = modules::Modules::new(&[
         ("", "mod a; mod b; pub struct Root;"),
         (

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::source_paths::{Import, imports, paths, tokens};
 
-/// No re-export leads through more modules than this.
-const DEPTH: usize = 16;
+/// The maximum number of re-exports that are followed from a path to the item's definition.
+const MAX_RE_EXPORTS: usize = 16;
 
 #[derive(Debug)]
 struct Module {
@@ -25,20 +25,20 @@ pub(crate) fn of_crate(directory: &Path) -> Vec<Modules> {
     for root in ["lib.rs", "main.rs"] {
         let file = directory.join("src").join(root);
         if file.is_file() {
-            let mut found = BTreeMap::new();
-            add(&file, &directory.join("src"), Vec::new(), &mut found);
-            roots.push(Modules(found));
+            let mut modules = BTreeMap::new();
+            add_module_tree(&file, &directory.join("src"), Vec::new(), &mut modules);
+            roots.push(Modules(modules));
         }
     }
     roots
 }
 
-/// Adds a module and the modules that it declares.
-fn add(
+/// Adds the module in `file` and, recursively, the modules that it declares.
+fn add_module_tree(
     file: &Path,
     directory: &Path,
     path: Vec<String>,
-    found: &mut BTreeMap<Vec<String>, Module>,
+    modules: &mut BTreeMap<Vec<String>, Module>,
 ) {
     let tokens = tokens(&fs::read_to_string(file).unwrap());
     for declared in tokens.windows(3) {
@@ -50,19 +50,19 @@ fn add(
         }
         let mut child = path.clone();
         child.push(name.clone());
-        let flat = directory.join(format!("{name}.rs"));
-        let below = directory.join(name);
-        let file = if flat.is_file() {
-            flat
+        let file_beside = directory.join(format!("{name}.rs"));
+        let child_directory = directory.join(name);
+        let file = if file_beside.is_file() {
+            file_beside
         } else {
-            below.join("mod.rs")
+            child_directory.join("mod.rs")
         };
-        // A file that a build script writes is not there.
+        // A module that a build script generates has no file in the sources.
         if file.is_file() {
-            add(&file, &below, child, found);
+            add_module_tree(&file, &child_directory, child, modules);
         }
     }
-    found.insert(
+    modules.insert(
         path,
         Module {
             imports: imports(&tokens),
@@ -86,18 +86,18 @@ impl Modules {
         Self(modules.collect())
     }
 
-    /// Each module with the modules that define what it names.
+    /// All pairs of a module and a module that defines an item it names.
     pub(crate) fn dependencies(&self) -> Vec<(&Vec<String>, Vec<String>)> {
-        let mut found = Vec::new();
+        let mut dependencies = Vec::new();
         for (path, module) in &self.0 {
             let imported = module.imports.iter().map(|import| &import.path);
             for named in imported.chain(&module.paths) {
                 if let Some(absolute) = self.absolute(path, named) {
-                    found.push((path, self.definition(&absolute, DEPTH)));
+                    dependencies.push((path, self.definition(&absolute, MAX_RE_EXPORTS)));
                 }
             }
         }
-        found
+        dependencies
     }
 
     /// A path from the crate's root; `None` for a path into another crate, or of a local item.
@@ -128,7 +128,7 @@ impl Modules {
         Some(base)
     }
 
-    /// The module that defines the item at an absolute path, re-exports followed.
+    /// The module that defines the item at an absolute path. Follows re-exports.
     fn definition(&self, path: &[String], depth: usize) -> Vec<String> {
         let is_module = |length: &usize| self.0.contains_key(&path[..*length]);
         let length = (0..=path.len()).rev().find(is_module).unwrap_or(0);

@@ -7,7 +7,8 @@ pub(crate) struct Import {
     pub(crate) name: String,
 }
 
-/// The source without comments, texts and test modules, as tokens: identifiers and single characters, `::` as one.
+/// Splits the source into tokens: identifiers, `::`, and single characters. Comments, strings and test modules are left
+/// out.
 pub(crate) fn tokens(source: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = source.chars().peekable();
@@ -51,7 +52,7 @@ pub(crate) fn tokens(source: &str) -> Vec<String> {
     without_tests(&tokens)
 }
 
-/// Skips to the end of a text; a raw one ends with as many hashes as it began with.
+/// Skips to the end of a string literal. `raw` is the number of hashes of a raw string.
 fn skip_text(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, raw: Option<usize>) {
     while let Some(c) = rest.next() {
         match (c, raw) {
@@ -71,32 +72,32 @@ fn skip_text(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, raw: Option<us
     }
 }
 
-/// Removes what follows `#[cfg(test)]`: to the end of a block or statement.
+/// Removes each `#[cfg(test)]` and the block or statement behind it.
 fn without_tests(tokens: &[String]) -> Vec<String> {
     const TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        let is_test = tokens[at..].len() >= TEST.len()
-            && tokens[at..]
+    let mut index = 0;
+    while index < tokens.len() {
+        let is_test = tokens[index..].len() >= TEST.len()
+            && tokens[index..]
                 .iter()
                 .zip(TEST)
                 .all(|(token, test)| token == test);
         if !is_test {
-            kept.push(tokens[at].clone());
-            at += 1;
+            kept.push(tokens[index].clone());
+            index += 1;
             continue;
         }
         let mut depth = 0;
-        at += TEST.len();
-        while at < tokens.len() {
-            match tokens[at].as_str() {
+        index += TEST.len();
+        while index < tokens.len() {
+            match tokens[index].as_str() {
                 "{" => depth += 1,
                 "}" => depth -= 1,
                 _ => {}
             }
-            let ends = depth == 0 && ["}", ";"].contains(&tokens[at].as_str());
-            at += 1;
+            let ends = depth == 0 && ["}", ";"].contains(&tokens[index].as_str());
+            index += 1;
             if ends {
                 break;
             }
@@ -105,55 +106,60 @@ fn without_tests(tokens: &[String]) -> Vec<String> {
     kept
 }
 
-/// The paths of all `use` statements, their trees expanded.
+/// The paths of all `use` statements, with expanded trees.
 pub(crate) fn imports(tokens: &[String]) -> Vec<Import> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        if tokens[at] == "use" {
-            at += 1;
-            tree(tokens, &mut at, &[], &mut found);
+    let mut imports = Vec::new();
+    let mut index = 0;
+    while index < tokens.len() {
+        if tokens[index] == "use" {
+            index += 1;
+            parse_use_tree(tokens, &mut index, &[], &mut imports);
         }
-        at += 1;
+        index += 1;
     }
-    found
+    imports
 }
 
-fn tree(tokens: &[String], at: &mut usize, prefix: &[String], found: &mut Vec<Import>) {
+fn parse_use_tree(
+    tokens: &[String],
+    index: &mut usize,
+    prefix: &[String],
+    imports: &mut Vec<Import>,
+) {
     let mut path = prefix.to_vec();
-    while let Some(token) = tokens.get(*at) {
+    while let Some(token) = tokens.get(*index) {
         match token.as_str() {
-            "::" => *at += 1,
+            "::" => *index += 1,
             "{" => {
-                *at += 1;
+                *index += 1;
                 while tokens
-                    .get(*at)
+                    .get(*index)
                     .is_some_and(|token| token != "}" && token != ";")
                 {
-                    tree(tokens, at, &path, found);
-                    if tokens.get(*at).is_some_and(|token| token == ",") {
-                        *at += 1;
+                    parse_use_tree(tokens, index, &path, imports);
+                    if tokens.get(*index).is_some_and(|token| token == ",") {
+                        *index += 1;
                     }
                 }
-                *at += 1;
+                *index += 1;
                 return;
             }
             "*" => {
-                *at += 1;
-                return found.push(Import {
+                *index += 1;
+                return imports.push(Import {
                     path,
                     name: "*".to_owned(),
                 });
             }
             "as" => {
-                let name = tokens.get(*at + 1).cloned().unwrap_or_default();
-                *at += 2;
-                return found.push(Import { path, name });
+                let name = tokens.get(*index + 1).cloned().unwrap_or_default();
+                *index += 2;
+                return imports.push(Import { path, name });
             }
             ";" | "," | "}" => break,
             _ => {
                 path.push(token.clone());
-                *at += 1;
+                *index += 1;
             }
         }
     }
@@ -161,33 +167,33 @@ fn tree(tokens: &[String], at: &mut usize, prefix: &[String], found: &mut Vec<Im
         path.pop();
     }
     if let Some(name) = path.last().cloned() {
-        found.push(Import { path, name });
+        imports.push(Import { path, name });
     }
 }
 
 /// All paths of two or more segments outside of `use` statements.
 pub(crate) fn paths(tokens: &[String]) -> Vec<Vec<String>> {
     let is_name = |token: &String| token.starts_with(|c: char| c.is_alphabetic() || c == '_');
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        if tokens[at] == "use" {
-            while tokens.get(at).is_some_and(|token| token != ";") {
-                at += 1;
+    let mut paths = Vec::new();
+    let mut index = 0;
+    while index < tokens.len() {
+        if tokens[index] == "use" {
+            while tokens.get(index).is_some_and(|token| token != ";") {
+                index += 1;
             }
-        } else if is_name(&tokens[at]) {
-            let mut path = vec![tokens[at].clone()];
-            while tokens.get(at + 1).is_some_and(|token| token == "::")
-                && tokens.get(at + 2).is_some_and(is_name)
+        } else if is_name(&tokens[index]) {
+            let mut path = vec![tokens[index].clone()];
+            while tokens.get(index + 1).is_some_and(|token| token == "::")
+                && tokens.get(index + 2).is_some_and(is_name)
             {
-                path.push(tokens[at + 2].clone());
-                at += 2;
+                path.push(tokens[index + 2].clone());
+                index += 2;
             }
             if path.len() > 1 {
-                found.push(path);
+                paths.push(path);
             }
         }
-        at += 1;
+        index += 1;
     }
-    found
+    paths
 }

@@ -16,8 +16,8 @@ use domain_edits::{
 };
 use misbehaviours::{loop_forever, misbehave};
 
-// Generated code: the canonical ABI uses raw pointers. It is generated from the WIT and not taken from the SDK, so that the
-// host is tested with bindings like those of other languages.
+// Generated code: the canonical ABI uses raw pointers. It is generated from the WIT and not taken from the SDK, so that
+// the host is tested with bindings like those of other languages.
 #[allow(unsafe_code, unused_qualifications, clippy::all)]
 mod bindings {
     wit_bindgen::generate!({ path: "../../../hooks-sdk/wit/v0.1", world: "hook" });
@@ -37,13 +37,14 @@ const DESCRIPTION: &str = r#"{"name": "odd", "version": "1.2.3", "future": [1, {
     "wishes": {"paths": ["/domain/**"                                        ],
     "config": ["manufacturer"], "dirs": [                                        ]}}"#;
 
-/// Tests overwrite `[1, {}]` in the module's bytes with one of these: the description then differs at each call, panics, or
-/// never returns.
+/// Tests overwrite `[1, {}]` in the module's bytes with one of these: the description then differs at each call,
+/// panics, or never returns.
 const CHANGING_DESCRIPTION: &str = "[2, {}]";
 const PANICKING_DESCRIPTION: &str = "[3, {}]";
 const ENDLESS_DESCRIPTION: &str = "[4, {}]";
 
-/// An annotation in the VMI's JSON: its value is a misbehaviour that starts only when the domain arrives by a migration.
+/// An annotation in the VMI's JSON: its value is a misbehaviour that starts only when the domain arrives by a
+/// migration.
 const MISBEHAVIOUR_ON_ARRIVAL: &str = "\"misbehaving.example.com/on-arrival\":\"";
 
 /// An annotation in the VMI's JSON: the hook writes the name of the VMI's node into the domain.

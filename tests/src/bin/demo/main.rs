@@ -1,7 +1,7 @@
 //! The demo: a VM with two WASM hooks, from its VMI to its shutdown. The demo acts as virt-handler.
 //!
-//! `demo [--driver qemu|test|migration] [--user nonroot|root]`; exits with 0 only if every check passed. `migration` runs a
-//! different scenario: the VM migrates to a second pod.
+//! `demo [--driver qemu|test|migration] [--user nonroot|root]`; exits with 0 only if every check passed. `migration`
+//! runs a different scenario: the VM migrates to a second pod.
 #![allow(clippy::print_stdout)]
 
 mod demo_checks;

@@ -1,11 +1,11 @@
-//! The demo of a live migration: two pods, hooks in both, a VM that moves from the one to the other. The demo acts as the
-//! virt-handlers of both nodes.
+//! The demo of a live migration: two pods, hooks in both, a VM that moves from the one to the other. The demo acts as
+//! the virt-handlers of both nodes.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::BOOT;
+use tests::launcher_fixture::BOOT_TIMEOUT;
 use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_options};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -120,7 +120,7 @@ async fn boot(
         .succeed("the VM starts on the source", booted)
         .context("the VM did not start")?;
     let console = pods.source.pod.console(vmi);
-    let reports = console.wait_for_boots(1, BOOT).await;
+    let reports = console.wait_for_boots(1, BOOT_TIMEOUT).await;
     checks
         .succeed("the guest comes up", reports)
         .context("the guest did not come up")?;
@@ -208,7 +208,7 @@ async fn end(
     );
     let MigrationPods { mut source, target } = pods;
     source.commands.delete(vmi).await?.ok()?;
-    let status = source.pod.wait_for_exit(BOOT).await?;
+    let status = source.pod.wait_for_exit(BOOT_TIMEOUT).await?;
     checks.check(
         "the source's pod ends with exit code 0",
         status.code() == Some(0),

@@ -1,7 +1,7 @@
 //! Pauses and unpauses the VM of a scenario.
 
 use anyhow::Result;
-use tests::launcher_fixture::{EVENT, LauncherFixture};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
@@ -28,7 +28,7 @@ pub(crate) async fn pause_and_unpause(
         });
         checks.succeed(
             &format!("and is reported as {state}"),
-            handler.wait_for_state(state, before, EVENT).await,
+            handler.wait_for_state(state, before, EVENT_TIMEOUT).await,
         );
     }
     Ok(())

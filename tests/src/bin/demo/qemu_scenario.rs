@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
@@ -106,14 +106,18 @@ async fn boot(
 ) -> Result<()> {
     timeline.print("demo", "creating the VMI; virt-handler starts it");
     fixture.handler.create(vmi).await;
-    let running = fixture.handler.wait_for_running(BOOT).await;
+    let running = fixture.handler.wait_for_running(BOOT_TIMEOUT).await;
     checks
         .succeed(
             "virt-handler starts the VM, and the VMI is Running",
             running,
         )
         .context("the VM did not start")?;
-    let reports = fixture.pod.console(vmi).wait_for_boots(1, BOOT).await;
+    let reports = fixture
+        .pod
+        .console(vmi)
+        .wait_for_boots(1, BOOT_TIMEOUT)
+        .await;
     checks
         .succeed("the guest comes up", reports)
         .context("the guest did not come up")?;
@@ -175,7 +179,7 @@ async fn end(
     fixture.handler.delete();
     let off = fixture
         .handler
-        .wait_for_state("Shutoff/Shutdown", before, BOOT)
+        .wait_for_state("Shutoff/Shutdown", before, BOOT_TIMEOUT)
         .await;
     checks.succeed(
         "the guest powers itself off and that is reported as Shutoff/Shutdown",
@@ -187,7 +191,7 @@ async fn end(
         console.has_reported("powering off"),
         || console.text(),
     );
-    let launcher_exit = tests::until("the launcher's end", BOOT, async || {
+    let launcher_exit = tests::wait_until("the launcher's end", BOOT_TIMEOUT, async || {
         let alive = launcher
             .as_ref()
             .and_then(|process| process.status("State"));
@@ -196,7 +200,7 @@ async fn end(
             .then_some(Instant::now())
     });
     let launcher_exit = checks.succeed("the launcher ends", launcher_exit.await);
-    let status = fixture.pod.wait_for_exit(BOOT).await?;
+    let status = fixture.pod.wait_for_exit(BOOT_TIMEOUT).await?;
     let after = launcher_exit.map(|at| at.elapsed()).unwrap_or_default();
     timeline.print(
         "monitor",
@@ -217,7 +221,7 @@ async fn end(
     );
     let end = fixture
         .handler
-        .wait_for_state("NoState/NonExistent", before, EVENT)
+        .wait_for_state("NoState/NonExistent", before, EVENT_TIMEOUT)
         .await;
     let deletion = end.map(|event| event.domain()["ObjectMeta"]["deletionTimestamp"].is_string());
     if let Some(stamped) = checks.succeed(
@@ -230,7 +234,7 @@ async fn end(
     }
     let phase = fixture
         .handler
-        .wait_for_phase(Phase::Succeeded, EVENT)
+        .wait_for_phase(Phase::Succeeded, EVENT_TIMEOUT)
         .await;
     checks.succeed("the VMI's phase is Succeeded", phase);
     checks.succeed(

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use tests::build_and_install_hooks as hooks;
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod, READY};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod, READY_TIMEOUT};
 use tests::pod::{LauncherUser, Pod};
 use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
@@ -87,7 +87,7 @@ async fn start(
 
 async fn boot(checks: &mut Checks, fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     fixture.handler.create(vmi).await;
-    let running = fixture.handler.wait_for_running(EVENT).await;
+    let running = fixture.handler.wait_for_running(EVENT_TIMEOUT).await;
     checks.succeed(
         "virt-handler starts the VM, and the VMI is Running",
         running,
@@ -115,15 +115,15 @@ async fn end(
     fixture.handler.delete_now();
     let phase = fixture
         .handler
-        .wait_for_phase(Phase::Succeeded, EVENT)
+        .wait_for_phase(Phase::Succeeded, EVENT_TIMEOUT)
         .await;
     checks.succeed("the VMI's phase is Succeeded", phase);
     let end = fixture
         .handler
-        .wait_for_state("NoState/NonExistent", 0, EVENT)
+        .wait_for_state("NoState/NonExistent", 0, EVENT_TIMEOUT)
         .await;
     checks.succeed("the last notification says that the domain is gone", end);
-    let status = fixture.pod.wait_for_exit(READY).await?;
+    let status = fixture.pod.wait_for_exit(READY_TIMEOUT).await?;
     checks.check(
         "launcher and monitor end with exit code 0",
         status.code() == Some(0),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::{EVENT, LauncherFixture};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
@@ -75,7 +75,11 @@ async fn wait_for_notification(
         if let Some(event) = notified {
             return Ok(event.at);
         }
-        ensure!(begin.elapsed() < EVENT, "{}", fixture.handler.history());
+        ensure!(
+            begin.elapsed() < EVENT_TIMEOUT,
+            "{}",
+            fixture.handler.history()
+        );
         tokio::time::sleep(Duration::from_micros(500)).await;
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::build_and_install_hooks as hooks;
-use tests::migration::{PreparedMigration, Shuttle, guest_load, migratable_xml, stock_options};
+use tests::migration::{MigratingVm, PreparedMigration, guest_load, migratable_xml, stock_options};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,12 +46,12 @@ pub(crate) struct MigrationMedians {
 
 /// Measures everything, with a guest of 256 MiB.
 pub(crate) async fn measure() -> Result<MigrationMedians> {
-    let shuttle = boot("measured").await?;
-    let (shuttle, idle) = measure_migrations(shuttle, "idle").await?;
-    guest_load::dirty_memory(shuttle.launcher(), shuttle.vmi()).await?;
-    let (shuttle, dirtying) = measure_migrations(shuttle, "dirtying").await?;
-    let (shuttle, cancel) = measure_cancellations(shuttle).await?;
-    shuttle.end().await?;
+    let vm = boot("measured").await?;
+    let (vm, idle) = measure_migrations(vm, "idle").await?;
+    guest_load::dirty_memory(vm.launcher(), vm.vmi()).await?;
+    let (vm, dirtying) = measure_migrations(vm, "dirtying").await?;
+    let (vm, cancel) = measure_cancellations(vm).await?;
+    vm.end().await?;
     let no_hook = measure_incoming_domain(0).await?;
     let hooks = measure_incoming_domain(MODULES).await?;
     Ok(MigrationMedians {
@@ -74,46 +74,49 @@ fn vmi(name: &str) -> Vmi {
     })
 }
 
-async fn boot(name: &str) -> Result<Shuttle> {
+async fn boot(name: &str) -> Result<MigratingVm> {
     let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
-    Shuttle::boot(prepared, vmi(name), &[]).await
+    MigratingVm::boot(prepared, vmi(name), &[]).await
 }
 
 #[allow(clippy::cast_precision_loss)]
-async fn measure_migrations(mut shuttle: Shuttle, what: &str) -> Result<(Shuttle, MigrationTimes)> {
+async fn measure_migrations(
+    mut vm: MigratingVm,
+    what: &str,
+) -> Result<(MigratingVm, MigrationTimes)> {
     let (mut times, mut downtimes) = (Vec::new(), Vec::new());
     for number in 1..=MIGRATIONS {
-        let (next, trip) = shuttle.migrate(&stock_options()).await?;
-        shuttle = next;
+        let (next, migration) = vm.migrate(&stock_options()).await?;
+        vm = next;
         println!(
             "{what} guest, migration {number}/{MIGRATIONS}: {} ms, downtime {} ms, libvirt's call {} ms",
-            trip.request_to_end.as_millis(),
-            trip.job.downtime,
-            trip.job.elapsed
+            migration.request_to_end.as_millis(),
+            migration.job.downtime,
+            migration.job.elapsed
         );
-        times.push(milliseconds(trip.request_to_end));
-        downtimes.push(trip.job.downtime as f64);
+        times.push(milliseconds(migration.request_to_end));
+        downtimes.push(migration.job.downtime as f64);
     }
     let times = MigrationTimes {
         request_to_end: median(times),
         downtime: median(downtimes),
     };
-    Ok((shuttle, times))
+    Ok((vm, times))
 }
 
-async fn measure_cancellations(mut shuttle: Shuttle) -> Result<(Shuttle, f64)> {
+async fn measure_cancellations(mut vm: MigratingVm) -> Result<(MigratingVm, f64)> {
     let mut options = stock_options();
     options["Bandwidth"] = json!(SLOW_BANDWIDTH);
     options["ParallelMigrationThreads"] = Value::Null;
     let mut times = Vec::new();
     for number in 1..=CANCELLATIONS {
-        let (next, trip) = shuttle.cancel(&options).await?;
-        shuttle = next;
-        let time = milliseconds(trip.cancel_to_end);
+        let (next, migration) = vm.cancel(&options).await?;
+        vm = next;
+        let time = milliseconds(migration.cancel_to_end);
         println!("cancellation {number}/{CANCELLATIONS}: {time:.0} ms");
         times.push(time);
     }
-    Ok((shuttle, median(times)))
+    Ok((vm, median(times)))
 }
 
 /// The median time of libvirt's hook call for an incoming domain, on a target with this many modules.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// The identities of the elements of both lists: the first field that is different in all elements of each list, else the
-/// indices.
+/// The identities of the elements of both lists: the first field that is different in all elements of each list, else
+/// the indices.
 pub(super) fn identities(recorded: &[Value], ours: &[Value]) -> (Vec<String>, Vec<String>) {
     const FIELDS: [&[&str]; 7] = [
         &["/Alias/Name"],

@@ -13,8 +13,8 @@ pub(super) enum RemainingGrace {
     Seconds(i64),
 }
 
-/// The remainder of the VMI's grace period, or of the domain's if the VMI has none. The period begins with the timestamp that
-/// the launcher sets in the metadata.
+/// The remainder of the VMI's grace period, or of the domain's if the VMI has none. The period begins with the
+/// timestamp that the launcher sets in the metadata.
 pub(super) fn remaining_grace(
     vmi_grace_period: Option<i64>,
     domain: Option<&DomainGrace>,

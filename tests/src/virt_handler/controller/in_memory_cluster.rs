@@ -59,7 +59,8 @@ struct State {
     stored: Option<VmiObject>,
     /// The VMI in virt-handler's cache.
     cached: Option<VmiObject>,
-    /// virt-handler has written the VMI and has not received the watch event yet. Until then it does not reconcile the VMI.
+    /// virt-handler has written the VMI and has not received the watch event yet. Until then it does not reconcile the
+    /// VMI.
     expects_watch_event: bool,
 }
 

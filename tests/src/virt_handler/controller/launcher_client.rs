@@ -1,5 +1,5 @@
-//! virt-handler's client of the launcher, which is kept until the VM is cleaned up. The notify pipe is opened and closed
-//! together with it.
+//! virt-handler's client of the launcher, which is kept until the VM is cleaned up. The notify pipe is opened and
+//! closed together with it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,8 @@ struct State {
     missing_since: Option<Instant>,
     /// Whether the socket has ever existed.
     socket_seen: bool,
-    /// Whether virt-handler has a ghost record: a file, kept across its restarts, about a launcher to which it was connected.
+    /// Whether virt-handler has a ghost record: a file, kept across its restarts, about a launcher to which it was
+    /// connected.
     ghost_record: bool,
 }
 

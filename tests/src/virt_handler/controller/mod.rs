@@ -48,8 +48,8 @@ use crate::vmi_builder::Vmi;
 /// Settings that differ between clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The delay between a write of virt-handler and its watch event. Zero is the hardest case for a launcher that has not sent
-    /// every notification yet, since virt-handler then reconciles again at once.
+    /// The delay between a write of virt-handler and its watch event. Zero is the hardest case for a launcher that has
+    /// not sent every notification yet, since virt-handler then reconciles again at once.
     pub api_delay: Duration,
     /// The interval at which virt-handler queries the launcher's domain.
     pub resync: Duration,
@@ -118,8 +118,8 @@ impl VmController {
         *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
     }
 
-    /// Stops the controller as the end of virt-handler's process does: calls are cancelled, connections are closed, and caches
-    /// are lost.
+    /// Stops the controller as the end of virt-handler's process does: calls are cancelled, connections are closed, and
+    /// caches are lost.
     pub(super) async fn stop(&self) {
         self.step_log.add(Step::Stopped);
         *self

@@ -73,7 +73,8 @@ impl NotifiedDomain {
         !matches!(self.status.as_str(), "Shutoff" | "Crashed" | "")
     }
 
-    /// Whether virt-handler treats the domain as part of a migration. A domain that is starting up looks like a migration's target.
+    /// Whether virt-handler treats the domain as part of a migration. A domain that is starting up looks like a
+    /// migration's target.
     pub fn is_migrating(&self) -> bool {
         let paused = ["Migration", "StartingUp", "Postcopy"];
         self.migrating || (self.status == "Paused" && paused.contains(&self.reason.as_str()))

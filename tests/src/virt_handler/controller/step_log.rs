@@ -58,8 +58,8 @@ impl Step {
     /// Why this step is a violation, if it is one.
     pub fn violation(&self) -> Option<String> {
         match self {
-            // A virt-handler that starts while the VM starts finds a domain that is not alive yet, and deletes it. The launcher
-            // must refuse this delete.
+            // A virt-handler that starts while the VM starts finds a domain that is not alive yet, and deletes it. The
+            // launcher must refuse this delete.
             Step::EarlyDelete {
                 refused: true,
                 restarted: true,

@@ -10,7 +10,8 @@ use tests::export_server::{ExportServer, read_all, read_map};
 use super::vm_with_tracked_disk::BackupFixture;
 use super::{BACKUP_TIMEOUT, MIB, push_options, with_option};
 
-/// A full and an incremental backup in pull mode: the export server reads the disk's data, and maps of what has changed.
+/// A full and an incremental backup in pull mode: the export server reads the disk's data, and maps of what has
+/// changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pulled_backups_are_served_to_the_export_server() -> Result<()> {
     let backup = BackupFixture::boot().await?;
@@ -86,7 +87,7 @@ async fn check_full_pull(backup: &BackupFixture, server: &ExportServer) -> Resul
         "{record}"
     );
     let is_closed = async || read_all(&mut client, "data").await.is_err().then_some(());
-    tests::until("the end of the tunnel", BACKUP_TIMEOUT, is_closed).await
+    tests::wait_until("the end of the tunnel", BACKUP_TIMEOUT, is_closed).await
 }
 
 async fn check_incremental_pull(backup: &BackupFixture, server: &ExportServer) -> Result<()> {

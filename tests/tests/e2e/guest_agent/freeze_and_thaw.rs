@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use proto::cmd::v1 as cmd;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
-use tests::launcher_fixture::{BOOT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture};
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
@@ -65,7 +65,7 @@ pub(super) async fn check_freeze_and_thaw(fixture: &LauncherFixture, vmi: &Vmi) 
         let answer = unfreeze(fixture, vmi).await.ok()?;
         answer.success.then_some(())
     };
-    tests::until("the thaw after the daemon's death", BOOT, is_thawed).await?;
+    tests::wait_until("the thaw after the daemon's death", BOOT_TIMEOUT, is_thawed).await?;
     let before = fixture.handler.events().len().saturating_sub(1);
     wait_for_event(fixture, "of the thaw", before, |event| {
         freeze_status(event) == "thawed"

@@ -1,5 +1,5 @@
-//! For each line of the table of accepted changes: an edit that the line accepts, and a similar edit that libvirt refuses. The
-//! edits replace texts in libvirt's XML of `domain.xml`.
+//! For each line of the table of accepted changes: an edit that the line accepts, and a similar edit that libvirt
+//! refuses. The edits replace texts in libvirt's XML of `domain.xml`.
 
 /// An edit: replacements of texts, each of which occurs once.
 pub(super) type Edit = &'static [(&'static str, &'static str)];
@@ -22,8 +22,8 @@ const fn case(line: &'static str, accepted: Edit, refused: Edit) -> LineCase {
     }
 }
 
-/// As [`case`], for an accepted edit that needs something of the host (huge pages, a bridge, a block device, a filter), or that
-/// cannot be combined with another line's.
+/// As [`case`], for an accepted edit that needs something of the host (huge pages, a bridge, a block device, a filter),
+/// or that cannot be combined with another line's.
 const fn case_without_restore(line: &'static str, accepted: Edit, refused: Edit) -> LineCase {
     LineCase {
         is_restored: false,

@@ -1,6 +1,6 @@
-//! Tests the hook policy's table of the changes that a hook may make to the domain of an incoming migration, with libvirt and
-//! QEMU. There is no migration: a saved domain is redefined, which has the same ABI check in libvirt, and restored, which reads
-//! the same stream in QEMU.
+//! Tests the hook policy's table of the changes that a hook may make to the domain of an incoming migration, with
+//! libvirt and QEMU. There is no migration: a saved domain is redefined, which has the same ABI check in libvirt, and
+//! restored, which reads the same stream in QEMU.
 
 mod accepted_and_refused_edits;
 mod edits_accepted_only_by_libvirt;

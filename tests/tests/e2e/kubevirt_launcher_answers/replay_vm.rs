@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::recorded_answers::{
     self, Outcome, RecordedCall, calls_not_replayed, outcome_comparison, replayed_call,
@@ -103,8 +103,8 @@ impl ReplayVm {
         Some(shell.ok()?.std_out).filter(|pid| !pid.is_empty())
     }
 
-    /// Changes the guest's host name, OS and file systems to those of the recorded guest, and waits until its restarted agent has
-    /// reported them.
+    /// Changes the guest's host name, OS and file systems to those of the recorded guest, and waits until its restarted
+    /// agent has reported them.
     pub(super) async fn set_up_guest(&self) -> Result<()> {
         let script = "modprobe ext4; mkdir -p /mnt/vda; mount -t ext4 /dev/vda /mnt/vda || exit 1; hostname kvtest
             printf 'NAME=\"KV Test Guest\"\\nID=kvtest\\nVERSION_ID=1\\nPRETTY_NAME=\"KV Test Guest 1\"\\n' >/etc/os-release
@@ -120,7 +120,7 @@ impl ReplayVm {
             let pid = self.agent_pid().await?;
             (Some(pid) != old_agent).then_some(())
         };
-        tests::until("the agent's restart", BOOT, is_restarted).await?;
+        tests::wait_until("the agent's restart", BOOT_TIMEOUT, is_restarted).await?;
         self.wait_for_guest_info("what the recorded guest is", |info| {
             info["hostname"] == "kvtest"
                 && info["os"]["id"] == "kvtest"
@@ -136,13 +136,13 @@ impl ReplayVm {
         is_expected: impl Fn(&Value) -> bool,
     ) -> Result<()> {
         let is_reported = async || {
-            tokio::time::sleep(EVENT / 50).await;
+            tokio::time::sleep(EVENT_TIMEOUT / 50).await;
             let mut client = self.fixture.commands.raw.clone();
             let answer = client.get_guest_info(proto::cmd::v1::EmptyRequest {}).await;
             let json = answer.ok()?.into_inner().guest_info_response;
             is_expected(&serde_json::from_str(&json).ok()?).then_some(())
         };
-        tests::until(what, BOOT, is_reported).await
+        tests::wait_until(what, BOOT_TIMEOUT, is_reported).await
     }
 
     /// Makes the calls of a topic.
@@ -174,11 +174,11 @@ impl ReplayVm {
                 self.wait_for_guest_info("the safety thaw", is_thawed).await
             }
             ("pause", _) => handler
-                .wait_for_state("Paused/User", 0, EVENT)
+                .wait_for_state("Paused/User", 0, EVENT_TIMEOUT)
                 .await
                 .map(drop),
             ("shutdown", _) => handler
-                .wait_for_state("Shutoff/Shutdown", 0, BOOT)
+                .wait_for_state("Shutoff/Shutdown", 0, BOOT_TIMEOUT)
                 .await
                 .map(drop),
             ("memorydump", Some(path)) => {
@@ -188,7 +188,7 @@ impl ReplayVm {
                     record["FileName"] == name && record["Completed"] == true
                 };
                 handler
-                    .wait_for("the end of the dump", 0, BOOT, has_ended)
+                    .wait_for("the end of the dump", 0, BOOT_TIMEOUT, has_ended)
                     .await
                     .map(drop)
             }
@@ -201,7 +201,7 @@ impl ReplayVm {
                     record["Name"] == options["backupName"] && record["Completed"] == true
                 };
                 handler
-                    .wait_for("the end of the backup", events, BOOT, has_ended)
+                    .wait_for("the end of the backup", events, BOOT_TIMEOUT, has_ended)
                     .await
                     .map(drop)
             }

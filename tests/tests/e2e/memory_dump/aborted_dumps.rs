@@ -5,7 +5,7 @@ use std::os::unix::fs::{OpenOptionsExt, chown};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -30,7 +30,7 @@ async fn start_endless_dump(
     start_dump(fixture, vmi, "pipe").await?;
     fixture
         .handler
-        .wait_for_state("Paused/Dump", before, EVENT)
+        .wait_for_state("Paused/Dump", before, EVENT_TIMEOUT)
         .await?;
     Ok(reader)
 }
@@ -65,7 +65,11 @@ async fn sigterm_aborts_the_dump_and_the_guest_powers_off() -> Result<()> {
     let vmi = Vmi::new("dump-signal", user).grace_period(30);
     let mut fixture = LauncherFixture::start(user, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
-    fixture.pod.console(&vmi).wait_for_boots(1, BOOT).await?;
+    fixture
+        .pod
+        .console(&vmi)
+        .wait_for_boots(1, BOOT_TIMEOUT)
+        .await?;
     let _reader = start_endless_dump(&fixture, &vmi, user).await?;
     start_dump(&fixture, &vmi, "other.memory.dump").await?;
     ensure!(fixture.commands.domain().await?["Status"]["Reason"] == "Dump");

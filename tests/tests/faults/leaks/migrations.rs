@@ -1,67 +1,67 @@
-//! Migrations to and fro leave no process, socket, file, domain, descriptor or memory behind, on either side.
+//! Migrations back and forth leak no process, socket, file, domain, descriptor or memory, on either side.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::launcher_fixture::LauncherFixture;
 use tests::migration::guest_load;
-use tests::migration::{PreparedMigration, Shuttle, defined_domains, stock_options};
-use tests::pod::{LauncherUser, Pod, Process};
+use tests::migration::{MigratingVm, PreparedMigration, defined_domains, stock_options};
+use tests::pod::{LauncherUser, Process};
 use tests::vmi_builder::Vmi;
 
-use super::process_resources::{Holdings, MemoryTrend, daemon_connections};
+use super::pod_files::files_of_pod;
+use super::process_resources::{MemoryTrend, ProcessResources, daemon_connections};
 
 /// The number of migrations that succeed.
 const MIGRATIONS: usize = 50;
 /// The number of migrations of one launcher that are cancelled.
-const CANCELLED: usize = 20;
-/// Migrations before the first measurement; an even number, after which the VM is where it was booted.
+const CANCELLATIONS: usize = 20;
+/// The number of migrations before the first measurement. It is even, so that the VM is back in the pod where it
+/// booted.
 const WARM_UP: usize = 6;
 
-/// What the guest does meanwhile.
+/// The load of the guest during the migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guest {
+pub(super) enum GuestLoad {
     Idle,
     DirtiesMemory,
 }
 
 /// Migrates a VM [`MIGRATIONS`] times between two pods.
-pub(super) async fn migrations(guest: Guest) -> Result<String> {
+pub(super) async fn repeated_migrations(guest: GuestLoad) -> Result<String> {
     let vmi = Vmi::new("shuttles", LauncherUser::Nonroot);
     let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
-    let mut shuttle = Shuttle::boot(prepared, vmi, &[]).await?;
-    if guest == Guest::DirtiesMemory {
-        guest_load::dirty_memory(shuttle.launcher(), shuttle.vmi()).await?;
+    let mut vm = MigratingVm::boot(prepared, vmi, &[]).await?;
+    if guest == GuestLoad::DirtiesMemory {
+        guest_load::dirty_memory(vm.launcher(), vm.vmi()).await?;
     }
     let mut rounds = 0;
-    let mut warm = None;
+    let mut baseline = None;
     let mut times = Vec::new();
     for number in 1..=MIGRATIONS {
-        let migrated = shuttle.migrate(&stock_options()).await;
-        let (next, trip) = migrated.with_context(|| format!("migration {number}"))?;
-        shuttle = next;
-        times.push((trip.request_to_end.as_millis(), trip.job.downtime));
+        let result = vm.migrate(&stock_options()).await;
+        let (next, migration) = result.with_context(|| format!("migration {number}"))?;
+        vm = next;
+        times.push((migration.request_to_end.as_millis(), migration.job.downtime));
         let context = || format!("after migration {number}");
-        departed(&shuttle).with_context(context)?;
-        arrived(&shuttle).await.with_context(context)?;
-        if guest == Guest::DirtiesMemory {
-            let now = guest_load::rounds(shuttle.launcher(), shuttle.vmi()).await?;
+        check_left_pod(&vm).with_context(context)?;
+        check_running_pod(&vm).await.with_context(context)?;
+        if guest == GuestLoad::DirtiesMemory {
+            let current_rounds = guest_load::rounds(vm.launcher(), vm.vmi()).await?;
             ensure!(
-                now > rounds,
-                "the guest does not go on: {now} after {rounds} rounds"
+                current_rounds > rounds,
+                "the guest does not go on: {current_rounds} after {rounds} rounds"
             );
-            rounds = now;
+            rounds = current_rounds;
         }
         if number == WARM_UP {
-            warm = Some(Remains::of(&shuttle).await?);
+            baseline = Some(PodRemains::measure(&vm).await?);
         }
     }
-    let first = warm.context("too few migrations")?;
-    let last = Remains::of(&shuttle).await?;
+    let first = baseline.context("too few migrations")?;
+    let last = PodRemains::measure(&vm).await?;
     last.compare(&first)?;
     let facts = format!(
         "{MIGRATIONS} migrations, median {:?} ms from the request to the end and {:?} ms downtime; {} files in the pod that \
@@ -73,75 +73,75 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
                 .map(|(_, downtime)| u128::from(*downtime))
                 .collect()
         ),
-        last.left.len(),
-        first.holdings,
-        last.holdings,
+        last.left_files.len(),
+        first.resources,
+        last.resources,
     );
-    shuttle.end().await?;
+    vm.end().await?;
     Ok(facts)
 }
 
-/// Cancels [`CANCELLED`] migrations of one launcher.
-pub(super) async fn cancelled() -> Result<String> {
+/// Cancels [`CANCELLATIONS`] migrations of one launcher.
+pub(super) async fn cancelled_migrations() -> Result<String> {
     let vmi = Vmi::new("stays", LauncherUser::Nonroot);
     let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
-    let mut shuttle = Shuttle::boot(prepared, vmi, &[]).await?;
+    let mut vm = MigratingVm::boot(prepared, vmi, &[]).await?;
     let mut slow = stock_options();
     slow["Bandwidth"] = json!("1Mi");
     slow["ParallelMigrationThreads"] = serde_json::Value::Null;
-    let mut warm = None;
+    let mut baseline = None;
     let mut memory = MemoryTrend::default();
-    for number in 1..=CANCELLED {
-        let cancelled = shuttle.cancel(&slow).await;
-        let (next, _) = cancelled.with_context(|| format!("migration {number}"))?;
-        shuttle = next;
-        departed(&shuttle).with_context(|| format!("after migration {number}"))?;
-        arrived(&shuttle)
+    for number in 1..=CANCELLATIONS {
+        let result = vm.cancel(&slow).await;
+        let (next, _) = result.with_context(|| format!("migration {number}"))?;
+        vm = next;
+        check_left_pod(&vm).with_context(|| format!("after migration {number}"))?;
+        check_running_pod(&vm)
             .await
             .with_context(|| format!("after migration {number}"))?;
         match number.cmp(&WARM_UP) {
             Ordering::Less => {}
-            Ordering::Equal => warm = Some(Remains::of(&shuttle).await?),
-            Ordering::Greater => memory.add(&launcher_holdings(&shuttle)?),
+            Ordering::Equal => baseline = Some(PodRemains::measure(&vm).await?),
+            Ordering::Greater => memory.add(&launcher_resources(&vm)?),
         }
     }
-    let first = warm.context("too few migrations")?;
-    let last = Remains::of(&shuttle).await?;
+    let first = baseline.context("too few migrations")?;
+    let last = PodRemains::measure(&vm).await?;
     last.compare(&first)?;
     memory.expect_flat().context("launcher")?;
     let facts = format!(
-        "{CANCELLED} migrations; launcher {:+.0} KiB in all; after {WARM_UP}: {:?}; after the last: {:?}",
+        "{CANCELLATIONS} migrations; launcher {:+.0} KiB in all; after {WARM_UP}: {:?}; after the last: {:?}",
         memory.growth_kib(),
-        first.holdings,
-        last.holdings
+        first.resources,
+        last.resources
     );
-    shuttle.end().await?;
+    vm.end().await?;
     Ok(facts)
 }
 
-/// Nothing runs in the pod that the VM left, and no definition or socket of it is there.
-fn departed(shuttle: &Shuttle) -> Result<()> {
-    let pod = &shuttle.empty_pod().pod;
+/// Checks that the pod that the VM left has no process, no domain definition and no migration socket.
+fn check_left_pod(vm: &MigratingVm) -> Result<()> {
+    let pod = &vm.empty_pod().pod;
     let processes = pod.processes();
     ensure!(processes.is_empty(), "left in the pod: {processes:?}");
-    let domain = shuttle.vmi().domain();
-    let files = files(pod)?;
+    let domain = vm.vmi().domain();
+    let files = files_of_pod(pod)?;
     let definition = files
         .iter()
         .find(|path| path.ends_with(&format!("{domain}.xml")));
     ensure!(definition.is_none(), "a definition is left: {definition:?}");
-    no_migration_socket(&files)
+    check_no_migration_socket(&files)
 }
 
-/// The VM is the only domain where it runs, and no socket of the migration is there any more.
-async fn arrived(shuttle: &Shuttle) -> Result<()> {
-    let pod = &shuttle.launcher().pod;
+/// Checks that the pod where the VM runs has no other domain and no migration socket.
+async fn check_running_pod(vm: &MigratingVm) -> Result<()> {
+    let pod = &vm.launcher().pod;
     let domains = defined_domains(pod).await?;
-    ensure!(domains == [shuttle.vmi().domain()], "domains: {domains:?}");
-    no_migration_socket(&files(pod)?)
+    ensure!(domains == [vm.vmi().domain()], "domains: {domains:?}");
+    check_no_migration_socket(&files_of_pod(pod)?)
 }
 
-fn no_migration_socket(files: &BTreeSet<String>) -> Result<()> {
+fn check_no_migration_socket(files: &BTreeSet<String>) -> Result<()> {
     let socket = files
         .iter()
         .find(|path| path.contains("migrationproxy/") || path.ends_with("migration-hook-socket"));
@@ -152,38 +152,46 @@ fn no_migration_socket(files: &BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// What is there after a migration.
-struct Remains {
+/// The files, processes' resources and connections after a migration.
+struct PodRemains {
     /// The files in the pod that the VM left.
-    left: BTreeSet<String>,
-    /// The files where it runs.
-    here: BTreeSet<String>,
-    holdings: Vec<(&'static str, Holdings)>,
-    /// To libvirt's daemon where the VM runs.
+    left_files: BTreeSet<String>,
+    /// The files in the pod where the VM runs.
+    running_files: BTreeSet<String>,
+    resources: Vec<(&'static str, ProcessResources)>,
+    /// The number of connections to libvirt's daemon in the pod where the VM runs.
     connections: usize,
 }
 
-impl Remains {
-    /// After idle connections and threads of pools have ended.
-    async fn of(shuttle: &Shuttle) -> Result<Remains> {
-        tokio::time::sleep(super::IDLE).await;
-        Ok(Remains {
-            left: files(&shuttle.empty_pod().pod)?,
-            here: files(&shuttle.launcher().pod)?,
-            holdings: holdings(shuttle.launcher())?,
-            connections: daemon_connections(&launcher_process(shuttle)?)?,
+impl PodRemains {
+    /// Measures after idle connections and pool threads have ended.
+    async fn measure(vm: &MigratingVm) -> Result<PodRemains> {
+        tokio::time::sleep(super::IDLE_TIME).await;
+        Ok(PodRemains {
+            left_files: files_of_pod(&vm.empty_pod().pod)?,
+            running_files: files_of_pod(&vm.launcher().pod)?,
+            resources: resources(vm.launcher())?,
+            connections: daemon_connections(&launcher_process(vm)?)?,
         })
     }
 
-    fn compare(&self, first: &Remains) -> Result<()> {
+    fn compare(&self, first: &PodRemains) -> Result<()> {
         for (what, now, before) in [
-            ("in the pod that was left", &self.left, &first.left),
-            ("where the VM runs", &self.here, &first.here),
+            (
+                "in the pod that was left",
+                &self.left_files,
+                &first.left_files,
+            ),
+            (
+                "where the VM runs",
+                &self.running_files,
+                &first.running_files,
+            ),
         ] {
             let new: Vec<_> = now.difference(before).collect();
             ensure!(new.is_empty(), "new files {what}: {new:?}");
         }
-        for ((program, now), (_, before)) in self.holdings.iter().zip(&first.holdings) {
+        for ((program, now), (_, before)) in self.resources.iter().zip(&first.resources) {
             now.compare(before).with_context(|| (*program).to_owned())?;
         }
         let (now, before) = (self.connections, first.connections);
@@ -196,16 +204,16 @@ impl Remains {
     }
 }
 
-fn launcher_process(shuttle: &Shuttle) -> Result<Process> {
-    let process = shuttle.launcher().pod.process("virt-launcher");
+fn launcher_process(vm: &MigratingVm) -> Result<Process> {
+    let process = vm.launcher().pod.process("virt-launcher");
     process.context("no launcher runs")
 }
 
-fn launcher_holdings(shuttle: &Shuttle) -> Result<Holdings> {
-    Holdings::of(&launcher_process(shuttle)?)
+fn launcher_resources(vm: &MigratingVm) -> Result<ProcessResources> {
+    ProcessResources::measure(&launcher_process(vm)?)
 }
 
-fn holdings(launcher: &LauncherFixture) -> Result<Vec<(&'static str, Holdings)>> {
+fn resources(launcher: &LauncherFixture) -> Result<Vec<(&'static str, ProcessResources)>> {
     let pod = &launcher.pod;
     let programs = [
         ("launcher", pod.process("virt-launcher")),
@@ -217,39 +225,13 @@ fn holdings(launcher: &LauncherFixture) -> Result<Vec<(&'static str, Holdings)>>
         .into_iter()
         .map(|(name, process)| {
             let process = process.with_context(|| format!("no {name} runs"))?;
-            let holdings = Holdings::of(&process)?;
+            let resources = ProcessResources::measure(&process)?;
             match name {
-                "QEMU" => Ok((name, holdings.descriptors_alone())),
-                _ => Ok((name, holdings)),
+                "QEMU" => Ok((name, resources.only_descriptors())),
+                _ => Ok((name, resources)),
             }
         })
         .collect()
-}
-
-/// The files of a pod, by their paths in its directory.
-fn files(pod: &Pod) -> Result<BTreeSet<String>> {
-    let root = pod.path("/run");
-    let root = root.parent().context("a pod has a directory")?;
-    let mut found = BTreeSet::new();
-    collect(root, root, &mut found)?;
-    Ok(found)
-}
-
-fn collect(root: &Path, directory: &Path, found: &mut BTreeSet<String>) -> Result<()> {
-    let entries = match fs::read_dir(directory) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() && !path.is_symlink() {
-            collect(root, &path, found)?;
-        } else if path.extension().is_none_or(|extension| extension != "new") {
-            // libvirt writes its state to `NAME.xml.new` first.
-            found.insert(path.strip_prefix(root)?.to_string_lossy().into_owned());
-        }
-    }
-    Ok(())
 }
 
 fn median(mut values: Vec<u128>) -> Option<u128> {

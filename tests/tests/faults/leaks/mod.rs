@@ -1,41 +1,46 @@
 //! Repeated boots and shutdowns, commands and migrations leak no process, file descriptor, mount, file or memory.
 
 mod migrations;
+mod pod_files;
 mod process_resources;
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tests::launcher_fixture::EVENT;
+use tests::launcher_fixture::EVENT_TIMEOUT;
 use tokio::task::JoinHandle;
 
-use self::migrations::Guest;
-use self::process_resources::Holdings;
-use crate::check_expectation::check_nothing_left;
-use crate::command_socket_clients::mixed_commands;
+use self::migrations::GuestLoad;
+use self::pod_files::{DiskUsage, disk_usage};
+use self::process_resources::ProcessResources;
+use crate::command_socket_clients::run_many_clients;
+use crate::fault_row::{Phase, Program, Setup};
+use crate::launcher_calls::{Call, ask};
 use crate::matrix_runner::save_logs;
-use crate::matrix_vocabulary::{Call, Phase, Program, Setup};
-use crate::test_vm::{TestVm, ask};
+use crate::pod_leftovers::check_nothing_left;
+use crate::test_vm::TestVm;
 
-/// The number of boots on libvirt's test driver and on QEMU; each half in one pod's directories.
-const SIMULATED: usize = 200;
-const EMULATED: usize = 20;
-const SIMULATOR: [&str; 2] = ["--libvirt-uri", "test:///default"];
-/// Cycles of commands before and between the two measurements of a launcher.
+/// The number of boots on libvirt's test driver and on QEMU: half of them in one pod, half in another.
+const TEST_DRIVER_BOOTS: usize = 200;
+const QEMU_BOOTS: usize = 20;
+const TEST_DRIVER_ARGUMENTS: [&str; 2] = ["--libvirt-uri", "test:///default"];
+/// The number of command cycles before the first measurement of a launcher.
 const WARM_UP: usize = 30;
+/// The number of command cycles between the two measurements.
 const CYCLES: usize = 200;
-/// Concurrent clients and commands per client, before and between the two measurements.
+/// The number of concurrent clients.
 const CLIENTS: usize = 100;
+/// The number of commands per client before the first measurement.
 const FEW_COMMANDS: usize = 10;
+/// The number of commands per client between the two measurements.
 const MANY_COMMANDS: usize = 100;
-/// Until idle connections and threads of pools have ended.
-const IDLE: Duration = Duration::from_secs(12);
+/// The time after which idle connections and pool threads have ended.
+const IDLE_TIME: Duration = Duration::from_secs(12);
 
 /// Runs all leak tests. Returns the number of failures.
 pub(crate) async fn run(filters: &[String]) -> usize {
-    let wanted = |name: &str| {
+    let is_selected = |name: &str| {
         filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
     };
     let mut failed = 0;
@@ -50,53 +55,57 @@ pub(crate) async fn run(filters: &[String]) -> usize {
         ("commands of one client", false),
         ("commands of 100 clients", true),
     ] {
-        if wanted(name) {
+        if is_selected(name) {
             let begin = Instant::now();
-            report(name, begin, commands(many).await);
+            report(name, begin, check_commands(many).await);
         }
     }
     for (name, count, extra) in [
-        ("lives on libvirt's simulator", SIMULATED, &SIMULATOR[..]),
-        ("lives on QEMU", EMULATED, &[]),
+        (
+            "lives on libvirt's simulator",
+            TEST_DRIVER_BOOTS,
+            &TEST_DRIVER_ARGUMENTS[..],
+        ),
+        ("lives on QEMU", QEMU_BOOTS, &[]),
     ] {
-        if wanted(name) {
+        if is_selected(name) {
             let begin = Instant::now();
-            let (one, other) = tokio::join!(
+            let (first_pod, second_pod) = tokio::join!(
                 repeated_boots(count / 2, extra),
                 repeated_boots(count / 2, extra)
             );
             report(
                 name,
                 begin,
-                one.and_then(|one| Ok(format!("{one}; {}", other?))),
+                first_pod.and_then(|first| Ok(format!("{first}; {}", second_pod?))),
             );
         }
     }
     for (name, guest) in [
-        ("migrations of an idle guest", Guest::Idle),
+        ("migrations of an idle guest", GuestLoad::Idle),
         (
             "migrations of a guest that dirties memory",
-            Guest::DirtiesMemory,
+            GuestLoad::DirtiesMemory,
         ),
     ] {
-        if wanted(name) {
+        if is_selected(name) {
             let begin = Instant::now();
-            report(name, begin, migrations::migrations(guest).await);
+            report(name, begin, migrations::repeated_migrations(guest).await);
         }
     }
     let name = "migrations that are cancelled";
-    if wanted(name) {
+    if is_selected(name) {
         let begin = Instant::now();
-        report(name, begin, migrations::cancelled().await);
+        report(name, begin, migrations::cancelled_migrations().await);
     }
     failed
 }
 
-/// Boots and shuts down `count` times in the directories of one pod, like a restarted container.
+/// Boots and shuts down a VM `count` times in the directories of one pod, like a restarted container.
 async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
     let mut vm = TestVm::create(Setup::DeafGuest)?;
     let descriptors = own_descriptors()?;
-    let mut first = Usage::default();
+    let mut first = DiskUsage::default();
     for number in 1..=count {
         if let Err(error) = boot_and_shut_down(&mut vm, extra).await {
             save_logs(&vm, &format!("leaks life {number}"), &format!("{error:#}"));
@@ -109,10 +118,10 @@ async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
             vm.pod.processes()
         );
         if number == 2 {
-            first = usage(&vm.pod.path("/run"))?;
+            first = disk_usage(&vm.pod.path("/run"))?;
         }
     }
-    let last = usage(&vm.pod.path("/run"))?;
+    let last = disk_usage(&vm.pod.path("/run"))?;
     ensure!(
         last.files <= first.files,
         "{} files after two lives, {} after {count}",
@@ -120,12 +129,13 @@ async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
         last.files
     );
     ensure!(
+        // A log grows by a line or two per boot.
         last.bytes <= first.bytes + (1 << 20),
         "{} bytes after two lives, {} after {count}",
         first.bytes,
         last.bytes
     );
-    // The test's own client and server may close some connections later.
+    // The test's own clients and servers may close some connections later.
     let now = own_descriptors()?;
     ensure!(
         now <= descriptors + 40,
@@ -138,12 +148,13 @@ async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
 }
 
 async fn boot_and_shut_down(vm: &mut TestVm, extra: &[&str]) -> Result<()> {
-    let mark = vm.events().len();
+    let first_event_index = vm.events().len();
     vm.start(extra)?;
-    vm.ready().await?;
+    vm.wait_until_ready().await?;
     vm.ask(Call::Sync).await?.ok()?;
-    vm.wait_for_state("Running/", mark, EVENT).await?;
-    // The launcher ends while calls are under way.
+    vm.wait_for_state("Running/", first_event_index, EVENT_TIMEOUT)
+        .await?;
+    // The launcher must end while clients make calls.
     let pollers = [poll(vm).await?, poll(vm).await?];
     vm.ask(Call::Kill).await?.ok()?;
     vm.ask(Call::Delete).await?.ok()?;
@@ -152,7 +163,8 @@ async fn boot_and_shut_down(vm: &mut TestVm, extra: &[&str]) -> Result<()> {
         poller.abort();
     }
     ensure!(status.success(), "the pod ended with {status}");
-    vm.wait_for_state("NoState/", mark, EVENT).await
+    vm.wait_for_state("NoState/", first_event_index, EVENT_TIMEOUT)
+        .await
 }
 
 /// A client that polls without a pause.
@@ -167,71 +179,42 @@ async fn poll(vm: &TestVm) -> Result<JoinHandle<()>> {
     }))
 }
 
-/// The number and size of files in a directory tree.
-#[derive(Default)]
-struct Usage {
-    files: usize,
-    bytes: u64,
-}
-
-fn usage(directory: &Path) -> Result<Usage> {
-    let mut found = Usage::default();
-    let mut directories = vec![directory.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory)? {
-            let entry = entry?;
-            let metadata = entry.metadata()?;
-            found.files += 1;
-            // A log grows by a line or two per boot. Only more than that counts as a leak.
-            found.bytes += if metadata.is_file() {
-                metadata.len()
-            } else {
-                0
-            };
-            if metadata.is_dir() {
-                directories.push(entry.path());
-            }
-        }
-    }
-    Ok(found)
-}
-
 fn own_descriptors() -> Result<usize> {
     Ok(fs::read_dir("/proc/self/fd")?.count())
 }
 
-fn holdings(vm: &TestVm, program: Program) -> Result<Holdings> {
+fn resources(vm: &TestVm, program: Program) -> Result<ProcessResources> {
     let process = vm
         .process(program)
         .with_context(|| format!("{program:?} does not run"))?;
-    Holdings::of(&process)
+    ProcessResources::measure(&process)
 }
 
 /// Sends many commands to one launcher, from one client or from many at once.
-async fn commands(many: bool) -> Result<String> {
+async fn check_commands(many: bool) -> Result<String> {
     let mut vm = TestVm::create(Setup::Plain)?;
     vm.reach(Phase::Running).await?;
-    let ask = async |vm: &TestVm, warm_up: bool| match (many, warm_up) {
-        (false, true) => cycles(vm, WARM_UP).await,
-        (false, false) => cycles(vm, CYCLES).await,
-        (true, true) => mixed_commands(vm, CLIENTS, FEW_COMMANDS).await,
-        (true, false) => mixed_commands(vm, CLIENTS, MANY_COMMANDS).await,
+    let run_commands = async |vm: &TestVm, warm_up: bool| match (many, warm_up) {
+        (false, true) => run_command_cycles(vm, WARM_UP).await,
+        (false, false) => run_command_cycles(vm, CYCLES).await,
+        (true, true) => run_many_clients(vm, CLIENTS, FEW_COMMANDS).await,
+        (true, false) => run_many_clients(vm, CLIENTS, MANY_COMMANDS).await,
     };
-    ask(&vm, true).await?;
-    let before = settled(&vm).await?;
-    ask(&vm, false).await?;
-    let after = settled(&vm).await?;
+    run_commands(&vm, true).await?;
+    let before = resources_when_idle(&vm).await?;
+    run_commands(&vm, false).await?;
+    let after = resources_when_idle(&vm).await?;
     after.compare(&before)?;
     Ok(format!("{before:?} before, {after:?} after"))
 }
 
 /// The launcher's resources after idle connections and pool threads have ended.
-async fn settled(vm: &TestVm) -> Result<Holdings> {
-    tokio::time::sleep(IDLE).await;
-    holdings(vm, Program::Launcher)
+async fn resources_when_idle(vm: &TestVm) -> Result<ProcessResources> {
+    tokio::time::sleep(IDLE_TIME).await;
+    resources(vm, Program::Launcher)
 }
 
-async fn cycles(vm: &TestVm, count: usize) -> Result<()> {
+async fn run_command_cycles(vm: &TestVm, count: usize) -> Result<()> {
     let calls = [
         Call::Pause,
         Call::GetDomain,

@@ -5,21 +5,21 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use tests::pod::Process;
 
-/// The accepted growth: a connection that closes later, an allocator's arena.
-const DESCRIPTORS: usize = 2;
-const THREADS: usize = 2;
-const KIBIBYTES: usize = 2048;
+// The accepted growth: a connection may close later, an allocator may add an arena.
+const DESCRIPTOR_TOLERANCE: usize = 2;
+const THREAD_TOLERANCE: usize = 2;
+const MEMORY_TOLERANCE_KIB: usize = 2048;
 
-/// What a process holds.
+/// The file descriptors, threads and memory of a process.
 #[derive(Debug)]
-pub(super) struct Holdings {
+pub(super) struct ProcessResources {
     descriptors: usize,
     threads: usize,
     anonymous_kib: usize,
 }
 
-impl Holdings {
-    pub(super) fn of(process: &Process) -> Result<Holdings> {
+impl ProcessResources {
+    pub(super) fn measure(process: &Process) -> Result<ProcessResources> {
         let number = |title: &str| -> Result<usize> {
             let text = process
                 .status(title)
@@ -27,29 +27,29 @@ impl Holdings {
             Ok(text.trim_end_matches(" kB").trim().parse()?)
         };
         let descriptors = format!("/proc/{}/fd", process.pid.as_raw_nonzero());
-        Ok(Holdings {
+        Ok(ProcessResources {
             descriptors: fs::read_dir(descriptors)?.count(),
             threads: number("Threads")?,
             anonymous_kib: number("RssAnon")?,
         })
     }
 
-    /// The descriptors alone. QEMU's memory has the guest's pages, of which a busy guest touches more and more, and its pool of
-    /// IO threads grows with the guest's IO.
-    pub(super) fn descriptors_alone(self) -> Holdings {
-        Holdings {
+    /// Only the descriptors. QEMU's memory contains the guest's pages, of which a busy guest touches more and more, and
+    /// QEMU's pool of IO threads grows with the guest's IO.
+    pub(super) fn only_descriptors(self) -> ProcessResources {
+        ProcessResources {
             descriptors: self.descriptors,
             threads: 0,
             anonymous_kib: 0,
         }
     }
 
-    /// Fails if it is more than `before`, beyond what is accepted.
-    pub(super) fn compare(&self, before: &Holdings) -> Result<()> {
+    /// Fails if the resources have grown since `before` by more than the tolerances.
+    pub(super) fn compare(&self, before: &ProcessResources) -> Result<()> {
         ensure!(
-            self.descriptors <= before.descriptors + DESCRIPTORS
-                && self.threads <= before.threads + THREADS
-                && self.anonymous_kib <= before.anonymous_kib + KIBIBYTES,
+            self.descriptors <= before.descriptors + DESCRIPTOR_TOLERANCE
+                && self.threads <= before.threads + THREAD_TOLERANCE
+                && self.anonymous_kib <= before.anonymous_kib + MEMORY_TOLERANCE_KIB,
             "it holds {self:?}, {before:?} before"
         );
         Ok(())
@@ -61,12 +61,13 @@ impl Holdings {
 pub(super) struct MemoryTrend(Vec<usize>);
 
 impl MemoryTrend {
-    pub(super) fn add(&mut self, holdings: &Holdings) {
-        self.0.push(holdings.anonymous_kib);
+    pub(super) fn add(&mut self, resources: &ProcessResources) {
+        self.0.push(resources.anonymous_kib);
     }
 
-    /// The growth in KiB over all repetitions, by a line through all measurements: one that is high by chance says nothing.
-    // A program has far less than 2^52 KiB, and there are few repetitions.
+    /// The growth in KiB over all repetitions, from the regression line through all measurements, since a single one
+    /// can be high by chance.
+    // No precision is lost: a program has far less than 2^52 KiB, and there are few repetitions.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn growth_kib(&self) -> f64 {
         let count = self.0.len() as f64;
@@ -83,12 +84,12 @@ impl MemoryTrend {
         }
     }
 
-    /// Fails if it grows, beyond what is accepted.
+    /// Fails if the memory grows by more than the tolerance.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn expect_flat(&self) -> Result<()> {
         let growth = self.growth_kib();
         ensure!(
-            growth <= KIBIBYTES as f64,
+            growth <= MEMORY_TOLERANCE_KIB as f64,
             "its memory has grown by {growth:.0} KiB: {:?}",
             self.0
         );
@@ -98,6 +99,7 @@ impl MemoryTrend {
 
 /// The connections to the daemon's sockets in the network namespace of `process`.
 pub(super) fn daemon_connections(process: &Process) -> Result<usize> {
+    /// The socket state SS_CONNECTED.
     const CONNECTED: &str = "03";
     let table = format!("/proc/{}/net/unix", process.pid.as_raw_nonzero());
     let is_connection = |line: &&str| {

@@ -1,20 +1,20 @@
 //! The migration rows. A row: name, phase, faults, where the VM runs in the end.
 
-use super::matrix_vocabulary::Fault::{
+use super::migration_row::Fault::{
     Cancel, CleanUp, CutProxies, Hang, Kill, OtherUid, RepeatUid, RestartVirtHandler, Terminate,
 };
-use super::matrix_vocabulary::MigrationPhase::{
+use super::migration_row::MigrationPhase::{
     Ended, Hooks, PostCopy, Prepared, Requested, Resumed, ShortTransfer, Switchover, Transfer,
 };
-use super::matrix_vocabulary::Outcome::{Either, Nowhere, OnSource, OnTarget};
-use super::matrix_vocabulary::Side::{Source, Target as TargetSide};
-use super::matrix_vocabulary::Sidecar::{AppendElement, RewriteTypes};
-use super::matrix_vocabulary::Target::{
+use super::migration_row::Outcome::{Either, Nowhere, OnSource, OnTarget};
+use super::migration_row::Side::{Source, Target as TargetSide};
+use super::migration_row::Sidecar::{AppendElement, RewriteTypes};
+use super::migration_row::Target::{
     FullDisk, HungHook, MisbehavingHook, NoProxies, NoUserfaultfd, SameHost, Sidecar, SlowHook,
     Veto,
 };
-use super::matrix_vocabulary::TargetProcess::{Daemon, Launcher, Pod, Qemu};
-use super::matrix_vocabulary::{MigrationRow, row};
+use super::migration_row::TargetProcess::{Daemon, Launcher, Pod, Qemu};
+use super::migration_row::{MigrationRow, row};
 
 /// KubeVirt's words.
 const ABORTED: &str = "Live migration has been aborted";
@@ -74,7 +74,8 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("target's disk is full", Prepared, &[], OnSource).to(FullDisk).failing("No space left on device"),
     row("post-copy without userfaultfd", Prepared, &[], OnSource).to(NoUserfaultfd).failing("Postcopy is not supported"),
 
-    // ---- sidecars whose XML libvirt would refuse on a target ---------------------------------------------------------
+    // ---- sidecars whose XML libvirt would refuse on a target
+    // ---------------------------------------------------------
     row("a sidecar rewrites the types of the domain", Prepared, &[], OnTarget).to(Sidecar(RewriteTypes)),
     row("a sidecar appends a device", Prepared, &[], OnTarget).to(Sidecar(AppendElement)),
 

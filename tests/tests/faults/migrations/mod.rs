@@ -1,30 +1,36 @@
-//! Faults of live migrations. After each row exactly one side runs the VM or none does, both sides' states say so, and a
-//! second migration works. The next row continues with the VM on the side where it runs.
+//! Faults of live migrations. After each row exactly one side runs the VM or none does, both sides' states say so, and
+//! a second migration works. The next row continues with the VM on the side where it runs.
 
-mod matrix_vocabulary;
-mod migration_fault_run;
+mod fault_injection;
 mod migration_matrix;
+mod migration_options;
+mod migration_row;
+mod migration_row_run;
 mod outcome_checks;
+mod reported_states;
+mod row_pods;
+mod second_migration;
 mod sidecar_xml_rewrites;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use matrix_vocabulary::{MigrationRow, Outcome};
-use migration_fault_run::{RowRun, RunningVm};
 use migration_matrix::MIGRATIONS;
+use migration_row::{MigrationRow, Outcome};
+use migration_row_run::MigrationRowRun;
+use row_pods::RunningVm;
 
 /// The time limit of a row.
 const ROW_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The rows whose name contains one of `filters`; without filters all, or the quick ones.
 pub(crate) fn choose(filters: &[String], all: bool) -> Vec<MigrationRow> {
-    let wanted = |row: &&MigrationRow| match filters {
+    let is_selected = |row: &&MigrationRow| match filters {
         [] => all || row.quick,
         _ => filters.iter().any(|filter| row.title().contains(filter)),
     };
-    MIGRATIONS.iter().filter(wanted).copied().collect()
+    MIGRATIONS.iter().filter(is_selected).copied().collect()
 }
 
 /// Runs the rows, one after the other: each has two pods. Returns the number of failures.
@@ -36,7 +42,7 @@ pub(crate) async fn run(rows: Vec<MigrationRow>) -> usize {
     let (mut vm, mut failed) = (None, 0);
     for (number, row) in (0_u32..).zip(&rows) {
         let row_begin = Instant::now();
-        let mut run = RowRun::new(number);
+        let mut run = MigrationRowRun::new(number);
         let result = tokio::time::timeout(ROW_TIMEOUT, run_row(&mut run, vm.take(), row)).await;
         let result =
             result.unwrap_or_else(|_| Err(anyhow::anyhow!("gave up after {ROW_TIMEOUT:?}")));
@@ -71,7 +77,7 @@ pub(crate) async fn run(rows: Vec<MigrationRow>) -> usize {
 
 /// Runs a row with the previous row's VM, if there is one. Returns the VM after a second migration.
 async fn run_row(
-    run: &mut RowRun,
+    run: &mut MigrationRowRun,
     vm: Option<RunningVm>,
     row: &MigrationRow,
 ) -> Result<Option<RunningVm>> {

@@ -4,21 +4,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use kubevirt_api::migration_hook_protocol::MIGRATED_MARKER;
-use tests::launcher_fixture::{EVENT, LauncherFixture};
-use tests::migration::{MIGRATION, MigrationPods, has_ended, migrating, migration_of};
+use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
+use tests::migration::{MIGRATION_TIMEOUT, MigrationPods, has_ended, migrating, migration_of};
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
-use super::matrix_vocabulary::{MigrationPhase, MigrationRow, Outcome, PodEnd, Refusal, Side};
-use super::migration_fault_run::{RowRun, find_guest_qemu};
+use super::fault_injection::find_guest_qemu;
+use super::migration_row::{MigrationPhase, MigrationRow, Outcome, PodEnd, Refusal, Side};
+use super::migration_row_run::MigrationRowRun;
 
 /// The time limit for the outcome of a fault on a busy machine.
 const OUTCOME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until the row's outcome holds. Returns the side that runs the VM.
-pub(crate) async fn check(run: &mut RowRun, row: &MigrationRow) -> Result<Side> {
+pub(crate) async fn check(run: &mut MigrationRowRun, row: &MigrationRow) -> Result<Side> {
     if row.outcome == Outcome::Nowhere {
-        return nowhere(run, row).await;
+        return check_nowhere(run, row).await;
     }
     let record = source_record(run).await.context("the source's record")?;
     if let Some(Refusal::Migration(expected)) = row.refusal {
@@ -39,7 +40,7 @@ pub(crate) async fn check(run: &mut RowRun, row: &MigrationRow) -> Result<Side> 
         ensure!(failed != reason.is_empty(), "the record: {record}");
         run.reason = reason.to_owned();
     }
-    if record.is_some() && row.ends(Side::Source) == PodEnd::Clean {
+    if record.is_some() && row.pod_end(Side::Source) == PodEnd::Clean {
         let marker = run.pods()?.source.pod.path(MIGRATED_MARKER);
         let is_marked = marker.exists();
         ensure!(
@@ -48,14 +49,15 @@ pub(crate) async fn check(run: &mut RowRun, row: &MigrationRow) -> Result<Side> 
         );
     }
     match side {
-        Side::Source => on_source(run, row).await?,
-        Side::Target => on_target(run, row).await?,
+        Side::Source => check_on_source(run, row).await?,
+        Side::Target => check_on_target(run, row).await?,
     }
     Ok(side)
 }
 
-/// The source's record of the ended migration; `None` if SyncMigrationTarget failed as expected, or the source has ended.
-async fn source_record(run: &mut RowRun) -> Result<Option<serde_json::Value>> {
+/// The source's record of the ended migration; `None` if SyncMigrationTarget failed as expected, or the source has
+/// ended.
+async fn source_record(run: &mut MigrationRowRun) -> Result<Option<serde_json::Value>> {
     if run.target_refused {
         return Ok(None);
     }
@@ -71,20 +73,25 @@ async fn source_record(run: &mut RowRun) -> Result<Option<serde_json::Value>> {
         if pods.source.pod.wait_for_exit(Duration::ZERO).await.is_ok() {
             return Ok(None);
         }
-        ensure!(begin.elapsed() < MIGRATION, "the migration does not end");
+        ensure!(
+            begin.elapsed() < MIGRATION_TIMEOUT,
+            "the migration does not end"
+        );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// The VM runs on the source, and the target's pod ends.
-async fn on_source(run: &mut RowRun, row: &MigrationRow) -> Result<()> {
+/// Checks that the VM runs on the source, and that the target's pod ends.
+async fn check_on_source(run: &mut MigrationRowRun, row: &MigrationRow) -> Result<()> {
     let vmi = run.vmi()?.clone();
     let uid = run.uid();
     let pods = run.pods()?;
-    runs(&pods.source, &vmi).await.context("the source")?;
+    check_running(&pods.source, &vmi)
+        .await
+        .context("the source")?;
     // virt-handler calls this after a failure, and ignores the error of a launcher that has ended.
     let _ = pods.clean_up_target(&migrating(&vmi, &uid)).await;
-    ends(&mut pods.target, row.ends(Side::Target))
+    check_pod_end(&mut pods.target, row.pod_end(Side::Target))
         .await
         .context("the target")?;
     let begin = Instant::now();
@@ -100,7 +107,7 @@ async fn on_source(run: &mut RowRun, row: &MigrationRow) -> Result<()> {
             return Ok(());
         }
         ensure!(
-            begin.elapsed() < EVENT,
+            begin.elapsed() < EVENT_TIMEOUT,
             "reported states: {}",
             run.current_states()
         );
@@ -108,36 +115,38 @@ async fn on_source(run: &mut RowRun, row: &MigrationRow) -> Result<()> {
     }
 }
 
-/// The VM runs on the target, and the source ends after virt-handler's delete.
-async fn on_target(run: &mut RowRun, row: &MigrationRow) -> Result<()> {
+/// Checks that the VM runs on the target, and that the source ends after virt-handler's delete.
+async fn check_on_target(run: &mut MigrationRowRun, row: &MigrationRow) -> Result<()> {
     let vmi = run.vmi()?.clone();
     let uid = run.uid();
     let pods = run.pods()?;
     pods.wait_for_any_target_end().await?;
-    let finalized = pods.finalize(&migrating(&vmi, &uid)).await?;
-    ensure!(finalized.success, "{}", finalized.message);
+    let answer = pods.finalize(&migrating(&vmi, &uid)).await?;
+    ensure!(answer.success, "{}", answer.message);
     pods.target.commands.sync(&vmi).await?.ok()?;
-    runs(&pods.target, &vmi).await.context("the target")?;
+    check_running(&pods.target, &vmi)
+        .await
+        .context("the target")?;
     let MigrationPods { source, target } = pods;
     let _ = source.commands.delete(&vmi).await;
-    ends(source, row.ends(Side::Source))
+    check_pod_end(source, row.pod_end(Side::Source))
         .await
         .context("the source")?;
     let begin = Instant::now();
     loop {
-        let arrived = target.handler.events();
-        let last = arrived.iter().rev().find(|event| has_ended(event, &uid));
+        let events = target.handler.events();
+        let last = events.iter().rev().find(|event| has_ended(event, &uid));
         let last = last.context("the target did not report the end")?;
         if is_running(last) {
             return Ok(());
         }
-        ensure!(begin.elapsed() < EVENT, "{last}");
+        ensure!(begin.elapsed() < EVENT_TIMEOUT, "{last}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Neither side runs the VM, and both report it.
-async fn nowhere(run: &mut RowRun, row: &MigrationRow) -> Result<Side> {
+/// Checks that neither side runs the VM, and that both report it.
+async fn check_nowhere(run: &mut MigrationRowRun, row: &MigrationRow) -> Result<Side> {
     let vmi = run.vmi()?.clone();
     let uid = run.uid();
     if row.phase == MigrationPhase::PostCopy {
@@ -145,7 +154,7 @@ async fn nowhere(run: &mut RowRun, row: &MigrationRow) -> Result<Side> {
     }
     let pods = run.pods()?;
     let _ = pods.clean_up_target(&migrating(&vmi, &uid)).await;
-    ends(&mut pods.target, row.ends(Side::Target))
+    check_pod_end(&mut pods.target, row.pod_end(Side::Target))
         .await
         .context("the target")?;
     let source = &mut pods.source;
@@ -172,17 +181,17 @@ async fn nowhere(run: &mut RowRun, row: &MigrationRow) -> Result<Side> {
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    ends(source, row.ends(Side::Source))
+    check_pod_end(source, row.pod_end(Side::Source))
         .await
         .context("the source")?;
     let [_, target] = run.events();
     // In post-copy the guest has run on the target.
-    let runs = match row.phase {
+    let has_run = match row.phase {
         MigrationPhase::PostCopy => target.last().is_some_and(is_running),
         _ => target.iter().any(is_running),
     };
     ensure!(
-        !runs,
+        !has_run,
         "the target was reported to run: {}",
         run.current_states()
     );
@@ -193,11 +202,11 @@ fn is_running(event: &Event) -> bool {
     event.state().starts_with("Running/")
 }
 
-/// The launcher reports a running VM, its guest answers, and it can be paused.
-async fn runs(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+/// Waits until the launcher reports a running VM, its guest answers, and the VM can be paused.
+async fn check_running(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let begin = Instant::now();
     loop {
-        match is_well(launcher, vmi).await {
+        match check_health(launcher, vmi).await {
             Ok(()) => return Ok(()),
             Err(error) if begin.elapsed() > OUTCOME_TIMEOUT => return Err(error),
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
@@ -205,7 +214,7 @@ async fn runs(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     }
 }
 
-async fn is_well(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+async fn check_health(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let domain = launcher.commands.domain().await?;
     let status = &domain["Status"]["Status"];
     ensure!(status == "Running", "GetDomain says {status}");
@@ -214,8 +223,8 @@ async fn is_well(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     launcher.commands.unpause(vmi).await?.ok()
 }
 
-/// The pod has ended, and no guest of it runs.
-async fn ends(launcher: &mut LauncherFixture, end: PodEnd) -> Result<()> {
+/// Waits for the pod's end, and checks that none of its guests runs.
+async fn check_pod_end(launcher: &mut LauncherFixture, end: PodEnd) -> Result<()> {
     let status = launcher.pod.wait_for_exit(OUTCOME_TIMEOUT).await?;
     if find_guest_qemu(&launcher.pod.processes()).is_some() {
         bail!("QEMU outlives its pod");

@@ -12,13 +12,15 @@ pub(crate) fn rewrite_types(xml: &str) -> String {
             Ok(pattern) => pattern.replace_all(text, with).into_owned(),
             Err(_) => text.to_owned(),
         };
-    let xml = replace(r"='([^'<]*)'", xml, &|found| format!("=\"{}\"", &found[1]));
-    let xml = replace(r">\s+<", &xml, &|_| "><".to_owned());
-    let xml = replace(r"<([\w:]+)([^<>]*?)\s*/>", &xml, &|found| {
-        format!("<{0}{1}></{0}>", &found[1], &found[2])
+    let xml = replace(r"='([^'<]*)'", xml, &|captures| {
+        format!("=\"{}\"", &captures[1])
     });
-    replace("=\"0x([0-9a-f]+)\"", &xml, &|found| {
-        let number = u64::from_str_radix(&found[1], 16).unwrap_or_default();
+    let xml = replace(r">\s+<", &xml, &|_| "><".to_owned());
+    let xml = replace(r"<([\w:]+)([^<>]*?)\s*/>", &xml, &|captures| {
+        format!("<{0}{1}></{0}>", &captures[1], &captures[2])
+    });
+    replace("=\"0x([0-9a-f]+)\"", &xml, &|captures| {
+        let number = u64::from_str_radix(&captures[1], 16).unwrap_or_default();
         format!("=\"{number}\"")
     })
 }

@@ -1,4 +1,4 @@
-//! A VM that migrates to and fro between two pods.
+//! A VM that migrates back and forth between two pods.
 
 use std::time::Duration;
 
@@ -11,82 +11,83 @@ use super::{
 use crate::launcher_fixture::{LauncherFixture, PreparedPod};
 use crate::vmi_builder::Vmi;
 
-/// One migration that has succeeded.
+/// The times and statistics of a successful migration.
 #[derive(Clone, Copy, Debug)]
-pub struct Trip {
-    /// From the request to the notification of the target's EndTimestamp.
+pub struct CompletedMigration {
+    /// The time from the request to the notification of the target's EndTimestamp.
     pub request_to_end: Duration,
     /// libvirt's statistics of the source.
     pub job: CompletedJob,
 }
 
-/// A migration that was cancelled while memory was transferred.
+/// The times of a migration that was cancelled while memory was transferred.
 #[derive(Clone, Copy, Debug)]
-pub struct CancelledTrip {
-    /// From the cancellation to the notification of the source's EndTimestamp.
+pub struct CancelledMigration {
+    /// The time from the cancellation to the notification of the source's EndTimestamp.
     pub cancel_to_end: Duration,
 }
 
-/// The VM, and the pod that it left last. The pods' directories stay, as those of a container that is started again.
+/// A VM, its pod, and the pod that it left last. The pods' directories are kept, like those of a restarted container.
 #[derive(Debug)]
-pub struct Shuttle {
-    here: LauncherFixture,
-    there: PreparedPod,
+pub struct MigratingVm {
+    launcher: LauncherFixture,
+    empty_pod: PreparedPod,
     vmi: Vmi,
-    /// Of both launchers.
+    /// The arguments of both launchers.
     arguments: Vec<String>,
     migrations: u32,
 }
 
-impl Shuttle {
+impl MigratingVm {
     /// Boots `vmi` in the source's pod, and waits for its agent. `arguments` are for all launchers.
     pub async fn boot(
         mut prepared: PreparedMigration,
         vmi: Vmi,
         arguments: &[&str],
-    ) -> Result<Shuttle> {
+    ) -> Result<MigratingVm> {
         prepared.source.pod.suppress_log();
         prepared.target.pod.suppress_log();
-        let here = prepared.source.start(&vmi, arguments).await?;
-        here.boot_without_controller(&vmi).await?;
-        here.wait_for_agent(&vmi).await?;
-        Ok(Shuttle {
-            here,
-            there: prepared.target,
+        let launcher = prepared.source.start(&vmi, arguments).await?;
+        launcher.boot_without_controller(&vmi).await?;
+        launcher.wait_for_agent(&vmi).await?;
+        Ok(MigratingVm {
+            launcher,
+            empty_pod: prepared.target,
             vmi,
             arguments: arguments.iter().map(ToString::to_string).collect(),
             migrations: 0,
         })
     }
 
-    /// The launcher whose VM runs.
+    /// The launcher that runs the VM.
     pub fn launcher(&self) -> &LauncherFixture {
-        &self.here
+        &self.launcher
     }
 
     /// The pod that the VM left last, in which nothing runs.
     pub fn empty_pod(&self) -> &PreparedPod {
-        &self.there
+        &self.empty_pod
     }
 
-    /// Its VMI.
+    /// The VM's VMI.
     pub fn vmi(&self) -> &Vmi {
         &self.vmi
     }
 
-    /// Starts a launcher in the empty pod, and prepares it for the next migration. Returns the migration's UID.
+    /// Starts a launcher in the empty pod, and prepares it as the target of the next migration. The last value
+    /// is the number of that migration.
     async fn prepare(self) -> Result<(MigrationPods, Vmi, Vec<String>, Proxies, u32)> {
-        let Shuttle {
-            here,
-            there,
+        let MigratingVm {
+            launcher,
+            empty_pod,
             vmi,
             arguments,
             migrations,
         } = self;
-        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let target = there.start(&vmi, &words).await?;
+        let argument_strs: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let target = empty_pod.start(&vmi, &argument_strs).await?;
         let pods = MigrationPods {
-            source: here,
+            source: launcher,
             target,
         };
         let number = migrations + 1;
@@ -94,20 +95,20 @@ impl Shuttle {
         Ok((pods, vmi, arguments, proxies, number))
     }
 
-    /// Migrates the VM to the other pod, and ends the one that it left.
-    pub async fn migrate(self, options: &Value) -> Result<(Shuttle, Trip)> {
+    /// Migrates the VM to the other pod, and ends the source's launcher.
+    pub async fn migrate(self, options: &Value) -> Result<(MigratingVm, CompletedMigration)> {
         let (pods, vmi, arguments, proxies, migrations) = self.prepare().await?;
         let uid = uid(migrations);
         let migrating = migrating(&vmi, &uid);
         let begin = pods.target.handler.now();
         pods.migrate(&migrating, options).await?.ok()?;
-        let left = pods.wait_for_source_end(&uid).await?;
+        let source_end = pods.wait_for_source_end(&uid).await?;
         ensure!(
-            migration_of(&left)["Failed"] != true,
+            migration_of(&source_end)["Failed"] != true,
             "{}",
-            migration_of(&left)
+            migration_of(&source_end)
         );
-        let arrived = pods.wait_for_target_end(&uid).await?;
+        let target_end = pods.wait_for_target_end(&uid).await?;
         let job = completed_job(&pods.source.pod, &vmi).await?;
         let finalized = pods.finalize(&migrating).await?;
         ensure!(finalized.success, "{}", finalized.message);
@@ -116,31 +117,31 @@ impl Shuttle {
         let MigrationPods { mut source, target } = pods;
         source.commands.delete(&vmi).await?.ok()?;
         source.expect_exit_code(0).await.context("the source")?;
-        let trip = Trip {
-            request_to_end: arrived.at.saturating_sub(begin),
+        let migration = CompletedMigration {
+            request_to_end: target_end.at.saturating_sub(begin),
             job,
         };
-        let shuttle = Shuttle {
-            here: target,
-            there: source.after_exit().await?,
+        let vm = MigratingVm {
+            launcher: target,
+            empty_pod: source.after_exit().await?,
             vmi,
             arguments,
             migrations,
         };
-        Ok((shuttle, trip))
+        Ok((vm, migration))
     }
 
-    /// Begins a migration and cancels it while memory is transferred; the target's pod ends.
-    pub async fn cancel(self, options: &Value) -> Result<(Shuttle, CancelledTrip)> {
+    /// Starts a migration and cancels it while memory is transferred. The target's pod ends.
+    pub async fn cancel(self, options: &Value) -> Result<(MigratingVm, CancelledMigration)> {
         let (pods, vmi, arguments, proxies, migrations) = self.prepare().await?;
         let uid = uid(migrations);
         let migrating = migrating(&vmi, &uid);
-        let mark = pods.target.handler.events().len();
+        let first_event_index = pods.target.handler.events().len();
         pods.migrate(&migrating, options).await?.ok()?;
         let handler = &pods.target.handler;
-        let limit = super::MIGRATION;
+        let limit = super::MIGRATION_TIMEOUT;
         handler
-            .wait_for_state("Paused/Migration", mark, limit)
+            .wait_for_state("Paused/Migration", first_event_index, limit)
             .await?;
         let begin = pods.source.handler.now();
         pods.cancel(&vmi).await?.ok()?;
@@ -153,22 +154,22 @@ impl Shuttle {
         drop(proxies);
         let MigrationPods { source, mut target } = pods;
         target.expect_exit_code(0).await.context("the target")?;
-        let trip = CancelledTrip {
+        let migration = CancelledMigration {
             cancel_to_end: end.at.saturating_sub(begin),
         };
-        let shuttle = Shuttle {
-            here: source,
-            there: target.after_exit().await?,
+        let vm = MigratingVm {
+            launcher: source,
+            empty_pod: target.after_exit().await?,
             vmi,
             arguments,
             migrations,
         };
-        Ok((shuttle, trip))
+        Ok((vm, migration))
     }
 
-    /// Ends the VM and its pod; the other one is dropped.
+    /// Ends the VM and its pod, and drops the other pod.
     pub async fn end(self) -> Result<()> {
-        self.here.end_vm(&self.vmi).await
+        self.launcher.end_vm(&self.vmi).await
     }
 }
 

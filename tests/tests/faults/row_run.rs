@@ -8,14 +8,15 @@ use rustix::process::Signal;
 use tokio::task::JoinHandle;
 
 use crate::command_socket_clients;
-use crate::matrix_vocabulary::{Call, Program, ProxyMode, Step, millis};
+use crate::fault_row::{Program, Step, millis};
+use crate::launcher_calls::{Call, ask};
+use crate::notify_proxy::ProxyMode;
+use crate::second_launcher::run_second_launcher;
 use crate::stalled_backup_client::StalledBackupClient;
-use crate::test_vm::{TestVm, ask};
+use crate::test_vm::TestVm;
 
 /// The interval between the calls of a client of [`Step::Poll`].
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How long a second launcher may run until it exits with an error.
-const SECOND_LAUNCHER_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a pod may run after its launcher was killed.
 const POD_EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -23,7 +24,7 @@ const POD_EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 pub(crate) struct RowRun {
     /// The number of notifications before the first step.
     pub(crate) first_event_index: usize,
-    /// The number of notifications including the last state for which the row has waited.
+    /// The number of notifications up to and including the last state that the row has waited for.
     last_state_index: usize,
     /// The time of the last step that is a disturbance; see [`is_disturbance`].
     pub(crate) last_disturbance: Instant,
@@ -42,7 +43,7 @@ impl RowRun {
         }
     }
 
-    /// Applies one step. The error has the expectation that failed.
+    /// Applies one step. The error says which expectation failed.
     pub(crate) async fn apply(&mut self, vm: &mut TestVm, step: Step) -> Result<()> {
         if is_disturbance(step) {
             self.last_disturbance = Instant::now();
@@ -76,7 +77,7 @@ impl RowRun {
                 Ok(())
             }
             Step::Poll(call) => self.poll(vm, call).await,
-            Step::Notify(mode) => vm.notify(mode),
+            Step::Notify(mode) => vm.set_notify_proxy(mode),
             Step::RestartHandler => vm.restart_handler().await,
             Step::Reported(state, limit) => {
                 vm.wait_for_state(state, self.first_event_index, millis(limit))
@@ -120,13 +121,15 @@ impl RowRun {
             }
             Step::NotReported(state) => self.check_not_reported(vm, state),
             Step::Type(line) => vm.type_line(line).await,
-            Step::ConsoleLogged(text, limit) => self.wait_for_console_text(vm, text, millis(limit)).await,
+            Step::ConsoleLogged(text, limit) => {
+                self.wait_for_console_text(vm, text, millis(limit)).await
+            }
             Step::Remove(paths) => remove_files(vm, paths),
             Step::SecondLauncher => run_second_launcher(vm).await,
             Step::StartAgain => {
                 vm.pod.wait_for_exit(POD_EXIT_TIMEOUT).await?;
                 vm.start(&[])?;
-                vm.ready().await
+                vm.wait_until_ready().await
             }
             Step::Clients(clients, commands) => {
                 command_socket_clients::run_many_clients(vm, clients, commands).await
@@ -170,7 +173,7 @@ impl RowRun {
                 || vm.has_kubernetes_event(self.first_event_index, "onsole"))
             .then_some(())
         };
-        tests::until(
+        tests::wait_until(
             &format!("{text:?} in the serial console's log"),
             limit,
             is_logged,
@@ -246,53 +249,6 @@ async fn ask_until_success(vm: &TestVm, call: Call, limit: Duration) -> Result<(
                 return Err(error.context(format!("{call:?} did not succeed within {limit:?}")));
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
-}
-
-/// Runs the launcher once more in the pod's namespaces, with the same user, arguments and environment.
-async fn run_second_launcher(vm: &TestVm) -> Result<()> {
-    let first = vm.process(Program::Launcher).context("no launcher runs")?;
-    let pid = first.pid.as_raw_nonzero().to_string();
-    let read_strings = |name: &str| -> Result<Vec<String>> {
-        let text = fs::read_to_string(format!("/proc/{pid}/{name}"))?;
-        Ok(text.split_terminator('\0').map(str::to_owned).collect())
-    };
-    let user = vm.pod.user().id().to_string();
-    let log = fs::File::create(vm.pod.log_path().with_file_name("second-log"))?;
-    let mut child = tokio::process::Command::new("nsenter")
-        .args([
-            "--target", &pid, "--mount", "--pid", "--net", "--", "setpriv",
-        ])
-        .args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"])
-        .args(read_strings("cmdline")?)
-        .env_clear()
-        .envs(
-            read_strings("environ")?
-                .iter()
-                .filter_map(|pair| pair.split_once('=')),
-        )
-        .stdin(std::process::Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .kill_on_drop(true)
-        .spawn()
-        .context("nsenter (package util-linux)")?;
-    match tokio::time::timeout(SECOND_LAUNCHER_TIMEOUT, child.wait()).await {
-        Ok(status) => {
-            let status = status?;
-            ensure!(!status.success(), "the second launcher ended with {status}");
-            Ok(())
-        }
-        Err(_) => {
-            // SIGTERM lets the launcher log its end.
-            for process in vm.pod.processes() {
-                if process.name == "virt-launcher" && process.inner != first.inner {
-                    let _ = rustix::process::kill_process(process.pid, Signal::TERM);
-                }
-            }
-            let _ = tokio::time::timeout(SECOND_LAUNCHER_TIMEOUT, child.wait()).await;
-            bail!("the second launcher was not refused within {SECOND_LAUNCHER_TIMEOUT:?}")
         }
     }
 }

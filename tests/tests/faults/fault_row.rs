@@ -1,8 +1,11 @@
-//! The vocabulary of the matrix: a row, its phase, steps and expectation.
+//! A row of the fault matrix: its phase, steps and expectation.
 
 use std::time::Duration;
 
-/// One row: in `phase`, `steps` are applied, and then `expect` must hold.
+use crate::launcher_calls::Call;
+use crate::notify_proxy::ProxyMode;
+
+/// A row: `steps` are applied in `phase`, and then `expect` must hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
@@ -10,7 +13,7 @@ pub(crate) struct Row {
     pub(crate) steps: &'static [Step],
     pub(crate) expect: Expect,
     pub(crate) setup: Setup,
-    /// Also part of `make test`.
+    /// Whether `make test` runs the row.
     pub(crate) quick: bool,
 }
 
@@ -38,32 +41,32 @@ pub(crate) enum Phase {
 /// How the pod differs from a plain one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Setup {
-    /// uid 107, a grace period of [`GRACE`].
+    /// The launcher's user is 107, the grace period [`GRACE_SECONDS`].
     Plain,
-    /// As [`Setup::Plain`], as root.
+    /// As [`Setup::Plain`], with root as the launcher's user.
     Root,
-    /// A grace period of [`SHORT_GRACE`].
+    /// A grace period of [`SHORT_GRACE_SECONDS`].
     ShortGrace,
-    /// The same, with a guest that ignores the power button: it has no kernel.
+    /// As [`Setup::ShortGrace`], with a guest that ignores the power button, since it has no kernel.
     DeafGuest,
     /// The file system of libvirt's and QEMU's logs is full.
     FullLogs,
     /// The VM has a disk whose changed blocks are tracked.
     TrackedDisk,
-    /// The VM has a volume beside its hotplugged one, as a sync needs it to detach that one.
+    /// The VM has a permanent volume: without one, a sync would not detach a hotplugged volume.
     Hotplug,
 }
 
-/// `--grace-period-seconds`, the VMI's too.
-pub(crate) const GRACE: u32 = 20;
-pub(crate) const SHORT_GRACE: u32 = 5;
+/// `--grace-period-seconds`, also in the VMI.
+pub(crate) const GRACE_SECONDS: u32 = 20;
+pub(crate) const SHORT_GRACE_SECONDS: u32 = 5;
 
 impl Setup {
-    pub(crate) fn grace(self) -> u32 {
+    pub(crate) fn grace_seconds(self) -> u32 {
         match self {
-            Setup::ShortGrace | Setup::DeafGuest => SHORT_GRACE,
+            Setup::ShortGrace | Setup::DeafGuest => SHORT_GRACE_SECONDS,
             Setup::Plain | Setup::Root | Setup::FullLogs | Setup::TrackedDisk | Setup::Hotplug => {
-                GRACE
+                GRACE_SECONDS
             }
         }
     }
@@ -80,65 +83,6 @@ pub(crate) enum Program {
     Qemu,
 }
 
-/// A command or query, with virt-handler's deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
-    Ping,
-    Sync,
-    Pause,
-    Unpause,
-    /// With a safety thaw after 2 s.
-    Freeze,
-    Unfreeze,
-    /// To a new file.
-    MemoryDump,
-    /// The same, into a directory without enough space.
-    MemoryDumpToFullDisk,
-    /// A sync with a hotplugged disk, after which the domain has it.
-    AttachDisk,
-    /// A sync without it, after which the domain has it no more.
-    DetachDisk,
-    /// The same, of a guest that keeps it: the sync succeeds, and the domain has the disk still.
-    DetachKeptDisk,
-    /// A sync with a hotplugged image in a format of its own, which is attached as raw data, and one with a disk whose overlay
-    /// is not an image, which is refused.
-    AttachForeignImage,
-    /// A sync with hotplugged disks whose images are missing, no raw image, and used by another disk, one each.
-    AttachUnusableDisks,
-    /// A command in the guest that prints 100 MB.
-    ExecFlood,
-    /// A new backup in push mode.
-    PushBackup,
-    /// The same, into a directory without enough space.
-    PushBackupToFullDisk,
-    /// A new backup in pull mode.
-    PullBackup,
-    /// Of the backup that was started last.
-    AbortBackup,
-    Reset,
-    Shutdown,
-    Kill,
-    Delete,
-    GetDomain,
-    GetDomainStats,
-    GetQemuVersion,
-    GetGuestInfo,
-    GuestPing,
-}
-
-/// The state of the proxy before virt-handler's notification server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProxyMode {
-    /// It answers.
-    Open,
-    /// It answers each notification only after this many milliseconds.
-    Slow(u64),
-    /// It accepts connections and never answers.
-    Hung,
-    /// Its socket does not exist.
-    Away,
-}
-
 /// A disturbance, a call or a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -151,7 +95,7 @@ pub(crate) enum Step {
     Terminate(Program),
     /// SIGTERM to the pod, as the kubelet ends it.
     Sigterm,
-    /// Milliseconds.
+    /// Nothing happens for these milliseconds.
     Wait(u64),
     /// The call succeeds within virt-handler's deadline.
     Ask(Call),
@@ -167,9 +111,9 @@ pub(crate) enum Step {
     Cancel(Call, u64),
     /// Separate clients repeat the call until the row ends.
     Poll(Call),
-    /// virt-handler's notification server.
+    /// The proxy before virt-handler's notification server changes its mode.
     Notify(ProxyMode),
-    /// virt-handler ends, and another one comes half a second later.
+    /// virt-handler ends, and another one starts half a second later.
     RestartHandler,
     /// virt-handler is notified of this state (a prefix of `Status/Reason`) within milliseconds.
     Reported(&'static str, u64),
@@ -181,10 +125,10 @@ pub(crate) enum Step {
     BackupEndedAnyhow(u64),
     /// virt-handler is notified of the failure of a memory dump with this text, within milliseconds.
     DumpFailed(&'static str, u64),
-    /// A client of the running backup's NBD server asks for data and does not read them. The connection stays open until the
-    /// row ends.
+    /// A client of the running backup's NBD server asks for data and does not read them. The connection stays open
+    /// until the row ends.
     StalledNbdClient,
-    /// virt-handler has not been notified of this state in this row, or since the state that the row waited for last.
+    /// virt-handler was not notified of this state since the state that the row waited for last, or in the whole row.
     NotReported(&'static str),
     /// A line is typed into the guest's shell.
     Type(&'static str),
@@ -200,7 +144,7 @@ pub(crate) enum Step {
     Clients(usize, usize),
     /// A call by another gRPC library, whose `:authority` is the socket's path.
     ForeignAuthority,
-    /// Connections to the command socket that send no HTTP/2.
+    /// This many connections to the command socket send no HTTP/2.
     Garbage(usize),
 }
 
@@ -220,7 +164,7 @@ pub(crate) enum Expect {
     Exits(Option<i32>, Duration),
 }
 
-/// A row.
+/// A row with a plain pod that `make test` does not run.
 pub(crate) const fn row(
     name: &'static str,
     phase: Phase,

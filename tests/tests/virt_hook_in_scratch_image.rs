@@ -11,25 +11,26 @@ use anyhow::{Context, Result};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use tests::grpc_channel::dial;
-use tests::{binaries, build_and_install_hooks as hooks, until};
+use tests::{binaries, build_and_install_hooks as hooks, wait_until};
 
-/// Long, since a debug build compiles a module on a busy machine.
-const READY: Duration = Duration::from_secs(120);
-const VMI: &str = r#"{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+/// The time limit of `serve`'s start. It is long, since a debug build compiles a module on a busy machine.
+const SERVE_TIMEOUT: Duration = Duration::from_secs(120);
+const VMI_JSON: &str = r#"{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
     "metadata": {"name": "vm", "namespace": "ns", "uid": "3f0f2b5a-6d3c-4f0e-9d0a-1f4b8f0f7c11",
     "annotations": {"smbios.vm.kubevirt.io/baseBoardManufacturer": "Radical Edward"}},
     "spec": {"domain": {"devices": {}, "machine": {"type": "q35"},
     "resources": {"requests": {"memory": "64Mi"}}}}}"#;
-const HOST: &str = r#"{"architecture": "amd64", "allowEmulation": true, "kvmAvailable": false}"#;
+const HOST_JSON: &str =
+    r#"{"architecture": "amd64", "allowEmulation": true, "kvmAvailable": false}"#;
 
-/// The image: the program, and the files that a container is given.
+/// The root directory of the image: the program and the files that a test mounts.
 struct Image(tempfile::TempDir);
 
 impl Image {
     fn new() -> Result<Self> {
         let image = Self(tempfile::tempdir()?);
-        // With `cp`: a file that this process has open for writing is also open in any child that another test forks
-        // meanwhile, and cannot be executed then (`ETXTBSY`).
+        // `cp` writes the program: if this process wrote it, a child that another test forks at that moment would
+        // inherit the open file, and the program could not be executed (`ETXTBSY`).
         let mut copy = Command::new("cp");
         copy.args([binaries::static_virt_hook()?, image.path("virt-hook")]);
         assert!(copy.status()?.success());
@@ -40,8 +41,8 @@ impl Image {
             hooks::example("smbios-hook")?,
             image.path("hooks/smbios.wasm"),
         )?;
-        fs::write(image.path("vmi.json"), VMI)?;
-        fs::write(image.path("host.json"), HOST)?;
+        fs::write(image.path("vmi.json"), VMI_JSON)?;
+        fs::write(image.path("host.json"), HOST_JSON)?;
         Ok(image)
     }
 
@@ -49,7 +50,7 @@ impl Image {
         self.0.path().join(name)
     }
 
-    /// Runs `virt-hook` in its own namespaces.
+    /// A command that runs `virt-hook` in the image, in its own namespaces.
     fn run(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("unshare");
         command
@@ -62,33 +63,39 @@ impl Image {
     }
 }
 
-/// The program header for the dynamic loader, if the ELF file has one.
-fn interpreter(program: &Path) -> Result<Option<u32>> {
+/// The type of the program header for the dynamic loader, if the ELF file has one.
+fn dynamic_loader_header(program: &Path) -> Result<Option<u32>> {
     const PT_INTERP: u32 = 3;
     let bytes = fs::read(program)?;
-    let number = |at: usize, size: usize| -> Option<usize> {
-        let field = bytes.get(at..at + size)?;
+    let read_number = |offset: usize, size: usize| -> Option<usize> {
+        let field = bytes.get(offset..offset + size)?;
         Some(
             field
                 .iter()
                 .rev()
-                .fold(0, |number, byte| number << 8 | usize::from(*byte)),
+                .fold(0, |read_number, byte| read_number << 8 | usize::from(*byte)),
         )
     };
     let headers = || -> Option<Vec<u32>> {
-        let (start, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+        let (start, size, count) = (
+            read_number(32, 8)?,
+            read_number(54, 2)?,
+            read_number(56, 2)?,
+        );
         (0..count)
-            .map(|at| u32::try_from(number(start + at * size, 4)?).ok())
+            .map(|offset| u32::try_from(read_number(start + offset * size, 4)?).ok())
             .collect()
     };
-    let kinds = headers().context("no ELF file")?;
-    Ok(kinds.into_iter().find(|kind| *kind == PT_INTERP))
+    let segment_types = headers().context("no ELF file")?;
+    Ok(segment_types
+        .into_iter()
+        .find(|segment_type| *segment_type == PT_INTERP))
 }
 
 #[test]
 fn virt_hook_needs_no_dynamic_loader() -> Result<()> {
-    assert_eq!(interpreter(&binaries::static_virt_hook()?)?, None);
-    assert_ne!(interpreter(&std::env::current_exe()?)?, None);
+    assert_eq!(dynamic_loader_header(&binaries::static_virt_hook()?)?, None);
+    assert_ne!(dynamic_loader_header(&std::env::current_exe()?)?, None);
     Ok(())
 }
 
@@ -118,7 +125,7 @@ fn render_works_without_other_files() -> Result<()> {
 async fn serve_works_without_other_files() -> Result<()> {
     let image = Image::new()?;
     let log = image.path("log");
-    let mut serving = image
+    let mut process = image
         .run(&[
             "serve",
             "--module",
@@ -130,21 +137,21 @@ async fn serve_works_without_other_files() -> Result<()> {
         .stdin(Stdio::null())
         .spawn()?;
     let socket = image.path("var/run/kubevirt-hooks/s.sock");
-    let ready = until("the socket", READY, async || {
+    let socket_created = wait_until("the socket", SERVE_TIMEOUT, async || {
         // A process that has exited will never be ready.
-        (socket.exists() || !matches!(serving.try_wait(), Ok(None))).then_some(())
+        (socket.exists() || !matches!(process.try_wait(), Ok(None))).then_some(())
     });
-    ready.await?;
+    socket_created.await?;
     let channel = dial(&socket)
         .await
         .with_context(|| fs::read_to_string(&log).unwrap_or_default())?;
     let params = OnDefineDomainParams {
         domain_xml: "<domain><name>ns_vm</name><os/></domain>".into(),
-        vmi: VMI.into(),
+        vmi: VMI_JSON.into(),
     };
     let answer = CallbacksClient::new(channel).on_define_domain(params).await;
-    let _ = serving.kill();
-    let _ = serving.wait();
+    let _ = process.kill();
+    let _ = process.wait();
     let xml = String::from_utf8(answer?.into_inner().domain_xml)?;
     assert!(xml.contains("Radical Edward"), "{xml}");
     Ok(())

@@ -1,4 +1,4 @@
-//! Tests of the harness itself: a pod is isolated and ends completely, and a timeout of virt-handler shows the history.
+//! Tests of the harness: a pod is isolated and ends completely, and a timeout of virt-handler shows the expected state.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -9,9 +9,9 @@ use rustix::process::Signal;
 use tests::pod::{LauncherUser, Pod};
 use tests::virt_handler::VirtHandler;
 
-const SOON: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-fn shell(user: LauncherUser, script: &str) -> Result<Pod> {
+fn run_shell(user: LauncherUser, script: &str) -> Result<Pod> {
     let mut pod = Pod::create(user)?;
     pod.run(Path::new("/bin/sh"), &["-c", script])?;
     Ok(pod)
@@ -20,8 +20,8 @@ fn shell(user: LauncherUser, script: &str) -> Result<Pod> {
 #[tokio::test]
 async fn a_pod_has_its_own_directories_processes_and_network() -> Result<()> {
     let script = "echo $$; id -u; ls /run; [ -e /dev/kvm ] || echo no kvm; ip -o link | wc -l; touch /run/kubevirt/here";
-    let mut pod = shell(LauncherUser::Root, script)?;
-    assert!(pod.wait_for_exit(SOON).await?.success(), "{}", pod.log());
+    let mut pod = run_shell(LauncherUser::Root, script)?;
+    assert!(pod.wait_for_exit(TIMEOUT).await?.success(), "{}", pod.log());
     let log = pod.log();
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!(lines[..2], ["1", "0"], "{log}");
@@ -39,8 +39,8 @@ async fn a_pod_has_its_own_directories_processes_and_network() -> Result<()> {
 async fn uid_107_can_write_kubevirts_directories_and_has_one_capability() -> Result<()> {
     let script = "id -u; id -g; echo $XDG_RUNTIME_DIR; grep CapAmb /proc/self/status; touch /var/run/kubevirt-private/x \
                   /var/run/libvirt/x /var/run/kubevirt/sockets/x && echo writable";
-    let mut pod = shell(LauncherUser::Nonroot, script)?;
-    assert!(pod.wait_for_exit(SOON).await?.success(), "{}", pod.log());
+    let mut pod = run_shell(LauncherUser::Nonroot, script)?;
+    assert!(pod.wait_for_exit(TIMEOUT).await?.success(), "{}", pod.log());
     let log = pod.log();
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!(
@@ -58,8 +58,8 @@ async fn uid_107_can_write_kubevirts_directories_and_has_one_capability() -> Res
 
 #[tokio::test]
 async fn a_dropped_pod_leaves_no_process() -> Result<()> {
-    let pod = shell(LauncherUser::Nonroot, "sleep 100 & sleep 100 & wait")?;
-    let sleeps = async || {
+    let pod = run_shell(LauncherUser::Nonroot, "sleep 100 & sleep 100 & wait")?;
+    let two_sleeps = async || {
         (pod.processes()
             .iter()
             .filter(|process| process.name == "sleep")
@@ -67,7 +67,7 @@ async fn a_dropped_pod_leaves_no_process() -> Result<()> {
             == 2)
             .then_some(())
     };
-    tests::until("two sleeps", SOON, sleeps).await?;
+    tests::wait_until("two sleeps", TIMEOUT, two_sleeps).await?;
     let processes = pod.processes();
     assert_eq!(processes[1].parent, processes[0].pid.as_raw_nonzero().get());
     drop(pod);
@@ -78,21 +78,21 @@ async fn a_dropped_pod_leaves_no_process() -> Result<()> {
                 .is_none_or(|name| name != process.name)
                 .then_some(())
         };
-        tests::until("the process to be gone", SOON, processes_ended).await?;
+        tests::wait_until("the process to be gone", TIMEOUT, processes_ended).await?;
     }
     Ok(())
 }
 
 #[tokio::test]
-async fn a_signal_reaches_process_1_and_its_exit_code_comes_back() -> Result<()> {
-    let mut pod = shell(
+async fn signal_reaches_process_1_and_its_exit_code_is_returned() -> Result<()> {
+    let mut pod = run_shell(
         LauncherUser::Root,
         "trap 'exit 7' TERM; touch /run/trapped; while :; do sleep 0.1; done",
     )?;
     let trapped = pod.path("/run/trapped");
-    tests::until("the trap", SOON, async || trapped.exists().then_some(())).await?;
+    tests::wait_until("the trap", TIMEOUT, async || trapped.exists().then_some(())).await?;
     pod.signal(Signal::TERM)?;
-    assert_eq!(pod.wait_for_exit(SOON).await?.code(), Some(7));
+    assert_eq!(pod.wait_for_exit(TIMEOUT).await?.code(), Some(7));
     Ok(())
 }
 
@@ -101,7 +101,11 @@ async fn a_masked_program_does_not_run() -> Result<()> {
     let mut pod = Pod::create(LauncherUser::Root)?;
     pod.mask_file(Path::new("/usr/bin/id"))?;
     pod.run(Path::new("/bin/sh"), &["-c", "id"])?;
-    assert!(!pod.wait_for_exit(SOON).await?.success(), "{}", pod.log());
+    assert!(
+        !pod.wait_for_exit(TIMEOUT).await?.success(),
+        "{}",
+        pod.log()
+    );
     Ok(())
 }
 

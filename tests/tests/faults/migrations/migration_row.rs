@@ -1,6 +1,6 @@
-//! The vocabulary of the migration rows.
+//! A migration row of the fault matrix: its target, phase, faults and outcome.
 
-/// One row: in `phase` of a migration `faults` happen, and then the VM must run on the side of `outcome`.
+/// A row: `faults` happen in `phase` of a migration, and then the VM must run on the side of `outcome`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MigrationRow {
     pub(crate) name: &'static str,
@@ -10,7 +10,7 @@ pub(crate) struct MigrationRow {
     pub(crate) outcome: Outcome,
     /// The call that fails, with a part of the reason that virt-handler gets. All other calls must succeed.
     pub(crate) refusal: Option<Refusal>,
-    /// Also part of `make test`.
+    /// Whether `make test` runs the row.
     pub(crate) quick: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) enum Fault {
     Kill(Side, TargetProcess),
     /// SIGTERM to the launcher, as when its pod is deleted.
     Terminate(Side),
-    /// SIGSTOP, and SIGCONT after milliseconds.
+    /// SIGSTOP, and SIGCONT after these milliseconds.
     Hang(Side, TargetProcess, u64),
     /// The connections between the pods are closed, and none is accepted any more.
     CutProxies,
@@ -136,7 +136,7 @@ pub(crate) enum Refusal {
     Migration(&'static str),
 }
 
-/// A row.
+/// A row with a plain target whose calls all succeed, and that `make test` does not run.
 pub(crate) const fn row(
     name: &'static str,
     phase: MigrationPhase,
@@ -178,7 +178,7 @@ impl MigrationRow {
     }
 
     /// How the pod of a side ends in this row.
-    pub(crate) fn ends(&self, side: Side) -> PodEnd {
+    pub(crate) fn pod_end(&self, side: Side) -> PodEnd {
         let kills = |fault: &Fault| {
             *fault == Fault::Kill(side, TargetProcess::Pod)
                 || *fault == Fault::Kill(side, TargetProcess::Launcher)
