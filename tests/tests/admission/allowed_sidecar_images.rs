@@ -23,7 +23,7 @@ fn launcher_pods_with_a_sidecar_of_another_registry_are_refused() {
         // The images in the corpus are of registry.example, which the policy allows.
         let stored = server.admit(Request::create(pod.clone())).unwrap();
         assert_eq!(stored, pod, "{name}");
-        let Some(sidecar) = sidecars(&mut pod).sidecar() else {
+        let Some(sidecar) = sidecars(&mut pod).next() else {
             continue;
         };
         sidecar["image"] = "registry.example.org/miner:1".into();

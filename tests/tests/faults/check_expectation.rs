@@ -1,9 +1,8 @@
 //! Checks the expectation of a row after its steps.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Pid;
 
 use crate::fault_row::{Expect, Phase, Program, with_slack};

@@ -148,6 +148,31 @@ pub(crate) enum Step {
     Garbage(usize),
 }
 
+impl Step {
+    /// Whether the times of the expectation count from this step.
+    pub(crate) fn is_disturbance(self) -> bool {
+        match self {
+            // The times of an expectation count from the call that ends the VM.
+            Step::Ask(Call::Kill | Call::Shutdown) => true,
+            Step::Wait(_)
+            | Step::Ask(_)
+            | Step::AnswerWithin(..)
+            | Step::Refused(_)
+            | Step::AskUntil(..)
+            | Step::Poll(_)
+            | Step::Reported(..)
+            | Step::EventReported(..)
+            | Step::BackupEnded(..)
+            | Step::BackupEndedAnyhow(_)
+            | Step::DumpFailed(..)
+            | Step::NotReported(_)
+            | Step::ConsoleLogged(..) => false,
+            Step::Notify(mode) => mode != ProxyMode::Slow(0),
+            _ => true,
+        }
+    }
+}
+
 /// The expectation after the steps. Times count from the last step that begins or ends a disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {

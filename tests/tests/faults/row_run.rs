@@ -10,7 +10,6 @@ use tokio::task::JoinHandle;
 use crate::command_socket_clients;
 use crate::fault_row::{Program, Step, millis};
 use crate::launcher_calls::{Call, ask};
-use crate::notify_proxy::ProxyMode;
 use crate::second_launcher::run_second_launcher;
 use crate::stalled_backup_client::StalledBackupClient;
 use crate::test_vm::TestVm;
@@ -26,7 +25,7 @@ pub(crate) struct RowRun {
     pub(crate) first_event_index: usize,
     /// The number of notifications up to and including the last state that the row has waited for.
     last_state_index: usize,
-    /// The time of the last step that is a disturbance; see [`is_disturbance`].
+    /// The time of the last step that is a disturbance, see [`Step::is_disturbance`].
     pub(crate) last_disturbance: Instant,
     pollers: Vec<JoinHandle<()>>,
     stalled_client: Option<StalledBackupClient>,
@@ -45,7 +44,7 @@ impl RowRun {
 
     /// Applies one step. The error says which expectation failed.
     pub(crate) async fn apply(&mut self, vm: &mut TestVm, step: Step) -> Result<()> {
-        if is_disturbance(step) {
+        if step.is_disturbance() {
             self.last_disturbance = Instant::now();
         }
         match step {
@@ -187,28 +186,6 @@ impl Drop for RowRun {
         for poller in &self.pollers {
             poller.abort();
         }
-    }
-}
-
-fn is_disturbance(step: Step) -> bool {
-    match step {
-        // The times of an expectation count from the call that ends the VM.
-        Step::Ask(Call::Kill | Call::Shutdown) => true,
-        Step::Wait(_)
-        | Step::Ask(_)
-        | Step::AnswerWithin(..)
-        | Step::Refused(_)
-        | Step::AskUntil(..)
-        | Step::Poll(_)
-        | Step::Reported(..)
-        | Step::EventReported(..)
-        | Step::BackupEnded(..)
-        | Step::BackupEndedAnyhow(_)
-        | Step::DumpFailed(..)
-        | Step::NotReported(_)
-        | Step::ConsoleLogged(..) => false,
-        Step::Notify(mode) => mode != ProxyMode::Slow(0),
-        _ => true,
     }
 }
 
