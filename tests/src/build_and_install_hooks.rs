@@ -12,7 +12,7 @@ use crate::binaries::{binary, cargo, is_prebuilt, target_dir, workspace};
 /// An example hook in Rust.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Example {
-    /// Its directory.
+    /// The directory of the crate.
     pub directory: PathBuf,
     /// The name of its package, like `smbios-hook`.
     pub package: String,

@@ -21,7 +21,7 @@ pub const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct PreparedPod {
     /// The pod.
     pub pod: Pod,
-    /// Its virt-handler.
+    /// The virt-handler of the launcher.
     pub handler: VirtHandler,
 }
 
@@ -77,9 +77,9 @@ impl PreparedPod {
 pub struct LauncherFixture {
     /// The pod.
     pub pod: Pod,
-    /// Its virt-handler.
+    /// The virt-handler of the launcher.
     pub handler: VirtHandler,
-    /// The client of its launcher.
+    /// The client of the launcher.
     pub commands: Commands,
 }
 

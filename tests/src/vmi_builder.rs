@@ -168,17 +168,17 @@ impl Vmi {
         self.value.to_string().into_bytes()
     }
 
-    /// Its uid.
+    /// The VMI's UID.
     pub fn uid(&self) -> &str {
         self.value["metadata"]["uid"].as_str().unwrap_or_default()
     }
 
-    /// Its name.
+    /// The VMI's name.
     pub fn name(&self) -> &str {
         self.value["metadata"]["name"].as_str().unwrap_or_default()
     }
 
-    /// Its namespace.
+    /// The VMI's namespace.
     pub fn namespace(&self) -> &str {
         self.value["metadata"]["namespace"]
             .as_str()
@@ -190,7 +190,7 @@ impl Vmi {
         self.value["metadata"]["annotations"][key].as_str()
     }
 
-    /// Its grace period, in seconds.
+    /// The VMI's grace period in seconds.
     pub fn grace_period_seconds(&self) -> Option<i64> {
         self.value["spec"]["terminationGracePeriodSeconds"].as_i64()
     }

@@ -76,7 +76,7 @@ fn add_function_names(directory: &Path, names: &mut BTreeSet<String>) {
             let parts = source.split("fn ").skip(1);
             names.extend(parts.map(|part| {
                 let is_part_of_name =
-                    |character: &character| character.is_alphanumeric() || *character == '_';
+                    |character: &char| character.is_alphanumeric() || *character == '_';
                 part.chars().take_while(is_part_of_name).collect::<String>()
             }));
         }

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// One process.
+/// A process of the pod.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Its ID in this machine's PID namespace.
+    /// The process's ID in this machine's PID namespace.
     pub pid: Pid,
-    /// Its ID in the pod's PID namespace.
+    /// The process's ID in the pod's PID namespace.
     pub pod_pid: i32,
-    /// Its parent's ID in this machine's PID namespace.
+    /// The ID of the parent process in this machine's PID namespace.
     pub parent: i32,
-    /// Its name, of which the kernel keeps 15 bytes.
+    /// The process's name, of which the kernel keeps 15 bytes.
     pub name: String,
 }
 

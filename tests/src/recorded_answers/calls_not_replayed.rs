@@ -44,7 +44,7 @@ pub fn unneeded_skip_rules(calls: &[RecordedCall]) -> Vec<String> {
     unneeded.map(|rule| rule.call.to_string()).collect()
 }
 
-/// What covers the behaviour in a topic that is not replayed.
+/// The tests that cover the behaviour in a topic that is not replayed.
 #[derive(Clone, Copy, Debug)]
 pub enum Coverage {
     /// A test with this name.
@@ -60,9 +60,9 @@ pub enum Coverage {
 /// A topic that is not replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct TopicNotReplayed {
-    /// Its name.
+    /// The name of the topic.
     pub name: &'static str,
-    /// What covers its behaviour.
+    /// The tests that cover the behaviour in the topic.
     pub coverage: Coverage,
     /// Which part of its behaviour is covered, and why the topic is not replayed.
     pub reason: &'static str,

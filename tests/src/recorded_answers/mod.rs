@@ -29,9 +29,9 @@ pub struct RecordedCall {
     pub index: usize,
     /// The name of the call, like `getdomain`.
     pub method: String,
-    /// Its arguments.
+    /// The arguments of the call.
     pub args: Vec<String>,
-    /// Its outcome.
+    /// The outcome of the call.
     pub outcome: Outcome,
 }
 

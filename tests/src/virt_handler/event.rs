@@ -19,12 +19,12 @@ pub enum EventPayload {
     Kubernetes(Value),
 }
 
-/// One notification.
+/// A notification of the launcher.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The time of its arrival, since the start of this virt-handler.
     pub at: Duration,
-    /// Its content.
+    /// The content of the notification.
     pub payload: EventPayload,
 }
 

@@ -47,7 +47,7 @@ fn python_tests_run_natively() {
 }
 
 #[test]
-fn the_cases_in_the_python_hooks_readme_hold() {
+fn test_cases_in_the_python_hooks_readme_pass() {
     let cases = readme(
         example("python-interface-tuning").join("README.md"),
         interfaces_module(),
@@ -55,7 +55,7 @@ fn the_cases_in_the_python_hooks_readme_hold() {
     assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
 }
 
-/// One test for both, since compiling the module takes some seconds.
+/// A single test checks both behaviours, since compiling the module takes some seconds.
 #[test]
 fn the_python_hook_does_not_change_other_vms_and_reports_where_it_failed() {
     let hook = load(&interfaces_module());

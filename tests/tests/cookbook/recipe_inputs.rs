@@ -28,12 +28,12 @@ pub(crate) fn vmi() -> Vmi {
     Vmi::new(vmi_json("").to_string())
 }
 
-/// The same VMI as JSON, with the name of the recipe that a module with all recipes runs.
+/// The JSON of the VMI with the name of the recipe that a module with all recipes runs.
 pub(crate) fn vmi_json(recipe: &str) -> Value {
     vmi_with(recipe, "recipe", recipe)
 }
 
-/// The same JSON, with another value of an annotation.
+/// The JSON of the VMI with the name of the recipe and another value of an annotation.
 pub(crate) fn vmi_with(recipe: &str, annotation: &str, value: &str) -> Value {
     let mut annotations = json!({
         "example.com/usb": "046d:0825",

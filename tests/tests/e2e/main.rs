@@ -1,6 +1,6 @@
 //! End-to-end tests with real libvirt and QEMU. The tests act as virt-handler.
 //!
-//! They need root, because pods are namespaces; `make test` runs them as root. At most two pods run at once.
+//! The tests need root, because pods are namespaces; `make test` runs them as root. At most two pods run at once.
 #![allow(clippy::unwrap_used)]
 
 mod access_credentials;

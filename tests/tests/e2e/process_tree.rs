@@ -35,7 +35,7 @@ async fn check_process_tree(user: LauncherUser) -> Result<()> {
         running_process(pod, "virt-launcher"),
     );
     let qemu = running_process(pod, "qemu-system-x86_64");
-    assert_eq!(monitor.inner, 1, "the monitor is process 1");
+    assert_eq!(monitor.pod_pid, 1, "the monitor is process 1");
     assert_eq!(launcher.parent, pid_of(&monitor));
     assert_eq!(qemu.parent, pid_of(&monitor), "{:?}", pod.processes());
     assert_eq!(

@@ -62,7 +62,7 @@ async fn check_refusal(first: LauncherUser) -> Result<()> {
         assert_eq!(output.status.code(), Some(75), "{user:?}: {log}");
         assert!(log.contains("/var/run/kubevirt/sockets"), "{log}");
         assert!(
-            log.contains(&format!("process {}", launcher.inner)),
+            log.contains(&format!("process {}", launcher.pod_pid)),
             "{log}"
         );
         assert!(log.contains("--kubevirt-share-dir"), "{log}");
@@ -91,7 +91,7 @@ fn main_processes(fixture: &LauncherFixture) -> [Option<i32>; 3] {
         fixture.pod.daemon(),
         fixture.pod.qemu(),
     ];
-    processes.map(|process| process.map(|process| process.inner))
+    processes.map(|process| process.map(|process| process.pod_pid))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

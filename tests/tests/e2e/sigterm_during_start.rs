@@ -37,8 +37,8 @@ async fn check_exit_code_0(program: &str, delay: u64) -> Result<()> {
     prepared.pod.start(&vmi, &[])?;
     let process = poll_fast(|| {
         let process = prepared.pod.process(program).filter(|process| {
-            let program = std::fs::read_link(format!("/proc/{}/exe", process.pid));
-            program.is_ok_and(|path| path.file_name() == Some(program.as_ref()))
+            let executable = std::fs::read_link(format!("/proc/{}/exe", process.pid));
+            executable.is_ok_and(|path| path.file_name() == Some(program.as_ref()))
         })?;
         (program == "virt-launcher" || handles_sigterm(&process)).then_some(process)
     })?;

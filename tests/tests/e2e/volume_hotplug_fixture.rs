@@ -1,4 +1,5 @@
-//! What tests of hotplug share: VMIs with free ports and hotplugged volumes, their images, and waits for the guest.
+//! The fixture of the volume hotplug tests: VMIs with free ports and hotplugged volumes, images, and waits for the
+//! guest.
 
 use std::fs;
 use std::os::unix::fs::chown;

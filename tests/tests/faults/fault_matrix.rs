@@ -39,14 +39,14 @@ const QUERIES: [Step; 4] = [
 const FLOODING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nyes "{\\"return\\": {}}" >/dev/virtio-ports/org.qemu.guest_agent.0\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
 /// A command that replaces the guest agent by a program that answers libvirt's synchronisation, and sends nonsense for
 /// all else.
-const LYING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; printf "\\377{\\"return\\": ${i%%%%[!0-9-]*}}\\n";; *) echo "{\\"return\\": [{\\"name\\": 7, \\"x\\": [[[[{}]]]]}]}";; esac; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
+const NONSENSE_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; printf "\\377{\\"return\\": ${i%%%%[!0-9-]*}}\\n";; *) echo "{\\"return\\": [{\\"name\\": 7, \\"x\\": [[[[{}]]]]}]}";; esac; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
 /// A command that replaces the guest agent by a program that answers each command twice.
-const TWICE_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; i=${i%%%%[!0-9-]*};; *) i={};; esac; for k in 1 2; do printf "\\377{\\"return\\": $i}\\n"; done; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
+const REPEATING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; i=${i%%%%[!0-9-]*};; *) i={};; esac; for k in 1 2; do printf "\\377{\\"return\\": $i}\\n"; done; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga"#;
 /// A command that restores the real guest agent.
-const TRUE_AGENT: &str = "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga";
-/// The same after a flood. It also kills the process that writes the flood: while that has the port open, no other
-/// process can.
-const TRUE_AGENT_AFTER_FLOOD: &str =
+const REAL_AGENT: &str = "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga";
+/// A command that restores the real guest agent after a flood. It also kills the process that writes the flood: while
+/// that process has the port open, no other process can open it.
+const REAL_AGENT_AFTER_FLOOD: &str =
     "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga yes";
 /// A command that restarts the agent three times. After a flood QEMU forwards nothing from the port until the host's
 /// side is closed, which libvirt does when an agent ends to which it is connected. libvirt may be connected only later.
@@ -118,15 +118,15 @@ pub(crate) const FAULTS: &[Row] = &[
 
     row("guest agent floods", Running, &[Type(FLOODING_AGENT), Wait(2000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(GuestPing), Ask(Pause), Ask(Unpause), Ask(KillVm)], Ends(DESTROYED, secs(5), secs(15))),
     row("guest agent floods, then a real one is started twice", Running, &[
-        Type(FLOODING_AGENT), Wait(2000), Refused(GuestPing), Type(TRUE_AGENT_AFTER_FLOOD),
+        Type(FLOODING_AGENT), Wait(2000), Refused(GuestPing), Type(REAL_AGENT_AFTER_FLOOD),
         Type(RESTART_AGENT), AskUntil(GuestPing, 60_000), Ask(GetGuestInfo),
     ], Unharmed(secs(5))),
     row("guest agent floods, then a real one, daemon killed", Running, &[
-        Type(FLOODING_AGENT), Wait(2000), Refused(GuestPing), Type(TRUE_AGENT_AFTER_FLOOD),
+        Type(FLOODING_AGENT), Wait(2000), Refused(GuestPing), Type(REAL_AGENT_AFTER_FLOOD),
         Wait(5000), Kill(Daemon), AskUntil(GuestPing, 60_000),
     ], Unharmed(secs(5))),
-    row("guest agent lies", Running, &[Type(LYING_AGENT), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(Freeze), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
-    row("guest agent answers twice", Running, &[Type(TWICE_AGENT), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
+    row("guest agent lies", Running, &[Type(NONSENSE_AGENT), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(Freeze), Ask(Pause), Ask(Unpause), Type(REAL_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
+    row("guest agent answers twice", Running, &[Type(REPEATING_AGENT), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Ask(Pause), Ask(Unpause), Type(REAL_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
     row("command in the guest prints 100 MB", Running, &[AnswerWithin(ExecFlood, 20_000), QUERIES[0], QUERIES[1], QUERIES[2], AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
     row("disk full during a memory dump, then another dump", Running, &[Ask(MemoryDumpToFullDisk), DumpFailed("", 30_000), Reported("Running/", 10_000), Ask(Pause), Ask(Unpause), Ask(MemoryDump)], Unharmed(secs(10))).in_pod(TrackedDisk),
 

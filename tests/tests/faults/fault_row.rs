@@ -176,7 +176,7 @@ impl Step {
 /// The expectation after the steps. Times count from the last step that begins or ends a disturbance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
-    /// The same QEMU runs on in the same state, commands work, and no end was notified.
+    /// The QEMU process still runs in the state that it had before the row, commands work, and no end was notified.
     Unharmed(Duration),
     /// Syncs, repeated as virt-handler does, bring the VM to Running.
     Starts(Duration),

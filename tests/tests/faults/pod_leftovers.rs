@@ -1,4 +1,4 @@
-//! What an ended launcher must not leave behind in its pod.
+//! Checks that an ended launcher has left no mount and no socket in its pod.
 
 use std::fs;
 

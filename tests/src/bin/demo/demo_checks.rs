@@ -1,6 +1,6 @@
 //! The checks that the demo must pass.
 
-/// One check: the expectation, and what was found instead if the check failed.
+/// A check: the expectation, and the actual result if the check failed.
 struct Check {
     expectation: String,
     failure: Option<String>,

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::demo_checks::Checks;
 
-/// One line of the launcher's log about one run.
+/// A line of the launcher's log about a run of a hook.
 pub(crate) struct HookRun {
     pub(crate) hook: String,
     pub(crate) hook_point: String,

@@ -16,7 +16,7 @@ const MEDIAN_TIMEOUT: Duration = Duration::from_secs(20);
 const CALL_DEADLINE: Duration = Duration::from_secs(20);
 const SERVICE: &str = "http://localhost/kubevirt.cmd.v1.Cmd";
 
-/// One connection to the command socket.
+/// A connection to the command socket.
 pub(crate) struct RawClient {
     requests: SendRequest<Bytes>,
 }

@@ -4,7 +4,7 @@ use crate::launcher_cycle::LauncherCycle;
 use crate::process_memory::ProcessMemory;
 use crate::{RunningVm, median, migrations, served_hook};
 
-/// One row of a table.
+/// A row of a table.
 pub(crate) struct Row {
     pub(crate) measurement: &'static str,
     pub(crate) measured: String,

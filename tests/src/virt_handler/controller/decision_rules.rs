@@ -76,7 +76,7 @@ pub enum Decision {
     Delete,
     /// `SyncVirtualMachine`.
     Sync,
-    /// Only write the status.
+    /// No command is sent; the status is written.
     Nothing,
 }
 

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::decision_rules::{Decision, Phase};
 
-/// One step.
+/// A step of virt-handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A decision from VMI and domain.

@@ -32,7 +32,7 @@ const FIRMWARE_PATH: &str = "/usr/share/seabios/bios-256k.bin";
 
 fn table_lines() -> Vec<&'static str> {
     ACCEPTED_CHANGES
-        .table_lines()
+        .lines()
         .filter(|line| !line.starts_with('#'))
         .collect()
 }
