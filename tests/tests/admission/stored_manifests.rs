@@ -113,7 +113,7 @@ fn every_directory_of_deploy_is_stored_and_removed() {
 
 #[test]
 #[ignore = "needs an API server: make test-apiserver"]
-fn what_virt_hook_deploy_prints_is_stored_and_removed() {
+fn manifests_of_virt_hook_deploy_are_stored_and_removed() {
     let hooks = ["--image", "registry.example/hooks:1"];
     let program = ["--image", "registry.example/virt-hook:0.1", "--vm", "-"];
     let scope = ["--label", "tier=gpu", "--for-namespace", "shop"];

@@ -99,7 +99,7 @@ fn the_monitor_has_no_large_dependencies() {
 /// Each row of the table in ARCHITECTURE.md names all crates of the workspace on which the row's crates depend, and
 /// only crates on which one of them depends.
 #[test]
-fn the_table_of_crates_is_true() {
+fn crate_table_matches_the_dependencies() {
     let members = members();
     let short = |name: &str| {
         match members.get(name) {

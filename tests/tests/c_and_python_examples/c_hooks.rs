@@ -20,7 +20,7 @@ fn genid_module() -> PathBuf {
 }
 
 #[test]
-fn the_cases_in_the_c_hooks_readme_hold() {
+fn test_cases_in_the_c_hooks_readme_pass() {
     let cases = readme(example("c-genid").join("README.md"), genid_module());
     assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
 }
@@ -168,7 +168,7 @@ fn a_c_hook_sees_attached_devices() {
 
 /// Runs the tests of the SDK in C natively.
 #[test]
-fn the_c_sdks_own_tests_pass() {
+fn c_sdk_tests_pass() {
     let mut make = Command::new("make");
     let make = make.args(["-f", "sdk/hook.mk", "native"]);
     let output = make

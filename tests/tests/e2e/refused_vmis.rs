@@ -7,7 +7,7 @@ use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_vmi_is_refused_with_a_reason_and_harms_nothing() -> Result<()> {
+async fn invalid_vmi_is_refused_with_a_reason_and_harms_nothing() -> Result<()> {
     let user = LauncherUser::Nonroot;
     let good = Vmi::new("good", user).edit(|vmi| {
         vmi["spec"]["fieldOfALaterKubeVirt"] = json!({ "deeply": ["unknown", 1, null] });

@@ -204,7 +204,7 @@ async fn qemu_restores_a_domain_with_all_accepted_changes() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_only_libvirt_accepts_is_refused_here() -> Result<()> {
+async fn edits_accepted_only_by_libvirt_are_refused_by_the_policy() -> Result<()> {
     let saved = SavedDomain::create().await?;
     for (name, expected, edit) in REFUSED_EDITS {
         let xml = saved.apply_edit(edit).context(*name)?;
