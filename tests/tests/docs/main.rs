@@ -4,26 +4,25 @@
 //! so on) and, if the page mentions it, a sample record in `records`. The page of an example runs in a copy of the
 //! example, or in the workspace. Fenced blocks are treated by their info string:
 //!
-//! | block | |
+//! | info string | treatment |
 //! |---|---|
 //! | `sh` | is run, and must succeed |
 //! | `sh fails` | is run, and must fail |
-//! | `text output`, `rust output` | is the output of the block before; `...` matches anything, alone on a line any
-//! lines |
-//! | `sh cluster`, `sh install`, `sh gate`, `sh script` | is not run, but counted in [`NOT_RUN`] and checked against
-//! the sources |
+//! | `text output`, `rust output` | is the output of the block before; `...` matches anything, or whole lines if alone |
+//! | `sh cluster`, `sh install` | is not run, but counted in [`NOT_RUN`] and checked against the sources |
+//! | `sh gate`, `sh script` | like `sh cluster` |
 //! | `text usage` | names existing verbs and flags |
 //! | `yaml NAME`, `toml NAME`, `python NAME`, ... | is written to the file NAME, for the following blocks |
-//! | `rust PATH`, `go PATH`, `c PATH`, `python tests/PATH` | is a verbatim part of that file of the workspace; without
-//! PATH `rust` is a doc test of the SDK |
-//! | `dockerfile`, `dockerfile PATH` | is built into a directory, and its entrypoint is started there; is a part of
-//! that file of the workspace |
+//! | `rust PATH`, `go PATH`, `c PATH`, `python tests/PATH` | is a verbatim part of that file of the workspace |
+//! | `rust` | is a doc test of the SDK |
+//! | `dockerfile` | is built into a directory, and its entrypoint is started there |
+//! | `dockerfile PATH` | is a part of that file of the workspace |
 //! | `yaml`, `json` | must parse; Kubernetes objects must have known fields only; sidecars in annotations are started |
 //!
 //! Commands in the text, and in the comments of `deploy/`, have existing verbs, flags, targets and files
 //! (`inline_commands`). Every link to another file must have a target, and `xml after` must be valid by libvirt's
-//! schema. That the example's module turns `xml before` into it, `tests/rust_examples.rs`,
-//! `tests/c_and_python_examples` and `tests/go_hooks.rs` check.
+//! schema. `tests/rust_examples.rs`, `tests/c_and_python_examples` and `tests/go_hooks.rs` check that the example's
+//! module turns `xml before` into `xml after`.
 #![allow(clippy::unwrap_used)]
 
 mod command_output;
