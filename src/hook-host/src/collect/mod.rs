@@ -35,7 +35,7 @@ use tokio::time::timeout_at;
 
 use crate::hook::Hook;
 use crate::invoke::ChainConfig;
-use crate::pod_facts::{PodFactSource, PodFiles};
+use crate::pod_facts::{DownwardApiFiles, PodFactSource};
 use crate::policy::OperatorPolicy;
 use crate::record::RecordWriter;
 use crate::wasm::Loader;
@@ -72,7 +72,7 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         operator: operator.clone(),
         plugins_dir: config.plugins_dir.clone(),
         plugin_modules: Some(Box::new(plugin_modules)),
-        pod: PodFactSource::Files(Arc::new(PodFiles::new(config.pod.clone()))),
+        pod: PodFactSource::Files(Arc::new(DownwardApiFiles::new(config.pod.clone()))),
     };
     let standing = read_until(&config, end, "the directory of standing hooks", {
         let standing = config.standing.clone();

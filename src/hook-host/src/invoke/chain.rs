@@ -94,7 +94,7 @@ impl Chain {
             return Vec::new();
         };
         let messages_of_hook = |hook: &Hook| {
-            let unseen = files.all_unseen(hook.settings.pod.wishes());
+            let unseen = files.wishes_without_mount(hook.settings.pod.wishes());
             let messages = unseen.into_iter().map(|(reason, facts)| {
                 let facts: Vec<_> = facts.into_iter().map(ToString::to_string).collect();
                 format!("{} wants {}: {reason}", hook.info.hook, facts.join(", "))

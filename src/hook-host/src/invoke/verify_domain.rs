@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use domain_xml::{Budget, Change, ChangeKind, Document, Element, Limits, diff_within};
 
-use crate::policy::permission::{first_twin, is_kubevirts, namespace_bytes};
+use crate::policy::permission::{first_duplicate, is_kubevirts, namespace_bytes};
 use crate::policy::{Grant, GrantRefusal, NotGranted, migration_abi};
 
 /// Maximum number of elements of a domain. KubeVirt's largest domains have some thousands.
@@ -131,8 +131,8 @@ impl Domain {
         if changes.is_empty() {
             return Ok(());
         }
-        match first_twin(after.root(), budget) {
-            Some((path, name)) if first_twin(self.root(), budget).is_none() => Err(format!(
+        match first_duplicate(after.root(), budget) {
+            Some((path, name)) if first_duplicate(self.root(), budget).is_none() => Err(format!(
                 "{path} has several <{name}>, of which libvirt reads one: edit the one that is there"
             )),
             _ => Ok(()),

@@ -1,49 +1,51 @@
-//! The end of a call, which waiting for a fact defers.
+//! The deadline of a call, which is deferred while the call waits for a fact.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The end of a call, which waiting for a fact defers.
+/// The deadline of a call, which is deferred while the call waits for a fact.
 #[derive(Clone)]
 pub(crate) struct CallClock {
-    ends: Arc<Mutex<Ends>>,
+    deadlines: Arc<Mutex<Deadlines>>,
 }
 
-struct Ends {
+struct Deadlines {
     call: Instant,
-    /// The end of all calls of the hook point; waiting does not defer it.
+    /// The deadline of all calls of the hook point, which is never deferred.
     chain: Option<Instant>,
 }
 
 impl CallClock {
     pub(crate) fn new(call: Instant, chain: Option<Instant>) -> Self {
-        let ends = Ends { call, chain };
+        let deadlines = Deadlines { call, chain };
         Self {
-            ends: Arc::new(Mutex::new(ends)),
+            deadlines: Arc::new(Mutex::new(deadlines)),
         }
     }
 
-    /// When the call has to end.
+    /// The deadline of the call.
     pub(crate) fn end(&self) -> Instant {
-        self.locked().call
+        self.lock().call
     }
 
-    /// Defers the end of the call by at most `most`, as far as the chain's deadline permits. Returns by how much.
+    /// Defers the deadline by at most `most`, and not beyond the chain's deadline. Returns the time by which it was deferred.
     pub(super) fn defer(&self, most: Duration) -> Duration {
-        let mut ends = self.locked();
-        let left = |chain: Instant| chain.saturating_duration_since(ends.call);
-        let by = ends.chain.map_or(most, |chain| most.min(left(chain)));
-        ends.call += by;
+        let mut deadlines = self.lock();
+        let left = |chain: Instant| chain.saturating_duration_since(deadlines.call);
+        let by = deadlines.chain.map_or(most, |chain| most.min(left(chain)));
+        deadlines.call += by;
         by
     }
 
-    /// Takes back what was not needed of the last [`Self::defer`].
+    /// Moves the deadline back by the part of the last [`Self::defer`] that was not needed.
     pub(super) fn advance(&self, by: Duration) {
-        let mut ends = self.locked();
-        ends.call = ends.call.checked_sub(by).unwrap_or(ends.call);
+        let mut deadlines = self.lock();
+        deadlines.call = deadlines.call.checked_sub(by).unwrap_or(deadlines.call);
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, Ends> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Deadlines> {
+        self.deadlines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,29 +11,30 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
 use super::{PodConfig, PodFact, PodPattern, downward_api_format, network_status};
 
-/// The largest file in bytes: the 256 KiB of annotations that the API server permits, each byte escaped as four, and keys.
-const MAX_BYTES: u64 = 2 << 20;
-/// A file is opened again if the kubelet replaces `..data` meanwhile.
-const ATTEMPTS: usize = 10;
+/// Maximum size of a file in bytes: the 256 KiB of annotations that the API server permits, each byte escaped as four, and keys.
+const MAX_FILE_BYTES: u64 = 2 << 20;
+/// How often a file is opened before it counts as missing: opening fails while the kubelet replaces `..data`.
+const OPEN_ATTEMPTS: usize = 10;
 
-/// KubeVirt's annotation, and the file of its own that KubeVirt mounts for it.
-const NETWORK_INFO: &str = "kubevirt.io/network-info";
+/// The annotation in which KubeVirt publishes the pod's networks.
+const NETWORK_INFO_ANNOTATION: &str = "kubevirt.io/network-info";
+/// The file in which KubeVirt mounts that annotation.
 const NETWORK_INFO_FILE: &str = "network-info";
-const ANNOTATIONS: &str = "annotations";
-const LABELS: &str = "labels";
+const ANNOTATIONS_FILE: &str = "annotations";
+const LABELS_FILE: &str = "labels";
 
-/// Why there are no facts when `virt-hook` runs a hook without them.
-pub(super) const NONE_GIVEN: &str =
+/// The error of a question about the pod when `virt-hook` was given no facts.
+pub(super) const NO_FACTS_GIVEN: &str =
     "there are no facts about a pod here: give some with --pod FILE, or a case a pod.yaml";
 
 /// The files of a downward API volume.
 #[derive(Debug, Clone)]
-pub(crate) struct PodFiles {
+pub(crate) struct DownwardApiFiles {
     dir: Option<PathBuf>,
     pub(super) wait: Duration,
 }
 
-impl PodFiles {
+impl DownwardApiFiles {
     pub(crate) fn new(config: PodConfig) -> Self {
         Self {
             dir: config.dir,
@@ -41,79 +42,84 @@ impl PodFiles {
         }
     }
 
-    /// The text of a fact; `None` if it is not there. Networks are a JSON list. The error names the file.
+    /// The text of a fact; `None` if the pod does not have the fact. Networks are a JSON list. The error names the file.
     pub(super) fn read(&self, fact: &PodFact) -> Result<Option<String>, String> {
         match fact {
-            PodFact::Annotation(key) => Ok(self.map(ANNOTATIONS)?.remove(key)),
-            PodFact::Label(key) => Ok(self.map(LABELS)?.remove(key)),
+            PodFact::Annotation(key) => Ok(self.map(ANNOTATIONS_FILE)?.remove(key)),
+            PodFact::Label(key) => Ok(self.map(LABELS_FILE)?.remove(key)),
             PodFact::Network(name) => self.networks(|network| network.name == *name),
             PodFact::DefaultNetwork => self.networks(|network| network.is_default),
             PodFact::NetworkInfo => self.network_info(),
         }
     }
 
-    /// Why the facts that a pattern names cannot be seen at all, whatever the pod has.
-    fn unseen(&self, pattern: &PodPattern) -> Option<String> {
+    /// The reason why no fact that the pattern names can be read: the file that would have it is not mounted.
+    fn missing_mount(&self, pattern: &PodPattern) -> Option<String> {
         let files: &[&str] = match pattern.as_str() {
-            NETWORK_INFO_FILE => &[ANNOTATIONS, NETWORK_INFO_FILE],
-            labels if labels.starts_with("labels/") => &[LABELS],
-            _ => &[ANNOTATIONS],
+            NETWORK_INFO_FILE => &[ANNOTATIONS_FILE, NETWORK_INFO_FILE],
+            labels if labels.starts_with("labels/") => &[LABELS_FILE],
+            _ => &[ANNOTATIONS_FILE],
         };
-        let found = files
+        let is_mounted = files
             .iter()
             .any(|file| matches!(self.text(file), Ok(Some(_))));
-        (!found).then(|| self.missing(files[0]))
+        (!is_mounted).then(|| self.missing_file_reason(files[0]))
     }
 
-    /// The declared facts that cannot be seen, by the reason.
-    pub(crate) fn all_unseen<'a>(
+    /// The wishes whose files are not mounted, by the error text.
+    pub(crate) fn wishes_without_mount<'a>(
         &self,
         wishes: &'a [PodPattern],
     ) -> BTreeMap<String, Vec<&'a PodPattern>> {
-        let mut unseen: BTreeMap<String, Vec<&PodPattern>> = BTreeMap::new();
+        let mut without_mount: BTreeMap<String, Vec<&PodPattern>> = BTreeMap::new();
         for wish in wishes {
-            if let Some(reason) = self.unseen(wish) {
-                unseen.entry(reason).or_default().push(wish);
+            if let Some(reason) = self.missing_mount(wish) {
+                without_mount.entry(reason).or_default().push(wish);
             }
         }
-        unseen
+        without_mount
     }
 
     fn networks(
         &self,
-        wanted: impl Fn(&network_status::Network) -> bool,
+        matches: impl Fn(&network_status::Network) -> bool,
     ) -> Result<Option<String>, String> {
-        let Some(text) = self.map(ANNOTATIONS)?.remove(network_status::ANNOTATION) else {
+        let Some(text) = self
+            .map(ANNOTATIONS_FILE)?
+            .remove(network_status::ANNOTATION)
+        else {
             return Ok(None);
         };
         let all = network_status::parse(&text)
             .map_err(|error| format!("the annotation {}: {error}", network_status::ANNOTATION))?;
-        let found: Vec<_> = all.into_iter().filter(wanted).collect();
-        Ok((!found.is_empty()).then(|| network_status::to_json(&found)))
+        let matching: Vec<_> = all.into_iter().filter(matches).collect();
+        Ok((!matching.is_empty()).then(|| network_status::to_json(&matching)))
     }
 
-    /// From the annotations, or from the file that KubeVirt itself mounts.
+    /// Network info from the annotations, or from the file that KubeVirt itself mounts.
     fn network_info(&self) -> Result<Option<String>, String> {
-        if self.text(ANNOTATIONS)?.is_some() {
-            return Ok(self.map(ANNOTATIONS)?.remove(NETWORK_INFO));
+        if self.text(ANNOTATIONS_FILE)?.is_some() {
+            return Ok(self.map(ANNOTATIONS_FILE)?.remove(NETWORK_INFO_ANNOTATION));
         }
         let text = self.text(NETWORK_INFO_FILE)?;
-        let text = text.ok_or_else(|| self.missing(ANNOTATIONS))?;
+        let text = text.ok_or_else(|| self.missing_file_reason(ANNOTATIONS_FILE))?;
         Ok(Some(text).filter(|text| !text.is_empty()))
     }
 
     fn map(&self, file: &str) -> Result<BTreeMap<String, String>, String> {
-        let text = self.text(file)?.ok_or_else(|| self.missing(file))?;
+        let text = self
+            .text(file)?
+            .ok_or_else(|| self.missing_file_reason(file))?;
         downward_api_format::parse(&text)
             .map_err(|error| format!("{}: {error}", self.path_text(file)))
     }
 
-    /// The text of a file, if it is there.
+    /// The text of a file; `None` if the file does not exist.
     fn text(&self, file: &str) -> Result<Option<String>, String> {
         let Some(dir) = &self.dir else {
             return Ok(None);
         };
-        for _ in 0..ATTEMPTS {
+        for _ in 0..OPEN_ATTEMPTS {
             let opened = Dir::open_ambient_dir(dir, ambient_authority())
                 .and_then(|dir| dir.symlink_metadata(file).map(|_| dir))
                 .and_then(|dir| open(&dir, file));
@@ -136,13 +142,13 @@ impl PodFiles {
         Ok(None)
     }
 
-    fn missing(&self, file: &str) -> String {
+    fn missing_file_reason(&self, file: &str) -> String {
         match self.dir {
             Some(_) => format!(
                 "{} is not there: mount the pod's {file} with a downward API volume (deploy/admission has a policy)",
                 self.path_text(file)
             ),
-            None => NONE_GIVEN.to_owned(),
+            None => NO_FACTS_GIVEN.to_owned(),
         }
     }
 
@@ -153,7 +159,7 @@ impl PodFiles {
 }
 
 fn open(dir: &Dir, file: &str) -> io::Result<File> {
-    // Do not block on a pipe without a writer.
+    // Opening a pipe without a writer would block.
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     Ok(dir.open_with(file, &options)?.into_std())
@@ -164,10 +170,10 @@ fn read(file: File) -> io::Result<String> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         let reason =
-            format!("it has more than the {MAX_BYTES} bytes that the facts of a pod may have");
+            format!("it has more than the {MAX_FILE_BYTES} bytes that the facts of a pod may have");
         return Err(io::Error::other(reason));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))

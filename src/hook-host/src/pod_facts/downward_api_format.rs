@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The most lines. The API server permits 256 KiB of annotations; a pod has some tens.
-const MAX_KEYS: usize = 8192;
+/// Maximum number of lines. The API server permits 256 KiB of annotations; a pod has some tens.
+const MAX_LINES: usize = 8192;
 
-/// Parses a file. The error names the line.
+/// Parses the text of a file. The error names the line.
 pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut facts = BTreeMap::new();
     let text = text.strip_suffix('\n').unwrap_or(text);
@@ -16,23 +16,23 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     }
     for (index, line) in text.split('\n').enumerate() {
         let number = index + 1;
-        if number > MAX_KEYS {
-            return Err(format!("it has more than {MAX_KEYS} lines"));
+        if number > MAX_LINES {
+            return Err(format!("it has more than {MAX_LINES} lines"));
         }
-        let wrong = |reason: &str| format!("line {number}: {reason}");
+        let invalid = |reason: &str| format!("line {number}: {reason}");
         let (key, quoted) = line
             .split_once('=')
             .filter(|(key, _)| is_key(key))
-            .ok_or_else(|| wrong("it is not KEY=\"VALUE\""))?;
-        let value = unquote(quoted).map_err(|reason| wrong(&reason))?;
+            .ok_or_else(|| invalid("it is not KEY=\"VALUE\""))?;
+        let value = unquote(quoted).map_err(|reason| invalid(&reason))?;
         if facts.insert(key.to_owned(), value).is_some() {
-            return Err(wrong("its key is there twice"));
+            return Err(invalid("its key is there twice"));
         }
     }
     Ok(facts)
 }
 
-/// Writes a file as the kubelet does.
+/// The text of a file, as the kubelet writes it.
 #[must_use]
 pub fn render(facts: &BTreeMap<String, String>) -> String {
     let lines = facts
@@ -41,10 +41,10 @@ pub fn render(facts: &BTreeMap<String, String>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Keys of annotations and labels are of letters, digits, `-`, `_`, `.` and one `/`.
+/// Whether a text is a key of annotations and labels, which have letters, digits, `-`, `_`, `.` and `/`.
 fn is_key(key: &str) -> bool {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
-    !key.is_empty() && key.bytes().all(known)
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+    !key.is_empty() && key.bytes().all(is_allowed)
 }
 
 fn unquote(quoted: &str) -> Result<String, String> {
@@ -64,14 +64,14 @@ fn unquote(quoted: &str) -> Result<String, String> {
         }
         let escape = &rest[at + 1..];
         let length = unescape(escape, &mut value)
-            .ok_or_else(|| format!("{:?} is not an escape of Go", shorten(&rest[at..])))?;
+            .ok_or_else(|| format!("{:?} is not an escape of Go", first_characters(&rest[at..])))?;
         rest = &escape[length..];
     }
     value.extend_from_slice(rest.as_bytes());
     String::from_utf8(value).map_err(|_| "its value is not UTF-8".to_owned())
 }
 
-/// Appends what an escape without its `\` stands for, and returns its length in bytes.
+/// Appends the bytes that an escape stands for, and returns the length of the escape without its `\`.
 fn unescape(escape: &str, value: &mut Vec<u8>) -> Option<usize> {
     let kind = escape.chars().next()?;
     let single = match kind {
@@ -124,7 +124,7 @@ fn quote(value: &str) -> String {
     quoted + "\""
 }
 
-fn shorten(text: &str) -> String {
+fn first_characters(text: &str) -> String {
     text.chars().take(10).collect()
 }
 
@@ -136,11 +136,11 @@ mod tests {
     use super::*;
 
     /// Lines that `fmt.Sprintf("%v=%q")` of Go 1.27 printed, as the kubelet writes them.
-    const GO: &str = include_str!("../../tests/downward-api/annotations");
+    const WRITTEN_BY_GO: &str = include_str!("../../tests/downward-api/annotations");
 
     #[test]
-    fn what_go_quoted_is_read_exactly() {
-        let facts = parse(GO).unwrap();
+    fn lines_quoted_by_go_are_unquoted_exactly() {
+        let facts = parse(WRITTEN_BY_GO).unwrap();
         let expected = [
             ("all-escapes", "\x07\x08\x0c\n\r\t\x0b\\\"'`"),
             ("controls", "\0\x1b\x7f\u{80}\u{feff}\u{e0001}"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_does_not_write_is_refused_with_its_line() {
+    fn lines_that_go_does_not_write_are_invalid_and_named_by_number() {
         for (text, part) in [
             ("a", "line 1: it is not KEY="),
             ("=\"a\"", "not KEY="),
@@ -193,12 +193,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(facts in prop::collection::btree_map("[a-z./]{1,8}", any::<String>(), 0..6)) {
+        fn rendered_facts_are_parsed_back(facts in prop::collection::btree_map("[a-z./]{1,8}", any::<String>(), 0..6)) {
             prop_assert_eq!(parse(&render(&facts)).unwrap(), facts);
         }
 
         #[test]
-        fn any_text_is_parsed_or_refused(text in any::<String>()) {
+        fn no_text_makes_the_parser_panic(text in any::<String>()) {
             let _ = parse(&text);
         }
     }

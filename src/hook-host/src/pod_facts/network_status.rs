@@ -5,12 +5,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// The annotation.
+/// The key of the annotation.
 pub(super) const ANNOTATION: &str = "k8s.v1.cni.cncf.io/network-status";
-/// The most networks of a pod, far more than a node can attach.
+/// Maximum number of networks of a pod, far more than a node can attach.
 const MAX_NETWORKS: usize = 1024;
 
-/// An entry. Unknown members are only in `json`.
+/// A network of the pod. Members of the entry that are not known here are only in `json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Network {
     pub(crate) name: String,
@@ -18,7 +18,7 @@ pub(crate) struct Network {
     pub(crate) ips: Vec<String>,
     pub(crate) mac: String,
     pub(crate) is_default: bool,
-    /// The whole entry.
+    /// The complete entry.
     pub(crate) json: String,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Network>, String> {
 }
 
 fn network(json: &str) -> Result<Network, String> {
-    // A raw value is only scanned, with unlimited depth; hooks must be able to parse it.
+    // serde_json only scans a raw value and does not limit its depth. Hooks parse the entry, so it must be valid here.
     let value: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
     if !value.is_object() {
         return Err("it is not an object".to_owned());
@@ -69,9 +69,12 @@ fn network(json: &str) -> Result<Network, String> {
     })
 }
 
-/// A list of entries as the annotation has them.
+/// The JSON list of these entries, each as it is in the annotation.
 pub(crate) fn to_json(networks: &[Network]) -> String {
-    let entries: Vec<&str> = networks.iter().map(|one| one.json.as_str()).collect();
+    let entries: Vec<&str> = networks
+        .iter()
+        .map(|network| network.json.as_str())
+        .collect();
     format!("[{}]", entries.join(","))
 }
 
@@ -91,9 +94,12 @@ mod tests {
     },{"name": "infra/bare", "dns": null}]"#;
 
     #[test]
-    fn entries_are_read_and_kept_completely() {
+    fn entries_are_parsed_and_kept_completely() {
         let networks = parse(STATUS).unwrap();
-        let names: Vec<_> = networks.iter().map(|one| one.name.as_str()).collect();
+        let names: Vec<_> = networks
+            .iter()
+            .map(|network| network.name.as_str())
+            .collect();
         assert_eq!(names, ["k8s-pod-network", "infra/lab", "infra/bare"]);
         assert!(networks[0].is_default && !networks[1].is_default);
         assert_eq!(networks[0].ips, ["10.244.1.7", "fd00::7"]);
@@ -107,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_json_is_invalid() {
         let deep = format!("[{}{}]", "[".repeat(500_000), "]".repeat(500_000));
         let deep_member = format!(
             r#"[{{"name": "a", "x": {}{}}}]"#,

@@ -1,4 +1,4 @@
-//! Facts from files, and the answers to a call's questions.
+//! Reads facts from a downward API volume, and answers the questions of a call.
 
 mod grants_and_replay;
 mod waiting;
@@ -13,10 +13,10 @@ use super::*;
 
 const STATUS: &str = r#"[{"name": "cbr0", "default": true}, {"name": "ns/a", "mac": "1"}, {"name": "ns/a", "mac": "2"}]"#;
 
-/// A volume as the kubelet lays it out.
-struct Volume(tempfile::TempDir);
+/// A downward API volume in the layout that the kubelet uses.
+struct DownwardApiVolume(tempfile::TempDir);
 
-impl Volume {
+impl DownwardApiVolume {
     fn new() -> Self {
         let volume = Self(tempfile::tempdir().unwrap());
         volume.write(&[]);
@@ -53,8 +53,8 @@ impl Volume {
         }
     }
 
-    fn files(&self, wait: Duration) -> PodFiles {
-        PodFiles::new(PodConfig {
+    fn files(&self, wait: Duration) -> DownwardApiFiles {
+        DownwardApiFiles::new(PodConfig {
             dir: Some(self.0.path().to_owned()),
             wait,
         })
@@ -64,17 +64,17 @@ impl Volume {
         self.files(Duration::ZERO).read(&fact)
     }
 
-    fn questions(&self, wait: Duration, clock: CallClock) -> PodFactReader {
+    fn reader(&self, wait: Duration, clock: CallClock) -> PodFactReader {
         let all = ["annotations/*", "labels/*", "network-status/*"];
         let access = PodAccess {
             facts: PodFactSource::Files(Arc::new(self.files(wait))),
-            grant: Arc::new(granting(&all)),
+            grant: Arc::new(grant_of(&all)),
         };
         PodFactReader::new(access, clock)
     }
 }
 
-fn granting(patterns: &[&str]) -> PodGrant {
+fn grant_of(patterns: &[&str]) -> PodGrant {
     let patterns = patterns.iter().map(|text| PodPattern::parse(text).unwrap());
     PodGrant {
         layers: vec![PodLayer {
@@ -89,13 +89,13 @@ fn annotation(key: &str) -> PodFact {
     PodFact::Annotation(key.to_owned())
 }
 
-fn hour() -> CallClock {
+fn clock_of_an_hour() -> CallClock {
     CallClock::new(Instant::now() + Duration::from_secs(3600), None)
 }
 
 #[test]
 fn facts_are_read_again_after_the_kubelet_switches_its_symlink() {
-    let volume = Volume::new();
+    let volume = DownwardApiVolume::new();
     assert_eq!(volume.read(annotation("a")).unwrap(), None);
     volume.write(&[("a", "1\n2")]);
     assert_eq!(volume.read(annotation("a")).unwrap().unwrap(), "1\n2");
@@ -107,7 +107,7 @@ fn facts_are_read_again_after_the_kubelet_switches_its_symlink() {
 
 #[test]
 fn facts_can_be_read_while_the_kubelet_replaces_them() {
-    let volume = Volume::new();
+    let volume = DownwardApiVolume::new();
     volume.write(&[("a", "0")]);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| (0..200).for_each(|n| volume.write(&[("a", &n.to_string())])));
@@ -118,18 +118,18 @@ fn facts_can_be_read_while_the_kubelet_replaces_them() {
 }
 
 #[test]
-fn networks_are_a_list_of_those_with_the_name() {
-    let volume = Volume::new();
+fn a_network_query_lists_the_networks_of_the_name() {
+    let volume = DownwardApiVolume::new();
     volume.write(&[(network_status::ANNOTATION, STATUS)]);
-    let named = |fact| {
+    let networks = |fact| {
         let text = volume.read(fact).unwrap()?;
         Some(network_status::parse(&text).unwrap())
     };
-    let both = named(PodFact::Network("ns/a".to_owned())).unwrap();
+    let both = networks(PodFact::Network("ns/a".to_owned())).unwrap();
     let macs: Vec<_> = both.iter().map(|network| network.mac.as_str()).collect();
     assert_eq!(macs, ["1", "2"]);
-    assert_eq!(named(PodFact::Network("ns/b".to_owned())), None);
-    assert_eq!(named(PodFact::DefaultNetwork).unwrap()[0].name, "cbr0");
+    assert_eq!(networks(PodFact::Network("ns/b".to_owned())), None);
+    assert_eq!(networks(PodFact::DefaultNetwork).unwrap()[0].name, "cbr0");
     volume.write(&[(network_status::ANNOTATION, "no JSON")]);
     let error = volume.read(PodFact::DefaultNetwork).unwrap_err();
     assert!(
@@ -140,27 +140,27 @@ fn networks_are_a_list_of_those_with_the_name() {
 
 #[test]
 fn network_info_is_an_annotation_or_kubevirts_own_file() {
-    let volume = Volume::new();
+    let volume = DownwardApiVolume::new();
     assert_eq!(volume.read(PodFact::NetworkInfo).unwrap(), None);
     volume.write(&[("kubevirt.io/network-info", "{}")]);
     assert_eq!(volume.read(PodFact::NetworkInfo).unwrap().unwrap(), "{}");
-    let own = Volume(tempfile::tempdir().unwrap());
-    let missing = own.read(PodFact::NetworkInfo).unwrap_err();
+    let of_kubevirt = DownwardApiVolume(tempfile::tempdir().unwrap());
+    let missing = of_kubevirt.read(PodFact::NetworkInfo).unwrap_err();
     assert!(
         missing.contains("/annotations is not there: mount"),
         "{missing}"
     );
-    fs::write(own.at("network-info"), "").unwrap();
-    assert_eq!(own.read(PodFact::NetworkInfo).unwrap(), None);
-    fs::write(own.at("network-info"), "{\"interfaces\":[]}").unwrap();
-    let found = own.read(PodFact::NetworkInfo).unwrap().unwrap();
+    fs::write(of_kubevirt.at("network-info"), "").unwrap();
+    assert_eq!(of_kubevirt.read(PodFact::NetworkInfo).unwrap(), None);
+    fs::write(of_kubevirt.at("network-info"), "{\"interfaces\":[]}").unwrap();
+    let found = of_kubevirt.read(PodFact::NetworkInfo).unwrap().unwrap();
     assert_eq!(found, "{\"interfaces\":[]}");
 }
 
 #[test]
-fn files_outside_the_volume_are_refused_by_name() {
-    type Make = fn(&Path);
-    let cases: [(Make, &str); 9] = [
+fn files_that_are_not_regular_or_lead_out_of_the_volume_are_refused() {
+    type CreateFile = fn(&Path);
+    let cases: [(CreateFile, &str); 9] = [
         (|path| fs::create_dir(path).unwrap(), "not a regular file"),
         (
             |path| rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RUSR).unwrap(),
@@ -186,9 +186,9 @@ fn files_outside_the_volume_are_refused_by_name() {
         (|path| fs::write(path, "a=\"b").unwrap(), "line 1"),
         (|path| fs::write(path, "a\nb=\"c\"").unwrap(), "line 1"),
     ];
-    for (make, part) in cases {
-        let volume = Volume(tempfile::tempdir().unwrap());
-        make(&volume.at("annotations"));
+    for (create, part) in cases {
+        let volume = DownwardApiVolume(tempfile::tempdir().unwrap());
+        create(&volume.at("annotations"));
         let error = volume.read(annotation("a")).unwrap_err();
         assert!(
             error.contains(part) && error.contains("/annotations: "),
@@ -198,7 +198,7 @@ fn files_outside_the_volume_are_refused_by_name() {
 }
 
 #[test]
-fn facts_that_no_mount_shows_are_listed_by_file() {
+fn wishes_without_a_mounted_file_are_listed_by_file() {
     let wishes = [
         "labels/a",
         "annotations/b",
@@ -206,21 +206,24 @@ fn facts_that_no_mount_shows_are_listed_by_file() {
         "default-network",
     ];
     let wishes = wishes.map(|wish| PodPattern::parse(wish).unwrap());
-    let unseen = |files: PodFiles| -> Vec<(String, usize)> {
-        let unseen = files.all_unseen(&wishes).into_iter();
-        unseen
+    let without_mount = |files: DownwardApiFiles| -> Vec<(String, usize)> {
+        let reasons = files.wishes_without_mount(&wishes).into_iter();
+        reasons
             .map(|(reason, facts)| (reason, facts.len()))
             .collect()
     };
-    assert_eq!(unseen(Volume::new().files(Duration::ZERO)), []);
-    let empty = Volume(tempfile::tempdir().unwrap());
-    let found = unseen(empty.files(Duration::ZERO));
+    assert_eq!(
+        without_mount(DownwardApiVolume::new().files(Duration::ZERO)),
+        []
+    );
+    let empty = DownwardApiVolume(tempfile::tempdir().unwrap());
+    let found = without_mount(empty.files(Duration::ZERO));
     assert_eq!(
         (found.len(), found[0].1, found[1].1),
         (2, 3, 1),
         "{found:?}"
     );
-    let of_kubevirt = Volume(tempfile::tempdir().unwrap());
+    let of_kubevirt = DownwardApiVolume(tempfile::tempdir().unwrap());
     fs::write(of_kubevirt.at("network-info"), "{}").unwrap();
-    assert_eq!(unseen(of_kubevirt.files(Duration::ZERO))[0].1, 2);
+    assert_eq!(without_mount(of_kubevirt.files(Duration::ZERO))[0].1, 2);
 }

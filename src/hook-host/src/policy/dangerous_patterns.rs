@@ -1,12 +1,12 @@
-//! Which members of the dangerous set a path pattern names.
+//! The classes of the dangerous set that a path pattern names.
 
 use domain_xml::{Document, PathPattern};
 
-use super::pattern_subset::names;
+use super::pattern_subset::step_names;
 use super::permission::{Checker, DangerKind};
 
-/// Whether a pattern names a node of the dangerous set. Only `dangerous` of the operator's policy grants such a node, or its
-/// dangerous values. A wildcard names nothing.
+/// Whether a pattern names a node of the dangerous set. Only `dangerous` of the operator's policy grants such a
+/// node, or its dangerous values. A wildcard names no node.
 pub fn names_dangerous(pattern: &PathPattern) -> bool {
     !kinds_named(pattern, true).is_empty()
 }
@@ -20,21 +20,21 @@ pub fn dangerous_values(pattern: &PathPattern) -> Vec<DangerKind> {
     }
 }
 
-/// The classes of the dangerous set that a pattern names, evaluated on a domain that contains only what the pattern
-/// names; with `any_value`, also those where only some values are dangerous. A wildcard names nothing.
+/// The classes of the dangerous set that a pattern names, evaluated on a domain that contains only the named nodes; with
+/// `any_value`, also the classes to which only some values belong. A wildcard names no node.
 pub(super) fn kinds_named(pattern: &PathPattern, any_value: bool) -> Vec<DangerKind> {
     // A name that is not valid XML selects nothing in a domain.
-    let Ok(sample) = Document::parse(&sample(pattern)) else {
+    let Ok(domain) = Document::parse(&sample_domain(pattern)) else {
         return Vec::new();
     };
-    Checker::new(&[], &sample, &sample).kinds_of_names(any_value)
+    Checker::new(&[], &domain, &domain).kinds_of_names(any_value)
 }
 
 /// A domain with the elements and the attribute that a pattern names; `any` stands for wildcards.
-fn sample(pattern: &PathPattern) -> String {
-    let names: Vec<&str> = names(pattern.as_str());
+fn sample_domain(pattern: &PathPattern) -> String {
+    let names: Vec<&str> = step_names(pattern.as_str());
     let mut xml = format!("<domain {NAMESPACES}>");
-    let mut ends = Vec::new();
+    let mut end_tags = Vec::new();
     for name in names.iter().skip(1) {
         match name.strip_prefix('@') {
             Some("*") => {}
@@ -46,12 +46,12 @@ fn sample(pattern: &PathPattern) -> String {
             None => {
                 let name = name.replace('*', "any");
                 xml.push_str(&format!("<{name}>"));
-                ends.push(format!("</{name}>"));
+                end_tags.push(format!("</{name}>"));
             }
         }
     }
-    ends.reverse();
-    format!("{xml}{}</domain>", ends.concat())
+    end_tags.reverse();
+    format!("{xml}{}</domain>", end_tags.concat())
 }
 
 const NAMESPACES: &str = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' \
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn patterns_that_name_dangerous_nodes_are_recognised() {
-        for (pattern, is) in [
+        for (pattern, expected) in [
             ("/domain/qemu:commandline/**", true),
             ("/domain/devices/disk[target/@dev='vda']/source/@file", true),
             ("/domain/devices/*/source/@dev", true),
@@ -80,7 +80,11 @@ mod tests {
             ("/domain/os/smbios/@mode", false),
         ] {
             let parsed = PathPattern::parse(pattern).unwrap();
-            assert_eq!(!kinds_named(&parsed, false).is_empty(), is, "{pattern}");
+            assert_eq!(
+                !kinds_named(&parsed, false).is_empty(),
+                expected,
+                "{pattern}"
+            );
         }
         for (pattern, kinds) in [
             (

@@ -1,32 +1,32 @@
-//! What a hook may do: a module's wishes, the virtual machine owner's `hook.yaml` and the operator's
-//! policy, resolved to settings.
+//! The policies that decide what a hook may do: a module's wishes, the virtual machine owner's
+//! `hook.yaml` and the operator's policy are resolved to settings.
 //!
 //! ```text
 //! description (wishes) ─┐
 //! hook.yaml ────────────┼──▶ resolve ──▶ EffectiveSettings (limits, config, grant, order) ──▶ chain
-//! operator's policy ────┘      └──▶ error: the line that would have to be another
+//! operator's policy ────┘      └──▶ error: names the line that would have to change
 //! ```
 //! The operator's policy is the security boundary. `hook.yaml` is beside the module and belongs to the
-//! virtual machine's owner: it narrows. Both are read strictly: what is misspelt, of the wrong type
-//! or contradictory is refused with file, line and column.
+//! virtual machine's owner: it can only narrow. Both are parsed strictly: misspelt keys, values of the wrong
+//! type and contradictions are refused with file, line and column.
 //!
-//! Without either, a module may change what it declares, short of the dangerous set (see
-//! `dangerous` in [`OperatorPolicy`]), and read no directory. A module that declares no wishes at all
-//! may change nothing of the domain, unless its `hook.yaml` names paths for it.
+//! Without either file, a module may change the paths that it declares except the dangerous set (see
+//! `dangerous` in [`OperatorPolicy`]), and may read no directory. A module that declares no wishes at
+//! all may not change the domain, unless its `hook.yaml` names paths.
 
 mod dangerous_patterns;
 mod domain_grant;
 mod effective_settings;
 mod hook_yaml;
-mod known_paths;
 pub mod migration_abi;
 pub mod module_signature;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;
-mod read_policy_file;
+mod policy_file;
 mod sidecar_policy;
 mod strict_yaml;
+mod unknown_path;
 mod version_range;
 mod version_requirements;
 mod yaml_values;
@@ -34,15 +34,15 @@ mod yaml_values;
 pub use dangerous_patterns::{dangerous_values, names_dangerous};
 pub use effective_settings::{EffectiveSettings, ModuleIdentity, ResolveError};
 pub use hook_yaml::HookYaml;
-pub use known_paths::UnknownPath;
 pub use operator_policy::{
     Allow, Digests, OperatorPolicy, PolicySource, PolicySummary, PolicyWarning,
 };
 pub use strict_yaml::PolicyError;
+pub use unknown_path::UnknownPath;
 pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 
 pub(crate) use domain_grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use effective_settings::{admit, resolve, resolve_sidecar};
-pub(crate) use hook_yaml::FILE as HOOK_YAML;
+pub(crate) use hook_yaml::FILE_NAME as HOOK_YAML;
 pub(crate) use hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
 pub(crate) use sidecar_policy::resolve_plugin;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cap_std::fs::Dir;
 use sigstore_bundle::{Bundle, KeyId, PublicKey, SUFFIX};
 
-use super::read_policy_file;
+use super::policy_file;
 use super::strict_yaml::PolicyError;
 use crate::printable::{MAX_MESSAGE, printable};
 
@@ -13,7 +13,7 @@ use crate::printable::{MAX_MESSAGE, printable};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModuleSignature {
     signer: Option<KeyId>,
-    /// Why there is no signer.
+    /// Why there is no signer; empty if there is one.
     reason: String,
 }
 
@@ -23,6 +23,7 @@ impl ModuleSignature {
         self.signer
     }
 
+    /// Why the module counts as unsigned.
     pub(super) fn reason(&self) -> &str {
         &self.reason
     }
@@ -37,7 +38,7 @@ impl ModuleSignature {
         keys: &[&PublicKey],
     ) -> Self {
         let place = path_of(path);
-        let verified = match read_policy_file::text_in(dir, &format!("{file}{SUFFIX}"), &place) {
+        let verified = match policy_file::read_in(dir, &format!("{file}{SUFFIX}"), &place) {
             Ok(Some(text)) => signer(&text, content, keys)
                 .map_err(|reason| format!("{}: {reason}", place.display())),
             Ok(None) => Err(format!(
@@ -55,7 +56,7 @@ impl ModuleSignature {
         }
     }
 
-    /// A module without a signature that holds.
+    /// The result for a module without a valid signature.
     pub(crate) fn unverified(reason: &str) -> Self {
         Self {
             signer: None,
@@ -64,7 +65,7 @@ impl ModuleSignature {
     }
 }
 
-/// The path of a module's signature: the module's with [`SUFFIX`].
+/// The path of a module's signature: the module's path with [`SUFFIX`].
 #[must_use]
 pub fn path_of(module: &Path) -> PathBuf {
     let mut name = module.as_os_str().to_owned();
@@ -72,12 +73,13 @@ pub fn path_of(module: &Path) -> PathBuf {
     name.into()
 }
 
-/// The text of a module's signature, if there is one: a regular file of limited size, to which links
-/// lead within its directory only.
+/// The text of a module's signature; `None` if the file does not exist. The file must be a regular one of limited size, and
+/// links are followed within its directory only.
 pub fn text(module: &Path) -> Result<Option<String>, PolicyError> {
-    read_policy_file::text_at(&path_of(module))
+    policy_file::read_at(&path_of(module))
 }
 
+/// The key that made a signature.
 fn signer(text: &str, content: &[u8], keys: &[&PublicKey]) -> Result<KeyId, String> {
     let bundle = Bundle::parse(text).map_err(|error| error.to_string())?;
     let signer = bundle.signer(content, keys);

@@ -1,45 +1,47 @@
-//! Compares path patterns by their texts: whether one selects a subset of another.
+//! Compares the texts of path patterns: whether one pattern selects a subset of another.
 
 use domain_xml::PathPattern;
 
-/// One step of a pattern: its name test and its predicates as they are written.
+/// One step of a pattern.
 #[derive(PartialEq)]
 pub(super) struct Step<'a> {
+    /// The name test.
     pub(super) name: &'a str,
+    /// The predicates as they are written, without `]` and with single quotes.
     pub(super) predicates: Vec<String>,
 }
 
-/// Whether `wide` selects everything that `narrow` can select. Never wrongly true; false if the
-/// texts do not show it.
+/// Whether `wide` selects every node that `narrow` can select. The result is never wrongly true, but can
+/// be wrongly false.
 pub(super) fn is_superset(wide: &PathPattern, narrow: &PathPattern) -> bool {
     let (wide, narrow) = (steps(wide.as_str()), steps(narrow.as_str()));
-    // reach[j]: the steps of `wide` so far can select what the first j of `narrow` do.
-    let mut reach = vec![false; narrow.len() + 1];
-    reach[0] = true;
+    // covered[j]: the steps of `wide` so far select every node that the first j steps of `narrow` select.
+    let mut covered = vec![false; narrow.len() + 1];
+    covered[0] = true;
     for step in &wide {
         let mut next = vec![false; narrow.len() + 1];
         let descends = step.name == "**";
-        next[0] = descends && reach[0];
+        next[0] = descends && covered[0];
         for (index, other) in narrow.iter().enumerate() {
             next[index + 1] = if descends {
-                reach[index + 1] || next[index]
+                covered[index + 1] || next[index]
             } else {
-                reach[index] && step.is_superset(other)
+                covered[index] && step.is_superset(other)
             };
         }
-        reach = next;
+        covered = next;
     }
-    reach[narrow.len()]
+    covered[narrow.len()]
 }
 
-/// The names of a pattern's steps, predicates left out.
-pub(super) fn names(pattern: &str) -> Vec<&str> {
+/// The names of a pattern's steps, without predicates.
+pub(super) fn step_names(pattern: &str) -> Vec<&str> {
     steps(pattern).into_iter().map(|step| step.name).collect()
 }
 
 impl Step<'_> {
     fn is_superset(&self, narrow: &Self) -> bool {
-        let named = match (self.name, narrow.name) {
+        let selects_name = match (self.name, narrow.name) {
             (_, "**") => false,
             ("*", name) => !name.starts_with('@'),
             ("@*", name) => name.starts_with('@'),
@@ -50,7 +52,7 @@ impl Step<'_> {
                 None => wide == name,
             },
         };
-        named
+        selects_name
             && self
                 .predicates
                 .iter()
@@ -58,18 +60,19 @@ impl Step<'_> {
     }
 }
 
+/// The steps of a pattern or path.
 pub(super) fn steps(pattern: &str) -> Vec<Step<'_>> {
     let mut steps = Vec::new();
     let mut rest = pattern.trim_start_matches('/');
     while !rest.is_empty() {
         let (step, after) = split(rest, '/');
-        steps.push(self::step(step));
+        steps.push(parse_step(step));
         rest = after;
     }
     steps
 }
 
-fn step(text: &str) -> Step<'_> {
+fn parse_step(text: &str) -> Step<'_> {
     let (name, mut rest) = text.split_at(text.find('[').unwrap_or(text.len()));
     let mut predicates = Vec::new();
     while !rest.is_empty() {
@@ -83,7 +86,7 @@ fn step(text: &str) -> Step<'_> {
     }
 }
 
-/// Splits at the first `end` outside of quotes, and for `/` also outside of predicates.
+/// Splits at the first `end` outside of quotes; a `/` must be outside of predicates too.
 fn split(text: &str, end: char) -> (&str, &str) {
     let (mut quote, mut depth) = (None, 0_usize);
     for (index, c) in text.char_indices() {
@@ -109,7 +112,7 @@ fn split(text: &str, end: char) -> (&str, &str) {
 mod tests {
     use super::*;
 
-    fn covered(wide: &str, narrow: &str) -> bool {
+    fn selects_all_of(wide: &str, narrow: &str) -> bool {
         is_superset(
             &PathPattern::parse(wide).unwrap(),
             &PathPattern::parse(narrow).unwrap(),
@@ -118,7 +121,7 @@ mod tests {
 
     #[test]
     fn subsets_are_recognised_from_the_texts() {
-        for (wide, narrow, is) in [
+        for (wide, narrow, expected) in [
             ("/domain/sysinfo/**", "/domain/sysinfo", true),
             ("/domain/sysinfo/**", "/domain/sysinfo/bios/@x", true),
             ("/domain/sysinfo/**", "/domain/sysinfo/**", true),
@@ -140,7 +143,7 @@ mod tests {
             ("/domain/qemu:*", "/domain/qemu:commandline", true),
             ("/domain/qemu:*", "/domain/qemux", false),
         ] {
-            assert_eq!(covered(wide, narrow), is, "{wide} {narrow}");
+            assert_eq!(selects_all_of(wide, narrow), expected, "{wide} {narrow}");
         }
     }
 
@@ -149,9 +152,9 @@ mod tests {
         fn the_subset_relation_is_reflexive_and_transitive(
             a in pattern(), b in pattern(), c in pattern()
         ) {
-            proptest::prop_assert!(covered(&a, &a));
-            if covered(&a, &b) && covered(&b, &c) {
-                proptest::prop_assert!(covered(&a, &c), "{} {} {}", a, b, c);
+            proptest::prop_assert!(selects_all_of(&a, &a));
+            if selects_all_of(&a, &b) && selects_all_of(&b, &c) {
+                proptest::prop_assert!(selects_all_of(&a, &c), "{} {} {}", a, b, c);
             }
         }
     }

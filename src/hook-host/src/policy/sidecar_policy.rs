@@ -1,4 +1,4 @@
-//! The operator's policy for gRPC sidecars, those of plugins included.
+//! The part of the operator's policy for gRPC sidecars and plugins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use super::operator_policy::{OperatorPolicy, Sidecars};
 use super::strict_yaml::PolicyError;
 use crate::{FailurePolicy, Limits};
 
-/// The settings of a plugin's hook, and the reason if its failure strategy is forbidden; the strategy
-/// is `Fail` then.
+/// The settings of a plugin's hook. If the failure strategy is forbidden, the settings have `Fail`, and the reason is
+/// returned too.
 pub(crate) fn resolve_plugin(
-    wanted: FailurePolicy,
+    requested: FailurePolicy,
     base: &Limits,
     operator: Option<&OperatorPolicy>,
 ) -> (EffectiveSettings, Option<String>) {
-    let forbidden = operator.and_then(|operator| operator.forbids_policy(wanted));
+    let forbidden = operator.and_then(|operator| operator.forbids_failure_policy(requested));
     let settings = EffectiveSettings {
         hook_points: Vec::new(),
         failure_policy: match forbidden {
             Some(_) => FailurePolicy::Fail,
-            None => wanted,
+            None => requested,
         },
         limits: base.clone(),
         config: BTreeMap::new(),
@@ -35,7 +35,7 @@ pub(crate) fn resolve_plugin(
 }
 
 impl OperatorPolicy {
-    /// The line that forbids gRPC sidecars, if one does.
+    /// The position and text of the line that forbids gRPC sidecars, if any.
     pub(crate) fn forbids_sidecars(&self) -> Option<String> {
         let sidecars = self.content.sidecars.as_ref()?;
         (*sidecars.get() == Sidecars::Forbid).then(|| {
@@ -52,11 +52,11 @@ impl OperatorPolicy {
         listed.is_some_and(|listed| {
             names
                 .iter()
-                .any(|name| listed.get().iter().any(|one| one == name))
+                .any(|name| listed.get().iter().any(|listed| listed == name))
         })
     }
 
-    /// Refuses names of sidecars that can never be called.
+    /// Refuses a `sidecarsOnArrival` with names of sidecars that can never be called.
     pub(super) fn check_arrival(&self) -> Result<(), PolicyError> {
         let Some(listed) = &self.content.sidecars_on_arrival else {
             return Ok(());
@@ -71,11 +71,12 @@ impl OperatorPolicy {
         Err(PolicyError::at(&self.path, listed.position(), reason))
     }
 
-    fn forbids_policy(&self, wanted: FailurePolicy) -> Option<String> {
+    /// Why a failure policy is forbidden, if it is.
+    fn forbids_failure_policy(&self, requested: FailurePolicy) -> Option<String> {
         let allowed = self.content.failure_policies.as_ref()?;
-        (!allowed.get().contains(&wanted)).then(|| {
+        (!allowed.get().contains(&requested)).then(|| {
             format!(
-                "the failure strategy {wanted:?} is not among the failurePolicies of {}",
+                "the failure strategy {requested:?} is not among the failurePolicies of {}",
                 self.at(allowed.position())
             )
         })
@@ -94,35 +95,35 @@ mod tests {
     }
 
     #[test]
-    fn only_listed_sidecars_run_on_a_domain_that_arrives() {
+    fn only_listed_sidecars_are_called_with_an_arriving_domain() {
         let listed = policy("sidecarsOnArrival: [shim, hook-sidecar-3]\n");
         assert!(listed.runs_on_arrival(["hook-sidecar-0", "shim"]));
         assert!(listed.runs_on_arrival(["hook-sidecar-3", "other"]));
         assert!(!listed.runs_on_arrival(["hook-sidecar-0", "other"]));
-        for none in ["{}\n", "sidecarsOnArrival: []\n"] {
-            assert!(!policy(none).runs_on_arrival(["hook-sidecar-0", "shim"]));
+        for text in ["{}\n", "sidecarsOnArrival: []\n"] {
+            assert!(!policy(text).runs_on_arrival(["hook-sidecar-0", "shim"]));
         }
-        for (wrong, at) in [
+        for (text, position) in [
             ("sidecarsOnArrival: ['']\n", "p.yaml:1:20: "),
             (
                 "sidecars: Forbid\nsidecarsOnArrival: [a]\n",
                 "p.yaml:2:20: ",
             ),
         ] {
-            let error = OperatorPolicy::parse(Path::new("p.yaml"), wrong).unwrap_err();
-            assert!(error.to_string().starts_with(at), "{error}");
+            let error = OperatorPolicy::parse(Path::new("p.yaml"), text).unwrap_err();
+            assert!(error.to_string().starts_with(position), "{error}");
         }
     }
 
     #[test]
-    fn the_operators_policy_applies_to_plugins() {
+    fn sidecars_and_failure_strategies_of_plugins_can_be_forbidden() {
         assert_eq!(policy("sidecars: Allow\n").forbids_sidecars(), None);
         assert_eq!(
             policy("sidecars: Forbid\n").forbids_sidecars().as_deref(),
             Some("p.yaml:1:11: gRPC sidecars are forbidden")
         );
-        let resolve = |wanted, policy: Option<&OperatorPolicy>| {
-            let (settings, reason) = resolve_plugin(wanted, &Limits::default(), policy);
+        let resolve = |requested, policy: Option<&OperatorPolicy>| {
+            let (settings, reason) = resolve_plugin(requested, &Limits::default(), policy);
             (settings.failure_policy, reason)
         };
         let (fail, ignore) = (FailurePolicy::Fail, FailurePolicy::Ignore);

@@ -1,7 +1,7 @@
-//! Parses policy files strictly.
+//! Parses the YAML of policy files strictly: unknown keys, missing values, aliases and the like are errors.
 
-mod plain_reason;
-mod refuse_missing_values;
+mod complete_document;
+mod error_message;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
 use crate::printable::{MAX_MESSAGE, printable};
-use plain_reason::plain_reason;
-use refuse_missing_values::CompleteDocument;
+use complete_document::CompleteDocument;
+use error_message::plain_message;
 
 /// Why a policy file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum PolicyError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Why the file cannot be read.
         reason: String,
     },
     /// The content is malformed, misspelt or contradictory.
@@ -36,7 +36,7 @@ pub enum PolicyError {
         line: u64,
         /// The column in characters, from 1.
         column: u64,
-        /// What is wrong.
+        /// The mistake.
         reason: String,
     },
 }
@@ -63,6 +63,7 @@ impl From<serde_saphyr::Location> for YamlPosition {
 }
 
 impl PolicyError {
+    /// An error at a position in the file.
     pub(super) fn at(path: &Path, position: YamlPosition, reason: impl Into<String>) -> Self {
         Self::Wrong {
             path: path.to_owned(),
@@ -83,19 +84,20 @@ impl PolicyError {
 /// Parses one document. Missing values, unknown and repeated keys, merge keys, aliases and a second document are
 /// refused.
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, PolicyError> {
-    let wrong = |error: serde_saphyr::Error| {
+    let policy_error = |error: serde_saphyr::Error| {
         let position = error
             .location()
             .map_or(YamlPosition::START, YamlPosition::from);
-        PolicyError::at(path, position, reason(&error, text))
+        PolicyError::at(path, position, error_text(&error, text))
     };
-    let is_nothing = |line: &str| matches!(line.trim(), "" | "---") || line.trim().starts_with('#');
-    if text.lines().all(is_nothing) {
+    let is_empty = |line: &str| matches!(line.trim(), "" | "---") || line.trim().starts_with('#');
+    if text.lines().all(is_empty) {
         let reason = "it is empty, which limits nothing: write {} if that is meant";
         return Err(PolicyError::at(path, YamlPosition::START, reason));
     }
-    serde_saphyr::from_str_with_options::<CompleteDocument>(text, options()).map_err(wrong)?;
-    serde_saphyr::from_str_with_options(text, options()).map_err(wrong)
+    serde_saphyr::from_str_with_options::<CompleteDocument>(text, options())
+        .map_err(policy_error)?;
+    serde_saphyr::from_str_with_options(text, options()).map_err(policy_error)
 }
 
 fn options() -> Options {
@@ -115,20 +117,20 @@ fn options() -> Options {
     }
 }
 
-/// The parser's message in plain words, without the position, which the error prints first.
-fn reason(error: &serde_saphyr::Error, file: &str) -> String {
+/// The text of the parser's error in plain words, without the position, which [`PolicyError`] prints first.
+fn error_text(error: &serde_saphyr::Error, file: &str) -> String {
     let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default();
-    let first = first.strip_prefix("error: ").unwrap_or(first);
+    let message = text.lines().next().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(message);
     let Some(at) = error.location() else {
-        return plain_reason(first, "");
+        return plain_message(message, "");
     };
     let (line, column) = (at.line(), at.column());
-    let first = first.replace(&format!(" at line {line}, column {column}"), "");
-    let first = first.replace(&format!("line {line} column {column}: "), "");
-    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let whole = file.lines().nth(size(line).saturating_sub(1));
-    let before = whole.unwrap_or_default().chars();
-    let before: String = before.take(size(column).saturating_sub(1)).collect();
-    plain_reason(&first, &before)
+    let message = message.replace(&format!(" at line {line}, column {column}"), "");
+    let message = message.replace(&format!("line {line} column {column}: "), "");
+    let to_usize = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let whole_line = file.lines().nth(to_usize(line).saturating_sub(1));
+    let before = whole_line.unwrap_or_default().chars();
+    let before: String = before.take(to_usize(column).saturating_sub(1)).collect();
+    plain_message(&message, &before)
 }

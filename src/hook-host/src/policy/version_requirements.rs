@@ -1,4 +1,4 @@
-//! `requires` of `hook.yaml`: the versions that a hook needs around it.
+//! `requires` of `hook.yaml`: the versions of libvirt, KubeVirt and the WIT package that a hook needs.
 
 use semver::Version;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use super::strict_yaml::YamlPosition;
 use super::version_range::VersionRange;
 use super::yaml_values::Located;
 
-/// The section of `hook.yaml`.
+/// The section `requires` of `hook.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Requires {
@@ -16,35 +16,35 @@ pub(super) struct Requires {
     hooks: Option<Located<VersionRange>>,
 }
 
-/// The versions that `requires` is compared with. That of the WIT package (`hooks`) is always known.
+/// The versions with which `requires` is compared. The version of the WIT package (`hooks`) is always known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostVersions {
-    /// libvirt's.
+    /// The version of libvirt.
     pub libvirt: Option<Version>,
-    /// KubeVirt's.
+    /// The version of KubeVirt.
     pub kubevirt: Option<Version>,
-    /// What a requirement means whose version is not known.
+    /// How a requirement is handled whose version is not known here.
     pub unknown: UnknownVersion,
 }
 
-/// What a requirement means whose version is not known.
+/// How a requirement is handled whose version is not known here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UnknownVersion {
     /// The hook is refused.
     #[default]
     Refuse,
-    /// It is logged, and the hook runs: on a developer's machine, where no virtual machine starts.
+    /// The requirement is logged, and the hook runs. For a developer's machine, on which no virtual machine starts.
     Warn,
 }
 
-/// How a requirement is met.
+/// A requirement, compared with a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
     /// `libvirt`, `kubevirt` or `hooks`.
     pub name: &'static str,
     /// The range, normalized.
     pub range: String,
-    /// The version that it was compared with; `None` if it is not known.
+    /// The version that was compared; `None` if it is not known.
     pub found: Option<Version>,
     /// Whether the version is in the range.
     pub is_met: bool,
@@ -52,7 +52,7 @@ pub struct Requirement {
 }
 
 impl Requires {
-    /// The requirements, compared with the versions; `package` is that of the WIT package.
+    /// The requirements, compared with the versions; `package` is the version of the WIT package.
     pub(super) fn compare(&self, package: &Version, versions: &HostVersions) -> Vec<Requirement> {
         let Requires {
             libvirt,

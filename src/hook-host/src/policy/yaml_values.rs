@@ -40,7 +40,7 @@ pub(crate) struct DurationValue(pub(crate) Duration);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SizeValue(pub(crate) usize);
 
-/// The sha256 of a module: 64 hexadecimal digits, `sha256:` before them or not.
+/// The sha256 of a module: 64 hexadecimal digits, with or without the prefix `sha256:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sha256(pub(crate) String);
 
@@ -51,9 +51,9 @@ pub(crate) struct Pattern(pub(crate) PathPattern);
 /// A part of the dangerous set that the operator grants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Dangerous {
-    /// What the pattern names.
+    /// The nodes that the pattern names.
     Path(PathPattern),
-    /// A whole class.
+    /// All nodes of a class.
     Kind(DangerKind),
 }
 
@@ -65,27 +65,27 @@ pub(crate) struct SignerKey(pub(crate) PublicKey);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Directory(pub(crate) PathBuf);
 
-/// The longest time and the largest size are those that their types hold; ceilings are checked where a value is used.
-fn time(text: &str) -> Option<DurationValue> {
+/// Maximum values are checked where a duration or size is used.
+fn duration(text: &str) -> Option<DurationValue> {
     go_duration::parse(text).ok().map(DurationValue)
 }
 
-/// A part of a byte counts as a byte, as in Kubernetes.
-fn bytes(text: &str) -> Option<SizeValue> {
+/// Fractions of a byte are rounded up, as in Kubernetes.
+fn size(text: &str) -> Option<SizeValue> {
     let bytes = Quantity::parse(text).ok()?.bytes().ok()?;
     usize::try_from(bytes).ok().map(SizeValue)
 }
 
 fn sha256(text: &str) -> Option<Sha256> {
     let digest = text.strip_prefix("sha256:").unwrap_or(text);
-    let hexadecimal = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    hexadecimal.then(|| Sha256(digest.to_ascii_lowercase()))
+    let is_hexadecimal = digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hexadecimal.then(|| Sha256(digest.to_ascii_lowercase()))
 }
 
 /// Reads a scalar as text.
-struct Scalar;
+struct ScalarVisitor;
 
-impl Visitor<'_> for Scalar {
+impl Visitor<'_> for ScalarVisitor {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,54 +97,51 @@ impl Visitor<'_> for Scalar {
     }
 }
 
-macro_rules! from_text {
-    ($type:ty, $read:expr) => {
+macro_rules! deserialize_from_text {
+    ($type:ty, $parse:expr) => {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = deserializer.deserialize_str(Scalar)?;
-                let read: fn(&str) -> Result<Self, String> = $read;
-                read(&text).map_err(D::Error::custom)
+                let text = deserializer.deserialize_str(ScalarVisitor)?;
+                let parse: fn(&str) -> Result<Self, String> = $parse;
+                parse(&text).map_err(D::Error::custom)
             }
         }
     };
 }
 
-from_text!(DurationValue, |text| time(text).ok_or_else(|| format!(
-    "{text:?} is not a duration such as 250ms, 1.5s or 1m"
-)));
-from_text!(SizeValue, |text| bytes(text).ok_or_else(|| format!(
-    "{text:?} is not a size such as 65536, 64Mi or 128M"
-)));
-from_text!(Sha256, |text| sha256(text).ok_or_else(|| format!(
-    "{text:?} is not a sha256: 64 hexadecimal digits"
-)));
-from_text!(VersionRange, |text| VersionRange::parse(text));
-from_text!(Pattern, |text| domain_pattern(text).map(Pattern));
-from_text!(Dangerous, |text| if text.starts_with('/') {
+deserialize_from_text!(DurationValue, |text| duration(text)
+    .ok_or_else(|| format!("{text:?} is not a duration such as 250ms, 1.5s or 1m")));
+deserialize_from_text!(SizeValue, |text| size(text)
+    .ok_or_else(|| format!("{text:?} is not a size such as 65536, 64Mi or 128M")));
+deserialize_from_text!(Sha256, |text| sha256(text)
+    .ok_or_else(|| format!("{text:?} is not a sha256: 64 hexadecimal digits")));
+deserialize_from_text!(VersionRange, |text| VersionRange::parse(text));
+deserialize_from_text!(Pattern, |text| domain_pattern(text).map(Pattern));
+deserialize_from_text!(Dangerous, |text| if text.starts_with('/') {
     domain_pattern(text).map(Dangerous::Path)
 } else {
     let kind = text.parse::<DangerKind>();
     kind.map(Dangerous::Kind).map_err(|error| error.to_string())
 });
-from_text!(SignerKey, |text| PublicKey::from_pem(text)
+deserialize_from_text!(SignerKey, |text| PublicKey::from_pem(text)
     .map(SignerKey)
     .map_err(|error| error.to_string()));
-from_text!(PodPattern, |text| PodPattern::parse(text)
+deserialize_from_text!(PodPattern, |text| PodPattern::parse(text)
     .map_err(|error| error.to_string()));
-from_text!(Directory, |text| absolute_directory(text).map(Directory));
+deserialize_from_text!(Directory, |text| absolute_directory(text).map(Directory));
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_gos_and_sizes_are_kubernetes() {
+    fn durations_are_gos_and_sizes_are_kubernetes_quantities() {
         for (text, milliseconds) in [("250ms", 250), ("2s", 2000), ("1.5s", 1500), ("1m", 60_000)] {
             let expected = Some(DurationValue(Duration::from_millis(milliseconds)));
-            assert_eq!(time(text), expected, "{text}");
+            assert_eq!(duration(text), expected, "{text}");
         }
-        for wrong in ["2", "s", "2 s", "2d", "-1s", "99999999999999999999s"] {
-            assert_eq!(time(wrong), None, "{wrong}");
+        for invalid in ["2", "s", "2 s", "2d", "-1s", "99999999999999999999s"] {
+            assert_eq!(duration(invalid), None, "{invalid}");
         }
         for (text, expected) in [
             ("64Mi", 64 << 20),
@@ -152,9 +149,9 @@ mod tests {
             ("128M", 128_000_000),
             ("0.5Gi", 512 << 20),
         ] {
-            assert_eq!(bytes(text), Some(SizeValue(expected)), "{text}");
+            assert_eq!(size(text), Some(SizeValue(expected)), "{text}");
         }
-        for wrong in [
+        for invalid in [
             "",
             "Mi",
             "1X",
@@ -162,7 +159,7 @@ mod tests {
             "99999999999Gi",
             "18446744073709551615Ki",
         ] {
-            assert_eq!(bytes(wrong), None, "{wrong}");
+            assert_eq!(size(invalid), None, "{invalid}");
         }
         let digest = "A".repeat(64);
         assert_eq!(

@@ -1,15 +1,15 @@
-//! Which of the operator's rules hold for a module: those with keys only with a signature.
+//! The rules of the operator's policy that apply to a module. Rules with keys apply only to signed modules.
 
 use sigstore_bundle::PublicKey;
 
 use super::{ModuleIdentity, ResolveError};
 use crate::policy::operator_policy::{OperatorPolicy, Rule};
 
-/// The rules that hold for a module.
+/// The rules that apply to a module.
 ///
-/// Of the rules that name it by digest and namespace, those with keys hold if one of their keys signed
-/// it. If there are such rules and none of them holds, the module may not run, unless a rule without
-/// keys lists its digest: the operator has then named this very module.
+/// A rule applies if it names the module's digest and namespace and, if the rule has keys, one of the
+/// keys signed the module. If rules with keys name the module and none of them applies, the module may
+/// not run, unless a rule without keys lists its digest: the operator has then allowed this very module.
 pub(super) fn applicable_rules<'a>(
     policy: &'a OperatorPolicy,
     module: &ModuleIdentity<'_>,
@@ -17,7 +17,7 @@ pub(super) fn applicable_rules<'a>(
     let named = policy.rules(module.digest, module.namespace);
     let signer = module.signature.signer();
     let is_signer = |key: &PublicKey| Some(key.id()) == signer;
-    let holds = |rule: &&Rule| {
+    let applies = |rule: &&Rule| {
         let mut signers = rule.signers();
         signers.as_mut().is_none_or(|keys| keys.any(is_signer))
     };
@@ -28,7 +28,7 @@ pub(super) fn applicable_rules<'a>(
             .any(|rule| rule.keys.is_none() && rule.digests.is_some())
     };
     if let Some(keys) = with_keys().find_map(|rule| rule.keys.as_ref())
-        && !with_keys().any(&holds)
+        && !with_keys().any(&applies)
         && !is_listed()
     {
         return Err(ResolveError::NotSigned {
@@ -36,5 +36,5 @@ pub(super) fn applicable_rules<'a>(
             reason: module.signature.reason().to_owned(),
         });
     }
-    Ok(named.into_iter().filter(holds).collect())
+    Ok(named.into_iter().filter(applies).collect())
 }

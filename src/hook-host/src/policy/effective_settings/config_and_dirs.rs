@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{AllowList, ResolveError, Resolver, at};
+use super::{AllowList, ResolveError, Resolver};
 use crate::policy::yaml_values::{Directory, Located};
 
 impl Resolver<'_> {
@@ -11,31 +11,32 @@ impl Resolver<'_> {
         let Some(yaml) = self.yaml else {
             return Ok(BTreeMap::new());
         };
-        let cap = self.operator_list("allow.config", |allow| allow.config.as_ref());
+        let allowed = self.operator_list("allow.config", |allow| allow.config.as_ref());
         let mut config = BTreeMap::new();
         for (key, value) in &yaml.content.config {
             if let Some(wishes) = &self.identity.description.wishes
                 && !wishes.config.contains(key)
             {
-                let known = match &wishes.config[..] {
+                let declared = match &wishes.config[..] {
                     [] => "and no other".to_owned(),
-                    known => format!("only [{}]", known.join(", ")),
+                    keys => format!("only [{}]", keys.join(", ")),
                 };
                 let reason =
-                    format!("the module does not read the configuration key {key:?}, {known}");
-                return Err(yaml.wrong(value.position(), reason).into());
+                    format!("the module does not read the configuration key {key:?}, {declared}");
+                return Err(yaml.error_at(value.position(), reason).into());
             }
-            if let Some(cap) = &cap
-                && !cap.values.contains(&key)
+            if let Some(allowed) = &allowed
+                && !allowed.values.contains(&key)
             {
-                return Err(cap.refuses("configuration key", key));
+                return Err(allowed.refuses("configuration key", key));
             }
             config.insert(key.clone(), value.get().clone());
         }
         Ok(config)
     }
 
-    /// Directories belong to the container, so the operator must allow them; `hook.yaml` narrows.
+    /// The granted directories. They belong to the launcher's container, so the operator must allow them; `hook.yaml` only
+    /// narrows.
     pub(super) fn dirs(&self) -> Result<Vec<PathBuf>, ResolveError> {
         let Some(wishes) = &self.identity.description.wishes else {
             return Ok(Vec::new());
@@ -44,7 +45,7 @@ impl Resolver<'_> {
             let dirs = yaml.content.allow.dirs.as_ref()?;
             Some(AllowList {
                 values: dirs.get().iter().collect(),
-                origin: format!("allow.dirs of {}", at(yaml, dirs.position())),
+                origin: format!("allow.dirs of {}", yaml.at(dirs.position())),
             })
         });
         let operator = self.required_operator_list("allow.dirs", |allow| allow.dirs.as_ref());
@@ -58,27 +59,27 @@ impl Resolver<'_> {
         Ok(granted?.concat())
     }
 
-    /// The directories that the operator allows. `dirs` compares paths as text, and symbolic links in a directory may lead
-    /// elsewhere: a directory is checked against these roots when it is opened.
+    /// The directories that the operator allows. `dirs` compares the texts of paths, and a directory can contain symbolic links
+    /// that lead out of it, so a directory is checked against these roots again when it is opened.
     pub(super) fn dir_roots(&self) -> Vec<PathBuf> {
         let operator = self.required_operator_list("allow.dirs", |allow| allow.dirs.as_ref());
         paths(operator).values.into_iter().cloned().collect()
     }
 }
 
-fn paths<'a>(cap: AllowList<'a, Located<Directory>>) -> AllowList<'a, PathBuf> {
+fn paths<'a>(list: AllowList<'a, Located<Directory>>) -> AllowList<'a, PathBuf> {
     AllowList {
-        values: cap.values.into_iter().map(|dir| &dir.get().0).collect(),
-        origin: cap.origin,
+        values: list.values.into_iter().map(|dir| &dir.get().0).collect(),
+        origin: list.origin,
     }
 }
 
-/// The parts of a directory that all layers allow.
+/// The directories within `wish` that all layers allow.
 fn narrow(wish: &Path, layers: &[AllowList<'_, PathBuf>]) -> Result<Vec<PathBuf>, ResolveError> {
-    let mut left = vec![wish.to_path_buf()];
+    let mut remaining = vec![wish.to_path_buf()];
     for layer in layers {
         let mut next = Vec::new();
-        for dir in &left {
+        for dir in &remaining {
             for allowed in &layer.values {
                 if dir.starts_with(allowed) {
                     next.push(dir.clone());
@@ -92,7 +93,7 @@ fn narrow(wish: &Path, layers: &[AllowList<'_, PathBuf>]) -> Result<Vec<PathBuf>
         }
         next.sort();
         next.dedup();
-        left = next;
+        remaining = next;
     }
-    Ok(left)
+    Ok(remaining)
 }

@@ -1,21 +1,21 @@
-//! Checks the module's digest.
+//! Checks the module's digest against the pinned one and the operator's policy.
 
-use super::{ResolveError, Resolver, at};
+use super::{ResolveError, Resolver};
 use crate::policy::operator_policy::Digests;
 
 impl Resolver<'_> {
-    pub(super) fn digest(&self) -> Result<(), ResolveError> {
-        let found = self.identity.digest;
+    pub(super) fn check_digest(&self) -> Result<(), ResolveError> {
+        let digest = self.identity.digest;
         let pin = self
             .yaml
             .and_then(|yaml| Some((yaml, yaml.content.sha256.as_ref()?)));
         if let Some((yaml, pin)) = pin
-            && pin.get().0 != found
+            && pin.get().0 != digest
         {
             return Err(ResolveError::Digest {
-                place: at(yaml, pin.position()),
+                place: yaml.at(pin.position()),
                 expected: pin.get().0.clone(),
-                found: found.to_owned(),
+                found: digest.to_owned(),
             });
         }
         let Some(operator) = self.operator else {
@@ -24,27 +24,27 @@ impl Resolver<'_> {
         let Some(digests) = &operator.content.digests else {
             return Ok(());
         };
-        let listed = || operator.lists(found, self.identity.namespace) || self.is_signed;
-        let (known, wanted) = match digests.get() {
+        let is_listed = || operator.lists(digest, self.identity.namespace) || self.is_signed;
+        let (is_allowed, wanted) = match digests.get() {
             Digests::Any => (true, ""),
             Digests::Pinned => (
-                pin.is_some() || listed(),
+                pin.is_some() || is_listed(),
                 "their sha256 stands in their hook.yaml or in a rule of this policy for the VM's \
                  namespace, or a key of such a rule signed them",
             ),
             Digests::Listed => (
-                listed(),
+                is_listed(),
                 "their sha256 stands in a rule of this policy for the VM's namespace, or a key of \
                  such a rule signed them",
             ),
         };
-        if known {
+        if is_allowed {
             return Ok(());
         }
         Err(ResolveError::UnknownDigest {
             place: operator.at(digests.position()),
             wanted,
-            digest: found.to_owned(),
+            digest: digest.to_owned(),
         })
     }
 }

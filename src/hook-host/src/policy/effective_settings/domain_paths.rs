@@ -1,16 +1,16 @@
-//! Resolves which domain paths a hook may change.
+//! Resolves the domain paths that a hook may change.
 
 use domain_xml::PathPattern;
 
-use super::{AllowList, ResolveError, Resolver, at};
+use super::{AllowList, ResolveError, Resolver};
 use crate::description::Wishes;
 use crate::policy::dangerous_patterns::kinds_named;
 use crate::policy::domain_grant::{Grant, Layer};
 use crate::policy::pattern_subset::is_superset;
 use crate::policy::yaml_values::{Dangerous, Located, Pattern};
 
-/// The wishes in the words of each SDK: authors declare them in the function `describe`.
-const DECLARED_PATHS: &str = "the paths that the module's `describe` declares";
+/// The origin of the wishes, in the terms of the SDKs: a module declares its wishes in the function `describe`.
+const WISHES_ORIGIN: &str = "the paths that the module's `describe` declares";
 
 impl Resolver<'_> {
     pub(super) fn grant(&self) -> Result<Grant, ResolveError> {
@@ -18,7 +18,7 @@ impl Resolver<'_> {
             let paths = yaml.content.allow.paths.as_ref()?;
             Some(layer(
                 paths.get(),
-                format!("allow.paths of {}", at(yaml, paths.position())),
+                format!("allow.paths of {}", yaml.at(paths.position())),
             ))
         });
         let dangerous = self
@@ -26,31 +26,32 @@ impl Resolver<'_> {
             .layer();
         let operator = self
             .operator_list("allow.paths", |allow| allow.paths.as_ref())
-            .map(|cap| cap.layer().and(&dangerous));
+            .map(|list| list.layer().or(&dangerous));
         let wishes = self.identity.description.wishes.as_ref();
         for wish in wishes.iter().flat_map(|wishes| &wishes.paths) {
             check_wish(wish, owner.iter().chain(&operator), &dangerous)?;
         }
-        let wanted = match wishes {
+        let declared = match wishes {
             Some(wishes) => Some(wishes_layer(wishes)),
             None if owner.is_some() => None,
             None => Some(Layer {
                 patterns: Vec::new(),
                 kinds: Vec::new(),
                 origin: format!(
-                    "{DECLARED_PATHS} (it declares none), or allow.paths of {},",
-                    self.hook_yaml()
+                    "{WISHES_ORIGIN} (it declares none), or allow.paths of {},",
+                    self.hook_yaml_place()
                 ),
             }),
         };
-        // The wildcard matches everything except the dangerous set.
-        let mut short_of_danger = dangerous;
-        short_of_danger
+        // The wildcard matches every node except the dangerous set, whose granted part is already in the layer.
+        let mut everything_permitted = dangerous;
+        everything_permitted
             .patterns
             .extend(PathPattern::parse("/domain/**"));
-        // The operator's patterns come first: no pattern of a module is matched against what they refuse.
-        let layers = operator.into_iter().chain([short_of_danger]);
-        Ok(Grant::new(layers.chain(owner).chain(wanted).collect()))
+        // The operator's layers come first: a module's patterns, which can be expensive to match, are only matched against
+        // changes that the operator permits.
+        let layers = operator.into_iter().chain([everything_permitted]);
+        Ok(Grant::new(layers.chain(owner).chain(declared).collect()))
     }
 }
 
@@ -93,12 +94,12 @@ fn wishes_layer(wishes: &Wishes) -> Layer {
     Layer {
         patterns: wishes.paths.clone(),
         kinds: Vec::new(),
-        origin: DECLARED_PATHS.to_owned(),
+        origin: WISHES_ORIGIN.to_owned(),
     }
 }
 
-/// Checks that every layer allows at least a part of a wish. Layers may narrow a wish; if nothing is
-/// left of it, the mistake shows now rather than at boot.
+/// Checks that every layer allows at least a part of a wish. Layers may narrow a wish. A wish of which nothing is
+/// left is refused now, and not when the VM boots.
 fn check_wish<'a>(
     wish: &PathPattern,
     layers: impl Iterator<Item = &'a Layer>,
@@ -110,8 +111,8 @@ fn check_wish<'a>(
         patterns.any(|pattern| is_superset(pattern, wish) || is_superset(wish, pattern))
             || (!kinds.is_empty() && kinds.iter().all(|kind| layer.kinds.contains(kind)))
     };
-    let needed = (!kinds.is_empty()).then_some(dangerous);
-    match layers.chain(needed).find(|layer| !overlaps(layer)) {
+    let required = (!kinds.is_empty()).then_some(dangerous);
+    match layers.chain(required).find(|layer| !overlaps(layer)) {
         None => Ok(()),
         Some(layer) => Err(ResolveError::NotGranted {
             what: "path",

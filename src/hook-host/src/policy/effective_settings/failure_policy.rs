@@ -5,25 +5,25 @@ use crate::FailurePolicy;
 
 impl Resolver<'_> {
     pub(super) fn failure_policy(&self) -> Result<FailurePolicy, ResolveError> {
-        let wanted = self
+        let requested = self
             .yaml
             .and_then(|y| Some((y, y.content.failure_policy.as_ref()?)));
-        let Some((yaml, wanted)) = wanted else {
+        let Some((yaml, requested)) = requested else {
             return Ok(FailurePolicy::Fail);
         };
         let operator = self
             .operator
             .and_then(|o| Some((o, o.content.failure_policies.as_ref()?)));
         if let Some((operator, allowed)) = operator
-            && !allowed.get().contains(wanted.get())
+            && !allowed.get().contains(requested.get())
         {
             let reason = format!(
                 "the failure policy {:?} is not among the failurePolicies of {}",
-                wanted.get(),
+                requested.get(),
                 operator.at(allowed.position())
             );
-            return Err(yaml.wrong(wanted.position(), reason).into());
+            return Err(yaml.error_at(requested.position(), reason).into());
         }
-        Ok(*wanted.get())
+        Ok(*requested.get())
     }
 }

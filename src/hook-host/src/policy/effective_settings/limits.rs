@@ -9,12 +9,12 @@ impl Resolver<'_> {
     pub(super) fn limits(&self, base: &Limits) -> Result<Limits, ResolveError> {
         let content = self.yaml.map(|yaml| &yaml.content);
         let caps = self.operator.map(|operator| &operator.content.limits);
-        let number =
-            |name, own: Option<&Located<SizeValue>>, cap: Option<&Located<SizeValue>>, base| {
-                let own = own.map(|own| (own.get().0, own.position()));
+        let size =
+            |name, set: Option<&Located<SizeValue>>, cap: Option<&Located<SizeValue>>, base| {
+                let set = set.map(|set| (set.get().0, set.position()));
                 self.limit(
                     name,
-                    own,
+                    set,
                     cap.map(|cap| (cap.get().0, cap.position())),
                     base,
                 )
@@ -24,23 +24,23 @@ impl Resolver<'_> {
         Ok(Limits {
             call_deadline: self.limit(
                 "deadline",
-                deadline.map(|own| (own.get().0, own.position())),
+                deadline.map(|set| (set.get().0, set.position())),
                 deadline_cap.map(|cap| (cap.get().0, cap.position())),
                 base.call_deadline,
             )?,
-            memory: number(
+            memory: size(
                 "memory",
                 content.and_then(|c| c.memory.as_ref()),
                 caps.and_then(|c| c.memory.as_ref()),
                 base.memory,
             )?,
-            output: number(
+            output: size(
                 "output",
                 content.and_then(|c| c.output.as_ref()),
                 caps.and_then(|c| c.output.as_ref()),
                 base.output,
             )?,
-            log: number(
+            log: size(
                 "log",
                 content.and_then(|c| c.log.as_ref()),
                 caps.and_then(|c| c.log.as_ref()),
@@ -50,27 +50,28 @@ impl Resolver<'_> {
         })
     }
 
-    /// The value of `hook.yaml`, else the default. A cap lowers the default and refuses a higher value of `hook.yaml`.
+    /// The value `set` in `hook.yaml`, else the default `base`. A cap of the operator's policy lowers the default, and refuses
+    /// a higher value of `hook.yaml`.
     fn limit<T: Ord + Copy + std::fmt::Debug>(
         &self,
         name: &str,
-        own: Option<(T, YamlPosition)>,
+        set: Option<(T, YamlPosition)>,
         cap: Option<(T, YamlPosition)>,
         base: T,
     ) -> Result<T, ResolveError> {
-        let (Some((cap, cap_place)), Some(operator)) = (cap, self.operator) else {
-            return Ok(own.map_or(base, |(own, _)| own));
+        let (Some((cap, cap_position)), Some(operator)) = (cap, self.operator) else {
+            return Ok(set.map_or(base, |(value, _)| value));
         };
-        let Some(((own, place), yaml)) = own.zip(self.yaml) else {
+        let Some(((value, position), yaml)) = set.zip(self.yaml) else {
             return Ok(base.min(cap));
         };
-        if own <= cap {
-            return Ok(own);
+        if value <= cap {
+            return Ok(value);
         }
         let reason = format!(
-            "{name} is {own:?} and may be {cap:?} at most, as {} says",
-            operator.at(cap_place)
+            "{name} is {value:?} and may be {cap:?} at most, as {} says",
+            operator.at(cap_position)
         );
-        Err(yaml.wrong(place, reason).into())
+        Err(yaml.error_at(position, reason).into())
     }
 }

@@ -1,10 +1,11 @@
 //! Resolves a module's wishes, `hook.yaml` and the operator's policy to the hook's settings: a pure
 //! function.
 //!
-//! One file per concern: the module's digest ([`digest`]), hook points, priorities and failure policy
-//! ([`subscriptions`]), limits ([`limits`]), configuration, directories and parameters of a migration
-//! ([`config_and_dirs`]), facts about the pod ([`pod_facts`]), and the domain paths that the hook may
-//! change ([`domain_paths`]). Which rules hold depends on the module's signature ([`signature`]).
+//! One file per setting: the check of the module's digest ([`digest`]), hook points and priorities
+//! ([`subscriptions`]), failure policy ([`failure_policy`]), limits ([`limits`]), configuration and
+//! directories ([`config_and_dirs`]), parameters of a migration ([`migration_parameters`]), facts about the
+//! pod ([`pod_facts`]), and the domain paths that the hook may change ([`domain_paths`]). The rules of the
+//! operator's policy that apply depend on the module's signature ([`applicable_rules`]).
 
 mod applicable_rules;
 mod config_and_dirs;
@@ -14,6 +15,8 @@ mod failure_policy;
 mod limits;
 mod migration_parameters;
 mod pod_facts;
+mod resolve_error;
+mod sidecar_settings;
 mod subscriptions;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -25,34 +28,35 @@ use std::sync::Arc;
 
 use super::domain_grant::Grant;
 use super::hook_yaml::HookYaml;
-use super::known_paths::UnknownPath;
 use super::module_signature::ModuleSignature;
-use super::operator_policy::{Allow, OperatorPolicy, Sidecars};
-use super::strict_yaml::{PolicyError, YamlPosition};
+use super::operator_policy::{Allow, OperatorPolicy};
 use super::yaml_values::Located;
 use crate::description::{Description, Subscription};
 use crate::pod_facts::PodGrant;
 use crate::{FailurePolicy, Limits, MigrationParameter};
+
+pub use resolve_error::ResolveError;
+pub(crate) use sidecar_settings::resolve_sidecar;
 
 /// The module whose settings are resolved.
 #[derive(Debug, Clone, Copy)]
 pub struct ModuleIdentity<'a> {
     /// The sha256 of the module in lower-case hexadecimal.
     pub digest: &'a str,
-    /// The virtual machine's namespace; empty if unknown.
+    /// The virtual machine's namespace; empty if the namespace is not known.
     pub namespace: &'a str,
-    /// The result of verifying its signature with the keys of the policy.
+    /// The result of verifying the module's signature with the keys of the policy.
     pub signature: &'a ModuleSignature,
     /// The module's description.
     pub description: &'a Description,
 }
 
-/// How a hook is run, and what it may do.
+/// How a hook runs, and what it may do.
 #[derive(Debug, Clone)]
 pub struct EffectiveSettings {
     /// Hook points and priorities.
     pub hook_points: Vec<Subscription>,
-    /// What a failure of the hook means.
+    /// How a failure of the hook is handled.
     pub failure_policy: FailurePolicy,
     /// Limits of a call.
     pub limits: Limits,
@@ -60,91 +64,14 @@ pub struct EffectiveSettings {
     pub config: BTreeMap<String, String>,
     /// Directories that the hook may read.
     pub dirs: Vec<PathBuf>,
-    /// The directories of the operator's policy, beneath which those of the hook stay.
+    /// The directories of the operator's policy. A directory of the hook is opened only below one of them.
     pub dir_roots: Vec<PathBuf>,
     /// Parameters of a migration that the hook may change.
     pub migration: BTreeSet<MigrationParameter>,
     /// Facts about the pod that the hook may read.
     pub(crate) pod: Arc<PodGrant>,
+    /// The changes of the domain that the hook may make.
     pub(crate) grant: Grant,
-}
-
-/// Why a hook may not run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ResolveError {
-    /// A line of `hook.yaml` does not fit the module or the operator's policy.
-    #[error(transparent)]
-    Line(#[from] PolicyError),
-    /// The module's digest is not the pinned one.
-    #[error("{place}: the module has the sha256 {found}, not {expected}")]
-    Digest {
-        /// The pin's file, line and column.
-        place: String,
-        /// The pinned digest.
-        expected: String,
-        /// The module's digest.
-        found: String,
-    },
-    /// The operator's policy requires a known digest.
-    #[error("{place}: modules run only when {wanted}; this one has the sha256 {digest}")]
-    UnknownDigest {
-        /// The policy's file, line and column.
-        place: String,
-        /// Where the digest would have to stand.
-        wanted: &'static str,
-        /// What the module has.
-        digest: String,
-    },
-    /// The operator's policy requires a signature.
-    #[error(
-        "{place}: modules that this rule names run only if one of its keys signed them: {reason}"
-    )]
-    NotSigned {
-        /// The position of the rule's keys.
-        place: String,
-        /// Why the module counts as unsigned.
-        reason: String,
-    },
-    /// The operator forbids gRPC sidecars.
-    #[error("{place}: gRPC sidecars are forbidden")]
-    Sidecar {
-        /// The policy's file, line and column.
-        place: String,
-    },
-    /// The module declares a wish that is not granted.
-    #[error("it wants the {what} {wish:?}, {}", not_granted(wish, origin))]
-    NotGranted {
-        /// `path`, `directory`, `configuration key`, `hook point` or `parameter of a migration`.
-        what: &'static str,
-        /// The wish.
-        wish: String,
-        /// The list that would have to contain it.
-        origin: String,
-    },
-}
-
-/// What is to be done about a wish. A misspelt path is not for a policy to allow.
-fn not_granted(wish: &str, origin: &str) -> String {
-    let unknown = Some(wish).filter(|wish| wish.starts_with("/domain"));
-    match unknown.and_then(UnknownPath::of) {
-        None => format!("which {origin} does not allow: add it there"),
-        Some(unknown) => {
-            format!("and {unknown} If the path is right, add it to {origin}")
-        }
-    }
-}
-
-impl ResolveError {
-    /// Whether the module may not run, or not with what it declares; otherwise a file is wrong.
-    pub(crate) fn is_refusal(&self) -> bool {
-        match self {
-            Self::UnknownDigest { .. }
-            | Self::NotSigned { .. }
-            | Self::Sidecar { .. }
-            | Self::NotGranted { .. } => true,
-            Self::Line(_) | Self::Digest { .. } => false,
-        }
-    }
 }
 
 /// Resolves the settings of a module.
@@ -155,7 +82,7 @@ pub(crate) fn resolve(
     operator: Option<&OperatorPolicy>,
 ) -> Result<EffectiveSettings, ResolveError> {
     let resolver = Resolver::of_module(identity, yaml, operator)?;
-    resolver.digest()?;
+    resolver.check_digest()?;
     Ok(EffectiveSettings {
         hook_points: resolver.hook_points()?,
         failure_policy: resolver.failure_policy()?,
@@ -169,83 +96,32 @@ pub(crate) fn resolve(
     })
 }
 
-/// Whether a module may be compiled and asked for its description, which is not looked at.
+/// Checks whether a module may be compiled and asked for its description. The description in `identity` is ignored.
 pub(crate) fn admit(
     identity: ModuleIdentity<'_>,
     yaml: Option<&HookYaml>,
     operator: Option<&OperatorPolicy>,
 ) -> Result<(), ResolveError> {
-    Resolver::of_module(identity, yaml, operator)?.digest()
+    Resolver::of_module(identity, yaml, operator)?.check_digest()
 }
 
-/// Resolves the settings of a gRPC sidecar, which runs unrestricted or not at all.
-pub(crate) fn resolve_sidecar(
-    hook_points: Vec<Subscription>,
-    base: &Limits,
-    yaml: Option<&HookYaml>,
-    operator: Option<&OperatorPolicy>,
-) -> Result<EffectiveSettings, ResolveError> {
-    if let Some(operator) = operator
-        && let Some(sidecars) = &operator.content.sidecars
-        && *sidecars.get() == Sidecars::Forbid
-    {
-        return Err(ResolveError::Sidecar {
-            place: operator.at(sidecars.position()),
-        });
-    }
-    if let Some((yaml, (key, place))) =
-        yaml.and_then(|yaml| Some((yaml, yaml.first_module_only_key()?)))
-    {
-        let reason = format!("{key} is for modules: a gRPC sidecar cannot be restricted");
-        return Err(yaml.wrong(place, reason).into());
-    }
-    let description = Description {
-        hook_points,
-        ..Description::default()
-    };
-    let resolver = Resolver {
-        identity: ModuleIdentity {
-            digest: "",
-            namespace: "",
-            signature: &ModuleSignature::default(),
-            description: &description,
-        },
-        yaml,
-        operator,
-        rules: Vec::new(),
-        is_signed: false,
-        is_capped: false,
-    };
-    Ok(EffectiveSettings {
-        hook_points: resolver.hook_points()?,
-        failure_policy: resolver.failure_policy()?,
-        limits: base.clone(),
-        config: BTreeMap::new(),
-        dirs: Vec::new(),
-        dir_roots: Vec::new(),
-        migration: BTreeSet::new(),
-        pod: Arc::default(),
-        grant: Grant::unlimited(),
-    })
-}
-
-/// All inputs about one hook.
+/// The inputs of the resolution of one hook.
 struct Resolver<'a> {
     identity: ModuleIdentity<'a>,
     yaml: Option<&'a HookYaml>,
     operator: Option<&'a OperatorPolicy>,
-    /// The `allow` sections of the operator's rules that name the module.
+    /// The `allow` sections of the operator's rules that apply to the module.
     rules: Vec<&'a Allow>,
-    /// Whether a key of a rule that holds signed the module.
+    /// Whether a key of an applicable rule signed the module.
     is_signed: bool,
-    /// Whether the operator's lists apply. They cannot be enforced on a gRPC sidecar.
-    is_capped: bool,
+    /// Whether the operator's lists apply; they do not apply to gRPC sidecars, on which they cannot be enforced.
+    is_restricted: bool,
 }
 
-/// A list of allowed values.
+/// A list of allowed values of a policy.
 struct AllowList<'a, T> {
     values: Vec<&'a T>,
-    /// The list's position, for errors.
+    /// The name and position of the list, for errors.
     origin: String,
 }
 
@@ -263,18 +139,18 @@ impl<'a> Resolver<'a> {
             operator,
             rules: rules.iter().map(|rule| &rule.allow).collect(),
             is_signed: rules.iter().any(|rule| rule.keys.is_some()),
-            is_capped: true,
+            is_restricted: true,
         })
     }
 
-    /// The operator's list of one kind: the lists of all rules that name the hook together; if none
-    /// of them has one, the list of the top-level `allow`. `None` if the policy has no such list.
+    /// The operator's list of one name: the lists of all applicable rules together; if none of the rules has
+    /// this list, the list of the top-level `allow`. `None` if the policy has no such list.
     fn operator_list<T>(
         &self,
         name: &str,
         list: impl Fn(&'a Allow) -> Option<&'a Located<Vec<T>>>,
     ) -> Option<AllowList<'a, T>> {
-        let operator = self.operator.filter(|_| self.is_capped)?;
+        let operator = self.operator.filter(|_| self.is_restricted)?;
         let mut lists: Vec<_> = self.rules.iter().filter_map(|allow| list(allow)).collect();
         if lists.is_empty() {
             lists.extend(
@@ -295,7 +171,8 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Like [`Self::operator_list`], for things that are denied unless the operator allows them.
+    /// Like [`Self::operator_list`], but empty if the policy has no such list: for values that are denied unless the operator
+    /// allows them.
     fn required_operator_list<T>(
         &self,
         name: &str,
@@ -303,9 +180,9 @@ impl<'a> Resolver<'a> {
     ) -> AllowList<'a, T> {
         self.operator_list(name, list).unwrap_or_else(|| {
             let policy = self.operator.map(|operator| operator.path.display());
-            let none =
+            let no_policy =
                 || "there is none: --hook-policy of a launcher or --policy of virt-hook names one";
-            let place = policy.map_or_else(|| none().to_owned(), |path| path.to_string());
+            let place = policy.map_or_else(|| no_policy().to_owned(), |path| path.to_string());
             AllowList {
                 values: Vec::new(),
                 origin: format!("{name} of the operator's policy ({place})"),
@@ -313,7 +190,8 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn hook_yaml(&self) -> String {
+    /// The path of `hook.yaml` for errors.
+    fn hook_yaml_place(&self) -> String {
         self.yaml.map_or_else(
             || "a hook.yaml beside the module (there is none)".to_owned(),
             |yaml| yaml.path.display().to_string(),
@@ -329,8 +207,4 @@ impl<T> AllowList<'_, T> {
             origin: self.origin.clone(),
         }
     }
-}
-
-fn at(yaml: &HookYaml, place: YamlPosition) -> String {
-    format!("{}:{}:{}", yaml.path.display(), place.line, place.column)
 }

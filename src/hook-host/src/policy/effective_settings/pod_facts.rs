@@ -1,12 +1,13 @@
-//! Resolves which facts about the pod a hook may read.
+//! Resolves the facts about the pod that a hook may read.
 
 use crate::pod_facts::{PodGrant, PodLayer, PodPattern};
 
-use super::{AllowList, Resolver, at};
+use super::{AllowList, Resolver};
 
 impl Resolver<'_> {
-    /// Annotations may hold secrets, so the operator must allow what the module declares; `hook.yaml` narrows. A fact that
-    /// is not granted is denied when it is asked for, since a hook may do without.
+    /// The grant of facts. Annotations may contain secrets, so the operator must allow the facts that the module declares;
+    /// `hook.yaml` only narrows. A wish that is not granted is no error here, because a hook may work without the fact: the
+    /// question is denied when the hook asks.
     pub(super) fn pod(&self) -> PodGrant {
         let wishes = self.identity.description.wishes.iter();
         let declared = PodLayer {
@@ -17,7 +18,7 @@ impl Resolver<'_> {
             let pod = yaml.content.allow.pod.as_ref()?;
             Some(AllowList {
                 values: pod.get().iter().collect(),
-                origin: format!("allow.pod of {}", at(yaml, pod.position())),
+                origin: format!("allow.pod of {}", yaml.at(pod.position())),
             })
         });
         let operator = self.required_operator_list("allow.pod", |allow| allow.pod.as_ref());

@@ -1,5 +1,8 @@
+//! Resolves settings from the texts of a description, a `hook.yaml` and an operator's policy.
+
 mod operator_rules;
 mod properties;
+mod sidecars;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -11,9 +14,9 @@ use super::*;
 use crate::HookPoint;
 use crate::policy::domain_grant::Layer;
 
-const PLAIN: &str = r#"{"hookPoints":[{"name":"OnDefineDomain","priority":1},{"name":"Shutdown"}],
+const PLAIN_DESCRIPTION: &str = r#"{"hookPoints":[{"name":"OnDefineDomain","priority":1},{"name":"Shutdown"}],
     "wishes":{"paths":["/domain/title","/domain/sysinfo/**"],"config":["key"]}}"#;
-const READER: &str = r#"{"wishes":{"dirs":["/etc/hook"]}}"#;
+const DESCRIPTION_WITH_DIRS: &str = r#"{"wishes":{"dirs":["/etc/hook"]}}"#;
 
 fn resolve_texts(
     description: &str,
@@ -45,8 +48,13 @@ fn refusal(description: &str, yaml: Option<&str>, operator: Option<&str>) -> Str
         .to_string()
 }
 
-fn with(yaml: &str, operator: Option<&str>) -> Result<EffectiveSettings, ResolveError> {
-    resolve_texts(PLAIN, Some(&format!("# one line\n{yaml}")), operator)
+/// The settings of [`PLAIN_DESCRIPTION`] with this `hook.yaml`, which begins in line 2.
+fn resolve_yaml(yaml: &str, operator: Option<&str>) -> Result<EffectiveSettings, ResolveError> {
+    resolve_texts(
+        PLAIN_DESCRIPTION,
+        Some(&format!("# one line\n{yaml}")),
+        operator,
+    )
 }
 
 #[test]
@@ -61,14 +69,14 @@ fn without_policies_a_hook_gets_what_it_declares() {
 
 #[test]
 fn directories_must_be_allowed_by_the_operator() {
-    let owners = Some("allow: {dirs: [/etc/hook, /x]}\n");
+    let yaml = Some("allow: {dirs: [/etc/hook, /x]}\n");
     for (operator, place) in [
         (None, "there is none"),
         (Some("{}"), "p.yaml"),
         (Some("allow: {paths: []}\n"), "p.yaml"),
         (Some("allow: {dirs: [/etc/hooks]}\n"), "p.yaml:1:"),
     ] {
-        let error = refusal(READER, owners, operator);
+        let error = refusal(DESCRIPTION_WITH_DIRS, yaml, operator);
         assert!(
             error.contains("\"/etc/hook\"")
                 && error.contains("allow.dirs of")
@@ -76,22 +84,26 @@ fn directories_must_be_allowed_by_the_operator() {
             "{error}"
         );
     }
-    let dirs = |yaml, operator| resolve_texts(READER, yaml, Some(operator)).unwrap().dirs;
+    let dirs = |yaml, operator| {
+        resolve_texts(DESCRIPTION_WITH_DIRS, yaml, Some(operator))
+            .unwrap()
+            .dirs
+    };
     assert_eq!(
         dirs(None, "allow: {dirs: [/etc]}\n"),
         [Path::new("/etc/hook")]
     );
     assert_eq!(
-        dirs(owners, "allow: {dirs: [/etc/hook/a, /etc/hook/b, /x]}\n"),
+        dirs(yaml, "allow: {dirs: [/etc/hook/a, /etc/hook/b, /x]}\n"),
         [Path::new("/etc/hook/a"), Path::new("/etc/hook/b")]
     );
-    let narrowed = Some("allow: {dirs: [/etc/hook/a]}\n");
+    let narrowed_yaml = Some("allow: {dirs: [/etc/hook/a]}\n");
     assert_eq!(
-        dirs(narrowed, "allow: {dirs: [/etc]}\n"),
+        dirs(narrowed_yaml, "allow: {dirs: [/etc]}\n"),
         [Path::new("/etc/hook/a")]
     );
     let refusal_text = refusal(
-        READER,
+        DESCRIPTION_WITH_DIRS,
         Some("allow: {dirs: []}\n"),
         Some("allow: {dirs: [/etc]}\n"),
     );
@@ -103,7 +115,7 @@ fn directories_must_be_allowed_by_the_operator() {
 
 #[test]
 fn hook_points_are_narrowed_and_reordered() {
-    let points = |yaml: &str| with(yaml, None).unwrap().hook_points;
+    let points = |yaml: &str| resolve_yaml(yaml, None).unwrap().hook_points;
     assert_eq!(
         points("priority: 7\n")
             .iter()
@@ -116,12 +128,14 @@ fn hook_points_are_narrowed_and_reordered() {
         (chosen.len(), chosen[0].point, chosen[0].priority),
         (1, HookPoint::Shutdown, 9)
     );
-    let error = with("hookPoints:\n- name: PreStart\n", None).err().unwrap();
+    let error = resolve_yaml("hookPoints:\n- name: PreStart\n", None)
+        .err()
+        .unwrap();
     assert!(
         error.to_string().starts_with("h/hook.yaml:3:9: "),
         "{error}"
     );
-    let error = with("{}", Some("allow: {hookPoints: [Shutdown]}\n"))
+    let error = resolve_yaml("{}", Some("allow: {hookPoints: [Shutdown]}\n"))
         .err()
         .unwrap();
     assert!(
@@ -133,7 +147,7 @@ fn hook_points_are_narrowed_and_reordered() {
 #[test]
 fn caps_lower_defaults_and_refuse_higher_values() {
     let operator = Some("limits: {memory: 32Mi, deadline: 1s}\nfailurePolicies: [Fail, DryRun]\n");
-    let settings = with("deadline: 500ms\nlog: 1Ki\n", operator).unwrap();
+    let settings = resolve_yaml("deadline: 500ms\nlog: 1Ki\n", operator).unwrap();
     assert_eq!(settings.limits.memory, 32 << 20);
     assert_eq!(settings.limits.call_deadline.as_millis(), 500);
     assert_eq!(settings.limits.log, 1024);
@@ -142,20 +156,23 @@ fn caps_lower_defaults_and_refuse_higher_values() {
         ("deadline: 2s\n", "h/hook.yaml:2:11: "),
         ("failurePolicy: Ignore\n", "h/hook.yaml:2:16: "),
     ] {
-        let error = with(yaml, operator).err().unwrap().to_string();
+        let error = resolve_yaml(yaml, operator).err().unwrap().to_string();
         assert!(
             error.starts_with(start) && error.contains("p.yaml:"),
             "{error}"
         );
     }
-    let dry = with("failurePolicy: DryRun\n", operator).unwrap();
+    let dry = resolve_yaml("failurePolicy: DryRun\n", operator).unwrap();
     assert_eq!(dry.failure_policy, FailurePolicy::DryRun);
 }
 
 #[test]
 fn configuration_keys_that_the_module_does_not_read_are_refused() {
-    assert_eq!(with("config: {key: v}\n", None).unwrap().config["key"], "v");
-    let error = with("config:\n  keey: v\n", None)
+    assert_eq!(
+        resolve_yaml("config: {key: v}\n", None).unwrap().config["key"],
+        "v"
+    );
+    let error = resolve_yaml("config:\n  keey: v\n", None)
         .err()
         .unwrap()
         .to_string();
@@ -163,7 +180,7 @@ fn configuration_keys_that_the_module_does_not_read_are_refused() {
         error.starts_with("h/hook.yaml:3:9: ") && error.contains("[key]"),
         "{error}"
     );
-    let error = with("config: {key: v}\n", Some("allow: {config: []}\n"));
+    let error = resolve_yaml("config: {key: v}\n", Some("allow: {config: []}\n"));
     assert!(
         error
             .err()
@@ -202,49 +219,16 @@ fn a_wish_that_no_layer_allows_is_refused_at_load() {
         );
         assert!(error.contains("qemu:commandline"), "{error}");
     }
-    let nobody = resolve_texts(&dangerous, None, None)
+    let without_operator = resolve_texts(&dangerous, None, None)
         .unwrap_err()
         .to_string();
     assert!(
-        nobody.contains("--policy of virt-hook names one) does not allow: add it there"),
-        "{nobody}"
+        without_operator.contains("--policy of virt-hook names one) does not allow: add it there"),
+        "{without_operator}"
     );
     let granted = "allow: {dangerous: ['/domain/qemu:commandline/**']}\n";
     assert!(resolve_texts(&dangerous, None, Some(granted)).is_ok());
     let rule = "allow: {dangerous: []}\nrules:\n- namespaces: [ns]\n  allow: {dangerous: ['/domain/qemu:commandline/**']}\n";
     assert!(resolve_texts(&dangerous, None, Some(rule)).is_ok());
     assert!(resolve_texts(&dangerous, None, Some(&rule.replace("[ns]", "[other]"))).is_err());
-}
-
-#[test]
-fn sidecars_are_unrestricted_or_forbidden() {
-    let operator = OperatorPolicy::parse(Path::new("p.yaml"), "sidecars: Forbid\n").unwrap();
-    let limits = Limits::default();
-    assert!(resolve_sidecar(Vec::new(), &limits, None, None).is_ok());
-    let error = resolve_sidecar(Vec::new(), &limits, None, Some(&operator))
-        .err()
-        .unwrap();
-    assert_eq!(
-        error.to_string(),
-        "p.yaml:1:11: gRPC sidecars are forbidden"
-    );
-    let yaml = |text| HookYaml::parse(Path::new("h/hook.yaml"), text).unwrap();
-    let points = || Description::parse(PLAIN).unwrap().hook_points;
-    let own = yaml("failurePolicy: Ignore\npriority: 8\nhookPoints: [{name: Shutdown}]\n");
-    let settings = resolve_sidecar(points(), &limits, Some(&own), None).unwrap();
-    assert_eq!(settings.failure_policy, FailurePolicy::Ignore);
-    assert_eq!(
-        (settings.hook_points.len(), settings.hook_points[0].priority),
-        (1, 8)
-    );
-    let own = yaml("priority: 8\nallow: {paths: []}\n");
-    let error = resolve_sidecar(points(), &limits, Some(&own), None)
-        .err()
-        .unwrap();
-    assert!(
-        error
-            .to_string()
-            .starts_with("h/hook.yaml:2:16: allow.paths"),
-        "{error}"
-    );
 }

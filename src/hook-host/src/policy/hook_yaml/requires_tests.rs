@@ -1,6 +1,8 @@
+//! `requires`: versions that are in the range, outside of the range, or not known.
+
 use super::*;
 
-fn package() -> Version {
+fn package_version() -> Version {
     Version::new(0, 1, 1)
 }
 
@@ -8,7 +10,7 @@ fn yaml(text: &str) -> Result<HookYaml, PolicyError> {
     HookYaml::parse(Path::new("h/hook.yaml"), text)
 }
 
-fn versions() -> HostVersions {
+fn host_versions() -> HostVersions {
     HostVersions {
         libvirt: Some(Version::new(11, 3, 0)),
         kubevirt: Some(Version::parse("1.10.0-rc.1").unwrap()),
@@ -19,7 +21,7 @@ fn versions() -> HostVersions {
 fn refused(text: &str, versions: &HostVersions) -> String {
     yaml(text)
         .unwrap()
-        .require(&package(), versions)
+        .require(&package_version(), versions)
         .unwrap_err()
         .to_string()
 }
@@ -34,7 +36,9 @@ fn requirements_that_are_met_are_accepted() {
         "requires: {libvirt: '*'}\n",
     ] {
         assert_eq!(
-            yaml(text).unwrap().require(&package(), &versions()),
+            yaml(text)
+                .unwrap()
+                .require(&package_version(), &host_versions()),
             Ok(Vec::new()),
             "{text}"
         );
@@ -45,16 +49,16 @@ fn requirements_that_are_met_are_accepted() {
 fn unmet_requirements_are_refused_with_their_position_and_both_versions() {
     let libvirt = "requires:\n  libvirt: '>=12'\n";
     assert_eq!(
-        refused(libvirt, &versions()),
+        refused(libvirt, &host_versions()),
         "h/hook.yaml:2:12: the hook requires libvirt >=12, and this is libvirt 11.3.0: use a version of the \
          hook for it, or an image with another libvirt"
     );
-    let kubevirt = refused("requires: {kubevirt: '<1.10'}\n", &versions());
+    let kubevirt = refused("requires: {kubevirt: '<1.10'}\n", &host_versions());
     assert!(
         kubevirt.contains("this is KubeVirt 1.10.0-rc.1"),
         "{kubevirt}"
     );
-    let hooks = refused("requires: {hooks: '>=7'}\n", &versions());
+    let hooks = refused("requires: {hooks: '>=7'}\n", &host_versions());
     assert!(hooks.contains("virt-hook:hooks 0.1."), "{hooks}");
 }
 
@@ -70,16 +74,19 @@ fn unknown_host_version_is_refused_or_noted() {
         unknown: UnknownVersion::Warn,
         ..HostVersions::default()
     };
-    let warnings = yaml(text).unwrap().require(&package(), &warn).unwrap();
+    let warnings = yaml(text)
+        .unwrap()
+        .require(&package_version(), &warn)
+        .unwrap();
     assert!(
         warnings.len() == 1 && warnings[0].contains("libvirt >=11"),
         "{warnings:?}"
     );
-    // What is known is compared all the same.
+    // Versions that are known are compared nevertheless.
     assert!(
         yaml("requires: {hooks: '9'}\n")
             .unwrap()
-            .require(&package(), &warn)
+            .require(&package_version(), &warn)
             .is_err()
     );
 }

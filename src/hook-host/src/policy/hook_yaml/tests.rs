@@ -1,13 +1,15 @@
+//! Parses `hook.yaml`.
+
 use super::*;
 
-fn wrong(text: &str) -> String {
+fn parse_error(text: &str) -> String {
     HookYaml::parse(Path::new("h/hook.yaml"), text)
         .unwrap_err()
         .to_string()
 }
 
 #[test]
-fn all_keys_are_read() {
+fn all_keys_are_parsed() {
     let text = "sha256: sha256:AB\npriority: -3\nhookPoints:\n- name: Shutdown\n- {name: PreStart, priority: 4}\n\
         failurePolicy: DryRun\ndeadline: 250ms\nmemory: 2Mi\noutput: 96Ki\nlog: 1Ki\n\
         config: {a: b, n: 7}\nallow:\n  paths: ['/domain/sysinfo/**']\n  dirs: [/etc/hook]\n";
@@ -47,7 +49,7 @@ fn a_key_without_a_value_is_refused() {
         "allow: {dirs: null}",
         "hookPoints: [{name: Shutdown, priority: }]",
     ] {
-        assert!(wrong(text).starts_with("h/hook.yaml:1:"), "{text:?}");
+        assert!(parse_error(text).starts_with("h/hook.yaml:1:"), "{text:?}");
     }
 }
 
@@ -101,7 +103,7 @@ fn mistakes_are_refused_with_their_position() {
         ("{}\n---\n{}\n", "h/hook.yaml:", ""),
         ("[]\n", "h/hook.yaml:1:1: ", ""),
     ] {
-        let error = wrong(text);
+        let error = parse_error(text);
         assert!(
             error.starts_with(start) && error.contains(part),
             "{text:?}: {error}"

@@ -1,8 +1,8 @@
-//! What a hook may change of a domain that arrives by a migration: the guest must find the machine that it left.
+//! The changes that a hook may make to a domain that arrives by a migration. The guest must find the same machine as before.
 //!
-//! libvirt compares the domain that the target makes of the source's with the source's, and refuses most of what the guest would
-//! notice; QEMU refuses the state of another machine. Neither message names a hook, so that each hook's changes are compared
-//! first. The table is `accepted_changes.txt`; what it does not list is refused.
+//! libvirt compares the domains of the source and the target, and refuses most changes that the guest would notice; QEMU
+//! refuses the state of another machine. Neither of their messages names a hook, so each hook's changes are checked before.
+//! The changes that `accepted_changes.txt` does not list are refused.
 
 use std::sync::OnceLock;
 
@@ -11,24 +11,24 @@ use domain_xml::{Change, Document, PathPattern};
 use super::permission::{Checker, Permission};
 use super::{Grant, Layer};
 
-const ACCEPTED: &str = include_str!("accepted_changes.txt");
+const ACCEPTED_CHANGES: &str = include_str!("accepted_changes.txt");
 const REMEDY: &str = "a migration's target must keep the machine that the guest runs on; \
      let the hook leave this as it is when the reason is migration-target";
 
-/// The changes that libvirt accepts, as a grant. What the grants of the hook allow is another question.
+/// The changes that libvirt and QEMU accept, as a grant. The hook's own grant is checked apart.
 pub(crate) fn accepted() -> &'static Grant {
     static GRANT: OnceLock<Grant> = OnceLock::new();
     GRANT.get_or_init(|| {
         Grant::new(vec![Layer {
             patterns: patterns().collect(),
-            // No class of danger as a whole: a class has devices that the guest sees among its places.
+            // No class of the dangerous set is accepted as a whole: each class has nodes that the guest sees.
             kinds: Vec::new(),
             origin: "the table of what a migration may change".to_owned(),
         }])
     })
 }
 
-/// The changes of a domain that arrives by a migration which libvirt and QEMU refuse.
+/// The changes that libvirt or QEMU refuse in a domain that arrives by a migration.
 #[must_use]
 pub fn refused<'a>(changes: &'a [Change], before: &Document, after: &Document) -> Vec<&'a Change> {
     let patterns: Vec<PathPattern> = patterns().collect();
@@ -38,14 +38,16 @@ pub fn refused<'a>(changes: &'a [Change], before: &Document, after: &Document) -
     changes.iter().filter(is_refused).collect()
 }
 
-/// Why a change that is not [`accepted`] is refused, in place of a line that would grant it.
+/// The remedy for a change that is not [`accepted`].
 pub(crate) fn remedy() -> String {
     REMEDY.to_owned()
 }
 
 fn patterns() -> impl Iterator<Item = PathPattern> {
-    let lines = ACCEPTED.lines().filter(|line| !line.starts_with('#'));
-    // Every line is a pattern: a test reads them all.
+    let lines = ACCEPTED_CHANGES
+        .lines()
+        .filter(|line| !line.starts_with('#'));
+    // A test checks that every line is a pattern.
     lines.filter_map(|line| PathPattern::parse(line).ok())
 }
 
@@ -68,8 +70,8 @@ mod tests {
         <mtu size='1500'/></interface></devices><qemu:commandline><qemu:arg value='-S'/><qemu:env name='E' value='a'/>\
         </qemu:commandline></domain>";
 
-    /// The path that is refused, if one is.
-    fn refused(from: &str, to: &str) -> Option<String> {
+    /// The path of the refused change, if any.
+    fn refused_path(from: &str, to: &str) -> Option<String> {
         let after = DOMAIN.replace(from, to);
         assert_ne!(after, DOMAIN);
         let [before, after] = [DOMAIN, &after].map(|xml| Document::parse(xml).unwrap());
@@ -84,12 +86,14 @@ mod tests {
 
     #[test]
     fn every_line_is_a_pattern() {
-        let lines = ACCEPTED.lines().filter(|line| !line.starts_with('#'));
+        let lines = ACCEPTED_CHANGES
+            .lines()
+            .filter(|line| !line.starts_with('#'));
         assert_eq!(patterns().count(), lines.count());
     }
 
     #[test]
-    fn what_depends_on_the_host_may_change() {
+    fn host_dependent_settings_may_change() {
         for (from, to) in [
             ("<title>t", "<title>u"),
             ("file='/a'", "file='/b'"),
@@ -115,7 +119,7 @@ mod tests {
             ),
             ("name='E' value='a'", "name='E' value='b'"),
         ] {
-            assert_eq!(refused(from, to), None, "{to}");
+            assert_eq!(refused_path(from, to), None, "{to}");
         }
     }
 
@@ -135,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_guest_sees_may_not_change() {
+    fn settings_that_the_guest_sees_may_not_change() {
         for (from, to, path) in [
             ("<memory>1", "<memory>2", "memory"),
             ("<vcpu>1", "<vcpu>2", "vcpu"),
@@ -171,9 +175,11 @@ mod tests {
                 "rng",
             ),
         ] {
-            let refused = refused(from, to);
+            let refused = refused_path(from, to);
             assert!(
-                refused.as_deref().is_some_and(|found| found.contains(path)),
+                refused
+                    .as_deref()
+                    .is_some_and(|refused| refused.contains(path)),
                 "{to}: {refused:?}"
             );
         }

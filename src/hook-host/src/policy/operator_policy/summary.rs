@@ -1,126 +1,35 @@
-//! What an operator's policy allows, in words, and what an operator may not have meant.
+//! What an operator's policy allows, as lines of text.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+mod warnings;
 
 use std::time::Duration;
 
 use super::{Allow, Content, Digests, OperatorPolicy, Rule, Sidecars};
-use crate::policy::hook_yaml::Point;
 use crate::policy::yaml_values::{Dangerous, Located};
 use crate::{FailurePolicy, HookPoint, PodPattern};
 
-/// Failure policies with which a module enforces nothing.
-const LOOSE_FAILURE_POLICIES: [(FailurePolicy, &str); 2] = [
-    (
-        FailurePolicy::Ignore,
-        "a hook.yaml may say Ignore: then a hook that fails or refuses stops nothing; \
-         `failurePolicies: [Fail]` forbids it",
-    ),
-    (
-        FailurePolicy::DryRun,
-        "a hook.yaml may say DryRun: then a hook's changes are discarded, and its refusal too; \
-         `failurePolicies: [Fail]` forbids it",
-    ),
-];
+pub use warnings::PolicyWarning;
 
-/// What a policy allows, a line each.
+/// What a policy allows, and warnings about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicySummary {
-    /// What holds for all hooks, and each rule under a line of its own.
+    /// Lines about what all hooks may do, then about each rule.
     pub allows: Vec<String>,
-    /// What leaves more open than a careful operator's policy does.
+    /// Warnings about keys that leave more open than a careful policy does.
     pub warnings: Vec<PolicyWarning>,
 }
 
-/// A key that leaves much open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PolicyWarning {
-    /// `FILE:LINE:COLUMN`, or `FILE` for a key that is not there.
-    pub place: String,
-    /// What it leaves open, and the way out.
-    pub text: &'static str,
-}
-
 impl OperatorPolicy {
-    /// What the policy allows.
+    /// The summary of the policy.
     #[must_use]
     pub fn summary(&self) -> PolicySummary {
         PolicySummary {
             allows: self.content.lines(),
             warnings: self.warnings(),
         }
-    }
-
-    fn warnings(&self) -> Vec<PolicyWarning> {
-        let content = &self.content;
-        let file = || self.path.display().to_string();
-        let mut warnings = Vec::new();
-        let mut warn = |place: String, text| warnings.push(PolicyWarning { place, text });
-        if content.digests() == Digests::Any {
-            let place = content.digests.as_ref().map(|key| self.at(key.position()));
-            let text = "any module may run; `digests: Listed` lets only those of a rule run";
-            warn(place.unwrap_or_else(file), text);
-        }
-        if content.sidecars() == Sidecars::Allow {
-            let place = content.sidecars.as_ref().map(|key| self.at(key.position()));
-            let text = "gRPC sidecars are arbitrary code and are not restricted by anything here; \
-                        `sidecars: Forbid` refuses them";
-            warn(place.unwrap_or_else(file), text);
-        }
-        for (policy, text) in LOOSE_FAILURE_POLICIES {
-            if content.failure_policies().contains(&policy) {
-                let place = content.failure_policies.as_ref();
-                let place = place.map(|key| self.at(key.position()));
-                warn(place.unwrap_or_else(file), text);
-            }
-        }
-        let allow = content.allow.as_ref().map(Located::get);
-        let top = content.allow.as_ref().map(|key| self.at(key.position()));
-        let top = || top.clone().unwrap_or_else(file);
-        if allow.is_none_or(|allow| allow.paths.is_none()) {
-            let text = "without `paths`, every module may change what it declares, short of the \
-                        dangerous set; `paths: []` leaves that to the rules";
-            warn(top(), text);
-        }
-        if allow.is_none_or(|allow| allow.hook_points.is_none()) {
-            let text = "without `hookPoints`, every module may be called at PreCloudInitIso, which \
-                        rewrites what runs as root in the guest, and reads its passwords and keys";
-            warn(top(), text);
-        }
-        let rules = || self.content.rules.iter().map(Located::get);
-        let top_migration = allow.is_some_and(|allow| allow.migration.is_some());
-        for allow in allow.into_iter().chain(rules().map(|rule| &rule.allow)) {
-            if let Some(points) = &allow.hook_points
-                && points.get().contains(&Point::PreMigrationSource)
-                && allow.migration.is_none()
-                && !top_migration
-            {
-                let text = "PreMigrationSource without `migration`: the module may change every \
-                            parameter of a migration that it declares; `migration: []` grants none";
-                warn(self.at(points.position()), text);
-            }
-        }
-        if let Some(dangerous) = allow.and_then(|allow| allow.dangerous.as_ref())
-            && !dangerous.get().is_empty()
-        {
-            let text = "every module gets this part of the dangerous set; grant it in a rule, to \
-                        digests";
-            warn(self.at(dangerous.position()), text);
-        }
-        for rule in &content.rules {
-            if let Some(dangerous) = &rule.get().allow.dangerous
-                && rule.get().digests.is_none()
-                && rule.get().keys.is_none()
-                && !dangerous.get().is_empty()
-            {
-                let text = "every module of these namespaces gets this part of the dangerous set; \
-                            name the digests of those that need it";
-                warn(self.at(dangerous.position()), text);
-            }
-        }
-        warnings
     }
 }
 
@@ -164,7 +73,7 @@ impl Content {
         let policies: Vec<String> = self
             .failure_policies()
             .iter()
-            .map(|one| format!("{one:?}"))
+            .map(|policy| format!("{policy:?}"))
             .collect();
         let mut lines = vec![
             format!("modules: {modules}"),
@@ -178,7 +87,7 @@ impl Content {
         let allow = self.allow.as_ref().map_or(&empty, Located::get);
         lines.extend(allow.lines(true));
         for rule in &self.rules {
-            lines.push(format!("{}, instead:", rule.get().who()));
+            lines.push(format!("{}, instead:", rule.get().subject()));
             if rule.get().keys.is_some() {
                 lines.push("  not signed by such a key: refused".to_owned());
             }
@@ -189,8 +98,9 @@ impl Content {
 
     fn limit_line(&self) -> String {
         let limits = &self.limits;
-        let time = |value: Duration| format!("deadline {value:?}");
-        let deadline = limits.deadline.as_ref().map(|value| time(value.get().0));
+        let deadline_text = |value: Duration| format!("deadline {value:?}");
+        let deadline = limits.deadline.as_ref();
+        let deadline = deadline.map(|value| deadline_text(value.get().0));
         let sizes = [
             ("memory", &limits.memory),
             ("output", &limits.output),
@@ -200,47 +110,49 @@ impl Content {
             let bytes = value.as_ref()?.get().0;
             Some(format!("{name} {bytes} bytes"))
         });
-        let set: Vec<String> = deadline.into_iter().chain(sizes).collect();
-        match set.is_empty() {
+        let caps: Vec<String> = deadline.into_iter().chain(sizes).collect();
+        match caps.is_empty() {
             true => "the host's own".to_owned(),
-            false => set.join(", "),
+            false => caps.join(", "),
         }
     }
 }
 
 impl Rule {
-    fn who(&self) -> String {
+    /// The modules that the rule names.
+    fn subject(&self) -> String {
         let digests = self.digests().iter().map(|digest| digest.0.as_str());
-        let digests = listed("sha256", &digests.collect::<Vec<_>>());
+        let digests = join_alternatives("sha256", &digests.collect::<Vec<_>>());
         let namespaces = self.namespaces().iter().map(|name| name.get().as_str());
-        let namespaces = listed("namespace", &namespaces.collect::<Vec<_>>());
-        let both: Vec<String> = digests.into_iter().chain(namespaces).collect();
-        let who = match &both[..] {
+        let namespaces = join_alternatives("namespace", &namespaces.collect::<Vec<_>>());
+        let parts: Vec<String> = digests.into_iter().chain(namespaces).collect();
+        let modules = match &parts[..] {
             [] => "any module".to_owned(),
-            both => both.join(" in "),
+            parts => parts.join(" in "),
         };
         let keys = self.signers().into_iter().flatten();
         let keys: Vec<String> = keys.map(|key| key.id().to_string()).collect();
         match keys.is_empty() {
-            true => who,
-            false => format!("{who}, signed by the key {}", keys.join(" or ")),
+            true => modules,
+            false => format!("{modules}, signed by the key {}", keys.join(" or ")),
         }
     }
 }
 
-fn listed(what: &str, items: &[&str]) -> Option<String> {
+/// `WHAT ITEM or ITEM`; `None` if there are no items.
+fn join_alternatives(what: &str, items: &[&str]) -> Option<String> {
     (!items.is_empty()).then(|| format!("{what} {}", items.join(" or ")))
 }
 
 impl Allow {
-    /// `with_defaults`: also what holds for lists that are left out.
+    /// A line per list; `with_defaults` adds lines for absent lists.
     fn lines(&self, with_defaults: bool) -> Vec<String> {
         let paths = self.paths.as_ref().map(|list| {
             let paths = list.get().iter().map(|path| path.get().0.to_string());
             paths.collect::<Vec<_>>()
         });
         let dangerous = self.dangerous.as_ref().map(|list| {
-            let granted = list.get().iter().map(|one| match one.get() {
+            let granted = list.get().iter().map(|dangerous| match dangerous.get() {
                 Dangerous::Path(path) => path.to_string(),
                 Dangerous::Kind(kind) => kind.name().to_owned(),
             });

@@ -1,3 +1,5 @@
+//! Parses policies, and selects the rules that name a module.
+
 use super::*;
 
 fn parse(text: &str) -> Result<OperatorPolicy, PolicyError> {
@@ -108,9 +110,9 @@ fn a_key_without_a_value_is_refused() {
         "rules: [{namespaces: [infra], allow: {paths",
     ];
     for key in keys {
-        let ends: String = key.chars().rev().filter_map(closing).collect();
-        for nothing in ["", " ~", " null"] {
-            let text = format!("{key}:{nothing}{ends}\n");
+        let ends: String = key.chars().rev().filter_map(closing_bracket).collect();
+        for missing_value in ["", " ~", " null"] {
+            let text = format!("{key}:{missing_value}{ends}\n");
             let error = parse(&text).map(|_| ()).unwrap_err().to_string();
             assert!(error.starts_with("p.yaml:1:"), "{text}: {error}");
         }
@@ -121,7 +123,7 @@ fn a_key_without_a_value_is_refused() {
     assert!(parse("{}\n").is_ok());
 }
 
-fn closing(open: char) -> Option<char> {
+fn closing_bracket(open: char) -> Option<char> {
     match open {
         '{' => Some('}'),
         '[' => Some(']'),
@@ -138,16 +140,16 @@ fn rules_match_digests_and_namespaces() {
          - {{digests: [{b}], namespaces: [infra], allow: {{config: [three]}}}}\n"
     ));
     let policy = policy.unwrap();
-    let of = |digest: &str, namespace: &str| -> Vec<String> {
+    let config_of_rules = |digest: &str, namespace: &str| -> Vec<String> {
         let allows = policy.rules(digest, namespace).into_iter();
         let keys = allows.flat_map(|rule| rule.allow.config.as_ref().unwrap().get().clone());
         keys.collect()
     };
-    assert_eq!(of("c", "default"), Vec::<String>::new());
-    assert_eq!(of(&a, "default"), ["one"]);
-    assert_eq!(of(&a, "infra"), ["one", "two"]);
-    assert_eq!(of(&b, "infra"), ["two", "three"]);
-    assert_eq!(of(&b, ""), Vec::<String>::new());
+    assert_eq!(config_of_rules("c", "default"), Vec::<String>::new());
+    assert_eq!(config_of_rules(&a, "default"), ["one"]);
+    assert_eq!(config_of_rules(&a, "infra"), ["one", "two"]);
+    assert_eq!(config_of_rules(&b, "infra"), ["two", "three"]);
+    assert_eq!(config_of_rules(&b, ""), Vec::<String>::new());
     assert!(policy.names_namespaces());
     assert!(!parse("digests: Pinned\n").unwrap().names_namespaces());
     assert!(policy.lists(&a, "default") && policy.lists(&a, ""));

@@ -1,35 +1,35 @@
-//! libvirt's RELAX NG schema of domains: every element text and attribute that it knows.
+//! Reads libvirt's RELAX NG schema of domains: all attributes and texts of elements, and how often elements may occur.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::Path;
+mod rng_grammar;
 
-use domain_xml::{Document, Element};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// Where Debian and Fedora install libvirt's schemas.
-pub(crate) const SCHEMAS: &str = "/usr/share/libvirt/schemas";
+use domain_xml::Element;
 
-/// A text or attribute: the elements from the root, and the attribute's name.
+use rng_grammar::{Grammar, is_name, names};
+
+/// An attribute, or the text of an element: the names of the elements from the root, and of the attribute.
 pub(crate) type Leaf = (Vec<String>, Option<String>);
 
-/// What the schema says of a leaf's value.
+/// The values that the schema permits for a leaf.
 #[derive(Default)]
 pub(crate) struct Values {
-    /// The definitions that its data is of, such as `absFilePath`; the empty name for text of no definition.
+    /// The definitions of the value, such as `absFilePath`; the empty name for a text without a definition.
     pub(crate) types: BTreeSet<String>,
     /// The values of an enumeration.
     pub(crate) names: BTreeSet<String>,
 }
 
-/// The leaves of a domain, and how often elements may stand in their parents.
+/// The leaves of a domain, and how often elements may occur in their parents.
 #[derive(Default)]
 pub(crate) struct Schema {
     pub(crate) leaves: BTreeMap<Leaf, Values>,
-    /// The most children of a name: by the path of the parent and the name. 2 is "several".
+    /// The maximum number of children of a name, by the path of the parent and the name. 2 means "several".
     pub(crate) counts: BTreeMap<(Vec<String>, String), usize>,
 }
 
-/// Prefixes of elements in namespaces of hypervisors.
+/// The namespaces of hypervisors, with their prefixes.
 const NAMESPACES: &[(&str, &str)] = &[
     ("http://libvirt.org/schemas/domain/qemu/1.0", "qemu:"),
     ("http://libvirt.org/schemas/domain/lxc/1.0", "lxc:"),
@@ -37,90 +37,50 @@ const NAMESPACES: &[(&str, &str)] = &[
     ("http://libvirt.org/schemas/domain/bhyve/1.0", "bhyve:"),
 ];
 
-struct Grammar {
-    documents: Vec<&'static Document>,
-    defines: HashMap<String, Vec<&'static Element>>,
-}
-
-impl Grammar {
-    fn load(&mut self, directory: &Path, file: &str, seen: &mut HashSet<String>) {
-        if !seen.insert(file.to_owned()) {
-            return;
-        }
-        let path = directory.join(file);
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| {
-            panic!("{}: {error}; `make setup` installs libvirt", path.display())
-        });
-        // Leaked, since a test reads the schema once.
-        let document: &'static Document = Box::leak(Box::new(Document::parse(&text).unwrap()));
-        self.documents.push(document);
-        self.collect(document.root(), directory, seen);
-    }
-
-    fn collect(&mut self, element: &'static Element, dir: &Path, seen: &mut HashSet<String>) {
-        for child in element.children() {
-            match child.name() {
-                "include" => {
-                    self.load(dir, &child.attr("href").unwrap(), seen);
-                    self.collect(child, dir, seen);
-                }
-                "define" => {
-                    let name = child.attr("name").unwrap().into_owned();
-                    self.defines.entry(name).or_default().push(child);
-                }
-                "div" => self.collect(child, dir, seen),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Where a walk is.
+/// The position of the walk in a domain.
 #[derive(Clone, Default)]
-struct Place<'a> {
+struct Position<'a> {
     path: Vec<String>,
     attribute: Option<String>,
-    /// The definitions that are being walked, innermost last.
-    inside: Vec<&'a str>,
+    /// The definitions that contain the position, innermost last.
+    definitions: Vec<&'a str>,
 }
 
-struct Walk<'g> {
+/// A walk through the grammar that collects the schema.
+struct SchemaWalk<'g> {
     grammar: &'g Grammar,
     schema: Schema,
+    /// The definitions of elements that were visited, with their paths.
     seen: HashSet<(*const Element, Vec<String>)>,
 }
 
+/// Reads the schema of this machine's libvirt.
 pub(crate) fn read() -> Schema {
-    let mut grammar = Grammar {
-        documents: Vec::new(),
-        defines: HashMap::new(),
-    };
-    grammar.load(Path::new(SCHEMAS), "domain.rng", &mut HashSet::new());
-    let mut walk = Walk {
+    let grammar = Grammar::load();
+    let mut walk = SchemaWalk {
         grammar: &grammar,
         schema: Schema::default(),
         seen: HashSet::new(),
     };
-    let starts = grammar.documents[0].root().children_named("start");
-    for start in starts {
-        walk.children(start, &Place::default());
+    for start in grammar.starts() {
+        walk.visit_children(start, &Position::default());
     }
     walk.schema
 }
 
-impl<'g> Walk<'g> {
-    fn children(&mut self, element: &'g Element, place: &Place<'g>) {
+impl<'g> SchemaWalk<'g> {
+    fn visit_children(&mut self, element: &'g Element, position: &Position<'g>) {
         for child in element.children() {
-            self.visit(child, place);
+            self.visit(child, position);
         }
     }
 
-    fn visit(&mut self, element: &'g Element, place: &Place<'g>) {
+    fn visit(&mut self, element: &'g Element, position: &Position<'g>) {
         match element.name() {
-            "element" => self.element(element, place),
+            "element" => self.visit_element(element, position),
             "attribute" => {
                 for name in names(element) {
-                    let mut inside = place.clone();
+                    let mut inside = position.clone();
                     inside.attribute = Some(name);
                     let content = element.children().filter(|child| !is_name(child));
                     let content: Vec<_> = content.collect();
@@ -137,50 +97,50 @@ impl<'g> Walk<'g> {
                 let Some((name, bodies)) = self.grammar.defines.get_key_value(name.as_ref()) else {
                     panic!("the schema does not define {name}");
                 };
-                if place
-                    .inside
+                if position
+                    .definitions
                     .iter()
-                    .filter(|inside| **inside == name)
+                    .filter(|definition| **definition == name)
                     .count()
                     < 2
                 {
-                    let mut inside = place.clone();
-                    inside.inside.push(name);
+                    let mut inside = position.clone();
+                    inside.definitions.push(name);
                     for body in bodies {
-                        self.children(body, &inside);
+                        self.visit_children(body, &inside);
                     }
                 }
             }
             "text" | "data" => {
-                let kind = place.inside.last().copied().unwrap_or_default();
+                let kind = position.definitions.last().copied().unwrap_or_default();
                 let kind = match element.attr("type") {
                     Some(data) if data != "string" => data.into_owned(),
                     _ => kind.to_owned(),
                 };
-                self.leaf(place).types.insert(kind);
+                self.leaf(position).types.insert(kind);
             }
             "value" => {
                 let value = element.text();
-                self.leaf(place).names.insert(value);
+                self.leaf(position).names.insert(value);
             }
             "name" | "anyName" | "nsName" | "notAllowed" | "empty" => {}
-            _ => self.children(element, place),
+            _ => self.visit_children(element, position),
         }
     }
 
-    fn element(&mut self, element: &'g Element, place: &Place<'g>) {
+    fn visit_element(&mut self, element: &'g Element, position: &Position<'g>) {
         let namespace = element.attr("ns").unwrap_or_default();
         let prefix = NAMESPACES.iter().find(|(uri, _)| *uri == namespace);
         let prefix = prefix.map_or("", |(_, prefix)| prefix);
         for name in names(element) {
             let name = format!("{prefix}{name}");
-            // Backing stores nest without an end.
-            if place.path.iter().filter(|step| **step == name).count() >= 2 {
+            // Backing stores contain backing stores.
+            if position.path.iter().filter(|step| **step == name).count() >= 2 {
                 continue;
             }
-            let mut inside = Place {
-                path: place.path.clone(),
-                ..Place::default()
+            let mut inside = Position {
+                path: position.path.clone(),
+                ..Position::default()
             };
             inside.path.push(name);
             if self
@@ -193,21 +153,21 @@ impl<'g> Walk<'g> {
                     let known = known.or_default();
                     *known = (*known).max(count);
                 }
-                self.children(element, &inside);
+                self.visit_children(element, &inside);
             }
         }
     }
 
-    fn leaf(&mut self, place: &Place<'_>) -> &mut Values {
-        let leaf = (place.path.clone(), place.attribute.clone());
+    fn leaf(&mut self, position: &Position<'_>) -> &mut Values {
+        let leaf = (position.path.clone(), position.attribute.clone());
         self.schema.leaves.entry(leaf).or_default()
     }
 
-    /// How often each child may stand in this part of an element's content.
+    /// How often each child may occur in this part of an element's content. `open` are the definitions that contain it.
     fn counts(&self, part: &Element, open: &mut Vec<String>) -> BTreeMap<String, usize> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for child in part.children() {
-            let one = match child.name() {
+            let of_child = match child.name() {
                 "element" => names(child).into_iter().map(|name| (name, 1)).collect(),
                 "attribute" => BTreeMap::new(),
                 "ref" => {
@@ -219,7 +179,7 @@ impl<'g> Walk<'g> {
                     let bodies = &self.grammar.defines[open.last().unwrap().as_str()];
                     let mut all = BTreeMap::new();
                     for body in bodies {
-                        add(&mut all, self.counts(body, open), |a, b| a + b);
+                        merge(&mut all, self.counts(body, open), |a, b| a + b);
                     }
                     open.pop();
                     all
@@ -231,15 +191,15 @@ impl<'g> Walk<'g> {
                 _ => self.counts(child, open),
             };
             match part.name() {
-                "choice" => add(&mut counts, one, usize::max),
-                _ => add(&mut counts, one, |a, b| a + b),
+                "choice" => merge(&mut counts, of_child, usize::max),
+                _ => merge(&mut counts, of_child, |a, b| a + b),
             }
         }
         counts
     }
 }
 
-fn add(
+fn merge(
     all: &mut BTreeMap<String, usize>,
     more: BTreeMap<String, usize>,
     join: fn(usize, usize) -> usize,
@@ -247,26 +207,5 @@ fn add(
     for (name, count) in more {
         let known = all.entry(name).or_default();
         *known = join(*known, count).min(2);
-    }
-}
-
-fn is_name(element: &Element) -> bool {
-    let named = |child: &Element| matches!(child.name(), "name" | "anyName" | "nsName");
-    named(element) || (element.name() == "choice" && element.children().all(named))
-}
-
-/// The names of an element or attribute; `*` for any.
-fn names(element: &Element) -> Vec<String> {
-    if let Some(name) = element.attr("name") {
-        return vec![name.into_owned()];
-    }
-    let first = element.children().next().unwrap();
-    match first.name() {
-        "name" => vec![first.text().trim().to_owned()],
-        "choice" => first
-            .children()
-            .map(|name| name.text().trim().to_owned())
-            .collect(),
-        _ => vec!["*".to_owned()],
     }
 }

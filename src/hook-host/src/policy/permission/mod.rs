@@ -3,24 +3,25 @@
 //! A pattern permits what it selects and nothing beside it:
 //!
 //! - a pattern that ends in an attribute permits setting, changing and removing that attribute;
-//! - one that ends in an element permits the element to come and go, its own text, and the order
+//! - one that ends in an element permits inserting and removing the element, its own text, and the order
 //!   of its children; its attributes and children need patterns of their own;
 //! - one that ends in `**` permits all that and everything below, attributes included.
 //!
-//! So an element that comes or goes with children needs a pattern for each of them, and a move
-//! needs one for the parent. Predicates must hold in the document before for what is edited or
-//! removed, in the document after for what is edited or inserted, and in both for whatever stands
-//! around it. Under a predicate, an element that shares its identity with a sibling is refused.
+//! So an inserted or removed element needs a pattern for itself and for each of its children, and a move
+//! needs a pattern for the parent. Predicates must hold in the document before for edited and removed
+//! nodes, in the document after for edited and inserted nodes, and in both documents for their
+//! ancestors. Under a predicate, an element that shares its identity with a sibling is refused.
 //!
-//! The *dangerous set* ([`DangerKind`]) is matched by no wildcard: the last step to a dangerous
-//! element or attribute must be its very name. Below a dangerous element wildcards count again,
-//! except for security labels. No pattern permits a [`ReservedNode`].
+//! The *dangerous set* ([`DangerKind`]) is matched by no wildcard: the last step of the pattern must be
+//! the name of the dangerous element or attribute. Below a dangerous element wildcards match again,
+//! except for security labels and programs. No pattern permits a [`ReservedNode`].
 
-mod check_one_change;
+mod danger_search;
 mod dangerous_set;
-mod dangers_of_one_change;
+mod element_state;
 #[cfg(test)]
 pub(crate) mod libvirt_schema_reader;
+mod pattern_check;
 mod read_once_elements;
 mod refusal;
 mod reserved_nodes;
@@ -32,10 +33,11 @@ use std::rc::Rc;
 use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
-use check_one_change::{Check, Spot};
+pub use danger_search::Danger;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
-pub use dangers_of_one_change::Danger;
-pub(crate) use read_once_elements::first_twin;
+use element_state::ElementState;
+use pattern_check::PatternCheck;
+pub(crate) use read_once_elements::first_duplicate;
 use refusal::refusal;
 pub use refusal::{Refusal, RefusalReason};
 pub use reserved_nodes::ReservedNode;
@@ -46,14 +48,14 @@ pub(crate) use reserved_nodes::{is_kubevirts, namespace_bytes};
 pub enum Permission {
     /// Permitted.
     Granted {
-        /// The indices of the patterns that were needed, ascending.
+        /// The indices of the patterns that the change needs, ascending.
         by: Vec<usize>,
     },
     /// Not permitted.
     Refused(Refusal),
 }
 
-/// Whether the patterns permit a change that `diff(before, after)` found. For many changes of one
+/// Whether the patterns permit a change of `diff(before, after)`. For many changes of one
 /// diff use a [`Checker`].
 pub fn permits(
     patterns: &[PathPattern],
@@ -64,16 +66,16 @@ pub fn permits(
     Checker::new(patterns, before, after).permits(change)
 }
 
-/// All dangerous nodes of a change that `diff(before, after)` found: the node itself, its ancestors,
-/// and what is inserted or removed with it. For many changes of one diff use a [`Checker`].
+/// All dangerous nodes of a change of `diff(before, after)`: the node itself, its ancestors, and the
+/// nodes that are inserted or removed with it. For many changes of one diff use a [`Checker`].
 pub fn dangers(change: &Change, before: &Document, after: &Document) -> Vec<Danger> {
     Checker::new(&[], before, after).dangers(change)
 }
 
 /// The outermost kind of danger in a change, as [`dangers`] finds it.
 pub fn dangerous(change: &Change, before: &Document, after: &Document) -> Option<DangerKind> {
-    let found = dangers(change, before, after);
-    found.first().map(|danger| danger.kind)
+    let dangers = dangers(change, before, after);
+    dangers.first().map(|danger| danger.kind)
 }
 
 /// [`permits`] for all changes of one diff.
@@ -82,13 +84,13 @@ pub struct Checker<'a> {
     set: PatternSet,
     before: DocumentIndex<'a>,
     after: DocumentIndex<'a>,
-    way: Vec<Spot<'a>>,
+    ancestry: Vec<ElementState<'a>>,
     budget: Rc<Budget<'a>>,
     kinds: Vec<DangerKind>,
 }
 
 impl<'a> Checker<'a> {
-    /// For the changes of `diff(before, after)`.
+    /// A checker for the changes of `diff(before, after)`.
     pub fn new(patterns: &'a [PathPattern], before: &'a Document, after: &'a Document) -> Self {
         Self::within(patterns, before, after, Rc::new(Budget::unlimited()))
     }
@@ -105,13 +107,13 @@ impl<'a> Checker<'a> {
             set: PatternSet::new(patterns),
             before: DocumentIndex::new(before.root()),
             after: DocumentIndex::new(after.root()),
-            way: Vec::new(),
+            ancestry: Vec::new(),
             budget,
             kinds: Vec::new(),
         }
     }
 
-    /// Also grants these classes of the dangerous set, wherever they are.
+    /// Also grants these classes of the dangerous set as a whole.
     #[must_use]
     pub fn granting(self, kinds: &[DangerKind]) -> Self {
         Checker {
@@ -134,19 +136,19 @@ impl<'a> Checker<'a> {
     /// The classes of the dangerous set that names in the document after belong to, whatever their values; with
     /// `any_value`, also those of which only some values are dangerous.
     pub(crate) fn kinds_of_names(&mut self, any_value: bool) -> Vec<DangerKind> {
-        dangers_of_one_change::kinds_of_names(&mut self.after, any_value)
+        danger_search::kinds_of_names(&mut self.after, any_value)
     }
 
-    /// All dangerous nodes of the change, permitted or not. None for a change that no diff found.
+    /// All dangerous nodes of the change, permitted or not; empty if the change is not of the diff.
     pub fn dangers(&mut self, change: &Change) -> Vec<Danger> {
         let place = change.place();
         let found = place.and_then(|place| {
-            dangers_of_one_change::dangers(change, place, &mut self.before, &mut self.after)
+            danger_search::dangers(change, place, &mut self.before, &mut self.after)
         });
         found.unwrap_or_default()
     }
 
-    /// Checks a change against other patterns than the checker's own, if there are any.
+    /// Checks a change against `others`, or else against the checker's own patterns. Returns the patterns that are needed.
     fn check(
         &mut self,
         others: Option<&PatternSet>,
@@ -162,28 +164,31 @@ impl<'a> Checker<'a> {
             }
             Some(place) => place,
         };
-        let way = match others {
+        let ancestry = match others {
             Some(_) => Vec::new(),
-            None => std::mem::take(&mut self.way),
+            None => std::mem::take(&mut self.ancestry),
         };
-        let mut check = Check {
+        let mut check = PatternCheck {
             set: others.unwrap_or(&self.set),
             kinds: &self.kinds,
             before: &mut self.before,
             after: &mut self.after,
-            way,
+            ancestry,
             budget: &self.budget,
             granted: BTreeSet::new(),
         };
         let checked = check.run(change, place);
-        let Check { way, granted, .. } = check;
+        let PatternCheck {
+            ancestry, granted, ..
+        } = check;
         if others.is_none() {
-            self.way = way;
+            self.ancestry = ancestry;
         }
         checked.map(|()| granted.into_iter().collect())
     }
 
-    /// A pattern that would permit the whole change, or else at least the refused node; verified before it is returned.
+    /// A pattern that would permit the whole change, or else at least the refused node. Each candidate is checked before it
+    /// is returned.
     fn suggested_pattern(&mut self, change: &Change, refusal: &Refusal) -> Option<String> {
         if matches!(
             refusal.reason,
@@ -196,16 +201,17 @@ impl<'a> Checker<'a> {
         }
         let mut partial = Vec::new();
         for candidate in suggested_pattern::candidates(&refusal.path, &change.path) {
-            let mut tried = self.patterns.to_vec();
-            tried.push(PathPattern::parse(&candidate).ok()?);
-            match self.check(Some(&PatternSet::new(&tried)), change) {
+            let mut patterns = self.patterns.to_vec();
+            patterns.push(PathPattern::parse(&candidate).ok()?);
+            match self.check(Some(&PatternSet::new(&patterns)), change) {
                 Ok(_) => return Some(candidate),
                 Err(still) if still.path == refusal.path => {}
                 Err(_) => partial.push(candidate),
             }
         }
-        // An element that comes or goes is one wish with what is in it, and the next refusal names what is dangerous there.
-        let whole = partial.iter().position(|one| one.ends_with("/**"));
+        // For a new or removed element the pattern of the whole element is best; the next refusal then names a dangerous node in
+        // the element.
+        let whole = partial.iter().position(|pattern| pattern.ends_with("/**"));
         let best = whole.unwrap_or(0);
         (best < partial.len()).then(|| partial.swap_remove(best))
     }

@@ -1,7 +1,7 @@
 //! Elements that libvirt reads once in their parent.
 //!
-//! Of two such elements libvirt reads only one, so a second one would hide the first from libvirt or from the checks of a
-//! grant. The list is from libvirt's schema, and a test compares both.
+//! Of two such elements libvirt reads only one, so that the other one would be visible to the checks of a grant and not to
+//! libvirt. The list is from libvirt's schema, and a test compares both.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -10,10 +10,11 @@ use domain_xml::{Budget, Element};
 
 use super::dangerous_set::local;
 
-/// Lines of a parent and the children that it has once at most.
+/// Lines of the form `PARENT: CHILD CHILD...`.
 const LIST: &str = include_str!("read_once_elements.txt");
 
-static SINGLE: LazyLock<HashMap<&str, HashSet<&str>>> = LazyLock::new(|| {
+/// The names of the children that libvirt reads once, by the name of the parent.
+static READ_ONCE: LazyLock<HashMap<&str, HashSet<&str>>> = LazyLock::new(|| {
     let lines = LIST.lines().filter(|line| !line.starts_with('#'));
     let parts = lines.filter_map(|line| line.split_once(": "));
     parts
@@ -21,16 +22,16 @@ static SINGLE: LazyLock<HashMap<&str, HashSet<&str>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Whether libvirt reads one child of this name in this parent, by names without prefixes.
+/// Whether libvirt reads only one child of this name in this parent. The names have no prefixes.
 pub(super) fn is_read_once(parent: &str, child: &str) -> bool {
-    SINGLE
+    READ_ONCE
         .get(parent)
         .is_some_and(|children| children.contains(child))
 }
 
-/// The first element of which its parent has two although libvirt reads one: the path of the parent, and the name.
-pub(crate) fn first_twin(root: &Element, budget: &Budget<'_>) -> Option<(String, String)> {
-    // Paths are made for what is reported alone: one for each open element would fill the memory.
+/// Finds two elements of one name of which libvirt reads only one. Returns the path of the parent, and the name.
+pub(crate) fn first_duplicate(root: &Element, budget: &Budget<'_>) -> Option<(String, String)> {
+    // Only the path of the duplicate is built: a path for each open element would fill the memory.
     let mut parents: Vec<Parent<'_>> = Vec::new();
     let mut open = vec![(root, None)];
     while let Some((element, above)) = open.pop() {
@@ -42,12 +43,12 @@ pub(crate) fn first_twin(root: &Element, budget: &Budget<'_>) -> Option<(String,
             continue;
         }
         let parent = Parent { element, above };
-        if let Some(single) = SINGLE.get(local(element.name())) {
+        if let Some(read_once) = READ_ONCE.get(local(element.name())) {
             let mut seen = HashSet::new();
             let names = element.children().map(|child| local(child.name()));
-            let mut once = names.filter(|name| single.contains(name));
-            if let Some(twin) = once.find(|name| !seen.insert(*name)) {
-                return Some((parent.path(&parents), twin.to_owned()));
+            let mut names = names.filter(|name| read_once.contains(name));
+            if let Some(duplicate) = names.find(|name| !seen.insert(*name)) {
+                return Some((parent.path(&parents), duplicate.to_owned()));
             }
         }
         parents.push(parent);
@@ -57,9 +58,10 @@ pub(crate) fn first_twin(root: &Element, budget: &Budget<'_>) -> Option<(String,
     None
 }
 
-/// An element with children, and the index of its own parent.
+/// An element with children.
 struct Parent<'a> {
     element: &'a Element,
+    /// The index of the parent, in the list of all parents.
     above: Option<usize>,
 }
 
@@ -87,11 +89,11 @@ mod tests {
     use super::*;
     use crate::policy::permission::libvirt_schema_reader;
 
-    /// Elements of which libvirt reads several, although its schema has one: (parent, child).
-    const SEVERAL: &[(&str, &str)] = &[];
+    /// Parents and children of which libvirt reads several children, although its schema has one.
+    const SCHEMA_EXCEPTIONS: &[(&str, &str)] = &[];
 
     #[test]
-    fn the_list_is_the_one_of_libvirts_schema() {
+    fn the_list_is_equal_to_libvirts_schema() {
         let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
         for ((path, child), count) in libvirt_schema_reader::read().counts {
             let parent = local(path.last().unwrap()).to_owned();
@@ -102,8 +104,8 @@ mod tests {
         }
         let mut single: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for ((parent, child), count) in &counts {
-            let several = SEVERAL.contains(&(parent.as_str(), child.as_str()));
-            if *count == 1 && !several && child != "*" && parent != "*" {
+            let is_exception = SCHEMA_EXCEPTIONS.contains(&(parent.as_str(), child.as_str()));
+            if *count == 1 && !is_exception && child != "*" && parent != "*" {
                 single.entry(parent).or_default().insert(child);
             }
         }
@@ -128,7 +130,7 @@ mod tests {
             Vec::<String>::new(),
             "add them to read_once_elements.txt"
         );
-        // Lists stay lists, in libvirt's schema and here.
+        // Elements that the schema permits several times are not in the list.
         for ((parent, child), count) in counts {
             assert!(
                 count == 1 || !is_read_once(&parent, &child),
@@ -138,23 +140,23 @@ mod tests {
     }
 
     #[test]
-    fn twins_are_found_and_lists_are_none() {
-        let twin = |inside: &str| {
+    fn duplicates_are_found_and_lists_are_not_duplicates() {
+        let duplicate = |inside: &str| {
             let xml = format!("<domain><devices>{inside}</devices></domain>");
-            first_twin(Document::parse(&xml).unwrap().root(), &Budget::unlimited())
+            first_duplicate(Document::parse(&xml).unwrap().root(), &Budget::unlimited())
         };
         let disk = Some(("/domain/devices/disk".to_owned(), "driver".to_owned()));
         assert_eq!(
-            twin("<disk><driver/><target/><driver type='raw'/></disk>"),
+            duplicate("<disk><driver/><target/><driver type='raw'/></disk>"),
             disk
         );
         assert_eq!(
-            twin("<disk><x:driver xmlns:x='u'/><driver type='raw'/></disk>"),
+            duplicate("<disk><x:driver xmlns:x='u'/><driver type='raw'/></disk>"),
             disk
         );
         for child in ["backingStore", "source", "target", "readonly", "encryption"] {
             assert!(
-                twin(&format!("<disk><{child}/><{child}/></disk>")).is_some(),
+                duplicate(&format!("<disk><{child}/><{child}/></disk>")).is_some(),
                 "{child}"
             );
         }
@@ -166,7 +168,7 @@ mod tests {
             "controller",
             "serial",
         ] {
-            assert_eq!(twin(&format!("<{list}/><{list}/>")), None, "{list}");
+            assert_eq!(duplicate(&format!("<{list}/><{list}/>")), None, "{list}");
         }
     }
 
@@ -177,7 +179,7 @@ mod tests {
         let xml = format!("<domain><{name}>{}</{name}></domain>", "<b/>".repeat(2000));
         let document = Document::parse(&xml).unwrap();
         let memory = allocation_counter::measure(|| {
-            assert_eq!(first_twin(document.root(), &Budget::unlimited()), None);
+            assert_eq!(first_duplicate(document.root(), &Budget::unlimited()), None);
         });
         assert!(memory.bytes_max < 1 << 20, "{memory:?}");
     }

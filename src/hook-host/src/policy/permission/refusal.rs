@@ -9,9 +9,9 @@ pub struct Refusal {
     /// The outermost node that no pattern permits: the change's path, a path inside of it, or the
     /// parent's if its children are reordered.
     pub path: String,
-    /// The cause.
+    /// Why the change is not permitted.
     pub reason: RefusalReason,
-    /// A pattern that would permit it; none if no pattern can.
+    /// A pattern that would permit the change; none if no pattern can.
     pub suggested_pattern: Option<String>,
 }
 
@@ -19,26 +19,26 @@ pub struct Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// No hook may change it.
+    /// No hook may change the node.
     Reserved(ReservedNode),
-    /// It is in the dangerous set, and no pattern contains its name.
+    /// The node is in the dangerous set, and no pattern names it.
     Dangerous(DangerKind),
-    /// A pattern would select it, but its predicate fits several siblings or the element is only
-    /// known by its position.
+    /// A pattern would select the node, but a predicate matches several siblings, or the element has no identity but its
+    /// position.
     Ambiguous {
-        /// The pattern, by index.
+        /// The index of the pattern.
         pattern: usize,
     },
-    /// Children have another order, and no pattern permits the parent.
+    /// The order of children changed, and no pattern permits the parent.
     ReorderedChildren,
-    /// No pattern selects it.
+    /// No pattern selects the node.
     NoPattern {
-        /// The pattern that comes closest, by index, if one selects anything around it.
+        /// The index of the pattern that matches the deepest ancestor, if any.
         nearest: Option<usize>,
     },
     /// The change is not of a diff of these documents.
     NotInDiff,
-    /// The budget for checks was used up before this change was checked.
+    /// The budget was exhausted before this change was checked.
     CheckBudgetExhausted,
     /// The root element has another name, or the documents differ too much for a diff by path.
     DocumentReplaced,

@@ -7,7 +7,7 @@ use domain_xml::Element;
 use super::dangerous_set::{local, parent_name};
 
 /// The namespace of KubeVirt's metadata.
-const KUBEVIRT: &str = "http://kubevirt.io";
+const KUBEVIRT_NAMESPACE: &str = "http://kubevirt.io";
 
 /// Nodes that no hook may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ impl fmt::Display for ReservedNode {
     }
 }
 
-/// Whether the element at this depth below the root is reserved.
+/// The reserved node that an element at this depth is, if any; the root has depth 0.
 pub(super) fn reserved(
     depth: usize,
     element: &Element,
@@ -44,12 +44,13 @@ pub(super) fn reserved(
     }
 }
 
-/// Whether a child of the metadata is KubeVirt's: libvirt keeps one child of each namespace, whatever its name is.
+/// Whether a child of `<metadata>` is KubeVirt's, by name or by namespace: libvirt keeps one child of each namespace,
+/// whatever its name is.
 pub(crate) fn is_kubevirts(child: &Element) -> bool {
-    local(child.name()) == "kubevirt" || child.namespace().as_deref() == Some(KUBEVIRT)
+    local(child.name()) == "kubevirt" || child.namespace().as_deref() == Some(KUBEVIRT_NAMESPACE)
 }
 
-/// The bytes that [`is_kubevirts`] reads: namespaces are declared in the child or around it.
+/// The bytes that [`is_kubevirts`] reads: namespaces are declared in the child or in its ancestors.
 pub(crate) fn namespace_bytes(root: &Element, metadata: &Element, child: &Element) -> usize {
     root.tag_bytes() + metadata.tag_bytes() + child.tag_bytes()
 }

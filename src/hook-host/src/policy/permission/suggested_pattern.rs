@@ -1,37 +1,37 @@
-//! Patterns that might permit a refused change.
+//! Candidates for a pattern that would permit a refused change.
 
-/// Patterns for a node of a change, from the narrowest to the widest that still names the place; then those for all
-/// of an element that comes or goes with the node.
+/// Patterns for a node of a change, from the narrowest to the widest that names the node; then patterns for the inserted or
+/// removed element that contains the node.
 pub(super) fn candidates(path: &str, change: &str) -> Vec<String> {
-    let mut found = vec![path.to_owned(), format!("{path}/**")];
-    let bare = bare(path);
+    let mut candidates = vec![path.to_owned(), format!("{path}/**")];
+    let bare = without_predicates(path);
     if bare != path {
-        found.extend([bare.clone(), format!("{bare}/**")]);
+        candidates.extend([bare.clone(), format!("{bare}/**")]);
     }
     // Nothing is below an attribute.
     if bare.contains('@') {
-        found.retain(|candidate| !candidate.ends_with("/**"));
+        candidates.retain(|candidate| !candidate.ends_with("/**"));
     }
     let is_inside = path.strip_prefix(change);
     if is_inside.is_some_and(|rest| rest.starts_with('/')) {
-        found.push(format!("{change}/**"));
-        found.push(format!("{}/**", self::bare(change)));
-        found.dedup();
+        candidates.push(format!("{change}/**"));
+        candidates.push(format!("{}/**", without_predicates(change)));
+        candidates.dedup();
     }
-    found
+    candidates
 }
 
-/// The path without predicates.
-fn bare(path: &str) -> String {
+fn without_predicates(path: &str) -> String {
     outside_predicates(path).map(|(_, c)| c).collect()
 }
 
-/// The path without its last step; a `/` may stand in a predicate.
+/// The path without its last step. A `/` in a predicate does not end a step.
 pub(super) fn parent(path: &str) -> &str {
     let slash = outside_predicates(path).filter(|(_, c)| *c == '/').last();
     &path[..slash.map_or(0, |(at, _)| at)]
 }
 
+/// The characters outside of predicates, with their offsets.
 fn outside_predicates(path: &str) -> impl Iterator<Item = (usize, char)> {
     let mut quote = None;
     let mut inside = false;
@@ -62,15 +62,15 @@ mod tests {
     }
 
     #[test]
-    fn an_inserted_element_is_suggested_with_all_that_is_in_it() {
+    fn an_inserted_element_is_suggested_with_its_content() {
         let change = "/domain/devices/rng[@model='virtio']";
         let found = candidates(&format!("{change}/@model"), change);
-        let wanted = [
+        let expected = [
             "/domain/devices/rng[@model='virtio']/@model",
             "/domain/devices/rng/@model",
             "/domain/devices/rng[@model='virtio']/**",
             "/domain/devices/rng/**",
         ];
-        assert_eq!(found, wanted);
+        assert_eq!(found, expected);
     }
 }

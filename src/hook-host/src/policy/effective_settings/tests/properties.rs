@@ -5,7 +5,7 @@ use super::*;
 const BEFORE: &str = "<domain type='kvm'><title>a</title><sysinfo type='smbios'><x>1</x></sysinfo>\
     <devices><disk><target dev='vda'/><driver name='qemu'/></disk></devices></domain>";
 
-/// Edits of a hook, and whether each is of the dangerous set.
+/// Edits of [`BEFORE`] (old and new text), and whether each is dangerous.
 const EDITS: [(&str, &str, bool); 7] = [
     ("<title>a", "<title>b", false),
     ("<x>1", "<x>2", false),
@@ -16,6 +16,7 @@ const EDITS: [(&str, &str, bool); 7] = [
     ("<sysinfo type='smbios'><x>1</x></sysinfo>", "", false),
 ];
 
+/// Patterns, of which the last two name dangerous nodes.
 const PATTERNS: [&str; 8] = [
     "/domain/**",
     "/domain/title",
@@ -27,6 +28,7 @@ const PATTERNS: [&str; 8] = [
     "/domain/devices/emulator",
 ];
 
+/// Whether a grant permits an edit of [`EDITS`].
 fn permits(grant: &Grant, edit: usize) -> bool {
     let (from, to, _) = EDITS[edit];
     let before = Document::parse(BEFORE).unwrap();
@@ -37,7 +39,8 @@ fn permits(grant: &Grant, edit: usize) -> bool {
     grant.check(&changes, &before, &after, &budget).is_ok()
 }
 
-fn alone(patterns: &[usize]) -> Grant {
+/// A grant of one layer with some of [`PATTERNS`].
+fn grant_of(patterns: &[usize]) -> Grant {
     let patterns = patterns.iter().map(|n| PATTERNS[*n].parse().unwrap());
     Grant::new(vec![Layer {
         patterns: patterns.collect(),
@@ -46,7 +49,8 @@ fn alone(patterns: &[usize]) -> Grant {
     }])
 }
 
-fn list(patterns: &[usize]) -> String {
+/// Some of [`PATTERNS`] as a YAML list.
+fn yaml_list(patterns: &[usize]) -> String {
     let quoted: Vec<String> = patterns
         .iter()
         .map(|n| format!("\"{}\"", PATTERNS[*n]))
@@ -54,12 +58,12 @@ fn list(patterns: &[usize]) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-fn some() -> impl Strategy<Value = Vec<usize>> {
-    among(0..PATTERNS.len())
+fn some_patterns() -> impl Strategy<Value = Vec<usize>> {
+    some_of(0..PATTERNS.len())
 }
 
-/// The last two patterns name dangerous nodes.
-fn among(patterns: std::ops::Range<usize>) -> impl Strategy<Value = Vec<usize>> {
+/// Indices of some of [`PATTERNS`].
+fn some_of(patterns: std::ops::Range<usize>) -> impl Strategy<Value = Vec<usize>> {
     proptest::collection::vec(patterns, 0..4)
 }
 
@@ -69,40 +73,40 @@ proptest! {
     /// A change is permitted only if every layer permits it.
     #[test]
     fn a_grant_is_the_intersection(
-        wishes in some(),
-        owner in proptest::option::of(some()),
-        operator in proptest::option::of(among(0..6)),
-        dangerous in among(6..PATTERNS.len()),
+        wishes in some_patterns(),
+        owner in proptest::option::of(some_patterns()),
+        operator in proptest::option::of(some_of(0..6)),
+        dangerous in some_of(6..PATTERNS.len()),
         edit in 0..EDITS.len(),
     ) {
-        let description = format!(r#"{{"wishes":{{"paths":{}}}}}"#, list(&wishes));
-        let yaml = owner.as_ref().map(|own| format!("allow: {{paths: {}}}\n", list(own)));
-        let paths = operator.as_ref().map(|own| format!("paths: {}, ", list(own))).unwrap_or_default();
-        let policy = format!("allow: {{{paths}dangerous: {}}}\n", list(&dangerous));
+        let description = format!(r#"{{"wishes":{{"paths":{}}}}}"#, yaml_list(&wishes));
+        let yaml = owner.as_ref().map(|own| format!("allow: {{paths: {}}}\n", yaml_list(own)));
+        let paths = operator.as_ref().map(|own| format!("paths: {}, ", yaml_list(own))).unwrap_or_default();
+        let policy = format!("allow: {{{paths}dangerous: {}}}\n", yaml_list(&dangerous));
         if let Ok(settings) = resolve_texts(&description, yaml.as_deref(), Some(&policy)) {
             let is_dangerous = EDITS[edit].2;
-            let everyone = permits(&alone(&wishes), edit)
-                && owner.as_ref().is_none_or(|own| permits(&alone(own), edit))
+            let all_permit = permits(&grant_of(&wishes), edit)
+                && owner.as_ref().is_none_or(|own| permits(&grant_of(own), edit))
                 && operator.as_ref().is_none_or(|own| {
-                    permits(&alone(&[own.as_slice(), &dangerous].concat()), edit)
+                    permits(&grant_of(&[own.as_slice(), &dangerous].concat()), edit)
                 })
-                && (!is_dangerous || permits(&alone(&[&[0], dangerous.as_slice()].concat()), edit));
-            prop_assert_eq!(permits(&settings.grant, edit), everyone);
-            // Without the operator nothing dangerous passes.
-            if let Ok(without) = resolve_texts(&description, yaml.as_deref(), None) {
-                prop_assert!(!is_dangerous || !permits(&without.grant, edit));
+                && (!is_dangerous || permits(&grant_of(&[&[0], dangerous.as_slice()].concat()), edit));
+            prop_assert_eq!(permits(&settings.grant, edit), all_permit);
+            // Without the operator no dangerous change is permitted.
+            if let Ok(without_operator) = resolve_texts(&description, yaml.as_deref(), None) {
+                prop_assert!(!is_dangerous || !permits(&without_operator.grant, edit));
             }
         }
     }
 
-    /// Limits are at most every cap, or the hook does not run.
+    /// Limits are at most the cap, or the hook does not run.
     #[test]
-    fn limits_stay_below_caps(own in 1_usize..512, cap in 1_usize..512) {
-        let yaml = format!("memory: {own}Mi\n");
+    fn limits_do_not_exceed_caps(set in 1_usize..512, cap in 1_usize..512) {
+        let yaml = format!("memory: {set}Mi\n");
         let policy = format!("limits: {{memory: {cap}Mi}}\n");
         match resolve_texts("{}", Some(&yaml), Some(&policy)) {
-            Ok(settings) => prop_assert_eq!(settings.limits.memory, own << 20),
-            Err(_) => prop_assert!(own > cap),
+            Ok(settings) => prop_assert_eq!(settings.limits.memory, set << 20),
+            Err(_) => prop_assert!(set > cap),
         }
         let settings = resolve_texts("{}", None, Some(&policy)).unwrap();
         prop_assert!(settings.limits.memory <= cap << 20);
@@ -111,7 +115,7 @@ proptest! {
     /// Every refusal has a position in the text.
     #[test]
     fn no_text_makes_the_parsers_panic(text in texts()) {
-        // YAML's line ends are both characters and the pair of them.
+        // A line of YAML ends with CR, LF or both.
         let lines = text.matches(['\r', '\n']).count() as u64 + 2;
         for refused in [
             HookYaml::parse(Path::new("h"), &text).err(),
@@ -129,11 +133,11 @@ proptest! {
 
     /// A single mistake in a valid policy is refused at its line.
     #[test]
-    fn a_mistake_is_refused_at_its_line(at in 0..GOOD.len(), slip in 0..3_usize) {
-        let mut lines: Vec<String> = GOOD.iter().map(|line| (*line).to_owned()).collect();
+    fn a_mistake_is_refused_at_its_line(at in 0..VALID_POLICY.len(), mistake in 0..3_usize) {
+        let mut lines: Vec<String> = VALID_POLICY.iter().map(|line| (*line).to_owned()).collect();
         prop_assert!(OperatorPolicy::parse(Path::new("p"), &lines.join("\n")).is_ok());
         let (indent, rest) = lines[at].split_at(lines[at].len() - lines[at].trim_start().len());
-        lines[at] = match slip {
+        lines[at] = match mistake {
             0 => format!("{indent}x{rest}"),
             1 => format!("{indent}{rest} [["),
             _ => format!("{indent}{rest}\n{indent}{rest}"),
@@ -141,15 +145,16 @@ proptest! {
         match OperatorPolicy::parse(Path::new("p"), &lines.join("\n")) {
             Err(PolicyError::Wrong { line, .. }) => {
                 let expected = at as u64 + 1;
-                // An unterminated list is reported further on.
-                prop_assert!(line >= expected && (slip == 1 || line <= expected + 1), "{line} {expected}");
+                // An unterminated list is reported in a later line.
+                prop_assert!(line >= expected && (mistake == 1 || line <= expected + 1), "{line} {expected}");
             }
             other => prop_assert!(false, "{other:?}"),
         }
     }
 }
 
-const GOOD: [&str; 9] = [
+/// The lines of a valid policy.
+const VALID_POLICY: [&str; 9] = [
     "digests: Pinned",
     "sidecars: Forbid",
     "failurePolicies: [Fail]",
@@ -203,11 +208,11 @@ fn texts() -> impl Strategy<Value = String> {
         Just("\t"),
         Just("\0"),
     ];
-    let likely = proptest::collection::vec((word, mark), 0..12).prop_map(|parts| {
+    let policy_like = proptest::collection::vec((word, mark), 0..12).prop_map(|parts| {
         parts
             .iter()
             .map(|(word, mark)| format!("{word}{mark}"))
             .collect()
     });
-    prop_oneof![".{0,60}", "[a-z0-9:\\[\\]{}&*!,'\" \n-]{0,80}", likely]
+    prop_oneof![".{0,60}", "[a-z0-9:\\[\\]{}&*!,'\" \n-]{0,80}", policy_like]
 }

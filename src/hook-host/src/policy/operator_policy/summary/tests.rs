@@ -1,3 +1,5 @@
+//! Lines and warnings of policies.
+
 use std::path::Path;
 
 use super::*;
@@ -62,55 +64,55 @@ fn every_key_has_a_line() {
 
 #[test]
 fn policy_gaps_are_warned_about() {
-    let warned = |text: &str| -> Vec<(String, String)> {
+    let warnings = |text: &str| -> Vec<(String, String)> {
         let warnings = summary(text).warnings.into_iter();
         warnings
-            .map(|one| (one.place, one.text.to_owned()))
+            .map(|warning| (warning.place, warning.text.to_owned()))
             .collect()
     };
-    let all = warned("sidecars: Allow\n");
+    let all = warnings("sidecars: Allow\n");
     assert_eq!(all.len(), 6, "{all:?}");
     let has = |all: &[(String, String)], place: &str, part: &str| {
         all.iter()
-            .any(|(at, text)| at == place && text.contains(part))
+            .any(|(actual, text)| actual == place && text.contains(part))
     };
     assert!(has(&all, "p.yaml:1:11", "sidecars: Forbid"), "{all:?}");
     assert!(has(&all, "p.yaml", "digests: Listed") && has(&all, "p.yaml", "paths: []"));
     for policy in ["Ignore", "DryRun"] {
         let part = format!("may say {policy}: ");
         assert!(has(&all, "p.yaml", &part), "{all:?}");
-        let named = warned(&format!("failurePolicies: [Fail, {policy}]\n"));
+        let named = warnings(&format!("failurePolicies: [Fail, {policy}]\n"));
         assert!(has(&named, "p.yaml:1:18", &part), "{named:?}");
     }
     assert!(!all.iter().any(|(_, text)| text.contains("[Fail, DryRun]")));
     let digest = "a".repeat(64);
-    let careful = format!(
+    let careful_policy = format!(
         "digests: Listed\nsidecars: Forbid\nfailurePolicies: [Fail]\n\
          allow: {{paths: [], hookPoints: [PreStart]}}\n\
          rules: [{{digests: [{digest}], allow: {{dangerous: [DiskFormat]}}}}]\n"
     );
-    assert_eq!(warned(&careful), []);
-    let to_all = careful.replace("paths: []", "paths: [], dangerous: [Emulator]");
+    assert_eq!(warnings(&careful_policy), []);
+    let to_all = careful_policy.replace("paths: []", "paths: [], dangerous: [Emulator]");
     assert!(
-        has(&warned(&to_all), "p.yaml:4:31", "every module gets"),
+        has(&warnings(&to_all), "p.yaml:4:31", "every module gets"),
         "{:?}",
-        warned(&to_all)
+        warnings(&to_all)
     );
     let migrates = |more: &str| {
         let points = format!("hookPoints: [PreStart, PreMigrationSource]{more}");
-        warned(&careful.replace("hookPoints: [PreStart]", &points))
+        warnings(&careful_policy.replace("hookPoints: [PreStart]", &points))
     };
     let open = migrates("");
     assert!(has(&open, "p.yaml:4:32", "without `migration`"), "{open:?}");
     assert_eq!(migrates(", migration: [bandwidth]"), []);
-    let in_rule = careful.replace(
+    let in_rule = careful_policy.replace(
         "{dangerous: [DiskFormat]}",
         "{dangerous: [DiskFormat], hookPoints: [PreMigrationSource]}",
     );
-    assert!(warned(&in_rule)[0].1.contains("without `migration`"));
-    let by_namespace = careful.replace(
+    assert!(warnings(&in_rule)[0].1.contains("without `migration`"));
+    let by_namespace = careful_policy.replace(
         "}]\n",
         "}, {namespaces: [a], allow: {dangerous: [Emulator]}}]\n",
     );
-    assert!(warned(&by_namespace)[0].1.contains("of these namespaces"));
+    assert!(warnings(&by_namespace)[0].1.contains("of these namespaces"));
 }

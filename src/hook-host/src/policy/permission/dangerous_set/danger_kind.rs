@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])* $kind:ident: $is:literal,)*) => {
-        /// Why a pattern must name a node to permit its change. The operator's policy grants a class by its
-        /// name (`dangerous: [DiskFormat]`), or single paths of it.
+    ($($(#[doc = $doc:literal])* $kind:ident: $description:literal,)*) => {
+        /// A class of the dangerous set: why a pattern must name a node to permit its change. The operator's policy
+        /// grants a class by its name (`dangerous: [DiskFormat]`), or single paths of the class.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum DangerKind {
@@ -17,7 +17,7 @@ macro_rules! kinds {
             /// All classes.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
 
-            /// The name in policies.
+            /// The name of the class in policies.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -29,7 +29,7 @@ macro_rules! kinds {
         impl fmt::Display for DangerKind {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(match self {
-                    $(Self::$kind => $is,)*
+                    $(Self::$kind => $description,)*
                 })
             }
         }
@@ -37,12 +37,12 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// `qemu:commandline` and whatever else goes to a hypervisor past libvirt (`lxc:`, `xen:`, `bhyve:` as well).
+    /// `qemu:commandline` and all other elements that libvirt passes to a hypervisor unchecked (`lxc:`, `xen:`, `bhyve:` too).
     Hypervisor: "goes to the hypervisor past libvirt",
     /// `<emulator>`: the program that libvirt runs.
     Emulator: "is the program that runs the machine",
-    /// Loader, NVRAM, kernel, initrd, command line, device tree, ACPI tables: what the machine
-    /// boots, read from files of the container.
+    /// Loader, NVRAM, kernel, initrd, command line, device tree and ACPI tables, which QEMU reads from files of the
+    /// container.
     Boot: "is what the machine boots from",
     /// An interface's `<script>`, `<downscript>` or `<backend>`, vhost-user helpers, and the virtiofsd of a
     /// `<filesystem>`: programs and devices.
@@ -54,10 +54,10 @@ kinds! {
     Source: "is where a device gets its data from",
     /// Any other value that names a file, directory, socket or host device.
     HostPath: "names a file, socket or device of the host",
-    /// A disk's format: a guest that writes its own image header picks its backing file.
+    /// A disk's format: with a format that has a header, a guest that writes the header chooses the backing file.
     DiskFormat: "is a disk's format, which decides whether its header is believed",
-    /// Who else may write a disk, and whether writes are kept: `shareable`, `transient`, a `readonly` that is
-    /// removed, leases.
+    /// Settings that decide who else may write a disk, and whether writes are kept: `shareable`, `transient`, a removed
+    /// `readonly`, leases.
     DiskAccess: "decides who may write a disk, and whether writes are kept",
     /// References to libvirt's secrets: `auth`, `encryption`.
     Secret: "uses a secret of libvirt",
@@ -79,7 +79,7 @@ kinds! {
     HostScheduling: "decides about processor time and caches of the whole host",
     /// Dumps of the guest's memory to the host's disk.
     CoreDump: "writes the guest's memory to the host's disk",
-    /// An attribute with a prefix: libvirt knows none, and reads it as the one without.
+    /// An attribute with a prefix: libvirt ignores the prefix and reads the attribute as if it had none.
     Disguise: "has a prefix, and is read as if it had none",
 }
 
@@ -102,8 +102,8 @@ impl FromStr for DangerKind {
     type Err = UnknownDanger;
 
     fn from_str(name: &str) -> Result<Self, UnknownDanger> {
-        let found = Self::ALL.iter().find(|kind| kind.name() == name);
-        found.copied().ok_or_else(|| UnknownDanger {
+        let kind = Self::ALL.iter().find(|kind| kind.name() == name);
+        kind.copied().ok_or_else(|| UnknownDanger {
             name: name.to_owned(),
         })
     }

@@ -1,12 +1,19 @@
 //! The dangerous set, which no wildcard matches.
 //!
-//! QEMU reads these as files to open, programs to run or devices to take, with the rights of its
-//! container. Names are compared without their prefixes: libvirt reads attributes whatever their
-//! namespace (libxml2's `xmlGetProp` does), so elements are held to the same rule.
+//! QEMU and libvirt open the files, run the programs and take the devices that these elements and
+//! attributes name, with the rights of the launcher's container. Names are compared without their
+//! prefixes: libvirt ignores the namespaces of attributes (as libxml2's `xmlGetProp` does), and the
+//! same rule is applied to elements.
+//!
+//! `element_rules` and `attribute_rules` are the rules: where, for which values, and in which class.
+//! `reviewed_schema_names.txt` lists all other names of libvirt's schema, and a test compares both
+//! with the schema.
 
+mod attribute_rules;
 mod danger_kind;
+mod dangerous_values;
+mod element_rules;
 mod rule;
-mod rule_table;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -16,46 +23,47 @@ use std::sync::LazyLock;
 
 use domain_xml::Element;
 
+use attribute_rules::{ATTRIBUTE_RULES, DANGEROUS_DEFAULTS};
+use element_rules::ELEMENT_RULES;
 use rule::{Rule, When};
-use rule_table::{DANGEROUS_DEFAULTS, RULES};
 
 pub use danger_kind::{DangerKind, UnknownDanger};
 
 /// The version of libvirt whose schema the rules were reviewed against.
 pub const REVIEWED_LIBVIRT: (u32, u32, u32) = (11, 3, 0);
 
-/// A warning if a libvirt, packed as libvirt packs versions (11003000 for 11.3.0), is newer than the one whose schema
-/// was reviewed. Patch releases add no elements.
+/// A warning if the libvirt of this version is newer than [`REVIEWED_LIBVIRT`]. The version is encoded as by libvirt:
+/// 11003000 for 11.3.0. Patch releases add no elements.
 #[must_use]
 pub fn unreviewed_libvirt(packed: u64) -> Option<String> {
     let (major, minor) = (packed / 1_000_000, packed / 1_000 % 1_000);
-    let (known_major, known_minor, _) = REVIEWED_LIBVIRT;
-    let newer = (major, minor) > (u64::from(known_major), u64::from(known_minor));
-    newer.then(|| {
+    let (reviewed_major, reviewed_minor, _) = REVIEWED_LIBVIRT;
+    let is_newer = (major, minor) > (u64::from(reviewed_major), u64::from(reviewed_minor));
+    is_newer.then(|| {
         format!(
-            "libvirt {major}.{minor} is newer than {known_major}.{known_minor}, whose schema the dangerous set was \
+            "libvirt {major}.{minor} is newer than {reviewed_major}.{reviewed_minor}, whose schema the dangerous set was \
              reviewed for: it may have elements that hooks should not change without the operator's word"
         )
     })
 }
 
-/// Where a node is.
+/// In which of the two documents a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeLocation {
-    /// Only in the document before; its parent may be gone too.
+    /// Only in the document before; its parent may be removed too.
     Before,
-    /// In the document before, and its parent is in both.
+    /// Only in the document before; its parent is in both documents.
     Removed,
-    /// In the document after only.
+    /// Only in the document after.
     After,
-    /// In both documents, as it is in the document after.
+    /// In both documents; the node of the document after is checked.
     Edited,
-    /// In a pattern, which stands for all values.
+    /// In a pattern, which matches every value.
     InPattern,
 }
 
 impl NodeLocation {
-    /// Where the elements around a changed node are: a new node is in elements that were there.
+    /// The location of the ancestors of a changed node: a new node is in elements of both documents.
     pub(super) fn of_parent(self) -> Self {
         match self {
             Self::After => Self::Edited,
@@ -66,20 +74,20 @@ impl NodeLocation {
 
 const HYPERVISORS: &[&str] = &["qemu", "lxc", "xen", "bhyve"];
 
-/// `("qemu", "arg")` of `qemu:arg`; the prefix is empty if there is none.
-fn split(name: &str) -> (&str, &str) {
+/// The prefix and the local name: `("qemu", "arg")` for `qemu:arg`. The prefix is empty if the name has none.
+fn split_prefix(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or(("", name))
 }
 
-/// `arg` of `qemu:arg`.
+/// The name without its prefix: `arg` for `qemu:arg`.
 pub(crate) fn local(name: &str) -> &str {
-    split(name).1
+    split_prefix(name).1
 }
 
-/// The rules by attribute, or by element for rules about elements.
-static INDEX: LazyLock<HashMap<(bool, &str), Vec<&Rule>>> = LazyLock::new(|| {
+/// The rules by `(true, ATTRIBUTE)`, or by `(false, ELEMENT)` for rules about elements.
+static RULES_BY_NAME: LazyLock<HashMap<(bool, &str), Vec<&Rule>>> = LazyLock::new(|| {
     let mut index: HashMap<_, Vec<&Rule>> = HashMap::new();
-    for rule in RULES {
+    for rule in ELEMENT_RULES.iter().chain(ATTRIBUTE_RULES) {
         let name = rule.attribute.or(rule.element).unwrap_or_default();
         let key = (rule.attribute.is_some(), name);
         index.entry(key).or_default().push(rule);
@@ -94,7 +102,7 @@ fn rules_for<'a>(
     attribute: Option<&'a str>,
 ) -> impl Iterator<Item = &'static Rule> + 'a {
     let key = (attribute.is_some(), attribute.unwrap_or(element));
-    let named = INDEX.get(&key).into_iter().flatten().copied();
+    let named = RULES_BY_NAME.get(&key).into_iter().flatten().copied();
     named.filter(move |rule| {
         rule.element.is_none_or(|name| name == element)
             && rule.parent.is_none_or(|name| name == parent)
@@ -117,6 +125,7 @@ impl Rule {
     }
 }
 
+/// The parent's name without its prefix; empty if there is no parent.
 pub(super) fn parent_name(parent: Option<&Element>) -> &str {
     parent.map_or("", |parent| local(parent.name()))
 }
@@ -127,17 +136,17 @@ pub(super) fn of_element(
     parent: Option<&Element>,
     location: NodeLocation,
 ) -> Option<DangerKind> {
-    if HYPERVISORS.contains(&split(element.canonical_name()).0) {
+    if HYPERVISORS.contains(&split_prefix(element.canonical_name()).0) {
         return Some(DangerKind::Hypervisor);
     }
     let (parent, name) = (parent_name(parent), local(element.name()));
     let mut rules = rules_for(parent, name, None);
     let rule = rules.find(|rule| {
         let reads_text = matches!(rule.when, When::AddedOrChangedTo(_) | When::ChangedTo(_));
-        // libvirt joins the text of all descendants; no value that it knows has an element in it.
+        // libvirt joins the texts of all descendants, so the text of an element with children can be any value.
         let is_split = reads_text && element.children().next().is_some();
-        let gone = matches!(location, NodeLocation::Before | NodeLocation::Removed);
-        (is_split && !gone) || rule.applies(location, || element.text())
+        let is_removed = matches!(location, NodeLocation::Before | NodeLocation::Removed);
+        (is_split && !is_removed) || rule.applies(location, || element.text())
     });
     rule.map(|rule| rule.kind)
 }
@@ -151,19 +160,19 @@ pub(super) fn of_attribute(
 ) -> Option<DangerKind> {
     let (parent, name) = (parent_name(parent), local(element.name()));
     let mut rules = rules_for(parent, name, Some(local(attribute)));
-    // The value is looked up for rules alone: finding it takes a scan of the start tag.
+    // The value is only read if a rule needs it, because reading it scans the start tag.
     let rule = rules.find(|rule| match (location, element.attr(attribute)) {
-        // A removed attribute becomes no value.
+        // The attribute was removed, so it has no new value.
         (NodeLocation::After | NodeLocation::Edited, None) => {
             rule.applies(NodeLocation::Before, String::new)
         }
         (location, value) => rule.applies(location, || value.unwrap_or_default().into_owned()),
     });
-    let disguise = (!split(attribute).0.is_empty()).then_some(DangerKind::Disguise);
+    let disguise = (!split_prefix(attribute).0.is_empty()).then_some(DangerKind::Disguise);
     rule.map(|rule| rule.kind).or(disguise)
 }
 
-/// The attributes that a new element lacks, and of which libvirt takes a dangerous default.
+/// The attributes that an element does not have, and for which libvirt uses a dangerous default.
 pub(super) fn dangerous_defaults(element: &Element) -> impl Iterator<Item = &str> {
     let name = local(element.name());
     let of_element = DANGEROUS_DEFAULTS
@@ -176,9 +185,9 @@ pub(super) fn dangerous_defaults(element: &Element) -> impl Iterator<Item = &str
     absent.map(|default| default.attribute)
 }
 
-/// Whether a pattern must name an element of this kind inside of `inside`. A grant of a dangerous
-/// element includes its content, except for security labels and programs.
-pub(super) fn must_be_named(kind: DangerKind, inside: Option<DangerKind>) -> bool {
+/// Whether a pattern must name an element of this class within an element of the class `enclosing`. A
+/// grant of a dangerous element includes its content, except for security labels and programs.
+pub(super) fn must_be_named(kind: DangerKind, enclosing: Option<DangerKind>) -> bool {
     let is_never_included = matches!(kind, DangerKind::SecurityLabel | DangerKind::Script);
-    inside.is_none_or(|inside| is_never_included && inside != kind)
+    enclosing.is_none_or(|enclosing| is_never_included && enclosing != kind)
 }

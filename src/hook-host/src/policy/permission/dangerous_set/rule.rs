@@ -1,12 +1,12 @@
-//! One rule of the dangerous set, and how the table writes it.
+//! A rule of the dangerous set, and constructors for the tables of rules.
 
 use super::DangerKind;
 
 /// A rule for an element or attribute.
 pub(super) struct Rule {
-    /// The element around, if it matters.
+    /// The parent of the element; `None` for any.
     pub(super) parent: Option<&'static str>,
-    /// The element, if it matters.
+    /// The element; `None` for any.
     pub(super) element: Option<&'static str>,
     /// The attribute; `None` for a rule about the element.
     pub(super) attribute: Option<&'static str>,
@@ -17,19 +17,21 @@ pub(super) struct Rule {
 /// Which changes are dangerous.
 #[derive(Clone, Copy)]
 pub(super) enum When {
+    /// Every change.
     Always,
-    /// Changes to such a value: an attribute's, or an element's text.
+    /// Additions with, and changes to, a value for which the function is true: an attribute's value, or an element's text.
     AddedOrChangedTo(fn(&str) -> bool),
-    /// Changes of an element that was there to such a value. A new element needs the grant of what it reads.
+    /// Changes to a value for which the function is true, of an element that exists in both documents. A new element needs
+    /// the grant of its source instead.
     ChangedTo(fn(&str) -> bool),
     /// Removals, unless the parent is removed too.
     Removed,
-    /// New elements. A change of one that was there is judged by what changes in it.
+    /// Additions of the element. In an element that exists in both documents, the changed node has a rule of its own.
     Added,
 }
 
-/// An attribute that must be named if a new element comes without it, since libvirt then takes a value that other
-/// rules are about.
+/// An attribute that a pattern must name if a new element does not have the attribute, because libvirt's default is a
+/// dangerous value.
 pub(super) struct DangerousDefault {
     pub(super) element: &'static str,
     pub(super) attribute: &'static str,
@@ -66,17 +68,17 @@ pub(super) const fn attribute_rule(
     }
 }
 
-/// An element anywhere.
+/// Every change of an element, in any parent.
 pub(super) const fn element_anywhere(name: &'static str, kind: DangerKind) -> Rule {
     element_rule(None, name, When::Always, kind)
 }
 
-/// An element in another.
+/// Every change of an element in this parent.
 pub(super) const fn element_in(parent: &'static str, name: &'static str, kind: DangerKind) -> Rule {
     element_rule(Some(parent), name, When::Always, kind)
 }
 
-/// An attribute of an element.
+/// Every change of an attribute of an element.
 pub(super) const fn attribute_of(
     element: &'static str,
     name: &'static str,
@@ -85,23 +87,23 @@ pub(super) const fn attribute_of(
     attribute_rule(None, Some(element), name, When::Always, kind)
 }
 
-/// An attribute of an element, if it becomes such a value.
+/// An attribute of an element, if it gets a value for which the function is true.
 pub(super) const fn attribute_set_to(
     element: &'static str,
     name: &'static str,
-    value: fn(&str) -> bool,
+    is_dangerous: fn(&str) -> bool,
     kind: DangerKind,
 ) -> Rule {
     attribute_rule(
         None,
         Some(element),
         name,
-        When::AddedOrChangedTo(value),
+        When::AddedOrChangedTo(is_dangerous),
         kind,
     )
 }
 
-/// An attribute of any element.
+/// Every change of an attribute of any element.
 pub(super) const fn attribute_anywhere(name: &'static str, kind: DangerKind) -> Rule {
     attribute_rule(None, None, name, When::Always, kind)
 }

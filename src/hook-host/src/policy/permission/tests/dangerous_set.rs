@@ -1,4 +1,4 @@
-//! The dangerous set is matched by no wildcard.
+//! No wildcard matches the dangerous set.
 
 use super::*;
 
@@ -132,7 +132,7 @@ fn no_wildcard_matches_the_dangerous_set() {
             "/domain/devices/disk/**",
             "/domain/devices/**",
         ] {
-            assert!(!grants(&[wide], from, to), "{wide} {to}");
+            assert!(!grants_edit(&[wide], from, to), "{wide} {to}");
         }
         assert_eq!(
             refusal(&["/domain/**"], from, to).reason,
@@ -140,18 +140,18 @@ fn no_wildcard_matches_the_dangerous_set() {
             "{to}"
         );
         if !pattern.is_empty() {
-            assert!(grants(&[pattern], from, to), "{pattern} {to}");
+            assert!(grants_edit(&[pattern], from, to), "{pattern} {to}");
         }
     }
-    // Neither a program nor a label inside what is granted is granted with it.
+    // The grant of an element includes neither a program nor a security label in it.
     let shared =
         "<filesystem><driver type='virtiofs'/><binary path='/tmp/x'/></filesystem><graphics";
-    assert!(!grants(
+    assert!(!grants_edit(
         &["/domain/devices/filesystem/**"],
         "<graphics",
         shared
     ));
-    assert!(grants(
+    assert!(grants_edit(
         &[
             "/domain/devices/filesystem/**",
             "/domain/devices/filesystem/binary/**"
@@ -160,12 +160,12 @@ fn no_wildcard_matches_the_dangerous_set() {
         shared
     ));
     let labelled = "<source file='/a'><seclabel relabel='no'/></source>";
-    assert!(!grants(
+    assert!(!grants_edit(
         &["/domain/devices/disk/source/**"],
         "<source file='/a'/>",
         labelled
     ));
-    assert!(grants(
+    assert!(grants_edit(
         &["/domain/devices/disk/source/seclabel/**"],
         "<source file='/a'/>",
         labelled
@@ -174,9 +174,9 @@ fn no_wildcard_matches_the_dangerous_set() {
 }
 
 #[test]
-fn a_change_is_seen_as_what_it_is() {
-    // Two disks trade their names: the sources changed.
-    let traded = DOMAIN
+fn swapped_names_foreign_prefixes_and_cdata_do_not_hide_a_change() {
+    // Two disks swap their names, which changes their sources.
+    let swapped = DOMAIN
         .replace("vda", "vd?")
         .replace("vdb", "vda")
         .replace("vd?", "vdb")
@@ -190,9 +190,9 @@ fn a_change_is_seen_as_what_it_is() {
             "/domain/devices/disk/alias/**"
         ],
         DOMAIN,
-        &traded
+        &swapped
     ));
-    // The prefix that is granted means something else now, so it is no longer that element.
+    // The element has another namespace now, so it is not the granted one.
     let foreign = edit(
         "schemas/domain/qemu/1.0'",
         "schemas/domain/qemu/1.0' xmlns:x='u'",
@@ -203,75 +203,26 @@ fn a_change_is_seen_as_what_it_is() {
         DOMAIN,
         &foreign
     ));
-    // What libvirt would read as another target is no wildcard's to give.
+    // libvirt ignores the prefix and would read another target, which no wildcard permits.
     let (from, to) = (
         "<target dev='vdb'/>",
         "<target x:dev='vda' dev='vdb' xmlns:x='u'/>",
     );
-    assert!(!grants(
+    assert!(!grants_edit(
         &["/domain/devices/disk[target/@dev='vdb']/**"],
         from,
         to
     ));
     assert_eq!(danger_kind(from, to), Some(DangerKind::Disguise));
-    // A text in CDATA is text, markup in it is none.
-    assert!(!grants(
+    // Markup in CDATA is text.
+    assert!(!grants_edit(
         &["/domain/devices/disk/**"],
         "<uuid>",
         "<title><![CDATA[<disk/>]]></title><uuid>"
     ));
-    assert!(grants(
+    assert!(grants_edit(
         &["/domain/title"],
         "<uuid>",
         "<title><![CDATA[<disk/>]]></title><uuid>"
     ));
-}
-
-/// libvirt gives an interface without a type QEMU's own network, and a vsock without a CID one that is free.
-#[test]
-fn what_libvirt_connects_by_default_is_granted_by_name() {
-    let (interface, vsock) = ("/domain/devices/interface", "/domain/devices/vsock");
-    let user = format!("{interface}/@type");
-    for (new, patterns) in [
-        ("<interface type='user'/>", &[interface, &user][..]),
-        ("<interface/>", &[interface, &user]),
-        (
-            "<interface><mac address='52:54:00:00:00:01'/></interface>",
-            &["/domain/devices/interface/**", &user],
-        ),
-        (
-            "<x:interface xmlns:x='u'/>",
-            &[
-                "/domain/devices/x:interface",
-                "/domain/devices/x:interface/@type",
-            ],
-        ),
-        ("<vsock/>", &[vsock]),
-        ("<vsock><cid/></vsock>", &["/domain/devices/vsock/**"]),
-        (
-            "<vsock><cid auto='yes'/></vsock>",
-            &["/domain/devices/vsock/**"],
-        ),
-    ] {
-        let to = format!("{new}<graphics");
-        let kind = DangerKind::HostNetwork;
-        assert_eq!(danger_kind("<graphics", &to), Some(kind), "{new}");
-        for wide in ["/domain/**", "/domain/devices/*/@*", "/domain/devices/*"] {
-            assert!(
-                !grants(&[wide, interface], "<graphics", &to),
-                "{wide} {new}"
-            );
-        }
-        let refused = refusal(&["/domain/**", interface], "<graphics", &to);
-        assert_eq!(refused.reason, RefusalReason::Dangerous(kind), "{new}");
-        assert!(grants(patterns, "<graphics", &to), "{new}");
-    }
-    // The one that is there keeps what it has.
-    let plain = |model: &str| {
-        let devices = format!("<interface>{model}</interface><vsock>{model}</vsock><graphics");
-        DOMAIN.replacen("<graphics", &devices, 1)
-    };
-    let (before, after) = (plain(""), plain("<model type='virtio'/>"));
-    assert!(granted(&["/domain/devices/**"], &before, &after));
-    assert!(granted(&["/domain/devices/**"], &before, DOMAIN));
 }

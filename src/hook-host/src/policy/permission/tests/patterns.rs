@@ -1,4 +1,4 @@
-//! Which changes patterns and their predicates permit.
+//! The changes that patterns and their predicates permit.
 
 use super::*;
 
@@ -9,28 +9,25 @@ fn a_pattern_permits_what_it_selects() {
         "name='qemu' type='raw'/><source file='/a'",
         "name='qemu' type='raw' queues='4'/><source file='/a'",
     );
-    assert!(grants(&[&queues], from, to));
-    assert!(grants(&[&format!("{VDA}/**")], from, to));
-    assert!(grants(&[&format!("{VDA}/driver/@*")], from, to));
-    assert!(grants(&["devices/disk/driver/@queues"], from, to));
-    assert!(grants(&["/domain/devices/*/driver/**"], from, to));
-    for not in [
+    assert!(grants_edit(&[&queues], from, to));
+    assert!(grants_edit(&[&format!("{VDA}/**")], from, to));
+    assert!(grants_edit(&[&format!("{VDA}/driver/@*")], from, to));
+    assert!(grants_edit(&["devices/disk/driver/@queues"], from, to));
+    assert!(grants_edit(&["/domain/devices/*/driver/**"], from, to));
+    for unrelated in [
         "/domain/devices/disk/driver",
         "/domain/devices/disk[target/@dev='vdb']/**",
         "/domain/devices",
         "/other/**",
     ] {
-        let rejection = refusal(&[not], from, to);
+        let refused = refusal(&[unrelated], from, to);
         assert!(
-            matches!(rejection.reason, RefusalReason::NoPattern { .. }),
-            "{not}"
+            matches!(refused.reason, RefusalReason::NoPattern { .. }),
+            "{unrelated}"
         );
-        assert_eq!(
-            rejection.suggested_pattern.as_deref(),
-            Some(queues.as_str())
-        );
+        assert_eq!(refused.suggested_pattern.as_deref(), Some(queues.as_str()));
     }
-    let both = verdicts(&["/x", &queues], DOMAIN, &edit(from, to));
+    let both = permissions(&["/x", &queues], DOMAIN, &edit(from, to));
     assert_eq!(both, [Permission::Granted { by: vec![1] }]);
 }
 
@@ -40,13 +37,13 @@ fn an_element_with_content_needs_a_pattern_for_all_of_it() {
         "<os>",
         "<os firmware='efi'><smbios mode='sysinfo'><x/></smbios>",
     );
-    assert!(grants(&["/domain/os/**"], from, to));
-    assert!(grants(
+    assert!(grants_edit(&["/domain/os/**"], from, to));
+    assert!(grants_edit(
         &["/domain/os/smbios/**", "/domain/os/@firmware"],
         from,
         to
     ));
-    assert!(grants(
+    assert!(grants_edit(
         &[
             "/domain/os/smbios",
             "/domain/os/*/@mode",
@@ -56,49 +53,46 @@ fn an_element_with_content_needs_a_pattern_for_all_of_it() {
         from,
         to
     ));
-    let rejection = refusal(&["/domain/os/smbios", "/domain/os/@firmware"], from, to);
-    assert_eq!(rejection.path, "/domain/os/smbios/@mode");
+    let refused = refusal(&["/domain/os/smbios", "/domain/os/@firmware"], from, to);
+    assert_eq!(refused.path, "/domain/os/smbios/@mode");
     assert_eq!(
-        rejection.reason,
+        refused.reason,
         RefusalReason::NoPattern { nearest: Some(0) }
     );
     assert_eq!(
-        rejection.suggested_pattern.as_deref(),
+        refused.suggested_pattern.as_deref(),
         Some("/domain/os/smbios/**")
     );
-    let rejection = refusal(&["/domain/os/@firmware"], from, to);
+    let refused = refusal(&["/domain/os/@firmware"], from, to);
     assert_eq!(
-        (
-            rejection.path.as_str(),
-            rejection.suggested_pattern.as_deref()
-        ),
+        (refused.path.as_str(), refused.suggested_pattern.as_deref()),
         ("/domain/os/smbios", Some("/domain/os/smbios/**"))
     );
-    // The narrowest that permits all of it, in one step.
-    let rejection = refusal(&["/domain/os/smbios/**"], "<os>", "<os firmware='efi'>");
+    // The suggested pattern is the narrowest that permits the whole change.
+    let refused = refusal(&["/domain/os/smbios/**"], "<os>", "<os firmware='efi'>");
     assert_eq!(
-        rejection.suggested_pattern.as_deref(),
+        refused.suggested_pattern.as_deref(),
         Some("/domain/os/@firmware")
     );
-    // Removing is as much.
-    let fuller = edit(from, to);
-    assert!(granted(&["/domain/os/**"], &fuller, DOMAIN));
+    // A removed element needs the same patterns.
+    let with_content = edit(from, to);
+    assert!(granted(&["/domain/os/**"], &with_content, DOMAIN));
     assert!(!granted(
         &["/domain/os/smbios", "/domain/os/@firmware"],
-        &fuller,
+        &with_content,
         DOMAIN
     ));
 }
 
 #[test]
-fn predicates_hold_where_the_change_is() {
+fn predicates_must_hold_in_the_documents_that_have_the_element() {
     let disk = |more: &str| format!("<disk><target dev='vdc'/>{more}</disk><hostdev>");
-    assert!(grants(
+    assert!(grants_edit(
         &["/domain/devices/disk[target/@dev='vdc']/**"],
         "<hostdev>",
         &disk("")
     ));
-    assert!(!grants(
+    assert!(!grants_edit(
         &["/domain/devices/disk[target/@dev='vdd']/**"],
         "<hostdev>",
         &disk("")
@@ -110,60 +104,62 @@ fn predicates_hold_where_the_change_is() {
     ));
     // A change of the identity itself needs permission under the old and the new identity.
     let all = format!("{VDA}/**");
-    assert!(!grants(&[&all], "dev='vda'", "dev='vdc'"));
-    assert!(!grants(
+    assert!(!grants_edit(&[&all], "dev='vda'", "dev='vdc'"));
+    assert!(!grants_edit(
         &[&all.replace("vda", "vdc")],
         "dev='vda'",
         "dev='vdc'"
     ));
-    assert!(!grants(
+    assert!(!grants_edit(
         &[&all],
         "<target dev='vdb'/>",
         "<target dev='vdb'/><target dev='vda'/>"
     ));
-    assert!(!grants(&[&all], "<target dev='vda'/>", ""));
-    assert!(grants(
+    assert!(!grants_edit(&[&all], "<target dev='vda'/>", ""));
+    assert!(grants_edit(
         &["/domain/devices/disk[alias/@name='ua-a']/target/@dev"],
         "dev='vda'",
         "dev='vdc'"
     ));
-    assert!(grants(
+    assert!(grants_edit(
         &["/domain/devices/disk[1]/target/@dev"],
         "dev='vda'",
         "dev='vdc'"
     ));
-    assert!(!grants(
+    assert!(!grants_edit(
         &["/domain/devices/disk[2]/target/@dev"],
         "dev='vda'",
         "dev='vdc'"
     ));
     // A suggested pattern is checked before it is returned.
-    let rejection = refusal(&[], "dev='vda'", "dev='vdc'");
+    let refused = refusal(&[], "dev='vda'", "dev='vdc'");
     assert_eq!(
-        rejection.suggested_pattern.as_deref(),
+        refused.suggested_pattern.as_deref(),
         Some("/domain/devices/disk/target/@dev")
     );
 }
 
 #[test]
 fn a_shared_identity_is_refused_under_predicates() {
-    let twin = "<disk device='disk'><target dev='vda'/><alias name='ua-z'/></disk><hostdev>";
+    let same_target = "<disk device='disk'><target dev='vda'/><alias name='ua-z'/></disk><hostdev>";
     let all = format!("{VDA}/**");
-    let rejection = refusal(&[&all], "<hostdev>", twin);
-    assert_eq!(rejection.reason, RefusalReason::Ambiguous { pattern: 0 });
-    let twins = edit("<hostdev>", twin);
-    let cached = twins.replacen("name='qemu' ", "name='qemu' cache='none' ", 1);
+    let refused = refusal(&[&all], "<hostdev>", same_target);
+    assert_eq!(refused.reason, RefusalReason::Ambiguous { pattern: 0 });
+    let two_disks = edit("<hostdev>", same_target);
+    let cached = two_disks.replacen("name='qemu' ", "name='qemu' cache='none' ", 1);
     for pattern in [
         all.as_str(),
         "/domain/devices/disk[@device='disk']/driver/@cache",
         "/domain/devices/disk[alias/@name='ua-a']/driver/@cache",
     ] {
-        assert!(!granted(&[pattern], &twins, &cached), "{pattern}");
-        assert!(pattern == all || grants(&[pattern], "name='qemu' ", "name='qemu' cache='none' "));
+        assert!(!granted(&[pattern], &two_disks, &cached), "{pattern}");
+        assert!(
+            pattern == all || grants_edit(&[pattern], "name='qemu' ", "name='qemu' cache='none' ")
+        );
     }
     assert!(granted(
         &["/domain/devices/disk/driver/@cache"],
-        &twins,
+        &two_disks,
         &cached
     ));
 }

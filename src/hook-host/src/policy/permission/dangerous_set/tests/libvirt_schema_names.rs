@@ -1,9 +1,9 @@
-//! Every name of libvirt's schema that may be a path or a number of the host was reviewed.
+//! Compares the rules with libvirt's schema: every path is dangerous, and every other name was reviewed.
 
 use super::*;
 
 /// Definitions of the schema whose values are paths, devices, directories or addresses of the host.
-const PATHS: &[&str] = &[
+const PATH_DEFINITIONS: &[&str] = &[
     "absFilePath",
     "filePath",
     "absDirPath",
@@ -18,7 +18,7 @@ const PATHS: &[&str] = &[
 ];
 
 /// Definitions of the schema whose values are numbers, or addresses on the guest's own buses.
-const NUMBERS: &[&str] = &[
+const NUMBER_DEFINITIONS: &[&str] = &[
     "unsignedInt",
     "unsignedLong",
     "unsignedShort",
@@ -99,12 +99,13 @@ fn is_dangerous((path, attribute): &Leaf) -> bool {
     !kinds.is_empty()
 }
 
-fn named((path, attribute): &Leaf) -> String {
-    let from = path.len().saturating_sub(2);
+/// The leaf as `PARENT/ELEMENT@ATTRIBUTE`.
+fn leaf_name((path, attribute): &Leaf) -> String {
+    let parent = path.len().saturating_sub(2);
     let attribute = attribute
         .as_ref()
         .map_or(String::new(), |name| format!("@{name}"));
-    format!("{}{attribute}", path[from..].join("/"))
+    format!("{}{attribute}", path[parent..].join("/"))
 }
 
 #[test]
@@ -114,27 +115,27 @@ fn every_path_of_libvirts_schema_is_dangerous() {
         values
             .types
             .iter()
-            .any(|kind| PATHS.contains(&kind.as_str()))
+            .any(|kind| PATH_DEFINITIONS.contains(&kind.as_str()))
             && !is_address(leaf)
     });
     let harmless: BTreeSet<String> = paths
         .clone()
         .filter(|(leaf, _)| !is_dangerous(leaf))
-        .map(|(leaf, values)| format!("{} {:?}", named(leaf), values.types))
+        .map(|(leaf, values)| format!("{} {:?}", leaf_name(leaf), values.types))
         .collect();
     assert!(paths.count() > 100);
     assert_eq!(harmless, BTreeSet::new());
 }
 
-/// Whether it is an address on one of the guest's buses.
+/// Whether the leaf is an address on one of the guest's buses.
 fn is_address((path, _): &Leaf) -> bool {
     path.last().is_some_and(|last| last == "address")
 }
 
-/// What the schema has that is neither dangerous nor a number: `PARENT/ELEMENT@ATTRIBUTE TYPES... =VALUES...`.
-fn to_review(schema: &Schema) -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let is_number = |kind: &String| NUMBERS.contains(&kind.as_str());
+/// The leaves of the schema that are neither dangerous nor numbers, with their types (`<TYPE>`) and values (`=VALUE`).
+fn leaves_to_review(schema: &Schema) -> BTreeMap<String, BTreeSet<String>> {
+    let mut leaves: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let is_number = |kind: &String| NUMBER_DEFINITIONS.contains(&kind.as_str());
     for (leaf, Values { types, names }) in &schema.leaves {
         if is_address(leaf)
             || (names.is_empty() && types.iter().all(is_number))
@@ -142,18 +143,18 @@ fn to_review(schema: &Schema) -> BTreeMap<String, BTreeSet<String>> {
         {
             continue;
         }
-        let values = found.entry(named(leaf)).or_default();
+        let values = leaves.entry(leaf_name(leaf)).or_default();
         let kinds = types.iter().filter(|kind| !is_number(kind));
         values.extend(kinds.map(|kind| format!("<{kind}>")));
         values.extend(names.iter().map(|name| format!("={}", name.trim())));
     }
-    found
+    leaves
 }
 
 #[test]
 fn every_name_of_libvirts_schema_was_reviewed() {
-    let found = to_review(&libvirt_schema_reader::read());
-    let list: String = found
+    let leaves = leaves_to_review(&libvirt_schema_reader::read());
+    let list: String = leaves
         .iter()
         .map(|(leaf, values)| {
             let values: Vec<&str> = values.iter().map(String::as_str).collect();
@@ -167,8 +168,8 @@ fn every_name_of_libvirts_schema_was_reviewed() {
         .lines()
         .filter(|line| !line.starts_with('#'))
         .collect();
-    // Values that a distribution's older libvirt lacks are no finding.
-    let known = |line: &str| {
+    // An older libvirt may have fewer values than were reviewed.
+    let is_reviewed = |line: &str| {
         let mut words = line.split(' ');
         let leaf = words.next().unwrap();
         let prefix = format!("{leaf} ");
@@ -180,11 +181,11 @@ fn every_name_of_libvirts_schema_was_reviewed() {
             words.all(|word| known.contains(word))
         })
     };
-    let new: Vec<&str> = list.lines().filter(|line| !known(line)).collect();
+    let not_reviewed: Vec<&str> = list.lines().filter(|line| !is_reviewed(line)).collect();
     assert_eq!(
-        new,
+        not_reviewed,
         Vec::<&str>::new(),
         "not reviewed; write rules, or add them to reviewed_schema_names.txt and raise REVIEWED_LIBVIRT ({REVIEWED_LIBVIRT:?})"
     );
-    assert!(found.len() > 100);
+    assert!(leaves.len() > 100);
 }

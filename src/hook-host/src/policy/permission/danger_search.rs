@@ -10,26 +10,26 @@ use super::suggested_pattern;
 /// A dangerous node of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Danger {
-    /// Where: the change's path or something inside it.
+    /// The path of the node: the change's path, or a path below it.
     pub path: String,
-    /// The kind.
+    /// The class of the dangerous set.
     pub kind: DangerKind,
 }
 
-/// The most bytes of paths, because hostile input could fill the memory with them.
-const MAX_TEXT: usize = 1 << 20;
+/// Maximum bytes of all paths that are found: hostile input could otherwise fill the memory.
+const MAX_PATH_BYTES: usize = 1 << 20;
 
-/// The dangers of one change; `None` if the documents do not have its place.
+/// The dangers of one change; `None` if the documents do not have the changed place.
 pub(super) fn dangers<'a>(
     change: &Change,
     place: &Place,
     before: &mut DocumentIndex<'a>,
     after: &mut DocumentIndex<'a>,
 ) -> Option<Vec<Danger>> {
-    let mut search = Search {
+    let mut search = DangerSearch {
         path: &change.path,
         found: Vec::new(),
-        text: 0,
+        path_bytes: 0,
         location: match change.kind {
             ChangeKind::Removed if place.part == Part::Element => NodeLocation::Before,
             _ if place.before.len() > place.after.len() => NodeLocation::Before,
@@ -41,115 +41,126 @@ pub(super) fn dangers<'a>(
         for (side, location) in [(before, NodeLocation::Before), (after, NodeLocation::After)] {
             let root = side.root();
             search.location = location;
-            search.subtree(side, root, None);
+            search.add_subtree(side, root, None);
         }
         return Some(search.found);
     }
     match place.before.len() > place.after.len() {
-        true => search.changed(change, place, before, &place.before)?,
-        false => search.changed(change, place, after, &place.after)?,
+        true => search.add_changed_node(change, place, before, &place.before)?,
+        false => search.add_changed_node(change, place, after, &place.after)?,
     }
     if place.part == Part::Element && change.kind != ChangeKind::Edited {
         let level = place.before.len().max(place.after.len());
-        for (side, trail, location) in [
+        for (side, indices, location) in [
             (before, &place.before, NodeLocation::Before),
             (after, &place.after, NodeLocation::After),
         ] {
             search.location = location;
-            search.twins(side, trail, level)?;
+            search.add_duplicates(side, indices, level)?;
         }
     }
     Some(search.found)
 }
 
-/// The classes that names in a document belong to, for the values that are always or, with `any_value`, sometimes
-/// dangerous.
+/// The classes of the dangerous set to which the names in a document belong, whatever their values; with `any_value`, also
+/// the classes to which only some values of a name belong.
 pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> Vec<DangerKind> {
-    let mut search = Search {
+    let mut search = DangerSearch {
         path: "",
         found: Vec::new(),
-        text: 0,
+        path_bytes: 0,
         location: match any_value {
             true => NodeLocation::InPattern,
             false => NodeLocation::Before,
         },
     };
     let root = side.root();
-    search.subtree(side, root, None);
+    search.add_subtree(side, root, None);
     let mut kinds: Vec<DangerKind> = search.found.iter().map(|danger| danger.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     kinds
 }
 
-struct Search<'c> {
+struct DangerSearch<'c> {
+    /// The path of the change.
     path: &'c str,
     found: Vec<Danger>,
-    text: usize,
+    /// Bytes of the paths in `found`.
+    path_bytes: usize,
+    /// Where the nodes are that are added next.
     location: NodeLocation,
 }
 
-impl Search<'_> {
-    /// Adds the dangers of the changed node itself and of the elements around it. `None` if the document has no such
-    /// place.
-    fn changed(
+impl DangerSearch<'_> {
+    /// Adds the dangers of the changed node and of its ancestors. `None` if the document has no such place.
+    fn add_changed_node(
         &mut self,
         change: &Change,
         place: &Place,
         side: &mut DocumentIndex<'_>,
-        trail: &[usize],
+        indices: &[usize],
     ) -> Option<()> {
         let mut at = side.root();
-        let own = self.location;
-        if !trail.is_empty() {
-            self.location = own.of_parent();
+        let node_location = self.location;
+        if !indices.is_empty() {
+            self.location = node_location.of_parent();
         }
-        let mut inside = self.element(&at, None, change.path.clone());
-        for index in trail.split_last().map_or(&[][..], |(_, above)| above) {
+        let mut enclosing = self.add_element(&at, None, change.path.clone());
+        for index in indices.split_last().map_or(&[][..], |(_, above)| above) {
             at = side.child(&at, *index)?;
-            inside = self.element(&at, inside, change.path.clone());
+            enclosing = self.add_element(&at, enclosing, change.path.clone());
         }
-        self.location = own;
-        if let Some(last) = trail.last() {
+        self.location = node_location;
+        if let Some(last) = indices.last() {
             at = side.child(&at, *last)?;
             if matches!(change.kind, ChangeKind::Inserted | ChangeKind::Removed)
                 && place.part == Part::Element
             {
-                self.subtree(side, at, inside);
+                self.add_subtree(side, at, enclosing);
                 return Some(());
             }
-            inside = self.element(&at, inside, change.path.clone());
+            enclosing = self.add_element(&at, enclosing, change.path.clone());
         }
-        if let (Part::Attribute(name), None) = (&place.part, inside) {
+        if let (Part::Attribute(name), None) = (&place.part, enclosing) {
             let kind = dangerous_set::of_attribute(name, at.element, at.parent, self.location);
             self.add(kind, change.path.clone());
         }
         Some(())
     }
 
-    /// Adds the dangers of the element's twins: of several elements that libvirt reads once, another one may count now.
-    /// `level` is the element's, `trail` may end at its parent.
-    fn twins(&mut self, side: &mut DocumentIndex<'_>, trail: &[usize], level: usize) -> Option<()> {
+    /// Adds the dangers of the changed element's duplicates. Of several elements of the same name libvirt may read only one,
+    /// and this one may be another after the change. `level` is the depth of the element; `indices` lead to the element, or
+    /// to its parent.
+    fn add_duplicates(
+        &mut self,
+        side: &mut DocumentIndex<'_>,
+        indices: &[usize],
+        level: usize,
+    ) -> Option<()> {
         let mut parent = side.root();
-        let mut inside = None;
-        let mut around = trail.iter().take(level.saturating_sub(1));
+        let mut enclosing = None;
+        let mut ancestors = indices.iter().take(level.saturating_sub(1));
         loop {
             let location = self.location.of_parent();
             let kind = dangerous_set::of_element(parent.element, parent.parent, location);
-            inside = kind
-                .filter(|kind| dangerous_set::must_be_named(*kind, inside))
-                .or(inside);
-            let Some(index) = around.next() else { break };
+            enclosing = kind
+                .filter(|kind| dangerous_set::must_be_named(*kind, enclosing))
+                .or(enclosing);
+            let Some(index) = ancestors.next() else { break };
             parent = side.child(&parent, *index)?;
         }
-        let own = level.checked_sub(1).and_then(|last| trail.get(last));
-        let name = self.path_name();
+        let changed_index = level.checked_sub(1).and_then(|last| indices.get(last));
+        let name = self.changed_element_name();
         let parent_name = dangerous_set::local(parent.element.name());
         let mut index = 0;
         while let Some(child) = side.child(&parent, index) {
             let child_name = dangerous_set::local(child.element.name());
-            if Some(&index) != own && child_name == name && is_read_once(parent_name, &name) {
-                self.subtree(side, child, inside);
+            if Some(&index) != changed_index
+                && child_name == name
+                && is_read_once(parent_name, &name)
+            {
+                self.add_subtree(side, child, enclosing);
             }
             index += 1;
         }
@@ -157,7 +168,7 @@ impl Search<'_> {
     }
 
     /// The name of the changed element, without prefix.
-    fn path_name(&self) -> String {
+    fn changed_element_name(&self) -> String {
         let parent = suggested_pattern::parent(self.path);
         let step = &self.path[parent.len()..];
         let name = step.trim_start_matches('/').split('[').next();
@@ -165,58 +176,58 @@ impl Search<'_> {
     }
 
     fn add(&mut self, kind: Option<DangerKind>, path: String) {
-        if let Some(kind) = kind.filter(|_| self.text < MAX_TEXT) {
-            self.text += path.len();
+        if let Some(kind) = kind.filter(|_| self.path_bytes < MAX_PATH_BYTES) {
+            self.path_bytes += path.len();
             self.found.push(Danger { path, kind });
         }
     }
 
-    /// Adds the element's own danger. Returns the danger around its children.
-    fn element(
+    /// Adds the element's own danger. Returns the danger that encloses its children.
+    fn add_element(
         &mut self,
         at: &ElementAt<'_>,
-        inside: Option<DangerKind>,
+        enclosing: Option<DangerKind>,
         path: String,
     ) -> Option<DangerKind> {
         let kind = dangerous_set::of_element(at.element, at.parent, self.location);
-        let kind = kind.filter(|kind| dangerous_set::must_be_named(*kind, inside));
+        let kind = kind.filter(|kind| dangerous_set::must_be_named(*kind, enclosing));
         self.add(kind, path);
-        kind.or(inside)
+        kind.or(enclosing)
     }
 
     /// Adds the dangers of an element and its content.
-    fn subtree<'a>(
+    fn add_subtree<'a>(
         &mut self,
         side: &mut DocumentIndex<'a>,
         top: ElementAt<'a>,
-        inside: Option<DangerKind>,
+        enclosing: Option<DangerKind>,
     ) {
         let mut open = vec![];
-        let mut next = Some((top, inside));
-        while self.text < MAX_TEXT {
-            if let Some((at, around)) = next.take() {
-                let inner = open.iter().skip(1).map(|(at, _, _)| at);
-                let inner = inner.chain((!open.is_empty()).then_some(&at));
-                let path = inner.fold(self.path.to_owned(), |path, at: &ElementAt<'_>| {
+        let mut next = Some((top, enclosing));
+        while self.path_bytes < MAX_PATH_BYTES {
+            if let Some((at, enclosing)) = next.take() {
+                let below_top = open.iter().skip(1).map(|(at, _, _)| at);
+                let below_top = below_top.chain((!open.is_empty()).then_some(&at));
+                let path = below_top.fold(self.path.to_owned(), |path, at: &ElementAt<'_>| {
                     path + "/" + at.element.canonical_name()
                 });
-                // What is removed with its parent is not missing from it.
+                // Only the top element is removed from a parent that stays.
                 let location = match (self.location, open.is_empty()) {
                     (NodeLocation::Before, true) => NodeLocation::Removed,
                     (location, _) => location,
                 };
-                let was = std::mem::replace(&mut self.location, location);
-                let inside = self.element(&at, around, path.clone());
-                self.location = was;
-                if inside.is_none() {
-                    self.attributes(&at, &path);
+                let outer_location = std::mem::replace(&mut self.location, location);
+                let danger = self.add_element(&at, enclosing, path.clone());
+                self.location = outer_location;
+                if danger.is_none() {
+                    self.add_attributes(&at, &path);
                 }
-                open.push((at, inside, 0));
+                open.push((at, danger, 0));
             }
-            let Some((at, inside, index)) = open.last_mut() else {
+            let Some((at, danger, index)) = open.last_mut() else {
                 return;
             };
-            next = side.child(at, *index).map(|child| (child, *inside));
+            next = side.child(at, *index).map(|child| (child, *danger));
             *index += 1;
             if next.is_none() {
                 open.pop();
@@ -224,7 +235,7 @@ impl Search<'_> {
         }
     }
 
-    fn attributes(&mut self, at: &ElementAt<'_>, path: &str) {
+    fn add_attributes(&mut self, at: &ElementAt<'_>, path: &str) {
         let is_new = self.location == NodeLocation::After;
         let defaults = dangerous_set::dangerous_defaults(at.element).filter(|_| is_new);
         for attribute in at.element.attribute_names().chain(defaults) {

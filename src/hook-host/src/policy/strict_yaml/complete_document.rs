@@ -1,11 +1,11 @@
-//! Documents in which every key and every item has a value.
+//! YAML documents in which every key and every item has a value.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Any document in which every key and every item has a value. `paths:` with nothing behind it would
-/// otherwise mean that nothing is limited, where its author thought of an empty list.
+/// Any document in which every key and every item has a value. Without this check `paths:` without a
+/// value would mean that no path is limited, although its author meant an empty list.
 pub(super) struct CompleteDocument;
 
 impl<'de> Deserialize<'de> for CompleteDocument {

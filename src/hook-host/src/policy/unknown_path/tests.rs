@@ -35,15 +35,15 @@ fn a_misspelt_path_gets_the_known_one() {
             format!("libvirt's domain has no {unknown} (as of libvirt 12.8): is it {similar}?");
         assert_eq!(hint(path), Some(expected));
     }
-    let far = hint("/domain/warp-drive/**").unwrap();
+    let dissimilar = hint("/domain/warp-drive/**").unwrap();
     assert!(
-        far.starts_with("libvirt's domain has no /domain/warp-drive (as of"),
-        "{far}"
+        dissimilar.starts_with("libvirt's domain has no /domain/warp-drive (as of"),
+        "{dissimilar}"
     );
 }
 
 #[test]
-fn what_the_table_cannot_know_is_not_judged() {
+fn names_that_the_table_cannot_have_are_not_checked() {
     for path in [
         "/domain/**",
         "/domain/**/@queues",
@@ -70,7 +70,7 @@ fn a_long_name_is_not_compared() {
     assert_eq!(UnknownPath::of(&long).unwrap().similar, None);
 }
 
-/// `KNOWN_NAMES_OUT` names a file that is written with the table and the names of this machine's libvirt.
+/// `KNOWN_NAMES_OUT` is the path of a file to which the table and the names of this machine's libvirt are written.
 #[test]
 fn the_table_has_every_name_of_libvirts_schema() {
     let schema = libvirt_schema_reader::read();
@@ -85,7 +85,7 @@ fn the_table_has_every_name_of_libvirts_schema() {
         }
         add(path, attribute.as_ref().map(|name| format!("@{name}")));
     }
-    // The counts lack prefixes.
+    // The names in the counts have no prefixes.
     let steps = schema.leaves.keys().flat_map(|(path, _)| path);
     let prefixed = steps.filter_map(|step| Some(step.split_once(':')?.1));
     let prefixed: BTreeSet<&str> = prefixed.collect();

@@ -1,13 +1,13 @@
-//! Which facts a hook may read, and which of them records keep.
+//! The facts that a hook may read, and those that records keep.
 
 use super::{PodFact, PodPattern};
 
-/// The grant of a hook: every layer must contain a fact. Without layers nothing is granted.
+/// The grant of a hook: a fact is granted if every layer matches it. Without layers no fact is granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PodGrant {
-    /// The wishes first.
+    /// The layers; the first has the module's wishes.
     pub(crate) layers: Vec<PodLayer>,
-    /// Facts that records keep.
+    /// Patterns of the facts that records keep.
     pub(crate) recorded: Vec<PodPattern>,
 }
 
@@ -15,12 +15,12 @@ pub(crate) struct PodGrant {
 #[derive(Debug, Clone)]
 pub(crate) struct PodLayer {
     pub(crate) patterns: Vec<PodPattern>,
-    /// `allow.pod of policy.yaml:7:10`.
+    /// The origin for errors, such as `allow.pod of policy.yaml:7:10`.
     pub(crate) origin: String,
 }
 
 impl PodGrant {
-    /// The error names the list that lacks the fact.
+    /// Refuses a fact that a layer does not match. The error names the layer's origin.
     pub(super) fn check(&self, fact: &PodFact) -> Result<(), String> {
         if self.layers.is_empty() {
             return Err(format!("{fact} is not granted to this hook"));
@@ -29,7 +29,7 @@ impl PodGrant {
         let refusing = self
             .layers
             .iter()
-            .find(|layer| !layer.patterns.iter().any(|one| one.matches(&name)));
+            .find(|layer| !layer.patterns.iter().any(|pattern| pattern.matches(&name)));
         match refusing {
             None => Ok(()),
             Some(layer) => Err(format!(
@@ -39,11 +39,12 @@ impl PodGrant {
         }
     }
 
+    /// Whether records keep the fact of this name.
     pub(super) fn records(&self, name: &str) -> bool {
         self.recorded.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// What the module declares.
+    /// The patterns that the module declares.
     pub(crate) fn wishes(&self) -> &[PodPattern] {
         self.layers
             .first()

@@ -1,4 +1,4 @@
-//! Reads policy files: of limited size, and links are followed within their directory only.
+//! Reads policy files. Their size is limited, and links are followed within their directory only.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,12 +10,12 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use super::strict_yaml::PolicyError;
 use crate::printable::utf8;
 
-/// The largest policy file in bytes.
-const MAX_BYTES: u64 = 256 << 10;
+/// Maximum size of a policy file in bytes.
+const MAX_FILE_BYTES: u64 = 256 << 10;
 
-/// The text of a file in an open directory. Links are followed within the directory only; `None`
-/// if the file does not exist.
-pub(super) fn text_in(dir: &Dir, file: &str, path: &Path) -> Result<Option<String>, PolicyError> {
+/// Reads a file in an open directory; `None` if the file does not exist. Links are followed within the
+/// directory only. `path` is the file's path for errors.
+pub(super) fn read_in(dir: &Dir, file: &str, path: &Path) -> Result<Option<String>, PolicyError> {
     let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
     if let Err(error) = dir.symlink_metadata(file) {
         return match error.kind() {
@@ -23,7 +23,7 @@ pub(super) fn text_in(dir: &Dir, file: &str, path: &Path) -> Result<Option<Strin
             _ => Err(unreadable(error)),
         };
     }
-    // Do not block on a pipe without a writer.
+    // Opening a pipe without a writer would block.
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
     let opened = dir
@@ -32,11 +32,12 @@ pub(super) fn text_in(dir: &Dir, file: &str, path: &Path) -> Result<Option<Strin
             path: path.to_owned(),
             reason: format!("{error} (links are followed within the directory only)"),
         })?;
-    read(opened.into_std(), path).map(Some)
+    read_text(opened.into_std(), path).map(Some)
 }
 
-/// The text of the file at a path. Links are followed within its directory only.
-pub(super) fn text_at(path: &Path) -> Result<Option<String>, PolicyError> {
+/// Reads the file at a path; `None` if the file does not exist. Links are followed within its directory
+/// only.
+pub(super) fn read_at(path: &Path) -> Result<Option<String>, PolicyError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
     else {
         return Err(PolicyError::Read {
@@ -50,24 +51,28 @@ pub(super) fn text_at(path: &Path) -> Result<Option<String>, PolicyError> {
         parent
     };
     match Dir::open_ambient_dir(parent, ambient_authority()) {
-        Ok(dir) => text_in(&dir, name, path),
+        Ok(dir) => read_in(&dir, name, path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(PolicyError::unreadable(path, &error)),
     }
 }
 
-fn read(file: File, path: &Path) -> Result<String, PolicyError> {
+fn read_text(file: File, path: &Path) -> Result<String, PolicyError> {
     let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
     let metadata = file.metadata().map_err(unreadable)?;
     if !metadata.is_file() {
         return Err(unreadable(io::Error::other("it is not a regular file")));
     }
     let mut bytes = Vec::new();
-    let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let reason = format!("it has more than the {MAX_BYTES} bytes a policy may have");
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let reason = format!("it has more than the {MAX_FILE_BYTES} bytes a policy may have");
         return Err(unreadable(io::Error::other(reason)));
     }
     utf8(bytes).map_err(|reason| unreadable(io::Error::other(reason)))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

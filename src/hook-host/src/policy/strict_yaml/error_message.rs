@@ -1,7 +1,7 @@
-//! What a YAML parser says about a file, in words for those who write the file.
+//! Rewrites the messages of the YAML parser for authors of policy files.
 
-/// A text in the parser's messages, and ours for the whole message.
-const WHOLE: &[(&str, &str)] = &[
+/// A part of the parser's message, and the text that replaces the whole message.
+const MESSAGES: &[(&str, &str)] = &[
     ("breached: Anchors", "anchors and aliases are not accepted"),
     ("breached: Aliases", "anchors and aliases are not accepted"),
     ("breached: Depth", "it is nested deeper than 16 levels"),
@@ -10,8 +10,8 @@ const WHOLE: &[(&str, &str)] = &[
     ("breached: ", "it is larger than such a file may be"),
     ("merge keys are not allowed", "merge keys are not accepted"),
 ];
-/// The same for the type of a value, which belongs to a key.
-const TYPES: &[(&str, &str)] = &[
+/// Messages about the type of a value, whose text begins with the key.
+const TYPE_MESSAGES: &[(&str, &str)] = &[
     ("invalid i32", "a whole number is wanted, and not so large"),
     ("invalid bool", "true or false is wanted"),
     ("expected string scalar", "a text or a number is wanted"),
@@ -23,35 +23,35 @@ const TYPES: &[(&str, &str)] = &[
         "a value is missing: [] is an empty list, {} is nothing set",
     ),
 ];
-const REPEATED: &str = "duplicate mapping key: ";
-const ADVICE_FOR_PROGRAMMERS: &str = ", set DuplicateKeyPolicy in Options if acceptable";
+const REPEATED_KEY_PREFIX: &str = "duplicate mapping key: ";
+const REPEATED_KEY_SUFFIX: &str = ", set DuplicateKeyPolicy in Options if acceptable";
 
-/// The message in plain words; `before` is the line of the file up to the place of the error.
-pub(super) fn plain_reason(message: &str, before: &str) -> String {
-    let find = |words: &[(&str, &'static str)]| {
-        let found = words.iter().find(|(word, _)| message.contains(word));
-        found.map(|(_, ours)| *ours)
+/// The parser's message in plain words. `before` is the line of the file up to the position of the error.
+pub(super) fn plain_message(message: &str, before: &str) -> String {
+    let find = |messages: &[(&str, &'static str)]| {
+        let entry = messages.iter().find(|(part, _)| message.contains(part));
+        entry.map(|(_, text)| *text)
     };
-    if let Some(ours) = find(WHOLE) {
-        return ours.to_owned();
+    if let Some(text) = find(MESSAGES) {
+        return text.to_owned();
     }
-    if let Some(ours) = find(TYPES) {
-        return match key(before) {
-            Some(key) => format!("{key}: {ours}"),
-            None => ours.to_owned(),
+    if let Some(text) = find(TYPE_MESSAGES) {
+        return match last_key(before) {
+            Some(key) => format!("{key}: {text}"),
+            None => text.to_owned(),
         };
     }
-    match message.strip_prefix(REPEATED) {
+    match message.strip_prefix(REPEATED_KEY_PREFIX) {
         Some(key) => {
-            let key = key.strip_suffix(ADVICE_FOR_PROGRAMMERS).unwrap_or(key);
+            let key = key.strip_suffix(REPEATED_KEY_SUFFIX).unwrap_or(key);
             format!("the key {key} is repeated")
         }
         None => message.to_owned(),
     }
 }
 
-/// The key whose value begins where the text ends.
-fn key(before: &str) -> Option<&str> {
+/// The key whose value begins at the end of the text.
+fn last_key(before: &str) -> Option<&str> {
     let key = before.trim_end().strip_suffix(':')?;
     let key = key.rsplit(['{', ',', ' ', '[']).next()?;
     (!key.is_empty()).then_some(key)
@@ -63,14 +63,14 @@ mod tests {
 
     #[test]
     fn error_contains_the_key_of_the_value() {
-        for (before, named) in [
+        for (before, start) in [
             ("priority: ", "priority: a whole number"),
             ("  a: {b: 1, priority: ", "priority: a whole number"),
             ("- ", "a whole number"),
             ("", "a whole number"),
         ] {
-            let reason = plain_reason("invalid i32", before);
-            assert!(reason.starts_with(named), "{before}: {reason}");
+            let message = plain_message("invalid i32", before);
+            assert!(message.starts_with(start), "{before}: {message}");
         }
     }
 }

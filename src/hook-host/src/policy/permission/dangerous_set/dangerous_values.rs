@@ -1,0 +1,71 @@
+//! Predicates of the values for which rules of the dangerous set apply.
+
+use std::net::Ipv6Addr;
+
+/// Whether an action on a crash writes the guest's memory to a file.
+pub(super) fn dumps_core(action: &str) -> bool {
+    action.trim().starts_with("coredump")
+}
+
+/// Whether a disk of this type is something else than a file or block device.
+pub(super) fn is_not_file_or_block(kind: &str) -> bool {
+    !matches!(kind, "file" | "block")
+}
+
+/// Whether a TPM backend of this type is a device of the host.
+pub(super) fn is_host_tpm(kind: &str) -> bool {
+    kind != "emulator"
+}
+
+/// Whether a character device of this type connects to the host, and not only to a buffer or terminal of its own.
+pub(super) fn is_host_character_device(kind: &str) -> bool {
+    !matches!(
+        kind,
+        "null" | "pty" | "vc" | "spicevmc" | "spiceport" | "qemu-vdagent"
+    )
+}
+
+pub(super) fn is_host_display(kind: &str) -> bool {
+    !matches!(kind, "vnc" | "spice")
+}
+
+pub(super) fn is_host_audio(kind: &str) -> bool {
+    !matches!(kind, "none" | "spice")
+}
+
+/// Whether libvirt runs a process of its own for a video driver of this name.
+pub(super) fn is_out_of_process(driver: &str) -> bool {
+    driver != "qemu"
+}
+
+/// Whether the guest sees the host's SMBIOS in this mode.
+pub(super) fn is_host_smbios(mode: &str) -> bool {
+    !matches!(mode, "emulate" | "sysinfo")
+}
+
+/// Whether a time zone is a path, and not a name below the host's directory of time zones.
+pub(super) fn is_timezone_path(name: &str) -> bool {
+    name.starts_with(['/', ':']) || name.contains("..") || name.contains('\\')
+}
+
+/// Whether a keymap is a path: QEMU tries the name as it is, in its working directory, before its directory of keymaps.
+pub(super) fn is_keymap_file(name: &str) -> bool {
+    name.contains('/') || is_timezone_path(name)
+}
+
+/// Whether a channel's name makes the path of its socket lead out of libvirt's directory.
+pub(super) fn leads_out_of_directory(name: &str) -> bool {
+    name.contains('/') || matches!(name, "." | "..")
+}
+
+/// Whether QEMU reads a value as more than one of its comma-separated options.
+pub(super) fn has_several_options(value: &str) -> bool {
+    value.contains(',')
+}
+
+/// Whether a value is neither a host name nor an IP address. QEMU reads `unix:0` as the path of a socket.
+pub(super) fn is_not_an_address(value: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let is_host_name = value.chars().all(is_name) && value != "unix";
+    !is_host_name && value.parse::<Ipv6Addr>().is_err()
+}
