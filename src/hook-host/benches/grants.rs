@@ -1,4 +1,4 @@
-//! What it costs to check the changes of a hook against its grants.
+//! Measures the check of a hook's changes against its grants.
 //!
 //! `cargo bench -p hook-host --bench grants`
 
@@ -15,15 +15,16 @@ use hook_host::policy::permission::{Checker, Permission};
 
 fn main() {
     for disks in [36, 200] {
-        report(disks);
+        report_typical(disks);
     }
     for elements in [3_125, 6_250, 12_500, 25_000, 50_000] {
-        report_hostile(elements);
+        report_worst_case(elements);
     }
 }
 
-/// The most that a hook may want and return: 256 wishes of 8 predicates each, of which the last decides.
-fn report_hostile(elements: usize) {
+/// Measures the most wishes and elements that a hook may have: 256 wishes of 8 predicates each, of which only the last
+/// predicate distinguishes the disks.
+fn report_worst_case(elements: usize) {
     let patterns = wishes();
     let empty = Document::parse("<domain><devices/></domain>").unwrap();
     let filled = Document::parse(&disks(elements, "native")).unwrap();
@@ -45,13 +46,13 @@ fn report_hostile(elements: usize) {
 fn wishes() -> Vec<PathPattern> {
     let shared = "[@type='block'][@device='disk'][target/@bus='virtio'][target][driver/@name='qemu']\
         [driver/@cache='none'][driver]";
-    let one = |n| format!("/domain/devices/disk{shared}[target/@dev='vd{n}']/**");
+    let of_disk = |n| format!("/domain/devices/disk{shared}[target/@dev='vd{n}']/**");
     let last = format!("/domain/devices/disk{shared}[driver/@io]/**");
-    let all = (0..255).map(one).chain([last]);
+    let all = (0..255).map(of_disk).chain([last]);
     all.map(|path| path.parse().unwrap()).collect()
 }
 
-/// Disks of three elements each. The driver's format is left out: a wildcard does not grant it.
+/// A domain of disks with three elements each. The driver has no format, which no wildcard grants.
 fn disks(elements: usize, io: &str) -> String {
     let mut xml = String::from("<domain><devices>");
     for number in 0..(elements - 2) / 3 {
@@ -65,7 +66,8 @@ fn disks(elements: usize, io: &str) -> String {
     xml + "</devices></domain>"
 }
 
-fn report(disks: usize) {
+/// Measures the edits of ordinary hooks on a domain with this number of disks.
+fn report_typical(disks: usize) {
     let xml = windows_vm(disks, "none");
     let before = Document::parse(&xml).unwrap();
     let edited = Document::parse(&smbios(&xml)).unwrap();

@@ -1,8 +1,8 @@
-//! Properties of any input. The fuzz targets and the tests that replay their corpora call these functions, which panic
-//! if a property does not hold.
+//! Properties that hold for any input. The fuzz targets, and the tests that replay their corpora, call these functions. A
+//! function panics if a property does not hold.
 //!
 //! `cargo +nightly fuzz run grants -- -dict=../domain-xml/fuzz/xml.dict -max_len=700`, in the
-//! directory of hook-host. New findings go into `corpus/TARGET` under a name that says what they are.
+//! directory of hook-host. Add new findings to `corpus/TARGET`, with a name that describes them.
 
 #[path = "../../domain-xml/fuzz/input.rs"]
 mod input;
@@ -18,8 +18,8 @@ use hook_host::{Description, is_printable};
 
 use input::{halves, text, two_documents};
 
-/// A path and two documents, split by zero bytes: no wildcard permits a dangerous change, nothing
-/// permits a reserved one, and what `**` permits is a change to something that is neither.
+/// Input: a path and two documents, separated by zero bytes. The pattern `/*/**` permits no dangerous change, and it
+/// permits every harmless change that the path permits.
 pub fn grants(input: &[u8]) {
     let (path, documents) = halves(input);
     let (Some(path), Some((before, after))) = (text(path), two_documents(documents)) else {
@@ -28,19 +28,22 @@ pub fn grants(input: &[u8]) {
     let all = PathPattern::parse("/*/**").expect("a path");
     let patterns: Vec<PathPattern> = PathPattern::parse(path).into_iter().collect();
     let everything = [all];
-    let mut given = Checker::new(&patterns, &before, &after);
+    let mut narrow = Checker::new(&patterns, &before, &after);
     let mut wide = Checker::new(&everything, &before, &after);
     for change in diff(&before, &after) {
         let dangerous = !wide.dangers(&change).is_empty();
-        let granted = matches!(given.permits(&change), Permission::Granted { .. });
-        let widely = matches!(wide.permits(&change), Permission::Granted { .. });
-        assert!(!(dangerous && widely), "{change:?}");
-        // Not dangerous and granted to somebody: then the widest grant gives it too.
-        assert!(widely || dangerous || !granted, "{change:?} by {path}");
+        let granted = matches!(narrow.permits(&change), Permission::Granted { .. });
+        let widely_granted = matches!(wide.permits(&change), Permission::Granted { .. });
+        assert!(!(dangerous && widely_granted), "{change:?}");
+        // The widest pattern permits every harmless change that another pattern permits.
+        assert!(
+            widely_granted || dangerous || !granted,
+            "{change:?} by {path}"
+        );
     }
 }
 
-/// What a module says of itself: a description within its limits, or an error that can be printed.
+/// Input: a module's description. It is parsed within its limits, or the error is printable.
 pub fn description(input: &[u8]) {
     let Some(text) = text(input) else { return };
     match Description::parse(text) {
@@ -59,12 +62,12 @@ pub fn description(input: &[u8]) {
             }
             assert!(wishes.dirs.iter().all(|dir| dir.is_absolute()));
         }
-        Err(error) => printable_error(&error),
+        Err(error) => assert_printable(&error),
     }
 }
 
-/// The text of an operator's policy, or after a zero byte that of a hook.yaml: read or refused at a place, and what is
-/// read can be told.
+/// Input: an operator's policy, then a zero byte and a `hook.yaml`. Each is parsed, or the error is printable. A policy has a
+/// summary, and an error of a policy names the file.
 pub fn policy_file(input: &[u8]) {
     let (path, file) = (Path::new("policy.yaml"), halves(input));
     if let Some(text) = text(file.0) {
@@ -80,7 +83,7 @@ pub fn policy_file(input: &[u8]) {
                 }
             }
             Err(error) => {
-                printable_error(&error);
+                assert_printable(&error);
                 assert!(error.to_string().contains("policy.yaml"), "{error}");
             }
         }
@@ -88,11 +91,11 @@ pub fn policy_file(input: &[u8]) {
     if let Some(text) = text(file.1)
         && let Err(error) = HookYaml::parse(path, text)
     {
-        printable_error(&error);
+        assert_printable(&error);
     }
 }
 
-/// A record file: read and written again it is the same, or it is refused with an error that can be printed.
+/// Input: a record file. It is equal after it was written and parsed again, or the error is printable.
 pub fn record(input: &[u8]) {
     let Some(text) = text(input) else { return };
     match Record::parse(text) {
@@ -100,16 +103,16 @@ pub fn record(input: &[u8]) {
             let written = serde_json::to_string(&record).expect("JSON");
             assert_eq!(Record::parse(&written).expect("a record"), record);
         }
-        Err(error) => printable_error(&error),
+        Err(error) => assert_printable(&error),
     }
 }
 
-/// Several lines are allowed, since each is printed as a line of its own.
-fn printable_error(error: &impl Display) {
+/// Line feeds are allowed, because each line of an error is printed as a line of its own.
+fn assert_printable(error: &impl Display) {
     let text = error.to_string();
     assert!(!text.is_empty() && text.len() < 16 << 10, "{}", text.len());
-    let lies = text
+    let unprintable = text
         .chars()
         .find(|char| *char != '\n' && !is_printable(*char));
-    assert_eq!(lies, None, "{text:?}");
+    assert_eq!(unprintable, None, "{text:?}");
 }

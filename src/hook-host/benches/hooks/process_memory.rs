@@ -1,9 +1,9 @@
-//! Memory of a process, from `/proc`.
+//! Memory of a process, from `/proc/PID/status`.
 
 use std::fs;
 
-/// A field of `/proc/PID/status` in bytes.
-pub(crate) fn of(pid: &str) -> Option<impl Fn(&str) -> Option<u64>> {
+/// Returns a function from a field of `/proc/PID/status` to its value in bytes.
+pub(crate) fn status_fields(pid: &str) -> Option<impl Fn(&str) -> Option<u64>> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(move |field: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::{HookCounts, HookMetrics};
 use crate::printable::printable;
 
-/// The most bytes of a name or version in a log line.
-const MAX_NAME: usize = 256;
+/// Maximum bytes of a name or version in a log line.
+const MAX_NAME_BYTES: usize = 256;
 
 impl HookMetrics {
-    /// Writes one log line per hook: calls, outcomes, durations, time of the compilation. `phase` is the VM's: `started` or
-    /// `ended`.
+    /// Writes one log line per hook with calls, outcomes, durations and compile time. `phase` is the phase of the VM: `started`
+    /// or `ended`.
     pub fn log(&self, phase: &str) {
         let hooks = self.lock().clone();
         for (hook, counts) in &hooks {
@@ -39,8 +39,8 @@ fn log_hook(hook: &str, counts: &HookCounts, phase: &str) {
         .map(|(name, calls)| format!("{name}={calls}"));
     tracing::info!(
         hook,
-        name = printable(&counts.identity.name, MAX_NAME),
-        version = printable(&counts.identity.version, MAX_NAME),
+        name = printable(&counts.identity.name, MAX_NAME_BYTES),
+        version = printable(&counts.identity.version, MAX_NAME_BYTES),
         digest = counts.identity.digest,
         phase,
         calls = outcomes.values().sum::<u64>(),

@@ -1,7 +1,7 @@
-//! Counts of hook calls: for Prometheus, and for the launcher's log.
+//! Counts of hook calls, for Prometheus and for the launcher's log.
 //!
-//! The chain counts each call once, where it logs it. The number of series is bounded: hooks of a chain are fixed,
-//! hooks of plugins come with the VMI and share [`MAX_HOOKS`], hook points and outcomes are closed sets.
+//! The chain counts each call when it logs the call. The number of series is bounded: the hooks of a chain are fixed, hooks of
+//! plugins come with the VMI and count towards [`MAX_HOOKS`], and hook points and outcomes are closed sets.
 
 mod log_summary;
 mod prometheus;
@@ -17,9 +17,9 @@ use crate::{HookIdentity, HookPoint, Outcome, Run};
 const MAX_HOOKS: usize = 128;
 const OTHER_HOOKS: &str = "other";
 
-/// Upper bounds of the buckets of durations. A call of a module takes milliseconds, has 2 s by default and at most 15 s; a
-/// sidecar has 60 s.
-const BUCKETS: [Duration; 9] = [
+/// Upper bounds of the buckets of durations. A call of a module takes some milliseconds; its deadline is 2 s by default and at
+/// most 15 s. The deadline of a sidecar is 60 s.
+const BUCKET_BOUNDS: [Duration; 9] = [
     Duration::from_millis(1),
     Duration::from_millis(5),
     Duration::from_millis(20),
@@ -49,8 +49,9 @@ struct HookCounts {
 struct PointCounts {
     /// Calls by outcome: `ok`, or the kind of the error.
     outcomes: BTreeMap<&'static str, u64>,
-    /// Calls by duration: one number per bucket, without those of smaller buckets.
-    buckets: [u64; BUCKETS.len()],
+    /// Calls by duration: the number of each bucket, without the calls of smaller buckets.
+    buckets: [u64; BUCKET_BOUNDS.len()],
+    /// The sum of all durations.
     total: Duration,
     longest: Duration,
     /// Changes of the domain, cloud-init data, device or parameters that the hook returned.
@@ -71,7 +72,7 @@ impl HookMetrics {
         }
     }
 
-    /// Sets the duration of a module's compilation that preceded the collection.
+    /// Sets the compile time of a module that was compiled before the collection.
     pub fn set_compile_time(&self, hook: &str, took: Duration) {
         if let Some(counts) = self.lock().get_mut(hook) {
             counts.compile_time = Some(took);
@@ -83,7 +84,7 @@ impl HookMetrics {
         let mut hooks = self.lock();
         if !hooks.contains_key(&info.hook) {
             drop(hooks);
-            // The hook of a plugin: known when it is called first.
+            // Hooks of plugins are added at their first call.
             self.add(info);
             hooks = self.lock();
         }
@@ -101,7 +102,7 @@ impl HookMetrics {
     }
 }
 
-/// The counts of a hook; `None` if there are too many hooks.
+/// The counts of a hook, which is added if necessary; `None` if there are too many hooks.
 fn entry<'a>(
     hooks: &'a mut BTreeMap<String, HookCounts>,
     hook: &str,
@@ -115,7 +116,7 @@ fn entry<'a>(
 impl PointCounts {
     fn count(&mut self, outcome: &Outcome, duration: Duration, changes: usize) {
         *self.outcomes.entry(outcome.name()).or_default() += 1;
-        if let Some(bucket) = BUCKETS.iter().position(|bound| duration <= *bound) {
+        if let Some(bucket) = BUCKET_BOUNDS.iter().position(|bound| duration <= *bound) {
             self.buckets[bucket] += 1;
         }
         self.total += duration;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
-use super::{BUCKETS, HookCounts, HookMetrics, PointCounts};
+use super::{BUCKET_BOUNDS, HookCounts, HookMetrics, PointCounts};
 use crate::HookPoint;
 use crate::printable::printable;
 
-/// The most bytes of a label's value, without the note of what was left out. Names and versions come from modules.
-const MAX_LABEL: usize = 128;
+/// Maximum bytes of a label's value, without the note about cut bytes. Names and versions come from untrusted modules.
+const MAX_LABEL_BYTES: usize = 128;
 
 impl HookMetrics {
     /// The counts in Prometheus' text format 0.0.4. Label values are printable, escaped and at most about 150 bytes long.
@@ -16,7 +16,7 @@ impl HookMetrics {
     pub fn to_prometheus(&self) -> String {
         let hooks = self.lock().clone();
         let mut text = PrometheusText::default();
-        infos(&mut text, &hooks);
+        hook_infos(&mut text, &hooks);
         compile_times(&mut text, &hooks);
         calls(&mut text, &hooks);
         durations(&mut text, &hooks);
@@ -25,7 +25,7 @@ impl HookMetrics {
     }
 }
 
-fn infos(text: &mut PrometheusText, hooks: &BTreeMap<String, HookCounts>) {
+fn hook_infos(text: &mut PrometheusText, hooks: &BTreeMap<String, HookCounts>) {
     text.family("virt_hook_info", "gauge", "A hook; always 1.");
     for (hook, counts) in hooks {
         let identity = &counts.identity;
@@ -61,7 +61,7 @@ fn calls(text: &mut PrometheusText, hooks: &BTreeMap<String, HookCounts>) {
         "Calls by outcome: ok, or the kind of error.",
     );
     for (hook, point, counts) in points(hooks) {
-        // A series that is there from the first scrape on lets rate() see the first call.
+        // The series of `ok` exists before the first call, so that rate() counts the first call too.
         let ok = counts.outcomes.get("ok").copied().unwrap_or_default();
         let failed = counts.outcomes.iter().filter(|(name, _)| **name != "ok");
         for (outcome, calls) in [(&"ok", &ok)].into_iter().chain(failed) {
@@ -84,10 +84,10 @@ fn durations(text: &mut PrometheusText, hooks: &BTreeMap<String, HookCounts>) {
     );
     for (hook, point, counts) in points(hooks) {
         let labels = [("hook", hook), ("hook_point", point.name())];
-        let mut below = 0;
-        for (bound, calls) in BUCKETS.iter().zip(counts.buckets) {
-            below += calls;
-            text.bucket(NAME, labels, &bound.as_secs_f64().to_string(), below);
+        let mut cumulative = 0;
+        for (bound, calls) in BUCKET_BOUNDS.iter().zip(counts.buckets) {
+            cumulative += calls;
+            text.bucket(NAME, labels, &bound.as_secs_f64().to_string(), cumulative);
         }
         text.bucket(NAME, labels, "+Inf", counts.calls());
         text.sample(&format!("{NAME}_sum"), &labels, counts.total.as_secs_f64());
@@ -104,6 +104,7 @@ fn changes(text: &mut PrometheusText, hooks: &BTreeMap<String, HookCounts>) {
     }
 }
 
+/// The counts of each hook at each of its hook points.
 fn points(
     hooks: &BTreeMap<String, HookCounts>,
 ) -> impl Iterator<Item = (&str, HookPoint, &PointCounts)> {
@@ -113,7 +114,7 @@ fn points(
     })
 }
 
-/// Writing to a string cannot fail, so results are dropped here.
+/// Text in Prometheus' format. Writing to a string cannot fail, so the results of `writeln!` are ignored.
 #[derive(Default)]
 struct PrometheusText(String);
 
@@ -140,9 +141,9 @@ impl PrometheusText {
     }
 }
 
-/// A label's value between quotes. `printable` has escaped control characters, newlines among them.
+/// The text of a label's value between its quotes. `printable` escapes control characters, line feeds included.
 fn escape(value: &str) -> String {
-    printable(value, MAX_LABEL)
+    printable(value, MAX_LABEL_BYTES)
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
 }
@@ -183,7 +184,7 @@ mod tests {
             "virt_hook_compile_seconds{hook=\"smbios\"} 1.5".to_owned(),
         ] {
             assert!(
-                text.lines().any(|one| one == line),
+                text.lines().any(|written| written == line),
                 "{line} is not in {text}"
             );
         }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::read_record::ReadError;
 use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
     MAX_PATTERNS, Output, Record,
 };
+use super::record_reader::ReadError;
 use crate::description::domain_pattern;
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
@@ -55,10 +55,10 @@ impl Record {
         Some(Determinism { seed, time })
     }
 
-    /// The settings of the recorded hook. The error names the part that cannot be read.
+    /// The settings of the recorded hook. The error names the invalid member.
     pub(crate) fn settings(&self, base: &Limits) -> Result<EffectiveSettings, ReadError> {
         let layer = |entry: &GrantEntry| -> Result<Layer, ReadError> {
-            // A record may come from anyone, and its patterns are held to the limits of any others.
+            // A record can come from an untrusted source, so its patterns have the limits of all other patterns.
             let patterns = entry.patterns.iter();
             let patterns = patterns.map(|pattern| domain_pattern(pattern));
             let kinds = entry.kinds.iter().map(|kind| kind.parse::<DangerKind>());
@@ -73,7 +73,7 @@ impl Record {
             })
         };
         let layers = self.grant.as_deref().unwrap_or_default();
-        for (what, count, most) in [
+        for (what, count, max) in [
             ("layers of grants", layers.len(), MAX_LAYERS),
             (
                 "paths in a layer of grants",
@@ -85,13 +85,14 @@ impl Record {
                 MAX_PATTERNS,
             ),
         ] {
-            if count > most {
-                let reason = format!("{count} {what}, and {most} is the most");
+            if count > max {
+                let reason = format!("{count} {what}, and {max} is the most");
                 return Err(ReadError::NoRecord(reason));
             }
         }
-        let is_beneath = |dir: &&PathBuf| self.dir_roots.iter().any(|root| dir.starts_with(root));
-        if let Some(dir) = self.dirs.iter().find(|dir| !is_beneath(dir)) {
+        let is_below_a_root =
+            |dir: &&PathBuf| self.dir_roots.iter().any(|root| dir.starts_with(root));
+        if let Some(dir) = self.dirs.iter().find(|dir| !is_below_a_root(dir)) {
             let reason = format!(
                 "the hook could read {}, and the record does not tell which directory of the operator's policy contains it; a record \
                  of this version does",
@@ -116,7 +117,7 @@ impl Record {
                 .map(|name| MigrationParameter::from_name(name))
                 .collect::<Result<_, _>>()
                 .map_err(|error| ReadError::NoRecord(error.to_string()))?,
-            // The answers of the record are those of its grant.
+            // A replay answers questions from the record and needs no grant.
             pod: Arc::new(PodGrant::default()),
             grant,
         })
@@ -134,12 +135,13 @@ impl InvocationEntry {
         }
     }
 
+    /// The invocation; an unknown reason becomes the default one.
     pub(crate) fn to_invocation(&self) -> Invocation {
-        let known = Reason::ALL
+        let reason = Reason::ALL
             .into_iter()
             .find(|reason| reason.name() == self.reason);
         Invocation {
-            reason: known.unwrap_or_default(),
+            reason: reason.unwrap_or_default(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             uid: self.uid.clone(),
@@ -159,7 +161,7 @@ impl LimitsUsed {
         }
     }
 
-    /// A record may come from anyone: it gets no more than a hook.yaml could give.
+    /// The limits. A record can come from an untrusted source, so they must not exceed what a hook.yaml could set.
     fn to_limits(&self, base: &Limits) -> Result<Limits, ReadError> {
         let call_deadline = Duration::from_millis(self.deadline_ms);
         if call_deadline > MAX_DEADLINE {
@@ -167,14 +169,14 @@ impl LimitsUsed {
                 format!("a deadline of {call_deadline:?}, and {MAX_DEADLINE:?} is the most");
             return Err(ReadError::NoRecord(reason));
         }
-        for (name, value, most) in [
+        for (name, value, max) in [
             ("memory", self.memory, MAX_MEMORY),
             ("output", self.output, MAX_OUTPUT),
             ("log", self.log, MAX_LOG),
             ("table elements", self.table_elements, base.table_elements),
         ] {
-            if value > most {
-                let reason = format!("{name} of {value}, and {most} is the most");
+            if value > max {
+                let reason = format!("{name} of {value}, and {max} is the most");
                 return Err(ReadError::NoRecord(reason));
             }
         }
@@ -223,6 +225,7 @@ impl HookEntry {
 }
 
 impl GrantEntry {
+    /// One entry per layer; `None` if everything is permitted.
     pub(super) fn all(grant: &Grant) -> Option<Vec<Self>> {
         let entry = |layer: &Layer| Self {
             origin: layer.origin.clone(),

@@ -10,64 +10,64 @@ use crate::pod_facts::PodFactEntry;
 /// The number in [`Record::version`].
 pub(super) const VERSION: u32 = 1;
 
-/// The most layers of a grant: wishes, hook.yaml, and the parts of a policy.
+/// Maximum number of layers of a grant. A grant has a layer for the wishes, for hook.yaml, and for each part of a policy.
 pub(super) const MAX_LAYERS: usize = 16;
-/// The most paths of a layer, far more than a policy has.
+/// Maximum number of paths of a layer, far more than a policy has.
 pub(super) const MAX_PATTERNS: usize = 4096;
 
 /// The record of one run of one hook. Unknown members are ignored when a record is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// 1.
+    /// The version of the format, 1.
     pub version: u32,
     /// The hook.
     pub hook: HookEntry,
     /// KubeVirt's name of the hook point.
     pub hook_point: String,
-    /// The virtual machine and the reason.
+    /// The virtual machine, and why its hooks ran.
     pub invocation: InvocationEntry,
-    /// The parameters of a migration that the hook could change.
+    /// The parameters of a migration that the hook was allowed to change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub migration: Vec<String>,
     /// The limits of the call.
     pub limits: LimitsUsed,
     /// The hook's configuration.
     pub config: BTreeMap<String, String>,
-    /// The directories that the hook could read. Their content is not in the record.
+    /// The directories that the hook was allowed to read. Their content is not in the record.
     pub dirs: Vec<PathBuf>,
-    /// The directories of the operator's policy; no link in one of them leads out of it. None in records of earlier versions.
+    /// The directories of the operator's policy, out of which no link is followed. Empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dir_roots: Vec<PathBuf>,
     /// `Fail`, `Ignore` or `DryRun`.
     pub failure_policy: String,
     /// The grant: every layer must permit a change. `None` permits everything.
     pub grant: Option<Vec<GrantEntry>>,
-    /// The seed of its random numbers, as 64 hexadecimal digits; none for a sidecar.
+    /// The seed of the hook's random numbers, as 64 hexadecimal digits; `None` for a sidecar.
     pub seed: Option<String>,
-    /// Its time of day, in nanoseconds since 1970.
+    /// The hook's time of day, in nanoseconds since 1970; `None` for a sidecar.
     pub time_ns: Option<u64>,
     /// The input.
     pub input: Input,
-    /// What was left out of this record because it may be secret.
+    /// The values that were left out of this record because they may be secret.
     pub withheld: Vec<String>,
-    /// `ok`, or how it failed: `veto`, `failed`, `trap`, `deadline`, `denied`, ...
+    /// `ok`, or the kind of failure: `veto`, `failed`, `trap`, `deadline`, `denied`, ...
     pub outcome: String,
     /// Why the run failed.
     pub reason: Option<String>,
     /// The hook's output, used or not.
     pub output: Option<Output>,
-    /// The changes: path, kind, before, after.
+    /// The changes: path, kind, value before, value after.
     pub changes: Vec<(String, String, Option<String>, Option<String>)>,
-    /// The log.
+    /// The hook's log lines.
     pub log: Vec<LogEntry>,
-    /// Duration in microseconds.
+    /// The duration of the run in microseconds.
     pub duration_micros: u64,
-    /// Peak of the linear memories in bytes.
+    /// The peak size of the linear memories in bytes.
     pub peak_memory: usize,
 }
 
-/// A hook.
+/// The hook that ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HookEntry {
@@ -81,9 +81,9 @@ pub struct HookEntry {
     pub directory: String,
     /// The file in that directory.
     pub file: String,
-    /// The sha256 of the module; none for a sidecar.
+    /// The sha256 of the module; `None` for a sidecar.
     pub digest: Option<String>,
-    /// The protocol version of a sidecar; none for a module.
+    /// The protocol version of a sidecar; `None` for a module.
     pub sidecar: Option<String>,
 }
 
@@ -95,11 +95,11 @@ pub struct InvocationEntry {
     pub reason: String,
     /// The virtual machine's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The virtual machine's name.
     pub name: String,
-    /// Its uid.
+    /// The virtual machine's uid.
     pub uid: String,
-    /// libvirt's name of it.
+    /// The name of the libvirt domain.
     pub domain: String,
 }
 
@@ -107,22 +107,22 @@ pub struct InvocationEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LimitsUsed {
-    /// Milliseconds.
+    /// The deadline in milliseconds.
     pub deadline_ms: u64,
-    /// Bytes.
+    /// Linear memories in bytes.
     pub memory: usize,
-    /// Table elements.
+    /// Number of table elements.
     pub table_elements: usize,
-    /// Bytes.
+    /// The output in bytes.
     pub output: usize,
-    /// Bytes.
+    /// The log in bytes.
     pub log: usize,
 }
 
 /// One layer of the grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantEntry {
-    /// Where the patterns are from.
+    /// The origin of the patterns.
     pub origin: String,
     /// The path patterns.
     pub patterns: Vec<String>,
@@ -137,22 +137,22 @@ pub struct GrantEntry {
 pub struct Input {
     /// The VMI as JSON.
     pub vmi: String,
-    /// At OnDefineDomain.
+    /// The domain XML, at OnDefineDomain.
     pub domain_xml: Option<String>,
-    /// At OnDefineDomain: the domain arrives by a migration, and only what libvirt accepts then may be changed.
+    /// Whether the domain arrives by a migration, at OnDefineDomain. Then only changes that libvirt accepts are permitted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub arrives: bool,
-    /// At OnAttachDevice.
+    /// The device XML, at OnAttachDevice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_xml: Option<String>,
-    /// At PreCloudInitIso: `noCloud` or `configDrive`.
+    /// `noCloud` or `configDrive`, at PreCloudInitIso.
     pub data_source: Option<String>,
-    /// At PreCloudInitIso: names and texts.
+    /// Names and texts of the documents, at PreCloudInitIso.
     pub documents: Option<Vec<(String, String)>>,
-    /// At PreMigrationSource: names and values.
+    /// Names and values of the parameters, at PreMigrationSource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<(String, String)>>,
-    /// The facts about the pod that the hook asked for, in order.
+    /// The hook's questions about the pod with their answers, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pod: Vec<PodFactEntry>,
 }
@@ -161,14 +161,14 @@ pub struct Input {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
-    /// At OnDefineDomain.
+    /// The domain XML, at OnDefineDomain.
     pub domain_xml: Option<String>,
-    /// At OnAttachDevice.
+    /// The device XML, at OnAttachDevice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_xml: Option<String>,
-    /// At PreCloudInitIso: names and texts.
+    /// Names and texts of the documents, at PreCloudInitIso.
     pub documents: Option<Vec<(String, String)>>,
-    /// At PreMigrationSource: names and values.
+    /// Names and values of the parameters, at PreMigrationSource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<(String, String)>>,
 }
@@ -178,11 +178,11 @@ pub struct Output {
 pub struct LogEntry {
     /// `debug`, `info`, `warn`, `error`.
     pub level: String,
-    /// The line.
+    /// The text.
     pub message: String,
 }
 
-/// The domain XML or the documents that a hook was called with or returned.
+/// The document with which a hook was called, or which it returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HookPayload {
     DomainXml(String),

@@ -1,4 +1,4 @@
-//! Writes records to files.
+//! Writes records to files, without delaying a boot for long.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,20 +8,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::build_record::RunEvidence;
 use super::record_json_format::Record;
 use super::redaction;
+use super::run_evidence::RunEvidence;
 use crate::Run;
 use crate::fixed_clock_and_random::Determinism;
 
-/// Where runs are recorded, one file per run: `SECONDS-SERIAL-POINT-HOOK.json`. While runs
-/// are recorded, modules get fixed random numbers and a fixed time of day, which the record contains.
+/// Where runs are recorded, one file per run: `SECONDS-SERIAL-POINT-HOOK.json`. While runs are recorded,
+/// each call of a module gets a seed for its random numbers and a fixed time of day, which its record contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordConfig {
     /// The directory, created with mode 0700 if missing; files have mode 0600.
     pub dir: PathBuf,
-    /// Whether cloud-init data, facts about the pod that no policy lets records keep, and log lines of the hooks that
-    /// read them are written too: they may contain passwords and keys.
+    /// Whether values that may contain passwords and keys are written too: cloud-init data, facts about the pod that the
+    /// policy does not let records keep, and log lines of the hooks that read them.
     pub secrets: bool,
 }
 
@@ -33,17 +33,20 @@ pub struct RecordError {
     source: io::Error,
 }
 
-/// A record has some kilobytes; a file system that needs longer than this hangs.
-const WRITE: Duration = Duration::from_secs(2);
+/// The timeout of creating the directory and of writing a record. A record has some kilobytes, so a file system that needs
+/// longer is hanging.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Writes records.
+/// Writes records to the directory of a [`RecordConfig`].
 pub(crate) struct RecordWriter {
     config: RecordConfig,
+    /// The number of the next file.
     serial: AtomicU64,
+    /// The source of random numbers, if it could be opened.
     random: Option<File>,
-    /// A write did not end in time. The next ones would hang too, with a thread each, so there are none.
+    /// Whether a write has timed out. Further writes would time out too and occupy a thread each, so none is started.
     stopped: AtomicBool,
-    /// A run was not recorded.
+    /// Whether at least one run was not recorded.
     lacks_run: AtomicBool,
     timeout: Duration,
     write: fn(&Path, &Record) -> io::Result<()>,
@@ -56,11 +59,11 @@ impl RecordWriter {
         let created = tokio::task::spawn_blocking(move || {
             DirBuilder::new().mode(0o700).recursive(true).create(dir)
         });
-        let created = match tokio::time::timeout(WRITE, created).await {
+        let created = match tokio::time::timeout(WRITE_TIMEOUT, created).await {
             Ok(created) => created.unwrap_or_else(|error| Err(error.into())),
             Err(_) => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                format!("the file system did not answer within {WRITE:?}"),
+                format!("the file system did not answer within {WRITE_TIMEOUT:?}"),
             )),
         };
         created.map_err(|source| RecordError {
@@ -77,12 +80,12 @@ impl RecordWriter {
             random: File::open("/dev/urandom").ok(),
             stopped: AtomicBool::new(false),
             lacks_run: AtomicBool::new(false),
-            timeout: WRITE,
+            timeout: WRITE_TIMEOUT,
             write,
         }
     }
 
-    /// A recorder that writes with `write`.
+    /// A writer with another timeout and write function.
     #[cfg(test)]
     pub(crate) fn writing(
         dir: &Path,
@@ -100,23 +103,23 @@ impl RecordWriter {
         }
     }
 
-    /// Whether cloud-init data, and what hooks log that read it, may be written.
+    /// Whether cloud-init data, and log lines of hooks that read it, may be written.
     pub(crate) fn keeps_secrets(&self) -> bool {
         self.config.secrets
     }
 
-    /// Whether a run was not recorded.
+    /// Whether at least one run was not recorded.
     pub(crate) fn lacks_run(&self) -> bool {
         self.lacks_run.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is recorded any more.
+    /// Whether recording has stopped after a timeout.
     fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// New random numbers and the current time for the next call; `None` if there is no random source, or
-    /// nothing is recorded any more.
+    /// A new seed and the current time for the next call; `None` if there is no random source, or if recording has
+    /// stopped.
     pub(crate) fn new_determinism(&self) -> Option<Determinism> {
         if self.has_stopped() {
             return None;
@@ -126,24 +129,24 @@ impl RecordWriter {
         Some(Determinism { seed, time: now() })
     }
 
-    /// Writes a record. A full disk must not keep a virtual machine from starting, so failures
-    /// are only logged. After a write that did not end in time, nothing is written any more.
+    /// Writes a record. A failure is only logged, because a full disk must not prevent the start of a virtual
+    /// machine. After a timeout, recording stops.
     pub(crate) async fn record(&self, evidence: RunEvidence<'_>) {
         if self.has_stopped() {
             self.lacks_run.store(true, Ordering::Relaxed);
             return;
         }
-        let name = self.name(evidence.run);
-        let mut record = Record::of(evidence);
+        let name = self.file_name(evidence.run);
+        let mut record = Record::from_evidence(evidence);
         let path = self.config.dir.join(name);
-        let began = Arc::new(AtomicBool::new(false));
+        let has_begun = Arc::new(AtomicBool::new(false));
         let mut written = tokio::task::spawn_blocking({
             let path = path.clone();
             let withhold = !self.config.secrets;
             let write = self.write;
-            let began = began.clone();
+            let has_begun = has_begun.clone();
             move || {
-                began.store(true, Ordering::Relaxed);
+                has_begun.store(true, Ordering::Relaxed);
                 if withhold {
                     redaction::redact(&mut record);
                 }
@@ -154,7 +157,7 @@ impl RecordWriter {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(error)) => error.to_string(),
-            Err(_) if !began.load(Ordering::Relaxed) => {
+            Err(_) if !has_begun.load(Ordering::Relaxed) => {
                 written.abort();
                 "no thread was free to write it".to_owned()
             }
@@ -168,16 +171,16 @@ impl RecordWriter {
         tracing::warn!(path = %path.display(), error, "a hook's run could not be recorded");
     }
 
-    fn name(&self, run: &Run) -> String {
+    fn file_name(&self, run: &Run) -> String {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        let plain = |c: char| {
+        let replace_special = |c: char| {
             if c.is_ascii_alphanumeric() || c == '-' {
                 c
             } else {
                 '_'
             }
         };
-        let hook: String = run.hook.chars().map(plain).take(64).collect();
+        let hook: String = run.hook.chars().map(replace_special).take(64).collect();
         format!(
             "{}-{serial:04}-{}-{hook}.json",
             now().as_secs(),
@@ -195,17 +198,17 @@ fn now() -> Duration {
 /// Writes a file atomically, by rename.
 fn write(path: &Path, record: &Record) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(record)?;
-    let part = path.with_extension("part");
+    let partial_file = path.with_extension("part");
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&part)?;
+        .open(&partial_file)?;
     let written = file.write_all(&text);
     written
-        .and_then(|()| std::fs::rename(&part, path))
+        .and_then(|()| std::fs::rename(&partial_file, path))
         .inspect_err(|_| {
-            // Remove the partial file; if this fails too, the first error counts.
-            let _ = std::fs::remove_file(&part);
+            // If removing the partial file fails too, the first error is returned.
+            let _ = std::fs::remove_file(&partial_file);
         })
 }

@@ -1,4 +1,4 @@
-//! Removes cloud-init data and facts about the pod from records.
+//! Removes values that may be secret from records: cloud-init data, facts about the pod, and log lines.
 
 use serde_json::Value;
 
@@ -27,20 +27,20 @@ pub(super) fn redact(record: &mut Record) {
             record.input.vmi = vmi.to_string();
         }
     }
-    let output = record
+    let output_documents = record
         .output
         .as_mut()
         .and_then(|output| output.documents.as_mut());
     for (side, documents) in [
         ("input", record.input.documents.as_mut()),
-        ("output", output),
+        ("output", output_documents),
     ] {
         for (name, text) in documents.into_iter().flatten() {
             withheld.push(format!("{side}: {name}"));
             *text = placeholder(text);
         }
     }
-    let reads_secrets = record
+    let reads_secret_facts = record
         .input
         .pod
         .iter()
@@ -51,8 +51,9 @@ pub(super) fn redact(record: &mut Record) {
             *value = placeholder(value);
         }
     }
-    // A hook that reads cloud-init data or annotations may log them.
-    let reads_secrets = reads_secrets || record.hook_point == HookPoint::PreCloudInitIso.name();
+    // A hook can log the cloud-init data or annotations that it reads.
+    let reads_secrets =
+        reads_secret_facts || record.hook_point == HookPoint::PreCloudInitIso.name();
     if reads_secrets && !record.log.is_empty() {
         withheld.push(format!("log: {} lines", record.log.len()));
         for line in &mut record.log {
@@ -65,7 +66,7 @@ pub(super) fn redact(record: &mut Record) {
 fn redact_vmi(vmi: &mut Value, withheld: &mut Vec<String>) {
     if let Some(copy) = vmi
         .pointer_mut("/metadata/annotations")
-        .and_then(|a| a.get_mut(LAST_APPLIED_ANNOTATION))
+        .and_then(|annotations| annotations.get_mut(LAST_APPLIED_ANNOTATION))
     {
         redact_value(
             copy,
@@ -79,7 +80,10 @@ fn redact_vmi(vmi: &mut Value, withheld: &mut Vec<String>) {
     for (index, volume) in volumes.into_iter().flatten().enumerate() {
         for kind in CLOUD_INIT_VOLUMES {
             for member in CLOUD_INIT_DATA_FIELDS {
-                if let Some(text) = volume.get_mut(kind).and_then(|v| v.get_mut(member)) {
+                if let Some(text) = volume
+                    .get_mut(kind)
+                    .and_then(|volume| volume.get_mut(member))
+                {
                     let path = format!("vmi: spec.volumes[{index}].{kind}.{member}");
                     redact_value(text, path, withheld);
                 }

@@ -1,4 +1,4 @@
-//! Compares a replay with its record.
+//! The differences between a record and its replay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use domain_xml::{Change, Document, diff};
 use crate::record::{LogEntry, Output, Record};
 use crate::{Outcome, Run};
 
-/// How two runs differ, except in their duration.
+/// The differences between the recorded and the replayed run. Durations are not compared.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {
-    /// The recorded and the replayed outcome with the reason, if they differ.
+    /// The recorded and the replayed outcome with their reasons, if they differ.
     pub outcome: Option<(String, String)>,
     /// The changes from the recorded domain or device to the replayed one.
     pub domain: Vec<Change>,
-    /// The XML differs in bytes; it may still be equivalent.
+    /// Whether the texts of the XML differ. They may still be equivalent.
     pub bytes: bool,
-    /// The cloud-init documents, or the parameters of a migration, that differ.
+    /// The names of the cloud-init documents, and of the parameters of a migration, that differ.
     pub documents: Vec<String>,
-    /// The logs differ.
+    /// Whether the logs differ.
     pub log: bool,
 }
 
@@ -59,27 +59,28 @@ pub(super) fn difference(record: &Record, run: &Run, output: Option<&Output>) ->
     let (xml_before, xml_after) = (xml(before), xml(after));
     Difference {
         outcome: (recorded != replayed).then_some((recorded, replayed)),
-        domain: domains(xml_before.as_deref(), xml_after.as_deref()),
+        domain: xml_changes(xml_before.as_deref(), xml_after.as_deref()),
         bytes: xml_before != xml_after,
         documents: [
-            documents(before.documents.as_deref(), after.documents.as_deref()),
-            documents(before.parameters.as_deref(), after.parameters.as_deref()),
+            differing_names(before.documents.as_deref(), after.documents.as_deref()),
+            differing_names(before.parameters.as_deref(), after.parameters.as_deref()),
         ]
         .concat(),
         log: log != record.log,
     }
 }
 
-fn domains(before: Option<&str>, after: Option<&str>) -> Vec<Change> {
+fn xml_changes(before: Option<&str>, after: Option<&str>) -> Vec<Change> {
     let parse = |text: Option<&str>| Document::parse(text?).ok();
     match (parse(before), parse(after)) {
         (Some(before), Some(after)) => diff(&before, &after),
-        // If only one of them is XML, the outcomes differ already.
+        // If only one of the texts is valid XML, the outcomes differ already.
         _ => Vec::new(),
     }
 }
 
-fn documents(
+/// The names whose values differ.
+fn differing_names(
     before: Option<&[(String, String)]>,
     after: Option<&[(String, String)]>,
 ) -> Vec<String> {

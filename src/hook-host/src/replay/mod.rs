@@ -23,13 +23,13 @@ pub enum ReplayError {
     /// The record cannot be read, or a part of it is invalid.
     #[error(transparent)]
     Record(#[from] ReadError),
-    /// A sidecar ran, and no module was given to run instead.
+    /// The recorded hook is a sidecar, and `port` is not set.
     #[error("it is the run of a gRPC sidecar: give the module that is to do the same")]
     Sidecar,
     /// The module's digest is not the recorded one.
     #[error("{path} has the sha256 {found}, the recorded module had {recorded}")]
     OtherModule {
-        /// The file.
+        /// The file of the module.
         path: PathBuf,
         /// The module's digest.
         found: String,
@@ -51,25 +51,25 @@ pub struct ReplayResult {
     pub run: Run,
     /// The output of the replay.
     pub output: Option<Output>,
-    /// How the replay differs from the record.
+    /// The difference between the record and the replay.
     pub difference: Difference,
-    /// The parts of the recorded input that were withheld; the hook saw placeholders.
+    /// The values that were withheld from the record. The hook reads placeholders instead.
     pub withheld: Vec<String>,
 }
 
-/// Replays a recorded run with the recorded input, limits, grants, random numbers and time of
-/// day. `module` is the recorded module, whose digest must match; or, with `port`,
-/// another module that should do the same.
+/// Replays a recorded run with the recorded input, limits, grants, random numbers and time of day. `module`
+/// is the recorded module, whose digest must match; or, with `port`, another module that should have the
+/// same effect.
 pub async fn replay(
     record: &Record,
     module: &Path,
     port: bool,
     options: LoadOptions,
 ) -> Result<ReplayResult, ReplayError> {
-    if let Some(document) = withheld_documents(record) {
-        return Err(ReplayError::Withheld(document));
+    if let Some(value) = withheld_input(record) {
+        return Err(ReplayError::Withheld(value));
     }
-    let hook = hook(record, module, port, &options).await?;
+    let hook = load_hook(record, module, port, &options).await?;
     let point = HookPoint::from_name(&record.hook_point).ok_or_else(|| {
         ReadError::NoRecord(format!(
             "the hook point {:?} is not known",
@@ -89,12 +89,14 @@ pub async fn replay(
     })
 }
 
-fn withheld_documents(record: &Record) -> Option<String> {
+/// A withheld value without which a replay makes no sense, if any.
+fn withheld_input(record: &Record) -> Option<String> {
     let mut withheld = record.withheld.iter();
     withheld.find(|what| what.starts_with("input: ")).cloned()
 }
 
-async fn hook(
+/// The given module with the recorded settings.
+async fn load_hook(
     record: &Record,
     path: &Path,
     port: bool,

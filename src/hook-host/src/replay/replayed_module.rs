@@ -1,4 +1,4 @@
-//! A module that runs with recorded random numbers and time.
+//! A module that runs with the random numbers, the time and the pod facts of a record.
 
 use futures_util::future::BoxFuture;
 
@@ -7,11 +7,11 @@ use crate::hook_body::{HookBody, HookCall, HookReport};
 use crate::pod_facts::PodFactSource;
 use crate::wasm::Module;
 
-/// A module whose calls see the random numbers, the time and the answers of a record.
+/// A module that is called with the random numbers, the time and the pod facts of a record.
 pub(super) struct ReplayedModule {
     pub(super) module: Module,
     pub(super) determinism: Option<Determinism>,
-    /// The answers about the pod.
+    /// The recorded answers to questions about the pod.
     pub(super) pod: PodFactSource,
 }
 

@@ -130,7 +130,7 @@ mod tests {
             .replace("<memory>1", "<memory>2");
         let [before, after] = [DOMAIN, &after].map(|xml| Document::parse(xml).unwrap());
         let changes = diff(&before, &after);
-        let refused = super::refused(&changes, &before, &after);
+        let refused = refused(&changes, &before, &after);
         assert_eq!(changes.len(), 2);
         assert!(
             refused.len() == 1 && refused[0].path.contains("memory"),

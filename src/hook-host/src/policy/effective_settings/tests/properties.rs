@@ -1,6 +1,7 @@
 //! Properties of grants, limits and the parsers of policies.
 
 use super::*;
+use crate::policy::PolicyError;
 
 const BEFORE: &str = "<domain type='kvm'><title>a</title><sysinfo type='smbios'><x>1</x></sysinfo>\
     <devices><disk><target dev='vda'/><driver name='qemu'/></disk></devices></domain>";

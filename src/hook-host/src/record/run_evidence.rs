@@ -1,4 +1,4 @@
-//! Builds the record of one run from what the host knows about the run.
+//! The inputs and results of one run, and the record that is built from them.
 
 use data_encoding::HEXLOWER;
 use domain_xml::Change;
@@ -13,7 +13,7 @@ use crate::pod_facts::PodFactEntry;
 use crate::policy::EffectiveSettings;
 use crate::{Invocation, Outcome, Run};
 
-/// Everything a record needs of one run.
+/// The inputs and results of one run, for its record.
 pub(crate) struct RunEvidence<'a> {
     pub(crate) hook: &'a HookInfo,
     pub(crate) settings: &'a EffectiveSettings,
@@ -21,16 +21,18 @@ pub(crate) struct RunEvidence<'a> {
     pub(crate) vmi: &'a str,
     pub(crate) input: Option<HookPayload>,
     pub(crate) data_source: Option<String>,
+    /// Whether the domain arrives by a migration.
     pub(crate) arrives: bool,
     pub(crate) output: Option<HookPayload>,
     pub(crate) determinism: Option<Determinism>,
+    /// The hook's questions about the pod, with their answers.
     pub(crate) facts: Vec<PodFactEntry>,
     pub(crate) run: &'a Run,
 }
 
 impl Record {
     /// The complete record, secrets included.
-    pub(super) fn of(evidence: RunEvidence<'_>) -> Self {
+    pub(super) fn from_evidence(evidence: RunEvidence<'_>) -> Self {
         let RunEvidence {
             hook,
             settings,

@@ -1,4 +1,4 @@
-//! Reads record files.
+//! Reads and parses record files.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::record_json_format::{Record, VERSION};
 
-/// The largest record in bytes: twice the largest input and output, and the rest.
-const MAX_BYTES: u64 = 256 << 20;
+/// Maximum size of a record file in bytes: twice the largest input and output, and the other members.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Why a record cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum ReadError {
         /// The system's error.
         source: io::Error,
     },
-    /// The text is not a record, or of another version.
+    /// The text is not a record, or a record of another version.
     #[error("no record of a hook's run: {0}")]
     NoRecord(String),
 }
@@ -47,25 +47,25 @@ impl Record {
 
 /// The text of a record file.
 fn read_text(path: &Path) -> Result<String, ReadError> {
-    let failed = |source| ReadError::Io {
+    let io_error = |source| ReadError::Io {
         path: path.to_owned(),
         source,
     };
-    // Do not block on a pipe without a writer.
+    // Opening a pipe without a writer would block.
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
-    let file = options.open(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?;
-    if !size.is_file() {
-        return Err(failed(io::Error::other("it is not a regular file")));
+    let file = options.open(path).map_err(io_error)?;
+    let metadata = file.metadata().map_err(io_error)?;
+    if !metadata.is_file() {
+        return Err(io_error(io::Error::other("it is not a regular file")));
     }
-    if size.len() > MAX_BYTES {
-        let reason = format!("it has more than the {MAX_BYTES} bytes a record may have");
-        return Err(failed(io::Error::other(reason)));
+    if metadata.len() > MAX_FILE_BYTES {
+        let reason = format!("it has more than the {MAX_FILE_BYTES} bytes a record may have");
+        return Err(io_error(io::Error::other(reason)));
     }
     let mut text = String::new();
-    file.take(MAX_BYTES)
+    file.take(MAX_FILE_BYTES)
         .read_to_string(&mut text)
-        .map_err(failed)?;
+        .map_err(io_error)?;
     Ok(text)
 }
