@@ -1,4 +1,5 @@
-//! OnAttachDevice: an optional interface, called for subscribed modules, with the rules of OnDefineDomain for one device.
+//! OnAttachDevice: an optional interface that is called for modules that subscribe to it. The rules of OnDefineDomain apply to
+//! the one device.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -14,7 +15,7 @@ use hook_host::{
     AttachTime, Chain, CollectConfig, HookError, HookPoint, PolicySource, Run, collect,
 };
 
-/// The guests below write over the letters in `cache`, `dev` and `file`.
+/// A disk. The guests below replace the letters in `cache`, `dev` and `file`.
 const DISK: &str =
     "<disk type='file'><driver cache='a'/><target dev='b'/><source file='c'/></disk>";
 const CACHE: &str = "cache='";
@@ -27,7 +28,7 @@ const WITHOUT_WISHES: &str =
     r#"{"name": "by-hand", "hookPoints": [{"name": "OnAttachDevice"}], "wishes": {"paths": []}}"#;
 const NOT_SUBSCRIBED: &str = r#"{"name": "by-hand", "hookPoints": [{"name": "OnDefineDomain"}]}"#;
 
-/// A guest that runs this code at OnAttachDevice, and then returns its input.
+/// A guest that runs this code at OnAttachDevice and then returns its input.
 fn guest(description: &'static str, code: &str) -> Vec<u8> {
     let function = format!(
         r#"(data (i32.const 512) "no more disks")
@@ -44,13 +45,14 @@ fn guest(description: &'static str, code: &str) -> Vec<u8> {
     guest.module()
 }
 
-/// Code that writes `letter` after the first occurrence of `text` in [`DISK`].
-fn write(text: &str, letter: char) -> String {
+/// Code that replaces the letter at the first occurrence of `text` in [`DISK`].
+fn write_letter(text: &str, letter: char) -> String {
     let at = DISK.find(text).unwrap() + text.len() - usize::from(text == SOURCE);
     let letter = u32::from(letter);
     format!("(i32.store8 (i32.add (local.get $xml) (i32.const {at})) (i32.const {letter}))")
 }
 
+/// Code that returns a veto.
 const VETO: &str =
     "(i32.store (i32.const 32) (i32.const 1)) (i32.store (i32.const 36) (i32.const 0))
     (i32.store (i32.const 40) (i32.const 512)) (i32.store (i32.const 44) (i32.const 13))
@@ -82,14 +84,20 @@ async fn attach(chain: &Chain, xml: &str) -> Result<(String, Vec<Run>), HookErro
         .await
 }
 
-async fn attached(description: &'static str, code: &str) -> Result<(String, Vec<Run>), HookError> {
-    let (_place, chain) = chain(&guest(description, code), "{}").await;
+/// Attaches [`DISK`] with a guest of this description and code.
+async fn attach_with_guest(
+    description: &'static str,
+    code: &str,
+) -> Result<(String, Vec<Run>), HookError> {
+    let (_dirs, chain) = chain(&guest(description, code), "{}").await;
     attach(&chain, DISK).await
 }
 
 #[tokio::test]
 async fn a_granted_change_of_the_device_is_kept_with_its_path_in_the_domain() {
-    let (xml, runs) = attached(DESCRIPTION, &write(CACHE, 'z')).await.unwrap();
+    let (xml, runs) = attach_with_guest(DESCRIPTION, &write_letter(CACHE, 'z'))
+        .await
+        .unwrap();
     assert_eq!(xml, DISK.replace("cache='a'", "cache='z'"));
     let change = &runs[0].changes[0];
     assert_eq!(
@@ -101,7 +109,7 @@ async fn a_granted_change_of_the_device_is_kept_with_its_path_in_the_domain() {
 
 #[tokio::test]
 async fn a_change_that_is_not_granted_is_denied() {
-    let error = attached(WITHOUT_WISHES, &write(CACHE, 'z'))
+    let error = attach_with_guest(WITHOUT_WISHES, &write_letter(CACHE, 'z'))
         .await
         .unwrap_err();
     assert!(
@@ -112,9 +120,11 @@ async fn a_change_that_is_not_granted_is_denied() {
 }
 
 #[tokio::test]
-async fn the_identity_of_the_device_is_not_a_hooks_to_change() {
+async fn the_identity_of_the_device_may_not_be_changed() {
     for (text, path) in [(TARGET, "disk/target was"), (SOURCE, "disk/source was")] {
-        let error = attached(DESCRIPTION, &write(text, 'z')).await.unwrap_err();
+        let error = attach_with_guest(DESCRIPTION, &write_letter(text, 'z'))
+            .await
+            .unwrap_err();
         assert!(
             matches!(&error, HookError::BadOutput { message, .. } if message.contains(path)),
             "{error}"
@@ -125,33 +135,33 @@ async fn the_identity_of_the_device_is_not_a_hooks_to_change() {
 #[tokio::test]
 async fn veto_is_reported_and_ignored_veto_keeps_the_device_unchanged() {
     let module = guest(DESCRIPTION, VETO);
-    let (_place, strict) = chain(&module, "{}").await;
+    let (_dirs, strict) = chain(&module, "{}").await;
     let error = attach(&strict, DISK).await.unwrap_err().to_string();
     assert_eq!(error, "hook h refuses at OnAttachDevice: no more disks");
-    let (_place, lenient) = chain(&module, "failurePolicy: Ignore\n").await;
+    let (_dirs, lenient) = chain(&module, "failurePolicy: Ignore\n").await;
     let (xml, runs) = attach(&lenient, DISK).await.unwrap();
     assert_eq!((xml.as_str(), runs.len()), (DISK, 1));
 }
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing() {
-    let module = guest(DESCRIPTION, &write(CACHE, 'z'));
-    let (_place, chain) = chain(&module, "failurePolicy: DryRun\n").await;
+    let module = guest(DESCRIPTION, &write_letter(CACHE, 'z'));
+    let (_dirs, chain) = chain(&module, "failurePolicy: DryRun\n").await;
     let (xml, runs) = attach(&chain, DISK).await.unwrap();
     assert_eq!((xml.as_str(), runs[0].changes.len()), (DISK, 1));
 }
 
 #[tokio::test]
 async fn an_export_without_a_subscription_is_not_called() {
-    let (_place, chain) = chain(&guest(NOT_SUBSCRIBED, VETO), "{}").await;
+    let (_dirs, chain) = chain(&guest(NOT_SUBSCRIBED, VETO), "{}").await;
     assert!(chain.order(HookPoint::OnAttachDevice).is_empty());
     let (xml, runs) = attach(&chain, DISK).await.unwrap();
     assert_eq!((xml.as_str(), runs.len()), (DISK, 0));
 }
 
 #[tokio::test]
-async fn a_module_for_0_1_0_is_not_called() {
-    let (_place, chain) = chain(&HandwrittenGuest::default().module(), "{}").await;
+async fn a_module_built_for_wit_0_1_0_is_not_called() {
+    let (_dirs, chain) = chain(&HandwrittenGuest::default().module(), "{}").await;
     let (xml, runs) = attach(&chain, DISK).await.unwrap();
     assert_eq!((xml.as_str(), runs.len()), (DISK, 0));
 }
@@ -173,7 +183,7 @@ async fn a_subscription_without_the_interface_is_refused_by_its_name() {
 
 #[tokio::test]
 async fn all_devices_of_a_request_share_their_time() {
-    let (_place, chain) = chain(&guest(DESCRIPTION, "(loop (br 0))"), "{}").await;
+    let (_dirs, chain) = chain(&guest(DESCRIPTION, "(loop (br 0))"), "{}").await;
     let (time, invocation) = (AttachTime::new(Duration::from_millis(100)), invocation());
     for _ in 0..2 {
         let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
@@ -187,7 +197,7 @@ async fn all_devices_of_a_request_share_their_time() {
 
 #[tokio::test]
 async fn hook_that_exceeds_its_own_deadline_has_failed() {
-    let (_place, chain) = chain(&guest(DESCRIPTION, "(loop (br 0))"), "{}").await;
+    let (_dirs, chain) = chain(&guest(DESCRIPTION, "(loop (br 0))"), "{}").await;
     let (time, invocation) = (AttachTime::new(Duration::from_secs(60)), invocation());
     let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
     let error = device.await.unwrap_err();
@@ -199,7 +209,7 @@ async fn hook_that_exceeds_its_own_deadline_has_failed() {
 
 #[tokio::test]
 async fn hooks_have_no_time_after_the_end_of_the_request() {
-    let (_place, chain) = chain(&guest(DESCRIPTION, ""), "{}").await;
+    let (_dirs, chain) = chain(&guest(DESCRIPTION, ""), "{}").await;
     let (time, invocation) = (chain.attach_time().until(Instant::now()), invocation());
     let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
     let error = device.await.unwrap_err();
@@ -216,7 +226,7 @@ async fn hooks_have_no_time_after_the_end_of_the_request() {
 
 #[tokio::test]
 async fn elements_that_are_no_device_are_refused() {
-    let (_place, chain) = chain(&guest(DESCRIPTION, ""), "{}").await;
+    let (_dirs, chain) = chain(&guest(DESCRIPTION, ""), "{}").await;
     let error = attach(&chain, "<memory/>").await.unwrap_err();
     assert!(
         matches!(&error, HookError::BadInput { message, .. } if message.contains("<memory>")),
@@ -226,14 +236,14 @@ async fn elements_that_are_no_device_are_refused() {
 
 #[tokio::test]
 async fn a_recorded_attach_is_replayed() {
-    let module = guest(DESCRIPTION, &write(CACHE, 'z'));
+    let module = guest(DESCRIPTION, &write_letter(CACHE, 'z'));
     let (dirs, chain) = chain(&module, "{}").await;
     let (xml, _) = attach(&chain, DISK).await.unwrap();
     let records = std::fs::read_dir(dirs.hooks().join("../records")).unwrap();
     let path = records.map(|entry| entry.unwrap().path()).next().unwrap();
     let record = Record::read(&path).unwrap();
     assert_eq!(record.hook_point, "OnAttachDevice");
-    // The reason is that of the hook point, whatever the caller says.
+    // The reason is the one of the hook point, whatever the caller passes.
     assert_eq!(record.invocation.reason, "hotplug");
     assert_eq!(record.input.device_xml.as_deref(), Some(DISK));
     let module = dirs.at("h", "m.wasm");

@@ -1,5 +1,5 @@
-//! Whatever a hook did not touch reaches libvirt byte for byte: through a whole chain, of a hook that
-//! edits text and one that edits the SDK's tree, with the grants checked between them.
+//! The parts of the domain that no hook changes reach libvirt byte for byte. The chain has a hook that edits text and one
+//! that edits the SDK's tree, and the grants are checked between them.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -11,7 +11,7 @@ use hook_host::{Chain, CollectConfig, collect};
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
-/// What the smbios hook reads, and nothing for the odd one, which adds a title.
+/// A VMI with the annotation of the smbios hook. The misbehaving hook does not know its text, and so adds a title.
 const VMI: &str = r#"{"metadata":{"annotations":
     {"smbios.vm.kubevirt.io/baseBoardManufacturer":"Radical Edward"}},"spec":{"domain":{}}}"#;
 const TITLE: &str = "<title>odd</title>";
@@ -28,7 +28,7 @@ fn chain(runtime: &Runtime) -> Chain {
     runtime.block_on(collect(config)).unwrap()
 }
 
-/// Ways to write what no program would.
+/// XML in spellings that programs do not write.
 fn piece() -> impl Strategy<Value = String> {
     let text = prop_oneof![
         Just("plain".to_owned()),
@@ -60,7 +60,7 @@ fn pieces() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece(), 0..4).prop_map(|pieces| pieces.concat())
 }
 
-/// Whether `before` is `after` without these elements and the white space that lays each of them out.
+/// Whether `before` is `after` without these elements and the white space around each of them.
 fn is_without(before: &str, after: &str, added: &[&str]) -> bool {
     let Some((element, rest)) = added.split_first() else {
         return before == after;
@@ -68,10 +68,10 @@ fn is_without(before: &str, after: &str, added: &[&str]) -> bool {
     let Some((head, tail)) = after.split_once(element) else {
         return false;
     };
-    let white = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
+    let is_white_space = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
     let (start, end) = (
-        head.trim_end_matches(white).len(),
-        tail.trim_start_matches(white).len(),
+        head.trim_end_matches(is_white_space).len(),
+        tail.trim_start_matches(is_white_space).len(),
     );
     (start..=head.len()).any(|cut| {
         (0..=tail.len() - end)

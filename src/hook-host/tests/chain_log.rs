@@ -11,6 +11,7 @@ use fixture::{HookDirs, XML, invocation};
 use hook_host::{CloudInitDocuments, CollectConfig, Plugins, collect};
 use serde_json::json;
 
+/// A log in memory.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -26,8 +27,8 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// Waits for a line with all of these in it, which another thread writes.
-    async fn written(&self, parts: &[&str]) -> String {
+    /// Waits for a line with all of these parts, which another thread writes.
+    async fn wait_for_line(&self, parts: &[&str]) -> String {
         for _ in 0..1000 {
             let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
             let is_written = |line: &str| parts.iter().all(|part| line.contains(part));
@@ -39,7 +40,7 @@ impl Log {
         self.line(parts)
     }
 
-    /// The only line with all of these in it.
+    /// The line with all of these parts. Panics unless there is exactly one.
     fn line(&self, parts: &[&str]) -> String {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let lines: Vec<_> = text
@@ -51,7 +52,7 @@ impl Log {
     }
 }
 
-/// They would be missed without a word: the Plugin's other hook points are called.
+/// Without the log line nobody would notice, because the Plugin's other hook points are called.
 #[tokio::test]
 async fn hook_points_of_a_module_that_its_plugin_does_not_call_are_logged() {
     let log = Log::default();
@@ -118,9 +119,9 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
         .pre_cloud_init_iso(&invocation(), "log", documents)
         .await
         .unwrap();
-    let hidden = "replace\n<uuid>\n<title>a\u{202e}b</title><uuid>";
+    let with_bidi_control = "replace\n<uuid>\n<title>a\u{202e}b</title><uuid>";
     chain
-        .on_define_domain(&invocation(), hidden, XML.into())
+        .on_define_domain(&invocation(), with_bidi_control, XML.into())
         .await
         .unwrap();
     let shown = log.line(&["hook ran", "<title>a"]);
@@ -162,8 +163,8 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
         "{error}"
     );
     log.line(&["ERROR", "PreCloudInitIso", "last words", "withheld"]);
-    // What a hook logs that read cloud-init data is withheld: the line above is the only one of its kind.
+    // The log lines of a hook that read cloud-init data are withheld, so the line above occurs once.
     log.line(&["log lines are withheld", "PreCloudInitIso", "lines=3"]);
-    log.written(&["WARN", "too-late/odd.wasm", "it is not used"])
+    log.wait_for_line(&["WARN", "too-late/odd.wasm", "it is not used"])
         .await;
 }

@@ -1,4 +1,4 @@
-//! Standing hooks: modules that nobody counts, in the layouts of an image and of a ConfigMap volume.
+//! Standing hooks: modules that are not part of the count, in the layouts of an image and of a ConfigMap volume.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -12,8 +12,12 @@ use fixture::HookDirs;
 use fixture::sidecar_server::{Behaviour, Sidecar};
 use hook_host::{Chain, CollectConfig, CollectError, PolicySource, StandingHooks, collect};
 
-/// Collects with the hooks of `standing`, and `counted` hooks of `dirs`.
-async fn with(dirs: &HookDirs, counted: usize, standing: &HookDirs) -> Result<Chain, CollectError> {
+/// Collects the hooks of `standing`, and `counted` hooks of `dirs`.
+async fn collect_with_standing(
+    dirs: &HookDirs,
+    counted: usize,
+    standing: &HookDirs,
+) -> Result<Chain, CollectError> {
     collect(config(dirs, counted, standing)).await
 }
 
@@ -26,8 +30,8 @@ fn config(dirs: &HookDirs, counted: usize, standing: &HookDirs) -> CollectConfig
 
 async fn refusal(standing: &HookDirs) -> String {
     let dirs = HookDirs::new();
-    // A hook that never comes must not delay the error.
-    let refused = with(&dirs, 1, standing).await;
+    // A counted hook that never appears must not delay the error.
+    let refused = collect_with_standing(&dirs, 1, standing).await;
     refused.err().unwrap().to_string()
 }
 
@@ -40,7 +44,7 @@ async fn standing_hooks_are_ready_without_a_count() {
     let (dirs, standing) = (HookDirs::new(), HookDirs::new());
     standing.put_hook("banner");
     standing.put_hook("audit");
-    let chain = with(&dirs, 0, &standing).await.unwrap();
+    let chain = collect_with_standing(&dirs, 0, &standing).await.unwrap();
     assert_eq!(names(&chain), ["audit", "banner"]);
 }
 
@@ -51,7 +55,7 @@ async fn standing_and_counted_hooks_are_in_one_order() {
     let _sidecar = Sidecar::serve(&dirs.at("d", "s"), Behaviour::default());
     standing.put_hook("c");
     standing.put_hook("a");
-    let chain = with(&dirs, 2, &standing).await.unwrap();
+    let chain = collect_with_standing(&dirs, 2, &standing).await.unwrap();
     assert_eq!(names(&chain), ["a", "b", "c", "d"]);
 }
 
@@ -69,9 +73,9 @@ async fn modules_of_a_config_map_volume_are_found_through_its_links() {
     symlink("..2026_11_22", hook.join("..data")).unwrap();
     symlink("..data/hook.wasm", hook.join("hook.wasm")).unwrap();
     symlink("..data/hook.yaml", hook.join("hook.yaml")).unwrap();
-    let chain = with(&dirs, 0, &standing).await.unwrap();
+    let chain = collect_with_standing(&dirs, 0, &standing).await.unwrap();
     assert_eq!(names(&chain), ["banner"]);
-    // The key `hook.yaml` applies: a mistake in it is found.
+    // The `hook.yaml` of the volume is used: a mistake in it is an error.
     standing.put(
         "banner/..2026_11_22",
         "hook.yaml",
@@ -117,7 +121,7 @@ async fn a_standing_hook_that_cannot_be_used_is_an_error_at_once() {
     }
 }
 
-/// What a mount without its content looks like.
+/// A mount whose content is missing has such directories.
 #[tokio::test]
 async fn a_standing_hook_without_a_module_is_an_error() {
     let standing = HookDirs::new();
@@ -138,11 +142,11 @@ async fn a_standing_hook_without_a_module_is_an_error() {
     assert!(text.contains("banner/s is a socket"), "{text}");
 }
 
-/// None of them is left out: a veto would be missing.
+/// A standing hook that were skipped could not veto.
 #[tokio::test]
-async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
-    type Make = fn(&HookDirs);
-    let cases: [(Make, &str); 4] = [
+async fn entries_that_are_not_valid_standing_hooks_are_errors() {
+    type CreateEntry = fn(&HookDirs);
+    let cases: [(CreateEntry, &str); 4] = [
         (
             |standing| fs::write(standing.hooks().join("veto.wasm"), "").unwrap(),
             "veto.wasm is in no directory of its own",
@@ -160,10 +164,10 @@ async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
             "veto is a link that cannot be followed",
         ),
     ];
-    for (make, reason) in cases {
+    for (create, reason) in cases {
         let standing = HookDirs::new();
         standing.put_hook("banner");
-        make(&standing);
+        create(&standing);
         let text = refusal(&standing).await;
         assert!(text.contains(reason), "{text}");
     }
@@ -174,22 +178,29 @@ async fn a_name_that_is_standing_and_counted_is_refused() {
     let (dirs, standing) = (HookDirs::new(), HookDirs::new());
     dirs.put_hook("banner");
     standing.put_hook("banner");
-    let text = with(&dirs, 1, &standing).await.err().unwrap().to_string();
+    let text = collect_with_standing(&dirs, 1, &standing)
+        .await
+        .err()
+        .unwrap()
+        .to_string();
     assert!(text.contains("hook banner is both in"), "{text}");
 }
 
 #[tokio::test]
 async fn only_a_named_directory_must_exist() {
     let missing = PathBuf::from("/nonexistent/hooks");
-    let collected = |standing| {
+    let collect_standing = |standing| {
         let dirs = HookDirs::new();
         collect(CollectConfig {
             standing,
             ..dirs.config(0)
         })
     };
-    let chain = collected(StandingHooks::IfPresent(missing.clone())).await;
+    let chain = collect_standing(StandingHooks::IfPresent(missing.clone())).await;
     assert!(chain.unwrap().hooks().is_empty());
-    let error = collected(StandingHooks::In(missing)).await.err().unwrap();
+    let error = collect_standing(StandingHooks::In(missing))
+        .await
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("/nonexistent/hooks"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Hooks with granted directories, whose content may be the choice of the VM's owner.
+//! Hooks with granted directories, whose content the VM's owner may choose.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -15,13 +15,15 @@ use hook_host::wasm::LoadOptions;
 use hook_host::{Chain, CollectConfig, HookError, Limits, PolicySource, collect};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// The functions of WASI preview 1 that the guests call, and the name `file`.
+/// The functions of WASI preview 1 that the guests call.
 const PREVIEW1: &str = r#"
     (import "wasi_snapshot_preview1" "path_open"
         (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
     (import "wasi_snapshot_preview1" "fd_readdir"
         (func $list (param i32 i32 i32 i64 i32) (result i32)))"#;
-const NAME: &str = r#"(data (i32.const 512) "file") (global $streams (mut i32) (i32.const 0))"#;
+/// The name `file` in the guest's memory, and a counter of streams.
+const FILE_NAME_AND_COUNTER: &str =
+    r#"(data (i32.const 512) "file") (global $streams (mut i32) (i32.const 0))"#;
 
 /// Opens `file` in the first directory. Traps unless the answer is `$errno`.
 macro_rules! open {
@@ -47,7 +49,7 @@ macro_rules! list {
     };
 }
 
-/// A guest that wants a directory.
+/// A guest that wishes for a directory.
 fn guest(dir: &Path, define: &'static str) -> HandwrittenGuest {
     let description = format!(
         r#"{{"name": "reader", "hookPoints": [{{"name": "OnDefineDomain"}}],
@@ -56,19 +58,20 @@ fn guest(dir: &Path, define: &'static str) -> HandwrittenGuest {
     );
     HandwrittenGuest {
         imports: PREVIEW1,
-        fields: NAME,
+        fields: FILE_NAME_AND_COUNTER,
         define,
         description: description.leak(),
         ..HandwrittenGuest::default()
     }
 }
 
-/// A chain of a module, with an operator's policy that allows a directory, and perhaps a `hook.yaml`.
+/// A chain of one module, with an operator's policy that allows a directory, and optionally a `hook.yaml`.
 async fn chain(module: &[u8], allowed: &Path, yaml: Option<&str>) -> Chain {
-    recorded_chain(module, allowed, yaml, None).await
+    recording_chain(module, allowed, yaml, None).await
 }
 
-async fn recorded_chain(
+/// As [`chain`], and the runs are recorded.
+async fn recording_chain(
     module: &[u8],
     allowed: &Path,
     yaml: Option<&str>,
@@ -104,7 +107,8 @@ async fn define(chain: &Chain) -> Result<(), HookError> {
     defined.map(|_| ())
 }
 
-fn temporary() -> (tempfile::TempDir, PathBuf) {
+/// A temporary directory, and its path without symbolic links.
+fn temporary_dir() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().canonicalize().unwrap();
     (dir, path)
@@ -112,10 +116,10 @@ fn temporary() -> (tempfile::TempDir, PathBuf) {
 
 #[tokio::test]
 async fn a_file_is_opened_and_a_pipe_is_not() {
-    let (_removed, dir) = temporary();
+    let (_temporary, dir) = temporary_dir();
     let file = dir.join("file");
     mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    // EACCES; without the refusal the call ends by its deadline, and its thread never.
+    // EACCES. If the pipe were opened, the call would end at its deadline, and its thread would never end.
     let opens = chain(&guest(&dir, open!("2")).module(), &dir, None).await;
     for _ in 0..3 {
         define(&opens).await.unwrap();
@@ -133,7 +137,7 @@ async fn a_file_is_opened_and_a_pipe_is_not() {
 
 #[tokio::test]
 async fn a_directory_of_thousands_of_entries_is_not_listed() {
-    let (_removed, dir) = temporary();
+    let (_temporary, dir) = temporary_dir();
     for n in 0..4096 {
         std::fs::write(dir.join(n.to_string()), "").unwrap();
     }
@@ -146,12 +150,12 @@ async fn a_directory_of_thousands_of_entries_is_not_listed() {
 }
 
 #[tokio::test]
-async fn links_do_not_lead_out_of_what_the_operator_allows() {
-    let (_removed, root) = temporary();
+async fn links_out_of_the_operators_directories_are_refused() {
+    let (_temporary, root) = temporary_dir();
     let volume = root.join("vol");
     std::fs::create_dir_all(volume.join("..data_1/inside")).unwrap();
     std::fs::write(volume.join("..data_1/inside/file"), "content").unwrap();
-    // As the kubelet writes ConfigMaps.
+    // The layout in which the kubelet writes ConfigMaps.
     symlink("..data_1", volume.join("..data")).unwrap();
     symlink("..data/inside", volume.join("inside")).unwrap();
     symlink("/etc", volume.join("absolute")).unwrap();
@@ -179,8 +183,8 @@ async fn links_do_not_lead_out_of_what_the_operator_allows() {
 }
 
 #[tokio::test]
-async fn a_replay_follows_no_link_out_of_what_the_operator_allowed() {
-    let (_removed, root) = temporary();
+async fn a_replay_follows_no_link_out_of_the_recorded_directories() {
+    let (_temporary, root) = temporary_dir();
     let (dir, records) = (root.join("allowed/inside"), root.join("records"));
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("file"), "content").unwrap();
@@ -190,19 +194,19 @@ async fn a_replay_follows_no_link_out_of_what_the_operator_allowed() {
         secrets: true,
     };
     let allowed = root.join("allowed");
-    let chain = recorded_chain(&module, &allowed, None, Some(config)).await;
+    let chain = recording_chain(&module, &allowed, None, Some(config)).await;
     define(&chain).await.unwrap();
     let file = std::fs::read_dir(&records).unwrap().next().unwrap();
     let mut record = Record::read(&file.unwrap().path()).unwrap();
     assert_eq!(record.dir_roots, [allowed]);
-    // A replay grants no more time than a hook.yaml can.
+    // A replay refuses a longer deadline than a hook.yaml can set.
     record.limits.deadline_ms = 10_000;
     let path = root.join("m.wasm");
     std::fs::write(&path, &module).unwrap();
     let replayed =
         async |record: &Record| replay(record, &path, false, LoadOptions::default()).await;
     assert!(replayed(&record).await.unwrap().difference.is_none());
-    // The directory is a link on the machine of the replay.
+    // On the machine of the replay the directory is a link.
     std::fs::rename(&dir, root.join("outside")).unwrap();
     symlink("../outside", &dir).unwrap();
     let refused = replayed(&record)
@@ -226,7 +230,8 @@ async fn a_replay_follows_no_link_out_of_what_the_operator_allowed() {
     );
 }
 
-const STREAMS: &str = "package wasi:io@0.2.0 {
+/// The WIT of the interfaces of WASI that a guest needs to read a file as a stream.
+const WASI_STREAMS_WIT: &str = "package wasi:io@0.2.0 {
         interface error { resource error; }
         interface streams {
             use error.{error};
@@ -262,7 +267,7 @@ const STREAMS: &str = "package wasi:io@0.2.0 {
 /// Each read allocates 64 KiB in the host, and the guest waits for none of them.
 #[tokio::test]
 async fn streams_of_a_file_are_limited() {
-    let (_removed, dir) = temporary();
+    let (_temporary, dir) = temporary_dir();
     std::fs::write(dir.join("file"), "content").unwrap();
     let define_domain = "
         (call $dirs (i32.const 64))
@@ -287,7 +292,7 @@ async fn streams_of_a_file_are_limited() {
     };
     let imports = "import wasi:filesystem/preopens@0.2.0; import wasi:filesystem/types@0.2.0; \
                    import wasi:io/streams@0.2.0;";
-    let module = guest.module_with(STREAMS, imports, |text| text);
+    let module = guest.module_with(WASI_STREAMS_WIT, imports, |text| text);
     let error = define(&chain(&module, &dir, None).await).await.unwrap_err();
     let HookError::Trap { message, .. } = &error else {
         panic!("{error:?}")

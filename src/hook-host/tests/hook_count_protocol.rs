@@ -11,7 +11,12 @@ use fixture::HookDirs;
 use fixture::sidecar_server::{Behaviour, Sidecar};
 use hook_host::{Chain, CollectConfig, CollectError, collect};
 
-async fn within(dirs: &HookDirs, expected: usize, deadline: u64) -> Result<Chain, CollectError> {
+/// Collects hooks; `deadline` is in milliseconds.
+async fn collect_within(
+    dirs: &HookDirs,
+    expected: usize,
+    deadline: u64,
+) -> Result<Chain, CollectError> {
     let deadline = Duration::from_millis(deadline);
     collect(CollectConfig {
         deadline,
@@ -21,7 +26,7 @@ async fn within(dirs: &HookDirs, expected: usize, deadline: u64) -> Result<Chain
 }
 
 async fn refusal(dirs: &HookDirs, expected: usize, deadline: u64) -> String {
-    within(dirs, expected, deadline)
+    collect_within(dirs, expected, deadline)
         .await
         .err()
         .unwrap()
@@ -116,7 +121,7 @@ async fn hooks_may_appear_in_any_order() {
 }
 
 #[tokio::test]
-async fn a_sidecar_that_listens_late_is_retried() {
+async fn a_sidecar_that_does_not_listen_yet_is_retried() {
     let dirs = HookDirs::new();
     let socket = dirs.at("a", "s");
     drop(UnixListener::bind(&socket).unwrap());
@@ -219,7 +224,7 @@ async fn links_are_followed_within_the_directory_only() {
     symlink("..2024", dirs.at("a", "..data")).unwrap();
     symlink("..data/odd.wasm", dirs.at("a", "odd.wasm")).unwrap();
     assert_eq!(
-        within(&dirs, 1, 30_000).await.unwrap().hooks()[0].file,
+        collect_within(&dirs, 1, 30_000).await.unwrap().hooks()[0].file,
         "odd.wasm"
     );
 
@@ -235,7 +240,7 @@ async fn several_modules_in_one_directory_are_several_hooks() {
     let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
     dirs.put("a", "one.wasm", &module);
     dirs.put("a", "two.wasm", &module);
-    let chain = within(&dirs, 2, 30_000).await.unwrap();
+    let chain = collect_within(&dirs, 2, 30_000).await.unwrap();
     let names: Vec<_> = chain.hooks().into_iter().map(|hook| hook.hook).collect();
     assert_eq!(names, ["a/one.wasm", "a/two.wasm"]);
 }

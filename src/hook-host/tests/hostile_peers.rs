@@ -1,11 +1,11 @@
-//! Peers that violate gRPC: they never answer, send byte by byte, flood, or send invalid frames.
+//! Sidecars and plugins that violate gRPC: they never answer, send byte by byte, flood, or send invalid frames.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
 
 use std::time::Duration;
 
-use fixture::hostile_peer::{ALL, Peer};
+use fixture::hostile_peer::{ALL_HOSTILE_PEERS, HostilePeer};
 use fixture::sidecar_server::{Behaviour, Sidecar};
 use fixture::{HookDirs, XML, invocation};
 use hook_host::{Chain, CollectConfig, Limits, Outcome, Plugins, collect};
@@ -22,8 +22,8 @@ fn config(dirs: &HookDirs) -> CollectConfig {
 }
 
 #[tokio::test]
-async fn no_such_peer_is_collected() {
-    for peer in ALL {
+async fn hostile_peers_are_not_collected() {
+    for peer in ALL_HOSTILE_PEERS {
         let dirs = HookDirs::new();
         peer.serve(&dirs.at("hook-sidecar-0", "s"));
         let config = CollectConfig {
@@ -36,33 +36,33 @@ async fn no_such_peer_is_collected() {
     }
 }
 
-/// A sidecar that answered Info, and is another one when it is called.
-async fn turned_into(peer: Peer, dirs: &HookDirs) -> Chain {
+/// A chain of a sidecar that answered Info correctly, and was then replaced by a hostile peer.
+async fn chain_of_replaced_sidecar(peer: HostilePeer, dirs: &HookDirs) -> Chain {
     let socket = dirs.at("hook-sidecar-0", "s");
-    let honest = Behaviour {
+    let behaviour = Behaviour {
         hook_points: vec![("OnDefineDomain", 0), ("Shutdown", 0)],
         ..Behaviour::default()
     };
-    let honest = Sidecar::serve(&socket, honest);
+    let sidecar = Sidecar::serve(&socket, behaviour);
     let chain = collect(config(dirs)).await.unwrap();
-    drop(honest);
+    drop(sidecar);
     std::fs::remove_file(&socket).unwrap();
     peer.serve(&socket);
     chain
 }
 
 #[tokio::test]
-async fn a_call_of_such_a_peer_ends_with_its_hooks_name() {
-    for peer in ALL {
+async fn a_call_of_a_hostile_peer_ends_with_an_error_that_names_the_hook() {
+    for peer in ALL_HOSTILE_PEERS {
         let dirs = HookDirs::new();
-        let chain = turned_into(peer, &dirs).await;
+        let chain = chain_of_replaced_sidecar(peer, &dirs).await;
         let defined = chain
             .on_define_domain(&invocation(), "{}", XML.into())
             .await;
         let error = defined.err().unwrap().to_string();
         assert!(error.contains("hook-sidecar-0"), "{peer:?}: {error}");
         assert!(error.len() < 5000, "{peer:?}: {error}");
-        // At the end of the virtual machine too.
+        // Calls at Shutdown end too.
         let runs = chain.shutdown(&invocation()).await;
         assert_eq!(runs.len(), 1);
         assert!(
@@ -73,8 +73,8 @@ async fn a_call_of_such_a_peer_ends_with_its_hooks_name() {
 }
 
 #[tokio::test]
-async fn a_plugin_with_such_a_peer_fails_by_its_name() {
-    for peer in ALL {
+async fn a_plugin_with_a_hostile_peer_fails_with_an_error_that_names_the_plugin() {
+    for peer in ALL_HOSTILE_PEERS {
         let dirs = HookDirs::new();
         let directory = dirs.hooks().with_file_name("plugins").join("p");
         std::fs::create_dir_all(&directory).unwrap();

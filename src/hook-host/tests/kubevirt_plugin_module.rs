@@ -1,4 +1,4 @@
-//! A plugin whose sidecar is a module: `hook.wasm` beside `hook.sock` runs in process.
+//! KubeVirt plugins with a module in place of the sidecar: a `hook.wasm` beside `hook.sock` runs in this process.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -15,10 +15,10 @@ use hook_host::{
 };
 use serde_json::{Value, json};
 
-/// The directory of plugins, with the misbehaving hook in that of the plugin `odd`.
-struct Pod(HookDirs);
+/// The directory of plugins, with the misbehaving hook as module of the plugin `odd`.
+struct PluginDirs(HookDirs);
 
-impl Pod {
+impl PluginDirs {
     fn new() -> Self {
         let pod = Self(HookDirs::new());
         fs::create_dir_all(pod.directory("odd")).unwrap();
@@ -52,22 +52,22 @@ impl Pod {
         collect(config).await.unwrap()
     }
 
-    /// The plugin `odd` with one domain hook.
-    fn plugins(&self, more: &Value) -> Plugins {
+    /// The plugin `odd` with one domain hook, which has these further members.
+    fn plugins(&self, members: &Value) -> Plugins {
         let mut hook = json!({"sidecar": {"socketPath": self.directory("odd").join("hook.sock")}});
-        let members = hook.as_object_mut().unwrap();
-        members.extend(more.as_object().unwrap().clone());
+        let hook_members = hook.as_object_mut().unwrap();
+        hook_members.extend(members.as_object().unwrap().clone());
         parse(&json!([{"metadata": {"name": "odd"}, "spec": {"domainHooks": [hook]}}]))
     }
 
-    /// Defines a domain for a VMI, the first word of which says what the module does.
+    /// Defines a domain for a VMI, whose first word is the behaviour of the misbehaving hook.
     async fn define(
         &self,
         vmi: &str,
-        more: &Value,
+        members: &Value,
         policy: Option<&str>,
     ) -> Result<(String, Vec<Run>), HookError> {
-        let (chain, plugins) = (self.chain(policy).await, self.plugins(more));
+        let (chain, plugins) = (self.chain(policy).await, self.plugins(members));
         chain.admit(vmi, &plugins)?;
         chain.define(&invocation(), vmi, XML.into(), &plugins).await
     }
@@ -79,7 +79,10 @@ fn parse(plugins: &Value) -> Plugins {
 
 #[tokio::test]
 async fn a_module_beside_the_socket_runs_in_process() {
-    let (xml, runs) = Pod::new().define("{}", &json!({}), None).await.unwrap();
+    let (xml, runs) = PluginDirs::new()
+        .define("{}", &json!({}), None)
+        .await
+        .unwrap();
     assert!(xml.contains("<title>odd</title>"), "{xml}");
     let run = &runs[0];
     assert_eq!(
@@ -89,10 +92,10 @@ async fn a_module_beside_the_socket_runs_in_process() {
     assert_eq!(run.changes[0].path, "/domain/title");
 }
 
-/// Unlike a plugin's socket, which needs the operator's opt-in.
+/// A plugin's socket would need the operator's opt-in.
 #[tokio::test]
 async fn a_module_of_a_plugin_edits_an_arriving_domain() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     let arrival = Invocation {
         reason: Reason::MigrationTarget,
         ..invocation()
@@ -110,7 +113,7 @@ async fn a_module_of_a_plugin_edits_an_arriving_domain() {
 
 #[tokio::test]
 async fn a_module_of_a_plugin_that_cannot_be_loaded_refuses_an_arriving_domain() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     fs::write(pod.module(), "no WebAssembly").unwrap();
     let (chain, plugins) = (pod.chain(None).await, pod.plugins(&json!({})));
     let arrival = invocation();
@@ -122,10 +125,10 @@ async fn a_module_of_a_plugin_that_cannot_be_loaded_refuses_an_arriving_domain()
     );
 }
 
-/// What is not WebAssembly at all gets the policy's refusal.
+/// A file that is not WebAssembly gets the error of the policy.
 #[tokio::test]
 async fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     fs::write(pod.module(), "no WebAssembly").unwrap();
     let policy = format!(
         "digests: Listed\nrules:\n- digests: ['{}']\n",
@@ -136,17 +139,17 @@ async fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
     assert!(error.contains("p.yaml:1:10: modules run only"), "{error}");
 }
 
-/// Opening a pipe waits for a writer, which no deadline of this process could end.
+/// Opening a pipe blocks until there is a writer, and no deadline could end that.
 #[tokio::test]
 async fn a_pipe_in_place_of_the_module_is_refused() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     fs::remove_file(pod.module()).unwrap();
-    let made = std::process::Command::new("mkfifo")
+    let mkfifo = std::process::Command::new("mkfifo")
         .arg(pod.module())
         .status();
-    assert!(made.unwrap().success());
-    let more = json!({});
-    let defining = pod.define("{}", &more, None);
+    assert!(mkfifo.unwrap().success());
+    let no_members = json!({});
+    let defining = pod.define("{}", &no_members, None);
     let defined = tokio::time::timeout(Duration::from_secs(20), defining).await;
     let error = defined.unwrap().unwrap_err().to_string();
     assert!(error.contains("plugin/odd[0]"), "{error}");
@@ -155,15 +158,18 @@ async fn a_pipe_in_place_of_the_module_is_refused() {
 
 #[tokio::test]
 async fn a_plugin_without_a_module_is_called_through_its_socket() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     let directory = pod.directory("plain");
     fs::create_dir_all(&directory).unwrap();
     let socket = directory.join("hook.sock");
     let answer = |xml: String| xml.replace("</domain>", "<description/></domain>");
     let server = PluginServer::serve(&socket, Answer::Domain(Box::new(answer)));
     let plugin = |name: &str, socket: &Path| json!({"metadata": {"name": name}, "spec": {"domainHooks": [{"sidecar": {"socketPath": socket}}]}});
-    let own = pod.directory("odd").join("hook.sock");
-    let plugins = parse(&json!([plugin("odd", &own), plugin("plain", &socket)]));
+    let odd_socket = pod.directory("odd").join("hook.sock");
+    let plugins = parse(&json!([
+        plugin("odd", &odd_socket),
+        plugin("plain", &socket)
+    ]));
     let chain = pod.chain(None).await;
     let defined = chain
         .define(&invocation(), "{}", XML.into(), &plugins)
@@ -178,15 +184,15 @@ async fn a_plugin_without_a_module_is_called_through_its_socket() {
 
 #[tokio::test]
 async fn a_veto_of_the_modules_pre_start_stops_the_start() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     let error = pod.define("veto", &json!({}), None).await.unwrap_err();
     assert!(error.is_veto(), "{error}");
     assert!(error.to_string().contains("plugin/odd[0]"), "{error}");
 }
 
 #[tokio::test]
-async fn failure_strategy_and_timeout_are_the_plugins() {
-    let pod = Pod::new();
+async fn failure_strategy_and_timeout_come_from_the_plugin() {
+    let pod = PluginDirs::new();
     fs::write(
         pod.directory("odd").join("hook.yaml"),
         "failurePolicy: Fail\n",
@@ -196,23 +202,23 @@ async fn failure_strategy_and_timeout_are_the_plugins() {
     let (xml, runs) = pod.define("fail", &ignore, None).await.unwrap();
     assert_eq!(xml, XML);
     assert_eq!(runs[0].failure_policy, FailurePolicy::Ignore);
-    let brief = json!({"timeout": "200ms"});
-    let error = pod.define("loop", &brief, None).await.unwrap_err();
+    let short_timeout = json!({"timeout": "200ms"});
+    let error = pod.define("loop", &short_timeout, None).await.unwrap_err();
     let limit = Duration::from_millis(200);
     assert!(
-        matches!(error, HookError::Deadline { limit: found, .. } if found == limit),
+        matches!(error, HookError::Deadline { limit: actual, .. } if actual == limit),
         "{error}"
     );
 }
 
-/// The plugin's timeout is that of its calls; to describe itself a module has what every module has.
+/// The plugin's timeout is for its calls. `describe` has the deadline of all modules.
 #[tokio::test]
 async fn a_module_that_spins_while_it_describes_itself_ends_before_the_plugins_timeout() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     let spins = fixture::misbehaving_hook_with("\"future\": [1, {}]", "\"future\": [4, {}]");
     fs::write(pod.module(), spins).unwrap();
-    let patient = json!({"timeout": "600s"});
-    let defining = pod.define("{}", &patient, None);
+    let long_timeout = json!({"timeout": "600s"});
+    let defining = pod.define("{}", &long_timeout, None);
     let defined = tokio::time::timeout(Duration::from_secs(120), defining).await;
     let error = defined.unwrap().unwrap_err().to_string();
     assert!(error.contains("plugin/odd[0]"), "{error}");
@@ -220,7 +226,7 @@ async fn a_module_that_spins_while_it_describes_itself_ends_before_the_plugins_t
 
 #[tokio::test]
 async fn the_operators_policy_applies_to_the_module() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     let policy = Some("allow: {paths: [/domain/os/**]}\n");
     let error = pod
         .define("{}", &json!({}), policy)
@@ -231,7 +237,7 @@ async fn the_operators_policy_applies_to_the_module() {
         error.contains("/domain/title") && error.contains("p.yaml"),
         "{error}"
     );
-    // A module is not a sidecar.
+    // `sidecars` does not apply to a module.
     let (xml, _) = pod
         .define("{}", &json!({}), Some("sidecars: Forbid\n"))
         .await
@@ -241,7 +247,7 @@ async fn the_operators_policy_applies_to_the_module() {
 
 #[tokio::test]
 async fn a_module_that_cannot_be_used_is_an_error_of_the_plugin() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     fs::write(pod.module(), "no module").unwrap();
     let error = pod
         .define("{}", &json!({}), None)
@@ -255,10 +261,10 @@ async fn a_module_that_cannot_be_used_is_an_error_of_the_plugin() {
     assert_eq!(pod.define("{}", &ignore, None).await.unwrap().0, XML);
 }
 
-/// A plugin writes to its own directory only, but a link may lead out of it.
+/// A plugin can only write to its own directory, but can create a link that leads out of it.
 #[tokio::test]
 async fn a_link_out_of_the_plugins_directory_is_refused() {
-    let pod = Pod::new();
+    let pod = PluginDirs::new();
     fs::remove_file(pod.module()).unwrap();
     std::os::unix::fs::symlink(fixture::misbehaving_hook(), pod.module()).unwrap();
     let error = pod.define("{}", &json!({}), None).await.unwrap_err();

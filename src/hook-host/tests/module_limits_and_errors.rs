@@ -1,4 +1,4 @@
-//! A single module: capabilities, limits and errors.
+//! A single module that is loaded and called without a chain: limits and errors.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -11,10 +11,10 @@ use hook_host::wasm::{
 use hook_host::{HookPoint, Limits, LogLevel};
 use tokio::sync::OnceCell;
 
-/// What a loop runs into, and what work must not on a busy machine.
+/// The deadline of endless calls. Ordinary calls do not exceed it on a busy machine either.
 const CALL_DEADLINE: Duration = Duration::from_millis(1500);
-/// For a call that is long, and ends, on however busy a machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The deadline of a call that takes long but ends, also on a busy machine.
+const LONG_CALL_DEADLINE: Duration = Duration::from_secs(60);
 
 async fn misbehaving_hook() -> &'static Module {
     static MISBEHAVING_HOOK: OnceCell<Module> = OnceCell::const_new();
@@ -40,6 +40,7 @@ fn options() -> LoadOptions {
     }
 }
 
+/// Calls the misbehaving hook at OnDefineDomain.
 async fn define(vmi: &str) -> CallReport {
     let context = CallContext {
         invocation: fixture::invocation(),
@@ -57,7 +58,8 @@ async fn define(vmi: &str) -> CallReport {
         .await
 }
 
-async fn trap(vmi: &str) -> String {
+/// The message of a trap at OnDefineDomain.
+async fn trap_message(vmi: &str) -> String {
     match define(vmi).await.result {
         Err(CallError::Trap(text) | CallError::Panic(text)) => text,
         other => panic!("{other:?}"),
@@ -110,20 +112,23 @@ async fn veto_and_failure_are_distinguished() {
 
 #[tokio::test]
 async fn traps_are_explained() {
-    let panicked = trap("panic").await;
+    let panicked = trap_message("panic").await;
     assert!(
         panicked.contains("a wheel came off") && panicked.contains("lib.rs"),
         "{panicked}"
     );
-    let recursed = trap("recurse").await;
+    let recursed = trap_message("recurse").await;
     assert!(
         recursed.contains("stack") || recursed.contains("recurs"),
         "{recursed}"
     );
-    let hoarded = trap("memory").await;
-    assert!(hoarded.contains("may have 33554432"), "{hoarded}");
-    let left = trap("exit").await;
-    assert!(left.contains("exit"), "{left}");
+    let out_of_memory = trap_message("memory").await;
+    assert!(
+        out_of_memory.contains("may have 33554432"),
+        "{out_of_memory}"
+    );
+    let exited = trap_message("exit").await;
+    assert!(exited.contains("exit"), "{exited}");
 }
 
 #[tokio::test]
@@ -160,7 +165,7 @@ async fn the_log_is_kept_up_to_its_limit() {
         .await
         .log
         .into_iter()
-        .map(|l| (l.level, l.message))
+        .map(|line| (line.level, line.message))
         .collect();
     assert_eq!(
         messages,
@@ -172,7 +177,7 @@ async fn the_log_is_kept_up_to_its_limit() {
     );
     let context = CallContext {
         limits: Some(Limits {
-            call_deadline: PATIENCE,
+            call_deadline: LONG_CALL_DEADLINE,
             ..options().limits
         }),
         ..CallContext::default()
@@ -192,8 +197,8 @@ async fn wasi_grants_nothing() {
 
 #[tokio::test]
 async fn input_and_output_sizes_are_limited() {
-    // Refused while it is copied out of the guest, before the host holds it.
-    let huge = trap("huge").await;
+    // The output is refused while it is copied out of the guest, before the host has it in memory.
+    let huge = trap_message("huge").await;
     assert!(
         huge.contains("more than 2 times 4194304 bytes at once"),
         "{huge}"
@@ -234,7 +239,7 @@ async fn refusal(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn error_explains_why_a_file_is_no_hook() {
+async fn the_error_explains_why_a_file_is_not_a_hook() {
     let whole = std::fs::read(fixture::misbehaving_hook()).unwrap();
     let text = refusal(&whole[..whole.len() / 2]).await;
     assert!(

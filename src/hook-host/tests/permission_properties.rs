@@ -1,4 +1,4 @@
-//! Properties of permissions on random documents and edits.
+//! Properties of the permission of changes, on random documents and edits.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 #[path = "../../domain-xml/tests/generated_documents/mod.rs"]
@@ -26,7 +26,7 @@ proptest! {
     }
 
     #[test]
-    fn everything_permits_all_but_the_dangerous_and_the_reserved((before, after) in hooked()) {
+    fn the_widest_pattern_permits_all_but_dangerous_and_reserved_changes((before, after) in hooked()) {
         let all = [pattern("/domain/**")];
         let mut checker = Checker::new(&all, &before, &after);
         for change in diff(&before, &after) {
@@ -49,8 +49,8 @@ proptest! {
     fn suggested_pattern_permits_the_refused_change((before, after) in hooked()) {
         for change in diff(&before, &after) {
             let mut patterns = Vec::new();
-            let mut places = Vec::new();
-            // As many as an operator would add, one refusal at a time.
+            let mut suggestions = Vec::new();
+            // As an operator would, add the suggested pattern of each refusal.
             for _ in 0..100 {
                 let Permission::Refused(refusal) = permission::permits(&patterns, &change, &before, &after) else {
                     break;
@@ -58,8 +58,8 @@ proptest! {
                 let Some(suggested_pattern) = refusal.suggested_pattern else {
                     break;
                 };
-                prop_assert!(!places.contains(&(refusal.path.clone(), suggested_pattern.clone())), "{} {}", refusal.path, suggested_pattern);
-                places.push((refusal.path, suggested_pattern.clone()));
+                prop_assert!(!suggestions.contains(&(refusal.path.clone(), suggested_pattern.clone())), "{} {}", refusal.path, suggested_pattern);
+                suggestions.push((refusal.path, suggested_pattern.clone()));
                 patterns.push(pattern(&suggested_pattern));
             }
         }
@@ -67,9 +67,9 @@ proptest! {
 
     #[test]
     fn more_patterns_never_permit_less((before, after) in hooked(), pick in any::<prop::sample::Index>()) {
-        const SOME: &[&str] = &["/domain/os/**", "/domain/disk[target/@dev='vda']/**", "**/driver", "/domain/*/@dev", "/domain/emulator/**", "/domain/boot[1]"];
-        let one = vec![pattern(SOME[pick.index(SOME.len())])];
-        let all: Vec<PathPattern> = SOME.iter().map(|path| pattern(path)).collect();
+        const PATTERNS: &[&str] = &["/domain/os/**", "/domain/disk[target/@dev='vda']/**", "**/driver", "/domain/*/@dev", "/domain/emulator/**", "/domain/boot[1]"];
+        let one = vec![pattern(PATTERNS[pick.index(PATTERNS.len())])];
+        let all: Vec<PathPattern> = PATTERNS.iter().map(|path| pattern(path)).collect();
         for change in diff(&before, &after) {
             if let Permission::Granted { .. } = permission::permits(&one, &change, &before, &after) {
                 let granted = matches!(permission::permits(&all, &change, &before, &after), Permission::Granted { .. });

@@ -1,4 +1,4 @@
-//! The interface `pod`: granted by policy, awaited within the deadlines, recorded and replayed.
+//! The WIT interface `pod`: facts are granted by policy, awaited within the deadlines, recorded and replayed.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -17,19 +17,22 @@ use hook_host::{
 
 const DESCRIPTION: &str = r#"{"name": "by-hand", "hookPoints": [{"name": "OnDefineDomain"}],
     "wishes": {"pod": ["annotations/a.example/*"]}}"#;
-const GRANTED: &str = "allow: {pod: ['annotations/*']}\n";
+/// A policy that grants all annotations.
+const GRANTING_POLICY: &str = "allow: {pod: ['annotations/*']}\n";
 const IMPORT: &str = r#"(import "virt-hook:hooks/pod@0.1.1" "annotation" (func $annotation (param i32 i32 i32 i32)))"#;
-/// Asks for `a.example/b`, waits for it, and fails with the answer, whichever it is.
+/// Asks for the annotation `a.example/b`, waits for it, and fails with the answer or error as its message.
 const ASK_AND_FAIL: &str = "(call $annotation (i32.const 512) (i32.const 11) (i32.const 1) (i32.const 48))
     (i32.store (i32.const 32) (i32.const 1)) (i32.store (i32.const 36) (i32.const 1))
     (i32.store (i32.const 40) (i32.load (i32.const 56))) (i32.store (i32.const 44) (i32.load (i32.const 60)))
     (return (i32.const 32))";
-/// Asks for it and goes on.
+/// Asks for the annotation, and returns the domain unchanged.
 const ASK: &str = "(call $annotation (i32.const 512) (i32.const 11) (i32.const 1) (i32.const 48))";
+/// Asks for the annotation, then loops forever.
 const ASK_AND_LOOP: &str =
     "(call $annotation (i32.const 512) (i32.const 11) (i32.const 1) (i32.const 48))
     (loop $forever (br $forever))";
 
+/// The directories of a pod with one hook, and the settings of its chain.
 struct PodSetup {
     hooks: HookDirs,
     wait: Duration,
@@ -60,6 +63,7 @@ impl PodSetup {
         self.hooks.hooks().join("..").join(name)
     }
 
+    /// Replaces the file of annotations.
     fn annotate(&self, text: &str) {
         std::fs::create_dir_all(self.at("pod")).unwrap();
         let (part, file) = (self.at("pod/part"), self.at("pod/annotations"));
@@ -87,7 +91,7 @@ impl PodSetup {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What the hook fails with.
+    /// The error with which the hook fails.
     async fn answer(&self, policy: &str) -> HookError {
         let chain = self.chain(policy).await;
         let invocation = invocation();
@@ -103,10 +107,10 @@ impl PodSetup {
 }
 
 #[tokio::test]
-async fn a_granted_annotation_is_given() {
+async fn a_granted_annotation_is_returned() {
     let setup = PodSetup::new(ASK_AND_FAIL);
     setup.annotate("a.example/b=\"one\\ntwo\"\nz=\"\"");
-    let text = setup.answer(GRANTED).await.to_string();
+    let text = setup.answer(GRANTING_POLICY).await.to_string();
     assert!(
         text.contains("one\\ntwo") || text.contains("one\ntwo"),
         "{text}"
@@ -114,7 +118,7 @@ async fn a_granted_annotation_is_given() {
 }
 
 #[tokio::test]
-async fn without_the_policys_word_it_is_denied() {
+async fn an_annotation_that_a_policy_does_not_grant_is_denied() {
     let setup = PodSetup::new(ASK_AND_FAIL);
     setup.annotate("a.example/b=\"secret\"");
     for (policy, part) in [
@@ -132,7 +136,7 @@ async fn without_the_policys_word_it_is_denied() {
     setup
         .hooks
         .put("h", "hook.yaml", b"allow: {pod: [network-info]}\n");
-    let text = setup.answer(GRANTED).await.to_string();
+    let text = setup.answer(GRANTING_POLICY).await.to_string();
     assert!(
         text.contains("allow.pod of") && text.contains("hook.yaml:1:14"),
         "{text}"
@@ -149,7 +153,7 @@ async fn a_wait_beyond_the_calls_deadline_does_not_end_the_call() {
         tokio::time::sleep(Duration::from_millis(1500)).await;
         setup.annotate("a.example/b=\"late\"");
     };
-    let (answer, ()) = tokio::join!(setup.answer(GRANTED), write);
+    let (answer, ()) = tokio::join!(setup.answer(GRANTING_POLICY), write);
     assert!(answer.to_string().contains("late"), "{answer}");
 }
 
@@ -159,7 +163,7 @@ async fn absent_fact_is_reported_before_the_deadline_of_the_chain() {
     setup.limits.call_deadline = Duration::from_secs(20);
     setup.limits.chain_deadline = Duration::from_millis(20_300);
     setup.annotate("z=\"\"");
-    let text = setup.answer(GRANTED).await.to_string();
+    let text = setup.answer(GRANTING_POLICY).await.to_string();
     assert!(
         text.contains("annotations/a.example/b is not there") && text.contains("hook point"),
         "{text}"
@@ -172,29 +176,29 @@ async fn a_hook_that_loops_after_a_wait_still_ends() {
     setup.limits.call_deadline = Duration::from_millis(400);
     setup.wait = Duration::from_millis(300);
     setup.annotate("z=\"\"");
-    let error = setup.answer(GRANTED).await;
+    let error = setup.answer(GRANTING_POLICY).await;
     assert!(matches!(error, HookError::Deadline { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn unreadable_pod_facts_are_listed_by_name() {
     let setup = PodSetup::new(ASK_AND_FAIL);
-    let chain = setup.chain(GRANTED).await;
-    let unseen = chain.unseen_facts();
-    assert_eq!(unseen.len(), 1);
+    let chain = setup.chain(GRANTING_POLICY).await;
+    let missing = chain.unseen_facts();
+    assert_eq!(missing.len(), 1);
     assert!(
-        unseen[0].starts_with("h wants annotations/a.example/*: ")
-            && unseen[0].contains("/pod/annotations is not there"),
-        "{unseen:?}"
+        missing[0].starts_with("h wants annotations/a.example/*: ")
+            && missing[0].contains("/pod/annotations is not there"),
+        "{missing:?}"
     );
-    let text = setup.answer(GRANTED).await.to_string();
+    let text = setup.answer(GRANTING_POLICY).await.to_string();
     assert!(
         text.contains("/pod/annotations is not there: mount"),
         "{text}"
     );
     setup.annotate("a.example/b=\"x");
-    assert_eq!(setup.chain(GRANTED).await.unseen_facts(), [""; 0]);
-    let text = setup.answer(GRANTED).await.to_string();
+    assert_eq!(setup.chain(GRANTING_POLICY).await.unseen_facts(), [""; 0]);
+    let text = setup.answer(GRANTING_POLICY).await.to_string();
     assert!(text.contains("/pod/annotations: line 1"), "{text}");
 }
 
@@ -205,14 +209,14 @@ async fn facts_are_recorded_only_if_the_policy_allows_it() {
     let define = async |setup: &PodSetup, policy: &str| {
         let chain = setup.chain(policy).await;
         let invocation = invocation();
-        let done = chain.on_define_domain(&invocation, "{}", XML.to_owned());
-        done.await.unwrap();
+        let defining = chain.on_define_domain(&invocation, "{}", XML.to_owned());
+        defining.await.unwrap();
         let record = setup.record();
         std::fs::remove_dir_all(setup.at("records")).unwrap();
         record
     };
     let module = setup.hooks.at("h", "m.wasm");
-    let record = define(&setup, GRANTED).await;
+    let record = define(&setup, GRANTING_POLICY).await;
     assert_eq!(
         record.withheld,
         ["input: the pod's annotations/a.example/b"]
@@ -223,8 +227,9 @@ async fn facts_are_recorded_only_if_the_policy_allows_it() {
         matches!(refused, Err(ReplayError::Withheld(_))),
         "{refused:?}"
     );
-    let kept = "allow: {pod: ['annotations/*'], podRecords: ['annotations/a.example/*']}\n";
-    let record = define(&setup, kept).await;
+    let recording_policy =
+        "allow: {pod: ['annotations/*'], podRecords: ['annotations/a.example/*']}\n";
+    let record = define(&setup, recording_policy).await;
     assert_eq!(record.input.pod[0].value.as_deref(), Some("hush"));
     assert_eq!(record.withheld, [""; 0]);
     // A replay needs no pod.

@@ -1,4 +1,4 @@
-//! PreMigrationSource: an optional interface, whose hooks change a closed set of a migration's parameters.
+//! PreMigrationSource: an optional interface. Its hooks can change a closed set of parameters of a migration.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -15,7 +15,7 @@ const DESCRIPTION: &str = r#"{"name": "by-hand", "hookPoints": [{"name": "PreMig
 const WITHOUT_WISHES: &str =
     r#"{"name": "by-hand", "hookPoints": [{"name": "PreMigrationSource"}]}"#;
 
-/// A guest that gives back one parameter, `name` with the value 500; or vetoes.
+/// A guest that returns one parameter, `name` with the value 500; or a veto.
 fn guest(description: &'static str, name: &str, vetoes: bool) -> Vec<u8> {
     let length = name.len();
     let veto = "(i32.store (i32.const 32) (i32.const 1)) (i32.store (i32.const 36) (i32.const 0))
@@ -84,7 +84,7 @@ async fn a_declared_parameter_is_changed_recorded_and_replayed() {
     let record = Record::read(&path).unwrap();
     assert_eq!(record.hook_point, "PreMigrationSource");
     assert_eq!(record.migration, ["max-downtime"]);
-    // The reason is that of the hook point, whatever the caller says.
+    // The reason is the one of the hook point, whatever the caller passes.
     assert_eq!(record.invocation.reason, "migration-source");
     let module = dirs.at("h", "m.wasm");
     let replayed = replay(&record, &module, false, LoadOptions::default());
@@ -96,7 +96,7 @@ async fn a_declared_parameter_is_changed_recorded_and_replayed() {
 #[tokio::test]
 async fn a_parameter_that_is_not_declared_is_denied() {
     let module = guest(WITHOUT_WISHES, "max-downtime", false);
-    let (_place, chain) = chain(&module, "{digests: Any}\n").await;
+    let (_dirs, chain) = chain(&module, "{digests: Any}\n").await;
     let error = migrate(&chain).await.unwrap_err();
     assert!(matches!(error, HookError::Denied { .. }), "{error}");
     let text = error.to_string();
@@ -130,13 +130,13 @@ async fn the_policy_refuses_a_module_that_declares_more() {
 
 #[tokio::test]
 async fn unknown_parameters_and_vetoes_are_reported() {
-    let (_place, unknown) = chain(&guest(DESCRIPTION, "speed", false), "{digests: Any}\n").await;
+    let (_dirs, unknown) = chain(&guest(DESCRIPTION, "speed", false), "{digests: Any}\n").await;
     let error = migrate(&unknown).await.unwrap_err();
     assert!(
         matches!(&error, HookError::BadOutput { message, .. } if message.contains("\"speed\" is not a parameter")),
         "{error}"
     );
-    let (_place, vetoing) = chain(&guest(DESCRIPTION, "speed", true), "{digests: Any}\n").await;
+    let (_dirs, vetoing) = chain(&guest(DESCRIPTION, "speed", true), "{digests: Any}\n").await;
     let error = migrate(&vetoing).await.unwrap_err().to_string();
     assert_eq!(error, "hook h refuses at PreMigrationSource: not at noon");
 }

@@ -1,4 +1,4 @@
-//! The operator's `keys`: modules that are not signed, or not by these keys, do not run.
+//! `keys` in the operator's policy: modules that none of these keys signed do not run.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -11,9 +11,10 @@ use fixture::HookDirs;
 use hook_host::{CollectConfig, PolicySource, StandingHooks, collect};
 use sigstore_bundle::{Bundle, SigningKey};
 
-const SIGNATURE: &str = "odd.wasm.sigstore.json";
+/// The name of the signature's file.
+const SIGNATURE_FILE: &str = "odd.wasm.sigstore.json";
 
-/// A key pair: the one that signs, and its public half in PEM.
+/// A key that signs, and its public key in PEM.
 struct KeyPair {
     signing: SigningKey,
     public: String,
@@ -41,7 +42,7 @@ impl KeyPair {
         Bundle::sign(content, &self.signing).unwrap().render()
     }
 
-    /// The content of `keys` with this key, as a flow scalar.
+    /// The public key as a flow scalar of YAML.
     fn yaml(&self) -> String {
         serde_json::to_string(&self.public).unwrap()
     }
@@ -55,7 +56,7 @@ fn module() -> Vec<u8> {
 async fn refusal(signature: Option<&str>, policy: &str) -> Option<String> {
     let dirs = HookDirs::new();
     if let Some(signature) = signature {
-        dirs.put_old("h", SIGNATURE, signature.as_bytes());
+        dirs.put_old("h", SIGNATURE_FILE, signature.as_bytes());
     }
     dirs.put_old("h", "odd.wasm", &module());
     let path = dirs.at("../policy", "p.yaml");
@@ -104,14 +105,14 @@ async fn only_modules_that_a_key_signed_run() {
     ] {
         let error = refusal(signature.as_deref(), &policy).await.unwrap();
         assert!(
-            error.contains(part) && error.contains("p.yaml:2:9") && error.contains(SIGNATURE),
+            error.contains(part) && error.contains("p.yaml:2:9") && error.contains(SIGNATURE_FILE),
             "{part}: {error}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_rule_with_keys_holds_for_what_it_names() {
+async fn a_rule_with_keys_applies_to_the_modules_that_it_names() {
     let (key, other) = (KeyPair::new(), KeyPair::new());
     let signature = key.sign(&module());
     let rule = |namespace: &str, key: &KeyPair, allow: &str| {
@@ -121,7 +122,7 @@ async fn a_rule_with_keys_holds_for_what_it_names() {
     // Unsigned modules run in namespaces that no rule with keys names.
     let elsewhere = format!("rules:\n{}", rule("default", &key, ""));
     assert_eq!(refusal(None, &elsewhere).await, None);
-    // One of several rules is enough, and the others do not apply.
+    // One rule whose key signed the module is enough; the other rules do not apply.
     let lists = [
         format!(
             "rules:\n{}{}",
@@ -147,7 +148,7 @@ async fn a_rule_with_keys_holds_for_what_it_names() {
     assert!(error.contains("allow.paths of "), "{error}");
 }
 
-/// The operator has named this very module.
+/// With the digest the operator has allowed this very module.
 #[tokio::test]
 async fn a_digest_in_a_rule_without_keys_needs_no_signature() {
     let key = KeyPair::new();

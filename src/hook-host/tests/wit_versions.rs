@@ -1,4 +1,4 @@
-//! Modules that are built for other versions of the WIT than the host's.
+//! Modules that were built for another version of the WIT than the host's.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;
@@ -7,9 +7,10 @@ use fixture::handwritten_guest::HandwrittenGuest;
 use hook_host::wasm::{Answer, Call, CallContext, LoadError, LoadOptions, Module};
 use hook_host::{HookPoint, collect};
 
-const EXTRA: &str = "interface extra { late: func() -> string; }";
-/// A version of the line 0.1 that is newer than the host's.
-const NEWER: &str = "0.1.2";
+/// An interface that the host does not have.
+const EXTRA_INTERFACE: &str = "interface extra { late: func() -> string; }";
+/// A version 0.1.x that is newer than the host's.
+const NEWER_VERSION: &str = "0.1.2";
 const DOMAIN: &str = "<domain><name>vm</name></domain>";
 
 async fn load(module: &[u8]) -> Result<Module, LoadError> {
@@ -21,14 +22,15 @@ async fn refusal(module: &[u8]) -> String {
 }
 
 /// A guest that exports an interface which the host does not have.
-fn exporting() -> HandwrittenGuest {
+fn guest_with_extra_export() -> HandwrittenGuest {
     HandwrittenGuest {
         fields: r#"(func (export "virt-hook:hooks/extra@0.1.0#late") (result i32) (i32.const 16))"#,
         ..HandwrittenGuest::default()
     }
 }
 
-async fn runs(module: &[u8]) {
+/// Checks that a module is loaded and runs.
+async fn assert_runs(module: &[u8]) {
     let module = load(module).await.unwrap();
     let call = Call::OnDefineDomain {
         vmi: "{}",
@@ -40,40 +42,45 @@ async fn runs(module: &[u8]) {
 
 #[tokio::test]
 async fn a_module_for_0_1_0_runs() {
-    runs(&HandwrittenGuest::default().module()).await;
+    assert_runs(&HandwrittenGuest::default().module()).await;
 }
 
 #[tokio::test]
 async fn a_module_for_the_hosts_own_version_runs() {
     let package_version = hook_host::wasm::package_version().to_string();
-    runs(&HandwrittenGuest::default().module_for(&package_version, "", "")).await;
+    assert_runs(&HandwrittenGuest::default().module_for(&package_version, "", "")).await;
 }
 
-/// If this fails, the host has caught up: take the next version for [`NEWER`].
+/// If this test fails, the host has this version now: increase [`NEWER_VERSION`].
 #[test]
-fn newer_is_newer_than_the_host() {
-    let newer = semver::Version::parse(NEWER).unwrap();
+fn newer_version_is_newer_than_the_hosts() {
+    let newer_version = semver::Version::parse(NEWER_VERSION).unwrap();
     let package_version = hook_host::wasm::package_version();
     assert!(
-        newer > package_version && newer.minor == package_version.minor,
-        "{newer} {package_version}"
+        newer_version > package_version && newer_version.minor == package_version.minor,
+        "{newer_version} {package_version}"
     );
 }
 
 #[tokio::test]
 async fn a_module_for_a_newer_0_1_than_the_hosts_runs() {
-    runs(&HandwrittenGuest::default().module_for(NEWER, "", "")).await;
+    assert_runs(&HandwrittenGuest::default().module_for(NEWER_VERSION, "", "")).await;
 }
 
 #[tokio::test]
-async fn an_interface_that_only_a_newer_host_calls_does_no_harm() {
-    runs(&exporting().module_for(NEWER, EXTRA, "export extra;")).await;
+async fn an_export_that_the_host_does_not_know_is_ignored() {
+    assert_runs(&guest_with_extra_export().module_for(
+        NEWER_VERSION,
+        EXTRA_INTERFACE,
+        "export extra;",
+    ))
+    .await;
 }
 
-/// As the bindings of a newer SDK export it.
+/// The guest exports the interface of its own version, as the bindings of a newer SDK do.
 #[tokio::test]
 async fn a_hook_point_of_a_newer_0_1_is_called() {
-    const ATTACH: &str = "interface attach-device { use types.{error};
+    const ATTACH_INTERFACE: &str = "interface attach-device { use types.{error};
         on-attach-device: func(vmi: string, device-xml: string) -> result<string, error>; }";
     let guest = HandwrittenGuest {
         fields: r#"(func (export "virt-hook:hooks/attach-device@0.1.0#on-attach-device")
@@ -85,7 +92,7 @@ async fn a_hook_point_of_a_newer_0_1_is_called() {
         description: r#"{"name": "by-hand", "hookPoints": [{"name": "OnAttachDevice"}]}"#,
         ..HandwrittenGuest::default()
     };
-    let module = guest.module_for(NEWER, ATTACH, "export attach-device;");
+    let module = guest.module_for(NEWER_VERSION, ATTACH_INTERFACE, "export attach-device;");
     let module = load(&module).await.unwrap();
     let device_xml = "<disk type='file' device='disk'><target dev='sda'/></disk>";
     let call = Call::OnAttachDevice {
@@ -120,11 +127,12 @@ async fn error_for_the_former_package_name_contains_the_new_one() {
 
 #[tokio::test]
 async fn a_module_that_needs_a_missing_interface_is_refused_by_its_name() {
-    let asking = HandwrittenGuest {
+    let importing = HandwrittenGuest {
         imports: r#"(import "virt-hook:hooks/extra@0.1.0" "late" (func $late (param i32)))"#,
         ..HandwrittenGuest::default()
     };
-    let error = refusal(&asking.module_for(NEWER, EXTRA, "import extra;")).await;
+    let error =
+        refusal(&importing.module_for(NEWER_VERSION, EXTRA_INTERFACE, "import extra;")).await;
     assert!(
         error.contains("it needs the interface virt-hook:hooks/extra@0.1.2")
             && error.contains("this host of virt-hook:hooks@0.1.1"),
@@ -132,7 +140,7 @@ async fn a_module_that_needs_a_missing_interface_is_refused_by_its_name() {
     );
 }
 
-/// Generated bindings export all hook points of a world.
+/// Generated bindings export all hook points of a world, so an export does not mean that the hook point is used.
 #[tokio::test]
 async fn a_hook_point_is_called_only_if_the_description_subscribes_to_it() {
     let dirs = fixture::HookDirs::new();
