@@ -1,5 +1,5 @@
-//! Properties that hold for any input. The fuzz targets, and the tests that replay their corpora, call these functions. A
-//! function panics if a property does not hold.
+//! Properties that hold for any input. The fuzz targets, and the tests that replay their corpora, call these functions.
+//! A function panics if a property does not hold.
 //!
 //! `cargo +nightly fuzz run grants -- -dict=../domain-xml/fuzz/xml.dict -max_len=700`, in the
 //! directory of hook-host. Add new findings to `corpus/TARGET`, with a name that describes them.
@@ -66,8 +66,8 @@ pub fn description(input: &[u8]) {
     }
 }
 
-/// Input: an operator's policy, then a zero byte and a `hook.yaml`. Each is parsed, or the error is printable. A policy has a
-/// summary, and an error of a policy names the file.
+/// Input: an operator's policy, then a zero byte and a `hook.yaml`. Each is parsed, or the error is printable. A policy
+/// has a summary, and an error of a policy names the file.
 pub fn policy_file(input: &[u8]) {
     let (path, file) = (Path::new("policy.yaml"), halves(input));
     if let Some(text) = text(file.0) {

@@ -1,5 +1,5 @@
-//! OnAttachDevice: an optional interface that is called for modules that subscribe to it. The rules of OnDefineDomain apply to
-//! the one device.
+//! OnAttachDevice: an optional interface that is called for modules that subscribe to it. The rules of OnDefineDomain
+//! apply to the one device.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;

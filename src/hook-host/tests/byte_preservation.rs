@@ -1,5 +1,5 @@
-//! The parts of the domain that no hook changes reach libvirt byte for byte. The chain has a hook that edits text and one
-//! that edits the SDK's tree, and the grants are checked between them.
+//! The parts of the domain that no hook changes reach libvirt byte for byte. The chain has a hook that edits text and
+//! one that edits the SDK's tree, and the grants are checked between them.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;

@@ -14,8 +14,8 @@ use crate::{Bench, HOOKS, config};
 const COMPILATIONS: usize = 9;
 const LOADS: usize = 41;
 const COLLECTIONS: usize = 21;
-const UNTRUSTED_ARTIFACTS: &str = "precompiled artifacts are only used from directories of root on the mount of this program: run this as root in a \
-     checkout that root owns";
+const UNTRUSTED_ARTIFACTS: &str = "precompiled artifacts are only used from directories of root on the mount of this program: \
+     run this as root in a checkout that root owns";
 
 impl Bench {
     pub(crate) fn compilations(&self) {

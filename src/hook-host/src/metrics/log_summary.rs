@@ -10,8 +10,8 @@ use crate::printable::printable;
 const MAX_NAME_BYTES: usize = 256;
 
 impl HookMetrics {
-    /// Writes one log line per hook with calls, outcomes, durations and compile time. `phase` is the phase of the VM: `started`
-    /// or `ended`.
+    /// Writes one log line per hook with calls, outcomes, durations and compile time. `phase` is the phase of the VM:
+    /// `started` or `ended`.
     pub fn log(&self, phase: &str) {
         let hooks = self.lock().clone();
         for (hook, counts) in &hooks {

@@ -1,7 +1,7 @@
 //! Counts of hook calls, for Prometheus and for the launcher's log.
 //!
-//! The chain counts each call when it logs the call. The number of series is bounded: the hooks of a chain are fixed, hooks of
-//! plugins come with the VMI and count towards [`MAX_HOOKS`], and hook points and outcomes are closed sets.
+//! The chain counts each call when it logs the call. The number of series is bounded: the hooks of a chain are fixed,
+//! hooks of plugins come with the VMI and count towards [`MAX_HOOKS`], and hook points and outcomes are closed sets.
 
 mod log_summary;
 mod prometheus;
@@ -17,8 +17,8 @@ use crate::{HookIdentity, HookPoint, Outcome, Run};
 const MAX_HOOKS: usize = 128;
 const OTHER_HOOKS: &str = "other";
 
-/// Upper bounds of the buckets of durations. A call of a module takes some milliseconds; its deadline is 2 s by default and at
-/// most 15 s. The deadline of a sidecar is 60 s.
+/// Upper bounds of the buckets of durations. A call of a module takes some milliseconds; its deadline is 2 s by default
+/// and at most 15 s. The deadline of a sidecar is 60 s.
 const BUCKET_BOUNDS: [Duration; 9] = [
     Duration::from_millis(1),
     Duration::from_millis(5),

@@ -11,7 +11,8 @@ use crate::printable::printable;
 const MAX_LABEL_BYTES: usize = 128;
 
 impl HookMetrics {
-    /// The counts in Prometheus' text format 0.0.4. Label values are printable, escaped and at most about 150 bytes long.
+    /// The counts in Prometheus' text format 0.0.4. Label values are printable, escaped and at most about 150 bytes
+    /// long.
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         let hooks = self.lock().clone();

@@ -28,11 +28,14 @@ impl CallClock {
         self.lock().call
     }
 
-    /// Defers the deadline by at most `most`, and not beyond the chain's deadline. Returns the time by which it was deferred.
-    pub(super) fn defer(&self, most: Duration) -> Duration {
+    /// Defers the deadline by at most `max`, and not beyond the chain's deadline. Returns the time by which it was
+    /// deferred.
+    pub(super) fn defer(&self, max: Duration) -> Duration {
         let mut deadlines = self.lock();
-        let left = |chain: Instant| chain.saturating_duration_since(deadlines.call);
-        let by = deadlines.chain.map_or(most, |chain| most.min(left(chain)));
+        let remaining = |chain: Instant| chain.saturating_duration_since(deadlines.call);
+        let by = deadlines
+            .chain
+            .map_or(max, |chain| max.min(remaining(chain)));
         deadlines.call += by;
         by
     }

@@ -11,7 +11,8 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
 use super::{PodConfig, PodFact, PodPattern, downward_api_format, network_status};
 
-/// Maximum size of a file in bytes: the 256 KiB of annotations that the API server permits, each byte escaped as four, and keys.
+/// Maximum size of a file in bytes: the 256 KiB of annotations that the API server permits, each byte escaped as four,
+/// and keys.
 const MAX_FILE_BYTES: u64 = 2 << 20;
 /// How often a file is opened before it counts as missing: opening fails while the kubelet replaces `..data`.
 const OPEN_ATTEMPTS: usize = 10;
@@ -42,7 +43,8 @@ impl DownwardApiFiles {
         }
     }
 
-    /// The text of a fact; `None` if the pod does not have the fact. Networks are a JSON list. The error names the file.
+    /// The text of a fact; `None` if the pod does not have the fact. Networks are a JSON list. The error names the
+    /// file.
     pub(super) fn read(&self, fact: &PodFact) -> Result<Option<String>, String> {
         match fact {
             PodFact::Annotation(key) => Ok(self.map(ANNOTATIONS_FILE)?.remove(key)),

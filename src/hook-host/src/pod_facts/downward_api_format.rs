@@ -1,5 +1,5 @@
-//! The format of the downward API's files `annotations` and `labels`: a line `KEY="VALUE"` each, with the value quoted as
-//! Go's `strconv.Quote` does. See <https://kubernetes.io/docs/concepts/workloads/pods/downward-api/>.
+//! The format of the downward API's files `annotations` and `labels`: a line `KEY="VALUE"` each, with the value quoted
+//! as Go's `strconv.Quote` does. See <https://kubernetes.io/docs/concepts/workloads/pods/downward-api/>.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -41,7 +41,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 /// Where facts about the pod are read, and how long a call waits for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodConfig {
-    /// The directory with the downward API's files `annotations` and `labels`, or `network-info`; `None` if there is none.
+    /// The directory with the downward API's files `annotations` and `labels`, or `network-info`; `None` if there is
+    /// none.
     pub dir: Option<PathBuf>,
     /// How long a call waits for facts that the pod does not have yet; 5 s by default.
     pub wait: Duration,

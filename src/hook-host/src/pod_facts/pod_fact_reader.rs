@@ -14,8 +14,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of questions of one call, all of which are kept for the record.
 const MAX_QUESTIONS: usize = 256;
 
-/// Maximum bytes of the questions and answers of one call, all of which are kept for the record: 16 times the annotations
-/// that the API server permits a pod.
+/// Maximum bytes of the questions and answers of one call, all of which are kept for the record: 16 times the
+/// annotations that the API server permits a pod.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
 /// Answers the questions of one call, and keeps both for the record.
@@ -100,9 +100,9 @@ impl PodFactReader {
             return answer;
         }
         state.kept_bytes += name.len();
-        let most = MAX_KEPT_BYTES >> 20;
+        let mebibytes = MAX_KEPT_BYTES >> 20;
         Err(FactError::Unreadable(format!(
-            "{name}: the facts that a call asks for may have {most} MiB together: keep an answer instead of asking again"
+            "{name}: the facts that a call asks for may have {mebibytes} MiB together: keep an answer instead of asking again"
         )))
     }
 
@@ -118,22 +118,26 @@ impl PodFactReader {
             let text = format!("{fact}: {NO_FACTS_GIVEN}");
             return Err(FactError::Unreadable(text));
         };
-        let found = read_fact(files, &fact).await?;
-        if found.is_some() || !wait {
-            return Ok(found);
+        let value = read_fact(files, &fact).await?;
+        if value.is_some() || !wait {
+            return Ok(value);
         }
-        let left = files.wait.saturating_sub(self.waited());
-        let most = self.clock.defer(left);
-        if !most.is_zero() {
+        let remaining_wait = files.wait.saturating_sub(self.waited());
+        let max_wait = self.clock.defer(remaining_wait);
+        if !max_wait.is_zero() {
             tracing::info!(%fact, "a hook waits for a fact about the pod that is not there yet");
         }
         let started = Instant::now();
-        let found = await_fact(files, &fact, started + most).await;
-        let took = started.elapsed().min(most);
-        self.clock.advance(most - took);
+        let result = await_fact(files, &fact, started + max_wait).await;
+        let took = started.elapsed().min(max_wait);
+        self.clock.advance(max_wait - took);
         self.lock().waited += took;
-        match found {
-            Ok(None) => Err(FactError::Absent(absence_text(&fact, took, most < left))),
+        match result {
+            Ok(None) => Err(FactError::Absent(absence_text(
+                &fact,
+                took,
+                max_wait < remaining_wait,
+            ))),
             other => other,
         }
     }
@@ -186,13 +190,13 @@ async fn await_fact(
     end: Instant,
 ) -> Result<Option<String>, FactError> {
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = end.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return read_fact(files, fact).await;
         }
-        tokio::time::sleep(left.min(POLL_INTERVAL)).await;
-        if let Some(found) = read_fact(files, fact).await? {
-            return Ok(Some(found));
+        tokio::time::sleep(remaining.min(POLL_INTERVAL)).await;
+        if let Some(value) = read_fact(files, fact).await? {
+            return Ok(Some(value));
         }
     }
 }

@@ -67,8 +67,8 @@ impl fmt::Display for PodPattern {
     }
 }
 
-/// Matches with `*` for any bytes. Backtracking goes to the last `*` only, so the number of steps is at most the product
-/// of both lengths.
+/// Matches with `*` for any bytes. Backtracking goes to the last `*` only, so the number of steps is at most the
+/// product of both lengths.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut star = None;

@@ -153,8 +153,8 @@ fn network_info_is_an_annotation_or_kubevirts_own_file() {
     fs::write(of_kubevirt.at("network-info"), "").unwrap();
     assert_eq!(of_kubevirt.read(PodFact::NetworkInfo).unwrap(), None);
     fs::write(of_kubevirt.at("network-info"), "{\"interfaces\":[]}").unwrap();
-    let found = of_kubevirt.read(PodFact::NetworkInfo).unwrap().unwrap();
-    assert_eq!(found, "{\"interfaces\":[]}");
+    let network_info = of_kubevirt.read(PodFact::NetworkInfo).unwrap().unwrap();
+    assert_eq!(network_info, "{\"interfaces\":[]}");
 }
 
 #[test]
@@ -217,11 +217,11 @@ fn wishes_without_a_mounted_file_are_listed_by_file() {
         []
     );
     let empty = DownwardApiVolume(tempfile::tempdir().unwrap());
-    let found = without_mount(empty.files(Duration::ZERO));
+    let reasons = without_mount(empty.files(Duration::ZERO));
     assert_eq!(
-        (found.len(), found[0].1, found[1].1),
+        (reasons.len(), reasons[0].1, reasons[1].1),
         (2, 3, 1),
-        "{found:?}"
+        "{reasons:?}"
     );
     let of_kubevirt = DownwardApiVolume(tempfile::tempdir().unwrap());
     fs::write(of_kubevirt.at("network-info"), "{}").unwrap();

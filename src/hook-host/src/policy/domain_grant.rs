@@ -64,8 +64,8 @@ impl Grant {
         Self(Some(layers.into()))
     }
 
-    /// The grant for one device that is attached. Its document contains no other devices, so patterns with a position among
-    /// the devices would match a wrong device and are left out.
+    /// The grant for one device that is attached. Its document contains no other devices, so patterns with a position
+    /// among the devices would match a wrong device and are left out.
     pub(crate) fn for_attached_device(&self) -> Self {
         /// The index of the last step of `/domain/devices/*`.
         const DEVICE_STEP: usize = 2;
@@ -112,8 +112,8 @@ impl Grant {
                 if refusal.reason == RefusalReason::CheckBudgetExhausted {
                     return Err(NotGranted::CheckBudgetExhausted);
                 }
-                // The layers are in the order operator, hook.yaml, wishes. If an inner layer refuses the change too, its author is
-                // named first: without the inner layer the outer one does not matter.
+                // The layers are in the order operator, hook.yaml, wishes. If an inner layer refuses the change too,
+                // its author is named first: without the inner layer the outer one does not matter.
                 let innermost = layers.rev().find_map(|inner| {
                     let permission = checker(inner).permits(change);
                     refusal_within_budget(permission).map(|refusal| (refusal, inner))

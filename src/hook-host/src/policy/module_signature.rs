@@ -73,8 +73,8 @@ pub fn path_of(module: &Path) -> PathBuf {
     name.into()
 }
 
-/// The text of a module's signature; `None` if the file does not exist. The file must be a regular one of limited size, and
-/// links are followed within its directory only.
+/// The text of a module's signature; `None` if the file does not exist. The file must be a regular one of limited size,
+/// and links are followed within its directory only.
 pub fn text(module: &Path) -> Result<Option<String>, PolicyError> {
     policy_file::read_at(&path_of(module))
 }

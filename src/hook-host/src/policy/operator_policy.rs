@@ -97,8 +97,8 @@ impl OperatorPolicy {
     }
 
     /// The limits of `describe`, which is called before a module's settings are resolved. The deadline is at least
-    /// [`MIN_DESCRIBE_DEADLINE`]: a shorter deadline is meant for hook points, and `describe` runs while other modules are
-    /// compiled.
+    /// [`MIN_DESCRIBE_DEADLINE`]: a shorter deadline is meant for hook points, and `describe` runs while other modules
+    /// are compiled.
     pub(crate) fn cap(&self, limits: &Limits) -> Limits {
         let caps = &self.content.limits;
         let size = |cap: &Option<Located<SizeValue>>, limit: usize| match cap {

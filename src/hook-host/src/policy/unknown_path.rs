@@ -1,8 +1,8 @@
 //! Paths that libvirt's domain format does not have, with a known path that was probably meant.
 //!
-//! `libvirt_names.txt` has the names of libvirt 11.3 and 12.8. A newer release can have more, so an unknown name leads to a
-//! hint and never to a refusal. Each line has an element's name, and the names of all children and attributes that the
-//! element has anywhere in a domain: `PARENT: CHILD @ATTRIBUTE`.
+//! `libvirt_names.txt` has the names of libvirt 11.3 and 12.8. A newer release can have more, so an unknown name leads
+//! to a hint and never to a refusal. Each line has an element's name, and the names of all children and attributes that
+//! the element has anywhere in a domain: `PARENT: CHILD @ATTRIBUTE`.
 
 mod edit_distance;
 #[cfg(test)]
@@ -45,8 +45,8 @@ impl UnknownPath {
     /// The beginning of the text of each unknown path.
     pub const PREFIX: &'static str = "libvirt's domain has no ";
 
-    /// Checks a path pattern, or the path of a change; `None` if all names are known. Wildcards, names below them, prefixed
-    /// names and metadata are not checked.
+    /// Checks a path pattern, or the path of a change; `None` if all names are known. Wildcards, names below them,
+    /// prefixed names and metadata are not checked.
     #[must_use]
     pub fn of(path: &str) -> Option<Self> {
         let mut parent = Some(ROOT_PARENT);

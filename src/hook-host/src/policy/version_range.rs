@@ -21,8 +21,8 @@ impl VersionRange {
         })
     }
 
-    /// Whether the version is in the range. `1.10.0-rc.1` counts as 1.10.0, because a pre-release has the features of its
-    /// release.
+    /// Whether the version is in the range. `1.10.0-rc.1` counts as 1.10.0, because a pre-release has the features of
+    /// its release.
     pub(super) fn contains(&self, version: &Version) -> bool {
         let release = Version::new(version.major, version.minor, version.patch);
         self.0.matches(version) || self.0.matches(&release)

@@ -10,7 +10,8 @@ use crate::pod_facts::PodFactEntry;
 /// The number in [`Record::version`].
 pub(super) const VERSION: u32 = 1;
 
-/// Maximum number of layers of a grant. A grant has a layer for the wishes, for hook.yaml, and for each part of a policy.
+/// Maximum number of layers of a grant. A grant has a layer for the wishes, for hook.yaml, and for each part of a
+/// policy.
 pub(super) const MAX_LAYERS: usize = 16;
 /// Maximum number of paths of a layer, far more than a policy has.
 pub(super) const MAX_PATTERNS: usize = 4096;
@@ -36,7 +37,8 @@ pub struct Record {
     pub config: BTreeMap<String, String>,
     /// The directories that the hook was allowed to read. Their content is not in the record.
     pub dirs: Vec<PathBuf>,
-    /// The directories of the operator's policy, out of which no link is followed. Empty in records of earlier versions.
+    /// The directories of the operator's policy, out of which no link is followed. Empty in records of earlier
+    /// versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dir_roots: Vec<PathBuf>,
     /// `Fail`, `Ignore` or `DryRun`.
@@ -139,7 +141,8 @@ pub struct Input {
     pub vmi: String,
     /// The domain XML, at OnDefineDomain.
     pub domain_xml: Option<String>,
-    /// Whether the domain arrives by a migration, at OnDefineDomain. Then only changes that libvirt accepts are permitted.
+    /// Whether the domain arrives by a migration, at OnDefineDomain. Then only changes that libvirt accepts are
+    /// permitted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub arrives: bool,
     /// The device XML, at OnAttachDevice.

@@ -20,8 +20,8 @@ use crate::fixed_clock_and_random::Determinism;
 pub struct RecordConfig {
     /// The directory, created with mode 0700 if missing; files have mode 0600.
     pub dir: PathBuf,
-    /// Whether values that may contain passwords and keys are written too: cloud-init data, facts about the pod that the
-    /// policy does not let records keep, and log lines of the hooks that read them.
+    /// Whether values that may contain passwords and keys are written too: cloud-init data, facts about the pod that
+    /// the policy does not let records keep, and log lines of the hooks that read them.
     pub secrets: bool,
 }
 
@@ -33,8 +33,8 @@ pub struct RecordError {
     source: io::Error,
 }
 
-/// The timeout of creating the directory and of writing a record. A record has some kilobytes, so a file system that needs
-/// longer is hanging.
+/// The timeout of creating the directory and of writing a record. A record has some kilobytes, so a file system that
+/// needs longer is hanging.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Writes records to the directory of a [`RecordConfig`].

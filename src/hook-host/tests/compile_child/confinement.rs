@@ -66,8 +66,8 @@ pub(crate) async fn the_hashed_bytes_are_compiled_even_if_the_file_is_swapped() 
     );
     let text = program.with_extension("text");
     std::fs::write(&text, script).unwrap();
-    // `install` writes the program: if this process had it open for writing, a forked child could keep it open too, and it
-    // could not be executed.
+    // `install` writes the program: if this process had it open for writing, a forked child could keep it open too, and
+    // it could not be executed.
     let mut install = std::process::Command::new("install");
     install.args(["-m", "755"]).args([&text, &program]);
     assert!(install.status().unwrap().success());

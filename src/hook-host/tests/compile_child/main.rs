@@ -1,4 +1,5 @@
-//! The compile child. Like the real programs, this test program is started again as the compile child, so it has a `main`.
+//! The compile child. Like the real programs, this test program is started again as the compile child, so it has a
+//! `main`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod artifacts;

@@ -85,8 +85,8 @@ async fn wants_what_no_host_has() {
     assert!(text.contains("teapot"), "{text}");
 }
 
-/// Imports that WASI does not have, in the interfaces that are stubs. A stub would accept any types that the module declares,
-/// and passing flags costs the host a hundred times more than the module.
+/// Imports that WASI does not have, in the interfaces that are stubs. A stub would accept any types that the module
+/// declares, and passing flags costs the host a hundred times more than the module.
 #[tokio::test]
 async fn invents_functions_of_wasi() {
     let guest = HandwrittenGuest {

@@ -67,7 +67,8 @@ async fn chain_before_the_misbehaving_hook(guest: HandwrittenGuest) -> Chain {
     collect(config).await.unwrap()
 }
 
-/// Comments are not changes, so they need no grant. With 4 MiB of comments the input of the next hook would exceed its limits.
+/// Comments are not changes, so they need no grant. With 4 MiB of comments the input of the next hook would exceed its
+/// limits.
 #[tokio::test]
 async fn pads_the_domain_for_the_next_hook() {
     let padding = HandwrittenGuest {

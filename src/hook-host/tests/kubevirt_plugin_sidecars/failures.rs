@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Defines a domain with a plugin `a` that gives this answer, and a plugin `b` that works. `members` are further members of
-/// the first plugin's hook.
+/// Defines a domain with a plugin `a` that gives this answer, and a plugin `b` that works. `members` are further
+/// members of the first plugin's hook.
 async fn define_with_failing_plugin(
     answer: Answer,
     members: Value,

@@ -35,8 +35,8 @@ impl Resolver<'_> {
         Ok(config)
     }
 
-    /// The granted directories. They belong to the launcher's container, so the operator must allow them; `hook.yaml` only
-    /// narrows.
+    /// The granted directories. They belong to the launcher's container, so the operator must allow them; `hook.yaml`
+    /// only narrows.
     pub(super) fn dirs(&self) -> Result<Vec<PathBuf>, ResolveError> {
         let Some(wishes) = &self.identity.description.wishes else {
             return Ok(Vec::new());
@@ -59,8 +59,8 @@ impl Resolver<'_> {
         Ok(granted?.concat())
     }
 
-    /// The directories that the operator allows. `dirs` compares the texts of paths, and a directory can contain symbolic links
-    /// that lead out of it, so a directory is checked against these roots again when it is opened.
+    /// The directories that the operator allows. `dirs` compares the texts of paths, and a directory can contain
+    /// symbolic links that lead out of it, so a directory is checked against these roots again when it is opened.
     pub(super) fn dir_roots(&self) -> Vec<PathBuf> {
         let operator = self.required_operator_list("allow.dirs", |allow| allow.dirs.as_ref());
         paths(operator).values.into_iter().cloned().collect()

@@ -15,7 +15,7 @@ impl Resolver<'_> {
             return Err(ResolveError::Digest {
                 place: yaml.at(pin.position()),
                 expected: pin.get().0.clone(),
-                found: digest.to_owned(),
+                actual: digest.to_owned(),
             });
         }
         let Some(operator) = self.operator else {
@@ -25,7 +25,7 @@ impl Resolver<'_> {
             return Ok(());
         };
         let is_listed = || operator.lists(digest, self.identity.namespace) || self.is_signed;
-        let (is_allowed, wanted) = match digests.get() {
+        let (is_allowed, condition) = match digests.get() {
             Digests::Any => (true, ""),
             Digests::Pinned => (
                 pin.is_some() || is_listed(),
@@ -43,7 +43,7 @@ impl Resolver<'_> {
         }
         Err(ResolveError::UnknownDigest {
             place: operator.at(digests.position()),
-            wanted,
+            condition,
             digest: digest.to_owned(),
         })
     }

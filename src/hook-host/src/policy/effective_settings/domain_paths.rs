@@ -48,8 +48,8 @@ impl Resolver<'_> {
         everything_permitted
             .patterns
             .extend(PathPattern::parse("/domain/**"));
-        // The operator's layers come first: a module's patterns, which can be expensive to match, are only matched against
-        // changes that the operator permits.
+        // The operator's layers come first: a module's patterns, which can be expensive to match, are only matched
+        // against changes that the operator permits.
         let layers = operator.into_iter().chain([everything_permitted]);
         Ok(Grant::new(layers.chain(owner).chain(declared).collect()))
     }

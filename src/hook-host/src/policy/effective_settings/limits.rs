@@ -50,8 +50,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// The value `set` in `hook.yaml`, else the default `base`. A cap of the operator's policy lowers the default, and refuses
-    /// a higher value of `hook.yaml`.
+    /// The value `set` in `hook.yaml`, else the default `base`. A cap of the operator's policy lowers the default, and
+    /// refuses a higher value of `hook.yaml`.
     fn limit<T: Ord + Copy + std::fmt::Debug>(
         &self,
         name: &str,

@@ -171,8 +171,8 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Like [`Self::operator_list`], but empty if the policy has no such list: for values that are denied unless the operator
-    /// allows them.
+    /// Like [`Self::operator_list`], but empty if the policy has no such list: for values that are denied unless the
+    /// operator allows them.
     fn required_operator_list<T>(
         &self,
         name: &str,

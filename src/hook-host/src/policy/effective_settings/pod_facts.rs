@@ -5,9 +5,9 @@ use crate::pod_facts::{PodGrant, PodLayer, PodPattern};
 use super::{AllowList, Resolver};
 
 impl Resolver<'_> {
-    /// The grant of facts. Annotations may contain secrets, so the operator must allow the facts that the module declares;
-    /// `hook.yaml` only narrows. A wish that is not granted is no error here, because a hook may work without the fact: the
-    /// question is denied when the hook asks.
+    /// The grant of facts. Annotations may contain secrets, so the operator must allow the facts that the module
+    /// declares; `hook.yaml` only narrows. A wish that is not granted is no error here, because a hook may work without
+    /// the fact: the question is denied when the hook asks.
     pub(super) fn pod(&self) -> PodGrant {
         let wishes = self.identity.description.wishes.iter();
         let declared = PodLayer {

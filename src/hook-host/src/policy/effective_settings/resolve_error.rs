@@ -10,22 +10,22 @@ pub enum ResolveError {
     #[error(transparent)]
     Line(#[from] PolicyError),
     /// The module's digest is not the pinned one.
-    #[error("{place}: the module has the sha256 {found}, not {expected}")]
+    #[error("{place}: the module has the sha256 {actual}, not {expected}")]
     Digest {
         /// File, line and column of the pinned digest.
         place: String,
         /// The pinned digest.
         expected: String,
         /// The module's digest.
-        found: String,
+        actual: String,
     },
     /// The operator's policy requires a known digest.
-    #[error("{place}: modules run only when {wanted}; this one has the sha256 {digest}")]
+    #[error("{place}: modules run only when {condition}; this one has the sha256 {digest}")]
     UnknownDigest {
         /// File, line and column in the policy.
         place: String,
-        /// The places that would have to contain the digest.
-        wanted: &'static str,
+        /// The condition for running, such as that a rule lists the digest.
+        condition: &'static str,
         /// The module's digest.
         digest: String,
     },

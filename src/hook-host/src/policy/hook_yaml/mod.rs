@@ -84,8 +84,8 @@ impl HookYaml {
         Ok(yaml)
     }
 
-    /// The text of the file at a path; `None` if the file does not exist. As in a collection, the file must be a regular one of
-    /// limited size, and links are followed within its directory only.
+    /// The text of the file at a path; `None` if the file does not exist. As in a collection, the file must be a
+    /// regular one of limited size, and links are followed within its directory only.
     pub fn text(path: &Path) -> Result<Option<String>, PolicyError> {
         policy_file::read_at(path)
     }

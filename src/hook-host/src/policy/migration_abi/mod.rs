@@ -1,8 +1,9 @@
-//! The changes that a hook may make to a domain that arrives by a migration. The guest must find the same machine as before.
+//! The changes that a hook may make to a domain that arrives by a migration. The guest must find the same machine as
+//! before.
 //!
-//! libvirt compares the domains of the source and the target, and refuses most changes that the guest would notice; QEMU
-//! refuses the state of another machine. Neither of their messages names a hook, so each hook's changes are checked before.
-//! The changes that `accepted_changes.txt` does not list are refused.
+//! libvirt compares the domains of the source and the target, and refuses most changes that the guest would notice;
+//! QEMU refuses the state of another machine. Neither of their messages names a hook, so each hook's changes are
+//! checked before. The changes that `accepted_changes.txt` does not list are refused.
 
 use std::sync::OnceLock;
 

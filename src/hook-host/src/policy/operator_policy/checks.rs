@@ -150,8 +150,8 @@ impl OperatorPolicy {
             }
             name if is_namespace_name(name) => return Ok(()),
             name => format!(
-                "{:?} is not a name of a namespace (a-z, 0-9 and -, at most {MAX_NAMESPACE_LENGTH} characters): a rule lists \
-                 each namespace, there are no patterns",
+                "{:?} is not a name of a namespace (a-z, 0-9 and -, at most {MAX_NAMESPACE_LENGTH} characters): \
+                 a rule lists each namespace, there are no patterns",
                 printable(name, MAX_NAMESPACE_LENGTH)
             ),
         };

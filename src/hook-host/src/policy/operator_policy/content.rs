@@ -16,8 +16,8 @@ pub enum Digests {
     /// Any module.
     #[default]
     Any,
-    /// Modules whose digest is in their `hook.yaml` or in a rule that applies in the VM's namespace, or that a key of such a
-    /// rule signed.
+    /// Modules whose digest is in their `hook.yaml` or in a rule that applies in the VM's namespace, or that a key of
+    /// such a rule signed.
     Pinned,
     /// Modules whose digest is in a rule that applies in the VM's namespace, or that a key of such a rule signed.
     Listed,

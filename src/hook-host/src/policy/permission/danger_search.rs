@@ -28,7 +28,7 @@ pub(super) fn dangers<'a>(
 ) -> Option<Vec<Danger>> {
     let mut search = DangerSearch {
         path: &change.path,
-        found: Vec::new(),
+        dangers: Vec::new(),
         path_bytes: 0,
         location: match change.kind {
             ChangeKind::Removed if place.part == Part::Element => NodeLocation::Before,
@@ -43,7 +43,7 @@ pub(super) fn dangers<'a>(
             search.location = location;
             search.add_subtree(side, root, None);
         }
-        return Some(search.found);
+        return Some(search.dangers);
     }
     match place.before.len() > place.after.len() {
         true => search.add_changed_node(change, place, before, &place.before)?,
@@ -59,15 +59,15 @@ pub(super) fn dangers<'a>(
             search.add_duplicates(side, indices, level)?;
         }
     }
-    Some(search.found)
+    Some(search.dangers)
 }
 
-/// The classes of the dangerous set to which the names in a document belong, whatever their values; with `any_value`, also
-/// the classes to which only some values of a name belong.
+/// The classes of the dangerous set to which the names in a document belong, whatever their values; with `any_value`,
+/// also the classes to which only some values of a name belong.
 pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> Vec<DangerKind> {
     let mut search = DangerSearch {
         path: "",
-        found: Vec::new(),
+        dangers: Vec::new(),
         path_bytes: 0,
         location: match any_value {
             true => NodeLocation::InPattern,
@@ -76,7 +76,7 @@ pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> V
     };
     let root = side.root();
     search.add_subtree(side, root, None);
-    let mut kinds: Vec<DangerKind> = search.found.iter().map(|danger| danger.kind).collect();
+    let mut kinds: Vec<DangerKind> = search.dangers.iter().map(|danger| danger.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
     kinds
@@ -85,8 +85,8 @@ pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> V
 struct DangerSearch<'c> {
     /// The path of the change.
     path: &'c str,
-    found: Vec<Danger>,
-    /// Bytes of the paths in `found`.
+    dangers: Vec<Danger>,
+    /// Bytes of the paths in `dangers`.
     path_bytes: usize,
     /// Where the nodes are that are added next.
     location: NodeLocation,
@@ -129,9 +129,9 @@ impl DangerSearch<'_> {
         Some(())
     }
 
-    /// Adds the dangers of the changed element's duplicates. Of several elements of the same name libvirt may read only one,
-    /// and this one may be another after the change. `level` is the depth of the element; `indices` lead to the element, or
-    /// to its parent.
+    /// Adds the dangers of the changed element's duplicates. Of several elements of the same name libvirt may read only
+    /// one, and this one may be another after the change. `level` is the depth of the element; `indices` lead to the
+    /// element, or to its parent.
     fn add_duplicates(
         &mut self,
         side: &mut DocumentIndex<'_>,
@@ -178,7 +178,7 @@ impl DangerSearch<'_> {
     fn add(&mut self, kind: Option<DangerKind>, path: String) {
         if let Some(kind) = kind.filter(|_| self.path_bytes < MAX_PATH_BYTES) {
             self.path_bytes += path.len();
-            self.found.push(Danger { path, kind });
+            self.dangers.push(Danger { path, kind });
         }
     }
 

@@ -27,8 +27,8 @@ pub(super) struct ElementState<'a> {
 }
 
 impl<'a> PatternCheck<'_, 'a> {
-    /// Changes `ancestry` to the elements from the root to the changed element. The elements that it shares with the last
-    /// change are kept.
+    /// Changes `ancestry` to the elements from the root to the changed element. The elements that it shares with the
+    /// last change are kept.
     pub(super) fn enter_ancestry(
         &mut self,
         ancestry: &mut Vec<ElementState<'a>>,
@@ -62,7 +62,7 @@ impl<'a> PatternCheck<'_, 'a> {
         Ok(())
     }
 
-    /// The state of an element, from the state of its parent; `None` for the root.
+    /// The state of an element, from the state of its parent. `parent` is `None` for the root.
     pub(super) fn enter_element(
         &mut self,
         parent: Option<&ElementState<'a>>,
@@ -78,7 +78,7 @@ impl<'a> PatternCheck<'_, 'a> {
             true => NodeLocation::Removed,
             false => NodeLocation::Before,
         };
-        let ats = || before.iter().chain(&after);
+        let elements = || before.iter().chain(&after);
         let danger = |at: &Option<ElementAt<'_>>, location| {
             let at = at.as_ref()?;
             dangerous_set::of_element(at.element, at.parent, location)
@@ -99,7 +99,8 @@ impl<'a> PatternCheck<'_, 'a> {
                 }
             }
         }
-        let reserved = ats().find_map(|at| reserved_nodes::reserved(depth, at.element, at.parent));
+        let reserved =
+            elements().find_map(|at| reserved_nodes::reserved(depth, at.element, at.parent));
         let mut ambiguous_pattern = parent.and_then(|parent| parent.ambiguous_pattern);
         let start = parent.is_none().then(|| PatternStates::start(self.set));
         let from = start

@@ -142,13 +142,14 @@ impl<'a> Checker<'a> {
     /// All dangerous nodes of the change, permitted or not; empty if the change is not of the diff.
     pub fn dangers(&mut self, change: &Change) -> Vec<Danger> {
         let place = change.place();
-        let found = place.and_then(|place| {
+        let dangers = place.and_then(|place| {
             danger_search::dangers(change, place, &mut self.before, &mut self.after)
         });
-        found.unwrap_or_default()
+        dangers.unwrap_or_default()
     }
 
-    /// Checks a change against `others`, or else against the checker's own patterns. Returns the patterns that are needed.
+    /// Checks a change against `others`, or else against the checker's own patterns. Returns the patterns that are
+    /// needed.
     fn check(
         &mut self,
         others: Option<&PatternSet>,
@@ -187,8 +188,8 @@ impl<'a> Checker<'a> {
         checked.map(|()| granted.into_iter().collect())
     }
 
-    /// A pattern that would permit the whole change, or else at least the refused node. Each candidate is checked before it
-    /// is returned.
+    /// A pattern that would permit the whole change, or else at least the refused node. Each candidate is checked
+    /// before it is returned.
     fn suggested_pattern(&mut self, change: &Change, refusal: &Refusal) -> Option<String> {
         if matches!(
             refusal.reason,
@@ -209,8 +210,8 @@ impl<'a> Checker<'a> {
                 Err(_) => partial.push(candidate),
             }
         }
-        // For a new or removed element the pattern of the whole element is best; the next refusal then names a dangerous node in
-        // the element.
+        // For a new or removed element the pattern of the whole element is best; the next refusal then names a
+        // dangerous node in the element.
         let whole = partial.iter().position(|pattern| pattern.ends_with("/**"));
         let best = whole.unwrap_or(0);
         (best < partial.len()).then(|| partial.swap_remove(best))

@@ -141,8 +141,8 @@ impl<'a> PatternCheck<'_, 'a> {
         Err(refusal(path(), reason))
     }
 
-    /// Checks a move, which changes the parent. A dangerous child needs a pattern too, because libvirt often uses the first
-    /// of several children.
+    /// Checks a move, which changes the parent. A dangerous child needs a pattern too, because libvirt often uses the
+    /// first of several children.
     fn check_move(
         &mut self,
         parent: &ElementState<'a>,
@@ -163,8 +163,8 @@ impl<'a> PatternCheck<'_, 'a> {
         }
     }
 
-    /// Checks the duplicates of a new or removed element. Of several elements of the same name libvirt may read only one,
-    /// and this one may be another after the change, so all of them count as changed.
+    /// Checks the duplicates of a new or removed element. Of several elements of the same name libvirt may read only
+    /// one, and this one may be another after the change, so all of them count as changed.
     fn check_duplicates(
         &mut self,
         parent: &ElementState<'a>,
@@ -176,11 +176,11 @@ impl<'a> PatternCheck<'_, 'a> {
             return Ok(());
         }
         let is_duplicate = |at: &ElementAt<'a>| {
-            let own = [&changed.before, &changed.after].into_iter().flatten();
+            let changed_elements = [&changed.before, &changed.after].into_iter().flatten();
             dangerous_set::local(at.element.name()) == name
-                && !own
+                && !changed_elements
                     .into_iter()
-                    .any(|own| std::ptr::eq(own.element, at.element))
+                    .any(|changed| std::ptr::eq(changed.element, at.element))
         };
         let (mut before, mut after) = (Vec::new(), Vec::new());
         for (side, parent, duplicates) in [

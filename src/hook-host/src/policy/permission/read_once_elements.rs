@@ -1,7 +1,7 @@
 //! Elements that libvirt reads once in their parent.
 //!
-//! Of two such elements libvirt reads only one, so that the other one would be visible to the checks of a grant and not to
-//! libvirt. The list is from libvirt's schema, and a test compares both.
+//! Of two such elements libvirt reads only one, so that the other one would be visible to the checks of a grant and not
+//! to libvirt. The list is from libvirt's schema, and a test compares both.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -97,10 +97,10 @@ mod tests {
         let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
         for ((path, child), count) in libvirt_schema_reader::read().counts {
             let parent = local(path.last().unwrap()).to_owned();
-            let most = counts
+            let max_count = counts
                 .entry((parent, local(&child).to_owned()))
                 .or_default();
-            *most = (*most).max(count);
+            *max_count = (*max_count).max(count);
         }
         let mut single: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for ((parent, child), count) in &counts {

@@ -23,8 +23,8 @@ pub enum RefusalReason {
     Reserved(ReservedNode),
     /// The node is in the dangerous set, and no pattern names it.
     Dangerous(DangerKind),
-    /// A pattern would select the node, but a predicate matches several siblings, or the element has no identity but its
-    /// position.
+    /// A pattern would select the node, but a predicate matches several siblings, or the element has no identity but
+    /// its position.
     Ambiguous {
         /// The index of the pattern.
         pattern: usize,

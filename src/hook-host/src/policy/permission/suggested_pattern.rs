@@ -1,7 +1,7 @@
 //! Candidates for a pattern that would permit a refused change.
 
-/// Patterns for a node of a change, from the narrowest to the widest that names the node; then patterns for the inserted or
-/// removed element that contains the node.
+/// Patterns for a node of a change, from the narrowest to the widest that names the node; then patterns for the
+/// inserted or removed element that contains the node.
 pub(super) fn candidates(path: &str, change: &str) -> Vec<String> {
     let mut candidates = vec![path.to_owned(), format!("{path}/**")];
     let bare = without_predicates(path);
@@ -57,20 +57,23 @@ mod tests {
         let path = "/domain/devices/disk[target/@dev='a]/b'][x=\"'/\"]/driver/@io";
         assert_eq!(parent(path), &path[..path.len() - 4]);
         assert_eq!(parent(parent(parent(path))), "/domain/devices");
-        let found = candidates(path, path);
-        assert_eq!(found, [path, "/domain/devices/disk/driver/@io"]);
+        let candidates_of_node = candidates(path, path);
+        assert_eq!(
+            candidates_of_node,
+            [path, "/domain/devices/disk/driver/@io"]
+        );
     }
 
     #[test]
     fn an_inserted_element_is_suggested_with_its_content() {
         let change = "/domain/devices/rng[@model='virtio']";
-        let found = candidates(&format!("{change}/@model"), change);
+        let candidates_of_node = candidates(&format!("{change}/@model"), change);
         let expected = [
             "/domain/devices/rng[@model='virtio']/@model",
             "/domain/devices/rng/@model",
             "/domain/devices/rng[@model='virtio']/**",
             "/domain/devices/rng/**",
         ];
-        assert_eq!(found, expected);
+        assert_eq!(candidates_of_node, expected);
     }
 }

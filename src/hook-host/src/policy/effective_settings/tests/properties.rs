@@ -81,15 +81,15 @@ proptest! {
         edit in 0..EDITS.len(),
     ) {
         let description = format!(r#"{{"wishes":{{"paths":{}}}}}"#, yaml_list(&wishes));
-        let yaml = owner.as_ref().map(|own| format!("allow: {{paths: {}}}\n", yaml_list(own)));
-        let paths = operator.as_ref().map(|own| format!("paths: {}, ", yaml_list(own))).unwrap_or_default();
+        let yaml = owner.as_ref().map(|patterns| format!("allow: {{paths: {}}}\n", yaml_list(patterns)));
+        let paths = operator.as_ref().map(|patterns| format!("paths: {}, ", yaml_list(patterns))).unwrap_or_default();
         let policy = format!("allow: {{{paths}dangerous: {}}}\n", yaml_list(&dangerous));
         if let Ok(settings) = resolve_texts(&description, yaml.as_deref(), Some(&policy)) {
             let is_dangerous = EDITS[edit].2;
             let all_permit = permits(&grant_of(&wishes), edit)
-                && owner.as_ref().is_none_or(|own| permits(&grant_of(own), edit))
-                && operator.as_ref().is_none_or(|own| {
-                    permits(&grant_of(&[own.as_slice(), &dangerous].concat()), edit)
+                && owner.as_ref().is_none_or(|patterns| permits(&grant_of(patterns), edit))
+                && operator.as_ref().is_none_or(|patterns| {
+                    permits(&grant_of(&[patterns.as_slice(), &dangerous].concat()), edit)
                 })
                 && (!is_dangerous || permits(&grant_of(&[&[0], dangerous.as_slice()].concat()), edit));
             prop_assert_eq!(permits(&settings.grant, edit), all_permit);

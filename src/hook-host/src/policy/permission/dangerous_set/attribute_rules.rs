@@ -239,8 +239,8 @@ pub(super) const ATTRIBUTE_RULES: &[Rule] = &[
 
 /// Attributes with a dangerous default. Each attribute has a rule in [`ATTRIBUTE_RULES`] too.
 pub(super) const DANGEROUS_DEFAULTS: &[DangerousDefault] = &[
-    // libvirt's default is QEMU's own network (`user`), through which the guest has the network access of the launcher's
-    // container.
+    // libvirt's default is QEMU's own network (`user`), through which the guest has the network access of the
+    // launcher's container.
     DangerousDefault {
         element: "interface",
         attribute: "type",

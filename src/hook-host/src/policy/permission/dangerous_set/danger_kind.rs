@@ -37,7 +37,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// `qemu:commandline` and all other elements that libvirt passes to a hypervisor unchecked (`lxc:`, `xen:`, `bhyve:` too).
+    /// `qemu:commandline` and all other elements that libvirt passes to a hypervisor unchecked (`lxc:`, `xen:`,
+    /// `bhyve:` too).
     Hypervisor: "goes to the hypervisor past libvirt",
     /// `<emulator>`: the program that libvirt runs.
     Emulator: "is the program that runs the machine",

@@ -65,8 +65,8 @@ pub(super) const ELEMENT_RULES: &[Rule] = &[
     ),
     // libvirt runs this program, first to ask virtiofsd for its capabilities.
     element_in("filesystem", "binary", Script),
-    // The entry of a `fwcfg` becomes an option of QEMU's -fw_cfg, which libvirt does not escape. Entries of SMBIOS are a level
-    // deeper.
+    // The entry of a `fwcfg` becomes an option of QEMU's -fw_cfg, which libvirt does not escape. Entries of SMBIOS are
+    // a level deeper.
     element_rule(
         Some("sysinfo"),
         "entry",

@@ -41,8 +41,8 @@ pub fn unreviewed_libvirt(packed: u64) -> Option<String> {
     let is_newer = (major, minor) > (u64::from(reviewed_major), u64::from(reviewed_minor));
     is_newer.then(|| {
         format!(
-            "libvirt {major}.{minor} is newer than {reviewed_major}.{reviewed_minor}, whose schema the dangerous set was \
-             reviewed for: it may have elements that hooks should not change without the operator's word"
+            "libvirt {major}.{minor} is newer than {reviewed_major}.{reviewed_minor}, whose schema the \
+             dangerous set was reviewed for: it may have elements that hooks should not change without the operator's word"
         )
     })
 }

@@ -19,10 +19,11 @@ pub(super) struct Rule {
 pub(super) enum When {
     /// Every change.
     Always,
-    /// Additions with, and changes to, a value for which the function is true: an attribute's value, or an element's text.
+    /// Additions with, and changes to, a value for which the function is true: an attribute's value, or an element's
+    /// text.
     AddedOrChangedTo(fn(&str) -> bool),
-    /// Changes to a value for which the function is true, of an element that exists in both documents. A new element needs
-    /// the grant of its source instead.
+    /// Changes to a value for which the function is true, of an element that exists in both documents. A new element
+    /// needs the grant of its source instead.
     ChangedTo(fn(&str) -> bool),
     /// Removals, unless the parent is removed too.
     Removed,

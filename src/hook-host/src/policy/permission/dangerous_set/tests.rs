@@ -77,8 +77,8 @@ fn every_rule_for_all_values_distinguishes_its_node_from_others() {
         let path = path_of(rule);
         let (none, one, other) = ("<domain/>", &domain(&path, "x"), &domain(&path, "y"));
         for (before, after) in [(none, one.as_str()), (one, none), (one, other)] {
-            let found = kinds(before, after);
-            assert!(found.contains(&rule.kind), "{path}: {found:?}");
+            let kinds = kinds(before, after);
+            assert!(kinds.contains(&rule.kind), "{path}: {kinds:?}");
         }
         let last = path.rfind(['/', '@']).unwrap() + 1;
         let harmless = format!("{}harmless", &path[..last]);
@@ -169,8 +169,8 @@ fn text_in_several_nodes_is_dangerous() {
     assert_eq!(danger("<domain/>", entry), Some(DangerKind::Hypervisor));
 }
 
-/// A channel of type `unix` has a socket in libvirt's own directory, but the channel's name is a part of the socket's path if
-/// there is no source.
+/// A channel of type `unix` has a socket in libvirt's own directory, but the channel's name is a part of the socket's
+/// path if there is no source.
 #[test]
 fn values_that_libvirt_does_not_escape_are_dangerous_in_new_and_changed_elements() {
     let agent = "<domain><devices><channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/>\
