@@ -18,6 +18,7 @@
 
 mod danger_search;
 mod dangerous_set;
+mod duplicate_elements_check;
 mod element_state;
 #[cfg(test)]
 pub(crate) mod libvirt_schema_reader;

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use domain_xml::matching::{DocumentIndex, ElementAt, PatternSet};
+use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, ChangeKind, Part, Place};
 
 use super::dangerous_set::{self, DangerKind};
 use super::element_state::ElementState;
-use super::read_once_elements::is_read_once;
 use super::refusal::{Refusal, RefusalReason, refusal};
 use super::suggested_pattern;
 
@@ -163,49 +162,12 @@ impl<'a> PatternCheck<'_, 'a> {
         }
     }
 
-    /// Checks the duplicates of a new or removed element. Of several elements of the same name libvirt may read only
-    /// one, and this one may be another after the change, so all of them count as changed.
-    fn check_duplicates(
-        &mut self,
-        parent: &ElementState<'a>,
-        changed: &ElementState<'a>,
-        path: &impl Fn() -> String,
-    ) -> CheckResult {
-        let name = dangerous_set::local(changed.name());
-        if !is_read_once(dangerous_set::local(parent.name()), name) {
-            return Ok(());
-        }
-        let is_duplicate = |at: &ElementAt<'a>| {
-            let changed_elements = [&changed.before, &changed.after].into_iter().flatten();
-            dangerous_set::local(at.element.name()) == name
-                && !changed_elements
-                    .into_iter()
-                    .any(|changed| std::ptr::eq(changed.element, at.element))
-        };
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        for (side, parent, duplicates) in [
-            (&mut *self.before, &parent.before, &mut before),
-            (&mut *self.after, &parent.after, &mut after),
-        ] {
-            let Some(parent) = parent else { continue };
-            let children = (0..).map_while(|index| side.child(parent, index));
-            let budget = self.budget;
-            let children = children.take_while(|_| budget.spend(1));
-            duplicates.extend(children.filter(is_duplicate));
-        }
-        for at in before {
-            let duplicate = self.enter_element(Some(parent), (None, None), Some(at), None);
-            self.check_subtree(duplicate, path)?;
-        }
-        for at in after {
-            let duplicate = self.enter_element(Some(parent), (None, None), None, Some(at));
-            self.check_subtree(duplicate, path)?;
-        }
-        Ok(())
-    }
-
     /// Checks everything that is inserted or removed with an element, depth first.
-    fn check_subtree(&mut self, top: ElementState<'a>, path: impl Fn() -> String) -> CheckResult {
+    pub(super) fn check_subtree(
+        &mut self,
+        top: ElementState<'a>,
+        path: impl Fn() -> String,
+    ) -> CheckResult {
         self.check_element_and_attributes(&top, &path)?;
         let mut open = vec![(top, 0)];
         while let Some((element, next)) = open.last_mut() {

@@ -2,6 +2,8 @@
 //! apply to the one device.
 #![allow(clippy::unwrap_used)]
 
+mod deadlines;
+#[path = "../fixture/mod.rs"]
 mod fixture;
 
 use std::time::{Duration, Instant};
@@ -179,49 +181,6 @@ async fn a_subscription_without_the_interface_is_refused_by_its_name() {
             && error.contains("does not export virt-hook:hooks/attach-device@0.1.1"),
         "{error}"
     );
-}
-
-#[tokio::test]
-async fn all_devices_of_a_request_share_their_time() {
-    let (_dirs, chain) = chain(&guest(DESCRIPTION, "(loop (br 0))"), "{}").await;
-    let (time, invocation) = (AttachTime::new(Duration::from_millis(100)), invocation());
-    for _ in 0..2 {
-        let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
-        let error = device.await.unwrap_err();
-        assert!(
-            matches!(error, HookError::ChainDeadline { limit, .. } if limit == Duration::from_millis(100)),
-            "{error}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn hook_that_exceeds_its_own_deadline_has_failed() {
-    let (_dirs, chain) = chain(&guest(DESCRIPTION, "(loop (br 0))"), "{}").await;
-    let (time, invocation) = (AttachTime::new(Duration::from_secs(60)), invocation());
-    let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
-    let error = device.await.unwrap_err();
-    assert!(
-        matches!(error, HookError::Deadline { .. }) && !error.is_late(),
-        "{error}"
-    );
-}
-
-#[tokio::test]
-async fn hooks_have_no_time_after_the_end_of_the_request() {
-    let (_dirs, chain) = chain(&guest(DESCRIPTION, ""), "{}").await;
-    let (time, invocation) = (chain.attach_time().until(Instant::now()), invocation());
-    let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
-    let error = device.await.unwrap_err();
-    assert!(
-        matches!(error, HookError::ChainDeadline { .. }) && error.is_late(),
-        "{error}"
-    );
-    let time = chain
-        .attach_time()
-        .until(Instant::now() + Duration::from_secs(600));
-    let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
-    assert!(device.await.is_ok());
 }
 
 #[tokio::test]
