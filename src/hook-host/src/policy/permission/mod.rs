@@ -16,6 +16,7 @@
 //! the name of the dangerous element or attribute. Below a dangerous element wildcards match again,
 //! except for security labels and programs. No pattern permits a [`ReservedNode`].
 
+mod ancestry;
 mod danger_search;
 mod dangerous_set;
 mod duplicate_elements_check;
