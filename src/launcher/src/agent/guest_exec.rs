@@ -1,4 +1,4 @@
-//! Runs a command in the guest through its agent: starts it, then polls until it has ended.
+//! Runs a command in the guest through its agent: starts the command, then polls until the command has ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,12 @@ use super::send_agent_command::{AgentCommandError, ask};
 use super::{AGENT_TIMEOUT, agent_timeout};
 use crate::libvirt_client::{CallError, Client, QUICK};
 
-const FIRST_POLL: Duration = Duration::from_millis(20);
-const SLOWEST_POLL: Duration = Duration::from_millis(500);
+/// The first pause between two polls; each pause is twice as long as the one before.
+/// The first pause between two polls; each pause is twice as long as the one before.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The longest pause between two polls.
+/// The longest pause between two polls.
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A command for the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub(crate) struct GuestCommand {
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// How long it may run.
+    /// How long the command may run.
     pub timeout: Duration,
 }
 
@@ -50,34 +54,34 @@ impl From<ExecRequest> for GuestCommand {
 }
 
 impl GuestCommand {
-    /// How long the agent may take for one of the commands to it. A silent agent must not occupy the threads for agent
-    /// calls for as long as the guest's command may run.
+    /// How long the agent may take for one agent command. A silent agent must not occupy the threads for agent calls
+    /// for as long as the command in the guest may run.
     fn agent_timeout(&self) -> Duration {
         self.timeout.min(AGENT_TIMEOUT)
     }
 }
 
-/// A command that has ended.
+/// The result of a command that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommandOutput {
-    /// Its exit code; as in shells, a signal counts as 128 plus its number.
+    /// The exit code; as in shells, a signal counts as 128 plus its number.
     pub exit_code: i32,
-    /// Its standard output; invalid UTF-8 is replaced.
+    /// The standard output; invalid UTF-8 is replaced.
     pub stdout: String,
 }
 
-/// A command could not be run to its end.
+/// A command could not be started, or has not ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExecError {
     /// A command of the agent failed.
     #[error(transparent)]
     Command(#[from] AgentCommandError),
-    /// The command still runs; the agent has no command to end it.
+    /// The command still runs after its timeout; the agent has no command to end it.
     #[error("Timed out waiting for guest pid [{pid}] for command [{program}] to exit")]
     Timeout {
         /// The program.
         program: String,
-        /// Its pid in the guest.
+        /// The pid in the guest.
         pid: i64,
     },
 }
@@ -89,7 +93,7 @@ struct ExecAnswer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Status {
+struct ExecStatus {
     exited: bool,
     #[serde(default, rename = "exitcode")]
     exit_code: i32,
@@ -104,7 +108,7 @@ pub(crate) async fn exec(
     client: &Client,
     command: &GuestCommand,
 ) -> Result<CommandOutput, ExecError> {
-    let give_up = Instant::now() + command.timeout;
+    let deadline = Instant::now() + command.timeout;
     let domain = lookup(client, &command.domain).await?;
     let start = json!({
         "execute": "guest-exec",
@@ -113,9 +117,9 @@ pub(crate) async fn exec(
     let timeout = command.agent_timeout();
     let ExecAnswer { pid } = ask(client, &domain, "guest-exec", start.to_string(), timeout).await?;
     let status = json!({"execute": "guest-exec-status", "arguments": {"pid": pid}}).to_string();
-    let mut pause = FIRST_POLL;
+    let mut pause = MIN_POLL_INTERVAL;
     loop {
-        let answer: Status = ask(
+        let answer: ExecStatus = ask(
             client,
             &domain,
             "guest-exec-status",
@@ -126,26 +130,26 @@ pub(crate) async fn exec(
         if answer.exited {
             return Ok(command_output(answer)?);
         }
-        if Instant::now() + pause > give_up {
+        if Instant::now() + pause > deadline {
             return Err(ExecError::Timeout {
                 program: command.program.clone(),
                 pid,
             });
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(SLOWEST_POLL);
+        pause = (pause * 2).min(MAX_POLL_INTERVAL);
     }
 }
 
 async fn lookup(client: &Client, domain: &str) -> Result<Arc<dyn Domain>, AgentCommandError> {
     let name = domain.to_owned();
-    let found = client.libvirt("looking up the domain", QUICK, move |hypervisor| {
+    let lookup = client.libvirt("looking up the domain", QUICK, move |hypervisor| {
         hypervisor.lookup(&name)
     });
-    Ok(found.await?.ok_or_else(|| CallError::no_domain(domain))?)
+    Ok(lookup.await?.ok_or_else(|| CallError::no_domain(domain))?)
 }
 
-fn command_output(status: Status) -> Result<CommandOutput, AgentCommandError> {
+fn command_output(status: ExecStatus) -> Result<CommandOutput, AgentCommandError> {
     let stdout = STANDARD
         .decode(&status.out_data)
         .map_err(|error| AgentCommandError::Answer {
@@ -171,19 +175,19 @@ mod tests {
 
     #[test]
     fn output_is_base64_and_signal_becomes_exit_code() {
-        let done = read(r#"{"exited":true,"exitcode":3,"out-data":"aGkK"}"#).unwrap();
-        assert_eq!((done.exit_code, done.stdout.as_str()), (3, "hi\n"));
+        let output = read(r#"{"exited":true,"exitcode":3,"out-data":"aGkK"}"#).unwrap();
+        assert_eq!((output.exit_code, output.stdout.as_str()), (3, "hi\n"));
         assert_eq!(
             read(r#"{"exited":true,"signal":9}"#).unwrap().exit_code,
             137
         );
-        let most = read(r#"{"exited":true,"signal":2147483647}"#).unwrap();
-        assert_eq!(most.exit_code, i32::MAX);
+        let saturated = read(r#"{"exited":true,"signal":2147483647}"#).unwrap();
+        assert_eq!(saturated.exit_code, i32::MAX);
         assert!(read(r#"{"exited":true,"out-data":"%%"}"#).is_err());
     }
 
     #[test]
-    fn long_command_does_not_let_the_agent_be_silent_for_long() {
+    fn timeout_of_an_agent_call_is_limited_for_a_long_command() {
         let command = |timeout_seconds| {
             GuestCommand::from(ExecRequest {
                 timeout_seconds,

@@ -1,5 +1,5 @@
-//! Sets the guest's clock after a pause, through the guest agent. Best effort, as in KubeVirt: a guest that keeps
-//! time by network corrects its clock anyway.
+//! Sets the guest's clock after a pause, through the guest agent. Best effort, as in KubeVirt: a guest that uses a time
+//! server corrects its clock anyway.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,9 +11,11 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{AGENT_TIMEOUT, shorten};
 use crate::libvirt_client::{AGENT, CallError, Client};
 
-/// Before each attempt: the agent resumes together with the guest.
+/// The pause before each attempt, also the first one, since the agent resumes together with the guest.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long setting the clock is repeated.
+/// How long setting the clock is repeated.
+const SET_TIME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The task that sets the guest's clock; dropping this ends it.
 pub(crate) struct GuestTimeSync {
@@ -21,7 +23,8 @@ pub(crate) struct GuestTimeSync {
 }
 
 impl GuestTimeSync {
-    /// Sets the guest's clock to the host's as soon as its agent answers, for a minute at most.
+    /// Starts a task that sets the guest's clock to the host's as soon as the agent answers, and that gives up after
+    /// [`SET_TIME_TIMEOUT`].
     pub(crate) fn start(client: Client, domain: Arc<dyn Domain>) -> GuestTimeSync {
         let task = tokio::spawn(set_clock(client, domain));
         GuestTimeSync {
@@ -31,18 +34,18 @@ impl GuestTimeSync {
 }
 
 async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
-    let mut latest = None;
+    let mut last_error = None;
     let begin = Instant::now();
-    // Each call holds it for as long as it occupies a thread, whether or not it is waited for.
+    // Each call holds a clone for as long as it occupies a thread, also after its caller has given up.
     let in_call = Arc::new(());
-    while begin.elapsed() < TIMEOUT {
+    while begin.elapsed() < SET_TIME_TIMEOUT {
         tokio::time::sleep(RETRY_INTERVAL).await;
         if Arc::strong_count(&in_call) > 1 {
             continue;
         }
-        let mutex = Arc::clone(&in_call);
+        let call_guard = Arc::clone(&in_call);
         let set = client.on(&domain, "setting the guest's time", AGENT, move |domain| {
-            let _held = &mutex;
+            let _guard = &call_guard;
             domain.set_agent_timeout(AGENT_TIMEOUT)?;
             domain.set_time(now()).map_err(shorten)
         });
@@ -51,11 +54,11 @@ async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
             Err(CallError::Libvirt(error)) if is_permanent(&error) => {
                 return tracing::debug!(reason = %error, "guest time not set");
             }
-            Err(error) => latest = Some(error),
+            Err(error) => last_error = Some(error),
         }
     }
-    if let Some(error) = latest {
-        tracing::warn!(reason = %error, "guest time not set within {TIMEOUT:?}");
+    if let Some(error) = last_error {
+        tracing::warn!(reason = %error, "guest time not set within {SET_TIME_TIMEOUT:?}");
     }
 }
 
@@ -64,7 +67,8 @@ fn now() -> Duration {
     since.unwrap_or_default()
 }
 
-/// Whether every later attempt fails too: the guest has no agent, its agent cannot set the time, or the guest is gone.
+/// Whether every later attempt will fail too: the guest has no agent, its agent cannot set the time, or the guest is
+/// gone.
 fn is_permanent(error: &Error) -> bool {
     matches!(
         error.code,

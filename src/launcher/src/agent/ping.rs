@@ -1,4 +1,4 @@
-//! Pinging the agent, as the guest agent probe does.
+//! Pings the agent, for the guest agent probe and before a soft reboot through the agent.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use libvirt::{Domain, DomainState, Error, Reason, State, code};
 use super::{AGENT_TIMEOUT, GUEST_PING, LIBVIRT_MARGIN, agent_timeout, command_agent};
 use crate::libvirt_client::{AGENT, CallError, Client};
 
-/// Pings the agent of a domain. A VM that is paused for a good reason or migrates counts as healthy, and so does a
-/// domain that does not exist (yet): a failing probe would end the pod. `migrates` is called after the agent did not
-/// answer.
+/// Pings the agent of a domain, for the guest agent probe. A VM that migrates or is paused for a harmless reason counts
+/// as healthy, and so does a domain that does not exist (yet): a failing probe would end the pod. `migrates` is called
+/// after the agent has not answered.
 pub(crate) async fn ping(
     client: &Client,
     domain: &str,
@@ -19,7 +19,7 @@ pub(crate) async fn ping(
     let name = domain.to_owned();
     // A silent agent must not occupy the threads for agent calls for as long as a probe may wait.
     let deadline = agent_timeout(seconds).min(AGENT_TIMEOUT);
-    let asked = client.libvirt(
+    let ping = client.libvirt(
         "pinging the guest agent",
         AGENT.within(deadline + LIBVIRT_MARGIN),
         move |hypervisor| {
@@ -30,18 +30,18 @@ pub(crate) async fn ping(
             Ok(Some((answer, domain.state())))
         },
     );
-    let asked = match asked.await {
-        // The agent is connected, and silent.
+    let pinged = match ping.await {
+        // The agent is connected and does not answer.
         Err(CallError::NoAnswer(_)) if migrates() => return Ok(()),
-        asked => asked?,
+        result => result?,
     };
-    match asked {
+    match pinged {
         None => Ok(()),
         Some((Ok(_), _)) => Ok(()),
         // libvirt does not send commands to the agent of a paused guest.
         Some((Err(error), state))
             if (is_silent(&error) || error.is_operation_invalid())
-                && (excuses(state.as_ref().ok()) || migrates()) =>
+                && (explains_silence(state.as_ref().ok()) || migrates()) =>
         {
             Ok(())
         }
@@ -49,7 +49,7 @@ pub(crate) async fn ping(
     }
 }
 
-/// Succeeds when the agent of a domain gives a sign of life within [`AGENT_TIMEOUT`].
+/// Succeeds when the agent of a domain answers a ping within [`AGENT_TIMEOUT`].
 pub(crate) async fn expect_answer(
     client: &Client,
     domain: &Arc<dyn Domain>,
@@ -64,12 +64,12 @@ fn is_silent(error: &Error) -> bool {
     error.is_agent_unresponsive() || error.code == code::AGENT_COMMAND_TIMEOUT
 }
 
-/// Whether the state explains a silent agent. No state: the domain is just going away.
-fn excuses(state: Option<&State>) -> bool {
+/// Whether the domain's state explains a silent agent. `None` means that the domain is just going away.
+fn explains_silence(state: Option<&State>) -> bool {
     let Some(State { state, reason }) = state else {
         return true;
     };
-    let good_reason = matches!(
+    let is_harmless = matches!(
         reason,
         Reason::User
             | Reason::Migration
@@ -81,7 +81,7 @@ fn excuses(state: Option<&State>) -> bool {
             | Reason::StartingUp
             | Reason::Postcopy
     );
-    *state == DomainState::Paused && good_reason
+    *state == DomainState::Paused && is_harmless
 }
 
 #[cfg(test)]
@@ -89,10 +89,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silent_agent_is_excused_by_a_healthy_pause_only() {
-        let excused = |state, reason| excuses(Some(&State::new(state, reason)));
-        assert!(excused(DomainState::Paused, Reason::User));
-        assert!(!excused(DomainState::Paused, Reason::IOError));
-        assert!(!excused(DomainState::Running, Reason::Booted));
+    fn silence_of_the_agent_is_explained_by_a_harmless_pause_only() {
+        let is_explained = |state, reason| explains_silence(Some(&State::new(state, reason)));
+        assert!(is_explained(DomainState::Paused, Reason::User));
+        assert!(!is_explained(DomainState::Paused, Reason::IOError));
+        assert!(!is_explained(DomainState::Running, Reason::Booted));
     }
 }

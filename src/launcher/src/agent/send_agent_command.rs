@@ -1,4 +1,4 @@
-//! Sends one command to the guest agent, and decodes its answer.
+//! Sends one command to the guest agent and decodes the answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use crate::libvirt_client::{AGENT, CallError, Client};
 /// A command of the agent failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentCommandError {
-    /// libvirt or the agent refused.
+    /// libvirt or the agent returned an error, or gave no answer.
     #[error(transparent)]
     Agent(#[from] CallError),
-    /// The agent's answer makes no sense.
+    /// The agent's answer is invalid.
     #[error("{command}: {source}")]
     Answer {
         /// The agent's command.
         command: &'static str,
-        /// What is wrong.
+        /// The decoding error.
         source: AnswerError,
     },
 }
 
-/// Sends one command to the agent and returns its `return` value.
+/// Sends one command to the agent and decodes the `return` value of the answer.
 pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(
     client: &Client,
     domain: &Arc<dyn Domain>,
@@ -34,12 +34,12 @@ pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(
     json: String,
     timeout: Duration,
 ) -> Result<T, AgentCommandError> {
-    let asked = client.on(
+    let call = client.on(
         domain,
         "asking the guest agent",
         AGENT.within(timeout + LIBVIRT_MARGIN),
         move |domain| command_agent(domain, &json, timeout),
     );
-    let answer = asked.await?;
+    let answer = call.await?;
     answer::decode(&answer).map_err(|source| AgentCommandError::Answer { command, source })
 }

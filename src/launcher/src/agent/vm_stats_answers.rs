@@ -1,4 +1,4 @@
-//! The agent's answers that GetVMStats passes on unchanged. Callers share them as long as KubeVirt does.
+//! Caches the agent's answers that GetVMStats passes on unchanged, each for as long as KubeVirt does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::{LIBVIRT_MARGIN, command_agent};
 use crate::blocking::NoAnswer;
 use crate::libvirt_client::{AGENT, CacheAge, CallError, Client, SingleFlightCache};
 
-/// virt-handler waits 5 s for all of them.
-const TIMEOUT: Duration = Duration::from_secs(3);
+/// How long the agent may take for one command. virt-handler waits 5 s for all of them.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The commands, and for how many seconds an answer is kept.
+/// The commands, and for how many seconds an answer is cached.
 const COMMANDS: [(&str, u64); 14] = [
     ("guest-get-load", 20),
     ("guest-get-cpustats", 20),
@@ -32,48 +32,51 @@ const COMMANDS: [(&str, u64); 14] = [
     ("guest-get-memory-blocks", 1800),
 ];
 
-/// No answer to pass on.
+/// There is no answer to pass on.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(crate) enum AgentDataError {
-    /// libvirt or the agent refused, or gave no answer.
+pub(crate) enum VmStatsAnswerError {
+    /// libvirt or the agent returned an error, or gave no answer.
     #[error(transparent)]
     Agent(#[from] CallError),
-    /// The answer is too large, or no JSON.
+    /// The answer is too large or not JSON.
     #[error(transparent)]
     Answer(#[from] AnswerError),
-    /// No such command is passed on.
+    /// The command is not in [`COMMANDS`].
     #[error("{0} is not among the commands whose answers are kept")]
-    Unknown(&'static str),
+    UnknownCommand(&'static str),
 }
 
-impl From<NoAnswer> for AgentDataError {
+impl From<NoAnswer> for VmStatsAnswerError {
     fn from(error: NoAnswer) -> Self {
-        AgentDataError::Agent(error.into())
+        VmStatsAnswerError::Agent(error.into())
     }
 }
 
-impl AgentDataError {
-    /// Whether the agent gives no answer, so that it will give none to the next command either.
-    pub(crate) fn is_silence(&self) -> bool {
+impl VmStatsAnswerError {
+    /// Whether the agent gave no answer, so that the next command would get none either.
+    pub(crate) fn is_unanswered(&self) -> bool {
         match self {
-            AgentDataError::Agent(CallError::Libvirt(error)) => {
+            VmStatsAnswerError::Agent(CallError::Libvirt(error)) => {
                 error.code != code::AGENT_COMMAND_FAILED
             }
-            AgentDataError::Agent(_) => true,
-            AgentDataError::Answer(_) | AgentDataError::Unknown(_) => false,
+            VmStatsAnswerError::Agent(_) => true,
+            VmStatsAnswerError::Answer(_) | VmStatsAnswerError::UnknownCommand(_) => false,
         }
     }
 }
 
-/// The shared answers.
-pub struct AgentData {
+/// The cached answers.
+pub struct VmStatsAnswers {
     client: Client,
-    answers: Vec<(&'static str, SingleFlightCache<Arc<str>, AgentDataError>)>,
+    answers: Vec<(
+        &'static str,
+        SingleFlightCache<Arc<str>, VmStatsAnswerError>,
+    )>,
 }
 
-impl AgentData {
-    /// Nothing was asked yet.
-    pub fn new(client: Client) -> AgentData {
+impl VmStatsAnswers {
+    /// An empty cache.
+    pub fn new(client: Client) -> VmStatsAnswers {
         let answers = COMMANDS.map(|(command, seconds)| {
             let age = Duration::from_secs(seconds);
             let age = CacheAge {
@@ -85,27 +88,27 @@ impl AgentData {
                 SingleFlightCache::new("asking the guest agent", age),
             )
         });
-        AgentData {
+        VmStatsAnswers {
             client,
             answers: answers.into(),
         }
     }
 
-    /// The answer to a command, with its `return`.
-    pub(crate) async fn get(&self, command: &'static str) -> Result<Arc<str>, AgentDataError> {
-        let shared = self.answers.iter().find(|(one, _)| *one == command);
-        let Some((_, shared)) = shared else {
-            return Err(AgentDataError::Unknown(command));
+    /// The whole answer to a command, with its `return` key.
+    pub(crate) async fn get(&self, command: &'static str) -> Result<Arc<str>, VmStatsAnswerError> {
+        let cache = self.answers.iter().find(|(name, _)| *name == command);
+        let Some((_, cache)) = cache else {
+            return Err(VmStatsAnswerError::UnknownCommand(command));
         };
         let client = self.client.clone();
-        shared.get(async move { ask(&client, command).await }).await
+        cache.get(async move { ask(&client, command).await }).await
     }
 }
 
-async fn ask(client: &Client, command: &'static str) -> Result<Arc<str>, AgentDataError> {
+async fn ask(client: &Client, command: &'static str) -> Result<Arc<str>, VmStatsAnswerError> {
     let json = format!(r#"{{"execute":"{command}"}}"#);
-    let send = move |domain: &dyn Domain| command_agent(domain, &json, TIMEOUT);
-    let class = AGENT.within(TIMEOUT + LIBVIRT_MARGIN);
+    let send = move |domain: &dyn Domain| command_agent(domain, &json, ANSWER_TIMEOUT);
+    let class = AGENT.within(ANSWER_TIMEOUT + LIBVIRT_MARGIN);
     let answer = client.query("asking the guest agent", class, send).await?;
     let answer = answer.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
     answer::check_size(&answer)?;

@@ -1,4 +1,4 @@
-//! GetVMStats: what the caller asks for, of the domain, its dirty rate and the guest agent's own answers.
+//! Handles GetVMStats: the requested ones of domain statistics, dirty rate and answers of the guest agent.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use super::response::{failed, ok};
 use super::vm_queries;
 use crate::manager::VmContext;
 
-/// The agent's fields have this long; virt-handler gives the whole request up after 5 s
-/// (`shortTimeout` in KubeVirt's `pkg/virt-handler/cmd-client`).
-const AGENT_TIME: Duration = Duration::from_millis(4300);
+/// How long all answers of the agent may take. virt-handler gives up the whole request after 5 s (`shortTimeout` in
+/// KubeVirt's `pkg/virt-handler/cmd-client`).
+const AGENT_TIMEOUT: Duration = Duration::from_millis(4300);
 
-/// What the agent is asked for one field of the response.
+/// A field of the response that has the agent's answer to one command.
 struct Field {
     command: &'static str,
     is_requested: fn(&VmStatsRequest) -> bool,
-    put: fn(&mut VmStatsResponse, Answer),
+    set: fn(&mut VmStatsResponse, Answer),
 }
 
 macro_rules! fields {
@@ -25,7 +25,7 @@ macro_rules! fields {
         &[$(Field {
             command: $command,
             is_requested: |request| request.$field.is_some(),
-            put: |response, answer| response.$field = Some(answer),
+            set: |response, answer| response.$field = Some(answer),
         }),*]
     };
 }
@@ -47,8 +47,8 @@ const FIELDS: &[Field] = fields! {
     "guest-get-memory-blocks" => guest_get_memory_blocks,
 };
 
-/// Fields that fail are answered with their errors, the others with what is known. They are asked for side by side, so that
-/// an agent that hangs costs the agent's fields only.
+/// Reads the requested fields. A field that fails contains its error. The fields are read concurrently, so that an
+/// agent that hangs affects only the agent's fields.
 pub(super) async fn vm_stats(vm: &VmContext, request: &VmStatsRequest) -> VmStatsResponse {
     let domain_stats = async {
         match request.domain_stats {
@@ -64,12 +64,12 @@ pub(super) async fn vm_stats(vm: &VmContext, request: &VmStatsRequest) -> VmStat
     };
     let (domain_stats, dirty_rate_stats, agent) =
         tokio::join!(domain_stats, dirty_rate_stats, agent_answers(vm, request));
-    let mut problems = Vec::new();
+    let mut errors = Vec::new();
     if let Some(stats) = &domain_stats {
-        note(&mut problems, "domain stats", stats.response.as_ref());
+        collect_error(&mut errors, "domain stats", stats.response.as_ref());
     }
     if let Some(rate) = &dirty_rate_stats {
-        note(&mut problems, "dirty rate stats", rate.response.as_ref());
+        collect_error(&mut errors, "dirty rate stats", rate.response.as_ref());
     }
     let mut response = VmStatsResponse {
         domain_stats,
@@ -84,43 +84,44 @@ pub(super) async fn vm_stats(vm: &VmContext, request: &VmStatsRequest) -> VmStat
     }
     for (field, answer) in agent {
         let what = format!("agent data {}", field.command);
-        note(&mut problems, &what, Some(&answer));
-        (field.put)(&mut response, answer);
+        collect_error(&mut errors, &what, Some(&answer));
+        (field.set)(&mut response, answer);
     }
-    response.response = Some(match problems.is_empty() {
+    response.response = Some(match errors.is_empty() {
         true => ok(),
-        false => failed(problems.join("; ")),
+        false => failed(errors.join("; ")),
     });
     response
 }
 
-/// The answers to the agent's fields of the request, in their order.
+/// The agent's answers for the requested fields, in the order of [`FIELDS`].
 async fn agent_answers(vm: &VmContext, request: &VmStatsRequest) -> Vec<(&'static Field, Answer)> {
-    let end = Instant::now() + AGENT_TIME;
+    let deadline = Instant::now() + AGENT_TIMEOUT;
     let mut answers = Vec::new();
-    // Each further command would take as long as the one that got no answer.
-    let mut silence = None;
+    // After a command without an answer no further command is sent, since it would take as long.
+    let mut no_answer = None;
     for field in FIELDS.iter().filter(|field| (field.is_requested)(request)) {
-        let problem = match &silence {
-            Some(silence) => String::clone(silence),
-            None => match tokio::time::timeout_at(end, vm.agent_data.get(field.command)).await {
+        let error = match &no_answer {
+            Some(no_answer) => String::clone(no_answer),
+            None => match tokio::time::timeout_at(deadline, vm.agent_data.get(field.command)).await
+            {
                 Ok(Ok(data)) => {
                     let message = data.as_ref().to_owned();
                     answers.push((field, Answer { message, ..ok() }));
                     continue;
                 }
                 Ok(Err(error)) => {
-                    silence = error.is_silence().then(|| error.to_string());
+                    no_answer = error.is_unanswered().then(|| error.to_string());
                     error.to_string()
                 }
                 Err(_) => {
-                    let text = format!("no answer within {AGENT_TIME:?}");
-                    silence.insert(text).clone()
+                    let text = format!("no answer within {AGENT_TIMEOUT:?}");
+                    no_answer.insert(text).clone()
                 }
             },
         };
         let answer = failed(format_args!(
-            "failed to get agent data for {}: {problem}",
+            "failed to get agent data for {}: {error}",
             field.command
         ));
         answers.push((field, answer));
@@ -128,8 +129,9 @@ async fn agent_answers(vm: &VmContext, request: &VmStatsRequest) -> Vec<(&'stati
     answers
 }
 
-fn note(problems: &mut Vec<String>, what: &str, answer: Option<&Answer>) {
+/// Adds the error of a field that failed.
+fn collect_error(errors: &mut Vec<String>, what: &str, answer: Option<&Answer>) {
     if let Some(answer) = answer.filter(|answer| !answer.success) {
-        problems.push(format!("{what}: {}", answer.message));
+        errors.push(format!("{what}: {}", answer.message));
     }
 }

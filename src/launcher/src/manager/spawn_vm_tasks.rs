@@ -16,7 +16,7 @@ use super::vm_identity::Identity;
 use super::vm_observer::Observer;
 use super::vm_state::Phase;
 use crate::agent::credentials::CredentialSync;
-use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
+use crate::agent::{AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller, VmStatsAnswers};
 use crate::boot::boot_resources::BootResources;
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
@@ -132,7 +132,7 @@ impl VmDependencies {
             job_events,
         });
         let vm = VmContext {
-            agent_data: AgentData::new(self.client.clone()),
+            agent_data: VmStatsAnswers::new(self.client.clone()),
             jobs,
             identity: self.identity,
             client: self.client,

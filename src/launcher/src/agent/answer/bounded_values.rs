@@ -1,4 +1,4 @@
-//! Values of bounded size, for what an untrusted guest sends.
+//! Types that limit the size of the values in an agent's answer, since the guest is not trusted.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
-/// A text of at most `N` characters without control characters; the rest is cut off. Anything that is not a text is
-/// empty, since agents of some systems send `null`.
+/// A text, cut off after `N` characters, with control characters replaced by U+FFFD. `null` is the empty text, since
+/// the agents of some systems send it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Text<const N: usize>(pub(super) String);
 
@@ -22,9 +22,9 @@ impl<'de, const N: usize> Deserialize<'de> for Text<N> {
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                let visible = |one: char| match one.is_control() {
+                let visible = |character: char| match character.is_control() {
                     true => char::REPLACEMENT_CHARACTER,
-                    false => one,
+                    false => character,
                 };
                 Ok(Text(text.chars().take(N).map(visible).collect()))
             }
@@ -37,7 +37,7 @@ impl<'de, const N: usize> Deserialize<'de> for Text<N> {
     }
 }
 
-/// The first `N` items of a list.
+/// The first `N` items of a list. `null` is the empty list. `null` is the empty list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct List<T, const N: usize>(pub(super) Vec<T>);
 
@@ -77,11 +77,11 @@ impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for List<T, N> {
     }
 }
 
-/// A whole number, brought into the range of `i64`; a fraction is cut off.
+/// A number, limited to the range of `i64`; a fraction is cut off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Whole(pub(super) i64);
+pub(super) struct Integer(pub(super) i64);
 
-impl<'de> Deserialize<'de> for Whole {
+impl<'de> Deserialize<'de> for Integer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = serde_json::Number::deserialize(deserializer)?;
         let unsigned = || number.as_u64().map(|_| i64::MAX);
@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for Whole {
             reason = "the cast saturates, as intended"
         )]
         let float = || number.as_f64().map(|float| float as i64);
-        Ok(Whole(
+        Ok(Integer(
             number
                 .as_i64()
                 .or_else(unsigned)

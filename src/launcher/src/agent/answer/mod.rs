@@ -1,39 +1,43 @@
-//! The guest agent's answers, read within limits.
+//! Decodes the guest agent's answers within limits.
 //!
-//! The guest is not trusted. An answer that is too large is refused before it is parsed; parsing keeps a bounded number
-//! of list items and of characters per text, and the parser's own depth limit ends deep nesting. What exceeds a
-//! count is left out; control characters become U+FFFD, since the texts end in logs and in the VMI's status.
+//! The guest is not trusted. An answer that is too large is an error before it is parsed. The decoder keeps a limited
+//! number of list items and of characters per text, and the JSON parser limits the nesting. Items beyond a limit are
+//! left out. Control characters become U+FFFD, since the texts appear in logs and in the VMI's status.
 
 mod bounded_values;
+mod network_interfaces;
 mod polled_answers;
 
+pub(crate) use network_interfaces::interfaces;
 pub(crate) use polled_answers::{
-    agent_version, filesystems, freeze_status, hostname, interfaces, load, os_info, timezone, users,
+    agent_version, filesystems, freeze_status, hostname, load, os_info, timezone, users,
 };
 
 use serde::Deserialize;
 
 use super::quote;
 
-/// The largest answer that is parsed, in bytes. A list of 40 commands takes 2 KiB, of 100 file systems 30 KiB.
-pub(crate) const MOST_BYTES: usize = 512 * 1024;
+/// Maximum size of an answer in bytes. A list of 40 commands takes 2 KiB, one of 100 file systems 30 KiB.
+pub(crate) const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
-/// An answer cannot be used.
+/// An invalid answer of the guest agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// It is too large.
-    #[error("the guest agent's answer has {bytes} bytes, more than the {MOST_BYTES} that are read")]
+    /// The answer is too large.
+    #[error(
+        "the guest agent's answer has {bytes} bytes, more than the {MAX_ANSWER_BYTES} that are read"
+    )]
     Size {
-        /// Its size.
+        /// The size of the answer.
         bytes: usize,
     },
-    /// It is not what the agent's protocol says.
+    /// The answer does not follow the agent's protocol.
     #[error("the guest agent's answer cannot be read: {0}")]
     Content(String),
 }
 
 impl AnswerError {
-    /// The parser's errors quote the answer.
+    /// An error about the content. The text is shortened and made printable, since it may quote the answer.
     pub(super) fn content(error: &str) -> AnswerError {
         AnswerError::Content(quote(error))
     }
@@ -53,15 +57,15 @@ pub(super) fn decode<'a, T: Deserialize<'a>>(answer: &'a str) -> Result<T, Answe
     Ok(answer.value)
 }
 
-/// Checks an answer that is passed on unread.
+/// Checks the size of an answer that is passed on without decoding.
 pub(crate) fn check_size(answer: &str) -> Result<(), AnswerError> {
     match answer.len() {
-        0..=MOST_BYTES => Ok(()),
+        0..=MAX_ANSWER_BYTES => Ok(()),
         bytes => Err(AnswerError::Size { bytes }),
     }
 }
 
-/// Of `guest-fsfreeze-freeze`: how many file systems it froze.
+/// Decodes the answer to `guest-fsfreeze-freeze`: the number of file systems that were frozen.
 pub(crate) fn frozen_count(answer: &str) -> Result<u64, AnswerError> {
     decode(answer)
 }

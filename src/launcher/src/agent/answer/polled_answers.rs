@@ -1,35 +1,30 @@
-//! The answers that the polls ask for. Field names are those of QEMU's `qga/qapi-schema.json`.
+//! Decodes the answers to the polled commands. Field names are those of QEMU's `qga/qapi-schema.json`.
 
-use kubevirt_api::domain_json::{GuestOsInfo, InterfaceStatus};
+use kubevirt_api::domain_json::GuestOsInfo;
 use serde::Deserialize;
 
-use super::bounded_values::{List, Text, Whole};
+use super::bounded_values::{Integer, List, Text};
 use super::{AnswerError, decode};
 use crate::agent::guest_info::{
     AgentCommand, AgentVersion, Filesystem, FilesystemDisk, FreezeStatus, Timezone, User,
 };
 use crate::stats::Load;
 
-/// Names, versions, serial numbers.
-type Name = Text<256>;
-/// Paths.
+/// A name, version or serial number.
+pub(super) type Name = Text<256>;
+/// A path in the guest.
 type Path = Text<4096>;
 
-const MOST_COMMANDS: usize = 512;
-const MOST_INTERFACES: usize = 128;
-const MOST_ADDRESSES: usize = 64;
-const MOST_USERS: usize = 512;
-const MOST_FILESYSTEMS: usize = 512;
-const MOST_DISKS: usize = 32;
-
-/// The name of the loopback interface, which KubeVirt leaves out.
-const LOOPBACK: &str = "lo";
+const MAX_COMMANDS: usize = 512;
+const MAX_USERS: usize = 512;
+const MAX_FILESYSTEMS: usize = 512;
+const MAX_DISKS: usize = 32;
 
 #[derive(Deserialize)]
 struct Info {
     version: Name,
     #[serde(default)]
-    supported_commands: List<Command, MOST_COMMANDS>,
+    supported_commands: List<Command, MAX_COMMANDS>,
 }
 
 #[derive(Deserialize)]
@@ -39,7 +34,7 @@ struct Command {
     enabled: bool,
 }
 
-/// Of `guest-info`.
+/// Decodes the answer to `guest-info`.
 pub(crate) fn agent_version(answer: &str) -> Result<AgentVersion, AnswerError> {
     let info: Info = decode(answer)?;
     let command = |command: Command| AgentCommand {
@@ -52,7 +47,7 @@ pub(crate) fn agent_version(answer: &str) -> Result<AgentVersion, AnswerError> {
     })
 }
 
-/// Of `guest-fsfreeze-status`.
+/// Decodes the answer to `guest-fsfreeze-status`.
 pub(crate) fn freeze_status(answer: &str) -> Result<FreezeStatus, AnswerError> {
     let status: Name = decode(answer)?;
     match status.0.as_str() {
@@ -61,73 +56,6 @@ pub(crate) fn freeze_status(answer: &str) -> Result<FreezeStatus, AnswerError> {
         other => Err(AnswerError::content(&format!(
             "freeze status {other:?} is neither thawed nor frozen"
         ))),
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Interface {
-    name: Name,
-    #[serde(default)]
-    hardware_address: Name,
-    #[serde(default)]
-    ip_addresses: List<Address, MOST_ADDRESSES>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Address {
-    ip_address: Name,
-    #[serde(default)]
-    ip_address_type: Name,
-}
-
-/// Of `guest-network-get-interfaces`. As in libvirt, an alias (`eth0:1`) belongs to its interface.
-pub(crate) fn interfaces(answer: &str) -> Result<Vec<InterfaceStatus>, AnswerError> {
-    let list: List<Interface, MOST_INTERFACES> = decode(answer)?;
-    let mut interfaces: Vec<(InterfaceStatus, bool)> = Vec::new();
-    for Interface {
-        name: Text(name),
-        hardware_address: Text(mac),
-        ip_addresses: List(addresses),
-    } in list.0
-    {
-        let name = name.split(':').next().unwrap_or_default();
-        if name == LOOPBACK {
-            continue;
-        }
-        let known = interfaces
-            .iter()
-            .position(|(one, _)| one.interface_name == name);
-        let index = known.unwrap_or_else(|| {
-            let interface = InterfaceStatus {
-                mac,
-                interface_name: name.to_owned(),
-                ..InterfaceStatus::default()
-            };
-            interfaces.push((interface, false));
-            interfaces.len() - 1
-        });
-        if let Some((interface, has_ipv4)) = interfaces.get_mut(index) {
-            add_addresses(interface, has_ipv4, addresses);
-        }
-    }
-    Ok(interfaces.into_iter().map(|(one, _)| one).collect())
-}
-
-/// The first IPv4 address is the interface's own, else its first address.
-fn add_addresses(interface: &mut InterfaceStatus, has_ipv4: &mut bool, addresses: Vec<Address>) {
-    for address in addresses {
-        if interface.ips.len() == MOST_ADDRESSES {
-            return;
-        }
-        let Text(ip) = address.ip_address;
-        let is_ipv4 = address.ip_address_type.0 == "ipv4";
-        if interface.ips.is_empty() || (is_ipv4 && !*has_ipv4) {
-            interface.ip.clone_from(&ip);
-            *has_ipv4 |= is_ipv4;
-        }
-        interface.ips.push(ip);
     }
 }
 
@@ -145,7 +73,7 @@ struct OsInfo {
     id: Name,
 }
 
-/// Of `guest-get-osinfo`.
+/// Decodes the answer to `guest-get-osinfo`.
 pub(crate) fn os_info(answer: &str) -> Result<GuestOsInfo, AnswerError> {
     let info: OsInfo = decode(answer)?;
     Ok(GuestOsInfo {
@@ -166,7 +94,7 @@ struct HostName {
     host_name: Name,
 }
 
-/// Of `guest-get-host-name`.
+/// Decodes the answer to `guest-get-host-name`.
 pub(crate) fn hostname(answer: &str) -> Result<String, AnswerError> {
     Ok(decode::<HostName>(answer)?.host_name.0)
 }
@@ -176,10 +104,10 @@ struct Zone {
     #[serde(default)]
     zone: Name,
     #[serde(default)]
-    offset: Whole,
+    offset: Integer,
 }
 
-/// Of `guest-get-timezone`.
+/// Decodes the answer to `guest-get-timezone`.
 pub(crate) fn timezone(answer: &str) -> Result<Timezone, AnswerError> {
     let Zone { zone, offset } = decode(answer)?;
     Ok(Timezone {
@@ -190,7 +118,7 @@ pub(crate) fn timezone(answer: &str) -> Result<Timezone, AnswerError> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct LoggedIn {
+struct LoggedInUser {
     user: Name,
     #[serde(default)]
     domain: Name,
@@ -198,19 +126,19 @@ struct LoggedIn {
     login_time: f64,
 }
 
-/// Of `guest-get-users`.
+/// Decodes the answer to `guest-get-users`.
 pub(crate) fn users(answer: &str) -> Result<Vec<User>, AnswerError> {
-    let list: List<LoggedIn, MOST_USERS> = decode(answer)?;
-    let user = |logged_in: LoggedIn| User {
+    let list: List<LoggedInUser, MAX_USERS> = decode(answer)?;
+    let user = |logged_in: LoggedInUser| User {
         name: logged_in.user.0,
         domain: logged_in.domain.0,
-        login_time: milliseconds(logged_in.login_time),
+        login_time: round_to_milliseconds(logged_in.login_time),
     };
     Ok(list.0.into_iter().map(user).collect())
 }
 
-/// Seconds to the millisecond, as libvirt hands them on; a time before the epoch counts as none.
-fn milliseconds(seconds: f64) -> f64 {
+/// Rounds seconds down to milliseconds, as libvirt does. A time before the epoch becomes 0.
+fn round_to_milliseconds(seconds: f64) -> f64 {
     let exact = (seconds * 1000.0).floor() / 1000.0;
     if exact.is_finite() {
         exact.max(0.0)
@@ -228,11 +156,11 @@ struct FilesystemAnswer {
     #[serde(default, rename = "type")]
     kind: Name,
     #[serde(default)]
-    used_bytes: Whole,
+    used_bytes: Integer,
     #[serde(default)]
-    total_bytes: Whole,
+    total_bytes: Integer,
     #[serde(default)]
-    disk: List<Disk, MOST_DISKS>,
+    disk: List<Disk, MAX_DISKS>,
 }
 
 #[derive(Deserialize)]
@@ -244,9 +172,9 @@ struct Disk {
     bus_type: Name,
 }
 
-/// Of `guest-get-fsinfo`.
+/// Decodes the answer to `guest-get-fsinfo`.
 pub(crate) fn filesystems(answer: &str) -> Result<Vec<Filesystem>, AnswerError> {
-    let list: List<FilesystemAnswer, MOST_FILESYSTEMS> = decode(answer)?;
+    let list: List<FilesystemAnswer, MAX_FILESYSTEMS> = decode(answer)?;
     let disk = |disk: Disk| FilesystemDisk {
         serial: disk.serial.0,
         bus: disk.bus_type.0,
@@ -272,7 +200,7 @@ struct LoadAverages {
     fifteen: Option<f64>,
 }
 
-/// Of `guest-get-load`.
+/// Decodes the answer to `guest-get-load`.
 pub(crate) fn load(answer: &str) -> Result<Load, AnswerError> {
     let LoadAverages { one, five, fifteen } = decode(answer)?;
     Ok(Load { one, five, fifteen })

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::*;
 use crate::agent::guest_info::FreezeStatus;
 
-/// The agent's answers on the reference's guest.
+/// The answer of the agent in a guest of KubeVirt.
 const INTERFACES: &str = r#"{"return":[{"name":"lo","ip-addresses":[{"ip-address-type":"ipv4","ip-address":"127.0.0.1","prefix":8}],"hardware-address":"00:00:00:00:00:00"},{"name":"eth0","ip-addresses":[{"ip-address-type":"ipv6","ip-address":"fec0::ff:fe00:1","prefix":64},{"ip-address-type":"ipv6","ip-address":"fe80::ff:fe00:1","prefix":64}],"statistics":{"tx-packets":7},"hardware-address":"02:00:00:00:00:01"}]}"#;
 
 #[test]
-fn recorded_interfaces_are_read_without_loopback() {
+fn recorded_interfaces_are_decoded_without_loopback() {
     let list = interfaces(INTERFACES).unwrap();
     assert_eq!(list.len(), 1);
     assert_eq!(list[0].mac, "02:00:00:00:00:01");
@@ -38,7 +38,7 @@ fn first_ipv4_address_is_preferred_and_aliases_are_merged() {
 }
 
 #[test]
-fn values_of_other_agents_are_read() {
+fn unusual_values_of_other_agents_are_decoded() {
     assert_eq!(
         freeze_status(r#"{"return":"frozen"}"#),
         Ok(FreezeStatus::Frozen)
@@ -77,8 +77,8 @@ fn values_of_other_agents_are_read() {
 }
 
 #[test]
-fn flood_is_refused_before_it_is_parsed() {
-    let flood = format!(r#"{{"return":"{}"}}"#, "x".repeat(MOST_BYTES));
+fn oversized_answer_is_an_error_before_it_is_parsed() {
+    let flood = format!(r#"{{"return":"{}"}}"#, "x".repeat(MAX_ANSWER_BYTES));
     assert_eq!(
         hostname(&flood),
         Err(AnswerError::Size { bytes: flood.len() })
@@ -94,11 +94,13 @@ fn counts_and_lengths_are_bounded() {
     assert_eq!((agent.version.len(), agent.commands.len()), (256, 512));
     let address = json!({"ip-address": "10.0.0.1", "ip-address-type": "ipv4"});
     let many = vec![address; 500];
-    let answer = json!({"return": (0..9).map(|one| json!({"name": format!("eth{}:{one}", one % 2), "ip-addresses": many}))
+    let answer = json!({"return": (0..9).map(|n| json!({"name": format!("eth{}:{n}", n % 2), "ip-addresses": many}))
         .collect::<Vec<_>>()});
     let list = interfaces(&answer.to_string()).unwrap();
     assert_eq!(
-        list.iter().map(|one| one.ips.len()).collect::<Vec<_>>(),
+        list.iter()
+            .map(|interface| interface.ips.len())
+            .collect::<Vec<_>>(),
         [64, 64]
     );
 }
@@ -108,7 +110,7 @@ fn deep_nesting_is_an_error() {
     let depth = 100_000;
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let nested = format!("{}0{}", open.repeat(depth), close.repeat(depth));
-        // In the place of a value, and in a field that is not read.
+        // Once in the place of a value, once in a field that is not decoded.
         let _ = users(&format!(r#"{{"return":{nested}}}"#));
         let _ = users(&format!(r#"{{"return":[{{"user":"a","more":{nested}}}]}}"#));
         assert!(hostname(&format!(r#"{{"return":{{"host-name":{nested}}}}}"#)).is_err());
@@ -152,8 +154,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Reads the answer as every command's, and returns the texts that were taken over.
-fn read_all(answer: &str) -> Vec<String> {
+/// Decodes the answer as the answer to each command, and returns the decoded texts.
+fn decode_as_every_command(answer: &str) -> Vec<String> {
     let mut texts = Vec::new();
     if let Ok(agent) = agent_version(answer) {
         texts.extend(agent.commands.into_iter().map(|command| command.name));
@@ -175,7 +177,7 @@ fn read_all(answer: &str) -> Vec<String> {
         filesystems(answer)
             .unwrap_or_default()
             .into_iter()
-            .map(|one| one.mount_point),
+            .map(|filesystem| filesystem.mount_point),
     );
     texts.extend(os_info(answer).map(|os| os.name));
     let _ = (load(answer), freeze_status(answer));
@@ -184,15 +186,15 @@ fn read_all(answer: &str) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn any_answer_is_read_or_refused_within_the_limits(value in any_json()) {
-        for text in read_all(&json!({"return": value}).to_string()) {
+    fn any_answer_is_decoded_within_the_limits_or_an_error(value in any_json()) {
+        for text in decode_as_every_command(&json!({"return": value}).to_string()) {
             prop_assert!(text.chars().count() <= 4096);
             prop_assert!(!text.chars().any(char::is_control));
         }
     }
 
     #[test]
-    fn any_bytes_are_refused_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        read_all(&String::from_utf8_lossy(&bytes));
+    fn any_bytes_are_decoded_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        decode_as_every_command(&String::from_utf8_lossy(&bytes));
     }
 }

@@ -1,4 +1,4 @@
-//! Commands to a guest agent that has answered a ping.
+//! Sends commands to a guest agent that has answered a ping.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::agent::send_agent_command::{self, AgentCommandError};
 use crate::agent::{AGENT_TIMEOUT, GUEST_PING};
 use crate::libvirt_client::{CallError, Client};
 
-/// How long the agent may take over one command.
+/// How long the agent may take for one command.
 pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A guest whose agent has answered.
+/// A domain whose agent has answered a ping.
 pub(super) struct AgentSession<'a> {
     pub(super) client: &'a Client,
     domain: Arc<dyn Domain>,
 }
 
 impl<'a> AgentSession<'a> {
-    /// Pings the agent of the client's domain.
+    /// Looks up the client's domain and pings its agent.
     pub(super) async fn open(client: &'a Client) -> Result<AgentSession<'a>, AgentCommandError> {
         let domain = client.lookup().await?;
         let domain = domain.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
@@ -38,7 +38,7 @@ impl<'a> AgentSession<'a> {
         Ok(session)
     }
 
-    /// Sends one command.
+    /// Sends one command, and decodes the `return` value of the answer.
     pub(super) async fn ask<T: for<'de> serde::Deserialize<'de>>(
         &self,
         command: &'static str,

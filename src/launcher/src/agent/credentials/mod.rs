@@ -1,17 +1,17 @@
-//! Keeps SSH keys and passwords in the guest as the secrets have them, through the guest agent.
+//! Keeps the guest's SSH keys and passwords equal to the mounted secrets, through the guest agent.
 //!
 //! ```text
-//!   credentials known ─▶ wait for the guest ─▶ apply ──all well──▶ wait for a change, or five minutes
+//!   credentials known ─▶ wait for the guest ─▶ apply ──all set──▶ wait for a change, or five minutes
 //!                                 ▲                │                              │
-//!                                 │                └─ not all: wait, ever longer ─┤
+//!                                 │                └─ not all: growing pause ─────┤
 //!                                 └───────────────────────────────────────────────┘
 //! ```
 //! The result goes into KubeVirt's metadata, from which virt-handler makes the VMI's condition
-//! `AccessCredentialsSynchronized`. [`domain::access_credentials`] decides who has which keys.
-//! Secrets appear in no log and no message.
+//! `AccessCredentialsSynchronized`. [`domain::access_credentials`] decides which user has which keys.
+//! No secret appears in a log or a message.
 
 mod agent_session;
-mod authorized_keys_without_agent_command;
+mod authorized_keys_file;
 mod secret_watch;
 mod set_keys_and_passwords;
 
@@ -30,30 +30,32 @@ use crate::notify::{Notifier, Warning};
 use secret_watch::SecretWatch;
 use set_keys_and_passwords::{ApplyResult, apply};
 
-/// The guest may change its keys and passwords, so they are set again.
+/// Keys and passwords are set again after this time, since the guest may change them.
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(300);
-/// Between two attempts: from the first to the last.
-const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
-const READ: Duration = Duration::from_secs(10);
+/// The pause between two attempts: at first, and at most.
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+/// How long reading the mounted secrets may take.
+const SECRET_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Records whether all credentials are in the guest, and if not, why; true when that is news.
+/// Records whether all credentials are in the guest, and the reason if they are not. Returns true when this is a
+/// change.
 pub(crate) type Report = Box<dyn Fn(bool, &str) -> bool + Send + Sync>;
 
-/// Keeps the guest's credentials as the secrets have them.
+/// Keeps the guest's credentials equal to the mounted secrets.
 pub(crate) struct CredentialSync {
     pub(crate) client: Client,
     pub(crate) secrets: MountedSecrets,
     pub(crate) notifier: Notifier,
-    /// The credentials, once a start has determined them.
+    /// The credentials; empty until the start of the VM has determined them.
     pub(crate) credentials: Receiver<Vec<Credential>>,
-    /// Waits until the guest runs; false when it never will again.
+    /// Waits until the guest runs; false when it will not run again.
     pub(crate) guest_runs: Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
-    /// Where the outcome goes.
+    /// Called with the result of each attempt.
     pub(crate) report: Report,
 }
 
 impl CredentialSync {
-    /// Runs until the guest never runs again.
+    /// Runs until the guest has ended for good.
     pub(crate) async fn run(mut self) {
         let known = self
             .credentials
@@ -61,22 +63,22 @@ impl CredentialSync {
         let Ok(credentials) = known.await.map(|credentials| credentials.clone()) else {
             return;
         };
-        let mut keeper = CredentialKeeper {
+        let mut sync_loop = CredentialSyncLoop {
             watch: SecretWatch::new(&directories(&self.secrets, &credentials)),
-            deprecation_told: false,
+            deprecation_reported: false,
             sync: self,
             credentials,
         };
-        let mut pause = RETRY[0];
-        while (keeper.sync.guest_runs)().await {
-            let succeeded = keeper.synchronize().await;
+        let mut pause = RETRY_PAUSES[0];
+        while (sync_loop.sync.guest_runs)().await {
+            let succeeded = sync_loop.synchronize().await;
             let wait = if succeeded { REAPPLY_INTERVAL } else { pause };
             pause = match succeeded {
-                true => RETRY[0],
-                false => (pause * 2).min(RETRY[1]),
+                true => RETRY_PAUSES[0],
+                false => (pause * 2).min(RETRY_PAUSES[1]),
             };
-            if keeper.watch.changed_within(wait).await {
-                pause = RETRY[0];
+            if sync_loop.watch.changed_within(wait).await {
+                pause = RETRY_PAUSES[0];
             }
         }
     }
@@ -101,19 +103,19 @@ fn directories(secrets: &MountedSecrets, credentials: &[Credential]) -> Vec<Path
         .collect()
 }
 
-struct CredentialKeeper {
+struct CredentialSyncLoop {
     sync: CredentialSync,
     credentials: Vec<Credential>,
     watch: SecretWatch,
-    /// A warning about the old guest agent was sent.
-    deprecation_told: bool,
+    /// Whether the warning about the old guest agent was sent.
+    deprecation_reported: bool,
 }
 
-impl CredentialKeeper {
-    /// Whether everything is in the guest.
+impl CredentialSyncLoop {
+    /// Sets all credentials in the guest; true on success.
     async fn synchronize(&mut self) -> bool {
         let applied = match self.read_credentials().await {
-            Ok(wanted) => apply(&self.sync.client, &wanted).await,
+            Ok(credentials) => apply(&self.sync.client, &credentials).await,
             Err(problem) => ApplyResult::failed(problem),
         };
         self.report(&applied);
@@ -123,8 +125,9 @@ impl CredentialKeeper {
     async fn read_credentials(&self) -> Result<GuestCredentials, String> {
         let (credentials, secrets) = (self.credentials.clone(), self.sync.secrets.clone());
         let read = move || GuestCredentials::read(&credentials, &secrets);
-        let wanted = blocking::file_call("reading access credentials", READ, read).await;
-        wanted.map_err(|error| error.to_string())
+        let credentials =
+            blocking::file_call("reading access credentials", SECRET_READ_TIMEOUT, read).await;
+        credentials.map_err(|error| error.to_string())
     }
 
     fn report(&mut self, applied: &ApplyResult) {
@@ -141,9 +144,9 @@ impl CredentialKeeper {
             }
         }
         if !succeeded || !applied.by_file {
-            self.deprecation_told = false;
-        } else if !self.deprecation_told {
-            self.deprecation_told = true;
+            self.deprecation_reported = false;
+        } else if !self.deprecation_reported {
+            self.deprecation_reported = true;
             self.sync.notifier.warning(&Warning {
                 reason: "AccessCredentialsSyncSuccess",
                 message: "The guest agent is older than 5.2 and cannot set SSH keys itself; they were written \

@@ -7,23 +7,23 @@ use futures_util::StreamExt;
 use inotify::{EventStream, Inotify, WatchMask};
 use tokio::time::timeout;
 
-/// Enough for a burst of events; their content does not matter.
-const BUFFER: usize = 4096;
-/// How often secrets are read without inotify. All VMs of a node share uid 107's inotify instances, so there
-/// may be none left. KubeVirt reads secrets at the same interval.
-const RESCAN: Duration = Duration::from_secs(15);
-/// The kubelet changes a secret in several steps; without a further step for this long, the change is complete.
+/// Size of the buffer for inotify events. It holds a burst of events, whose content does not matter.
+const EVENT_BUFFER_BYTES: usize = 4096;
+/// How often secrets are read when inotify is not available: all VMs of a node share the inotify instances of uid 107,
+/// and there may be none left. KubeVirt reads secrets at the same interval.
+const RESCAN_INTERVAL: Duration = Duration::from_secs(15);
+/// The kubelet changes a secret in several steps. The change is complete when no step has followed for this long.
 const QUIET_PERIOD: Duration = Duration::from_millis(500);
 
-/// Watches the directories of secrets.
+/// Watches the directories of secrets with inotify; without inotify, every wait ends after [`RESCAN_INTERVAL`].
 pub(super) struct SecretWatch {
-    stream: Option<EventStream<[u8; BUFFER]>>,
+    stream: Option<EventStream<[u8; EVENT_BUFFER_BYTES]>>,
 }
 
 impl SecretWatch {
     pub(super) fn new(directories: &[PathBuf]) -> SecretWatch {
         let stream = Inotify::init().and_then(|inotify| {
-            let stream = inotify.into_event_stream([0; BUFFER])?;
+            let stream = inotify.into_event_stream([0; EVENT_BUFFER_BYTES])?;
             let mask = WatchMask::CREATE
                 | WatchMask::MOVED_TO
                 | WatchMask::CLOSE_WRITE
@@ -35,23 +35,23 @@ impl SecretWatch {
             Ok(stream)
         });
         if let Err(error) = &stream {
-            tracing::debug!(%error, "no inotify: access credentials are read every {RESCAN:?}");
+            tracing::debug!(%error, "no inotify: access credentials are read every {RESCAN_INTERVAL:?}");
         }
         SecretWatch {
             stream: stream.ok(),
         }
     }
 
-    /// Waits for a change and its end, at most `limit`; whether there was one.
+    /// Waits until a change has begun and is complete; false when none has begun within `limit`.
     pub(super) async fn changed_within(&mut self, limit: Duration) -> bool {
         let Some(stream) = &mut self.stream else {
-            tokio::time::sleep(limit.min(RESCAN)).await;
+            tokio::time::sleep(limit.min(RESCAN_INTERVAL)).await;
             return false;
         };
         match timeout(limit, stream.next()).await {
             Ok(Some(Ok(_))) => {
-                // Whoever changes a secret all the time is not waited for.
-                let _ = timeout(RESCAN, quiet(stream)).await;
+                // The wait has a limit, for a secret that changes all the time.
+                let _ = timeout(RESCAN_INTERVAL, until_quiet(stream)).await;
                 true
             }
             Ok(Some(Err(_)) | None) => {
@@ -63,7 +63,8 @@ impl SecretWatch {
     }
 }
 
-async fn quiet(stream: &mut EventStream<[u8; BUFFER]>) {
+/// Waits until no event has come for [`QUIET_PERIOD`].
+async fn until_quiet(stream: &mut EventStream<[u8; EVENT_BUFFER_BYTES]>) {
     while let Ok(Some(Ok(_))) = timeout(QUIET_PERIOD, stream.next()).await {}
 }
 

@@ -1,4 +1,4 @@
-//! Sets SSH keys and passwords in the guest, through its agent.
+//! Sets SSH keys and passwords in the guest through its agent.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,19 +7,19 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::agent_session::AgentSession;
-use super::authorized_keys_without_agent_command;
+use super::authorized_keys_file;
 use crate::agent::send_agent_command::AgentCommandError;
 use crate::libvirt_client::Client;
 
-/// KubeVirt's text, which users' tools wait for.
-const OFFLINE: &str = "Guest agent is offline";
+/// KubeVirt's text, which tools of users look for.
+const AGENT_OFFLINE_MESSAGE: &str = "Guest agent is offline";
 
-/// The result of one attempt.
+/// The result of one attempt to set all credentials.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ApplyResult {
-    /// What could not be set, and why.
+    /// An error message for each credential that could not be set.
     pub(super) problems: Vec<String>,
-    /// Keys were written as a file, since the agent is too old to set them.
+    /// Whether keys were written as a file, since the agent is too old to set them.
     pub(super) by_file: bool,
 }
 
@@ -33,16 +33,16 @@ impl ApplyResult {
 }
 
 /// Sets all keys and passwords. A failure for one user does not affect the others.
-pub(super) async fn apply(client: &Client, wanted: &GuestCredentials) -> ApplyResult {
+pub(super) async fn apply(client: &Client, credentials: &GuestCredentials) -> ApplyResult {
     let agent = match AgentSession::open(client).await {
         Ok(agent) => agent,
-        Err(_) => return ApplyResult::failed(OFFLINE.to_owned()),
+        Err(_) => return ApplyResult::failed(AGENT_OFFLINE_MESSAGE.to_owned()),
     };
     let mut applied = ApplyResult {
-        problems: wanted.unreadable.clone(),
+        problems: credentials.unreadable.clone(),
         by_file: false,
     };
-    for (user, keys) in &wanted.keys {
+    for (user, keys) in &credentials.keys {
         match set_keys(&agent, user, keys).await {
             Ok(by_file) => applied.by_file |= by_file,
             Err(error) => applied
@@ -50,7 +50,7 @@ pub(super) async fn apply(client: &Client, wanted: &GuestCredentials) -> ApplyRe
                 .push(format!("setting the SSH keys of user {user}: {error}")),
         }
     }
-    for (user, password) in &wanted.passwords {
+    for (user, password) in &credentials.passwords {
         if let Err(error) = set_password(&agent, user, password).await {
             let problem = format!("setting the password of user {user}: {error}");
             applied.problems.push(problem);
@@ -59,7 +59,7 @@ pub(super) async fn apply(client: &Client, wanted: &GuestCredentials) -> ApplyRe
     applied
 }
 
-/// Makes `keys` the user's only keys; true when they were written as a file, since the agent cannot set keys.
+/// Makes `keys` the user's only keys. Returns true when they were written as a file, since the agent cannot set keys.
 async fn set_keys(agent: &AgentSession<'_>, user: &str, keys: &[String]) -> Result<bool, String> {
     let arguments = json!({ "username": user, "keys": keys, "reset": true });
     let set = agent.ask::<IgnoredAny>("guest-ssh-add-authorized-keys", arguments);
@@ -67,9 +67,9 @@ async fn set_keys(agent: &AgentSession<'_>, user: &str, keys: &[String]) -> Resu
         return Ok(false);
     };
     tracing::debug!(user, reason = %error, "the agent did not set SSH keys; writing the file");
-    match authorized_keys_without_agent_command::replace_authorized_keys(agent, user, keys).await {
+    match authorized_keys_file::replace_authorized_keys(agent, user, keys).await {
         Ok(()) => Ok(true),
-        Err(second) => Err(format!("{error}; as a file: {second}")),
+        Err(file_error) => Err(format!("{error}; as a file: {file_error}")),
     }
 }
 

@@ -1,9 +1,11 @@
-//! Freezing and thawing the guest's file systems through the agent, and the safety thaw.
+//! Freezes and thaws the guest's file systems through the agent. The safety thaw thaws a guest that nobody has thawed
+//! in time.
 //!
-//! Freeze, thaw and the safety thaw run one at a time. The safety thaw is bound to one freeze: an attempt that waited while
-//! the guest was thawed and frozen again leaves the new freeze alone.
+//! Freeze, thaw and safety thaw run one at a time. An attempt of the safety thaw belongs to one freeze: if the guest
+//! was thawed and frozen again while the attempt waited, it does not end the new freeze.
 
 mod safety_thaw;
+mod safety_thaw_task;
 mod tpm_state;
 
 use std::path::PathBuf;
@@ -15,25 +17,25 @@ use libvirt::{Domain, code};
 use tokio::sync::{Mutex, mpsc};
 
 use super::answer::{self, AnswerError};
-use super::guest_info::{Fact, FreezeStatus, GuestInfoCache};
+use super::guest_info::{AgentFact, FreezeStatus, GuestInfoCache};
 use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN, command_agent};
 use crate::libvirt_client::{AGENT, CallError, Client};
-use crate::named_timers::NamedTimers;
-use safety_thaw::{Input, SafetyThaw, Step};
+use safety_thaw::Input;
+use safety_thaw_task::SafetyThawState;
 pub(crate) use tpm_state::TpmStateError;
 
-/// Windows takes most of a minute; virt-handler waits 60 s.
+/// How long a freeze may take. Windows takes most of a minute; virt-handler waits 60 s.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(45);
-/// virt-handler waits 20 s, for the status and the thaw.
+/// How long a thaw may take. virt-handler waits 20 s, for the status and the thaw.
 const THAW_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A freeze or thaw failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FreezeError {
-    /// libvirt or the agent refused, or gave no answer.
+    /// libvirt or the agent returned an error, or gave no answer.
     #[error(transparent)]
     Agent(#[from] CallError),
-    /// The agent's answer makes no sense.
+    /// The agent's answer is invalid.
     #[error(transparent)]
     Answer(#[from] AnswerError),
     /// The state of the persistent TPM cannot be written to disk.
@@ -44,24 +46,24 @@ pub enum FreezeError {
 /// A request to freeze.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreezeRequest {
-    /// The guest is thawed after this time if nobody does before.
+    /// The guest is thawed after this time if no thaw was requested before.
     pub thaw_after: Option<Duration>,
     /// The VM has a persistent TPM, whose state is written to disk too.
     pub persistent_tpm: bool,
 }
 
-/// Whether a freeze or thaw changed anything.
+/// Whether a freeze or thaw has changed the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It did.
+    /// The guest was frozen or thawed.
     Done,
-    /// The guest was in that state already.
+    /// The guest was in the requested state already.
     None,
-    /// The guest has no file system that can be frozen, and its agent calls it thawed all the time.
+    /// The guest has no file system that can be frozen; its agent always reports it as thawed.
     NothingToFreeze,
 }
 
-/// Freezes and thaws the guest. Clones are the same.
+/// Freezes and thaws the guest. Clones share their state.
 #[derive(Clone)]
 pub struct Freezer(Arc<Inner>);
 
@@ -69,52 +71,40 @@ struct Inner {
     client: Client,
     cache: Arc<GuestInfoCache>,
     tpm_state: PathBuf,
-    /// One freeze or thaw at a time.
-    turn: Mutex<()>,
-    /// Counts freezes.
-    freeze: AtomicU64,
-    /// The agent's last answer: the guest may have been reset since.
+    /// Held during a freeze or thaw, so that they run one at a time.
+    operation: Mutex<()>,
+    /// The number of freezes so far; the number of the latest freeze.
+    freeze_count: AtomicU64,
+    /// Whether the guest was frozen by the agent's last answer. The guest may have been reset since.
     was_frozen: AtomicBool,
-    /// Whether the guest was frozen, or a freeze was sent whose outcome is unknown, and no status "thawed" came since.
+    /// Whether the guest was frozen, or a freeze with unknown result was sent, and the agent has not reported "thawed"
+    /// since.
     may_be_frozen: AtomicBool,
-    inputs: mpsc::UnboundedSender<(u64, Input)>,
-    safety: Mutex<Safety>,
-}
-
-/// What the task of the safety thaw keeps, also when it is started again.
-struct Safety {
-    policy: SafetyThaw,
-    timers: NamedTimers<()>,
-    /// The freeze that is to be thawed.
-    freeze: u64,
-    received: mpsc::UnboundedReceiver<(u64, Input)>,
+    safety_thaw_inputs: mpsc::UnboundedSender<(u64, Input)>,
+    safety_thaw: Mutex<SafetyThawState>,
 }
 
 impl Freezer {
-    /// Nothing is frozen. `tpm_state` is the directory with the state of the TPM.
+    /// A freezer for a guest that is not frozen. `tpm_state` is the directory with the state of the TPM.
     pub(crate) fn new(client: Client, cache: Arc<GuestInfoCache>, tpm_state: PathBuf) -> Freezer {
-        let (inputs, received) = mpsc::unbounded_channel();
+        let (safety_thaw_inputs, received) = mpsc::unbounded_channel();
         Freezer(Arc::new(Inner {
             client,
             cache,
             tpm_state,
-            turn: Mutex::default(),
-            freeze: AtomicU64::new(0),
+            operation: Mutex::default(),
+            freeze_count: AtomicU64::new(0),
             was_frozen: AtomicBool::new(false),
             may_be_frozen: AtomicBool::new(false),
-            inputs,
-            safety: Mutex::new(Safety {
-                policy: SafetyThaw::default(),
-                timers: NamedTimers::default(),
-                freeze: 0,
-                received,
-            }),
+            safety_thaw_inputs,
+            safety_thaw: Mutex::new(SafetyThawState::new(received)),
         }))
     }
 
-    /// Freezes the guest's file systems. A guest that is frozen already stays so, and keeps its time limit.
+    /// Freezes the guest's file systems. A guest that is frozen already stays frozen, with the time limit of the first
+    /// freeze.
     pub(crate) async fn freeze(&self, request: FreezeRequest) -> Result<Change, FreezeError> {
-        let _turn = self.0.turn.lock().await;
+        let _operation = self.0.operation.lock().await;
         let domain = self.domain().await?;
         if self.status(&domain).await? == FreezeStatus::Frozen {
             return Ok(Change::None);
@@ -122,7 +112,7 @@ impl Freezer {
         if request.persistent_tpm {
             tpm_state::sync(self.0.tpm_state.clone()).await?;
         }
-        let number = self.0.freeze.fetch_add(1, Ordering::Relaxed) + 1;
+        let number = self.0.freeze_count.fetch_add(1, Ordering::Relaxed) + 1;
         match self
             .send(&domain, "guest-fsfreeze-freeze", FREEZE_TIMEOUT)
             .await
@@ -136,9 +126,9 @@ impl Freezer {
                 Ok(Change::Done)
             }
             Err(error) => {
-                // An agent that was there for the status and then does not respond may have got the freeze.
+                // An agent that answered the status and does not respond now may have received the freeze.
                 if !is_refusal(&error) || is_unresponsive(&error) {
-                    // The agent may have frozen the file systems, or still do so: the safety thaw stays armed.
+                    // The agent may have frozen the file systems or may still freeze them: the safety thaw thaws them.
                     self.0.may_be_frozen.store(true, Ordering::Relaxed);
                     self.inform_safety_thaw(number, Input::MayBeFrozen);
                 }
@@ -149,32 +139,32 @@ impl Freezer {
 
     /// Whether the guest's file systems are frozen.
     pub(crate) async fn is_frozen(&self) -> Result<bool, FreezeError> {
-        let _turn = self.0.turn.lock().await;
+        let _operation = self.0.operation.lock().await;
         let domain = self.domain().await?;
         Ok(self.status(&domain).await? == FreezeStatus::Frozen)
     }
 
-    /// Whether the guest was frozen through this launcher and is so still, as far as the agent tells. An agent that has
-    /// crashed in a freeze keeps nobody from migrating: its answer was never that the guest is frozen.
+    /// Whether the guest was frozen through this launcher and, as far as the agent reports, is frozen still. An agent
+    /// that crashed during a freeze does not block migrations, since it has never answered that the guest is frozen.
     pub(crate) async fn keeps_frozen(&self) -> bool {
-        // A guest that nobody has frozen is not asked.
+        // The agent is not asked about a guest that was not frozen.
         self.0.was_frozen.load(Ordering::Relaxed) && self.is_frozen().await.unwrap_or(true)
     }
 
-    /// Thaws the guest's file systems. If that fails, it is tried again in the background, unless the guest is
-    /// certainly not frozen.
+    /// Thaws the guest's file systems. After a failure the safety thaw repeats this in the background, unless the guest
+    /// is certainly not frozen.
     pub(crate) async fn thaw(&self) -> Result<Change, FreezeError> {
-        let _turn = self.0.turn.lock().await;
-        let number = self.0.freeze.load(Ordering::Relaxed);
-        let thawed = self.thaw_domain().await;
-        self.inform_safety_thaw(number, self.after_thaw(&thawed));
-        thawed
+        let _operation = self.0.operation.lock().await;
+        let number = self.0.freeze_count.load(Ordering::Relaxed);
+        let result = self.thaw_domain().await;
+        self.inform_safety_thaw(number, self.input_after_thaw(&result));
+        result
     }
 
-    /// What an attempt to thaw means for the safety thaw. A refusal to thaw a guest that was never frozen is no reason
-    /// to try again: a guest without an agent would be asked for ever.
-    fn after_thaw(&self, thawed: &Result<Change, FreezeError>) -> Input {
-        match thawed {
+    /// The input to the safety thaw after an attempt to thaw. An error of the agent is not retried for a guest that was
+    /// never frozen; otherwise a guest without an agent would be asked for ever.
+    fn input_after_thaw(&self, result: &Result<Change, FreezeError>) -> Input {
+        match result {
             Ok(_) => Input::Thawed,
             Err(FreezeError::Agent(error)) if is_refusal(error) && !self.may_be_frozen() => {
                 Input::Thawed
@@ -183,14 +173,15 @@ impl Freezer {
         }
     }
 
-    /// Through this launcher or, as polls of the agent tell, from inside of the guest.
+    /// Whether the guest may be frozen: through this launcher or, as polls of the agent report, from inside of the
+    /// guest.
     fn may_be_frozen(&self) -> bool {
         self.0.may_be_frozen.load(Ordering::Relaxed) || *self.0.cache.frozen().borrow()
     }
 
     async fn thaw_domain(&self) -> Result<Change, FreezeError> {
         let domain = self.domain().await?;
-        // A thaw runs the guest's thaw hooks, so a guest that is thawed is not asked to.
+        // A thaw runs the guest's thaw hooks, so no thaw is sent to a guest that is thawed.
         if matches!(self.status(&domain).await, Ok(FreezeStatus::Thawed)) {
             return Ok(Change::None);
         }
@@ -198,68 +189,6 @@ impl Freezer {
             .await?;
         self.record(FreezeStatus::Thawed);
         Ok(Change::Done)
-    }
-
-    /// Carries out the safety thaw; never ends by itself.
-    pub(crate) async fn run_safety_thaw(&self) {
-        let mut safety = self.0.safety.lock().await;
-        let Safety {
-            policy,
-            timers,
-            freeze,
-            received,
-        } = &mut *safety;
-        loop {
-            let mut input = tokio::select! {
-                // Never `None`: `self` holds a sender.
-                Some((number, input)) = received.recv() => {
-                    *freeze = number;
-                    input
-                }
-                () = timers.expired() => Input::Expired,
-            };
-            loop {
-                match policy.observe(input) {
-                    Step::Arm(after) => timers.arm((), after),
-                    Step::Disarm => timers.disarm(&()),
-                    Step::Thaw => {
-                        input = self.attempt(*freeze).await;
-                        continue;
-                    }
-                }
-                break;
-            }
-        }
-    }
-
-    /// One attempt to end a freeze that has lasted too long.
-    async fn attempt(&self, freeze: u64) -> Input {
-        let _turn = self.0.turn.lock().await;
-        if self.0.freeze.load(Ordering::Relaxed) != freeze {
-            // The input of the newer freeze waits.
-            return Input::Thawed;
-        }
-        if self.has_ended().await {
-            return Input::Ended;
-        }
-        tracing::warn!("the guest was not thawed in time, or a thaw failed: it is thawed now");
-        let thawed = self.thaw_domain().await;
-        match &thawed {
-            Ok(_) => tracing::info!("the guest is thawed"),
-            Err(error) => tracing::warn!(reason = %error, "the guest could not be thawed"),
-        }
-        self.after_thaw(&thawed)
-    }
-
-    /// Whether libvirt says that the guest does not run any more. A daemon that is away says nothing.
-    async fn has_ended(&self) -> bool {
-        let domain = match self.0.client.lookup().await {
-            Ok(domain) => domain,
-            Err(_) => return false,
-        };
-        let Some(domain) = domain else { return true };
-        let state = self.0.client.state_of(&domain).await;
-        state.is_ok_and(|state| state.is_down())
     }
 
     async fn domain(&self) -> Result<Arc<dyn Domain>, CallError> {
@@ -296,12 +225,7 @@ impl Freezer {
         let is_frozen = status == FreezeStatus::Frozen;
         self.0.was_frozen.store(is_frozen, Ordering::Relaxed);
         self.0.may_be_frozen.store(is_frozen, Ordering::Relaxed);
-        self.0.cache.update(vec![Fact::FreezeStatus(status)]);
-    }
-
-    fn inform_safety_thaw(&self, number: u64, input: Input) {
-        // Cannot fail: `self` holds the receiver.
-        let _ = self.0.inputs.send((number, input));
+        self.0.cache.update(vec![AgentFact::FreezeStatus(status)]);
     }
 }
 
@@ -309,7 +233,7 @@ fn is_unresponsive(error: &CallError) -> bool {
     matches!(error, CallError::Libvirt(error) if error.is_agent_unresponsive())
 }
 
-/// Whether the agent refused, or is not connected.
+/// Whether the agent returned an error or is not connected.
 fn is_refusal(error: &CallError) -> bool {
     match error {
         CallError::Libvirt(error) => matches!(

@@ -1,26 +1,26 @@
-//! When a frozen guest is thawed without being asked. Pure.
+//! The policy that decides when a frozen guest is thawed without a request. Pure.
 //!
 //! ```text
 //!            frozen, with a limit               limit
 //!   [idle] ────────────────────────▶ [armed] ──────────▶ [thawing] ◀─┐
-//!     ▲                                 │                  │  └──────┘ failed: again, ever later
+//!     ▲                                 │                  │  └──────┘ failed: again, after a growing pause
 //!     └────────── thawed, ended ────────┴──────────────────┘
 //! ```
-//! A guest that stays frozen hangs at its next write, so thawing is tried until the guest is thawed or has ended.
+//! A guest that stays frozen hangs at its next write, so the thaw is repeated until the guest is thawed or has ended.
 
 use std::time::Duration;
 
-/// Between two attempts: at first, and at most.
-const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+/// The pause between two attempts: at first, and at most.
+const RETRY_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
-/// What happens to the guest's file systems.
+/// An event that the policy reacts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
-    /// They are frozen, and are to be thawed after this time if nobody does before.
+    /// The file systems are frozen, and are thawed after this time if no thaw is requested before.
     Frozen(Option<Duration>),
-    /// A freeze or thaw has failed, and they may be frozen although nobody wants that.
+    /// A freeze or thaw has failed, and the file systems may still be frozen.
     MayBeFrozen,
-    /// They are thawed.
+    /// The file systems are thawed.
     Thawed,
     /// The guest has ended.
     Ended,
@@ -28,14 +28,14 @@ pub(super) enum Input {
     Expired,
 }
 
-/// What follows.
+/// What the caller does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Restart the timer.
     Arm(Duration),
-    /// Stop it.
+    /// Stop the timer.
     Disarm,
-    /// Thaw now; the result is the next input.
+    /// Thaw now, and pass the result as the next input.
     Thaw,
 }
 
@@ -54,15 +54,20 @@ enum State {
 pub(super) struct SafetyThaw(State);
 
 impl SafetyThaw {
-    /// What follows from an input.
+    /// Takes an input, and returns the next step.
     pub(super) fn observe(&mut self, input: Input) -> Step {
         let (state, step) = match (input, self.0) {
             (Input::Frozen(Some(limit)), _) => (State::Armed, Step::Arm(limit)),
             (Input::Frozen(None) | Input::Thawed | Input::Ended, _) => (State::Idle, Step::Disarm),
             (Input::MayBeFrozen, State::Thawing { pause }) => retry(pause),
-            (Input::MayBeFrozen, State::Idle | State::Armed) => retry(RETRY[0]),
+            (Input::MayBeFrozen, State::Idle | State::Armed) => retry(RETRY_PAUSES[0]),
             (Input::Expired, State::Idle) => (State::Idle, Step::Disarm),
-            (Input::Expired, State::Armed) => (State::Thawing { pause: RETRY[0] }, Step::Thaw),
+            (Input::Expired, State::Armed) => (
+                State::Thawing {
+                    pause: RETRY_PAUSES[0],
+                },
+                Step::Thaw,
+            ),
             (Input::Expired, thawing) => (thawing, Step::Thaw),
         };
         self.0 = state;
@@ -71,7 +76,7 @@ impl SafetyThaw {
 }
 
 fn retry(pause: Duration) -> (State, Step) {
-    let longer = (pause * 2).min(RETRY[1]);
+    let longer = (pause * 2).min(RETRY_PAUSES[1]);
     (State::Thawing { pause: longer }, Step::Arm(pause))
 }
 
@@ -121,20 +126,20 @@ mod tests {
     }
 
     proptest! {
-        /// As long as the guest is to be thawed, a timer runs or an attempt is made; else neither.
+        /// While a thaw is required, a timer runs or an attempt is made; otherwise neither.
         #[test]
-        fn wanted_thaw_is_always_pending(inputs in prop::collection::vec(any_input(), 0..40)) {
+        fn required_thaw_is_always_pending(inputs in prop::collection::vec(any_input(), 0..40)) {
             let mut policy = SafetyThaw::default();
-            let mut wanted = false;
+            let mut is_required = false;
             for input in inputs {
-                wanted = match input {
+                is_required = match input {
                     Input::Frozen(limit) => limit.is_some(),
                     Input::MayBeFrozen => true,
                     Input::Thawed | Input::Ended => false,
-                    Input::Expired => wanted,
+                    Input::Expired => is_required,
                 };
                 let step = policy.observe(input);
-                prop_assert_eq!(step != Step::Disarm, wanted);
+                prop_assert_eq!(step != Step::Disarm, is_required);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Writes the state of a persistent TPM to disk: the guest's freeze does not cover it.
+//! Writes the state of a persistent TPM to disk, since freezing the guest does not do this.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use crate::blocking::{self, NoAnswer};
 
-const DEADLINE: Duration = Duration::from_secs(10);
-/// swtpm keeps a directory per VM with one directory of a few files.
-const MOST_DEPTH: usize = 4;
+/// How long writing to disk may take.
+/// How long writing to disk may take.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum depth of the directory tree. swtpm keeps a directory per VM with one directory of a few files.
+const MAX_DEPTH: usize = 4;
 
-/// The state could not be written to disk.
+/// The TPM's state could not be written to disk.
 #[derive(Debug, thiserror::Error)]
 pub enum TpmStateError {
     /// A file or directory cannot be read or written.
@@ -19,18 +21,18 @@ pub enum TpmStateError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The cause.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// It took too long.
+    /// Writing to disk timed out.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
 }
 
 /// Writes all files below the directory to disk.
 pub(super) async fn sync(directory: PathBuf) -> Result<(), TpmStateError> {
-    let sync = move || sync_tree(&directory, MOST_DEPTH);
-    blocking::file_call("writing the TPM's state to disk", DEADLINE, sync).await?
+    let sync = move || sync_tree(&directory, MAX_DEPTH);
+    blocking::file_call("writing the TPM's state to disk", SYNC_TIMEOUT, sync).await?
 }
 
 fn sync_tree(path: &Path, depth: usize) -> Result<(), TpmStateError> {

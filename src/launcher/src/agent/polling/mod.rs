@@ -1,4 +1,4 @@
-//! The task that asks the guest agent about the guest, one command at a time, and fills the cache.
+//! The task that polls the guest agent, one command at a time, and fills the cache.
 
 mod run_poll;
 mod schedule;
@@ -16,18 +16,18 @@ use super::guest_info::GuestInfoCache;
 use crate::libvirt_client::Client;
 use schedule::Schedule;
 
-/// Asks the guest agent. A clone starts its own schedule on the same cache.
+/// Polls the guest agent. Clones have schedules of their own and share the cache.
 #[derive(Clone)]
 pub(crate) struct Poller {
     pub(crate) client: Client,
     pub(crate) cache: Arc<GuestInfoCache>,
-    /// Whether the agent can be asked.
+    /// Whether the agent can be polled.
     pub(crate) link: watch::Receiver<AgentLink>,
     pub(crate) intervals: PollIntervals,
 }
 
 impl Poller {
-    /// Never ends by itself.
+    /// Polls the agent; never ends by itself.
     pub(crate) async fn run(mut self) {
         let begin = Instant::now();
         let mut schedule = Schedule::new(self.intervals);
@@ -39,7 +39,7 @@ impl Poller {
             tokio::select! {
                 biased;
                 changed = self.link.changed() => if changed.is_err() {
-                    // The launcher ends.
+                    // The sender is gone: the launcher ends.
                     std::future::pending::<()>().await;
                 },
                 // Cannot fail: the cache holds the sender.

@@ -1,51 +1,51 @@
-//! Carries out one poll: its commands, and what is learned from their answers.
+//! Runs one poll: sends its commands, decodes the answers and updates the cache.
 
 use libvirt::{Domain, code};
 
 use super::schedule::{Poll, PollOutcome};
 use crate::agent::answer::{self, AnswerError};
-use crate::agent::guest_info::{Fact, GuestInfoCache};
+use crate::agent::guest_info::{AgentFact, GuestInfoCache};
 use crate::agent::{AGENT_TIMEOUT, LIBVIRT_MARGIN, command_agent};
 use crate::libvirt_client::{AGENT, CallError, Client};
 
-type Decode = fn(&str) -> Result<Fact, AnswerError>;
+type Decode = fn(&str) -> Result<AgentFact, AnswerError>;
 
-/// The commands of a poll, and how their answers are read.
+/// The commands of a poll, each with the function that decodes its answer.
 fn commands(poll: Poll) -> &'static [(&'static str, Decode)] {
     match poll {
         Poll::FreezeStatus => &[("guest-fsfreeze-status", |answer| {
-            answer::freeze_status(answer).map(Fact::FreezeStatus)
+            answer::freeze_status(answer).map(AgentFact::FreezeStatus)
         })],
         Poll::Agent => &[("guest-info", |answer| {
-            answer::agent_version(answer).map(Fact::Agent)
+            answer::agent_version(answer).map(AgentFact::Agent)
         })],
         Poll::System => &[
             ("guest-network-get-interfaces", |answer| {
-                answer::interfaces(answer).map(Fact::Interfaces)
+                answer::interfaces(answer).map(AgentFact::Interfaces)
             }),
             ("guest-get-osinfo", |answer| {
-                answer::os_info(answer).map(Fact::OsInfo)
+                answer::os_info(answer).map(AgentFact::OsInfo)
             }),
             ("guest-get-host-name", |answer| {
-                answer::hostname(answer).map(Fact::Hostname)
+                answer::hostname(answer).map(AgentFact::Hostname)
             }),
             ("guest-get-timezone", |answer| {
-                answer::timezone(answer).map(Fact::Timezone)
+                answer::timezone(answer).map(AgentFact::Timezone)
             }),
         ],
         Poll::Users => &[("guest-get-users", |answer| {
-            answer::users(answer).map(Fact::Users)
+            answer::users(answer).map(AgentFact::Users)
         })],
         Poll::Filesystems => &[("guest-get-fsinfo", |answer| {
-            answer::filesystems(answer).map(Fact::Filesystems)
+            answer::filesystems(answer).map(AgentFact::Filesystems)
         })],
         Poll::Load => &[("guest-get-load", |answer| {
-            answer::load(answer).map(Fact::Load)
+            answer::load(answer).map(AgentFact::Load)
         })],
     }
 }
 
-/// Asks the agent and updates the cache once, with all that was learned.
+/// Sends the commands of a poll, and updates the cache once with all decoded answers.
 pub(super) async fn ask(client: &Client, cache: &GuestInfoCache, poll: Poll) -> PollOutcome {
     let mut facts = Vec::new();
     let mut outcome = PollOutcome::Answered;
@@ -55,7 +55,7 @@ pub(super) async fn ask(client: &Client, cache: &GuestInfoCache, poll: Poll) -> 
                 Ok(fact) => facts.push(fact),
                 Err(error) => tracing::warn!(command, reason = %error, "guest agent"),
             },
-            Err(error) if is_silence(&error) => {
+            Err(error) if is_unanswered(&error) => {
                 tracing::debug!(command, reason = %error, "the guest agent gives no answer");
                 outcome = PollOutcome::Silent;
                 break;
@@ -75,8 +75,8 @@ async fn send(client: &Client, command: &'static str) -> Result<String, CallErro
     answer.ok_or_else(|| CallError::no_domain(client.domain_name()))
 }
 
-/// Whether nothing came from the agent: it is gone, hangs, or is busy with somebody else's command.
-fn is_silence(error: &CallError) -> bool {
+/// Whether the agent gave no answer, not even an error: it is gone, hangs, or is busy with another command.
+fn is_unanswered(error: &CallError) -> bool {
     match error {
         CallError::Libvirt(error) => error.code != code::AGENT_COMMAND_FAILED,
         CallError::NoAnswer(_) | CallError::NotEnded { .. } => true,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusal_is_an_answer() {
+    fn agents_error_is_an_answer() {
         let error = |code| {
             CallError::Libvirt(libvirt::Error {
                 code,
@@ -96,8 +96,8 @@ mod tests {
                 message: String::new(),
             })
         };
-        assert!(!is_silence(&error(code::AGENT_COMMAND_FAILED)));
-        assert!(is_silence(&error(code::AGENT_COMMAND_TIMEOUT)));
-        assert!(is_silence(&error(code::AGENT_UNRESPONSIVE)));
+        assert!(!is_unanswered(&error(code::AGENT_COMMAND_FAILED)));
+        assert!(is_unanswered(&error(code::AGENT_COMMAND_TIMEOUT)));
+        assert!(is_unanswered(&error(code::AGENT_UNRESPONSIVE)));
     }
 }

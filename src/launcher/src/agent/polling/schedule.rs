@@ -1,26 +1,27 @@
-//! When the guest agent is asked what. Pure: time is what the caller says it is.
+//! Decides which poll of the guest agent is due when. Pure: the caller passes the time.
 //!
 //! ```text
 //!                    agent connects, guest runs
 //!   [unreachable] ───────────────────────────────▶ [reachable] ──frozen──▶ [frozen]: only the freeze status
 //!         ▲                                          │  ▲  └──────◀──thawed──────┘
-//!         └──── agent goes away, guest is paused ────┘  └─ no answer: all polls wait, ever longer
+//!         └──── agent goes away, guest is paused ────┘  └─ no answer: all polls wait, for a growing pause
 //! ```
-//! A session of the agent begins with all polls at once; then each is asked after 10 s, and after ever twice as long up
-//! to its own interval, as in KubeVirt. Two rules are not KubeVirt's. An agent that gives no answer is left alone for a
-//! while, since each command to it takes seconds in which no other command reaches it. A frozen agent disables nearly
-//! all commands and says so in guest-info, so it is asked for nothing else until it is thawed.
+//! A session of the agent begins with all polls at once. Then each poll is repeated after 10 s, and after twice the
+//! pause each time, up to its own interval, as in KubeVirt. Two rules are not KubeVirt's. An agent that gives no answer
+//! gets no command for a while, since each command to it takes seconds in which no other command reaches it. A frozen
+//! agent disables nearly all commands and lists them as disabled in guest-info, so only its freeze status is polled
+//! until it is thawed.
 
 use std::time::Duration;
 
-/// The first interval of each poll, if its own is not shorter.
+/// The first pause of each poll, unless its own interval is shorter.
 const FIRST_INTERVAL: Duration = Duration::from_secs(10);
-/// Between two commands of the same poll, also when the agent connects again and again.
-const LEAST_GAP: Duration = Duration::from_secs(1);
-/// How long an agent that gives no answer is left alone: at first, and at most.
-const SILENCE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
+/// Minimum time between two runs of the same poll, also when the agent connects again and again.
+const MIN_POLL_GAP: Duration = Duration::from_secs(1);
+/// How long an agent that gives no answer gets no command: at first, and at most.
+const SILENCE_PAUSES: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(60)];
 
-/// What the agent is asked at one interval.
+/// Commands that are sent at the same interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Poll {
     /// Whether file systems are frozen.
@@ -37,7 +38,7 @@ pub(super) enum Poll {
     Load,
 }
 
-/// All polls in the order in which they are asked; the freeze status decides on the others.
+/// All polls in their order. The freeze status is first, since it decides whether the others may run.
 pub(super) const POLLS: [Poll; 6] = [
     Poll::FreezeStatus,
     Poll::Agent,
@@ -83,119 +84,120 @@ impl PollIntervals {
             Poll::Users => self.users,
             Poll::Filesystems => self.filesystems,
         };
-        interval.max(LEAST_GAP)
+        interval.max(MIN_POLL_GAP)
     }
 }
 
-/// Whether the agent can be asked.
+/// Whether the agent can be polled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct AgentLink {
-    /// It is connected, and the guest runs.
+    /// The agent is connected, and the guest runs.
     pub(crate) reachable: bool,
-    /// How often an agent has connected.
+    /// How often an agent has connected so far.
     pub(crate) session: u64,
 }
 
-/// How a poll ended.
+/// The outcome of a poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PollOutcome {
-    /// The agent has answered, if only that it refuses.
+    /// The agent has answered, perhaps with an error.
     Answered,
-    /// It has not.
+    /// The agent has not answered.
     Silent,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct PollState {
     poll: Poll,
     due: Duration,
-    /// From the next time that it is asked to the one after.
+    /// The pause after the next run.
     pause: Duration,
-    asked: Option<Duration>,
+    last_run: Option<Duration>,
 }
 
-/// The policy and its state. Times count from any fixed moment.
+/// The policy and its state. Times are durations since an arbitrary fixed moment.
 #[derive(Debug)]
 pub(super) struct Schedule {
     intervals: PollIntervals,
-    entries: [Entry; POLLS.len()],
+    polls: [PollState; POLLS.len()],
     link: AgentLink,
     frozen: bool,
-    /// Nothing is asked before.
+    /// No poll runs before this time.
     quiet_until: Duration,
-    /// How long the next silence will be.
+    /// The pause after the next poll without an answer.
     silence: Duration,
 }
 
 impl Schedule {
-    /// The agent is not reachable yet.
+    /// A schedule for an agent that is not reachable yet.
     pub(super) fn new(intervals: PollIntervals) -> Schedule {
-        let entry = |poll| Entry {
+        let never_run = |poll| PollState {
             poll,
             due: Duration::ZERO,
             pause: Duration::ZERO,
-            asked: None,
+            last_run: None,
         };
         Schedule {
             intervals,
-            entries: POLLS.map(entry),
+            polls: POLLS.map(never_run),
             link: AgentLink::default(),
             frozen: false,
             quiet_until: Duration::ZERO,
-            silence: SILENCE[0],
+            silence: SILENCE_PAUSES[0],
         }
     }
 
-    /// The agent has come or gone, or the guest was paused or resumed.
+    /// Observes that the agent has connected or disconnected, or that the guest was paused or resumed.
     pub(super) fn observe_link(&mut self, link: AgentLink, now: Duration) {
         let before = std::mem::replace(&mut self.link, link);
-        let begins = link.reachable && (!before.reachable || before.session != link.session);
-        if !begins {
+        let is_new_session =
+            link.reachable && (!before.reachable || before.session != link.session);
+        if !is_new_session {
             return;
         }
         if before.session != link.session {
             self.quiet_until = Duration::ZERO;
-            self.silence = SILENCE[0];
+            self.silence = SILENCE_PAUSES[0];
         }
-        for entry in &mut self.entries {
+        for entry in &mut self.polls {
             let gap = entry
-                .asked
-                .map_or(Duration::ZERO, |asked| asked + LEAST_GAP);
+                .last_run
+                .map_or(Duration::ZERO, |last_run| last_run + MIN_POLL_GAP);
             entry.due = now.max(gap);
             entry.pause = FIRST_INTERVAL.min(self.intervals.of(entry.poll));
         }
     }
 
-    /// File systems are frozen, or no longer.
+    /// Observes whether the file systems are frozen.
     pub(super) fn observe_frozen(&mut self, frozen: bool) {
         self.frozen = frozen;
     }
 
-    /// A poll has ended.
+    /// Observes the outcome of a poll.
     pub(super) fn observe_outcome(&mut self, poll: Poll, outcome: PollOutcome, now: Duration) {
         let interval = self.intervals.of(poll);
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.poll == poll) {
-            entry.asked = Some(now);
+        if let Some(entry) = self.polls.iter_mut().find(|entry| entry.poll == poll) {
+            entry.last_run = Some(now);
             entry.due = now + entry.pause;
             entry.pause = (entry.pause * 2).min(interval);
         }
         match outcome {
-            PollOutcome::Answered => self.silence = SILENCE[0],
+            PollOutcome::Answered => self.silence = SILENCE_PAUSES[0],
             PollOutcome::Silent => {
                 self.quiet_until = now + self.silence;
-                self.silence = (self.silence * 2).min(SILENCE[1]);
+                self.silence = (self.silence * 2).min(SILENCE_PAUSES[1]);
             }
         }
     }
 
-    /// What is asked next, and when; nothing while the agent is not reachable.
+    /// The next poll and when it is due; `None` while the agent is not reachable.
     pub(super) fn next(&self) -> Option<(Duration, Poll)> {
         if !self.link.reachable {
             return None;
         }
-        let allowed = |entry: &&Entry| !self.frozen || entry.poll == Poll::FreezeStatus;
+        let allowed = |entry: &&PollState| !self.frozen || entry.poll == Poll::FreezeStatus;
         let next = self
-            .entries
+            .polls
             .iter()
             .filter(allowed)
             .min_by_key(|entry| entry.due)?;

@@ -1,5 +1,5 @@
-//! SSH keys for agents before 5.2, which have no command for them: writes `authorized_keys` with the agent's file
-//! commands, and runs programs in the guest to set its directory, owner and mode.
+//! Writes a user's `authorized_keys` in the guest, for agents before 5.2, which have no command for SSH keys. The
+//! agent's file commands write the file; programs in the guest make its directory and set owner and mode.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,24 +13,24 @@ use crate::agent::guest_exec::{self, ExecError, GuestCommand};
 use crate::agent::quote;
 use crate::agent::send_agent_command::AgentCommandError;
 
-/// The limit for a file that is read in the guest.
-const MAX_BYTES: usize = 1024 * 1024;
+/// Maximum size of a file that is read in the guest, in bytes.
+const MAX_FILE_BYTES: usize = 1024 * 1024;
 
-/// Why `authorized_keys` could not be replaced.
+/// `authorized_keys` could not be replaced.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AuthorizedKeysError {
-    /// The agent refused, or did not answer.
+    /// A command of the agent failed.
     #[error(transparent)]
     Agent(#[from] AgentCommandError),
     /// A program could not be run in the guest.
     #[error(transparent)]
     Exec(#[from] ExecError),
-    /// A program failed in the guest.
+    /// A program in the guest exited with an error.
     #[error("{program} ended with {exit_code} in the guest")]
     Program {
         /// The program and its arguments.
         program: String,
-        /// Its exit code.
+        /// The program's exit code.
         exit_code: i32,
     },
     /// The guest has no such user.
@@ -38,6 +38,7 @@ pub(super) enum AuthorizedKeysError {
     UserNotFound(String),
 }
 
+/// The answer to `guest-file-read`.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Chunk {
@@ -47,14 +48,14 @@ struct Chunk {
     eof: bool,
 }
 
-/// A user's home directory, and the owner of files in it.
+/// A user's home directory and, as `UID:GID`, the owner of the files in it.
 #[derive(Debug, PartialEq, Eq)]
 struct HomeDirectory {
     directory: String,
     owner: String,
 }
 
-/// Replaces the user's `authorized_keys`.
+/// Replaces the content of the user's `authorized_keys`.
 pub(super) async fn replace_authorized_keys(
     agent: &AgentSession<'_>,
     user: &str,
@@ -85,7 +86,7 @@ pub(super) async fn replace_authorized_keys(
     set_owner_and_mode(agent, &home, "600", &file).await
 }
 
-/// A file's content; `None` when there is none.
+/// The content of a file in the guest; `None` when there is no such file.
 async fn read(
     agent: &AgentSession<'_>,
     path: &str,
@@ -96,14 +97,17 @@ async fn read(
         Err(error) if error.to_string().contains("No such file or directory") => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let content = read_open(agent, handle).await;
+    let content = read_handle(agent, handle).await;
     close(agent, handle).await?;
     Ok(Some(content?))
 }
 
-async fn read_open(agent: &AgentSession<'_>, handle: i64) -> Result<Vec<u8>, AuthorizedKeysError> {
+async fn read_handle(
+    agent: &AgentSession<'_>,
+    handle: i64,
+) -> Result<Vec<u8>, AuthorizedKeysError> {
     let mut content = Vec::new();
-    while content.len() <= MAX_BYTES {
+    while content.len() <= MAX_FILE_BYTES {
         let request = json!({ "handle": handle, "count": 64 * 1024 });
         let chunk: Chunk = agent.ask("guest-file-read", request).await?;
         let bytes = STANDARD
@@ -154,7 +158,7 @@ async fn run(
     let output = guest_exec::exec(agent.client, &command).await?;
     if output.exit_code != 0 {
         return Err(AuthorizedKeysError::Program {
-            // An argument may be a path from the guest's user database.
+            // Not trusted: an argument may be a path from the guest's user database.
             program: quote(&format!("{program} {}", arguments.join(" "))),
             exit_code: output.exit_code,
         });

@@ -1,12 +1,13 @@
-//! The answers to GetGuestInfo, GetUsers and GetFilesystems in KubeVirt's JSON (`core/v1` types).
+//! Renders the cached guest information as KubeVirt's JSON (`core/v1` types), for GetGuestInfo, GetUsers and
+//! GetFilesystems.
 
 use kubevirt_api::domain_json::GuestOsInfo;
 use serde::{Serialize, Serializer};
 
 use super::{AgentCommand, Filesystem, FreezeStatus, GuestInfo, GuestInfoCache, Timezone, User};
 
-/// GetGuestInfo lists this many users and file systems at most.
-const MOST_LISTED: usize = 10;
+/// Maximum number of users and of file systems that GetGuestInfo lists.
+const MAX_LISTED: usize = 10;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,7 +65,7 @@ struct OsUser<'a> {
     login_time: f64,
 }
 
-/// `null` stands for an empty list.
+/// The file systems; `disks` is `null` for an empty list.
 #[derive(Serialize)]
 struct FsInfo<'a> {
     disks: Option<Vec<Fs<'a>>>,
@@ -100,12 +101,12 @@ fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
 
-/// Go writes a whole number without a fraction.
+/// Serializes a float as Go does: a whole number has no fraction.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn go_float<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    // Whole seconds within this bound are exact in both types.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT {
+    // 2^53: whole numbers below it are exact in both types.
+    const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < MAX_EXACT_INTEGER {
         #[allow(clippy::cast_possible_truncation, reason = "whole and in bounds")]
         return serializer.serialize_i64(*value as i64);
     }
@@ -129,14 +130,14 @@ impl GuestInfoCache {
             load: _,
             is_unpublished: _,
         } = &*info;
-        let filesystems: Vec<_> = filesystems.iter().take(MOST_LISTED).map(fs).collect();
+        let filesystems: Vec<_> = filesystems.iter().take(MAX_LISTED).map(fs).collect();
         serde_json::to_string(&GuestAgentInfo {
             guest_agent_version: &agent.version,
             supported_commands: agent.commands.iter().map(command).collect(),
             hostname,
             os: os(os_info.as_ref().unwrap_or(&none)),
             timezone: format!("{zone}, {offset}"),
-            user_list: users.iter().take(MOST_LISTED).map(user).collect(),
+            user_list: users.iter().take(MAX_LISTED).map(user).collect(),
             fs_info: FsInfo {
                 disks: (!filesystems.is_empty()).then_some(filesystems),
             },
@@ -205,9 +206,9 @@ fn fs(filesystem: &Filesystem) -> Fs<'_> {
         disk: filesystem
             .disks
             .iter()
-            .map(|one| FsDisk {
-                serial: &one.serial,
-                bus_type: &one.bus,
+            .map(|disk| FsDisk {
+                serial: &disk.serial,
+                bus_type: &disk.bus,
             })
             .collect(),
     }
