@@ -14,7 +14,7 @@ use super::refused_hook_change::RefusedHookChange;
 use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
 use crate::boot::boot_resources::BootResourceError;
-use crate::boot::migration_sockets::MigrationSocketError;
+use crate::boot::migration_target_sockets::MigrationSocketError;
 use crate::jobs::{BackupError, CheckpointError, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
 use crate::qmp_answer::QmpError;

@@ -1,8 +1,8 @@
-//! Config disks: what Kubernetes mounts into the pod as configMap, secret, downwardAPI, serviceAccount or sysprep
-//! volume, as a disk with an ISO 9660 file system.
+//! Writes the images of config disks: a configMap, secret, downwardAPI, serviceAccount or sysprep volume that
+//! Kubernetes mounts into the pod becomes a disk with an ISO 9660 file system.
 //!
-//! Which directory becomes which image is decided in [`domain::required_files`]. Every start writes a
-//! new image of what is mounted then.
+//! [`domain::required_files`] decides which directory becomes which image. Every start writes new images of what is
+//! mounted at that time.
 
 mod mounted_volume;
 
@@ -14,72 +14,73 @@ use domain::required_files::{ConfigIso, ConfigKind};
 use crate::atomic_file::{self, AtomicFileError, FileAttrs};
 use crate::boot::iso9660::{self, FormatError};
 
-/// Images are padded to whole mebibytes, as KubeVirt's are: a migration target makes room for one
-/// before it knows the content.
+/// Images are padded to whole mebibytes, as in KubeVirt: a migration's target creates an image of the same size before
+/// it knows the content.
 const ALIGNMENT: u64 = 1024 * 1024;
-/// Secrets are among them.
+/// Other users cannot read the images, which may hold secrets. They need not survive a crash of the node, since every
+/// start writes new ones.
 const IMAGE_ATTRS: FileAttrs = FileAttrs {
     mode: 0o640,
     durable: false,
 };
 
-/// An image is not written.
+/// The image of a config disk could not be written.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigIsoError {
-    /// What is mounted cannot be read.
+pub enum ConfigDiskError {
+    /// The mounted volume cannot be read.
     #[error("volume {volume} ({kind}): reading {path}: {source}")]
     Read {
         /// The volume.
         volume: String,
-        /// What kind of volume.
+        /// The kind of volume.
         kind: ConfigKind,
-        /// The directory, or the file in it.
+        /// The directory, or a file in it.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// The file system error, or the reason why the file is not allowed.
         source: io::Error,
     },
-    /// Windows would find no answer file.
+    /// A sysprep volume has no answer file for Windows.
     #[error("volume {volume}: {directory} has neither {names}: a sysprep volume needs one of them")]
     NoAnswerFile {
         /// The volume.
         volume: String,
-        /// Where they were looked for.
+        /// The directory that was searched.
         directory: PathBuf,
-        /// The names of answer files.
+        /// The possible names of answer files.
         names: String,
     },
-    /// The content does not fit the format.
+    /// The content cannot be represented in ISO 9660.
     #[error("volume {volume} ({kind}): {source}")]
     Format {
         /// The volume.
         volume: String,
-        /// What kind of volume.
+        /// The kind of volume.
         kind: ConfigKind,
-        /// What does not fit.
+        /// The limit that is exceeded.
         source: FormatError,
     },
-    /// The image cannot be put in place.
+    /// The file could not be written.
     #[error("volume {volume}: {source}")]
     AtomicFile {
         /// The volume.
         volume: String,
-        /// Why it cannot be.
+        /// The file system error.
         source: AtomicFileError,
     },
 }
 
-/// Makes one image. Blocking.
+/// Writes one image. Blocking.
 ///
 /// # Errors
-/// [`ConfigIsoError`], naming the volume and the path.
-pub(super) fn write(iso: &ConfigIso) -> Result<(), ConfigIsoError> {
+/// [`ConfigDiskError`], naming the volume and the path.
+pub(super) fn write(iso: &ConfigIso) -> Result<(), ConfigDiskError> {
     let files = mounted_volume::read(iso)?;
     require_answer_file(iso, &files)?;
     let entries: Vec<_> = files
         .iter()
         .map(|file| (file.path.as_str(), file.content.as_slice()))
         .collect();
-    let image = iso9660::image(&iso.label, &entries).map_err(|source| ConfigIsoError::Format {
+    let image = iso9660::image(&iso.label, &entries).map_err(|source| ConfigDiskError::Format {
         volume: iso.volume.clone(),
         kind: iso.kind,
         source,
@@ -89,7 +90,7 @@ pub(super) fn write(iso: &ConfigIso) -> Result<(), ConfigIsoError> {
         let aligned = (image.len() as u64).next_multiple_of(ALIGNMENT);
         file.set_len(aligned.max(iso.min_bytes))
     });
-    written.map_err(|source| ConfigIsoError::AtomicFile {
+    written.map_err(|source| ConfigDiskError::AtomicFile {
         volume: iso.volume.clone(),
         source,
     })
@@ -98,13 +99,13 @@ pub(super) fn write(iso: &ConfigIso) -> Result<(), ConfigIsoError> {
 fn require_answer_file(
     iso: &ConfigIso,
     files: &[mounted_volume::MountedFile],
-) -> Result<(), ConfigIsoError> {
+) -> Result<(), ConfigDiskError> {
     let names = iso.kind.answer_files();
     let is_answer = |path: &str| names.iter().any(|name| path.eq_ignore_ascii_case(name));
     if names.is_empty() || files.iter().any(|file| is_answer(&file.path)) {
         return Ok(());
     }
-    Err(ConfigIsoError::NoAnswerFile {
+    Err(ConfigDiskError::NoAnswerFile {
         volume: iso.volume.clone(),
         directory: iso.directory.clone().into(),
         names: names.join(" nor "),

@@ -1,8 +1,8 @@
-//! The files of a volume that Kubernetes mounts, for its image.
+//! Reads the files of a volume that Kubernetes mounts.
 //!
-//! The kubelet swaps content by a link: `key -> ..data/key`, `..data -> ..2026_11_21_…`. Links are
+//! The kubelet replaces the content by a link: `key -> ..data/key`, `..data -> ..2026_11_21_…`. Links are
 //! followed and, as in KubeVirt's images, the kubelet's own directories are included. The volume's content is not
-//! trusted: a link that leads out of the volume is refused.
+//! trusted: a link that leads out of the volume is an error.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 
 use domain::required_files::ConfigIso;
 
-use super::ConfigIsoError;
+use super::ConfigDiskError;
 
-/// Kubernetes limits what it keeps in one object to a mebibyte and a half, the image shows it three
-/// times over, and a projected volume joins several.
+/// Maximum size of all files. Kubernetes limits an object to 1.5 MiB, the kubelet's links show each file three times,
+/// and a projected volume joins several objects.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 const MAX_FILES: usize = 4096;
-/// Directories below the first.
+/// Maximum depth of directories below the volume's own.
 const MAX_DEPTH: usize = 7;
 
-/// A file for the image.
+/// A file of the volume.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MountedFile {
-    /// Its path below the directory.
+    /// The path below the volume's directory.
     pub(super) path: String,
-    /// What it holds.
+    /// The content.
     pub(super) content: Vec<u8>,
 }
 
-/// Reads everything in the directory, sorted by path.
-pub(super) fn read(iso: &ConfigIso) -> Result<Vec<MountedFile>, ConfigIsoError> {
-    let failed = |(path, source)| ConfigIsoError::Read {
+/// Reads all files of the volume, sorted by path.
+pub(super) fn read(iso: &ConfigIso) -> Result<Vec<MountedFile>, ConfigDiskError> {
+    let failed = |(path, source)| ConfigDiskError::Read {
         volume: iso.volume.clone(),
         kind: iso.kind,
         path,
@@ -43,65 +43,70 @@ pub(super) fn read(iso: &ConfigIso) -> Result<Vec<MountedFile>, ConfigIsoError> 
         files: Vec::new(),
         bytes: 0,
     };
-    reader.directory(root, "", 0).map_err(failed)?;
+    reader.read_directory(root, "", 0).map_err(failed)?;
     Ok(reader.files)
 }
 
 type Failure = (PathBuf, io::Error);
 
 struct VolumeReader {
-    /// The directory itself, all links resolved.
+    /// The volume's directory, with all links resolved.
     root: PathBuf,
     files: Vec<MountedFile>,
     bytes: u64,
 }
 
 impl VolumeReader {
-    fn directory(&mut self, path: &Path, shown: &str, depth: usize) -> Result<(), Failure> {
-        let at = |source| (path.to_owned(), source);
+    fn read_directory(
+        &mut self,
+        path: &Path,
+        image_path: &str,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        let failure = |source| (path.to_owned(), source);
         if depth > MAX_DEPTH {
-            return Err(at(io::Error::other(format!(
+            return Err(failure(io::Error::other(format!(
                 "more than {MAX_DEPTH} directories deep; does a link lead back up?"
             ))));
         }
         let mut names = Vec::new();
-        for entry in fs::read_dir(path).map_err(at)? {
-            let name = entry.map_err(at)?.file_name();
+        for entry in fs::read_dir(path).map_err(failure)? {
+            let name = entry.map_err(failure)?.file_name();
             let name = name
                 .into_string()
                 .map_err(|name| (path.join(name), io::Error::other("the name is not UTF-8")))?;
             names.push(name);
             if names.len() > MAX_FILES {
-                return Err(at(too_many()));
+                return Err(failure(too_many_files()));
             }
         }
         names.sort();
         for name in names {
-            self.entry(&path.join(&name), &format!("{shown}{name}"), depth)?;
+            self.read_entry(&path.join(&name), &format!("{image_path}{name}"), depth)?;
         }
         Ok(())
     }
 
-    fn entry(&mut self, path: &Path, shown: &str, depth: usize) -> Result<(), Failure> {
-        let at = |source| (path.to_owned(), source);
-        let real = fs::canonicalize(path).map_err(at)?;
+    fn read_entry(&mut self, path: &Path, image_path: &str, depth: usize) -> Result<(), Failure> {
+        let failure = |source| (path.to_owned(), source);
+        let real = fs::canonicalize(path).map_err(failure)?;
         if !real.starts_with(&self.root) {
-            let why = format!("it links to {}, outside of the volume", real.display());
-            return Err(at(io::Error::other(why)));
+            let reason = format!("it links to {}, outside of the volume", real.display());
+            return Err(failure(io::Error::other(reason)));
         }
-        let metadata = fs::metadata(&real).map_err(at)?;
+        let metadata = fs::metadata(&real).map_err(failure)?;
         if metadata.is_dir() {
-            return self.directory(&real, &format!("{shown}/"), depth + 1);
+            return self.read_directory(&real, &format!("{image_path}/"), depth + 1);
         }
         if !metadata.is_file() {
-            return Err(at(io::Error::other("neither a file nor a directory")));
+            return Err(failure(io::Error::other("neither a file nor a directory")));
         }
-        self.file(&real, shown).map_err(at)
+        self.read_file(&real, image_path).map_err(failure)
     }
 
-    fn file(&mut self, path: &Path, shown: &str) -> io::Result<()> {
+    fn read_file(&mut self, path: &Path, image_path: &str) -> io::Result<()> {
         if self.files.len() == MAX_FILES {
-            return Err(too_many());
+            return Err(too_many_files());
         }
         let left = MAX_BYTES - self.bytes;
         let mut content = Vec::new();
@@ -113,13 +118,13 @@ impl VolumeReader {
             )));
         }
         self.files.push(MountedFile {
-            path: shown.to_owned(),
+            path: image_path.to_owned(),
             content,
         });
         Ok(())
     }
 }
 
-fn too_many() -> io::Error {
+fn too_many_files() -> io::Error {
     io::Error::other(format!("more than {MAX_FILES} files"))
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::*;
 
-/// A directory as the kubelet mounts it.
+/// A volume's directory, with links as the kubelet makes them.
 fn mounted(files: &[(&str, &str)]) -> tempfile::TempDir {
     let mount = tempfile::tempdir().unwrap();
     let version = "..2026_11_21_16_41_05.2087931284";
@@ -37,8 +37,8 @@ fn iso(kind: ConfigKind, mount: &Path, image: &Path) -> ConfigIso {
     }
 }
 
-/// Paths of files in an image, as an independent reader finds them.
-fn listed(image: &Path) -> Vec<String> {
+/// Paths of the files in an image, as an independent reader finds them.
+fn list_files(image: &Path) -> Vec<String> {
     let output = Command::new("xorriso")
         .args([
             "-indev",
@@ -71,7 +71,7 @@ fn image_has_the_mounted_files() {
     for _ in 0..2 {
         write(&iso(ConfigKind::ConfigMap, mount.path(), &image)).unwrap();
     }
-    let listing = listed(&image);
+    let listing = list_files(&image);
     for path in ["/app.conf", "/sub/deep.json", "/empty", "/..data/app.conf"] {
         assert!(listing.contains(&path.to_owned()), "{path} in {listing:#?}");
     }
@@ -93,7 +93,7 @@ fn missing_optional_volume_gives_an_empty_image() {
     let target = tempfile::tempdir().unwrap();
     let image = target.path().join(image.file_name().unwrap());
     write(&iso(ConfigKind::Secret, mount.path(), &image)).unwrap();
-    assert_eq!(listed(&image), [] as [String; 0]);
+    assert_eq!(list_files(&image), [] as [String; 0]);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn sysprep_volume_needs_an_answer_file() {
     );
 }
 
-fn refusal(mount: &Path) -> String {
+fn read_error(mount: &Path) -> String {
     let images = tempfile::tempdir().unwrap();
     let image = images.path().join("x.iso");
     let error = write(&iso(ConfigKind::ConfigMap, mount, &image)).unwrap_err();
@@ -122,7 +122,7 @@ fn refusal(mount: &Path) -> String {
 
 #[test]
 fn error_contains_the_path_of_an_unreadable_file() {
-    let missing = refusal(Path::new("/nonexistent/settings"));
+    let missing = read_error(Path::new("/nonexistent/settings"));
     assert!(
         missing.starts_with("volume settings (configMap): reading /nonexistent/settings: "),
         "{missing}"
@@ -130,7 +130,7 @@ fn error_contains_the_path_of_an_unreadable_file() {
 
     let outside = mounted(&[("key", "")]);
     symlink("/etc/passwd", outside.path().join("passwd")).unwrap();
-    let error_text = refusal(outside.path());
+    let error_text = read_error(outside.path());
     assert!(
         error_text.contains("/passwd: it links to /etc/passwd, outside"),
         "{error_text}"
@@ -138,11 +138,11 @@ fn error_contains_the_path_of_an_unreadable_file() {
 
     let endless = mounted(&[("key", "")]);
     symlink(".", endless.path().join("again")).unwrap();
-    assert!(refusal(endless.path()).contains("directories deep"));
+    assert!(read_error(endless.path()).contains("directories deep"));
 
     let large = tempfile::tempdir().unwrap();
     fs::write(large.path().join("large"), vec![0; (16 << 20) + 1]).unwrap();
-    let error_text = refusal(large.path());
+    let error_text = read_error(large.path());
     assert!(
         error_text.contains("/large: ") && error_text.contains("more than 16777216 bytes"),
         "{error_text}"
@@ -150,7 +150,7 @@ fn error_contains_the_path_of_an_unreadable_file() {
 
     let broken = mounted(&[("key", "")]);
     symlink("..data/none", broken.path().join("broken")).unwrap();
-    assert!(refusal(broken.path()).contains("/broken: "));
+    assert!(read_error(broken.path()).contains("/broken: "));
 
     let pipe = tempfile::tempdir().unwrap();
     let path = pipe.path().join("pipe");
@@ -162,11 +162,11 @@ fn error_contains_the_path_of_an_unreadable_file() {
         0,
     )
     .unwrap();
-    assert!(refusal(pipe.path()).contains("neither a file nor a directory"));
+    assert!(read_error(pipe.path()).contains("neither a file nor a directory"));
 }
 
 #[test]
-fn names_of_kubernetes_are_accepted() {
+fn unusual_file_names_are_accepted() {
     let long = format!("{}.conf", "n".repeat(200));
     let mount = tempfile::tempdir().unwrap();
     for name in [long.as_str(), "..double", "UPPER_lower-1.2.3", "grüße"] {
@@ -175,7 +175,7 @@ fn names_of_kubernetes_are_accepted() {
     let images = tempfile::tempdir().unwrap();
     let image = images.path().join("x.iso");
     write(&iso(ConfigKind::ConfigMap, mount.path(), &image)).unwrap();
-    let listing = listed(&image);
+    let listing = list_files(&image);
     for name in [long.as_str(), "..double", "UPPER_lower-1.2.3", "grüße"] {
         assert!(
             listing.contains(&format!("/{name}")),

@@ -1,4 +1,5 @@
-//! qcow2 images that hold the bitmaps of changed blocks; their data lie in another file, which stays as it is.
+//! Makes qcow2 images that hold the bitmaps of changed blocks. The guest's data are in another file, which does not
+//! change.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
@@ -7,27 +8,29 @@ use std::time::Duration;
 
 use super::create_qcow2_image::{PendingQcow2Image, Qcow2Image};
 use super::pending_image::PendingImage;
-use super::{DiskError, DiskTools, qemu_img};
+use super::{DiskImageError, DiskTools, qemu_img};
 use crate::blocking;
 
-/// KubeVirt's: large clusters keep the tables small.
-const OPTIONS: &str = "data_file_raw=on,cluster_size=256k";
-const MODE: u32 = 0o640;
+/// KubeVirt's options. Large clusters keep the tables small.
+const QCOW2_OPTIONS: &str = "data_file_raw=on,cluster_size=256k";
+const IMAGE_MODE: u32 = 0o640;
+/// How long reading the size of the data file may take.
 const SIZE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Tables for every part of the disk are written, which takes a while for a large one.
+/// How long one run of qemu-img may take. It writes tables for every part of the disk, which takes long for a large
+/// disk.
 const QEMU_IMG_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Makes the image at `path` for the data at `data`, unless it is there.
+/// Makes the image at `path` for the data file `data`, unless the image exists.
 ///
-/// `qemu-img create` empties the data file of an image. So it gets a temporary data file, and `qemu-img amend` sets the
-/// right one afterwards.
+/// `qemu-img create` empties the data file of an image. So the image is created with a temporary data file, and
+/// `qemu-img amend` sets the real one afterwards.
 pub(super) async fn create(
     volume: &str,
     path: &str,
     data: &Path,
     tools: &DiskTools,
-) -> Result<(), DiskError> {
-    let Some(image) = Qcow2Image::new(path, MODE).begin(tools).await? else {
+) -> Result<(), DiskImageError> {
+    let Some(image) = Qcow2Image::new(path, IMAGE_MODE).start(tools).await? else {
         return Ok(());
     };
     let tools = &DiskTools {
@@ -35,45 +38,48 @@ pub(super) async fn create(
         deadline: QEMU_IMG_TIMEOUT,
         ..tools.clone()
     };
-    let size = size(volume, data).await?.to_string();
-    let stand_in = PendingImage::begin(format!("{path}.data").into()).await?;
-    let options = format!("{OPTIONS},data_file={}", escaped(stand_in.path()));
+    let size = data_size(volume, data).await?.to_string();
+    let temporary_data = PendingImage::create(format!("{path}.data").into()).await?;
+    let options = format!(
+        "{QCOW2_OPTIONS},data_file={}",
+        escape_commas(temporary_data.path())
+    );
     let options = ["-o".into(), options.into()];
-    image.make(&options, &[size.into()], tools).await?;
-    point_to(data, &image, tools).await?;
-    stand_in.discard().await?;
+    image.run_create(&options, &[size.into()], tools).await?;
+    set_data_file(data, &image, tools).await?;
+    temporary_data.discard().await?;
     image.commit().await
 }
 
-async fn point_to(
+async fn set_data_file(
     data: &Path,
     image: &PendingQcow2Image,
     tools: &DiskTools,
-) -> Result<(), DiskError> {
+) -> Result<(), DiskImageError> {
     let path = image.path();
-    let option = format!("data_file={}", escaped(data));
+    let option = format!("data_file={}", escape_commas(data));
     let arguments = ["-q", "-f", "qcow2", "-o", &option].map(std::ffi::OsStr::new);
     let arguments = arguments.into_iter().chain([path.as_os_str()]);
     qemu_img::run(tools, "amend", path, &arguments.collect::<Vec<_>>()).await?;
     Ok(())
 }
 
-/// What the guest sees of the data: a file's length, a device's size.
-async fn size(volume: &str, data: &Path) -> Result<u64, DiskError> {
+/// The size of the data file or device, in bytes.
+async fn data_size(volume: &str, data: &Path) -> Result<u64, DiskImageError> {
     let path = data.to_owned();
-    let look = move || File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
-    let size = blocking::file_call("asking for an image's size", SIZE_TIMEOUT, look).await?;
+    let seek = move || File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
+    let size = blocking::file_call("asking for an image's size", SIZE_TIMEOUT, seek).await?;
     size.map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => DiskError::MissingImage {
+        io::ErrorKind::NotFound => DiskImageError::MissingTrackedImage {
             volume: volume.to_owned(),
             path: data.to_owned(),
         },
-        _ => DiskError::io("asking for the size of", data, source),
+        _ => DiskImageError::io("asking for the size of", data, source),
     })
 }
 
-/// A comma ends an option unless it is doubled.
-fn escaped(path: &Path) -> String {
+/// Doubles the commas of a path: a single comma would end the option.
+fn escape_commas(path: &Path) -> String {
     path.to_string_lossy().replace(',', ",,")
 }
 
@@ -86,7 +92,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn image_shows_the_data_file_unchanged() {
+    async fn image_has_the_content_of_the_unchanged_data_file() {
         let directory = tempfile::tempdir().unwrap();
         let text = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
         let (data, image) = (text("disk,img"), text("cbt/vol.qcow2"));
@@ -95,8 +101,8 @@ mod tests {
         fs::write(&data, &content).unwrap();
         let tools = DiskTools::new(2_097_152_000);
         fs::create_dir(directory.path().join("cbt")).unwrap();
-        for left in ["cbt/vol.qcow2.1-0.part", "cbt/vol.qcow2.data.1-1.part"] {
-            fs::write(text(left), "cut short").unwrap();
+        for stale in ["cbt/vol.qcow2.1-0.part", "cbt/vol.qcow2.data.1-1.part"] {
+            fs::write(text(stale), "cut short").unwrap();
         }
         for _ in 0..2 {
             create("vol", &image, Path::new(&data), &tools)

@@ -1,21 +1,21 @@
-//! qcow2 images that qemu-img makes.
+//! Creates qcow2 images with qemu-img, under a temporary name until they are complete.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::file_presence::is_present;
-use super::pending_image::{NAMING, PendingImage};
-use super::{DiskError, DiskTools, qemu_img};
+use super::pending_image::{FILE_OPERATION_TIMEOUT, PendingImage};
+use super::{DiskImageError, DiskTools, qemu_img};
 use crate::atomic_file::{self, FileAttrs};
 use crate::blocking;
 
-/// A qcow2 image that a disk needs.
+/// The path and attributes of a qcow2 image that a disk needs.
 pub(super) struct Qcow2Image {
     path: PathBuf,
     attrs: FileAttrs,
 }
 
-/// An image that is being made, under another name.
+/// An image that is not complete yet, under a temporary name.
 pub(super) struct PendingQcow2Image {
     path: PathBuf,
     file: PendingImage,
@@ -33,33 +33,34 @@ impl Qcow2Image {
         }
     }
 
-    /// `qemu-img create` under another name, then owner, mode and at last its own name.
+    /// Creates the image, unless it exists: `qemu-img create` under a temporary name, then owner and mode, then the
+    /// rename.
     pub(super) async fn create(
         &self,
         options: &[OsString],
         size: &[OsString],
         tools: &DiskTools,
-    ) -> Result<(), DiskError> {
-        let Some(pending) = self.begin(tools).await? else {
+    ) -> Result<(), DiskImageError> {
+        let Some(pending) = self.start(tools).await? else {
             return Ok(());
         };
-        pending.make(options, size, tools).await?;
+        pending.run_create(options, size, tools).await?;
         pending.commit().await
     }
 
-    /// Begins to make the image; `None` when it exists already.
-    pub(super) async fn begin(
+    /// Reserves a temporary name for the image; `None` when the image exists already.
+    pub(super) async fn start(
         &self,
         tools: &DiskTools,
-    ) -> Result<Option<PendingQcow2Image>, DiskError> {
+    ) -> Result<Option<PendingQcow2Image>, DiskImageError> {
         let path = self.path.clone();
         if is_present(&path, tools).await? {
             let chown = move || atomic_file::chown_to_qemu(&path);
-            blocking::file_call("giving away an image", NAMING, chown).await??;
+            blocking::file_call("giving away an image", FILE_OPERATION_TIMEOUT, chown).await??;
             return Ok(None);
         }
         Ok(Some(PendingQcow2Image {
-            file: PendingImage::begin(path).await?,
+            file: PendingImage::create(path).await?,
             path: self.path.clone(),
             attrs: self.attrs,
         }))
@@ -67,18 +68,18 @@ impl Qcow2Image {
 }
 
 impl PendingQcow2Image {
-    /// The image's path until it is complete.
+    /// The temporary path.
     pub(super) fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// `qemu-img create` under the other name.
-    pub(super) async fn make(
+    /// Runs `qemu-img create` with the temporary path.
+    pub(super) async fn run_create(
         &self,
         options: &[OsString],
         size: &[OsString],
         tools: &DiskTools,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), DiskImageError> {
         let mut arguments: Vec<&OsStr> = vec!["-q".as_ref(), "-f".as_ref(), "qcow2".as_ref()];
         arguments.extend(options.iter().map(OsString::as_os_str));
         arguments.push(self.path().as_os_str());
@@ -88,7 +89,7 @@ impl PendingQcow2Image {
     }
 
     /// Gives the complete image its name.
-    pub(super) async fn commit(self) -> Result<(), DiskError> {
+    pub(super) async fn commit(self) -> Result<(), DiskImageError> {
         self.file.commit(self.attrs).await
     }
 }

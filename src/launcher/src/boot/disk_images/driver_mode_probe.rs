@@ -1,4 +1,4 @@
-//! Probes what the driver modes of an image depend on: whether O_DIRECT works, and whether it is preallocated.
+//! Probes what the driver modes of an image depend on: whether O_DIRECT works, and whether the image is preallocated.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -11,23 +11,23 @@ use rustix::io::Errno;
 use super::qcow2_header::qcow2_size;
 use crate::atomic_file::PendingFile;
 
-/// Probes the node's file systems. Blocking, for microseconds on a local one.
+/// Probes the file systems of the images. Blocking, for microseconds on a local file system.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DirectIo;
 
 impl DirectIoProbe for DirectIo {
     fn block_device(&self, path: &str) -> Result<bool, ProbeError> {
-        opens(Path::new(path), OFlags::RDONLY)
+        supports_direct_io(Path::new(path), OFlags::RDONLY)
     }
 
     fn file(&self, path: &str) -> Result<bool, ProbeError> {
         let path = Path::new(path);
         if path.exists() {
-            return opens(path, OFlags::RDONLY);
+            return supports_direct_io(path, OFlags::RDONLY);
         }
-        // The image does not exist yet: a file beside it is opened instead, and removed.
+        // The image does not exist yet: a temporary file in its directory is opened instead.
         let probe = PendingFile::new(path);
-        opens(probe.path(), OFlags::RDONLY | OFlags::CREATE)
+        supports_direct_io(probe.path(), OFlags::RDONLY | OFlags::CREATE)
     }
 
     fn preallocated(&self, path: &str) -> bool {
@@ -35,8 +35,9 @@ impl DirectIoProbe for DirectIo {
     }
 }
 
-/// The rule of QEMU's own probe: EINVAL with O_DIRECT and success without it.
-fn opens(path: &Path, flags: OFlags) -> Result<bool, ProbeError> {
+/// Whether a file can be opened with O_DIRECT. As in QEMU's own probe, it cannot if the open gives EINVAL with O_DIRECT
+/// and succeeds without it.
+fn supports_direct_io(path: &Path, flags: OFlags) -> Result<bool, ProbeError> {
     let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let failed = |errno: Errno| ProbeError {
         path: path.display().to_string(),
@@ -51,8 +52,8 @@ fn opens(path: &Path, flags: OFlags) -> Result<bool, ProbeError> {
     }
 }
 
-/// As much allocated as the guest sees. Read off the file itself, which takes microseconds where a
-/// run of `qemu-img info` takes ten milliseconds on the way of every start.
+/// Whether the allocated size is at least the size that the guest sees. Read from the file itself, which takes
+/// microseconds; `qemu-img info` would take ten milliseconds of every start.
 fn is_preallocated(path: &Path) -> std::io::Result<bool> {
     let metadata = fs::metadata(path)?;
     if metadata.file_type().is_block_device() || !metadata.is_file() {

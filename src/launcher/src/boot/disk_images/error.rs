@@ -1,4 +1,4 @@
-//! What goes wrong with images.
+//! Errors of preparing disk images.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,143 +6,143 @@ use std::time::Duration;
 
 use crate::atomic_file::AtomicFileError;
 use crate::blocking::NoAnswer;
-use crate::boot::config_disks::ConfigIsoError;
+use crate::boot::config_disks::ConfigDiskError;
 
 /// A disk image could not be prepared.
 #[derive(Debug, thiserror::Error)]
-pub enum DiskError {
-    /// The program is not installed.
+pub enum DiskImageError {
+    /// qemu-img is not installed.
     #[error("{program} not found: install it (Debian: qemu-utils, Fedora: qemu-img)")]
-    NoQemuImg {
-        /// What was looked for.
+    QemuImgNotFound {
+        /// The path or name of qemu-img.
         program: PathBuf,
     },
-    /// It could not be run.
+    /// qemu-img could not be started, or its output could not be read.
     #[error("running {program}: {source}")]
-    Run {
+    Spawn {
         /// The program.
         program: PathBuf,
-        /// Why it could not be run.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// It ended badly.
+    /// qemu-img exited with an error.
     #[error("qemu-img {verb} {image}: {status}: {message}")]
     QemuImg {
-        /// `create` or `info`.
+        /// The subcommand, such as `create`.
         verb: &'static str,
         /// The image.
         image: PathBuf,
-        /// How it ended.
+        /// The exit status.
         status: String,
-        /// Its output.
+        /// The error output.
         message: String,
     },
-    /// It, or the file system below it, took too long.
+    /// qemu-img, or a look at an image, timed out.
     #[error("{what} {image} took longer than {deadline:?}: is its file system reachable?")]
-    Deadline {
-        /// What was done.
+    Timeout {
+        /// The operation.
         what: &'static str,
         /// The image.
         image: PathBuf,
-        /// How long it may take.
+        /// How long the operation may take.
         deadline: Duration,
     },
-    /// Its output about an image cannot be parsed.
+    /// The output of `qemu-img info` could not be parsed.
     #[error("qemu-img info {image}: {message}")]
     ImageInfo {
         /// The image.
         image: PathBuf,
-        /// Why it makes no sense.
+        /// The parse error.
         message: String,
     },
     /// A file system call failed.
     #[error("{what} {path}: {source}")]
     Io {
-        /// What was done.
+        /// The operation.
         what: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// A file that this process writes is not in place.
+    /// A file that the launcher writes itself could not be written.
     #[error(transparent)]
     AtomicFile(#[from] AtomicFileError),
-    /// An image of configuration.
+    /// The image of a config disk could not be written.
     #[error(transparent)]
-    ConfigIso(#[from] ConfigIsoError),
-    /// A file system hangs.
+    ConfigIso(#[from] ConfigDiskError),
+    /// Another file system call timed out.
     #[error("{0}: is its file system reachable?")]
     NoAnswer(#[from] NoAnswer),
-    /// An image on the node is not an image.
+    /// The path of a hostDisk is neither a file nor a block device.
     #[error(
         "volume {volume}: {path} is {what}: a hostDisk must be a file, and links are not followed"
     )]
-    NoHostDisk {
+    HostDiskNotAFile {
         /// The volume.
         volume: String,
-        /// Where the image should be.
+        /// The path of the hostDisk.
         path: PathBuf,
-        /// What is there: `a link`, `a directory`, ...
+        /// What the path is: `a link`, `a directory`, ...
         what: &'static str,
     },
-    /// The data that an image of bitmaps describes are not there.
+    /// The data file whose changed blocks are to be tracked does not exist.
     #[error("volume {volume}: no image at {path}, whose changed blocks are to be tracked")]
-    MissingImage {
+    MissingTrackedImage {
         /// The volume.
         volume: String,
-        /// Where the data should be.
+        /// The expected path of the data file.
         path: PathBuf,
     },
-    /// There is no room for an image on the node.
+    /// The file system has not enough space for a hostDisk.
     #[error(
-        "volume {volume}: unable to create {path}, not enough space, demanded size {asked} B is bigger than \
-         available space {free} B, also after taking {tolerance} % toleration into account"
+        "volume {volume}: unable to create {path}, not enough space, demanded size {requested} B is bigger than \
+         available space {available} B, also after taking {tolerance} % toleration into account"
     )]
-    NoRoom {
+    NotEnoughSpace {
         /// The volume.
         volume: String,
-        /// Where the image should be.
+        /// The path of the hostDisk.
         path: PathBuf,
-        /// The size it should have, in bytes.
-        asked: u64,
-        /// The room there is, in bytes.
-        free: u64,
-        /// How much less than asked for would do, in percent.
+        /// The requested size in bytes.
+        requested: u64,
+        /// The available space in bytes.
+        available: u64,
+        /// By how many percent the size may be less than requested.
         tolerance: u64,
     },
-    /// The image under an overlay is not there.
+    /// The backing image of an overlay does not exist.
     #[error(
         "volume {volume}: no image at {path}: virt-handler mounts container disks before it starts the VM"
     )]
-    NoBacking {
+    MissingBackingImage {
         /// The volume.
         volume: String,
-        /// Where it should be.
+        /// The expected path of the image.
         path: PathBuf,
     },
-    /// Kernel or initrd is not there.
+    /// The kernel or initrd does not exist.
     #[error(
         "kernel boot: no file at {path}: it must be in the image named by firmware.kernelBoot.container"
     )]
-    NoKernelBootArtifact {
-        /// Where it should be.
+    MissingKernelBootFile {
+        /// The expected path of the file.
         path: PathBuf,
     },
-    /// An image that could reach beyond itself, or of a format that is not served.
+    /// The image of a container disk refers to other files, or has an unsupported format.
     #[error("invalid image in containerDisk {volume}: {reason}")]
-    Refused {
+    InvalidContainerDisk {
         /// The volume.
         volume: String,
-        /// What is wrong with it.
+        /// What is invalid.
         reason: String,
     },
 }
 
-impl DiskError {
+impl DiskImageError {
     /// The error of a call to the file system.
-    pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> DiskError {
-        DiskError::Io {
+    pub(super) fn io(what: &'static str, path: &Path, source: io::Error) -> DiskImageError {
+        DiskImageError::Io {
             what,
             path: path.to_owned(),
             source,

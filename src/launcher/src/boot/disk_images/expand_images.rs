@@ -1,4 +1,4 @@
-//! Expands disk images to their claims before the guest starts.
+//! Expands disk images to the capacity of their claims before the guest starts.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,15 +11,16 @@ use domain::disk_expansion::ImageExpansion;
 use domain::driver_modes::DirectIoProbe;
 
 use super::qcow2_header::qcow2_size;
-use super::{DirectIo, DiskError, DiskTools, qemu_img};
+use super::{DirectIo, DiskImageError, DiskTools, qemu_img};
 use crate::blocking;
 
+/// How long reading the size of an image may take.
 const SIZE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A preallocated image gets all its new blocks, which takes a while where the file system is slow.
+/// How long `qemu-img resize` may take. All new blocks of a preallocated image are allocated, which takes long on a
+/// slow file system.
 const RESIZE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Expands the images that can be expanded. An image that cannot stays as it is, with a warning, and the guest
-/// boots.
+/// Expands images. An image that cannot be expanded is left unchanged, with a warning, and the guest boots.
 pub(crate) async fn expand(expansions: &[ImageExpansion], tools: &DiskTools) {
     for expansion in expansions {
         if let Err(error) = expand_one(expansion, tools).await {
@@ -28,27 +29,31 @@ pub(crate) async fn expand(expansions: &[ImageExpansion], tools: &DiskTools) {
     }
 }
 
-/// The size that a disk on a file can have by its claim and its file system, in bytes. Blocking.
+/// The size in bytes that the claim and the file system allow for a disk on a file. Blocking.
 ///
 /// # Errors
-/// That of looking at the file.
+/// The file cannot be read.
 pub(crate) fn possible_size(expansion: &ImageExpansion) -> io::Result<Option<u64>> {
     let space = DiskSpace::read(expansion.path.as_ref(), expansion.data.as_ref())?;
     Ok(expansion.size(space.usable))
 }
 
-async fn expand_one(expansion: &ImageExpansion, tools: &DiskTools) -> Result<(), DiskError> {
+async fn expand_one(expansion: &ImageExpansion, tools: &DiskTools) -> Result<(), DiskImageError> {
     let (path, data) = (expansion.path.clone(), expansion.data.clone());
-    let look = move || {
+    let read_space = move || {
         let space = DiskSpace::read(Path::new(&path), Path::new(&data))?;
         Ok::<_, io::Error>((space, DirectIo.preallocated(&path)))
     };
     let (space, is_preallocated) =
-        match blocking::file_call("looking at a disk image", SIZE_TIMEOUT, look).await? {
-            Ok(found) => found,
+        match blocking::file_call("looking at a disk image", SIZE_TIMEOUT, read_space).await? {
+            Ok(space) => space,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(source) => {
-                return Err(DiskError::io("looking at", expansion.data.as_ref(), source));
+                return Err(DiskImageError::io(
+                    "looking at",
+                    expansion.data.as_ref(),
+                    source,
+                ));
             }
         };
     match expansion.size(space.usable) {
@@ -62,7 +67,7 @@ async fn resize(
     size: u64,
     is_preallocated: bool,
     tools: &DiskTools,
-) -> Result<(), DiskError> {
+) -> Result<(), DiskImageError> {
     let tools = &DiskTools {
         cpu_limit: RESIZE_TIMEOUT,
         deadline: RESIZE_TIMEOUT,
@@ -77,19 +82,19 @@ async fn resize(
     Ok(())
 }
 
-/// How large a disk is, and how large it could be.
+/// The size of a disk, and the space that it could use.
 struct DiskSpace {
-    /// What the guest sees. Where an image only describes the data, a start that was cut short may
-    /// have let one of the two grow.
+    /// The size that the guest sees, in bytes. If an image has a separate data file, an interrupted start may have
+    /// expanded only one of the two.
     size: u64,
-    /// What the image takes up and what is free beside it, if the file system tells.
+    /// The allocated size plus the free space of the file system, in bytes, if the file system reports it.
     usable: Option<u64>,
 }
 
 impl DiskSpace {
     fn read(image: &Path, data: &Path) -> io::Result<DiskSpace> {
         let metadata = fs::metadata(data)?;
-        let described = match image == data {
+        let image_size = match image == data {
             true => None,
             false => qcow2_size(image)?,
         };
@@ -98,7 +103,7 @@ impl DiskSpace {
             free.saturating_add(metadata.blocks().saturating_mul(512))
         });
         Ok(DiskSpace {
-            size: described.map_or(metadata.len(), |size| size.min(metadata.len())),
+            size: image_size.map_or(metadata.len(), |size| size.min(metadata.len())),
             usable,
         })
     }
@@ -111,7 +116,7 @@ mod tests {
 
     const MIB: u64 = 1024 * 1024;
 
-    async fn grown(image: &Path, capacity: u64) -> (u64, u64) {
+    async fn size_after_expansion(image: &Path, capacity: u64) -> (u64, u64) {
         let text = image.to_str().unwrap().to_owned();
         let expansion = ImageExpansion {
             volume: "vol".into(),
@@ -133,24 +138,24 @@ mod tests {
         let file = fs::File::create(&image).unwrap();
         file.set_len(4 * MIB).unwrap();
         assert_eq!(
-            grown(&image, 20 * MIB).await,
+            size_after_expansion(&image, 20 * MIB).await,
             (18 * MIB, 0),
             "sparse stays sparse"
         );
-        assert_eq!(grown(&image, 5 * MIB).await.0, 18 * MIB);
+        assert_eq!(size_after_expansion(&image, 5 * MIB).await.0, 18 * MIB);
         assert_eq!(
-            grown(&image, 20 * MIB + 1).await.0,
+            size_after_expansion(&image, 20 * MIB + 1).await.0,
             18 * MIB,
             "whole mebibytes"
         );
         // Preallocated stays preallocated.
         fs::write(&image, vec![1; 2 * MIB as usize]).unwrap();
-        let (size, allocated) = grown(&image, 10 * MIB).await;
+        let (size, allocated) = size_after_expansion(&image, 10 * MIB).await;
         assert!(size == 9 * MIB && allocated >= size, "{size} {allocated}");
     }
 
     #[test]
-    fn guest_sees_the_smaller_of_image_and_data() {
+    fn size_is_the_smaller_one_of_image_and_data_file() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         let mut header = vec![0; 32];
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn missing_file_is_ignored_and_tool_failure_reported() {
+    async fn missing_file_is_ignored_and_a_failure_of_qemu_img_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let image = directory.path().join("disk.img");
         let tools = DiskTools {

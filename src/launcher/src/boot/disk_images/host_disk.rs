@@ -1,64 +1,65 @@
-//! Raw images of hostDisks. virt-handler makes missing ones before it sends the VMI; a launcher without a
-//! virt-handler makes them itself, by virt-handler's rules and defaults.
+//! Makes the raw images of hostDisks. Normally virt-handler makes missing images before it sends the VMI; a launcher
+//! without a virt-handler makes them itself, by virt-handler's rules and defaults.
 
 use std::fs::{self, FileType};
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use super::DiskError;
+use super::DiskImageError;
 use crate::atomic_file::{self, FileAttrs};
 
-/// `pvc-tolerate-less-space-up-to-percent`.
-const TOLERANCE: u64 = 10;
-/// `minimum-reserve-pvc-bytes`.
-const RESERVE: u64 = 131_072;
+/// By how many percent the image may be smaller than requested: KubeVirt's `pvc-tolerate-less-space-up-to-percent`.
+const TOLERANCE_PERCENT: u64 = 10;
+/// Space that is kept free, in bytes: KubeVirt's `minimum-reserve-pvc-bytes`.
+const RESERVED_BYTES: u64 = 131_072;
 const MIB: u64 = 1024 * 1024;
 const IMAGE_ATTRS: FileAttrs = FileAttrs {
     mode: 0o644,
     durable: true,
 };
 
-/// Makes a sparse image unless one is there. Blocking.
-pub(super) fn ensure(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskError> {
+/// Makes a sparse image unless the file exists. Blocking.
+pub(super) fn ensure(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskImageError> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) => require_image(volume, path, metadata.file_type()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => make(volume, path, bytes),
-        Err(source) => Err(DiskError::io("looking at", path, source)),
+        Ok(metadata) => require_file_or_device(volume, path, metadata.file_type()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(volume, path, bytes),
+        Err(source) => Err(DiskImageError::io("looking at", path, source)),
     }
 }
 
-/// Refuses links: the volume's content is not trusted, and a link could lead anywhere in the pod.
-fn require_image(volume: &str, path: &Path, kind: FileType) -> Result<(), DiskError> {
+/// Checks the type of an existing path. A link is an error: the volume's content is not trusted, and a link could lead
+/// anywhere in the pod.
+fn require_file_or_device(volume: &str, path: &Path, kind: FileType) -> Result<(), DiskImageError> {
     let what = match kind {
         kind if kind.is_file() || kind.is_block_device() => return Ok(()),
         kind if kind.is_symlink() => "a link",
         kind if kind.is_dir() => "a directory",
         _ => "no file",
     };
-    Err(DiskError::NoHostDisk {
+    Err(DiskImageError::HostDiskNotAFile {
         volume: volume.to_owned(),
         path: path.to_owned(),
         what,
     })
 }
 
-fn make(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskError> {
+fn create(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskImageError> {
     atomic_file::create_parent(path)?;
     let directory = path.parent().unwrap_or(path);
-    let free = free(directory)
-        .map_err(|source| DiskError::io("asking for the room in", directory, source))?;
-    let size = size(bytes, free).ok_or_else(|| DiskError::NoRoom {
+    let available = available_space(directory)
+        .map_err(|source| DiskImageError::io("asking for the room in", directory, source))?;
+    let size = image_size(bytes, available).ok_or_else(|| DiskImageError::NotEnoughSpace {
         volume: volume.to_owned(),
         path: path.to_owned(),
-        asked: bytes,
-        free,
-        tolerance: TOLERANCE,
+        requested: bytes,
+        available,
+        tolerance: TOLERANCE_PERCENT,
     })?;
     if size < bytes {
         tracing::warn!(
             volume,
-            "PV size too small: expected {bytes} B, found {size} B. Using it anyway, it is within {TOLERANCE} % toleration"
+            "PV size too small: expected {bytes} B, found {size} B. Using it anyway, it is within {TOLERANCE_PERCENT} % toleration"
         );
     }
     Ok(atomic_file::write(path, IMAGE_ATTRS, |file| {
@@ -66,21 +67,21 @@ fn make(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskError> {
     })?)
 }
 
-/// What unprivileged users may still write, without the reserve; in bytes.
-fn free(directory: &Path) -> io::Result<u64> {
-    let room = rustix::fs::statvfs(directory)?;
-    Ok(room
+/// The space that unprivileged users may use, without the reserved bytes.
+fn available_space(directory: &Path) -> io::Result<u64> {
+    let space = rustix::fs::statvfs(directory)?;
+    Ok(space
         .f_bavail
-        .saturating_mul(room.f_frsize)
-        .saturating_sub(RESERVE))
+        .saturating_mul(space.f_frsize)
+        .saturating_sub(RESERVED_BYTES))
 }
 
-/// The size of an image for which `asked` bytes are wanted; a little less will do.
-fn size(asked: u64, free: u64) -> Option<u64> {
-    let least = asked / 100 * (100 - TOLERANCE);
-    match free {
-        free if free >= asked => Some(asked),
-        free if free >= least.max(MIB) => Some(free - free % MIB),
+/// The size of an image for which `requested` bytes are requested; at most [`TOLERANCE_PERCENT`] less.
+fn image_size(requested: u64, available: u64) -> Option<u64> {
+    let least = requested / 100 * (100 - TOLERANCE_PERCENT);
+    match available {
+        available if available >= requested => Some(requested),
+        available if available >= least.max(MIB) => Some(available - available % MIB),
         _ => None,
     }
 }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_image_is_made_once() {
+    fn missing_image_is_made_and_an_existing_one_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("data/disk.img");
         ensure("data", &path, 8 * MIB).unwrap();
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn link_and_lack_of_space_are_refused() {
+    fn link_and_lack_of_space_are_errors() {
         let directory = tempfile::tempdir().unwrap();
         let link = directory.path().join("disk.img");
         symlink("/etc/passwd", &link).unwrap();
@@ -125,10 +126,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn image_fits_and_is_within_the_tolerance(asked in MIB.., free: u64) {
-            match size(asked, free) {
-                Some(size) => prop_assert!(size <= asked && size <= free && size + MIB > asked / 100 * 90),
-                None => prop_assert!(free < asked),
+        fn image_fits_and_is_within_the_tolerance(requested in MIB.., available: u64) {
+            match image_size(requested, available) {
+                Some(size) => prop_assert!(size <= requested && size <= available && size + MIB > requested / 100 * 90),
+                None => prop_assert!(available < requested),
             }
         }
     }

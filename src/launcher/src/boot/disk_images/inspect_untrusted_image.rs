@@ -1,4 +1,4 @@
-//! Inspects images of unknown origin before QEMU opens them.
+//! Inspects untrusted images with qemu-img before QEMU opens them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -8,9 +8,9 @@ use kubevirt_api::virtual_machine_options::DiskInfo;
 use kubevirt_api::vmi::Vmi;
 use serde::Deserialize;
 
-use super::{DiskError, DiskTools, qemu_img};
+use super::{DiskImageError, DiskTools, qemu_img};
 
-/// The part of `qemu-img info --output json` that is read.
+/// The used part of the output of `qemu-img info --output json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct ImageInfo {
@@ -37,18 +37,18 @@ struct FormatData {
     data_file: Option<String>,
 }
 
-/// Describes the image of each container disk of the VMI. `known` are images that virt-handler has inspected already;
-/// `directory` is `--container-disk-dir`.
+/// Inspects the image of each container disk of the VMI. `known` are the results for images that were inspected
+/// already; `directory` is `--container-disk-dir`.
 ///
 /// # Errors
-/// [`DiskError`] when an image is missing, cannot be read within the limits, is neither qcow2 nor
+/// [`DiskImageError`] when an image is missing, cannot be read within the limits, is neither qcow2 nor
 /// raw, or names other files (a backing image, an external data file).
-pub(crate) async fn container_disks(
+pub(crate) async fn inspect_container_disks(
     vmi: &Vmi,
     known: &BTreeMap<String, DiskInfo>,
     directory: &Path,
     tools: &DiskTools,
-) -> Result<BTreeMap<String, DiskInfo>, DiskError> {
+) -> Result<BTreeMap<String, DiskInfo>, DiskImageError> {
     let mut disks = known.clone();
     for (index, volume) in vmi.spec.volumes.iter().enumerate() {
         if volume.container_disk.is_none() || disks.contains_key(&volume.name) {
@@ -56,7 +56,7 @@ pub(crate) async fn container_disks(
         }
         let image = directory.join(format!("disk_{index}.img"));
         if !super::file_presence::is_present(&image, tools).await? {
-            return Err(DiskError::NoBacking {
+            return Err(DiskImageError::MissingBackingImage {
                 volume: volume.name.clone(),
                 path: image,
             });
@@ -69,15 +69,15 @@ pub(crate) async fn container_disks(
     Ok(disks)
 }
 
-/// Describes one image.
+/// Inspects one image.
 ///
 /// # Errors
-/// As for [`container_disks`]; `volume` is the name they give.
+/// As for [`inspect_container_disks`]; the errors name `volume`.
 pub(crate) async fn inspect(
     volume: &str,
     image: &Path,
     tools: &DiskTools,
-) -> Result<DiskInfo, DiskError> {
+) -> Result<DiskInfo, DiskImageError> {
     let arguments = [
         "--output".as_ref(),
         "json".as_ref(),
@@ -86,12 +86,12 @@ pub(crate) async fn inspect(
     ];
     let output = qemu_img::run::<&OsStr>(tools, "info", image, &arguments).await?;
     let info: ImageInfo =
-        serde_json::from_slice(&output).map_err(|error| DiskError::ImageInfo {
+        serde_json::from_slice(&output).map_err(|error| DiskImageError::ImageInfo {
             image: image.to_owned(),
             message: error.to_string(),
         })?;
-    match refusal(&info) {
-        Some(reason) => Err(DiskError::Refused {
+    match find_invalid_property(&info) {
+        Some(reason) => Err(DiskImageError::InvalidContainerDisk {
             volume: volume.to_owned(),
             reason,
         }),
@@ -104,8 +104,8 @@ pub(crate) async fn inspect(
     }
 }
 
-/// A qcow2 header can name other files, which the guest could then read.
-fn refusal(info: &ImageInfo) -> Option<String> {
+/// What is invalid about the image. A qcow2 header that names other files would let the guest read these.
+fn find_invalid_property(info: &ImageInfo) -> Option<String> {
     if !matches!(info.format.as_str(), "qcow2" | "raw") {
         return Some(format!("unsupported image format: {}", info.format));
     }

@@ -1,4 +1,4 @@
-//! Makes or checks all images that a VM's disks need, concurrently.
+//! Makes or checks all files that a VM's disks need, concurrently.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,38 +10,43 @@ use futures_util::future::try_join_all;
 
 use super::create_qcow2_image::Qcow2Image;
 use super::file_presence::is_present;
-use super::{DiskError, DiskTools, changed_block_tracking, downward_metrics, host_disk};
+use super::{DiskImageError, DiskTools, changed_block_tracking, downward_metrics_disk, host_disk};
 use crate::atomic_file::{self, FileAttrs};
 use crate::blocking;
 use crate::boot::config_disks;
 
-/// KubeVirt's mode of overlays.
+/// Mode of overlays, as in KubeVirt.
 const OVERLAY_MODE: u32 = 0o640;
-/// What qemu-img's own images have.
+/// Mode of empty disks: the one that qemu-img gives to its images.
 const EMPTY_DISK_MODE: u32 = 0o644;
-/// Files that this process writes itself: none is larger than a few mebibytes.
+/// How long writing a file may take that the launcher writes itself: none is larger than a few mebibytes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Every start writes a new file. It may hold passwords.
+/// Other users cannot read the file, which may hold passwords. It need not survive a crash of the node, since every
+/// start writes a new one.
 const IGNITION_ATTRS: FileAttrs = FileAttrs {
     mode: 0o640,
     durable: false,
 };
 
-/// Makes everything that `files` lists. Images that exist stay as they are, so that a repeated
-/// start keeps what the guest has written. Dropping the future leaves no incomplete image under its name.
+/// Makes or checks all `files`. Existing images are kept, so that a repeated start does not lose the guest's data.
+/// Dropping the future leaves no incomplete image under its final name.
 ///
 /// # Errors
-/// The first [`DiskError`]; what else was under way is given up.
-pub(crate) async fn make_files(files: &[RequiredFile], tools: &DiskTools) -> Result<(), DiskError> {
-    let describes_another = |one: &&RequiredFile| matches!(one, RequiredFile::ChangedBlocks { .. });
-    let (later, first): (Vec<_>, Vec<_>) = files.iter().partition(describes_another);
-    for round in [first, later] {
-        try_join_all(round.into_iter().map(|one| prepare_one(one, tools))).await?;
+/// The first [`DiskImageError`]; the other files are given up.
+pub(crate) async fn prepare_required_files(
+    files: &[RequiredFile],
+    tools: &DiskTools,
+) -> Result<(), DiskImageError> {
+    // An image for changed blocks needs its data file, which may be one of the other files.
+    let needs_data_file = |file: &&RequiredFile| matches!(file, RequiredFile::ChangedBlocks { .. });
+    let (second, first): (Vec<_>, Vec<_>) = files.iter().partition(needs_data_file);
+    for files in [first, second] {
+        try_join_all(files.into_iter().map(|file| prepare_one(file, tools))).await?;
     }
     Ok(())
 }
 
-async fn prepare_one(file: &RequiredFile, tools: &DiskTools) -> Result<(), DiskError> {
+async fn prepare_one(file: &RequiredFile, tools: &DiskTools) -> Result<(), DiskImageError> {
     match file {
         RequiredFile::EmptyDisk { path, bytes, .. } => {
             let image = Qcow2Image::new(path, EMPTY_DISK_MODE);
@@ -62,7 +67,7 @@ async fn prepare_one(file: &RequiredFile, tools: &DiskTools) -> Result<(), DiskE
         RequiredFile::CloudInitIso { path, .. } => Ok(atomic_file::create_parent(Path::new(path))?),
         RequiredFile::ConfigIso(iso) => {
             let iso = iso.clone();
-            write("writing an image of configuration", move || {
+            call_file_system("writing an image of configuration", move || {
                 Ok(config_disks::write(&iso)?)
             })
             .await
@@ -73,7 +78,7 @@ async fn prepare_one(file: &RequiredFile, tools: &DiskTools) -> Result<(), DiskE
             bytes,
         } => {
             let (volume, path, bytes) = (volume.clone(), path.clone(), *bytes);
-            write("making a hostDisk", move || {
+            call_file_system("making a hostDisk", move || {
                 host_disk::ensure(&volume, Path::new(&path), bytes)
             })
             .await
@@ -83,14 +88,14 @@ async fn prepare_one(file: &RequiredFile, tools: &DiskTools) -> Result<(), DiskE
         } => changed_block_tracking::create(volume, path, Path::new(data), tools).await,
         RequiredFile::DownwardMetrics { path, .. } => {
             let path = path.clone();
-            write("making the downward metrics disk", move || {
-                Ok(downward_metrics::create(Path::new(&path))?)
+            call_file_system("making the downward metrics disk", move || {
+                Ok(downward_metrics_disk::create(Path::new(&path))?)
             })
             .await
         }
         RequiredFile::Ignition { path, content } => {
             let (path, content) = (path.clone(), content.clone());
-            write("writing the Ignition file", move || {
+            call_file_system("writing the Ignition file", move || {
                 let fill = |file: &mut std::fs::File| file.write_all(content.as_bytes());
                 Ok(atomic_file::write(Path::new(&path), IGNITION_ATTRS, fill)?)
             })
@@ -105,29 +110,33 @@ async fn prepare_one(file: &RequiredFile, tools: &DiskTools) -> Result<(), DiskE
     }
 }
 
-/// File system calls, off the runtime's threads.
-async fn write(
+/// Runs file system calls off the async workers.
+async fn call_file_system(
     what: &'static str,
-    work: impl FnOnce() -> Result<(), DiskError> + Send + 'static,
-) -> Result<(), DiskError> {
+    work: impl FnOnce() -> Result<(), DiskImageError> + Send + 'static,
+) -> Result<(), DiskImageError> {
     blocking::file_call(what, WRITE_TIMEOUT, work).await?
 }
 
-async fn require_backing(volume: &str, path: &Path, tools: &DiskTools) -> Result<(), DiskError> {
+async fn require_backing(
+    volume: &str,
+    path: &Path,
+    tools: &DiskTools,
+) -> Result<(), DiskImageError> {
     if is_present(path, tools).await? {
         return Ok(());
     }
-    Err(DiskError::NoBacking {
+    Err(DiskImageError::MissingBackingImage {
         volume: volume.to_owned(),
         path: path.to_owned(),
     })
 }
 
-async fn require_artifact(path: &Path, tools: &DiskTools) -> Result<(), DiskError> {
+async fn require_artifact(path: &Path, tools: &DiskTools) -> Result<(), DiskImageError> {
     if is_present(path, tools).await? {
         return Ok(());
     }
-    Err(DiskError::NoKernelBootArtifact {
+    Err(DiskImageError::MissingKernelBootFile {
         path: path.to_owned(),
     })
 }

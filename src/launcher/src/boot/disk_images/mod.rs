@@ -1,13 +1,13 @@
-//! Disk images that a start needs: empty disks, overlays of images that must not be written to, and checks of
-//! images of unknown origin.
+//! Makes the disk images that a start needs, such as empty disks and overlays of images that must not be written to,
+//! and inspects untrusted images.
 //!
-//! [`domain::required_files`] says what to make; qemu-img makes it, as a child with a deadline. Container disks are not
-//! trusted: the child that opens one has limited memory and processor time. An image gets its name only when it is
-//! complete, so that a repeated start continues where an interrupted one stopped.
+//! [`domain::required_files`] decides which files are needed. qemu-img makes the images, as a child process with a
+//! deadline. Container disks are not trusted: memory and CPU time of the child that opens them are limited. An image
+//! gets its final name only when it is complete, so that a repeated start continues where an interrupted one stopped.
 
 mod changed_block_tracking;
 mod create_qcow2_image;
-mod downward_metrics;
+mod downward_metrics_disk;
 mod driver_mode_probe;
 mod error;
 mod expand_images;
@@ -23,28 +23,27 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub(crate) use driver_mode_probe::DirectIo;
-pub(crate) use error::DiskError;
+pub(crate) use error::DiskImageError;
 pub(crate) use expand_images::{expand, possible_size};
-pub(crate) use inspect_untrusted_image::container_disks;
-pub(crate) use make_disk_images::make_files;
+pub(crate) use inspect_untrusted_image::inspect_container_disks;
+pub(crate) use make_disk_images::prepare_required_files;
 
 /// How qemu-img is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskTools {
-    /// The program: a path, or a name to be looked up in PATH.
+    /// The program: a path, or a name to look up in `PATH`.
     pub qemu_img: PathBuf,
-    /// Address space of a child that opens an image of unknown origin, in bytes;
-    /// `--disk-memory-limit`.
+    /// Limit of the child's address space in bytes: `--disk-memory-limit`.
     pub memory_limit: u64,
-    /// Processor time of such a child.
+    /// Limit of the child's CPU time.
     pub cpu_limit: Duration,
-    /// How long one run, or one look at a file, may take.
+    /// How long one run of qemu-img, or a check whether a file exists, may take.
     pub deadline: Duration,
 }
 
 impl DiskTools {
-    /// The installed qemu-img, KubeVirt's 10 s of processor time, 15 s in all: less than the 20 s
-    /// after which virt-handler calls again.
+    /// Uses the installed qemu-img with KubeVirt's 10 s of CPU time, and a deadline of 15 s: less than the 20 s after
+    /// which virt-handler calls again.
     pub fn new(memory_limit: u64) -> Self {
         Self {
             qemu_img: "qemu-img".into(),

@@ -5,50 +5,59 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::DiskError;
+use super::DiskImageError;
 use crate::atomic_file::{self, AtomicFileError, FileAttrs, PendingFile};
 use crate::blocking;
 
-/// Files are renamed, removed and their owners set within this time.
-pub(super) const NAMING: Duration = Duration::from_secs(10);
+/// How long renaming or removing a file, or changing its owner, may take.
+pub(super) const FILE_OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A pending file, which is removed on another thread if it is dropped.
+/// A pending file. If it is dropped, it is removed on another thread.
 pub(super) struct PendingImage {
     path: PathBuf,
     file: Option<PendingFile>,
 }
 
 impl PendingImage {
-    /// A pending file for `target`, whose directory is created.
-    pub(super) async fn begin(target: PathBuf) -> Result<PendingImage, DiskError> {
-        let begin = move || {
+    /// Reserves a temporary name for `target`, and creates its directory.
+    pub(super) async fn create(target: PathBuf) -> Result<PendingImage, DiskImageError> {
+        let create = move || {
             atomic_file::create_parent(&target)?;
             Ok::<_, AtomicFileError>(PendingFile::new(&target))
         };
-        let file = blocking::file_call("beginning an image", NAMING, begin).await??;
+        let file =
+            blocking::file_call("beginning an image", FILE_OPERATION_TIMEOUT, create).await??;
         Ok(PendingImage {
             path: file.path().to_owned(),
             file: Some(file),
         })
     }
 
-    /// The path to write to.
+    /// The temporary path, to write to.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the complete file its name.
-    pub(super) async fn commit(mut self, attrs: FileAttrs) -> Result<(), DiskError> {
+    /// Renames the complete file to its target.
+    pub(super) async fn commit(mut self, attrs: FileAttrs) -> Result<(), DiskImageError> {
         let file = self.file.take();
         let commit = move || file.map_or(Ok(()), |file| file.commit(attrs));
-        Ok(blocking::file_call("putting an image in place", NAMING, commit).await??)
+        Ok(
+            blocking::file_call("putting an image in place", FILE_OPERATION_TIMEOUT, commit)
+                .await??,
+        )
     }
 
-    /// Removes the file.
-    pub(super) async fn discard(mut self) -> Result<(), DiskError> {
+    /// Removes the file without waiting for the drop.
+    pub(super) async fn discard(mut self) -> Result<(), DiskImageError> {
         let file = self.file.take();
         let discard = move || drop(file);
-        Ok(blocking::file_call("removing a temporary image", NAMING, discard).await?)
+        Ok(blocking::file_call(
+            "removing a temporary image",
+            FILE_OPERATION_TIMEOUT,
+            discard,
+        )
+        .await?)
     }
 }
 
@@ -69,14 +78,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_that_is_dropped_is_removed_off_the_worker() {
+    fn dropped_file_is_removed_off_the_async_worker() {
         let directory = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         let image = directory.path().join("disks/disk.img");
-        let pending = runtime.block_on(PendingImage::begin(image)).unwrap();
+        let pending = runtime.block_on(PendingImage::create(image)).unwrap();
         let path = pending.path().to_owned();
         fs::write(&path, "cut short").unwrap();
         runtime.block_on(async { drop(pending) });

@@ -1,10 +1,10 @@
-//! The header of a qcow2 image.
+//! Reads the virtual size from the header of a qcow2 image.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The virtual size in a qcow2 header; `None` when the file has none.
+/// The virtual size in bytes; `None` when the file has no qcow2 header.
 pub(super) fn qcow2_size(path: &Path) -> std::io::Result<Option<u64>> {
     const MAGIC: &[u8; 4] = b"QFI\xfb";
     let mut header = Vec::with_capacity(32);

@@ -1,4 +1,4 @@
-//! One run of qemu-img.
+//! Runs qemu-img with limits of memory and time.
 
 use std::ffi::OsStr;
 use std::io;
@@ -9,28 +9,28 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use super::{DiskError, DiskTools};
+use super::{DiskImageError, DiskTools};
 
-/// The most that is read of what it prints, in bytes.
-const MAX_OUTPUT: u64 = 1024 * 1024;
+/// Maximum size of each of the program's output streams, in bytes.
+const MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
 
-/// A shell that limits itself (address space in KiB, processor time in seconds, no core dumps) and
-/// then becomes the program. Limits set from outside, on a child that already runs, come too late on
-/// a busy machine.
-const LIMITED: &str = r#"ulimit -v "$1" && ulimit -t "$2" && ulimit -c 0 && shift 2 && exec "$@""#;
-/// The shell's exit code for a program that is not there.
+/// A shell script that limits its process (address space in KiB, CPU time in seconds, no core dumps) and then executes
+/// the program. Limits that are set from outside, on a child that already runs, come too late on a busy machine.
+const LIMITS_SCRIPT: &str =
+    r#"ulimit -v "$1" && ulimit -t "$2" && ulimit -c 0 && shift 2 && exec "$@""#;
+/// The shell's exit code for a program that does not exist.
 const NOT_FOUND: i32 = 127;
 
-/// Runs qemu-img with `verb` and `arguments`; gives what it prints. `image` is what errors name.
-/// The child dies with this future.
+/// Runs qemu-img with `verb` and `arguments`, and returns its output. Errors name `image`. Dropping the future kills
+/// the child.
 pub(super) async fn run<S: AsRef<OsStr>>(
     tools: &DiskTools,
     verb: &'static str,
     image: &Path,
     arguments: &[S],
-) -> Result<Vec<u8>, DiskError> {
+) -> Result<Vec<u8>, DiskImageError> {
     let mut child = spawn(tools, verb, arguments)?;
-    let run = |source| DiskError::Run {
+    let io_error = |source| DiskImageError::Spawn {
         program: tools.qemu_img.clone(),
         source,
     };
@@ -38,22 +38,22 @@ pub(super) async fn run<S: AsRef<OsStr>>(
     let all = async { tokio::try_join!(read(output), read(errors), child.wait()) };
     let (output, errors, status) = timeout(tools.deadline, all)
         .await
-        .map_err(|_| DiskError::Deadline {
+        .map_err(|_| DiskImageError::Timeout {
             what: "running qemu-img on",
             image: image.to_owned(),
             deadline: tools.deadline,
         })?
-        .map_err(run)?;
+        .map_err(io_error)?;
     if status.success() {
         return Ok(output);
     }
     let message = String::from_utf8_lossy(&errors).trim().to_owned();
     if status.code() == Some(NOT_FOUND) && is_missing(&message) {
-        return Err(DiskError::NoQemuImg {
+        return Err(DiskImageError::QemuImgNotFound {
             program: tools.qemu_img.clone(),
         });
     }
-    Err(DiskError::QemuImg {
+    Err(DiskImageError::QemuImg {
         verb,
         image: image.to_owned(),
         status: status.to_string(),
@@ -61,7 +61,8 @@ pub(super) async fn run<S: AsRef<OsStr>>(
     })
 }
 
-/// Shells put it in different words; the dynamic linker has the same exit code for its own failures.
+/// Whether the error output says that the program does not exist. The words differ between shells; the dynamic linker's
+/// failures have the same exit code.
 fn is_missing(message: &str) -> bool {
     let phrases = ["not found", "No such file or directory"];
     phrases.iter().any(|words| message.ends_with(words)) && !message.contains("shared libraries")
@@ -71,9 +72,9 @@ fn spawn<S: AsRef<OsStr>>(
     tools: &DiskTools,
     verb: &str,
     arguments: &[S],
-) -> Result<Child, DiskError> {
+) -> Result<Child, DiskImageError> {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", LIMITED, "sh"]);
+    command.args(["-c", LIMITS_SCRIPT, "sh"]);
     command.arg((tools.memory_limit / 1024).to_string());
     command.arg(tools.cpu_limit.as_secs().max(1).to_string());
     command
@@ -88,7 +89,7 @@ fn spawn<S: AsRef<OsStr>>(
     command
         .kill_on_drop(true)
         .spawn()
-        .map_err(|source| DiskError::Run {
+        .map_err(|source| DiskImageError::Spawn {
             program: "/bin/sh".into(),
             source,
         })
@@ -99,8 +100,11 @@ async fn read(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
     let Some(stream) = stream else {
         return Ok(bytes);
     };
-    stream.take(MAX_OUTPUT + 1).read_to_end(&mut bytes).await?;
-    if bytes.len() as u64 > MAX_OUTPUT {
+    stream
+        .take(MAX_OUTPUT_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .await?;
+    if bytes.len() as u64 > MAX_OUTPUT_BYTES {
         return Err(io::Error::other("it prints more than a mebibyte"));
     }
     Ok(bytes)

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
-mod refused_images;
+mod invalid_images_and_qemu_img_limits;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -71,16 +71,16 @@ async fn empty_disk_is_made_once_and_keeps_its_content() {
     )
     .unwrap();
 
-    make_files(&files, &tools()).await.unwrap();
+    prepare_required_files(&files, &tools()).await.unwrap();
     let info = inspect("empty", &image, &tools()).await.unwrap();
     assert_eq!((info.format.as_str(), info.virtual_size), ("qcow2", GIB));
     assert_eq!(
         fs::metadata(&image).unwrap().uid(),
-        crate::atomic_file::tests::owner()
+        crate::atomic_file::tests::expected_owner()
     );
 
     fs::write(&image, "the guest's").unwrap();
-    make_files(&files, &tools()).await.unwrap();
+    prepare_required_files(&files, &tools()).await.unwrap();
     assert_eq!(fs::read(&image).unwrap(), b"the guest's");
     assert_eq!(fs::read_dir(image.parent().unwrap()).unwrap().count(), 1);
 }
@@ -91,7 +91,7 @@ async fn overlay_is_backed_by_its_image() {
     let backing = directory.path().join("disk_0.img");
     qemu_img(&["create", "-q", "-f", "qcow2", &text(&backing), "2G"]);
     let image = directory.path().join("disk-data/root/disk.qcow2");
-    make_files(&[overlay(&image, &backing)], &tools())
+    prepare_required_files(&[overlay(&image, &backing)], &tools())
         .await
         .unwrap();
     assert_eq!(
@@ -110,35 +110,41 @@ async fn overlay_is_backed_by_its_image() {
 async fn error_contains_the_path_of_a_missing_required_file() {
     let directory = tempfile::tempdir().unwrap();
     let missing_image = directory.path().join("disk_0.img");
-    let error = make_files(
+    let error = prepare_required_files(
         &[overlay(&directory.path().join("o"), &missing_image)],
         &tools(),
     )
     .await
     .unwrap_err();
-    assert!(
-        matches!(&error, DiskError::NoBacking { volume, path } if volume == "root" && *path == missing_image)
-    );
+    assert!(matches!(
+        &error,
+        DiskImageError::MissingBackingImage { volume, path } if volume == "root" && *path == missing_image
+    ));
     let boot = RequiredFile::KernelBoot {
         artifacts: vec![text(&missing_image)],
     };
-    let error = make_files(&[boot], &tools()).await.unwrap_err();
-    assert!(matches!(error, DiskError::NoKernelBootArtifact { path } if path == missing_image));
+    let error = prepare_required_files(&[boot], &tools()).await.unwrap_err();
+    assert!(
+        matches!(error, DiskImageError::MissingKernelBootFile { path } if path == missing_image)
+    );
 }
 
 #[tokio::test]
 async fn container_disks_are_inspected_once() {
     let directory = tempfile::tempdir().unwrap();
     let image = directory.path().join("disk_1.img");
-    let error = container_disks(&vmi(), &Default::default(), directory.path(), &tools()).await;
-    assert!(matches!(error.unwrap_err(), DiskError::NoBacking { path, .. } if path == image));
+    let error =
+        inspect_container_disks(&vmi(), &Default::default(), directory.path(), &tools()).await;
+    assert!(
+        matches!(error.unwrap_err(), DiskImageError::MissingBackingImage { path, .. } if path == image)
+    );
     qemu_img(&["create", "-q", "-f", "qcow2", &text(&image), "1G"]);
-    let found = container_disks(&vmi(), &Default::default(), directory.path(), &tools())
+    let found = inspect_container_disks(&vmi(), &Default::default(), directory.path(), &tools())
         .await
         .unwrap();
     assert_eq!(found["root"].format, "qcow2");
     fs::remove_file(&image).unwrap();
-    let repeated = container_disks(&vmi(), &found, directory.path(), &tools())
+    let repeated = inspect_container_disks(&vmi(), &found, directory.path(), &tools())
         .await
         .unwrap();
     assert_eq!(repeated, found);

@@ -1,4 +1,4 @@
-//! Block sizes of volumes, for disks that take them over.
+//! Reads the block sizes of volumes, for disks that have the block sizes of their volume.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -19,7 +19,7 @@ pub(super) fn read(volume: &BlockSizeLookup) -> Result<BlockSizes, String> {
     sizes.map_err(|error| format!("unable to get the block sizes of {path}: {error}"))
 }
 
-/// A file has the block size of its file system.
+/// The block sizes of a file: those of its file system.
 fn read_file_system(path: &str) -> io::Result<BlockSizes> {
     let size = u64::try_from(statfs(path)?.f_bsize).unwrap_or_default();
     Ok(BlockSizes {
@@ -30,7 +30,7 @@ fn read_file_system(path: &str) -> io::Result<BlockSizes> {
 }
 
 fn read_device(path: &str) -> io::Result<BlockSizes> {
-    // Without O_NONBLOCK a device that was left out of a pod as a pipe would never open.
+    // Without O_NONBLOCK, opening a named pipe in the place of the device would never return.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let device = File::from(open(path, flags, Mode::empty())?);
     let metadata = device.metadata()?;
@@ -44,7 +44,7 @@ fn read_device(path: &str) -> io::Result<BlockSizes> {
     })
 }
 
-/// 0 where the kernel does not report one.
+/// The discard granularity in bytes; 0 if the kernel does not report it.
 fn discard_granularity(device: u64) -> io::Result<u64> {
     let queue = format!("/sys/dev/block/{}:{}/queue", major(device), minor(device));
     match fs::read_to_string(format!("{queue}/discard_granularity")) {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_files_and_errors_for_others() {
+    fn files_have_sizes_and_other_paths_give_errors() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("disk.img");
         fs::write(&file, "").unwrap();

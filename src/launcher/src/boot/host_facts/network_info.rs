@@ -1,4 +1,4 @@
-//! The interfaces of the pod, from the downward API's file.
+//! Reads the interfaces of the pod from the downward API's file.
 
 use std::fs;
 use std::io::Read;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use domain::host_facts::NetworkInfo;
 
-/// A pod has a handful of interfaces.
-const NETWORK_INFO_LIMIT: u64 = 1 << 20;
+/// Maximum number of bytes that are read. A pod has a handful of interfaces.
+const MAX_NETWORK_INFO_BYTES: u64 = 1 << 20;
 
-/// The pod's interfaces, from the downward API's file. One that cannot be parsed is logged and ignored.
-pub(super) fn network_info(path: &Path) -> Option<NetworkInfo> {
+/// The pod's interfaces. A file that cannot be parsed is logged and ignored.
+pub(super) fn read_network_info(path: &Path) -> Option<NetworkInfo> {
     parse_network_info(path)?
         .inspect_err(
             |error| tracing::warn!(file = %path.display(), reason = %error, "not understood"),
@@ -23,11 +23,11 @@ pub(super) fn has_network_info(path: &Path) -> bool {
     matches!(parse_network_info(path), Some(Ok(_)))
 }
 
-/// `None` without a file, and for one that is empty: the kubelet has nothing to write yet.
+/// Parses the file; `None` if it is missing or empty, which means that the kubelet has not written it yet.
 fn parse_network_info(path: &Path) -> Option<serde_json::Result<NetworkInfo>> {
     let file = fs::File::open(path).ok()?;
     let mut text = String::new();
-    file.take(NETWORK_INFO_LIMIT)
+    file.take(MAX_NETWORK_INFO_BYTES)
         .read_to_string(&mut text)
         .ok()?;
     (!text.trim().is_empty()).then(|| serde_json::from_str(&text))

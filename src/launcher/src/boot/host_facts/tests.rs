@@ -7,7 +7,7 @@ use super::*;
 async fn late_network_information_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("network-info");
-    // On a busy machine the file may come too late now and then.
+    // Repeated, since on a busy machine the file may sometimes be written too late.
     for _ in 0..20 {
         fs::write(&file, "").unwrap();
         let kubelet = async {
@@ -16,7 +16,7 @@ async fn late_network_information_is_waited_for() {
         };
         let wait = async {
             wait_for_network_info(&file).await.unwrap();
-            network_info::network_info(&file).is_some()
+            network_info::read_network_info(&file).is_some()
         };
         let (is_there, ()) = tokio::join!(wait, kubelet);
         if is_there {
@@ -27,26 +27,26 @@ async fn late_network_information_is_waited_for() {
 }
 
 #[tokio::test]
-async fn empty_network_information_is_not_waited_for_for_ever() {
+async fn wait_for_network_information_has_a_timeout() {
     let file = tempfile::NamedTempFile::new().unwrap();
     wait_for_network_info(file.path()).await.unwrap();
 }
 
 #[tokio::test]
 async fn only_block_devices_are_block_volumes() {
-    let claim = |volume: &str, block: &str, image: Option<&str>| VolumeModeLookup {
+    let lookup = |volume: &str, block: &str, image: Option<&str>| VolumeModeLookup {
         volume: volume.into(),
         block_path: block.into(),
         image_path: image.map(str::to_owned),
     };
-    let claims = vec![
-        claim("none", "/nonexistent", Some("/nonexistent")),
-        claim("character", "/dev/null", None),
-        claim("file", "/etc/passwd", None),
-        claim("image", "/nonexistent", Some("/etc/passwd")),
-        claim("directory", "/nonexistent", Some("/etc")),
+    let lookups = vec![
+        lookup("none", "/nonexistent", Some("/nonexistent")),
+        lookup("character", "/dev/null", None),
+        lookup("file", "/etc/passwd", None),
+        lookup("image", "/nonexistent", Some("/etc/passwd")),
+        lookup("directory", "/nonexistent", Some("/etc")),
     ];
-    let facts = with_volume_modes(HostFacts::default(), claims)
+    let facts = with_volume_modes(HostFacts::default(), lookups)
         .await
         .unwrap();
     assert_eq!(facts.block_volumes, BTreeSet::new());

@@ -1,7 +1,8 @@
-//! Container disks and kernel boot images that Kubernetes mounts as image volumes (`--image-volume`).
+//! Links container disks and kernel boot images that Kubernetes mounts as image volumes (`--image-volume`).
 //!
-//! Everything else looks for images where virt-handler puts those of containers, so links there lead
-//! to the files in the mounts. Names and layout are those of KubeVirt v1.9.
+//! Without image volumes, virt-handler puts the images into `--container-disk-dir`. Links in that directory lead to the
+//! files in the mounts, so that the rest of the launcher need not distinguish the two. Names and layout are those of
+//! KubeVirt v1.9.
 
 mod confined_path;
 
@@ -14,21 +15,21 @@ use kubevirt_api::vmi::Vmi;
 
 use confined_path::resolve;
 
-/// Where an image has its disk when it has more than that one file.
+/// The directory with the disk in an image that has more than one file at its root.
 const DISK_DIRECTORY: &str = "disk";
 
-/// Where images are mounted, and where they are looked for.
+/// The directories of mounted images and of the links to them.
 #[derive(Debug, Clone)]
 pub struct ImageVolumes {
-    /// One directory for each container disk: `disk_N`, by the volume's index in the VMI.
+    /// The directory with one mount for each container disk: `disk_N`, N being the volume's index in the VMI.
     pub disks: PathBuf,
-    /// The image with kernel and initrd.
+    /// The mount of the image with kernel and initrd.
     pub kernel_boot: PathBuf,
-    /// `--container-disk-dir`, where the links go.
+    /// The directory of the links: `--container-disk-dir`.
     pub links: PathBuf,
 }
 
-/// An image volume has not what is looked for.
+/// An image in a volume cannot be linked.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageVolumeError {
     /// A file in the image, or the mount itself, cannot be reached.
@@ -40,10 +41,10 @@ pub enum ImageVolumeError {
         path: PathBuf,
         /// Where the image is mounted.
         mount: PathBuf,
-        /// Why it cannot be reached.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// No path was asked for, and there is more than one file to choose from.
+    /// The VMI names no path, and the image has no single file.
     #[error(
         "volume {volume}: the image volume {mount} has neither one file alone nor one file alone in /disk; \
          name the disk's file in containerDisk.path"
@@ -54,20 +55,20 @@ pub enum ImageVolumeError {
         /// Where the image is mounted.
         mount: PathBuf,
     },
-    /// The link cannot be made.
+    /// The link could not be made.
     #[error("{what}: linking {path}: {source}")]
     Link {
         /// `volume NAME`, `kernel boot`.
         what: String,
         /// The link.
         path: PathBuf,
-        /// Why it cannot be made.
+        /// The error of the file system.
         source: io::Error,
     },
 }
 
 impl ImageVolumes {
-    /// KubeVirt's directories.
+    /// KubeVirt's directories; `links` is `--container-disk-dir`.
     pub fn kubevirt(links: &Path) -> ImageVolumes {
         ImageVolumes {
             disks: "/var/run/kubevirt-image-volume".into(),
@@ -76,7 +77,7 @@ impl ImageVolumes {
         }
     }
 
-    /// Links all images of a VMI. Repeating it is harmless. Blocking.
+    /// Links all images of a VMI. May be repeated. Blocking.
     ///
     /// # Errors
     /// [`ImageVolumeError`], naming volume and path.
@@ -87,7 +88,7 @@ impl ImageVolumes {
                 let what = format!("volume {}", volume.name);
                 let file = match disk.path.as_str() {
                     "" => only_file(&volume.name, &mount)?,
-                    path => within(&what, &mount, Path::new(path))?,
+                    path => resolve_in_mount(&what, &mount, Path::new(path))?,
                 };
                 let link = self.links.join(format!("disk_{index}.img"));
                 make_link(&what, &file, &link)?;
@@ -108,29 +109,30 @@ impl ImageVolumes {
             let Some(name) = path.file_name() else {
                 continue;
             };
-            let file = within(what, &self.kernel_boot, path)?;
+            let file = resolve_in_mount(what, &self.kernel_boot, path)?;
             make_link(what, &file, &self.links.join("kernel-boot").join(name))?;
         }
         Ok(())
     }
 }
 
-/// The one file at the top of an image, or in its `/disk`.
+/// The only file at the root of an image, or in its `/disk`.
 fn only_file(volume: &str, mount: &Path) -> Result<PathBuf, ImageVolumeError> {
     let what = format!("volume {volume}");
-    if let Some(name) = only_name(mount).map_err(failed(&what, mount, "/"))? {
-        return within(&what, mount, Path::new(&name));
+    if let Some(name) = only_name(mount).map_err(resolve_error(&what, mount, "/"))? {
+        return resolve_in_mount(&what, mount, Path::new(&name));
     }
     let no_disk = || ImageVolumeError::NoDisk {
         volume: volume.to_owned(),
         mount: mount.to_owned(),
     };
-    let directory = within(&what, mount, Path::new(DISK_DIRECTORY)).map_err(|_| no_disk())?;
+    let directory =
+        resolve_in_mount(&what, mount, Path::new(DISK_DIRECTORY)).map_err(|_| no_disk())?;
     let name = only_name(&directory).ok().flatten().ok_or_else(no_disk)?;
-    within(&what, mount, &Path::new(DISK_DIRECTORY).join(name))
+    resolve_in_mount(&what, mount, &Path::new(DISK_DIRECTORY).join(name))
 }
 
-/// The name of what a directory holds, if that is one thing and no directory.
+/// The name of the only entry in a directory, if there is exactly one and it is not a directory.
 fn only_name(directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut entries = fs::read_dir(directory)?;
     let (Some(first), None) = (entries.next(), entries.next()) else {
@@ -140,11 +142,11 @@ fn only_name(directory: &Path) -> io::Result<Option<PathBuf>> {
     Ok((!first.file_type()?.is_dir()).then(|| first.file_name().into()))
 }
 
-fn within(what: &str, mount: &Path, path: &Path) -> Result<PathBuf, ImageVolumeError> {
-    resolve(mount, path).map_err(failed(what, mount, path))
+fn resolve_in_mount(what: &str, mount: &Path, path: &Path) -> Result<PathBuf, ImageVolumeError> {
+    resolve(mount, path).map_err(resolve_error(what, mount, path))
 }
 
-fn failed(
+fn resolve_error(
     what: &str,
     mount: &Path,
     path: impl AsRef<Path>,
@@ -158,7 +160,7 @@ fn failed(
     }
 }
 
-/// A link that is there stays: it was made by an attempt before.
+/// Makes a link. An existing link is kept: an earlier attempt made it.
 fn make_link(what: &str, file: &Path, link: &Path) -> Result<(), ImageVolumeError> {
     let failed = |source| ImageVolumeError::Link {
         what: what.to_owned(),

@@ -43,7 +43,7 @@ fn vmi(path: &str) -> Vmi {
 }
 
 #[test]
-fn images_are_found_by_path_at_the_top_or_in_disk() {
+fn images_are_found_by_path_at_the_root_or_in_the_disk_directory() {
     for (path, file) in [
         ("/a/b.img", "a/b.img"),
         ("", "top.img"),
@@ -116,18 +116,18 @@ fn error_contains_the_path_of_a_missing_file() {
 
 proptest! {
     #[test]
-    fn no_path_leaves_the_tree(parts in proptest::collection::vec("\\.\\.|\\.|a|up|top", 0..8)) {
+    fn resolved_path_is_inside_the_tree(parts in proptest::collection::vec("\\.\\.|\\.|a|up|top", 0..8)) {
         let pod = pod();
         pod.file("tree/a/a/a");
         let tree = pod.directory.path().join("tree");
         symlink("../../..", tree.join("up")).unwrap();
         symlink("/a", tree.join("a/top")).unwrap();
-        // `..` and the link out of the tree end at its top.
-        let found = resolve(&tree, Path::new(&parts.join("/")));
+        // `..` and the link out of the tree end at its root.
+        let result = resolve(&tree, Path::new(&parts.join("/")));
         if !parts.iter().any(|part| part == "a" || part == "top") {
-            prop_assert!(found.is_ok(), "{parts:?}: {found:?}");
+            prop_assert!(result.is_ok(), "{parts:?}: {result:?}");
         }
-        if let Ok(found) = found {
+        if let Ok(found) = result {
             prop_assert!(found.starts_with(&tree) && !found.is_symlink(), "{}", found.display());
             prop_assert!(fs::canonicalize(&found).unwrap() == fs::canonicalize(&tree).unwrap().join(found.strip_prefix(&tree).unwrap()));
         }

@@ -1,5 +1,5 @@
-//! ISO 9660 images with Rock Ridge (Linux reads these names) and Joliet (Windows reads these).
-//! Small ones: everything is in memory.
+//! Writes small ISO 9660 images in memory, with Rock Ridge (the file names that Linux reads) and Joliet (those that
+//! Windows reads).
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -12,40 +12,41 @@ use hadris_iso::write::{
     InputEntry, InputEntryKind, InputMetadata, InputTree, IsoCreationError, IsoImageWriter,
 };
 
-/// Bytes of a sector.
+/// Size of a sector in bytes.
 const SECTOR: usize = 2048;
-/// What ISO 9660 has room for. Joliet has 16 characters, and Windows sees the first ones.
+/// Maximum length of a volume label in ISO 9660. Joliet has 16 characters: Windows sees the first 16.
 const MAX_LABEL: usize = 32;
-/// What Linux has room for. Joliet has 64 characters, and Windows sees shorter names, still distinct.
+/// Maximum length of a file name in Linux, in bytes. Joliet has 64 characters: Windows sees shorter, still distinct
+/// names.
 const MAX_NAME: usize = 255;
-/// What ISO 9660 has room for: seven directories below the root and a file.
+/// Maximum number of components of a path in ISO 9660: seven directories below the root, and a file.
 const MAX_PARTS: usize = 8;
-/// In the guest, only root can read the files.
+/// Mode of the files: in the guest only root can read them.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o755;
 
-/// Content that fits no image.
+/// Files or a label that an image cannot hold.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// A path beyond eight parts, with an empty part, `.` or `..`, a part beyond 255 bytes, or one that
-    /// two files share.
+    /// A path with more than eight components, with an empty component, `.` or `..`, with a component of more than 255
+    /// bytes, or that two files share.
     #[error("{0:?} is not a path that the image can hold")]
     Path(String),
-    /// A volume label of more than 32 characters, or not ASCII.
+    /// A volume label that has more than 32 characters, or is not ASCII.
     #[error("{0:?} is not a volume label: at most 32 ASCII characters")]
     Label(String),
-    /// More than this process is to hold in memory.
-    #[error("the files have {0} bytes, more than the {max} an image may have", max = MAX_CONTENT)]
+    /// The files exceed [`MAX_CONTENT_BYTES`].
+    #[error("the files have {0} bytes, more than the {max} an image may have", max = MAX_CONTENT_BYTES)]
     TooLarge(usize),
-    /// The writer refuses.
+    /// The ISO 9660 writer failed.
     #[error("no ISO 9660 image of these files: {0}")]
     Writer(#[from] IsoCreationError),
 }
 
-/// The most that all files together may have, in bytes.
-pub(crate) const MAX_CONTENT: usize = 64 * 1024 * 1024;
+/// Maximum size of all files in bytes, since the image is made in memory.
+pub(crate) const MAX_CONTENT_BYTES: usize = 64 * 1024 * 1024;
 
-/// An image of these files (path without a leading slash, content), all dated now.
+/// Makes an image of these files: pairs of a path without a leading slash, and content. All are dated now.
 ///
 /// # Errors
 /// [`FormatError`] for names and sizes that do not fit.
@@ -54,10 +55,10 @@ pub(crate) fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, For
         return Err(FormatError::Label(label.to_owned()));
     }
     let size = files.iter().map(|(_, content)| content.len()).sum();
-    if size > MAX_CONTENT {
+    if size > MAX_CONTENT_BYTES {
         return Err(FormatError::TooLarge(size));
     }
-    let entries = entries(files)?;
+    let entries = build_tree(files)?;
     let tree = InputTree {
         path_separator: PathSeparator::ForwardSlash,
         entries,
@@ -88,43 +89,45 @@ fn options(label: &str) -> IsoFormatOptions {
             ..CreationFeatures::default()
         },
         path_separator: PathSeparator::ForwardSlash,
-        // Guests look for the label in small letters.
+        // Guests look for the label in lower case, which the standard does not allow.
         strict_charset: false,
     }
 }
 
-fn entries(files: &[(&str, &[u8])]) -> Result<Vec<InputEntry>, FormatError> {
+fn build_tree(files: &[(&str, &[u8])]) -> Result<Vec<InputEntry>, FormatError> {
     let mut root = Vec::new();
     for (path, content) in files {
         let shallow = path.split('/').count() <= MAX_PARTS;
-        let added = shallow.then(|| add(&mut root, path, content)).flatten();
+        let added = shallow
+            .then(|| add_file(&mut root, path, content))
+            .flatten();
         added.ok_or_else(|| FormatError::Path((*path).to_owned()))?;
     }
     Ok(root)
 }
 
-/// `None` when the path has a part that does not fit or that is taken.
-fn add(entries: &mut Vec<InputEntry>, path: &str, content: &[u8]) -> Option<()> {
+/// Adds a file to the tree; `None` when the path has a component that is invalid or used already.
+fn add_file(entries: &mut Vec<InputEntry>, path: &str, content: &[u8]) -> Option<()> {
     let (name, rest) = path
         .split_once('/')
         .map_or((path, None), |(name, rest)| (name, Some(rest)));
     if matches!(name, "" | "." | "..") || name.len() > MAX_NAME || name.contains('\0') {
         return None;
     }
-    let known = entries.iter().position(|entry| *entry.name == name);
+    let existing = entries.iter().position(|entry| *entry.name == name);
     let Some(rest) = rest else {
         let file = InputEntryKind::File(content.to_vec());
-        return known
+        return existing
             .is_none()
             .then(|| entries.push(entry(name, file, FILE_MODE)));
     };
-    let index = known.unwrap_or_else(|| {
+    let index = existing.unwrap_or_else(|| {
         let directory = InputEntryKind::Directory(Vec::new());
         entries.push(entry(name, directory, DIRECTORY_MODE));
         entries.len() - 1
     });
     match &mut entries[index].kind {
-        InputEntryKind::Directory(children) => add(children, rest, content),
+        InputEntryKind::Directory(children) => add_file(children, rest, content),
         _ => None,
     }
 }

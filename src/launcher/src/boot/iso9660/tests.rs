@@ -18,7 +18,7 @@ const FILES: [(&str, &[u8]); 5] = [
     ("top.txt", b"top"),
 ];
 
-fn on_disk(image: &[u8]) -> (tempfile::TempDir, String) {
+fn write_to_disk(image: &[u8]) -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("image.iso");
     std::fs::write(&path, image).unwrap();
@@ -26,8 +26,8 @@ fn on_disk(image: &[u8]) -> (tempfile::TempDir, String) {
     (directory, path)
 }
 
-/// Everything below `into`, as an independent reader of the format finds it.
-fn extracted(image: &str, options: &[&str], into: &Path) -> Vec<(String, Vec<u8>)> {
+/// Extracts the image into `into` with an independent reader of the format, and returns the files.
+fn extract(image: &str, options: &[&str], into: &Path) -> Vec<(String, Vec<u8>)> {
     let into = into.to_str().unwrap();
     let output = Command::new("xorriso")
         .args(options)
@@ -58,8 +58,8 @@ fn walk(directory: &Path, prefix: &str, found: &mut Vec<(String, Vec<u8>)>) {
     found.sort();
 }
 
-/// As a descriptor has it.
-fn clock() -> String {
+/// The time now, in the format of a volume descriptor.
+fn descriptor_time() -> String {
     jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string()
 }
 
@@ -76,19 +76,19 @@ fn expected() -> Vec<(String, Vec<u8>)> {
 fn rock_ridge_and_joliet_show_the_same_files() {
     let image = image("config-2", &FILES).unwrap();
     assert_eq!(image.len() % SECTOR, 0);
-    let (directory, path) = on_disk(&image);
+    let (directory, path) = write_to_disk(&image);
     for (view, options) in [
         ("rock", &["-read_fs", "nojoliet"]),
         ("joliet", &["-read_fs", "norock"]),
     ] {
         let into = directory.path().join(view);
-        assert_eq!(extracted(&path, options, &into), expected(), "{view}");
+        assert_eq!(extract(&path, options, &into), expected(), "{view}");
     }
 }
 
 #[test]
 fn label_and_size_are_in_the_volume_descriptor() {
-    let before = clock();
+    let before = descriptor_time();
     let image = image("cidata", &FILES).unwrap();
     let primary = &image[16 * SECTOR..17 * SECTOR];
     assert_eq!(&primary[..7], b"\x01CD001\x01");
@@ -99,7 +99,7 @@ fn label_and_size_are_in_the_volume_descriptor() {
     );
     let made = std::str::from_utf8(&primary[813..827]).unwrap();
     assert!(
-        (before.as_str()..=clock().as_str()).contains(&made),
+        (before.as_str()..=descriptor_time().as_str()).contains(&made),
         "{made}"
     );
     let joliet = &image[17 * SECTOR..18 * SECTOR];
@@ -108,7 +108,7 @@ fn label_and_size_are_in_the_volume_descriptor() {
 }
 
 #[test]
-fn directories_longer_than_a_sector() {
+fn directory_listing_may_be_longer_than_a_sector() {
     let names: Vec<String> = (0..200)
         .map(|number| format!("a-rather-long-name.{number:03}"))
         .collect();
@@ -116,12 +116,12 @@ fn directories_longer_than_a_sector() {
         .iter()
         .map(|name| (name.as_str(), name.as_bytes()))
         .collect();
-    let (directory, path) = on_disk(&image("cidata", &files).unwrap());
+    let (directory, path) = write_to_disk(&image("cidata", &files).unwrap());
     for (view, options) in [
         ("rock", &["-read_fs", "nojoliet"]),
         ("joliet", &["-read_fs", "norock"]),
     ] {
-        let found = extracted(&path, options, &directory.path().join(view));
+        let found = extract(&path, options, &directory.path().join(view));
         assert!(found.iter().map(|(name, _)| name).eq(&names), "{view}");
         assert!(
             found
@@ -147,14 +147,14 @@ fn long_names_are_complete_in_rock_ridge_and_distinct_in_joliet() {
         .flat_map(|letter| [0, letter])
         .collect();
     assert_eq!(image[17 * SECTOR + 40..17 * SECTOR + 72], short);
-    let (directory, path) = on_disk(&image);
-    let rock = extracted(
+    let (directory, path) = write_to_disk(&image);
+    let rock = extract(
         &path,
         &["-read_fs", "nojoliet"],
         &directory.path().join("rock"),
     );
     assert!(rock.iter().map(|(name, _)| name).eq(&names), "{rock:#?}");
-    let joliet = extracted(
+    let joliet = extract(
         &path,
         &["-read_fs", "norock"],
         &directory.path().join("joliet"),
@@ -168,7 +168,7 @@ fn long_names_are_complete_in_rock_ridge_and_distinct_in_joliet() {
 }
 
 #[test]
-fn oversized_content_is_refused() {
+fn invalid_paths_labels_and_sizes_are_errors() {
     let long = "x".repeat(256);
     let deep = "x/".repeat(8) + "y";
     for path in ["", "/a", "a/", "../a", "a//b", "nul\0", &long, &deep] {
@@ -187,10 +187,10 @@ fn oversized_content_is_refused() {
             .to_string(),
         "\"thirty-three-letters-in-the-label\" is not a volume label: at most 32 ASCII characters"
     );
-    let large = vec![0; MAX_CONTENT + 1];
+    let large = vec![0; MAX_CONTENT_BYTES + 1];
     let error = image("cidata", &[("a", &large)]).unwrap_err();
     assert!(
-        matches!(error, FormatError::TooLarge(size) if size == MAX_CONTENT + 1),
+        matches!(error, FormatError::TooLarge(size) if size == MAX_CONTENT_BYTES + 1),
         "{error}"
     );
 }
@@ -225,13 +225,13 @@ fn image_of(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>, FormatError> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(12) })]
 
-    /// Linux sees every file by its whole name.
+    /// Linux sees every file with its whole name.
     #[test]
     fn encoding_round_trips(files in any_files()) {
-        // A file in a directory's place is the only reason to refuse such files.
+        // The only possible error is a file with the path of a directory.
         if let Ok(image) = image_of(&files) {
-            let (directory, path) = on_disk(&image);
-            let found = extracted(&path, &["-read_fs", "nojoliet"], &directory.path().join("rock"));
+            let (directory, path) = write_to_disk(&image);
+            let found = extract(&path, &["-read_fs", "nojoliet"], &directory.path().join("rock"));
             prop_assert_eq!(found, files);
         }
     }

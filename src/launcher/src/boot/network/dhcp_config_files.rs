@@ -1,4 +1,4 @@
-//! The files from which the guest's DHCP configuration comes.
+//! Reads the files that determine the guest's DHCP configuration.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,50 +11,56 @@ use domain::pod_network_and_dhcp::{DnsConfig, Lease, MAX_RESOLV_CONF_BYTES, MAX_
 use super::NetworkError;
 use crate::blocking;
 
-/// Linux has shorter names only.
-const MAX_HOSTNAME: usize = 255;
-const QUICK: Duration = Duration::from_secs(10);
+/// Maximum size of the host name. Linux allows only shorter ones.
+const MAX_HOSTNAME_BYTES: usize = 255;
+/// How long reading a file may take.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The lease that virt-handler left in `path`.
-pub(super) async fn lease(
+/// The lease in the file `path`, which virt-handler wrote.
+pub(super) async fn read_lease(
     interface: &str,
     path: &Path,
     server: Ipv4Addr,
 ) -> Result<Lease, NetworkError> {
-    let file = read("reading the pod's address", path, MAX_VIF_CACHE_BYTES).await?;
-    let file = file.map_err(|source| NetworkError::Unreadable {
+    let file = read_file("reading the pod's address", path, MAX_VIF_CACHE_BYTES).await?;
+    let file = file.map_err(|source| NetworkError::ReadVifCache {
         interface: interface.to_owned(),
         path: path.to_owned(),
         source,
     })?;
-    Lease::bridge(&file, server).map_err(|source| NetworkError::Cache {
+    Lease::bridge(&file, server).map_err(|source| NetworkError::InvalidVifCache {
         interface: interface.to_owned(),
         path: path.to_owned(),
         source,
     })
 }
 
-/// The DNS servers and search domains of the pod's `resolv.conf`. Content beyond the size limit is ignored.
-pub(super) async fn dns(path: &Path) -> Result<DnsConfig, NetworkError> {
-    Ok(DnsConfig::parse(&text(path, MAX_RESOLV_CONF_BYTES).await?))
+/// The DNS servers and search domains in the pod's `resolv.conf`. Content beyond the size limit is ignored.
+pub(super) async fn read_dns(path: &Path) -> Result<DnsConfig, NetworkError> {
+    Ok(DnsConfig::parse(
+        &read_text(path, MAX_RESOLV_CONF_BYTES).await?,
+    ))
 }
 
-/// The pod's name.
-pub(super) async fn hostname(path: &Path) -> Result<String, NetworkError> {
-    Ok(text(path, MAX_HOSTNAME).await?.trim_end().to_owned())
+/// The pod's host name.
+pub(super) async fn read_hostname(path: &Path) -> Result<String, NetworkError> {
+    Ok(read_text(path, MAX_HOSTNAME_BYTES)
+        .await?
+        .trim_end()
+        .to_owned())
 }
 
-async fn text(path: &Path, limit: usize) -> Result<String, NetworkError> {
-    let file = read("reading the source of DHCP options", path, limit).await?;
-    let file = file.map_err(|source| NetworkError::Pod {
+async fn read_text(path: &Path, limit: usize) -> Result<String, NetworkError> {
+    let file = read_file("reading the source of DHCP options", path, limit).await?;
+    let file = file.map_err(|source| NetworkError::ReadPodFile {
         path: path.to_owned(),
         source,
     })?;
     Ok(String::from_utf8_lossy(&file).into_owned())
 }
 
-/// A file, or one byte more of it than the limit.
-async fn read(
+/// The content of a file. Of a larger file one byte more than `limit` is read, so that the caller can notice this.
+async fn read_file(
     what: &'static str,
     path: &Path,
     limit: usize,
@@ -67,5 +73,5 @@ async fn read(
             .read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    Ok(blocking::file_call(what, QUICK, read).await?)
+    Ok(blocking::file_call(what, READ_TIMEOUT, read).await?)
 }

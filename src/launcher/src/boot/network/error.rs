@@ -1,3 +1,5 @@
+//! Errors of preparing the guest's network.
+
 use std::io;
 use std::path::PathBuf;
 
@@ -8,21 +10,21 @@ use crate::blocking::NoAnswer;
 /// The guest's network could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// The VMI asks for what cannot be had.
+    /// The VMI's network configuration is not supported.
     #[error(transparent)]
-    Asked(#[from] PodNetworkError),
-    /// The kernel cannot be asked about links at all.
+    Unsupported(#[from] PodNetworkError),
+    /// The netlink socket could not be opened.
     #[error("asking the kernel for the pod's links: {0}")]
     Netlink(io::Error),
-    /// The kernel's answer about a link.
+    /// The kernel returned an error about a link.
     #[error("asking the kernel about the link {link}: {reason}")]
     Link {
         /// The link.
         link: String,
-        /// What it says.
+        /// The kernel's error.
         reason: String,
     },
-    /// virt-handler makes links before it asks for the VM.
+    /// A link that virt-handler makes does not exist.
     #[error(
         "interface {interface}: the pod has no link {links}; virt-handler prepares it before it asks for the VM, \
          so its log or the pod's network (CNI) should tell why not"
@@ -30,43 +32,43 @@ pub enum NetworkError {
     NoLink {
         /// The interface.
         interface: String,
-        /// Names that the link may have.
+        /// The possible names of the link.
         links: String,
     },
-    /// The file with the pod's address cannot be read.
+    /// The file with the pod's address could not be read.
     #[error(
         "interface {interface}: reading {path}, where virt-handler leaves the pod's address for the guest: {source}"
     )]
-    Unreadable {
+    ReadVifCache {
         /// The interface.
         interface: String,
         /// The file.
         path: PathBuf,
-        /// Why it cannot.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// The file with the pod's address says what cannot be had.
+    /// The file with the pod's address is invalid.
     #[error(
         "interface {interface}: {path}, where virt-handler leaves the pod's address for the guest: {source}; a new \
          pod (restart the VM) gets a new file"
     )]
-    Cache {
+    InvalidVifCache {
         /// The interface.
         interface: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is invalid.
         source: VifCacheError,
     },
-    /// The pod's name or its name service is not known.
+    /// A file with the pod's host name or DNS configuration could not be read.
     #[error("reading {path}, a source of DHCP options: {source}")]
-    Pod {
+    ReadPodFile {
         /// The file.
         path: PathBuf,
-        /// Why it cannot be read.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// No DHCP for the guest.
+    /// Listening for DHCP requests failed.
     #[error(
         "interface {interface}: listening for DHCP on UDP port {port} of {bridge}: {source} (it takes \
          CAP_NET_BIND_SERVICE, and Linux 5.7 where the launcher is not root)"
@@ -78,10 +80,10 @@ pub enum NetworkError {
         port: u16,
         /// The bridge.
         bridge: String,
-        /// Why not.
+        /// The error of the socket.
         source: io::Error,
     },
-    /// A file system or the kernel hangs.
+    /// A call to the file system or the kernel timed out.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
 }

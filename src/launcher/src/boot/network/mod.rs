@@ -1,7 +1,7 @@
-//! The guest's network: its interfaces attached to the tap devices that virt-handler made, and DHCP.
+//! Sets up the guest's network: attaches its interfaces to the tap devices that virt-handler made, and serves DHCP.
 //!
-//! This is KubeVirt's phase 2 of the network setup. [`domain::pod_network_and_dhcp`] decides; this module reads the files,
-//! asks for the links and opens the sockets. It runs before the hooks see the domain.
+//! This is KubeVirt's phase 2 of the network setup. [`domain::pod_network_and_dhcp`] decides; this module reads the
+//! files, looks up the links and opens the sockets. It runs before the hooks see the domain.
 
 mod dhcp;
 mod dhcp_config_files;
@@ -17,11 +17,12 @@ use kubevirt_api::vmi::Vmi;
 
 pub(super) use error::NetworkError;
 
-use dhcp::{DhcpConfig, DhcpServers, Offer};
+use dhcp::{DhcpConfig, DhcpOffer, DhcpServers};
 use pod_links::{Links, PodLink};
 
-/// The network of one pod.
+/// Sets up the network of one pod's guest.
 pub struct PodNetworkSetup {
+    /// The directory in which virt-handler leaves the pod's addresses.
     private: PathBuf,
     resolv_conf: PathBuf,
     hostname: PathBuf,
@@ -39,8 +40,7 @@ impl PodNetworkSetup {
         }
     }
 
-    /// Attaches the domain's interfaces and serves their DHCP, from now on until this is dropped.
-    /// Repeating it is harmless.
+    /// Attaches the domain's interfaces, and serves their DHCP until this is dropped. May be repeated.
     ///
     /// # Errors
     /// [`NetworkError`] naming the interface, and the link or the file.
@@ -61,7 +61,7 @@ impl PodNetworkSetup {
         Ok(())
     }
 
-    /// Attaches one interface of a running VM, whose links virt-handler has made by now, and serves its DHCP.
+    /// Attaches one interface of a running VM, for which virt-handler has made the links, and serves its DHCP.
     ///
     /// # Errors
     /// As [`PodNetworkSetup::connect`].
@@ -90,8 +90,8 @@ impl PodNetworkSetup {
         links: &Links,
         spec: &mut DomainSpec,
     ) -> Result<(), NetworkError> {
-        let found = links.first_of(&tap.pod_interfaces).await?;
-        let pod = found.ok_or_else(|| no_link(tap, &tap.pod_interfaces.join(" or ")))?;
+        let pod = links.first_of(&tap.pod_interfaces).await?;
+        let pod = pod.ok_or_else(|| no_link(tap, &tap.pod_interfaces.join(" or ")))?;
         let device = tap.device(&pod.link.name);
         let device = match links.by_name(&device).await? {
             Some(_) => device,
@@ -102,8 +102,8 @@ impl PodNetworkSetup {
             let config = DhcpConfig {
                 lease,
                 mtu,
-                hostname: dhcp_config_files::hostname(&self.hostname).await?,
-                dns: (dhcp_config_files::dns(&self.resolv_conf).await?)
+                hostname: dhcp_config_files::read_hostname(&self.hostname).await?,
+                dns: (dhcp_config_files::read_dns(&self.resolv_conf).await?)
                     .with_subdomain(&vmi.spec.subdomain),
             };
             self.serve(tap, &pod, &config, links).await?;
@@ -111,7 +111,7 @@ impl PodNetworkSetup {
         Ok(())
     }
 
-    /// The guest's lease and MTU; `None` where a plugin or another server answers DHCP.
+    /// The guest's lease and MTU; `None` if a network binding plugin or another server answers DHCP.
     async fn lease(
         &self,
         tap: &Tap,
@@ -128,14 +128,14 @@ impl PodNetworkSetup {
                 let file = self
                     .private
                     .join(format!("vif-cache-{}.json", pod.link.name));
-                let lease = dhcp_config_files::lease(&tap.interface, &file, *server).await?;
+                let lease = dhcp_config_files::read_lease(&tap.interface, &file, *server).await?;
                 if lease == Lease::default() {
                     return Ok(None);
                 }
                 let renamed = tap.renamed_interface(&pod.link.name);
-                let real = links.by_name(&renamed).await?;
-                let real = real.ok_or_else(|| no_link(tap, &renamed))?;
-                Ok(Some((lease, real.link.mtu)))
+                let interface = links.by_name(&renamed).await?;
+                let interface = interface.ok_or_else(|| no_link(tap, &renamed))?;
+                Ok(Some((lease, interface.link.mtu)))
             }
         }
     }
@@ -150,7 +150,7 @@ impl PodNetworkSetup {
         let name = tap.bridge(&pod.link.name);
         let bridge = links.by_name(&name).await?;
         let bridge = bridge.ok_or_else(|| no_link(tap, &name))?;
-        let offer = Offer::new(config, &tap.dhcp_options, bridge.link.mac);
+        let offer = DhcpOffer::new(config, &tap.dhcp_options, bridge.link.mac);
         self.servers.serve(&tap.interface, &bridge, offer)
     }
 }

@@ -1,4 +1,4 @@
-//! The pod's links, as the kernel tells of them (netlink).
+//! Reads the pod's network links and their addresses from the kernel (netlink).
 
 use std::io;
 use std::net::IpAddr;
@@ -14,29 +14,30 @@ use rustix::io::Errno;
 use super::NetworkError;
 use crate::blocking::NoAnswer;
 
-const QUICK: Duration = Duration::from_secs(10);
-/// The longest name of a link (`IFNAMSIZ`); the kernel refuses to look for a longer one.
-const MAX_NAME: usize = 15;
+/// How long the kernel may take to answer.
+const NETLINK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum length of a link's name (`IFNAMSIZ` without the NUL). The kernel returns an error for a longer one.
+const MAX_LINK_NAME_BYTES: usize = 15;
 
-/// A link and its number.
+/// A link and its index in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PodLink {
     pub(super) index: u32,
     pub(super) link: Link,
 }
 
-/// A socket to ask through.
+/// A netlink socket.
 pub(super) struct Links(Handle);
 
 impl Links {
     pub(super) fn open() -> io::Result<Links> {
         let (connection, handle, _) = rtnetlink::new_connection()?;
-        // Ends with the handle.
+        // The task ends when the handle is dropped.
         tokio::spawn(connection);
         Ok(Links(handle))
     }
 
-    /// The first of these links that there is.
+    /// The first of these links that exists.
     pub(super) async fn first_of(&self, names: &[String]) -> Result<Option<PodLink>, NetworkError> {
         for name in names {
             if let Some(link) = self.by_name(name).await? {
@@ -46,19 +47,20 @@ impl Links {
         Ok(None)
     }
 
+    /// The link of this name; `None` if there is none.
     pub(super) async fn by_name(&self, name: &str) -> Result<Option<PodLink>, NetworkError> {
-        if name.len() > MAX_NAME {
+        if name.len() > MAX_LINK_NAME_BYTES {
             return Ok(None);
         }
         let mut answers = Box::pin(self.0.link().get().match_name(name).execute());
-        match in_time(answers.try_next()).await? {
+        match with_timeout(answers.try_next()).await? {
             Ok(message) => Ok(message.map(|message| pod_link(name, &message))),
             Err(error) if is_missing(&error) => Ok(None),
-            Err(error) => Err(failed(name, &error)),
+            Err(error) => Err(link_error(name, &error)),
         }
     }
 
-    /// Whether a link has an address of IPv4, and one of IPv6, that reaches beyond it.
+    /// Whether a link has an IPv4 address, and whether it has an IPv6 address, that is valid beyond the link.
     pub(super) async fn has_global_addresses(
         &self,
         link: &PodLink,
@@ -69,23 +71,23 @@ impl Links {
             .get()
             .set_link_index_filter(link.index)
             .execute();
-        let addresses: Vec<_> = in_time(answers.try_collect())
+        let addresses: Vec<_> = with_timeout(answers.try_collect())
             .await?
-            .map_err(|error| failed(&link.link.name, &error))?;
-        let mut found = (false, false);
+            .map_err(|error| link_error(&link.link.name, &error))?;
+        let (mut has_v4, mut has_v6) = (false, false);
         for attribute in addresses.iter().flat_map(|address| &address.attributes) {
             match attribute {
                 AddressAttribute::Address(IpAddr::V4(address)) => {
-                    found.0 |= !(address.is_link_local() || is_special(IpAddr::V4(*address)));
+                    has_v4 |= !(address.is_link_local() || is_special(IpAddr::V4(*address)));
                 }
                 AddressAttribute::Address(IpAddr::V6(address)) => {
-                    found.1 |=
+                    has_v6 |=
                         !(address.is_unicast_link_local() || is_special(IpAddr::V6(*address)));
                 }
                 _ => {}
             }
         }
-        Ok(found)
+        Ok((has_v4, has_v6))
     }
 }
 
@@ -93,11 +95,11 @@ fn is_special(address: IpAddr) -> bool {
     address.is_unspecified() || address.is_loopback() || address.is_multicast()
 }
 
-async fn in_time<T>(asking: impl Future<Output = T>) -> Result<T, NoAnswer> {
-    let answer = tokio::time::timeout(QUICK, asking).await;
+async fn with_timeout<T>(request: impl Future<Output = T>) -> Result<T, NoAnswer> {
+    let answer = tokio::time::timeout(NETLINK_TIMEOUT, request).await;
     answer.map_err(|_| NoAnswer::Late {
         what: "asking the kernel for the pod's links",
-        deadline: QUICK,
+        deadline: NETLINK_TIMEOUT,
     })
 }
 
@@ -105,7 +107,7 @@ fn is_missing(error: &Error) -> bool {
     matches!(error, Error::NetlinkError(message) if message.raw_code() == -Errno::NODEV.raw_os_error())
 }
 
-fn failed(link: &str, error: &Error) -> NetworkError {
+fn link_error(link: &str, error: &Error) -> NetworkError {
     NetworkError::Link {
         link: link.to_owned(),
         reason: error.to_string(),

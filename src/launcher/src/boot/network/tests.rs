@@ -1,89 +1,25 @@
-//! Over real links and sockets: the pod is a network namespace, the guest another one with a link into the bridge.
+//! Tests with real links and sockets: the pod is a network namespace, and the guest is another one with a link to the
+//! bridge.
 
+mod pod;
 mod rerun_in_namespaces;
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use dhcproto::v4::{DhcpOption, Message, MessageType, OptionCode};
 use dhcproto::{Decodable, Decoder, Encodable, v6};
-use domain::convert::convert;
-use domain::host_facts::HostFacts;
 use serde_json::{Value, json};
 use socket2::{Domain, Protocol, Socket, Type};
-use tempfile::TempDir;
 
-use super::*;
+use pod::Pod;
 use rerun_in_namespaces::{Side, side};
 
 const GUEST: [u8; 6] = [2, 0, 0, 0xab, 0xcd, 0xef];
-/// No matter how busy the machine is.
+/// Enough for a busy machine.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A pod as virt-handler leaves it, but for what is special to a binding.
-const LINKS: &str = "
-    ip link set lo up
-    ip link add eth0 type veth peer name outside
-    ip link set eth0 address 02:00:00:ab:cd:ef mtu 1450
-    ip link set eth0 up
-    ip link add k6t-eth0 type bridge
-    ip link set k6t-eth0 address 02:00:00:00:00:00
-    ip link set k6t-eth0 up
-    ip link add guest0 type veth peer name tap0
-    ip link set tap0 master k6t-eth0
-    ip link set tap0 up";
-
-struct Pod {
-    network: PodNetworkSetup,
-    directory: TempDir,
-}
-
-impl Pod {
-    fn new(links: &str) -> Pod {
-        rerun_in_namespaces::shell(LINKS);
-        rerun_in_namespaces::shell(links);
-        let directory = tempfile::tempdir().unwrap();
-        let file = |name: &str, text: &str| {
-            let path = directory.path().join(name);
-            fs::write(&path, text).unwrap();
-            path
-        };
-        let network = PodNetworkSetup {
-            private: directory.path().to_owned(),
-            resolv_conf: file(
-                "resolv.conf",
-                "nameserver 10.96.0.10\nnameserver fd00::10\nsearch ns.svc.c.local\n",
-            ),
-            hostname: file("hostname", "vm1\n"),
-            servers: DhcpServers::default(),
-        };
-        Pod { network, directory }
-    }
-
-    async fn connect(&self, interface: Value) -> Result<Interface, String> {
-        let vmi = json!({
-            "metadata": {"name": "vm1", "namespace": "default", "uid": "u"},
-            "spec": {
-                "subdomain": "sub",
-                "domain": {"devices": {"interfaces": [interface]}},
-                "networks": [{"name": "default", "pod": {}}],
-            },
-        });
-        let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
-        let options = Options::default();
-        let mut spec = convert(&vmi, &options, &HostFacts::default()).unwrap();
-        let connected = self.network.connect(&vmi, &options, &mut spec).await;
-        connected.map_err(|error| error.to_string())?;
-        Ok(spec.devices.interfaces.remove(0))
-    }
-
-    fn leave(&self, file: impl AsRef<[u8]>) {
-        fs::write(self.directory.path().join("vif-cache-eth0.json"), file).unwrap();
-    }
-}
-
-/// Asks and gives the first answer.
+/// Sends requests, and returns the first answer.
 fn exchange(local: SocketAddr, remote: SocketAddr, requests: &[Vec<u8>]) -> Vec<u8> {
     let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP)).unwrap();
     socket.bind_device(Some(b"guest0")).unwrap();
@@ -149,21 +85,21 @@ fn masqueraded_guest_gets_addresses() {
             let ack = ask(&[request(MessageType::Request, GUEST)]);
             assert!(ack.opts().has_msg_type(MessageType::Ack));
             assert_eq!(ack.yiaddr().to_string(), "10.0.2.2");
-            let says = |code| ack.opts().get(code).unwrap().clone();
+            let sent_option = |code| ack.opts().get(code).unwrap().clone();
             assert_eq!(
-                says(OptionCode::Router),
+                sent_option(OptionCode::Router),
                 DhcpOption::Router(vec![[10, 0, 2, 1].into()])
             );
             assert_eq!(
-                says(OptionCode::InterfaceMtu),
+                sent_option(OptionCode::InterfaceMtu),
                 DhcpOption::InterfaceMtu(1450)
             );
             assert_eq!(
-                says(OptionCode::Hostname),
+                sent_option(OptionCode::Hostname),
                 DhcpOption::Hostname("vm1".into())
             );
             assert_eq!(
-                says(OptionCode::DomainName),
+                sent_option(OptionCode::DomainName),
                 DhcpOption::DomainName("sub.ns.svc.c.local".into())
             );
             let mut solicit = v6::Message::new_with_id(v6::MessageType::Solicit, [1, 2, 3]);
@@ -189,20 +125,20 @@ fn masqueraded_guest_gets_addresses() {
     }
 }
 
-/// As virt-handler writes it, as far as it is used.
-fn cache() -> Value {
+/// The used fields of the file in which virt-handler leaves the pod's address.
+fn vif_cache() -> Value {
     json!({
         "IP": {"IP": "10.244.1.7", "Mask": "////AA=="}, "MAC": "AgAAq83v", "Gateway": "10.244.1.1",
         "Routes": [{"Dst": null, "Gw": "10.244.1.1"}], "IPAMDisabled": false,
     })
 }
 
-const BRIDGE: &str = "
+const BRIDGE_BINDING_LINKS: &str = "
     ip addr add 169.254.75.10/32 dev k6t-eth0
     ip link add eth0-nic type veth peer name other
     ip link set eth0-nic mtu 1400";
 
-const NEW_BRIDGE: &str = "
+const CREATE_BRIDGE_AGAIN: &str = "
     ip link del k6t-eth0
     ip link add k6t-eth0 type bridge
     ip link set k6t-eth0 address 02:00:00:00:00:00
@@ -215,13 +151,13 @@ fn only_a_bridged_guest_gets_the_pods_address() {
     match side("boot::network::tests::only_a_bridged_guest_gets_the_pods_address") {
         Side::Outside => {}
         Side::Pod => rerun_in_namespaces::run(async |guest| {
-            let pod = Pod::new(BRIDGE);
-            pod.leave(cache().to_string());
+            let pod = Pod::new(BRIDGE_BINDING_LINKS);
+            pod.write_vif_cache(vif_cache().to_string());
             let interface =
                 json!({"name": "default", "bridge": {}, "dhcpOptions": {"bootFileName": "b"}});
             pod.connect(interface.clone()).await.unwrap();
             // When an interface is unplugged and plugged in again, virt-handler creates its bridge again.
-            rerun_in_namespaces::shell(NEW_BRIDGE);
+            rerun_in_namespaces::shell(CREATE_BRIDGE_AGAIN);
             pod.connect(interface).await.unwrap();
             guest.plug("guest0").await;
         }),
@@ -230,15 +166,15 @@ fn only_a_bridged_guest_gets_the_pods_address() {
             let offer = ask(&[stranger, request(MessageType::Discover, GUEST)]);
             assert_eq!(offer.chaddr(), GUEST);
             assert_eq!(offer.yiaddr().to_string(), "10.244.1.7");
-            let says = |code| offer.opts().get(code).unwrap().clone();
+            let sent_option = |code| offer.opts().get(code).unwrap().clone();
             let server = DhcpOption::ServerIdentifier([169, 254, 75, 10].into());
-            assert_eq!(says(OptionCode::ServerIdentifier), server);
+            assert_eq!(sent_option(OptionCode::ServerIdentifier), server);
             assert_eq!(
-                says(OptionCode::InterfaceMtu),
+                sent_option(OptionCode::InterfaceMtu),
                 DhcpOption::InterfaceMtu(1400)
             );
             assert_eq!(
-                says(OptionCode::BootfileName),
+                sent_option(OptionCode::BootfileName),
                 DhcpOption::BootfileName(b"b".to_vec())
             );
         }
@@ -254,7 +190,7 @@ fn error_contains_the_name_of_a_missing_link() {
             let pod = Pod::new("");
             let file = pod.directory.path().join("vif-cache-eth0.json");
             let bridge = || pod.connect(json!({"name": "default", "bridge": {}}));
-            let about = format!(
+            let invalid_file = format!(
                 "interface default: {}, where virt-handler leaves",
                 file.display()
             );
@@ -264,20 +200,20 @@ fn error_contains_the_name_of_a_missing_link() {
                 error.contains("vif-cache-eth0.json") && error.contains("No such file"),
                 "{error}"
             );
-            pod.leave("{");
+            pod.write_vif_cache("{");
             let error = bridge().await.unwrap_err();
             assert!(
-                error.starts_with(&about) && error.contains("not virt-handler's JSON"),
+                error.starts_with(&invalid_file) && error.contains("not virt-handler's JSON"),
                 "{error}"
             );
-            pod.leave(vec![b' '; 2 << 20]);
+            pod.write_vif_cache(vec![b' '; 2 << 20]);
             let error = bridge().await.unwrap_err();
             assert!(error.contains("more than the 1048576 bytes"), "{error}");
-            pod.leave(cache().to_string());
+            pod.write_vif_cache(vif_cache().to_string());
             let error = bridge().await.unwrap_err();
             assert!(error.contains("the pod has no link eth0-nic"), "{error}");
-            // Nothing to serve, so nothing more is needed.
-            pod.leave(r#"{"IPAMDisabled": true}"#);
+            // Without DHCP the bridge binding needs no further link.
+            pod.write_vif_cache(r#"{"IPAMDisabled": true}"#);
             assert!(bridge().await.is_ok());
             rerun_in_namespaces::shell("ip link del eth0");
             let error = bridge().await.unwrap_err();

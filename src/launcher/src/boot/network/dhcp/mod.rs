@@ -1,7 +1,7 @@
-//! A DHCP server for one guest: it answers requests on the guest's bridge with a configuration that is fixed before.
+//! A DHCP server for one guest: it answers requests on the guest's bridge with a fixed configuration.
 //!
-//! The packets are built and read here, a handful of fields each, because they come from the guest:
-//! nothing is decoded that is not needed, nothing recurses, nothing is trusted.
+//! The packets are encoded and decoded here, a handful of fields each, since they come from the guest, which is not
+//! trusted: nothing is decoded that is not needed, and nothing recurses.
 
 mod v4;
 mod v6;
@@ -20,17 +20,17 @@ use tokio_util::task::AbortOnDropHandle;
 use super::NetworkError;
 use super::pod_links::PodLink;
 
-pub(super) use v4::Responder4;
-pub(super) use v6::Responder6;
+pub(super) use v4::Dhcpv4Responder;
+pub(super) use v6::Dhcpv6Responder;
 
-/// KubeVirt's lease time, which stands for an unlimited one.
-const LEASE: Duration = Duration::from_secs(999 * 24 * 60 * 60);
-/// More than an Ethernet frame is not a request of a guest.
-const MAX_REQUEST: usize = 1500;
-/// The pause after a failure of the socket (the bridge is down).
-const PAUSE: Duration = Duration::from_secs(1);
+/// KubeVirt's lease time, which is practically unlimited.
+const LEASE_DURATION: Duration = Duration::from_secs(999 * 24 * 60 * 60);
+/// Maximum size of a request: that of an Ethernet frame.
+const MAX_REQUEST_BYTES: usize = 1500;
+/// The pause after a failure of the socket, for example while the bridge is down.
+const SOCKET_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What DHCP tells a guest.
+/// The network configuration that DHCP gives to the guest.
 #[derive(Debug, Clone)]
 pub(super) struct DhcpConfig {
     pub(super) lease: Lease,
@@ -39,15 +39,19 @@ pub(super) struct DhcpConfig {
     pub(super) dns: DnsConfig,
 }
 
-/// What is answered on one bridge.
+/// The responders of one bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Offer {
-    pub(super) v4: Option<Responder4>,
-    pub(super) v6: Option<Responder6>,
+pub(super) struct DhcpOffer {
+    pub(super) v4: Option<Dhcpv4Responder>,
+    pub(super) v6: Option<Dhcpv6Responder>,
 }
 
-impl Offer {
-    pub(super) fn new(config: &DhcpConfig, options: &DhcpOptions, bridge: Option<Mac>) -> Offer {
+impl DhcpOffer {
+    pub(super) fn new(
+        config: &DhcpConfig,
+        options: &DhcpOptions,
+        bridge: Option<Mac>,
+    ) -> DhcpOffer {
         let DhcpConfig {
             lease,
             mtu,
@@ -55,37 +59,38 @@ impl Offer {
             dns,
         } = config;
         let v4 = lease.v4.as_ref();
-        Offer {
-            v4: v4.map(|lease| Responder4::new(lease, *mtu, hostname, dns, options)),
-            v6: (lease.v6).map(|guest| Responder6::new(guest, bridge, &dns.v6)),
+        DhcpOffer {
+            v4: v4.map(|lease| Dhcpv4Responder::new(lease, *mtu, hostname, dns, options)),
+            v6: (lease.v6).map(|guest| Dhcpv6Responder::new(guest, bridge, &dns.v6)),
         }
     }
 }
 
-/// Answers packets.
+/// Answers the packets of a protocol version.
 trait Responder: Send + Sync + 'static {
-    /// The answer to a packet, and where it goes; nothing for what is not to be answered.
+    /// The answer to a packet and its destination; `None` for a packet that is not answered.
     fn respond(&self, packet: &[u8], from: SocketAddr) -> Option<(Vec<u8>, SocketAddr)>;
 }
 
-/// The servers of a pod, by bridge.
+/// The DHCP servers of a pod, by bridge.
 #[derive(Default)]
 pub(super) struct DhcpServers(Mutex<BTreeMap<String, DhcpServer>>);
 
 struct DhcpServer {
-    offer: Offer,
-    /// The bridge's index in the kernel, to which the sockets are bound: a bridge that is created again has another index.
+    offer: DhcpOffer,
+    /// The kernel's index of the bridge, to which the sockets are bound. A bridge that is created again has another
+    /// index.
     bridge_index: u32,
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
 impl DhcpServers {
-    /// Serves `offer` on a bridge; one that is served there already goes on.
+    /// Serves `offer` on a bridge. A server that serves it there already keeps running.
     pub(super) fn serve(
         &self,
         interface: &str,
         bridge: &PodLink,
-        offer: Offer,
+        offer: DhcpOffer,
     ) -> Result<(), NetworkError> {
         let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &bridge.link.name;
@@ -98,11 +103,11 @@ impl DhcpServers {
         servers.remove(name);
         let mut tasks = Vec::new();
         if let Some(responder) = offer.v4.clone() {
-            let socket = listen(interface, bridge, v4::PORT, listen_v4)?;
+            let socket = listen(interface, bridge, v4::SERVER_PORT, open_v4)?;
             tasks.push(start(socket, responder));
         }
         if let Some(responder) = offer.v6.clone() {
-            let socket = listen(interface, bridge, v6::PORT, listen_v6)?;
+            let socket = listen(interface, bridge, v6::SERVER_PORT, open_v6)?;
             tasks.push(start(socket, responder));
         }
         tracing::info!(
@@ -126,9 +131,9 @@ fn listen(
     interface: &str,
     bridge: &PodLink,
     port: u16,
-    listen: fn(&PodLink) -> io::Result<Socket>,
+    open: fn(&PodLink) -> io::Result<Socket>,
 ) -> Result<UdpSocket, NetworkError> {
-    let socket = listen(bridge).and_then(|socket| {
+    let socket = open(bridge).and_then(|socket| {
         socket.set_nonblocking(true)?;
         UdpSocket::from_std(socket.into())
     });
@@ -140,23 +145,23 @@ fn listen(
     })
 }
 
-fn listen_v4(bridge: &PodLink) -> io::Result<Socket> {
-    let socket = bound_to(bridge, Domain::IPV4)?;
+fn open_v4(bridge: &PodLink) -> io::Result<Socket> {
+    let socket = open_on_bridge(bridge, Domain::IPV4)?;
     socket.set_broadcast(true)?;
-    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, v4::PORT)).into())?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, v4::SERVER_PORT)).into())?;
     Ok(socket)
 }
 
-fn listen_v6(bridge: &PodLink) -> io::Result<Socket> {
-    let socket = bound_to(bridge, Domain::IPV6)?;
+fn open_v6(bridge: &PodLink) -> io::Result<Socket> {
+    let socket = open_on_bridge(bridge, Domain::IPV6)?;
     socket.set_only_v6(true)?;
-    socket.join_multicast_v6(&v6::SERVERS, bridge.index)?;
-    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, v6::PORT)).into())?;
+    socket.join_multicast_v6(&v6::ALL_RELAY_AGENTS_AND_SERVERS, bridge.index)?;
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, v6::SERVER_PORT)).into())?;
     Ok(socket)
 }
 
 /// A socket that receives packets of one bridge only.
-fn bound_to(bridge: &PodLink, domain: Domain) -> io::Result<Socket> {
+fn open_on_bridge(bridge: &PodLink, domain: Domain) -> io::Result<Socket> {
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_address(true)?;
     socket.bind_device(Some(bridge.link.name.as_bytes()))?;
@@ -168,7 +173,7 @@ fn start(socket: UdpSocket, responder: impl Responder) -> AbortOnDropHandle<()> 
 }
 
 async fn serve(socket: UdpSocket, responder: impl Responder) {
-    let mut buffer = [0; MAX_REQUEST];
+    let mut buffer = [0; MAX_REQUEST_BYTES];
     loop {
         let served = async {
             let (length, from) = socket.recv_from(&mut buffer).await?;
@@ -180,7 +185,7 @@ async fn serve(socket: UdpSocket, responder: impl Responder) {
         };
         if let Err(error) = served.await {
             tracing::warn!(%error, "serving DHCP");
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(SOCKET_RETRY_INTERVAL).await;
         }
     }
 }

@@ -4,17 +4,17 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use domain::pod_network_and_dhcp::{DhcpOptions, DnsConfig, Lease4, Mac, Route};
 
-use super::{LEASE, Responder};
+use super::{LEASE_DURATION, Responder};
 
-pub(super) const PORT: u16 = 67;
+pub(super) const SERVER_PORT: u16 = 67;
 
-/// Up to the options, the magic cookie included.
-const HEADER: usize = 240;
-const COOKIE: [u8; 4] = [99, 130, 83, 99];
-/// What BOOTP clients expect at least.
-const MIN_REPLY: usize = 300;
+/// Size of the header before the options, including the magic cookie.
+const HEADER_BYTES: usize = 240;
+const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
+/// Minimum size of a reply, for BOOTP clients.
+const MIN_REPLY_BYTES: usize = 300;
 const MAX_HARDWARE_ADDRESS: u8 = 16;
-const BROADCAST: u8 = 0x80;
+const BROADCAST_FLAG: u8 = 0x80;
 
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
@@ -41,47 +41,48 @@ const OFFER: u8 = 2;
 const DHCP_REQUEST: u8 = 3;
 const ACK: u8 = 5;
 
-/// What one option can hold; clients that cannot put parts together see at least all of that.
-const MAX_OPTION: usize = 255;
+/// Maximum size of an option. A longer value is sent in parts, of which some clients use only the first.
+const MAX_OPTION_BYTES: usize = 255;
 
-/// Tells one guest its lease.
+/// Answers the DHCP requests of one guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::boot::network) struct Responder4 {
+pub(in crate::boot::network) struct Dhcpv4Responder {
+    /// The guest's MAC address, if other clients get no answer.
     client: Option<Mac>,
     address: Ipv4Addr,
-    /// Encoded: all but the message's type.
+    /// All encoded options except the message type.
     options: Vec<u8>,
 }
 
-impl Responder4 {
+impl Dhcpv4Responder {
     pub(super) fn new(
         lease: &Lease4,
         mtu: u32,
         hostname: &str,
         dns: &DnsConfig,
         custom: &DhcpOptions,
-    ) -> Responder4 {
+    ) -> Dhcpv4Responder {
         let mut options = Options::default();
         options.put(SERVER_IDENTIFIER, lease.server.octets());
-        options.put(LEASE_TIME, (LEASE.as_secs() as u32).to_be_bytes());
+        options.put(LEASE_TIME, (LEASE_DURATION.as_secs() as u32).to_be_bytes());
         options.put(SUBNET_MASK, lease.address.netmask().octets());
-        options.put(ROUTER, addresses(lease.router.as_slice()));
-        options.put(DOMAIN_NAME_SERVER, addresses(&dns.v4));
+        options.put(ROUTER, encode_addresses(lease.router.as_slice()));
+        options.put(DOMAIN_NAME_SERVER, encode_addresses(&dns.v4));
         options.put(HOST_NAME, hostname);
         options.put(DOMAIN_NAME, dns.domain_name().unwrap_or_default());
         options.put(
             INTERFACE_MTU,
             u16::try_from(mtu).unwrap_or(u16::MAX).to_be_bytes(),
         );
-        options.put(DOMAIN_SEARCH, search_list(&dns.search));
-        options.put(CLASSLESS_ROUTES, classless(&lease.routes));
+        options.put(DOMAIN_SEARCH, encode_search_list(&dns.search));
+        options.put(CLASSLESS_ROUTES, encode_classless_routes(&lease.routes));
         options.put(TFTP_SERVER_NAME, &custom.tftp_server_name);
         options.put(BOOT_FILE_NAME, &custom.boot_file_name);
-        options.put(NTP_SERVERS, addresses(&custom.ntp_servers));
+        options.put(NTP_SERVERS, encode_addresses(&custom.ntp_servers));
         for (code, value) in &custom.private {
             options.put(*code, value);
         }
-        Responder4 {
+        Dhcpv4Responder {
             client: lease.client,
             address: lease.address.addr(),
             options: options.0,
@@ -93,43 +94,43 @@ impl Responder4 {
     }
 
     fn answer(&self, request: &[u8]) -> Option<Vec<u8>> {
-        let header: &[u8; HEADER] = request.first_chunk()?;
-        let is_request = header[0] == REQUEST && header[236..] == COOKIE;
+        let header: &[u8; HEADER_BYTES] = request.first_chunk()?;
+        let is_request = header[0] == REQUEST && header[236..] == MAGIC_COOKIE;
         if !is_request || header[2] > MAX_HARDWARE_ADDRESS || !self.is_client(header) {
             return None;
         }
-        let answer = match message_type(&request[HEADER..])? {
+        let answer = match message_type(&request[HEADER_BYTES..])? {
             DISCOVER => OFFER,
             DHCP_REQUEST => ACK,
             _ => return None,
         };
-        let mut reply = vec![0; HEADER];
+        let mut reply = vec![0; HEADER_BYTES];
         reply[0] = REPLY;
-        // Kind and length of the hardware address; transaction; flags; relay; hardware address.
+        // Type and length of the hardware address; transaction id; flags; relay; hardware address.
         for field in [1..3, 4..8, 10..12, 24..28, 28..44] {
             reply[field.clone()].copy_from_slice(&header[field]);
         }
         reply[16..20].copy_from_slice(&self.address.octets());
-        reply[236..].copy_from_slice(&COOKIE);
+        reply[236..].copy_from_slice(&MAGIC_COOKIE);
         reply.extend([MESSAGE_TYPE, 1, answer]);
         reply.extend(&self.options);
         reply.push(END);
-        reply.resize(reply.len().max(MIN_REPLY), PAD);
+        reply.resize(reply.len().max(MIN_REPLY_BYTES), PAD);
         Some(reply)
     }
 
-    fn is_client(&self, header: &[u8; HEADER]) -> bool {
+    fn is_client(&self, header: &[u8; HEADER_BYTES]) -> bool {
         let length = usize::from(header[2]);
         self.client
             .is_none_or(|mac| header[28..28 + length] == mac.0)
     }
 }
 
-impl Responder for Responder4 {
-    /// As KubeVirt: a client without an address, or one that asks for it, is answered by broadcast.
+impl Responder for Dhcpv4Responder {
+    /// As in KubeVirt, the answer is a broadcast for a client without an address and for one that asks for a broadcast.
     fn respond(&self, packet: &[u8], from: SocketAddr) -> Option<(Vec<u8>, SocketAddr)> {
         let answer = self.answer(packet)?;
-        let by_broadcast = from.ip().is_unspecified() || packet[10] & BROADCAST != 0;
+        let by_broadcast = from.ip().is_unspecified() || packet[10] & BROADCAST_FLAG != 0;
         let to = if by_broadcast {
             (Ipv4Addr::BROADCAST, from.port()).into()
         } else {
@@ -139,7 +140,7 @@ impl Responder for Responder4 {
     }
 }
 
-/// The first message type among the options.
+/// The first message type in the options.
 fn message_type(mut options: &[u8]) -> Option<u8> {
     loop {
         let (code, rest) = options.split_first()?;
@@ -162,21 +163,21 @@ fn message_type(mut options: &[u8]) -> Option<u8> {
 struct Options(Vec<u8>);
 
 impl Options {
-    /// Adds an option that says something, in parts if it is long (RFC 3396).
+    /// Adds an option unless its value is empty, in parts if it is long (RFC 3396).
     fn put(&mut self, code: u8, value: impl AsRef<[u8]>) {
-        for part in value.as_ref().chunks(MAX_OPTION) {
+        for part in value.as_ref().chunks(MAX_OPTION_BYTES) {
             self.0.extend([code, part.len() as u8]);
             self.0.extend(part);
         }
     }
 }
 
-fn addresses(addresses: &[Ipv4Addr]) -> Vec<u8> {
+fn encode_addresses(addresses: &[Ipv4Addr]) -> Vec<u8> {
     addresses.iter().flat_map(Ipv4Addr::octets).collect()
 }
 
-/// As many domains as one option holds.
-fn search_list(domains: &[String]) -> Vec<u8> {
+/// Encodes as many search domains as one option can hold.
+fn encode_search_list(domains: &[String]) -> Vec<u8> {
     let mut list = Vec::new();
     for domain in domains {
         let mut name = Vec::new();
@@ -185,7 +186,7 @@ fn search_list(domains: &[String]) -> Vec<u8> {
             name.extend(label.as_bytes());
         }
         name.push(0);
-        if list.len() + name.len() > MAX_OPTION {
+        if list.len() + name.len() > MAX_OPTION_BYTES {
             tracing::warn!(
                 domain,
                 "the guest's lease has no room for this search domain and those after it"
@@ -197,7 +198,7 @@ fn search_list(domains: &[String]) -> Vec<u8> {
     list
 }
 
-fn classless(routes: &[Route]) -> Vec<u8> {
+fn encode_classless_routes(routes: &[Route]) -> Vec<u8> {
     let encode = |route: &Route| {
         let width = route.destination.prefix_len();
         let significant = usize::from(width.div_ceil(8));

@@ -1,4 +1,4 @@
-//! The replies are read back by another implementation of the protocol.
+//! The replies are decoded by another implementation of the protocol.
 
 use dhcproto::v4::{DhcpOption, Flags, Message, MessageType, Opcode, OptionCode};
 use dhcproto::{Decodable, Decoder, Encodable};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 const GUEST: [u8; 6] = [2, 0, 0, 0xab, 0xcd, 0xef];
-const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 68);
+const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 68);
 
 fn lease() -> Lease4 {
     Lease4 {
@@ -35,14 +35,14 @@ fn dns() -> DnsConfig {
     }
 }
 
-fn responder() -> Responder4 {
+fn responder() -> Dhcpv4Responder {
     let custom = DhcpOptions {
         boot_file_name: "pxelinux.0".into(),
         tftp_server_name: "tftp.example".into(),
         ntp_servers: vec![[10, 0, 0, 1].into(), [10, 0, 0, 2].into()],
         private: vec![(224, "first".into()), (254, "x".repeat(300))],
     };
-    Responder4::new(&lease(), 1450, "vm1", &dns(), &custom)
+    Dhcpv4Responder::new(&lease(), 1450, "vm1", &dns(), &custom)
 }
 
 fn request(kind: MessageType, mac: [u8; 6]) -> Message {
@@ -53,19 +53,19 @@ fn request(kind: MessageType, mac: [u8; 6]) -> Message {
 }
 
 fn ask(
-    responder: &Responder4,
+    responder: &Dhcpv4Responder,
     request: &Message,
     from: SocketAddr,
 ) -> Option<(Message, SocketAddr)> {
     let (reply, to) = responder.respond(&request.to_vec().unwrap(), from)?;
-    assert!(reply.len() >= MIN_REPLY);
+    assert!(reply.len() >= MIN_REPLY_BYTES);
     Some((Message::decode(&mut Decoder::new(&reply)).unwrap(), to))
 }
 
 #[test]
 fn dhcp_reply_carries_all_options() {
     let discover = request(MessageType::Discover, GUEST);
-    let (offer, to) = ask(&responder(), &discover, NOBODY).unwrap();
+    let (offer, to) = ask(&responder(), &discover, NO_ADDRESS).unwrap();
     assert_eq!(to.to_string(), "255.255.255.255:68");
     assert_eq!(
         (offer.opcode(), offer.xid()),
@@ -73,7 +73,7 @@ fn dhcp_reply_carries_all_options() {
     );
     assert_eq!(offer.chaddr(), GUEST);
     assert_eq!(offer.yiaddr().to_string(), "10.244.1.7");
-    let says = |code: OptionCode| offer.opts().get(code).unwrap().clone();
+    let sent_option = |code: OptionCode| offer.opts().get(code).unwrap().clone();
     for option in [
         DhcpOption::MessageType(MessageType::Offer),
         DhcpOption::ServerIdentifier([169, 254, 75, 10].into()),
@@ -92,14 +92,14 @@ fn dhcp_reply_carries_all_options() {
             ("0.0.0.0/0".parse().unwrap(), [10, 244, 1, 1].into()),
         ]),
     ] {
-        assert_eq!(says(OptionCode::from(&option)), option);
+        assert_eq!(sent_option(OptionCode::from(&option)), option);
     }
-    let DhcpOption::DomainSearch(search) = says(OptionCode::DomainSearch) else {
+    let DhcpOption::DomainSearch(search) = sent_option(OptionCode::DomainSearch) else {
         panic!("no search list")
     };
     let search: Vec<_> = search.iter().map(|name| name.to_ascii()).collect();
     assert_eq!(search, ["ns.svc.cluster.local.", "cluster.local."]);
-    let private = |code: u8| match says(OptionCode::from(code)) {
+    let private = |code: u8| match sent_option(OptionCode::from(code)) {
         DhcpOption::Unknown(option) => option.data().to_vec(),
         other => panic!("{other:?}"),
     };
@@ -109,22 +109,22 @@ fn dhcp_reply_carries_all_options() {
 
 #[test]
 fn dhcp_request_is_acknowledged_to_its_source() {
-    let own = SocketAddr::from(([10, 244, 1, 7], 68));
+    let leased = SocketAddr::from(([10, 244, 1, 7], 68));
     let mut renewal = request(MessageType::Request, GUEST);
-    let (ack, to) = ask(&responder(), &renewal, own).unwrap();
+    let (ack, to) = ask(&responder(), &renewal, leased).unwrap();
     assert!(ack.opts().has_msg_type(MessageType::Ack));
-    assert_eq!(to, own);
+    assert_eq!(to, leased);
     renewal.set_flags(Flags::default().set_broadcast());
-    let (ack, to) = ask(&responder(), &renewal, own).unwrap();
+    let (ack, to) = ask(&responder(), &renewal, leased).unwrap();
     assert_eq!(to.to_string(), "255.255.255.255:68");
     assert!(ack.flags().broadcast());
 }
 
 #[test]
-fn packets_for_others_are_not_answered() {
+fn other_clients_and_messages_are_not_answered() {
     let responder = responder();
     let other = request(MessageType::Discover, [2, 0, 0, 0, 0, 1]);
-    assert!(ask(&responder, &other, NOBODY).is_none());
+    assert!(ask(&responder, &other, NO_ADDRESS).is_none());
     for kind in [
         MessageType::Release,
         MessageType::Inform,
@@ -132,36 +132,36 @@ fn packets_for_others_are_not_answered() {
         MessageType::Offer,
     ] {
         assert!(
-            ask(&responder, &request(kind, GUEST), NOBODY).is_none(),
+            ask(&responder, &request(kind, GUEST), NO_ADDRESS).is_none(),
             "{kind:?}"
         );
     }
     let mut reply = request(MessageType::Discover, GUEST);
     reply.set_opcode(Opcode::BootReply);
-    assert!(ask(&responder, &reply, NOBODY).is_none());
+    assert!(ask(&responder, &reply, NO_ADDRESS).is_none());
     let anyone = Lease4 {
         client: None,
         ..lease()
     };
-    let anyone = Responder4::new(&anyone, 1500, "vm1", &dns(), &DhcpOptions::default());
-    assert!(ask(&anyone, &other, NOBODY).is_some());
+    let anyone = Dhcpv4Responder::new(&anyone, 1500, "vm1", &dns(), &DhcpOptions::default());
+    assert!(ask(&anyone, &other, NO_ADDRESS).is_some());
 }
 
 #[test]
-fn missing_value_is_not_sent() {
+fn option_without_a_value_is_not_sent() {
     let lease = Lease4 {
         router: None,
         routes: vec![],
         ..lease()
     };
-    let quiet = Responder4::new(
+    let minimal = Dhcpv4Responder::new(
         &lease,
         70_000,
         "",
         &DnsConfig::default(),
         &DhcpOptions::default(),
     );
-    let (offer, _) = ask(&quiet, &request(MessageType::Discover, GUEST), NOBODY).unwrap();
+    let (offer, _) = ask(&minimal, &request(MessageType::Discover, GUEST), NO_ADDRESS).unwrap();
     let codes: Vec<u8> = offer
         .opts()
         .iter()
@@ -188,7 +188,7 @@ fn search_list_is_cut_to_the_options_size() {
     let domains: Vec<String> = (0..9)
         .map(|number| format!("{}.{number}", "d".repeat(40)))
         .collect();
-    let list = search_list(&domains);
+    let list = encode_search_list(&domains);
     assert_eq!(list.len(), 5 * 44);
 }
 
@@ -198,24 +198,24 @@ proptest! {
         header in prop::collection::vec(any::<u8>(), 0..240),
         kind in any::<u8>(),
         options in prop::collection::vec(any::<u8>(), 0..60),
-        whole in any::<bool>(),
+        has_valid_header in any::<bool>(),
     ) {
         let mut packet = header;
-        if whole {
-            packet.resize(HEADER, 0);
+        if has_valid_header {
+            packet.resize(HEADER_BYTES, 0);
             packet[0] = REQUEST;
             packet[2] %= 20;
-            packet[236..].copy_from_slice(&COOKIE);
+            packet[236..].copy_from_slice(&MAGIC_COOKIE);
             packet.extend([MESSAGE_TYPE, 1, kind % 9]);
         }
         packet.extend(options);
         let anyone = Lease4 { client: None, ..lease() };
-        let responder = Responder4::new(&anyone, 1500, "vm1", &dns(), &DhcpOptions::default());
-        if let Some((reply, _)) = responder.respond(&packet, NOBODY) {
+        let responder = Dhcpv4Responder::new(&anyone, 1500, "vm1", &dns(), &DhcpOptions::default());
+        if let Some((reply, _)) = responder.respond(&packet, NO_ADDRESS) {
             let reply = Message::decode(&mut Decoder::new(&reply)).unwrap();
             prop_assert_eq!(reply.yiaddr(), responder.address());
             prop_assert_eq!(reply.xid(), u32::from_be_bytes(packet[4..8].try_into().unwrap()));
-        } else if whole {
+        } else if has_valid_header {
             prop_assert!(!matches!(kind % 9, DISCOVER | DHCP_REQUEST) || packet[2] > MAX_HARDWARE_ADDRESS);
         }
     }

@@ -4,11 +4,12 @@ use std::net::{Ipv6Addr, SocketAddr};
 
 use domain::pod_network_and_dhcp::Mac;
 
-use super::{LEASE, Responder};
+use super::{LEASE_DURATION, Responder};
 
-pub(super) const PORT: u16 = 547;
-/// All servers and relays of a link.
-pub(super) const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
+pub(super) const SERVER_PORT: u16 = 547;
+/// The multicast address of all relay agents and servers of a link.
+pub(super) const ALL_RELAY_AGENTS_AND_SERVERS: Ipv6Addr =
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
 
 const SOLICIT: u8 = 1;
 const ADVERTISE: u8 = 2;
@@ -29,35 +30,36 @@ const RAPID_COMMIT: u16 = 14;
 const DNS_SERVERS: u16 = 23;
 
 const SUCCESS: [u8; 2] = [0, 0];
-/// A server's name made of an Ethernet address (DUID-LL).
-const LINK_LAYER: [u8; 4] = [0, 3, 0, 1];
-/// Identifier and two times.
-const IA_HEADER: usize = 12;
-const MAX_CLIENT_ID: usize = 130;
+/// The beginning of a DUID that is made of an Ethernet address (DUID-LL).
+const DUID_LL_HEADER: [u8; 4] = [0, 3, 0, 1];
+/// Size of IAID, T1 and T2 in bytes.
+const IA_HEADER_BYTES: usize = 12;
+const MAX_CLIENT_ID_BYTES: usize = 130;
 
-/// Tells one guest its address.
+/// Answers the DHCP requests of one guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::boot::network) struct Responder6 {
+pub(in crate::boot::network) struct Dhcpv6Responder {
     guest: Ipv6Addr,
-    server: Vec<u8>,
+    server_duid: Vec<u8>,
+    /// The encoded addresses of DNS servers.
     dns: Vec<u8>,
 }
 
-/// What of a request matters.
+/// The used options of a request.
 #[derive(Default)]
 struct Request<'a> {
-    client: Option<&'a [u8]>,
-    association: Option<[u8; 4]>,
-    rapid: bool,
+    client_duid: Option<&'a [u8]>,
+    iaid: Option<[u8; 4]>,
+    rapid_commit: bool,
 }
 
-impl Responder6 {
-    pub(super) fn new(guest: Ipv6Addr, bridge: Option<Mac>, dns: &[Ipv6Addr]) -> Responder6 {
-        let mut server = LINK_LAYER.to_vec();
-        server.extend(bridge.map_or([0; 6], |mac| mac.0));
-        Responder6 {
+impl Dhcpv6Responder {
+    pub(super) fn new(guest: Ipv6Addr, bridge: Option<Mac>, dns: &[Ipv6Addr]) -> Dhcpv6Responder {
+        let mut server_duid = DUID_LL_HEADER.to_vec();
+        server_duid.extend(bridge.map_or([0; 6], |mac| mac.0));
+        Dhcpv6Responder {
             guest,
-            server,
+            server_duid,
             dns: dns.iter().flat_map(Ipv6Addr::octets).collect(),
         }
     }
@@ -68,27 +70,27 @@ impl Responder6 {
 
     fn answer(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let (&[kind, a, b, c], options) = packet.split_first_chunk()?;
-        let request = Request::read(options)?;
-        if request.client.is_none() && kind != INFORMATION_REQUEST {
+        let request = Request::decode(options)?;
+        if request.client_duid.is_none() && kind != INFORMATION_REQUEST {
             return None;
         }
-        let rapid = kind == SOLICIT && request.rapid;
+        let rapid = kind == SOLICIT && request.rapid_commit;
         let answer = match kind {
             SOLICIT if !rapid => ADVERTISE,
             SOLICIT | REQUEST | CONFIRM | RENEW | REBIND | RELEASE | INFORMATION_REQUEST => REPLY,
             _ => return None,
         };
         let mut reply = vec![answer, a, b, c];
-        put(&mut reply, SERVER_ID, &self.server);
-        if let Some(client) = request.client {
-            put(&mut reply, CLIENT_ID, client);
+        put(&mut reply, SERVER_ID, &self.server_duid);
+        if let Some(client_duid) = request.client_duid {
+            put(&mut reply, CLIENT_ID, client_duid);
         }
         match kind {
             CONFIRM | RELEASE => put(&mut reply, STATUS_CODE, &SUCCESS),
             INFORMATION_REQUEST => {}
             _ => {
-                if let Some(association) = request.association {
-                    put(&mut reply, IA_NA, &self.association(association));
+                if let Some(iaid) = request.iaid {
+                    put(&mut reply, IA_NA, &self.ia_na(iaid));
                 }
             }
         }
@@ -101,35 +103,36 @@ impl Responder6 {
         Some(reply)
     }
 
-    /// The guest's address; when to renew it is the guest's choice.
-    fn association(&self, identifier: [u8; 4]) -> Vec<u8> {
-        let lifetime = (LEASE.as_secs() as u32).to_be_bytes();
+    /// The value of the IA_NA option with the guest's address. T1 and T2 are 0: the guest chooses when to renew the
+    /// lease.
+    fn ia_na(&self, iaid: [u8; 4]) -> Vec<u8> {
+        let lifetime = (LEASE_DURATION.as_secs() as u32).to_be_bytes();
         let mut address = self.guest.octets().to_vec();
         address.extend(lifetime);
         address.extend(lifetime);
-        let mut association = identifier.to_vec();
-        association.resize(IA_HEADER, 0);
-        put(&mut association, IA_ADDRESS, &address);
-        association
+        let mut ia_na = iaid.to_vec();
+        ia_na.resize(IA_HEADER_BYTES, 0);
+        put(&mut ia_na, IA_ADDRESS, &address);
+        ia_na
     }
 }
 
 impl<'a> Request<'a> {
-    fn read(mut options: &'a [u8]) -> Option<Request<'a>> {
+    fn decode(mut options: &'a [u8]) -> Option<Request<'a>> {
         let mut request = Request::default();
         while !options.is_empty() {
             let (&[a, b, c, d], rest) = options.split_first_chunk()?;
             let length = u16::from_be_bytes([c, d]);
             let (value, rest) = rest.split_at_checked(usize::from(length))?;
             match u16::from_be_bytes([a, b]) {
-                CLIENT_ID if (1..=MAX_CLIENT_ID).contains(&value.len()) => {
-                    request.client = Some(value)
+                CLIENT_ID if (1..=MAX_CLIENT_ID_BYTES).contains(&value.len()) => {
+                    request.client_duid = Some(value)
                 }
-                // One address, for the first that asks.
-                IA_NA if value.len() >= IA_HEADER && request.association.is_none() => {
-                    request.association = value.first_chunk().copied();
+                // Only the first identity association gets an address.
+                IA_NA if value.len() >= IA_HEADER_BYTES && request.iaid.is_none() => {
+                    request.iaid = value.first_chunk().copied();
                 }
-                RAPID_COMMIT => request.rapid = true,
+                RAPID_COMMIT => request.rapid_commit = true,
                 _ => {}
             }
             options = rest;
@@ -138,7 +141,7 @@ impl<'a> Request<'a> {
     }
 }
 
-impl Responder for Responder6 {
+impl Responder for Dhcpv6Responder {
     fn respond(&self, packet: &[u8], from: SocketAddr) -> Option<(Vec<u8>, SocketAddr)> {
         Some((self.answer(packet)?, from))
     }

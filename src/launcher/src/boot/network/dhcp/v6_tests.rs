@@ -1,4 +1,4 @@
-//! The replies are read back by another implementation of the protocol.
+//! The replies are decoded by another implementation of the protocol.
 
 use dhcproto::v6::{DhcpOption, IAAddr, IANA, Message, MessageType, OptionCode, Status};
 use dhcproto::{Decodable, Decoder, Encodable};
@@ -10,9 +10,9 @@ fn from() -> SocketAddr {
     "[fe80::2%7]:546".parse().unwrap()
 }
 
-fn responder() -> Responder6 {
+fn responder() -> Dhcpv6Responder {
     let dns: Vec<Ipv6Addr> = vec!["fd00::10".parse().unwrap()];
-    Responder6::new(
+    Dhcpv6Responder::new(
         "fd10:0:2::2".parse().unwrap(),
         Some(Mac([2, 0, 0, 0, 0, 0])),
         &dns,
@@ -56,14 +56,14 @@ fn address(reply: &Message) -> Option<IAAddr> {
 
 #[test]
 fn dhcp_reply_carries_the_address() {
-    for (asked, answered) in [
+    for (request_type, reply_type) in [
         (MessageType::Solicit, MessageType::Advertise),
         (MessageType::Request, MessageType::Reply),
         (MessageType::Renew, MessageType::Reply),
         (MessageType::Rebind, MessageType::Reply),
     ] {
-        let reply = ask(&request(asked)).unwrap();
-        assert_eq!((reply.msg_type(), reply.xid()), (answered, [1, 2, 3]));
+        let reply = ask(&request(request_type)).unwrap();
+        assert_eq!((reply.msg_type(), reply.xid()), (reply_type, [1, 2, 3]));
         let address = address(&reply).unwrap();
         assert_eq!(address.addr.to_string(), "fd10:0:2::2");
         assert_eq!(
@@ -77,7 +77,7 @@ fn dhcp_reply_carries_the_address() {
         );
         assert_eq!(
             opts.get(OptionCode::ClientId),
-            request(asked).opts().get(OptionCode::ClientId)
+            request(request_type).opts().get(OptionCode::ClientId)
         );
         assert_eq!(
             opts.get(OptionCode::DomainNameServers),
@@ -99,7 +99,7 @@ fn rapid_commit_is_answered_at_once() {
 }
 
 #[test]
-fn request_without_an_address_gets_none() {
+fn information_confirm_and_release_replies_have_no_address() {
     let mut inform = request(MessageType::InformationRequest);
     inform.opts_mut().remove(OptionCode::ClientId);
     let reply = ask(&inform).unwrap();
@@ -118,10 +118,10 @@ fn request_without_an_address_gets_none() {
 }
 
 #[test]
-fn non_requests_are_not_answered() {
-    let mut nameless = request(MessageType::Request);
-    nameless.opts_mut().remove(OptionCode::ClientId);
-    assert!(ask(&nameless).is_none());
+fn other_messages_and_requests_without_a_client_id_are_not_answered() {
+    let mut without_client_id = request(MessageType::Request);
+    without_client_id.opts_mut().remove(OptionCode::ClientId);
+    assert!(ask(&without_client_id).is_none());
     for kind in [
         MessageType::Advertise,
         MessageType::Reply,
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn irrelevant_inputs_change_nothing(noise in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = responder().respond(&noise, from());
+    fn any_bytes_are_accepted_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = responder().respond(&bytes, from());
     }
 }

@@ -21,7 +21,7 @@ use super::prepare_domain::ConvertedVm;
 use super::{require_own_vm, unless_interrupted};
 use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
-use crate::boot::migration_sockets::Transport;
+use crate::boot::migration_target_sockets::Transport;
 use crate::libvirt_migration_hook::{EditDomain, HookServer};
 use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;

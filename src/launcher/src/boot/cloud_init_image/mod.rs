@@ -1,7 +1,7 @@
 //! Writes the cloud-init image.
 //!
-//! [`domain::cloud_init`] has the data and their rules. This process writes the image itself: an external program
-//! took a tenth of a second of every start, and needed files with passwords in them.
+//! [`domain::cloud_init`] decides on the content. The launcher writes the image itself: an external program took a
+//! tenth of a second of every start, and needed files with passwords in them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,75 +15,79 @@ use crate::boot::iso9660;
 
 /// How long writing an image may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Images are padded to whole mebibytes, as KubeVirt's are: a migration target makes room for one
-/// before it knows the content.
+/// Images are padded to whole mebibytes, as in KubeVirt: a migration's target creates an image of the same size before
+/// it knows the content.
 const ALIGNMENT: u64 = 1024 * 1024;
-/// Every start writes a new image.
+/// The image need not survive a crash of the node, since every start writes a new one.
 const IMAGE_ATTRS: FileAttrs = FileAttrs {
     mode: 0o640,
     durable: false,
 };
 
-/// The image is not written.
+/// The image could not be written.
 #[derive(Debug, thiserror::Error)]
-pub enum IsoError {
-    /// The image has no content.
+pub enum CloudInitImageError {
+    /// The data are incomplete.
     #[error("cloud-init image {path}: {source}")]
-    Data {
+    Content {
         /// The image.
         path: PathBuf,
-        /// What is missing.
+        /// The missing data.
         source: CloudInitError,
     },
-    /// The content does not fit the format.
+    /// The content cannot be represented in ISO 9660.
     #[error("cloud-init image {path}: {source}")]
     Format {
         /// The image.
         path: PathBuf,
-        /// What does not fit.
+        /// The limit that is exceeded.
         source: iso9660::FormatError,
     },
-    /// It cannot be put in place.
+    /// The file could not be written.
     #[error("cloud-init image {path}: {source}")]
     AtomicFile {
         /// The image.
         path: PathBuf,
-        /// The cause.
+        /// The file system error.
         source: AtomicFileError,
     },
-    /// The file system hangs.
+    /// Writing timed out.
     #[error("{unanswered}: is the file system of {path} reachable?")]
     NoAnswer {
         /// The image.
         path: PathBuf,
-        /// The expired call.
+        /// The call that timed out.
         unanswered: NoAnswer,
     },
 }
 
-/// Writes the image for these data to `path`, of at least `min_bytes`, replacing one that is there; its directory is made.
-/// The image appears under its name when it is complete.
+/// Writes an image with these data to `path`, of `min_bytes` at least. Creates the directory, and replaces an existing
+/// image. The image appears at `path` when it is complete.
 ///
 /// # Errors
-/// [`IsoError`], naming the image.
-pub(crate) async fn write_iso(
+/// [`CloudInitImageError`], naming the image.
+pub(crate) async fn write(
     data: &CloudInitData,
     path: &Path,
     min_bytes: u64,
-) -> Result<(), IsoError> {
+) -> Result<(), CloudInitImageError> {
     let (data, target) = (data.clone(), path.to_owned());
     let write = move || write_blocking(&data, &target, min_bytes);
     blocking::file_call("writing the cloud-init image", WRITE_TIMEOUT, write)
         .await
-        .map_err(|unanswered| IsoError::NoAnswer {
+        .map_err(|unanswered| CloudInitImageError::NoAnswer {
             path: path.to_owned(),
             unanswered,
         })?
 }
 
-fn write_blocking(data: &CloudInitData, path: &Path, min_bytes: u64) -> Result<(), IsoError> {
+fn write_blocking(
+    data: &CloudInitData,
+    path: &Path,
+    min_bytes: u64,
+) -> Result<(), CloudInitImageError> {
     let image = render(data, path)?;
-    let placed = atomic_file::write(path, IMAGE_ATTRS, |file| {
+    let written = atomic_file::write(path, IMAGE_ATTRS, |file| {
         file.write_all(&image)?;
         file.set_len(
             (image.len() as u64)
@@ -91,14 +95,14 @@ fn write_blocking(data: &CloudInitData, path: &Path, min_bytes: u64) -> Result<(
                 .max(min_bytes),
         )
     });
-    placed.map_err(|source| IsoError::AtomicFile {
+    written.map_err(|source| CloudInitImageError::AtomicFile {
         path: path.to_owned(),
         source,
     })
 }
 
-fn render(data: &CloudInitData, path: &Path) -> Result<Vec<u8>, IsoError> {
-    let files = domain::cloud_init::files(data).map_err(|source| IsoError::Data {
+fn render(data: &CloudInitData, path: &Path) -> Result<Vec<u8>, CloudInitImageError> {
+    let files = domain::cloud_init::files(data).map_err(|source| CloudInitImageError::Content {
         path: path.to_owned(),
         source,
     })?;
@@ -107,7 +111,7 @@ fn render(data: &CloudInitData, path: &Path) -> Result<Vec<u8>, IsoError> {
         .map(|file| (file.path, file.content.as_slice()))
         .collect::<Vec<_>>();
     let label = data.data_source.volume_label();
-    iso9660::image(label, &files).map_err(|source| IsoError::Format {
+    iso9660::image(label, &files).map_err(|source| CloudInitImageError::Format {
         path: path.to_owned(),
         source,
     })

@@ -1,9 +1,9 @@
-//! Images that are refused, and limits of qemu-img.
+//! Invalid container disks, and the limits of qemu-img.
 
 use super::*;
 
 #[tokio::test]
-async fn images_that_reach_beyond_themselves_are_refused() {
+async fn images_with_external_files_or_unknown_formats_are_invalid() {
     let directory = tempfile::tempdir().unwrap();
     let image = directory.path().join("disk_1.img");
     let data = directory.path().join("data");
@@ -39,16 +39,17 @@ async fn memory_and_time_of_qemu_img_are_limited() {
     let directory = tempfile::tempdir().unwrap();
     let image = directory.path().join("disk.img");
     qemu_img(&["create", "-q", "-f", "qcow2", &text(&image), "1M"]);
-    let little = DiskTools::new(1024 * 1024);
+    let little_memory = DiskTools::new(1024 * 1024);
     assert!(matches!(
-        inspect("root", &image, &little).await.unwrap_err(),
-        DiskError::QemuImg { .. }
+        inspect("root", &image, &little_memory).await.unwrap_err(),
+        DiskImageError::QemuImg { .. }
     ));
 
     let script = directory.path().join("slow");
     let text = directory.path().join("text");
     fs::write(&text, "#!/bin/sh\nexec sleep 60\n").unwrap();
-    // Another process writes it: children that other tests fork may hold open what this one does.
+    // Another process writes the program: a child that another test forks may hold a file open that this process
+    // writes.
     let mut install = Command::new("install");
     install.args(["-m", "755"]).args([&text, &script]);
     assert!(install.status().unwrap().success());
@@ -60,7 +61,7 @@ async fn memory_and_time_of_qemu_img_are_limited() {
     let start = Instant::now();
     assert!(matches!(
         inspect("root", &image, &slow).await.unwrap_err(),
-        DiskError::Deadline { .. }
+        DiskImageError::Timeout { .. }
     ));
     assert!(start.elapsed() < Duration::from_secs(5));
 }
@@ -71,7 +72,7 @@ async fn missing_program_error_names_the_package() {
         qemu_img: "/nonexistent/qemu-img".into(),
         ..tools()
     };
-    let error = make_files(&[empty(Path::new("/tmp/none"))], &tools)
+    let error = prepare_required_files(&[empty(Path::new("/tmp/none"))], &tools)
         .await
         .unwrap_err()
         .to_string();

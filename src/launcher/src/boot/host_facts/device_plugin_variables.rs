@@ -1,18 +1,18 @@
-//! Devices that device plugins assigned to the pod, from their environment variables.
+//! Reads the environment variables in which device plugins list the devices of the pod.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// Environment variables of device plugins begin with one of these.
-const PLUGINS: [&str; 3] = ["PCI_RESOURCE_", "MDEV_PCI_RESOURCE_", "USB_RESOURCE_"];
+/// The prefixes of the variables of device plugins.
+const PREFIXES: [&str; 3] = ["PCI_RESOURCE_", "MDEV_PCI_RESOURCE_", "USB_RESOURCE_"];
 
-/// The addresses that device plugins handed over.
-pub(super) fn plugins(
+/// The addresses of the devices, by the name of the variable.
+pub(super) fn read(
     environment: impl Iterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<String, String> {
     environment
         .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
-        .filter(|(name, _)| PLUGINS.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|(name, _)| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
         .collect()
 }
 
@@ -21,8 +21,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn plugins_in(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
-        plugins(
+    fn read_from(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+        read(
             variables
                 .iter()
                 .map(|(name, text)| (name.into(), text.into())),
@@ -31,12 +31,12 @@ mod tests {
 
     #[test]
     fn only_variables_of_device_plugins_are_read() {
-        let found = plugins_in(&[
+        let plugins = read_from(&[
             ("PATH", "/bin"),
             ("USB_RESOURCE_X", "1:2"),
             ("PCI_RESOURCE_Y", "a"),
         ]);
-        let names: Vec<_> = found.keys().map(String::as_str).collect();
+        let names: Vec<_> = plugins.keys().map(String::as_str).collect();
         assert_eq!(names, ["PCI_RESOURCE_Y", "USB_RESOURCE_X"]);
     }
 }

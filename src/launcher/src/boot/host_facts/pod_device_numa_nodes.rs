@@ -1,11 +1,11 @@
-//! NUMA nodes of the PCI devices that the pod may use.
+//! Looks up the NUMA nodes of the PCI devices that the pod may use.
 
 use std::collections::BTreeMap;
 
 use domain::host_facts::HostFacts;
 use domain::host_topology::HostTopology;
 
-/// Adds the NUMA node of each of the pod's PCI devices that has one, and the processors of these nodes.
+/// Adds the NUMA node of each PCI device of the pod that has one, and the CPUs of these nodes.
 pub(super) fn add_numa_nodes(facts: &mut HostFacts, topology: &dyn HostTopology) {
     let nodes = pci_addresses(facts)
         .filter_map(|address| Some((address.to_owned(), topology.numa_node(address)?)));
@@ -19,16 +19,18 @@ pub(super) fn add_numa_nodes(facts: &mut HostFacts, topology: &dyn HostTopology)
 /// The addresses of all PCI devices that the pod may use: from device plugins, networks and resource claims.
 fn pci_addresses(facts: &HostFacts) -> impl Iterator<Item = &str> {
     let plugins = facts.device_plugins.iter();
-    let of_plugins = plugins
+    let plugin_addresses = plugins
         .filter(|(name, _)| name.starts_with("PCI_RESOURCE_"))
         .flat_map(|(_, addresses)| addresses.split(','))
         .map(str::trim);
     let interfaces = facts.network_info.iter().flat_map(|info| &info.interfaces);
-    let of_networks = interfaces
+    let network_addresses = interfaces
         .filter_map(|interface| Some(&*interface.device_info.as_ref()?.pci.as_ref()?.address));
     let requests = facts.claimed_devices.values().flat_map(BTreeMap::values);
-    let of_claims = requests.map(|device| &*device.pci_address);
-    of_plugins.chain(of_networks).chain(of_claims)
+    let claim_addresses = requests.map(|device| &*device.pci_address);
+    plugin_addresses
+        .chain(network_addresses)
+        .chain(claim_addresses)
 }
 
 #[cfg(test)]
@@ -37,7 +39,7 @@ mod tests {
     use domain::host_facts::{ClaimedDevice, DeviceInfo, NetworkInfo, NetworkInterface, PciDevice};
 
     use super::*;
-    use crate::sysfs_numa_and_cpus::two_nodes;
+    use crate::sysfs_numa::sysfs_with_two_nodes;
 
     #[test]
     fn devices_of_plugins_networks_and_claims_have_a_numa_node() {
@@ -75,7 +77,7 @@ mod tests {
             },
         ];
         let root = tempfile::tempdir().unwrap();
-        let sysfs = two_nodes(root.path());
+        let sysfs = sysfs_with_two_nodes(root.path());
         for mut facts in sources {
             add_numa_nodes(&mut facts, &sysfs);
             assert_eq!(facts.device_numa_nodes, [(DEVICE.into(), 1)].into());

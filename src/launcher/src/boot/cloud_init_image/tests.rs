@@ -24,10 +24,14 @@ fn data(user_data: &str) -> CloudInitData {
 async fn image_replaces_the_one_before() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ns/vm/noCloud.iso");
-    write_iso(&data("first"), &path, 0).await.unwrap();
-    write_iso(&data("second"), &path, 3 << 20).await.unwrap();
+    write(&data("first"), &path, 0).await.unwrap();
+    write(&data("second"), &path, 3 << 20).await.unwrap();
     let image = fs::read(&path).unwrap();
-    assert_eq!(image.len(), 3 << 20, "as large as the source's");
+    assert_eq!(
+        image.len(),
+        3 << 20,
+        "min_bytes, the size of the source's image"
+    );
     let holds = |text: &str| {
         image
             .windows(text.len())
@@ -37,12 +41,12 @@ async fn image_replaces_the_one_before() {
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     let metadata = fs::metadata(&path).unwrap();
     assert_eq!(metadata.permissions().mode() & 0o777, IMAGE_ATTRS.mode);
-    assert_eq!(metadata.uid(), atomic_file::tests::owner());
+    assert_eq!(metadata.uid(), atomic_file::tests::expected_owner());
 }
 
 #[tokio::test]
 async fn error_contains_the_path_of_a_directory_that_cannot_be_created() {
-    let error = write_iso(&data("x"), Path::new("/proc/none/noCloud.iso"), 0)
+    let error = write(&data("x"), Path::new("/proc/none/noCloud.iso"), 0)
         .await
         .unwrap_err();
     assert!(

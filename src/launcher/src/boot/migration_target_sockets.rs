@@ -1,8 +1,8 @@
-//! The sockets through which libvirt and QEMU of a migration's source reach this pod.
+//! The sockets at which a migration's target receives the migration's data.
 //!
-//! virt-handler connects to `DIR/migrationproxy/UID-PORT-source.sock`, UID being the source's VMI. With the transport
-//! `Unix`, QEMU listens there itself and the directory is all that it needs. With the older one the launcher listens,
-//! and pipes to the loopback ports on which QEMU then listens.
+//! virt-handler connects to `DIR/migrationproxy/UID-PORT-source.sock`, UID being that of the source's VMI. With the
+//! transport `Unix`, QEMU listens there itself and needs only the directory. With the older transport the launcher
+//! listens there, and copies the data to the loopback ports on which QEMU listens.
 
 #[cfg(test)]
 mod tests;
@@ -21,55 +21,55 @@ use crate::blocking::{self, NoAnswer};
 use crate::paths::QEMU_USER;
 use crate::unix_listener::{self, Listener};
 
-/// Memory and devices.
+/// Port of the migration stream (memory and device state).
 const DIRECT_PORT: u16 = 49152;
-/// Disks.
+/// Port of the disks' data.
 const BLOCK_PORT: u16 = 49153;
-/// For making a directory or a socket on a tmpfs.
-const DIRECTORY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long making the directory or a socket, on a tmpfs, may take.
+const FILE_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The sockets cannot be put in place.
+/// The sockets could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationSocketError {
-    /// The directory.
+    /// The directory could not be made.
     #[error("making the directory of migration sockets {path}: {source}")]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// Why it cannot be made.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// A listener of the older transport.
+    /// Listening on a socket of the older transport failed.
     #[error("listening for a migration on {path}: {source}")]
     Listen {
         /// The socket.
         path: PathBuf,
-        /// Why it cannot be.
+        /// Why listening failed.
         source: io::Error,
     },
-    /// The file system hangs.
+    /// A file system call timed out.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
 }
 
-/// How the migration reaches QEMU.
+/// How the migration's data reach QEMU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// QEMU listens on the sockets itself.
     Unix,
-    /// QEMU listens on loopback ports.
+    /// QEMU listens on loopback ports, and the launcher on the sockets.
     Loopback {
-        /// Disks are copied too.
+        /// Whether disks are copied too.
         with_disks: bool,
     },
 }
 
-/// Sockets of one migration; dropping them closes the launcher's connections and removes the files. Where the launcher does
-/// not listen, QEMU does.
+/// The sockets of one migration. Dropping them closes the launcher's connections and removes all files, also those of
+/// QEMU.
 #[derive(Debug, Default)]
 pub(crate) struct MigrationSockets {
     listeners: Vec<(PathBuf, Listener)>,
-    /// Also of QEMU, which leaves its own when it is killed.
+    /// All socket files. QEMU leaves its own when it is killed.
     files: BTreeSet<PathBuf>,
 }
 
@@ -82,8 +82,8 @@ impl Drop for MigrationSockets {
 }
 
 impl MigrationSockets {
-    /// Makes `directory`, which QEMU's user can write to, and listens there where QEMU does not. `uid` is that of the
-    /// source's VMI. Listeners of an earlier attempt that are still wanted stay, with their connections.
+    /// Makes `directory`, which QEMU's user can write to, and listens there unless QEMU does. `uid` is that of the
+    /// source's VMI. Listeners of an earlier attempt that are still needed are kept, with their connections.
     ///
     /// # Errors
     /// [`MigrationSocketError`] naming the path.
@@ -94,19 +94,19 @@ impl MigrationSockets {
         transport: Transport,
     ) -> Result<(), MigrationSocketError> {
         let path = directory.to_owned();
-        let known: Vec<PathBuf> = self
+        let listening: Vec<PathBuf> = self
             .listeners
             .iter()
             .map(|(path, _)| path.clone())
             .collect();
         let make = move || {
             make_directory(&path)?;
-            let in_place = known.into_iter().filter(|path| path.exists());
-            Ok(in_place.collect::<Vec<_>>())
+            let existing = listening.into_iter().filter(|path| path.exists());
+            Ok(existing.collect::<Vec<_>>())
         };
-        let in_place = blocking::file_call(
+        let existing = blocking::file_call(
             "making the directory of migration sockets",
-            DIRECTORY_TIMEOUT,
+            FILE_OPERATION_TIMEOUT,
             make,
         )
         .await?
@@ -122,13 +122,13 @@ impl MigrationSockets {
         let path = |port: &u16| directory.join(format!("{uid}-{port}-source.sock"));
         self.files
             .extend([DIRECT_PORT, BLOCK_PORT].iter().map(path));
-        let wanted: Vec<(PathBuf, u16)> = ports.iter().map(|port| (path(port), *port)).collect();
-        // What is left stays, whatever becomes of the others.
+        let needed: Vec<(PathBuf, u16)> = ports.iter().map(|port| (path(port), *port)).collect();
+        // Listeners that are still needed are kept, even if a new one fails below.
         self.listeners.retain(|(path, _)| {
-            in_place.contains(path) && wanted.iter().any(|(one, _)| one == path)
+            existing.contains(path) && needed.iter().any(|(socket, _)| socket == path)
         });
-        for (path, port) in wanted {
-            if !self.listeners.iter().any(|(one, _)| *one == path) {
+        for (path, port) in needed {
+            if !self.listeners.iter().any(|(socket, _)| *socket == path) {
                 let socket = bind(path.clone()).await?;
                 self.listeners.push(listen(path, port, socket)?);
             }
@@ -149,30 +149,30 @@ fn make_directory(path: &Path) -> io::Result<()> {
 async fn bind(path: PathBuf) -> Result<net::UnixListener, MigrationSocketError> {
     let socket = path.clone();
     let bind = move || unix_listener::bind(&socket);
-    blocking::file_call("making a migration's socket", DIRECTORY_TIMEOUT, bind)
+    blocking::file_call("making a migration's socket", FILE_OPERATION_TIMEOUT, bind)
         .await?
         .map_err(|source| MigrationSocketError::Listen { path, source })
 }
 
-/// Pipes the connections of a socket to QEMU.
+/// Copies the data of a socket's connections from and to QEMU.
 fn listen(
     path: PathBuf,
     port: u16,
     socket: net::UnixListener,
 ) -> Result<(PathBuf, Listener), MigrationSocketError> {
-    let piping = move |connection| pipe(connection, port);
-    match Listener::serve(socket, "a migration's connection", None, piping) {
+    let serve = move |connection| pipe_to_qemu(connection, port);
+    match Listener::serve(socket, "a migration's connection", None, serve) {
         Ok(listener) => Ok((path, listener)),
         Err(source) => Err(MigrationSocketError::Listen { path, source }),
     }
 }
 
-async fn pipe(mut connection: UnixStream, port: u16) {
-    let piped = async {
+async fn pipe_to_qemu(mut connection: UnixStream, port: u16) {
+    let copy = async {
         let mut qemu = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
         tokio::io::copy_bidirectional(&mut connection, &mut qemu).await
     };
-    if let Err(error) = piped.await {
+    if let Err(error) = copy.await {
         tracing::warn!(reason = %error, port, "piping a migration's connection to QEMU");
     }
 }

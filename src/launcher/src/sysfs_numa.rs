@@ -1,50 +1,39 @@
-//! NUMA nodes of PCI devices, and processors, from sysfs.
+//! Reads NUMA nodes of PCI devices, and the CPUs of NUMA nodes, from sysfs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use domain::host_topology::HostTopology;
 
-/// Where the pod's processors are listed, relative to sysfs: cgroup v2, then v1.
-const CPUSETS: [&str; 2] = [
-    "fs/cgroup/cpuset.cpus.effective",
-    "fs/cgroup/cpuset/cpuset.cpus",
-];
-
-/// sysfs, as it is mounted at a directory.
+/// sysfs, mounted at a directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Sysfs {
     root: PathBuf,
 }
 
 impl Default for Sysfs {
-    /// The node's own.
+    /// The node's sysfs, at `/sys`.
     fn default() -> Self {
         Self::at(Path::new("/sys"))
     }
 }
 
 impl Sysfs {
-    /// sysfs at a directory.
+    /// A sysfs that is mounted at `root`.
     pub(crate) fn at(root: &Path) -> Self {
         Self {
             root: root.to_owned(),
         }
     }
 
-    /// The processors that the pod's cgroup may use; empty if no list can be read.
-    pub(crate) fn cgroup_cpus(&self) -> Vec<u32> {
-        let mut lists = CPUSETS.iter().filter_map(|path| self.read(path));
-        lists.next().map(|text| cpu_list(&text)).unwrap_or_default()
-    }
-
-    fn read(&self, path: &str) -> Option<String> {
+    /// The content of a file, by its path relative to the mount; `None` if it cannot be read.
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.root.join(path)).ok()
     }
 }
 
 impl HostTopology for Sysfs {
-    /// `None` also for an address that is not one, and where the firmware does not tell the node (-1).
+    /// `None` also for an invalid address, and for a device whose node the firmware does not report (-1).
     fn numa_node(&self, pci_address: &str) -> Option<u32> {
         let is_address = |byte: u8| byte.is_ascii_hexdigit() || b":.".contains(&byte);
         if pci_address.is_empty() || !pci_address.bytes().all(is_address) {
@@ -56,12 +45,12 @@ impl HostTopology for Sysfs {
 
     fn node_cpus(&self, node: u32) -> Vec<u32> {
         let list = self.read(&format!("bus/node/devices/node{node}/cpulist"));
-        list.map(|text| cpu_list(&text)).unwrap_or_default()
+        list.map(|text| parse_cpu_list(&text)).unwrap_or_default()
     }
 }
 
-/// Parses `0-3,8`: the kernel's list format. What is malformed is left out.
-fn cpu_list(text: &str) -> Vec<u32> {
+/// Parses the kernel's list format, such as `0-3,8`. Malformed parts are left out.
+pub(crate) fn parse_cpu_list(text: &str) -> Vec<u32> {
     const MAX_CPUS: u32 = 65_536;
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -71,9 +60,9 @@ fn cpu_list(text: &str) -> Vec<u32> {
     text.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// A tree with two NUMA nodes of two processors, and a device at `0000:65:00.2` on the second.
+/// A sysfs with two NUMA nodes of two CPUs each, and a device at `0000:65:00.2` on the second node.
 #[cfg(test)]
-pub(crate) fn two_nodes(root: &Path) -> Sysfs {
+pub(crate) fn sysfs_with_two_nodes(root: &Path) -> Sysfs {
     let files = [
         ("bus/pci/devices/0000:65:00.2/numa_node", "1\n"),
         ("bus/pci/devices/0000:17:00.0/numa_node", "-1\n"),
@@ -97,16 +86,16 @@ mod tests {
 
     #[test]
     fn cpu_lists_are_parsed() {
-        assert_eq!(cpu_list("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
-        assert_eq!(cpu_list("5"), [5]);
-        assert_eq!(cpu_list("\n"), [0u32; 0]);
-        assert_eq!(cpu_list("x,1-,4-,2-4294967295,7"), [7]);
+        assert_eq!(parse_cpu_list("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(parse_cpu_list("5"), [5]);
+        assert_eq!(parse_cpu_list("\n"), [0u32; 0]);
+        assert_eq!(parse_cpu_list("x,1-,4-,2-4294967295,7"), [7]);
     }
 
     #[test]
-    fn numa_node_is_that_of_the_device() {
+    fn numa_node_and_its_cpus_are_read() {
         let root = tempfile::tempdir().unwrap();
-        let sysfs = two_nodes(root.path());
+        let sysfs = sysfs_with_two_nodes(root.path());
         assert_eq!(sysfs.numa_node("0000:65:00.2"), Some(1));
         assert_eq!(sysfs.node_cpus(1), [1, 3]);
         assert_eq!(sysfs.numa_node("0000:17:00.0"), None, "-1");
@@ -115,27 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn address_cannot_leave_sysfs() {
+    fn address_with_path_traversal_has_no_numa_node() {
         let root = tempfile::tempdir().unwrap();
-        let sysfs = two_nodes(root.path());
+        let sysfs = sysfs_with_two_nodes(root.path());
         fs::create_dir_all(root.path().join("bus/etc")).unwrap();
         fs::write(root.path().join("bus/etc/numa_node"), "0").unwrap();
         fs::write(root.path().join("bus/pci/devices/numa_node"), "0").unwrap();
         assert_eq!(sysfs.numa_node("../../etc"), None);
         assert_eq!(sysfs.numa_node(""), None);
-    }
-
-    #[test]
-    fn processors_of_the_pod_are_its_cgroups() {
-        let root = tempfile::tempdir().unwrap();
-        let sysfs = Sysfs::at(root.path());
-        assert_eq!(sysfs.cgroup_cpus(), [0u32; 0]);
-        let v1 = root.path().join("fs/cgroup/cpuset");
-        fs::create_dir_all(&v1).unwrap();
-        fs::write(v1.join("cpuset.cpus"), "4-5\n").unwrap();
-        assert_eq!(sysfs.cgroup_cpus(), [4, 5]);
-        let v2 = root.path().join("fs/cgroup/cpuset.cpus.effective");
-        fs::write(v2, "6\n").unwrap();
-        assert_eq!(sysfs.cgroup_cpus(), [6]);
     }
 }

@@ -1,7 +1,8 @@
-//! The open `/dev/iommu` that a device plugin hands over, for host devices that are opened through it.
+//! Receives the open `/dev/iommu` (iommufd) that a device plugin hands over, for host devices that are opened through
+//! it.
 //!
-//! KubeVirt's plugin opens and configures it on the node and serves it once, at a socket in the pod.
-//! The launcher keeps it open until it ends and associates it with the domain for each start.
+//! KubeVirt's plugin opens and configures the device on the node, and serves the file descriptor once, at a socket in
+//! the pod. The launcher keeps the descriptor open until it ends, and associates it with the domain at each start.
 
 use std::fs;
 use std::io::{self, ErrorKind, IoSliceMut, Write};
@@ -17,12 +18,12 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFl
 
 use crate::blocking::{self, NoAnswer};
 
-/// How long the plugin may take; it normally sends at once.
+/// How long the plugin may take to send the descriptor; it normally sends at once.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Sent to the plugin when it may close its end.
+/// The bytes that tell the plugin that it may close its end.
 const ACKNOWLEDGEMENT: [u8; 1] = [0];
 
-/// The socket exists, but no iommufd arrives from it.
+/// The socket exists, but no iommufd was received from it.
 #[derive(Debug, thiserror::Error)]
 pub enum IommuFdError {
     /// The socket has no server, or the connection broke.
@@ -30,29 +31,29 @@ pub enum IommuFdError {
         "iommufd: {what} {socket}: {source}; the device plugin serves it once: a VM that lost it needs a new pod"
     )]
     Socket {
-        /// What was done.
+        /// The operation.
         what: &'static str,
         /// The socket.
         socket: PathBuf,
-        /// The cause.
+        /// The error of the socket.
         source: io::Error,
     },
-    /// What came is not an open device.
+    /// The plugin sent no open device.
     #[error(
         "iommufd: {socket} handed over {what} instead of an open /dev/iommu; does the node have one?"
     )]
     NoDevice {
         /// The socket.
         socket: PathBuf,
-        /// What came.
+        /// What was sent.
         what: &'static str,
     },
-    /// The socket hangs.
+    /// Receiving timed out.
     #[error("iommufd: {0}")]
     NoAnswer(#[from] NoAnswer),
 }
 
-/// The device, once it was handed over.
+/// The iommufd, once it was received.
 #[derive(Debug, Default)]
 pub struct IommuFd {
     socket: PathBuf,
@@ -60,7 +61,7 @@ pub struct IommuFd {
 }
 
 impl IommuFd {
-    /// The device that may come from a socket.
+    /// An iommufd that may be received from a socket.
     pub fn at_socket(socket: PathBuf) -> Self {
         Self {
             socket,
@@ -68,7 +69,7 @@ impl IommuFd {
         }
     }
 
-    /// The device, if one was handed over.
+    /// The device, if it was received already.
     pub fn get(&self) -> Option<Arc<OwnedFd>> {
         self.device
             .lock()
@@ -76,7 +77,7 @@ impl IommuFd {
             .clone()
     }
 
-    /// The device; requested where there is a socket, and only until it has arrived.
+    /// The device, received from the socket unless this was done before; `None` if there is no socket.
     ///
     /// # Errors
     /// [`IommuFdError`], naming the socket. No socket is no error: most VMs have none.
@@ -84,7 +85,8 @@ impl IommuFd {
         if let Some(device) = self.get() {
             return Ok(Some(device));
         }
-        // The launcher's own directory is local: a sync of a VM without the device waits for no other thread.
+        // Not on another thread: the launcher's own directory is local, and a sync of a VM without the device need not
+        // wait.
         if matches!(fs::exists(&self.socket), Ok(false)) {
             return Ok(None);
         }
@@ -119,7 +121,7 @@ fn receive(socket: &Path) -> Result<Option<OwnedFd>, IommuFdError> {
     stream
         .set_read_timeout(Some(PLUGIN_TIMEOUT))
         .map_err(failed("waiting for"))?;
-    let device = take(&stream).map_err(failed("receiving from"))?;
+    let device = receive_file(&stream).map_err(failed("receiving from"))?;
     let no_device = |what| IommuFdError::NoDevice {
         socket: socket.to_owned(),
         what,
@@ -137,8 +139,8 @@ fn receive(socket: &Path) -> Result<Option<OwnedFd>, IommuFdError> {
     Ok(Some(file.into()))
 }
 
-/// The first open file of one message; further files are closed.
-fn take(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
+/// Receives one message and returns its first open file. Further files are closed.
+fn receive_file(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut files = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 32];
@@ -151,11 +153,11 @@ fn take(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     if message.flags.contains(ReturnFlags::CTRUNC) {
         return Err(io::Error::other("more open files than can be meant"));
     }
-    let mut all = files.drain().filter_map(|message| match message {
+    let mut rights = files.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
     });
-    Ok(all.next().and_then(|mut files| files.next()))
+    Ok(rights.next().and_then(|mut files| files.next()))
 }
 
 #[cfg(test)]
@@ -171,8 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// A device plugin: serves a file once; returns what its client sends.
-    fn plugin(socket: &Path, file: Option<File>) -> JoinHandle<Vec<u8>> {
+    /// A device plugin that serves a file once, and returns what its client sends.
+    fn serve_once(socket: &Path, file: Option<File>) -> JoinHandle<Vec<u8>> {
         let listener = UnixListener::bind(socket).unwrap();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -200,7 +202,7 @@ mod tests {
         let socket = directory.path().join("iommufd.sock");
         let iommufd = IommuFd::at_socket(socket.clone());
         assert!(iommufd.receive().await.unwrap().is_none());
-        let plugin = plugin(&socket, Some(device()));
+        let plugin = serve_once(&socket, Some(device()));
         let received = iommufd.receive().await.unwrap().unwrap();
         assert_eq!(plugin.join().unwrap(), ACKNOWLEDGEMENT);
         let number = |file: &OwnedFd| rustix::fs::fstat(file).unwrap().st_rdev;
@@ -214,7 +216,7 @@ mod tests {
     #[tokio::test]
     async fn socket_without_a_device_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
-        for (name, file, says) in [
+        for (name, file, expected) in [
             (
                 "a",
                 None,
@@ -227,9 +229,9 @@ mod tests {
             ),
         ] {
             let socket = directory.path().join(name);
-            let plugin = plugin(&socket, file);
+            let plugin = serve_once(&socket, file);
             let error = IommuFd::at_socket(socket).receive().await.unwrap_err();
-            assert!(error.to_string().contains(says), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
             plugin.join().unwrap();
         }
         let error = IommuFd::at_socket(directory.path().join("a"))

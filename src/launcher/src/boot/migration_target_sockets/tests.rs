@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 #[tokio::test]
-async fn unix_transport_needs_a_directory_only() {
+async fn unix_transport_makes_only_the_directory_and_removes_sockets_of_qemu() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("share/migrationproxy");
     let mut sockets = MigrationSockets::default();
@@ -14,7 +14,7 @@ async fn unix_transport_needs_a_directory_only() {
         prepared.await.unwrap();
     }
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-    // QEMU's, which it leaves when it is killed.
+    // The socket of QEMU, which leaves it when it is killed.
     std::fs::write(directory.join("1234-49152-source.sock"), "").unwrap();
     drop(sockets);
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
@@ -52,7 +52,7 @@ async fn repeated_preparation_keeps_listeners() {
 }
 
 #[tokio::test]
-async fn listener_stays_when_another_cannot_be_made() {
+async fn listener_is_kept_when_another_cannot_be_made() {
     let root = tempfile::tempdir().unwrap();
     let path = |port| root.path().join(format!("1234-{port}-source.sock"));
     let mut sockets = MigrationSockets::default();
@@ -68,7 +68,7 @@ async fn listener_stays_when_another_cannot_be_made() {
     let prepared = sockets.prepare(root.path(), "1234", transport(true));
     prepared.await.unwrap();
     UnixStream::connect(path(49153)).await.unwrap();
-    // Somebody has removed a socket.
+    // A socket that was removed is made again.
     std::fs::remove_file(path(49152)).unwrap();
     let prepared = sockets.prepare(root.path(), "1234", transport(true));
     prepared.await.unwrap();
