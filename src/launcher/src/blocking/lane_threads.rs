@@ -1,7 +1,7 @@
-//! Threads for blocking calls.
+//! Lanes: threads for one kind of blocking call.
 //!
-//! Each kind of call has a bounded number of threads of its own: calls that hang in libvirt occupy the
-//! threads of their lane, and calls in other lanes do not wait for them.
+//! Each lane has a limited number of threads. Calls that hang in libvirt occupy only the threads of their lane, and do
+//! not delay calls in other lanes.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 use super::NoAnswer;
 
 /// An idle thread ends after this long.
-const IDLE: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A bounded number of threads with a queue. The threads are made on demand.
+/// A limited number of threads with a queue. Threads are started on demand.
 pub(crate) struct Lane(Arc<Threads>);
 
 struct Threads {
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl Lane {
-    /// A lane of at most `limit` threads. Linux shows the first 15 bytes of the name.
+    /// A lane of at most `limit` threads called `name`, of which Linux shows the first 15 bytes.
     pub(crate) fn new(name: &'static str, limit: usize) -> Lane {
         Lane(Arc::new(Threads {
             name,
@@ -45,8 +45,8 @@ impl Lane {
         }))
     }
 
-    /// Runs `work` and waits for it at most `deadline`, the time until a thread is free included.
-    /// Work whose caller has given up before it began is skipped.
+    /// Runs `work` and waits for its result for at most `deadline`, including the time until a thread is free. Work
+    /// that has not begun when its caller gives up is skipped.
     pub(crate) async fn call<T, F>(
         &self,
         what: &'static str,
@@ -60,7 +60,7 @@ impl Lane {
         let (answer, answered) = oneshot::channel();
         self.push(Box::new(move || {
             if !answer.is_closed() {
-                // Nobody waits any more: the result is dropped here, off the async workers.
+                // If the caller has given up, this drops the result here, off the async workers.
                 let _ = answer.send(work());
             }
         }));
@@ -71,14 +71,14 @@ impl Lane {
         }
     }
 
-    /// Runs `work` some time, without an answer.
+    /// Queues a job without waiting for it.
     pub(crate) fn push(&self, job: Job) {
         let mut state = self.0.lock();
         state.waiting.push_back(job);
         if state.waiting.len() > state.idle && state.threads < self.0.limit {
             let threads = Arc::clone(&self.0);
             let thread = std::thread::Builder::new().name(self.0.name.to_owned());
-            match thread.spawn(move || threads.work()) {
+            match thread.spawn(move || threads.run_jobs()) {
                 Ok(_) => state.threads += 1,
                 Err(error) => tracing::error!(reason = %error, "no new thread for libvirt calls"),
             }
@@ -93,14 +93,14 @@ impl Threads {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) {
+    fn run_jobs(&self) {
         while let Some(job) = self.next() {
             // A panic drops the answer's sender, which the caller notices; the thread continues.
             let _ = catch_unwind(AssertUnwindSafe(job));
         }
     }
 
-    /// The next job; `None` when there was none for a while, and the thread is to end.
+    /// Waits for the next job; `None` when there was none within [`IDLE_TIMEOUT`], so that the thread ends.
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
         loop {
@@ -108,7 +108,7 @@ impl Threads {
                 return Some(job);
             }
             state.idle += 1;
-            let waited = self.wake.wait_timeout(state, IDLE);
+            let waited = self.wake.wait_timeout(state, IDLE_TIMEOUT);
             let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             state = woken;
             state.idle -= 1;
@@ -131,7 +131,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
     const SHORT: Duration = Duration::from_millis(20);
 
-    /// Work that hangs until the returned sender is dropped.
+    /// A job that hangs until the returned sender is dropped.
     fn hanging() -> (mpsc::Sender<()>, impl FnOnce() + Send + 'static) {
         let (release, held) = mpsc::channel::<()>();
         (release, move || {

@@ -35,7 +35,7 @@ async fn answer_is_returned() {
     for answer in [
         file_call("adding", LONG, || 1 + 1).await,
         call("adding", LONG, || 1 + 1).await,
-        CONNECTING.call("adding", LONG, || 1 + 1).await,
+        CONNECT_LANE.call("adding", LONG, || 1 + 1).await,
     ] {
         assert_eq!(answer.unwrap(), 2);
     }
@@ -57,7 +57,7 @@ fn file_work_whose_caller_gave_up_never_begins() {
 fn libvirt_is_called_while_all_threads_for_files_hang() {
     let (runtime, _release) = busy_runtime();
     assert_eq!(runtime.block_on(call("resuming", LONG, || 1)).unwrap(), 1);
-    let connected = runtime.block_on(CONNECTING.call("connecting", LONG, || 2));
+    let connected = runtime.block_on(CONNECT_LANE.call("connecting", LONG, || 2));
     assert_eq!(connected.unwrap(), 2);
 }
 

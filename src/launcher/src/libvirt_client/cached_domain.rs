@@ -1,4 +1,4 @@
-//! A cached handle of the domain, which saves one round trip of every query.
+//! Caches the handle of the domain, which saves every query one round trip.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use libvirt::Domain;
 
 use super::reconnecting_connection::Session;
 
-/// A handle and the session it belongs to.
+/// The handle, with the generation of the session that it belongs to.
 #[derive(Default)]
 pub(super) struct CachedDomain(Mutex<Option<(u64, Arc<dyn Domain>)>>);
 
@@ -21,7 +21,7 @@ impl CachedDomain {
         if let Some(domain) = self.cached(session) {
             match read(&domain) {
                 // The domain may have been defined again, with another UUID.
-                Err(error) if error.is_no_domain() => self.keep(None),
+                Err(error) if error.is_no_domain() => self.store(None),
                 result => return result.map(Some),
             }
         }
@@ -31,7 +31,7 @@ impl CachedDomain {
         match read(&domain) {
             Err(error) if error.is_no_domain() => Ok(None),
             result => {
-                self.keep(Some((session.generation, domain)));
+                self.store(Some((session.generation, domain)));
                 result.map(Some)
             }
         }
@@ -43,11 +43,11 @@ impl CachedDomain {
         (*generation == session.generation).then(|| Arc::clone(domain))
     }
 
-    fn keep(&self, handle: Option<(u64, Arc<dyn Domain>)>) {
+    fn store(&self, handle: Option<(u64, Arc<dyn Domain>)>) {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *cached, handle);
         drop(cached);
-        // It may be the last user of its connection, whose closing blocks.
+        // Dropped without the lock: the handle may be the last user of its connection, whose closing blocks.
         drop(old);
     }
 }

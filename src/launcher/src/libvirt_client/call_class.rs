@@ -1,7 +1,6 @@
-//! The classes of calls: the deadline and the lane of each.
+//! The classes of calls to libvirt: each has a deadline and a lane.
 //!
-//! virt-handler waits 5 s for a query and 20 s for a command, and a command makes two queries (lookup and state)
-//! before it acts.
+//! virt-handler waits 5 s for a query and 20 s for a command, and a command makes two queries (lookup and state) first.
 
 use std::time::Duration;
 
@@ -11,30 +10,31 @@ use crate::blocking::Lane;
 
 /// Lookups, states, definitions.
 pub(crate) const QUICK: CallClass = CallClass::new(LaneName::Query, 4000);
-/// A query of virt-handler's.
+/// Queries of virt-handler.
 pub(super) const QUERY: CallClass = CallClass::new(LaneName::Query, 4500);
-/// How long a query of virt-handler's may take.
+/// How long a query of virt-handler may take.
 pub(crate) const QUERY_DEADLINE: Duration = QUERY.deadline;
-/// The state in a snapshot.
+/// Reading the state for a snapshot.
 pub(super) const STATE: CallClass = CallClass::new(LaneName::Query, 3000);
-/// The description of a running domain waits for QEMU's other calls: for 30 s when one of them hangs.
+/// Reading the XML of a running domain. libvirt makes this call wait for other calls to the same QEMU, for 30 s if one
+/// of them hangs.
 pub(super) const DESCRIPTION: CallClass = CallClass::new(LaneName::Description, 1500);
-/// Statistics wait for QEMU.
+/// Calls that read data from QEMU, such as statistics.
 pub(super) const STATISTICS: CallClass = CallClass::new(LaneName::Statistics, 4500);
 /// Commands to a running QEMU.
 pub(crate) const COMMAND: CallClass = CallClass::new(LaneName::Command, 11_000);
-/// Defining, and starting QEMU: images may lie on slow storage.
+/// Defining a domain and starting QEMU: images may be on slow storage.
 pub(crate) const START: CallClass = CallClass::new(LaneName::Command, 120_000);
-/// Commands to the guest's agent.
+/// Commands to the guest agent.
 pub(crate) const AGENT: CallClass = CallClass::new(LaneName::Agent, 7000);
-/// A reboot through an agent that has just answered: libvirt answers when the guest resets, which may take a minute.
+/// A reboot through an agent that has just answered. libvirt answers when the guest resets, which may take a minute.
 pub(crate) const AGENT_REBOOT: CallClass = CallClass::new(LaneName::Agent, 10_000);
 /// Pressing the power button of a guest whose agent does not answer.
 pub(crate) const POWER_BUTTON: CallClass = CallClass::new(LaneName::Command, 6000);
-/// What ends the domain.
+/// Calls that end the domain.
 pub(super) const ENDING: CallClass = CallClass::new(LaneName::Ending, 10_000);
 
-/// A kind of call.
+/// The deadline and the lane of a call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallClass {
     pub(super) lane: LaneName,
@@ -49,19 +49,19 @@ impl CallClass {
         }
     }
 
-    /// The same kind with another deadline.
+    /// The same class with another deadline.
     #[must_use]
     pub const fn within(self, deadline: Duration) -> CallClass {
         CallClass { deadline, ..self }
     }
 
-    /// The same kind with what is left of a deadline that began at `begin`.
+    /// The same class with the remaining time, if the deadline began at `begin`.
     pub(super) fn since(self, begin: Instant) -> CallClass {
         self.within(self.deadline.saturating_sub(begin.elapsed()))
     }
 
     /// Whether such a call may change the domain.
-    pub(super) fn changes(self) -> bool {
+    pub(super) fn may_change_domain(self) -> bool {
         matches!(self.lane, LaneName::Command | LaneName::Ending)
     }
 }
@@ -92,7 +92,7 @@ impl Default for Lanes {
     fn default() -> Lanes {
         Lanes {
             query: Lane::new("libvirt-query", 4),
-            // One call that hangs and one after it: callers share the answer.
+            // One for a call that hangs and one for the next call: callers share the answers.
             description: Lane::new("libvirt-xml", 2),
             statistics: Lane::new("libvirt-stats", 2),
             command: Lane::new("libvirt-command", 4),
@@ -104,7 +104,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// For reading about QEMU's process, which is the way out when the daemon hangs.
+    /// The lane for finding QEMU's process, which is needed to end QEMU when the daemon hangs.
     pub(super) fn process(&self) -> &Lane {
         &self.process
     }
@@ -134,9 +134,15 @@ mod tests {
             assert!(class.deadline < query, "{class:?}");
         }
         assert!(QUICK.deadline * 2 + COMMAND.deadline < command);
-        let asked = QUICK.deadline * 2 + AGENT_TIMEOUT;
-        assert!(asked + POWER_BUTTON.deadline < command, "shutdown");
-        let asked = QUICK.deadline + AGENT_TIMEOUT;
-        assert!(asked + AGENT_REBOOT.deadline < command, "soft reboot");
+        let queries_and_ping = QUICK.deadline * 2 + AGENT_TIMEOUT;
+        assert!(
+            queries_and_ping + POWER_BUTTON.deadline < command,
+            "shutdown"
+        );
+        let query_and_ping = QUICK.deadline + AGENT_TIMEOUT;
+        assert!(
+            query_and_ping + AGENT_REBOOT.deadline < command,
+            "soft reboot"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The dirty rate: how fast the guest writes to its memory.
+//! Measures the dirty rate: how fast the guest writes to its memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,31 +12,31 @@ use super::{CallError, Client};
 use crate::blocking::NoAnswer;
 
 /// How long the dirty rate is measured.
-const PERIOD: Duration = Duration::from_secs(1);
-/// How long it takes at most: virt-handler waits 5 s for GetVMStats.
+const MEASUREMENT_PERIOD: Duration = Duration::from_secs(1);
+/// How long a measurement may take, including waiting for its start. virt-handler waits 5 s for GetVMStats.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(4);
-/// Between two looks whether the measurement has ended.
-const PAUSE: Duration = Duration::from_millis(50);
-/// KubeVirt's virt-launcher keeps a dirty rate for 3 s, too.
+/// The pause between two queries whether the measurement has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a result is cached: 3 s, as in KubeVirt's virt-launcher.
 pub(super) const DIRTY_RATE_AGE: CacheAge = CacheAge {
     max: Duration::from_secs(3),
     refresh_after: Duration::from_secs(3),
 };
-/// `virDomainDirtyRateStatus`.
-const MEASURED: i32 = 2;
+/// `VIR_DOMAIN_DIRTYRATE_MEASURED` of `virDomainDirtyRateStatus`.
+const STATUS_MEASURED: i32 = 2;
 
-/// The dirty rate was not measured.
+/// The dirty rate could not be measured.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum DirtyRateError {
-    /// libvirt refused.
+    /// A call to libvirt failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// There is no QEMU process.
+    /// The domain has no QEMU process.
     #[error("the domain does not run, so that no dirty rate can be measured")]
     Down,
-    /// The measurement did not end.
+    /// The measurement did not end in time.
     #[error("QEMU has not measured the dirty rate within {MEASUREMENT_TIMEOUT:?}")]
-    Late,
+    Timeout,
 }
 
 impl From<NoAnswer> for DirtyRateError {
@@ -46,7 +46,7 @@ impl From<NoAnswer> for DirtyRateError {
 }
 
 impl DirtyRateError {
-    /// The text of a `Response`.
+    /// The text for a `Response`.
     pub(crate) fn message(&self) -> String {
         match self {
             DirtyRateError::Call(error) => error.message(),
@@ -65,36 +65,39 @@ impl Client {
         self.0.dirty_rate.get(measure).await
     }
 
-    /// The answer is that of a measurement which begins after this call: its start discards the result of any other.
+    /// Returns the result of a measurement that begins after this call: the start of a measurement discards earlier
+    /// results.
     async fn measure_dirty_rate(&self) -> Result<i64, DirtyRateError> {
-        let give_up = Instant::now() + MEASUREMENT_TIMEOUT;
+        let deadline = Instant::now() + MEASUREMENT_TIMEOUT;
         let domain = self.require_domain().await?;
         while let Err(error) = self.start_measurement(&domain).await {
             // QEMU refuses while another measurement runs.
-            if error.is_no_domain() || Instant::now() + PERIOD + PAUSE > give_up {
+            if error.is_no_domain()
+                || Instant::now() + MEASUREMENT_PERIOD + POLL_INTERVAL > deadline
+            {
                 return Err(error.into());
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
-        sleep(PERIOD).await;
-        while Instant::now() < give_up {
+        sleep(MEASUREMENT_PERIOD).await;
+        while Instant::now() < deadline {
             let read = |domain: &dyn Domain| domain.dirty_rate();
             let rate = self
                 .on(&domain, "reading the dirty rate", STATISTICS, read)
                 .await?;
             let rate = rate.ok_or(DirtyRateError::Down)?;
-            if rate.status == Some(MEASURED)
+            if rate.status == Some(STATUS_MEASURED)
                 && let Some(mib_per_second) = rate.mib_per_second
             {
                 return Ok(mib_per_second);
             }
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
-        Err(DirtyRateError::Late)
+        Err(DirtyRateError::Timeout)
     }
 
     async fn start_measurement(&self, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
-        let start = |domain: &dyn Domain| domain.start_dirty_rate_calculation(PERIOD);
+        let start = |domain: &dyn Domain| domain.start_dirty_rate_calculation(MEASUREMENT_PERIOD);
         self.on(domain, "measuring the dirty rate", STATISTICS, start)
             .await
     }

@@ -1,4 +1,4 @@
-//! The errors by which disks have paused the guest.
+//! Reads the errors of disks, because of which QEMU has paused the guest.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use super::call_class::STATISTICS;
 use super::{CallError, Client, DomainSnapshot};
 
 impl Client {
-    /// The errors of failing disks, by alias. libvirt asks QEMU for them.
+    /// The errors of failing disks, by alias. libvirt queries QEMU for them.
     pub(crate) async fn disk_errors(
         &self,
         snapshot: &DomainSnapshot,
     ) -> Result<BTreeMap<String, DiskFault>, CallError> {
-        let ask = |domain: &dyn Domain| domain.disk_errors();
+        let query = |domain: &dyn Domain| domain.disk_errors();
         let errors = self
-            .query("asking for disk errors", STATISTICS, ask)
+            .query("asking for disk errors", STATISTICS, query)
             .await?
             .unwrap_or_default();
         let disks = snapshot.spec.iter().flat_map(|spec| &spec.devices.disks);
         let aliases: BTreeMap<&str, &str> = disks
             .filter_map(|disk| Some((&*disk.target.device, &*disk.alias.as_ref()?.name)))
             .collect();
-        let named = errors.into_iter().map(|(target, error)| {
+        let errors = errors.into_iter().map(|(target, error)| {
             let alias = aliases.get(target.as_str()).copied();
             (alias.unwrap_or(&target).to_owned(), error)
         });
-        Ok(named.collect())
+        Ok(errors.collect())
     }
 }

@@ -1,4 +1,4 @@
-//! A snapshot of the domain: its state and description, in KubeVirt's terms.
+//! A snapshot of the domain: its state and spec, in KubeVirt's terms.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ const GUEST_AGENT: &str = "org.qemu.guest_agent.0";
 /// Whether the domain exists and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// No such domain.
+    /// The domain does not exist.
     Nothing,
     /// A domain without a QEMU process.
     Off,
@@ -32,46 +32,46 @@ pub enum Presence {
 /// The domain at one moment.
 #[derive(Debug, Clone)]
 pub struct DomainSnapshot {
-    /// Its state.
+    /// The state.
     pub status: LifeCycle,
-    /// Why.
+    /// The reason of the state.
     pub reason: &'static str,
-    /// Its description, which snapshots share; `None` when libvirt has none to give.
+    /// The parsed XML, which snapshots share; `None` when libvirt returns no XML.
     pub spec: Option<Arc<DomainSpec>>,
 }
 
 /// The snapshot could not be taken.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SnapshotError {
-    /// libvirt refused.
+    /// libvirt returned an error.
     #[error(transparent)]
     Libvirt(#[from] libvirt::Error),
     /// libvirt gave no answer in time.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
-    /// What libvirt describes is not understood.
+    /// libvirt's XML of the domain could not be parsed.
     #[error("reading libvirt's description of domain {domain}: {message}")]
     Spec {
         /// The domain.
         domain: String,
-        /// What is wrong with the description.
+        /// The parse error.
         message: String,
     },
 }
 
-/// Reads descriptions, and parses a description only when it has changed.
+/// Reads the domain's XML, and parses it only when it has changed.
 #[derive(Default)]
 pub(super) struct SpecReader(Mutex<Option<(String, Arc<DomainSpec>)>>);
 
 impl SpecReader {
-    /// The domain's description; `None` when libvirt has none to give. Blocking.
+    /// The domain's spec; `None` when libvirt returns no XML. Blocking.
     pub(super) fn read(
         &self,
         handle: &CachedDomain,
         session: &Session,
         domain: &str,
     ) -> Result<Option<Arc<DomainSpec>>, SnapshotError> {
-        match handle.read(session, domain, |guest| guest.xml(XmlKind::Active)) {
+        match handle.read(session, domain, |domain| domain.xml(XmlKind::Active)) {
             Ok(Some(xml)) => self.parse(xml, domain).map(Some),
             Ok(None) => Ok(None),
             Err(error) if error.is_operation_invalid() => Ok(None),
@@ -79,13 +79,13 @@ impl SpecReader {
         }
     }
 
-    /// The description of a domain that libvirt cannot be asked about yet.
+    /// Stores the spec of a domain whose XML libvirt does not return yet.
     pub(super) fn expect(&self, spec: DomainSpec) {
         let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *parsed = Some((String::new(), Arc::new(spec)));
     }
 
-    /// The description that was read last.
+    /// The spec that was read or stored last.
     pub(super) fn last(&self) -> Option<Arc<DomainSpec>> {
         let parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parsed.as_ref().map(|(_, spec)| Arc::clone(spec))
@@ -107,6 +107,7 @@ impl SpecReader {
 }
 
 impl DomainSnapshot {
+    /// The snapshot of a domain that does not exist.
     pub(super) const GONE: DomainSnapshot = DomainSnapshot {
         status: LifeCycle::NoState,
         reason: reason::NON_EXISTENT,
@@ -116,17 +117,17 @@ impl DomainSnapshot {
     pub(super) fn new(state: State, spec: Arc<DomainSpec>) -> DomainSnapshot {
         DomainSnapshot {
             status: life_cycle(state.state),
-            reason: why(state),
+            reason: lifecycle_reason(state),
             spec: Some(spec),
         }
     }
 
-    /// Whether there is no such domain.
+    /// Whether the domain does not exist.
     pub fn is_gone(&self) -> bool {
         self.status == LifeCycle::NoState && self.reason == reason::NON_EXISTENT
     }
 
-    /// Whether it exists and runs.
+    /// Whether the domain exists and runs.
     pub fn presence(&self) -> Presence {
         match self.status {
             LifeCycle::NoState if self.is_gone() => Presence::Nothing,
@@ -142,7 +143,7 @@ impl DomainSnapshot {
         targets.any(|target| target.name == GUEST_AGENT && target.state == "connected")
     }
 
-    /// A domain whose start has made its QEMU process, and whose processors do not run yet.
+    /// The snapshot of a domain whose QEMU process was started, and whose CPUs do not run yet.
     pub fn starting_up(spec: Arc<DomainSpec>) -> DomainSnapshot {
         DomainSnapshot {
             status: LifeCycle::Paused,
@@ -151,7 +152,7 @@ impl DomainSnapshot {
         }
     }
 
-    /// A domain whose QEMU process has ended.
+    /// The snapshot of a domain whose QEMU process has ended.
     pub fn shut_off(spec: Arc<DomainSpec>, reason: &'static str) -> DomainSnapshot {
         DomainSnapshot {
             status: LifeCycle::Shutoff,
@@ -160,7 +161,7 @@ impl DomainSnapshot {
         }
     }
 
-    /// The domain in a notification. A domain that is gone has only its name and UID.
+    /// Makes the domain for a notification. A domain that is gone has only its name and UID.
     pub fn domain(
         self,
         namespace: &str,
@@ -170,7 +171,7 @@ impl DomainSnapshot {
     ) -> DomainJson {
         match self.spec {
             Some(spec) => {
-                // It gets the metadata.
+                // A copy, since the metadata are added to it.
                 let spec = Arc::unwrap_or_clone(spec);
                 DomainJson::new(namespace, name, spec, metadata, self.status, self.reason)
             }
@@ -198,19 +199,19 @@ fn life_cycle(state: DomainState) -> LifeCycle {
     }
 }
 
-/// KubeVirt has reasons for these four states only.
-fn why(state: State) -> &'static str {
+/// KubeVirt's reason for a state. KubeVirt has reasons only for these four states.
+fn lifecycle_reason(state: State) -> &'static str {
     match state.state {
         DomainState::Paused
         | DomainState::Shutoff
         | DomainState::Shutdown
-        | DomainState::Crashed => word(state.reason),
+        | DomainState::Crashed => reason_name(state.reason),
         _ => reason::UNKNOWN,
     }
 }
 
-fn word(why: Reason) -> &'static str {
-    match why {
+fn reason_name(reason: Reason) -> &'static str {
+    match reason {
         Reason::User => reason::USER,
         Reason::Migration => reason::MIGRATION,
         Reason::Save => "Save",
@@ -230,7 +231,7 @@ fn word(why: Reason) -> &'static str {
         Reason::Saved => "Saved",
         Reason::Failed => "Failed",
         Reason::Panicked => "Panicked",
-        // Newer states of libvirt's have no name in KubeVirt.
+        // KubeVirt has no name for these newer reasons of libvirt.
         Reason::ApiError | Reason::Daemon => "",
         _ => reason::UNKNOWN,
     }

@@ -1,4 +1,4 @@
-//! The connection that only ends the domain.
+//! The connection that is used only to end the domain.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use libvirt::{Domain, HypervisorConnection};
 
 use super::call_class::{CallClass, ENDING};
-use super::reconnecting_connection::{Connect, RECONNECT};
+use super::connection_attempt::Connect;
+use super::reconnecting_connection::RECONNECT_TIMEOUT;
 use super::{CallError, Client};
 
-/// Between two attempts to connect.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two attempts to connect.
+const CONNECT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The connection that only ends the domain.
+/// The connection that is used only to end the domain.
 pub(super) struct EndingConnection {
     connect: Connect,
     current: Mutex<Option<Arc<dyn HypervisorConnection>>>,
@@ -26,26 +27,27 @@ impl EndingConnection {
         }
     }
 
-    /// The connection, opened again if it was lost; waits for a daemon that is being restarted. Blocking.
+    /// The connection, which is opened again if it was lost; waits for a daemon that restarts. Blocking.
     fn open(&self) -> libvirt::Result<Arc<dyn HypervisorConnection>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(alive) = current.as_ref().filter(|hypervisor| hypervisor.is_alive()) {
-            return Ok(Arc::clone(alive));
+        if let Some(hypervisor) = current.as_ref().filter(|hypervisor| hypervisor.is_alive()) {
+            return Ok(Arc::clone(hypervisor));
         }
-        let give_up = Instant::now() + RECONNECT;
+        let deadline = Instant::now() + RECONNECT_TIMEOUT;
         loop {
             match (self.connect)() {
                 Ok(hypervisor) => {
                     *current = Some(Arc::clone(&hypervisor));
                     return Ok(hypervisor);
                 }
-                Err(error) if Instant::now() >= give_up => return Err(error),
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(error) if Instant::now() >= deadline => return Err(error),
+                Err(_) => std::thread::sleep(CONNECT_INTERVAL),
             }
         }
     }
 
-    /// Runs `work` on the domain, once more if the connection broke. Blocking.
+    /// Runs `work` on the domain; runs it again if the connection broke meanwhile. `None` when there is no domain.
+    /// Blocking.
     fn on<T>(
         &self,
         name: &str,
@@ -64,15 +66,15 @@ impl EndingConnection {
 }
 
 impl Client {
-    /// Opens the connection in advance.
+    /// Opens the connection before it is needed.
     pub(super) fn open_ending_connection(&self) {
         let inner = Arc::clone(&self.0);
         let open = move || drop(inner.ending.open());
         self.0.lanes.get(ENDING.lane).push(Box::new(open));
     }
 
-    /// Runs `work`, which ends the domain, in the lane and on the connection for that; `None` when there is no domain.
-    /// `work` runs twice when the connection breaks.
+    /// Runs `work`, which ends the domain, in the lane and on the connection for this purpose; `None` when there is no
+    /// domain. `work` runs twice when the connection breaks.
     pub async fn end<T, F>(&self, what: &'static str, work: F) -> Result<Option<T>, CallError>
     where
         T: Send + 'static,

@@ -10,10 +10,10 @@ pub(crate) const QEMU_DRIVER: i32 = 10;
 /// A call to libvirt failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CallError {
-    /// libvirt refused.
+    /// libvirt returned an error.
     #[error(transparent)]
     Libvirt(#[from] libvirt::Error),
-    /// It took too long.
+    /// The call timed out.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
     /// QEMU has not ended after SIGKILL.
@@ -21,13 +21,13 @@ pub enum CallError {
         "QEMU (pid {pid}) was sent SIGKILL and has not ended; it most likely waits for storage"
     )]
     NotEnded {
-        /// Its process.
+        /// The process id of QEMU.
         pid: i32,
     },
 }
 
 impl CallError {
-    /// libvirt's "no such domain", for callers that must name the domain.
+    /// libvirt's error for a domain that does not exist, with the domain's name.
     pub fn no_domain(domain: &str) -> CallError {
         CallError::Libvirt(libvirt::Error {
             code: code::NO_DOMAIN,
@@ -36,7 +36,7 @@ impl CallError {
         })
     }
 
-    /// Whether the domain is certainly unchanged: the hypervisor has refused. A call whose deadline has passed or
+    /// Whether the domain is certainly unchanged, since the QEMU driver returned the error. A call that timed out or
     /// whose connection broke may still be carried out.
     pub fn is_definite(&self) -> bool {
         matches!(self, CallError::Libvirt(error) if error.domain == QEMU_DRIVER)
@@ -47,7 +47,7 @@ impl CallError {
         matches!(self, CallError::Libvirt(error) if error.is_no_domain())
     }
 
-    /// The text of a `Response`.
+    /// The text for a `Response`.
     pub fn message(&self) -> String {
         match self {
             CallError::Libvirt(error) => response_text(error),
@@ -56,7 +56,7 @@ impl CallError {
     }
 }
 
-/// A libvirt error in a `Response`, in the form that KubeVirt's users search for.
+/// The text of a libvirt error for a `Response`, in KubeVirt's format, which users search for.
 pub(crate) fn response_text(error: &libvirt::Error) -> String {
     let libvirt::Error { code, domain, .. } = error;
     let message = error.printable_message();
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn response_has_libvirts_code_and_text() {
+    fn response_text_has_libvirts_code_and_message() {
         let text = CallError::no_domain("default_vm1").message();
         assert_eq!(
             text,

@@ -1,9 +1,9 @@
-//! The connection to libvirt's daemon, which is restored after a loss.
+//! The connection to libvirt's daemon, which is opened again after a loss.
 //!
 //! ```text
 //!   [connected] ──closed──▶ [lost] ──every 50 ms ──▶ [connected], callbacks registered again
 //! ```
-//! While it is lost, calls on the old connection fail at once; new ones wait a moment for the new connection.
+//! While the connection is lost, calls on the old connection fail at once; new calls wait for a moment for the new one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,68 +13,38 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::blocking::{self, NoAnswer};
+use super::connection_attempt::{ATTEMPT_TIMEOUT, Connect, ConnectionError, attempt};
+use crate::blocking;
 
-/// Opens a connection to the daemon at a URI. Blocking.
-pub(crate) type ConnectTarget =
-    Arc<dyn Fn(&str) -> libvirt::Result<Arc<dyn HypervisorConnection>> + Send + Sync>;
-/// Opens a connection to the pod's daemon. Blocking.
-pub(crate) type Connect =
-    Arc<dyn Fn() -> libvirt::Result<Arc<dyn HypervisorConnection>> + Send + Sync>;
-
-/// What the connection reports.
+/// An event of libvirt or of the connection itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConnectionEvent {
-    /// An event of libvirt's; never the connection's end.
+    /// An event of libvirt; never the end of the connection.
     Libvirt(Event),
-    /// The connection was lost and is back; events in between are lost.
+    /// The connection was lost and is restored. Events in between are lost.
     Reconnected,
 }
 
-/// Receives the connection's events, also on libvirt's event thread: it must not block.
+/// Receives the connection's events. It must not block, since it also runs on libvirt's event thread.
 type ConnectionEventHandler = Arc<dyn Fn(ConnectionEvent) + Send + Sync>;
 
-/// Longest single attempt; libvirt itself may wait for a daemon to start.
-const ATTEMPT: Duration = Duration::from_secs(10);
-const AT_START: Duration = Duration::from_millis(10);
-const AFTER_LOSS: Duration = Duration::from_millis(50);
-/// How long a call waits for the connection to come back.
-pub(super) const RECONNECT: Duration = Duration::from_secs(2);
+/// The pause between two attempts while the daemon starts.
+const START_RETRY_INTERVAL: Duration = Duration::from_millis(10);
+/// The pause between two attempts after a loss.
+const RECONNECT_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a call waits for the connection to be restored.
+pub(super) const RECONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// There is no connection to libvirt's daemon.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectionError {
-    /// The daemon is not there, or refuses.
-    #[error("connecting to libvirt at {uri}: {source}; is its daemon installed and running?")]
-    Refused {
-        /// The connection's URI.
-        uri: String,
-        /// libvirt's last word.
-        source: libvirt::Error,
-    },
-    /// The attempt hung.
-    #[error("connecting to libvirt at {uri}: {source}")]
-    NoAnswer {
-        /// The connection's URI.
-        uri: String,
-        /// How long it was waited for.
-        source: NoAnswer,
-    },
-    /// Events cannot be had.
-    #[error("registering for libvirt's events: {0}")]
-    Events(libvirt::Error),
-}
-
-/// A connection from its making to its loss.
+/// One connection, from its opening to its loss.
 #[derive(Clone)]
 pub(super) struct Session {
-    /// Counts the connections made.
+    /// How many connections were opened before this one.
     pub(super) generation: u64,
-    /// libvirt.
+    /// The connection.
     pub(super) hypervisor: Arc<dyn HypervisorConnection>,
 }
 
-/// The current connection, which is replaced after a loss.
+/// The current session, which is replaced after a loss.
 pub struct Connection {
     connect: Connect,
     uri: String,
@@ -83,18 +53,18 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects; retries for `timeout` while the daemon starts.
+    /// Connects; repeats this for `timeout` while the daemon starts.
     pub async fn open(
         uri: &str,
         connect: Connect,
         timeout: Duration,
     ) -> Result<Arc<Connection>, ConnectionError> {
-        let give_up = Instant::now() + timeout;
+        let deadline = Instant::now() + timeout;
         let hypervisor = loop {
             match attempt(uri, &connect).await {
                 Ok(hypervisor) => break hypervisor,
-                Err(error) if Instant::now() >= give_up => return Err(error),
-                Err(_) => tokio::time::sleep(AT_START).await,
+                Err(error) if Instant::now() >= deadline => return Err(error),
+                Err(_) => tokio::time::sleep(START_RETRY_INTERVAL).await,
             }
         };
         Ok(Arc::new(Connection {
@@ -108,20 +78,22 @@ impl Connection {
         }))
     }
 
-    /// The current connection; waits a moment for a lost connection to be restored.
+    /// The current session; waits for a moment for a lost connection to be restored.
     pub(super) async fn session(&self) -> Session {
         let current = self.current();
         if current.hypervisor.is_alive() {
             return current;
         }
         let mut sessions = self.current.subscribe();
-        let back = sessions.wait_for(|session| session.hypervisor.is_alive());
-        // If there is none, the call itself fails with the reason.
-        let _ = tokio::time::timeout(RECONNECT, back).await.is_ok();
+        let restored = sessions.wait_for(|session| session.hypervisor.is_alive());
+        // After a timeout the call itself fails with the reason.
+        let _ = tokio::time::timeout(RECONNECT_TIMEOUT, restored)
+            .await
+            .is_ok();
         self.current()
     }
 
-    /// The current session.
+    /// The generation of the current session.
     pub(super) fn generation(&self) -> u64 {
         self.current.borrow().generation
     }
@@ -130,67 +102,50 @@ impl Connection {
         self.current.borrow().clone()
     }
 
-    /// Opens further connections to the same daemon.
+    /// The function that opens further connections to the same daemon.
     pub fn connect(&self) -> Connect {
         Arc::clone(&self.connect)
     }
 
-    /// Starts delivering events to `handler`, and connects again whenever the connection is lost.
+    /// Starts to deliver events to `handler`, and to restore the connection whenever it is lost.
     pub async fn monitor(
         self: &Arc<Self>,
         handler: impl Fn(ConnectionEvent) + Send + Sync + 'static,
     ) -> Result<(), ConnectionError> {
-        let (lost, losses) = mpsc::unbounded_channel();
+        let (loss_sender, losses) = mpsc::unbounded_channel();
         let reconnector = Reconnector {
             connection: Arc::clone(self),
             handler: Arc::new(handler),
-            lost,
+            loss_sender,
         };
         let subscription = reconnector.subscribe(self.current()).await?;
         let reconnecting = self
             .stop
             .clone()
-            .run_until_cancelled_owned(reconnector.keep(subscription, losses));
+            .run_until_cancelled_owned(reconnector.run(subscription, losses));
         tokio::spawn(reconnecting);
         Ok(())
     }
 
-    /// Delivers no more events and does not connect again.
+    /// Stops delivering events and restoring the connection.
     pub fn stop(&self) {
         self.stop.cancel();
     }
 }
 
-async fn attempt(
-    uri: &str,
-    connect: &Connect,
-) -> Result<Arc<dyn HypervisorConnection>, ConnectionError> {
-    let connect = Arc::clone(connect);
-    let connected = blocking::CONNECTING.call("connecting to libvirt", ATTEMPT, move || connect());
-    match connected.await {
-        Ok(Ok(hypervisor)) => Ok(hypervisor),
-        Ok(Err(source)) => Err(ConnectionError::Refused {
-            uri: uri.to_owned(),
-            source,
-        }),
-        Err(source) => Err(ConnectionError::NoAnswer {
-            uri: uri.to_owned(),
-            source,
-        }),
-    }
-}
-
+/// The state of the task that restores the connection.
 struct Reconnector {
     connection: Arc<Connection>,
     handler: ConnectionEventHandler,
     /// Receives the generation of each session that is lost.
-    lost: mpsc::UnboundedSender<u64>,
+    loss_sender: mpsc::UnboundedSender<u64>,
 }
 
 impl Reconnector {
-    async fn keep(self, mut subscription: Subscription, mut losses: mpsc::UnboundedReceiver<u64>) {
+    /// Restores the connection after each loss.
+    async fn run(self, mut subscription: Subscription, mut losses: mpsc::UnboundedReceiver<u64>) {
         while let Some(generation) = losses.recv().await {
-            // Of a session that was replaced already.
+            // The loss of a session that was replaced already.
             if generation < self.connection.generation() {
                 continue;
             }
@@ -199,7 +154,7 @@ impl Reconnector {
                 "lost the connection to libvirt, connecting again"
             );
             let new = self.reconnect().await;
-            // Ending the old subscription may talk to the daemon that is gone.
+            // Dropping the old subscription may block in a call to the daemon that is gone.
             let old = std::mem::replace(&mut subscription, new);
             tokio::task::spawn_blocking(move || drop(old));
             tracing::info!("connected to libvirt again, events registered again");
@@ -213,7 +168,7 @@ impl Reconnector {
                 Ok(subscription) => return subscription,
                 Err(error) => tracing::debug!(reason = %error, "libvirt is not back yet"),
             }
-            tokio::time::sleep(AFTER_LOSS).await;
+            tokio::time::sleep(RECONNECT_INTERVAL).await;
         }
     }
 
@@ -237,20 +192,23 @@ impl Reconnector {
         Ok(subscription)
     }
 
+    /// Registers for events, which are forwarded to the handler. The end of the connection is sent as a loss.
     async fn subscribe(&self, session: Session) -> Result<Subscription, ConnectionError> {
         let Session {
             generation,
             hypervisor,
         } = session;
-        let (handler, lost) = (Arc::clone(&self.handler), self.lost.clone());
+        let (handler, loss_sender) = (Arc::clone(&self.handler), self.loss_sender.clone());
         let forward: EventHandler = Box::new(move |event| match event {
             // Fails only when the task that reconnects is gone.
-            Event::ConnectionClosed { .. } => drop(lost.send(generation)),
+            Event::ConnectionClosed { .. } => drop(loss_sender.send(generation)),
             event => handler(ConnectionEvent::Libvirt(event)),
         });
-        let subscribed = blocking::call("registering for libvirt's events", ATTEMPT, move || {
-            hypervisor.subscribe(forward)
-        });
+        let subscribed = blocking::call(
+            "registering for libvirt's events",
+            ATTEMPT_TIMEOUT,
+            move || hypervisor.subscribe(forward),
+        );
         match subscribed.await {
             Ok(result) => result.map_err(ConnectionError::Events),
             Err(source) => Err(ConnectionError::NoAnswer {

@@ -1,20 +1,22 @@
-//! Requests that the guest releases a device.
+//! Requests the detachment of a device from the guest.
 
 use libvirt::{Affect, Domain};
 
-/// What QEMU says about a device that the guest was asked for already.
-const PENDING: &str = "already in the process of unplug";
+/// Part of QEMU's error for a device whose detachment was requested before.
+const ALREADY_REQUESTED: &str = "already in the process of unplug";
 
-/// Requests that the guest releases a device, and does not wait: the guest may do so later, or never. The definition
-/// loses a device with the first request, so that further requests are about the running domain only.
+/// Requests that the guest releases a device, without waiting: the guest may release it later, or never. The first
+/// request removes the device from the persistent definition, so that later requests affect only the running domain.
 pub(crate) fn request_detach(domain: &dyn Domain, xml: &str) -> libvirt::Result<()> {
-    let asked = match domain.detach_device(xml, Affect::LiveAndConfig) {
+    let result = match domain.detach_device(xml, Affect::LiveAndConfig) {
         Err(error) if error.is_device_missing() => domain.detach_device(xml, Affect::Live),
         result => result,
     };
-    match asked {
-        // It went meanwhile, or the guest has the request still.
-        Err(error) if error.is_device_missing() || error.message.contains(PENDING) => Ok(()),
+    match result {
+        // The device was released meanwhile, or the guest has not answered the earlier request yet.
+        Err(error) if error.is_device_missing() || error.message.contains(ALREADY_REQUESTED) => {
+            Ok(())
+        }
         result => result,
     }
 }

@@ -1,4 +1,4 @@
-//! A cache with single flight: callers during a call wait for the answer of that call, callers soon after it get the
+//! A cache with single flight: callers during a call wait for that call's answer, and callers soon afterwards get the
 //! cached answer.
 
 #[cfg(test)]
@@ -12,24 +12,24 @@ use tokio::time::Instant;
 
 use crate::blocking::NoAnswer;
 
-/// How old an answer may be.
+/// The age limits of cached answers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CacheAge {
-    /// The greatest age of an answer, counted from the start of its call.
+    /// Maximum age of an answer, counted from the start of its call.
     pub(crate) max: Duration,
-    /// From this age on, a request also starts a new call in the background.
+    /// A request for an older answer than this also starts a new call in the background.
     pub(crate) refresh_after: Duration,
 }
 
 impl CacheAge {
-    /// Only the answer of a running call is shared.
+    /// No answer is cached; callers share only the answer of a running call.
     pub(super) const NONE: CacheAge = CacheAge {
         max: Duration::ZERO,
         refresh_after: Duration::ZERO,
     };
 }
 
-/// The last answer, and the call that runs for the next one.
+/// Caches the last answer, and shares the running call.
 pub(crate) struct SingleFlightCache<T, E> {
     what: &'static str,
     age: CacheAge,
@@ -37,7 +37,7 @@ pub(crate) struct SingleFlightCache<T, E> {
 }
 
 struct State<T, E> {
-    /// Number of invalidations: an answer of an earlier generation is not used in a later one.
+    /// The number of invalidations. An answer of an earlier generation is not used in a later one.
     generation: u64,
     answer: Option<(Instant, T)>,
     call: Option<Call<T, E>>,
@@ -49,7 +49,7 @@ struct Call<T, E> {
 }
 
 impl<T, E> Call<T, E> {
-    /// Whether the call belongs to the generation and still runs: a call that panicked does not.
+    /// Whether the call belongs to the generation and still runs. A call that has panicked does not run.
     fn is_running_in(&self, generation: u64) -> bool {
         self.generation == generation && self.answer.has_changed().is_ok()
     }
@@ -60,6 +60,7 @@ where
     T: Clone + Send + Sync + 'static,
     E: Clone + From<NoAnswer> + Send + Sync + 'static,
 {
+    /// An empty cache; `what` names the call in errors.
     pub(crate) fn new(what: &'static str, age: CacheAge) -> SingleFlightCache<T, E> {
         SingleFlightCache {
             what,
@@ -72,14 +73,14 @@ where
         }
     }
 
-    /// Discards the cached answer and that of a running call, for all later requests.
+    /// Discards the cached answer and the answer of a running call, for all later requests.
     pub(super) fn invalidate(&self) {
         let mut state = lock(&self.state);
         state.generation += 1;
         state.answer = None;
     }
 
-    /// The answer; `ask` is run when there is none to share.
+    /// The answer. `ask` runs when there is no answer or call to share.
     pub(crate) async fn get<F>(&self, ask: F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
@@ -116,7 +117,7 @@ where
         Err(in_flight.unwrap_or_else(|| self.begin(&mut state, ask)))
     }
 
-    /// Runs the call as a task, so that it continues for the other callers when one goes away.
+    /// Runs the call as a task, so that it continues for the other callers when one of them gives up.
     fn begin<F>(&self, state: &mut State<T, E>, ask: F) -> watch::Receiver<Option<Result<T, E>>>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,

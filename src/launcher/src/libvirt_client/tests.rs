@@ -1,30 +1,31 @@
 #![allow(clippy::unwrap_used)]
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use libvirt::fake::{Call, FakeDaemon};
-use libvirt::{CloseReason, StartOptions};
+use libvirt::{CloseReason, DomainStats, StartOptions, XmlKind};
 
 use super::*;
 
 const DOMAIN: &str = "default_vm1";
 const XML: &str =
     "<domain type='kvm'><name>default_vm1</name><memory unit='KiB'>1024</memory></domain>";
-const SOON: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(30);
 
 async fn client(fake: &FakeDaemon) -> Client {
     let connect: Connect = {
         let fake = fake.clone();
         Arc::new(move || fake.connect())
     };
-    let connection = Connection::open("fake:///", connect, SOON).await.unwrap();
+    let connection = Connection::open("fake:///", connect, LONG).await.unwrap();
     let client = Client::new(connection, DOMAIN, "/nonexistent/pid".into());
     client.monitor(drop).await.unwrap();
     client
 }
 
-/// A fake daemon with a domain that runs.
-fn running() -> FakeDaemon {
+/// A fake daemon with a running domain.
+fn daemon_with_running_domain() -> FakeDaemon {
     let fake = FakeDaemon::new();
     let domain = fake.connect().unwrap().define(XML).unwrap();
     domain.start(StartOptions::RUNNING).unwrap();
@@ -43,22 +44,22 @@ async fn restart(fake: &FakeDaemon, after: Duration) {
 
 #[tokio::test]
 async fn concurrent_snapshots_share_one_read() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
-    let snapshots = join_all((0..50).map(|_| client.snapshot(SOON))).await;
+    let snapshots = join_all((0..50).map(|_| client.snapshot(LONG))).await;
     assert!(
         snapshots
             .iter()
-            .all(|one| one.as_ref().unwrap().presence() == Presence::On)
+            .all(|snapshot| snapshot.as_ref().unwrap().presence() == Presence::On)
     );
     assert_eq!((fake.count(Call::State), fake.count(Call::Xml)), (1, 1));
-    client.snapshot(SOON).await.unwrap();
+    client.snapshot(LONG).await.unwrap();
     assert_eq!((fake.count(Call::State), fake.count(Call::Lookup)), (2, 1));
 }
 
 #[tokio::test]
 async fn queries_look_the_domain_up_once() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     for _ in 0..3 {
         let (domain, state) = client.lookup_with_state().await.unwrap().unwrap();
@@ -71,12 +72,12 @@ async fn queries_look_the_domain_up_once() {
 
 #[tokio::test]
 async fn snapshot_after_a_command_shows_its_effect() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     fake.delay(Call::Xml, Duration::from_millis(100));
     let early = tokio::spawn({
         let client = client.clone();
-        async move { client.snapshot(SOON).await }
+        async move { client.snapshot(LONG).await }
     });
     while fake.count(Call::Xml) == 0 {
         tokio::task::yield_now().await;
@@ -84,26 +85,26 @@ async fn snapshot_after_a_command_shows_its_effect() {
     let domain = client.lookup().await.unwrap().unwrap();
     let pause = client.on(&domain, "pausing", COMMAND, |domain| domain.suspend());
     pause.await.unwrap();
-    let late = client.snapshot(SOON).await.unwrap();
+    let late = client.snapshot(LONG).await.unwrap();
     assert_eq!(late.reason, kubevirt_api::domain_state::reason::USER);
     assert_ne!(early.await.unwrap().unwrap().reason, late.reason);
 }
 
 #[tokio::test]
 async fn hanging_description_is_replaced_by_the_last_one_with_the_current_state() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
-    client.snapshot(SOON).await.unwrap();
-    fake.delay(Call::Xml, SOON);
+    client.snapshot(LONG).await.unwrap();
+    fake.delay(Call::Xml, LONG);
     fake.io_error(DOMAIN, "virtio-disk0");
-    let after = client.snapshot(SOON).await.unwrap();
+    let after = client.snapshot(LONG).await.unwrap();
     assert_eq!(after.reason, kubevirt_api::domain_state::reason::IO_ERROR);
     assert!(after.spec.is_some());
 }
 
 #[tokio::test]
 async fn statistics_are_shared_and_end_with_the_domain() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     for _ in 0..3 {
         let statistics = client.statistics(render).await.unwrap();
@@ -116,12 +117,12 @@ async fn statistics_are_shared_and_end_with_the_domain() {
 
 #[tokio::test]
 async fn call_waits_for_a_restarted_daemon() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     let domain = client.lookup().await.unwrap().unwrap();
     let pause = client.on(&domain, "pausing", COMMAND, |domain| domain.suspend());
     let (paused, ()) = tokio::join!(
-        // The daemon goes first.
+        // The daemon stops first.
         async {
             tokio::task::yield_now().await;
             pause.await
@@ -132,14 +133,14 @@ async fn call_waits_for_a_restarted_daemon() {
     assert_eq!(fake.count(Call::Suspend), 1);
     assert!(
         client.state_of(&domain).await.is_ok(),
-        "the handle is an old one"
+        "the handle is one of the lost connection"
     );
 }
 
-/// The runtime has one thread, which this test holds while the second connection is made and lost.
+/// The runtime has one thread, which this test occupies while the second connection is opened and lost.
 #[tokio::test]
-async fn connection_that_is_lost_as_it_is_made_is_replaced() {
-    let fake = running();
+async fn connection_that_is_lost_while_it_is_opened_is_replaced() {
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     fake.delay(Call::Subscribe, Duration::from_millis(50));
     restart(&fake, Duration::ZERO).await;
@@ -149,18 +150,18 @@ async fn connection_that_is_lost_as_it_is_made_is_replaced() {
     std::thread::sleep(Duration::from_millis(300));
     restart(&fake, Duration::ZERO).await;
     assert_eq!(
-        client.snapshot(SOON).await.unwrap().presence(),
+        client.snapshot(LONG).await.unwrap().presence(),
         Presence::On
     );
 }
 
 #[tokio::test]
 async fn query_is_repeated_after_a_lost_connection() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
-    client.snapshot(SOON).await.unwrap();
+    client.snapshot(LONG).await.unwrap();
     fake.delay(Call::State, Duration::from_millis(200));
-    let (snapshot, ()) = tokio::join!(client.snapshot(SOON), async {
+    let (snapshot, ()) = tokio::join!(client.snapshot(LONG), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
         restart(&fake, Duration::ZERO).await;
     });
@@ -169,7 +170,7 @@ async fn query_is_repeated_after_a_lost_connection() {
 
 #[tokio::test]
 async fn missing_daemon_is_an_error() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     fake.stop_daemon(CloseReason::Eof);
     let error = client.lookup().await.err().unwrap();
@@ -181,7 +182,7 @@ async fn missing_daemon_is_an_error() {
 
 #[tokio::test]
 async fn hanging_calls_do_not_delay_the_domains_end() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     let domain = client.lookup().await.unwrap().unwrap();
     let released = Arc::new(AtomicBool::new(false));
@@ -203,13 +204,13 @@ async fn hanging_calls_do_not_delay_the_domains_end() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     client.destroy().await.unwrap();
     assert!(fake.state(DOMAIN).unwrap().is_down());
-    assert!(hung.iter().all(|one| !one.is_finished()));
+    assert!(hung.iter().all(|call| !call.is_finished()));
     released.store(true, Ordering::SeqCst);
 }
 
 #[tokio::test]
 async fn ending_an_ended_domain_succeeds() {
-    let fake = running();
+    let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     for _ in 0..2 {
         client.destroy().await.unwrap();

@@ -1,16 +1,16 @@
 use super::*;
 
 #[test]
-fn states_have_kubevirts_names() {
-    let words = |state, reason| why(State::new(state, reason));
-    assert_eq!(words(DomainState::Running, Reason::Booted), "Unknown");
-    assert_eq!(words(DomainState::Paused, Reason::StartingUp), "StartingUp");
-    assert_eq!(words(DomainState::Paused, Reason::User), "User");
-    assert_eq!(words(DomainState::Shutdown, Reason::User), "User");
-    assert_eq!(words(DomainState::Crashed, Reason::Panicked), "Panicked");
-    assert_eq!(words(DomainState::Shutoff, Reason::Daemon), "");
-    assert_eq!(words(DomainState::Shutoff, Reason::Destroyed), "Destroyed");
-    assert_eq!(words(DomainState::Shutoff, Reason::Crashed), "Crashed");
+fn reasons_have_kubevirts_names() {
+    let name = |state, reason| lifecycle_reason(State::new(state, reason));
+    assert_eq!(name(DomainState::Running, Reason::Booted), "Unknown");
+    assert_eq!(name(DomainState::Paused, Reason::StartingUp), "StartingUp");
+    assert_eq!(name(DomainState::Paused, Reason::User), "User");
+    assert_eq!(name(DomainState::Shutdown, Reason::User), "User");
+    assert_eq!(name(DomainState::Crashed, Reason::Panicked), "Panicked");
+    assert_eq!(name(DomainState::Shutoff, Reason::Daemon), "");
+    assert_eq!(name(DomainState::Shutoff, Reason::Destroyed), "Destroyed");
+    assert_eq!(name(DomainState::Shutoff, Reason::Crashed), "Crashed");
 }
 
 #[test]

@@ -6,12 +6,12 @@ use tokio::sync::Semaphore;
 use super::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
-const KEPT: CacheAge = CacheAge {
+const CACHED_FOR_AN_HOUR: CacheAge = CacheAge {
     max: HOUR,
     refresh_after: HOUR,
 };
 
-/// A call that ends when it is released; it answers how many calls there were.
+/// Calls that end when they are released. The answer is the number of calls so far.
 #[derive(Clone)]
 struct Calls {
     begun: Arc<AtomicUsize>,
@@ -26,8 +26,8 @@ impl Calls {
         }
     }
 
-    /// Calls that end at once.
-    fn quick() -> Calls {
+    /// Calls that are released at once.
+    fn released() -> Calls {
         let calls = Calls::new();
         calls.released.close();
         calls
@@ -44,7 +44,7 @@ impl Calls {
         }
     }
 
-    async fn begun(&self, count: usize) {
+    async fn wait_until_begun(&self, count: usize) {
         while self.begun.load(Ordering::SeqCst) < count {
             tokio::task::yield_now().await;
         }
@@ -58,25 +58,31 @@ async fn callers_at_the_same_time_share_one_call() {
         Calls::new(),
     );
     let release = async {
-        calls.begun(1).await;
+        calls.wait_until_begun(1).await;
         calls.released.add_permits(1);
     };
     let asking = join_all((0..100).map(|_| shared.get(calls.ask())));
     let (answers, ()) = tokio::join!(asking, release);
     assert!(answers.iter().all(|answer| matches!(answer, Ok(1))));
     calls.released.close();
-    assert!(matches!(shared.get(calls.ask()).await, Ok(2)), "not kept");
+    assert!(matches!(shared.get(calls.ask()).await, Ok(2)), "not cached");
 }
 
 #[tokio::test]
 async fn answer_is_cached_until_its_age_limit() {
-    let calls = Calls::quick();
-    let cached = SingleFlightCache::new("asking", KEPT);
+    let calls = Calls::released();
+    let cached = SingleFlightCache::new("asking", CACHED_FOR_AN_HOUR);
     for _ in 0..2 {
         assert!(matches!(cached.get(calls.ask()).await, Ok(1)));
     }
     let max = Duration::from_millis(5);
-    let brief = SingleFlightCache::new("asking", CacheAge { max, ..KEPT });
+    let brief = SingleFlightCache::new(
+        "asking",
+        CacheAge {
+            max,
+            ..CACHED_FOR_AN_HOUR
+        },
+    );
     assert!(matches!(brief.get(calls.ask()).await, Ok(2)));
     tokio::time::sleep(max * 2).await;
     assert!(matches!(brief.get(calls.ask()).await, Ok(3)));
@@ -94,7 +100,7 @@ async fn polled_answer_is_refreshed_in_the_background() {
     for _ in 0..3 {
         assert!(matches!(shared.get(calls.ask()).await, Ok(1)), "no waiting");
     }
-    calls.begun(2).await;
+    calls.wait_until_begun(2).await;
     calls.released.close();
     while !matches!(shared.get(calls.ask()).await, Ok(2..)) {
         tokio::task::yield_now().await;
@@ -103,32 +109,32 @@ async fn polled_answer_is_refreshed_in_the_background() {
 
 #[tokio::test]
 async fn invalidation_discards_cached_and_running_answers() {
-    let shared = Arc::new(SingleFlightCache::new("asking", KEPT));
+    let shared = Arc::new(SingleFlightCache::new("asking", CACHED_FOR_AN_HOUR));
     let calls = Calls::new();
     let early = tokio::spawn({
         let (shared, ask) = (Arc::clone(&shared), calls.ask());
         async move { shared.get(ask).await }
     });
-    calls.begun(1).await;
+    calls.wait_until_begun(1).await;
     shared.invalidate();
     calls.released.close();
     assert!(matches!(shared.get(calls.ask()).await, Ok(2)));
     assert!(matches!(early.await, Ok(Ok(1))));
-    assert!(matches!(shared.get(calls.ask()).await, Ok(2)), "kept");
+    assert!(matches!(shared.get(calls.ask()).await, Ok(2)), "cached");
 }
 
 #[tokio::test]
 async fn failure_is_not_cached() {
-    let shared = SingleFlightCache::new("asking", KEPT);
+    let shared = SingleFlightCache::new("asking", CACHED_FOR_AN_HOUR);
     let failure = async { Err(NoAnswer::Fault { what: "asking" }) };
     assert!(shared.get(failure).await.is_err());
-    assert!(matches!(shared.get(Calls::quick().ask()).await, Ok(1)));
+    assert!(matches!(shared.get(Calls::released().ask()).await, Ok(1)));
 }
 
 #[tokio::test]
 async fn panicking_call_is_a_fault() {
-    let shared = SingleFlightCache::<usize, NoAnswer>::new("asking", KEPT);
+    let shared = SingleFlightCache::<usize, NoAnswer>::new("asking", CACHED_FOR_AN_HOUR);
     let fault = shared.get(async { panic!("expected by a test") }).await;
     assert!(matches!(fault, Err(NoAnswer::Fault { .. })));
-    assert!(matches!(shared.get(Calls::quick().ask()).await, Ok(1)));
+    assert!(matches!(shared.get(Calls::released().ask()).await, Ok(1)));
 }
