@@ -1,23 +1,24 @@
-//! Finds the daemons' binaries: virtqemud where libvirt is modular (KubeVirt's images), else Debian's libvirtd.
+//! Finds the programs of the daemons and of QEMU: virtqemud where libvirt is modular (KubeVirt's images), otherwise
+//! Debian's libvirtd.
 
 use std::path::{Path, PathBuf};
 
 use super::error::DaemonError;
 
-/// The programs that were found.
+/// The paths of the programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Binaries {
+pub(crate) struct DaemonBinaries {
     /// virtqemud or libvirtd.
     pub hypervisor: PathBuf,
-    /// virtlogd; without it QEMU's output goes to files, unrotated.
+    /// virtlogd; without it QEMU writes to files that are not rotated.
     pub logger: Option<PathBuf>,
-    /// The emulator.
+    /// QEMU.
     pub qemu: PathBuf,
 }
 
-impl Binaries {
-    /// Looks through the directories, in their order.
-    pub(crate) fn find(path: &[PathBuf]) -> Result<Binaries, DaemonError> {
+impl DaemonBinaries {
+    /// Searches the directories, in their order.
+    pub(crate) fn find(path: &[PathBuf]) -> Result<DaemonBinaries, DaemonError> {
         let hypervisor =
             first(path, &["virtqemud", "libvirtd"]).ok_or_else(|| DaemonError::NoDaemon {
                 searched: path.into(),
@@ -27,7 +28,7 @@ impl Binaries {
             program,
             searched: path.into(),
         })?;
-        Ok(Binaries {
+        Ok(DaemonBinaries {
             hypervisor,
             logger: first(path, &["virtlogd"]),
             qemu,
@@ -44,7 +45,7 @@ impl Binaries {
     }
 }
 
-/// The first name that is anywhere: an earlier name beats an earlier directory.
+/// The first of these names that exists in any directory. An earlier name wins over an earlier directory.
 fn first(path: &[PathBuf], names: &[&str]) -> Option<PathBuf> {
     names.iter().find_map(|name| {
         path.iter()

@@ -1,84 +1,84 @@
-//! Why libvirt's daemons cannot be used.
+//! Errors of starting libvirt's daemons.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// The daemons cannot be started.
+/// The daemons could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DaemonError {
     /// No daemon is installed.
     #[error(
         "no libvirt daemon: neither virtqemud nor libvirtd is in {}; install libvirt-daemon and \
          libvirt-daemon-driver-qemu (Debian) or libvirt-daemon-driver-qemu (Fedora, CentOS)",
-        list(searched)
+        join_paths(searched)
     )]
     NoDaemon {
-        /// Where was looked.
+        /// The directories that were searched.
         searched: Vec<PathBuf>,
     },
     /// No QEMU is installed.
     #[error(
         "no QEMU: neither qemu-kvm nor {program} is in {}; install qemu-system-x86 (Debian) or \
          qemu-kvm (Fedora, CentOS)",
-        list(searched)
+        join_paths(searched)
     )]
     NoQemu {
-        /// The emulator of this architecture.
+        /// The name of QEMU's program for this architecture.
         program: String,
-        /// Where was looked.
+        /// The directories that were searched.
         searched: Vec<PathBuf>,
     },
-    /// A configuration file cannot be read or written.
+    /// A configuration file could not be read or written.
     #[error("cannot {action} {path} for libvirt's configuration: {source}")]
     Configuration {
-        /// What was tried.
+        /// The operation: `read`, `write` or `create`.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// A daemon cannot be executed.
+    /// A daemon could not be executed.
     #[error("cannot execute {program}: {source}")]
     Spawn {
         /// The daemon.
         program: PathBuf,
-        /// Why it failed.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A daemon ends as soon as it is started.
+    /// A daemon ended twice before it opened its socket.
     #[error(
         "{program} ended twice ({status}) before it listened on {socket}; its last log lines: {last_log_lines}"
     )]
     Ended {
         /// The daemon.
         program: PathBuf,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
-        /// The socket it should have opened.
+        /// The expected socket.
         socket: PathBuf,
-        /// The end of its log.
+        /// The end of the daemon's log.
         last_log_lines: String,
     },
-    /// A daemon runs, but does not open its socket.
+    /// A daemon runs, but has not opened its socket in time.
     #[error(
         "{program} does not listen on {socket} after {waited:?}; its last log lines: {last_log_lines}"
     )]
     NotReady {
         /// The daemon.
         program: PathBuf,
-        /// The socket it should have opened.
+        /// The expected socket.
         socket: PathBuf,
-        /// How long was waited.
+        /// How long the launcher waited.
         waited: Duration,
-        /// The end of its log.
+        /// The end of the daemon's log.
         last_log_lines: String,
     },
 }
 
-fn list(paths: &[PathBuf]) -> String {
+fn join_paths(paths: &[PathBuf]) -> String {
     let paths: Vec<_> = paths
         .iter()
         .map(|path| path.display().to_string())

@@ -1,24 +1,30 @@
-//! libvirt's log filters, by verbosity.
+//! Determines libvirt's log filters by the verbosity.
 
-// KubeVirt's threshold: verbosity from here on turns libvirt's debug log on.
-const THRESHOLD: i64 = 5;
-// What is too chatty at every verbosity, then what more is left out below the highest ones.
-// (KubeVirt's lists: the higher the verbosity, the less is silenced.)
-const ALWAYS_QUIET: &str = "3:remote 4:event 3:util.json 3:util.object 3:util.dbus 3:util.netlink \
+/// The lowest verbosity that turns on libvirt's debug log, as in KubeVirt.
+const DEBUG_LOG_VERBOSITY: i64 = 5;
+/// Filters for modules that log too much, at every verbosity. This list and [`QUIET_BELOW_VERBOSITY`] are KubeVirt's.
+const VERBOSE_MODULES: &str = "3:remote 4:event 3:util.json 3:util.object 3:util.dbus 3:util.netlink \
                             3:node_device 3:rpc 3:access";
-// They write out what is sent to the guest agent, passwords among it. KubeVirt lets them.
-const SECRET: &str = "3:qemu.qemu_agent 3:libvirt-qemu";
-const QUIET_BELOW: [(i64, &str); 3] = [
-    (THRESHOLD + 3, "3:util.threadjob 3:cpu.cpu"),
-    (THRESHOLD + 2, "3:qemu.qemu_monitor"),
-    (THRESHOLD + 1, "3:qemu.qemu_monitor_json 3:conf.domain_addr"),
+/// Filters for modules that log the commands to the guest agent, which may contain passwords. KubeVirt does not filter
+/// these.
+const SECRET_MODULES: &str = "3:qemu.qemu_agent 3:libvirt-qemu";
+/// Further filters, which apply below the verbosity beside them.
+const QUIET_BELOW_VERBOSITY: [(i64, &str); 3] = [
+    (DEBUG_LOG_VERBOSITY + 3, "3:util.threadjob 3:cpu.cpu"),
+    (DEBUG_LOG_VERBOSITY + 2, "3:qemu.qemu_monitor"),
+    (
+        DEBUG_LOG_VERBOSITY + 1,
+        "3:qemu.qemu_monitor_json 3:conf.domain_addr",
+    ),
 ];
+/// The filter for all other modules: debug level.
 const EVERYTHING_ELSE: &str = "1:*";
 
-/// The `log_filters` setting, if libvirt's debug log is wanted at all.
+/// The `log_filters` setting; `None` if libvirt's debug log is off.
 ///
-/// `flag` is `--libvirt-log-filters` and wins; then `VIRT_LAUNCHER_LOG_VERBOSITY`; below its
-/// threshold, `LIBVIRT_DEBUG_LOGS` (set to anything) asks for the most.
+/// `flag` is `--libvirt-log-filters`, which wins. Otherwise `verbosity`, the variable `VIRT_LAUNCHER_LOG_VERBOSITY`,
+/// decides, if it is high enough. Otherwise `debug`, which is whether `LIBVIRT_DEBUG_LOGS` is set, turns on the most
+/// detailed log.
 pub(crate) fn log_filters(flag: &str, verbosity: Option<&str>, debug: bool) -> Option<String> {
     if !flag.is_empty() {
         return Some(flag.to_owned());
@@ -26,7 +32,7 @@ pub(crate) fn log_filters(flag: &str, verbosity: Option<&str>, debug: bool) -> O
     let verbosity = verbosity
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(-1);
-    match (verbosity >= THRESHOLD, debug) {
+    match (verbosity >= DEBUG_LOG_VERBOSITY, debug) {
         (true, _) => Some(filters(verbosity)),
         (false, true) => Some(filters(i64::MAX)),
         (false, false) => None,
@@ -34,11 +40,11 @@ pub(crate) fn log_filters(flag: &str, verbosity: Option<&str>, debug: bool) -> O
 }
 
 fn filters(verbosity: i64) -> String {
-    let quiet = QUIET_BELOW
+    let quiet = QUIET_BELOW_VERBOSITY
         .iter()
         .filter(|(below, _)| verbosity < *below)
         .map(|(_, filters)| *filters);
-    [ALWAYS_QUIET, SECRET]
+    [VERBOSE_MODULES, SECRET_MODULES]
         .into_iter()
         .chain(quiet)
         .chain([EVERYTHING_ELSE])

@@ -1,16 +1,16 @@
-//! Lines of other programs' logs, bounded, and the launcher's own lines made of them.
+//! Splits the logs of other programs into lines of limited length, and logs them as lines of the launcher's log.
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
 
-/// No line grows longer than this; the rest of a longer one is cut off.
-pub(super) const LONGEST: usize = 16 * 1024;
+/// Maximum length of a line; a longer one is cut off.
+pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;
 
-/// Hands every line on, until the end or an error of the input.
-pub(super) async fn each(input: impl AsyncRead + Unpin, mut line: impl FnMut(&str)) {
+/// Calls `line` for every line, until the end or an error of the input.
+pub(super) async fn for_each(input: impl AsyncRead + Unpin, mut line: impl FnMut(&str)) {
     let mut input = BufReader::with_capacity(4096, input);
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     loop {
         let consumed = match input.fill_buf().await {
             Ok([]) => break,
@@ -28,14 +28,14 @@ pub(super) async fn each(input: impl AsyncRead + Unpin, mut line: impl FnMut(&st
     lines.finish(&mut line);
 }
 
-/// Cuts bytes into lines.
+/// Splits bytes into lines.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     unfinished: Vec<u8>,
 }
 
-impl Lines {
-    /// Takes more bytes and hands on the lines they complete.
+impl LineSplitter {
+    /// Takes more bytes, and calls `line` for the lines that they complete.
     pub(super) fn feed(&mut self, mut bytes: &[u8], line: &mut impl FnMut(&str)) {
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
             let (first, rest) = bytes.split_at(end);
@@ -46,7 +46,7 @@ impl Lines {
         self.push(bytes);
     }
 
-    /// Hands on what is there without a line's end.
+    /// Calls `line` for the last line, which has no newline.
     pub(super) fn finish(&mut self, line: &mut impl FnMut(&str)) {
         let text = String::from_utf8_lossy(&self.unfinished);
         if !text.trim().is_empty() {
@@ -57,13 +57,13 @@ impl Lines {
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        let room = LONGEST.saturating_sub(self.unfinished.len());
+        let capacity = MAX_LINE_BYTES.saturating_sub(self.unfinished.len());
         self.unfinished
-            .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+            .extend_from_slice(bytes.get(..capacity).unwrap_or(bytes));
     }
 }
 
-/// One line of libvirt's log, taken apart:
+/// The parts of a line in libvirt's log, such as
 /// `2026-01-01 00:00:00.000+0000: 17: error : qemuFunction:123 : message`.
 #[derive(Debug, PartialEq, Eq)]
 struct LibvirtLine<'a> {
@@ -74,7 +74,7 @@ struct LibvirtLine<'a> {
 }
 
 impl<'a> LibvirtLine<'a> {
-    /// `None` for lines in another form, such as the end of a message of several lines.
+    /// `None` for a line in another format, such as the second line of a message.
     fn parse(line: &'a str) -> Option<Self> {
         let (_timestamp, rest) = line.split_once(": ")?;
         let (thread, rest) = rest.split_once(": ")?;
@@ -93,8 +93,8 @@ impl<'a> LibvirtLine<'a> {
     }
 }
 
-/// Logs one line of libvirt's; `migration` takes in its errors. Its debug messages are only there when they were asked
-/// for, so they are not held back a second time.
+/// Logs one line of libvirt, and passes its errors to `migration`. Debug messages are logged at level info: libvirt
+/// writes them only when they were requested.
 pub(super) fn log_libvirt(line: &str, migration: &MigrationErrorLog) {
     let Some(LibvirtLine {
         thread,
@@ -132,7 +132,7 @@ pub(super) fn log_libvirt(line: &str, migration: &MigrationErrorLog) {
     }
 }
 
-/// Logs one line of QEMU's.
+/// Logs one line of QEMU.
 pub(super) fn log_qemu(line: &str) {
     tracing::info!(subcomponent = "qemu", "{line}");
 }
@@ -141,32 +141,32 @@ pub(super) fn log_qemu(line: &str) {
 mod tests {
     use super::*;
 
-    fn cut(pieces: &[&[u8]]) -> Vec<String> {
-        let mut lines = Lines::default();
+    fn split(pieces: &[&[u8]]) -> Vec<String> {
+        let mut lines = LineSplitter::default();
         let mut output = Vec::new();
-        let mut note = |line: &str| output.push(line.to_owned());
+        let mut collect = |line: &str| output.push(line.to_owned());
         for piece in pieces {
-            lines.feed(piece, &mut note);
+            lines.feed(piece, &mut collect);
         }
-        lines.finish(&mut note);
+        lines.finish(&mut collect);
         output
     }
 
     #[test]
-    fn lines_are_cut_at_newlines_for_any_read_size() {
+    fn lines_are_split_at_newlines_for_any_read_size() {
         assert_eq!(
-            cut(&[b"on", b"e\ntwo\r\n\nthr", b"ee"]),
+            split(&[b"on", b"e\ntwo\r\n\nthr", b"ee"]),
             ["one", "two", "three"]
         );
-        assert_eq!(cut(&[b"\xff\xfe\n"]), ["\u{fffd}\u{fffd}"]);
+        assert_eq!(split(&[b"\xff\xfe\n"]), ["\u{fffd}\u{fffd}"]);
     }
 
     #[test]
-    fn line_without_an_end_is_bounded() {
-        let flood = vec![b'x'; LONGEST * 3];
-        let lines = cut(&[&flood, &flood, b"\nnext"]);
+    fn long_line_is_cut_off() {
+        let flood = vec![b'x'; MAX_LINE_BYTES * 3];
+        let lines = split(&[&flood, &flood, b"\nnext"]);
         assert_eq!(lines.len(), 2);
-        assert_eq!(lines[0].len(), LONGEST);
+        assert_eq!(lines[0].len(), MAX_LINE_BYTES);
         assert_eq!(lines[1], "next");
     }
 

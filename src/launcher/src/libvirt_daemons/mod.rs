@@ -1,4 +1,4 @@
-//! libvirt's daemons: found, configured, started, restarted, ended.
+//! Starts, supervises and ends libvirt's daemons.
 //!
 //! ```text
 //!          spawn            socket answers
@@ -6,20 +6,23 @@
 //!    ▲               │ ends                    │ ends
 //!    └─── back-off ──┴─────────────────────────┘      shutdown(): SIGTERM, 0.7 s, SIGKILL
 //! ```
-//! Each daemon has one task (`supervised_daemon`) that alone spawns and reaps it. The daemon is a direct
-//! child of the launcher, with no shell between: virt-handler finds it by that and by its name.
+//! Each daemon has a task that spawns and reaps it. The daemon is a direct child of the launcher, without a shell in
+//! between, since virt-handler finds the daemon by its parent and its name.
 
 mod ambient_capability;
 mod daemon_binaries;
+mod daemon_command;
 mod daemon_config_files;
+mod daemons_config;
 mod error;
 mod log_filters;
 mod log_lines;
 mod orphaned_capability_probes;
-mod qemu_log;
+mod qemu_log_tail;
 mod qemu_log_takeover;
 mod reopen_qemu_log_pipes;
 mod restart_backoff;
+mod restart_task;
 mod rotating_file;
 mod seabios_log;
 mod seabios_log_rate_limit;
@@ -31,92 +34,27 @@ mod wait_for_socket;
 mod tests;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub(crate) use daemon_binaries::Binaries;
+pub(crate) use daemon_binaries::DaemonBinaries;
+pub(crate) use daemons_config::DaemonsConfig;
 pub(crate) use error::DaemonError;
-pub(crate) use log_filters::log_filters;
 
 use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
 use crate::paths::Paths;
+use daemon_command::DaemonCommand;
 use qemu_log_takeover::QemuLogs;
 use restart_backoff::Backoff;
 use socket_activation::SocketActivation;
-use supervised_daemon::{DaemonCommand, SupervisedDaemon};
+use supervised_daemon::SupervisedDaemon;
 use wait_for_socket::wait_for_socket;
 
-/// In libvirt's run-time directory.
+/// The name of virtlogd's socket in libvirt's run-time directory.
 const LOGGER_SOCKET: &str = "virtlogd-sock";
 
-/// What the daemons are started with.
-#[derive(Debug, Clone)]
-pub(crate) struct DaemonsConfig {
-    /// Where things lie; also tells root from non-root.
-    pub paths: Paths,
-    /// The domain whose QEMU log is followed.
-    pub domain: String,
-    /// libvirt's configuration as the image ships it: `/etc/libvirt`.
-    pub etc: PathBuf,
-    /// Where programs are looked for.
-    pub path: Vec<PathBuf>,
-    /// libvirt's `log_filters`; see [`log_filters`].
-    pub log_filters: Option<String>,
-    /// virtiofsd logs in detail (`VIRTIOFSD_DEBUG_LOGS=1`).
-    pub virtiofsd_debug: bool,
-    /// The named pipe with the firmware's log, if that is read.
-    pub firmware_log: Option<PathBuf>,
-    /// Directories that are shared with other hosts (`SHARED_FILESYSTEM_PATHS`).
-    pub shared_filesystems: Vec<String>,
-    /// How long the daemon has to open its socket.
-    pub ready_within: Duration,
-    /// Takes in the daemons' errors.
-    pub migration_log: MigrationErrorLog,
-}
-
-impl DaemonsConfig {
-    /// KubeVirt's: what flags and environment ask for, below `paths`.
-    pub(crate) fn new(
-        paths: &Paths,
-        domain: &str,
-        filters_flag: &str,
-        environment: impl Fn(&str) -> Option<String>,
-    ) -> Self {
-        let shared = environment("SHARED_FILESYSTEM_PATHS").unwrap_or_default();
-        DaemonsConfig {
-            paths: paths.clone(),
-            domain: domain.to_owned(),
-            etc: "/etc/libvirt".into(),
-            path: [
-                "/usr/sbin",
-                "/usr/bin",
-                "/usr/libexec",
-                "/usr/local/sbin",
-                "/usr/local/bin",
-            ]
-            .map(PathBuf::from)
-            .into(),
-            log_filters: log_filters(
-                filters_flag,
-                environment("VIRT_LAUNCHER_LOG_VERBOSITY").as_deref(),
-                environment("LIBVIRT_DEBUG_LOGS").is_some(),
-            ),
-            firmware_log: None,
-            virtiofsd_debug: environment("VIRTIOFSD_DEBUG_LOGS").as_deref() == Some("1"),
-            shared_filesystems: shared
-                .split(':')
-                .filter(|path| !path.is_empty())
-                .map(str::to_owned)
-                .collect(),
-            ready_within: Duration::from_secs(10),
-            migration_log: MigrationErrorLog::default(),
-        }
-    }
-}
-
-/// The running daemons. Dropping it kills them; [`Daemons::shutdown`] is the gentle way.
+/// The running daemons. Dropping this kills them; [`Daemons::shutdown`] lets them end.
 #[derive(Debug)]
 pub(crate) struct Daemons {
     uri: String,
@@ -127,7 +65,7 @@ pub(crate) struct Daemons {
     migration_log: MigrationErrorLog,
 }
 
-/// virtlogd, and what continues its logs when it ends.
+/// virtlogd, and the task that continues its logs when it ends.
 #[derive(Debug)]
 struct Logger {
     daemon: SupervisedDaemon,
@@ -135,9 +73,9 @@ struct Logger {
     lost: watch::Receiver<Option<String>>,
 }
 
-/// Configures and starts the daemons, and returns when libvirt's socket answers.
+/// Configures and starts the daemons. Returns when libvirt's socket accepts connections.
 pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError> {
-    let binaries = Binaries::find(&config.path)?;
+    let binaries = DaemonBinaries::find(&config.path)?;
     let firmware_log = config.firmware_log.as_deref();
     let firmware_log = firmware_log.and_then(seabios_log::follow);
     let files = daemon_config_files::write(config)?;
@@ -167,7 +105,7 @@ pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError
         hypervisor,
         logger,
         firmware_log,
-        qemu_log: tokio::spawn(qemu_log::follow(config.paths.qemu_log(&config.domain))),
+        qemu_log: tokio::spawn(qemu_log_tail::follow(config.paths.qemu_log(&config.domain))),
         migration_log: config.migration_log.clone(),
     })
 }
@@ -194,12 +132,12 @@ fn start_logger(config: &DaemonsConfig, mut command: DaemonCommand) -> Result<Lo
 }
 
 impl Daemons {
-    /// What to connect libvirt to.
+    /// The URI to connect to.
     pub(crate) fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The hypervisor daemon's process; none while the daemon is down.
+    /// The process id of the hypervisor daemon; `None` while the daemon is down.
     #[cfg(test)]
     pub(crate) fn pid(&self) -> Option<u32> {
         self.hypervisor.pid()
@@ -211,17 +149,17 @@ impl Daemons {
         self.hypervisor.restarts()
     }
 
-    /// What the daemons have logged about the migration from this pod.
+    /// The errors that the daemons have logged about the migration from this pod.
     pub(crate) fn migration_log(&self) -> MigrationErrorLog {
         self.migration_log.clone()
     }
 
-    /// Changes when a running VM's log is lost for good, to a sentence for the VM's owner.
+    /// A receiver that gets a message for the VM's owner when a log of the running VM is lost for good.
     pub(crate) fn lost_logs(&self) -> Option<watch::Receiver<Option<String>>> {
         self.logger.as_ref().map(|logger| logger.lost.clone())
     }
 
-    /// Ends the daemons: asked first, killed after 0.7 s. Domains are not touched.
+    /// Ends the daemons: by SIGTERM, and by SIGKILL after 0.7 s. Domains keep running.
     pub(crate) async fn shutdown(self) {
         self.qemu_log.abort();
         if let Some(log) = self.firmware_log {
@@ -237,7 +175,7 @@ impl Daemons {
     }
 }
 
-/// Session daemons keep their files where these point; system daemons do not look at them.
+/// The environment variables with the directories for the files of session daemons; empty for system daemons.
 fn environment(paths: &Paths) -> Vec<(&'static str, PathBuf)> {
     if !paths.non_root {
         return Vec::new();

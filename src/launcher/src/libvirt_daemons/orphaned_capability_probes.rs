@@ -1,13 +1,14 @@
-//! The QEMUs that libvirt's daemon starts to learn what QEMU can do.
+//! Kills the QEMU processes that an ended libvirt daemon has started to probe QEMU's capabilities.
 //!
-//! They detach themselves and end only when the daemon asks them to; one whose daemon was killed meanwhile would stay
-//! until the pod ends. Each has its pid file at `DIRECTORY/qmp-XXXXXX/qmp.pid`, in libvirt's directory for QEMU.
+//! These processes are daemonised and end only at the daemon's request. If their daemon was killed meanwhile, they
+//! would run until the pod ends. Each has its pid file at `DIRECTORY/qmp-XXXXXX/qmp.pid`, in libvirt's directory for
+//! QEMU.
 
 use std::path::Path;
 
 use crate::kill_by_command_line;
 
-/// Kills those of a daemon that has ended; blocking.
+/// Kills all probes with a pid file below `directory`, whose daemon has ended. Blocking.
 pub(super) fn kill(directory: &Path) {
     let count =
         kill_by_command_line::kill_matching(|command_line| is_probe(command_line, directory));
@@ -39,15 +40,15 @@ mod tests {
     #[test]
     fn only_probes_of_the_directory_match() {
         let directory = Path::new("/var/lib/libvirt/qemu");
-        let is = |pid_file: &str| {
+        let matches = |pid_file: &str| {
             let line =
                 format!("/usr/bin/qemu-system-x86_64\0-S\0-pidfile\0{pid_file}\0-daemonize\0");
             is_probe(line.as_bytes(), directory)
         };
-        assert!(is("/var/lib/libvirt/qemu/qmp-a1B2c3/qmp.pid"));
-        assert!(!is("/var/lib/libvirt/other/qmp-a1B2c3/qmp.pid"));
-        assert!(!is("/var/lib/libvirt/qemu/default_vm/qmp.pid"));
-        assert!(!is("/var/lib/libvirt/qemu/qmp-a1B2c3/x/qmp.pid"));
+        assert!(matches("/var/lib/libvirt/qemu/qmp-a1B2c3/qmp.pid"));
+        assert!(!matches("/var/lib/libvirt/other/qmp-a1B2c3/qmp.pid"));
+        assert!(!matches("/var/lib/libvirt/qemu/default_vm/qmp.pid"));
+        assert!(!matches("/var/lib/libvirt/qemu/qmp-a1B2c3/x/qmp.pid"));
         assert!(!is_probe(b"qemu-system-x86_64\0-pidfile", directory));
         assert!(!is_probe(b"", directory));
     }

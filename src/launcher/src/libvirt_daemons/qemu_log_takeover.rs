@@ -1,4 +1,4 @@
-//! Takes over the logs of a running QEMU when virtlogd ends.
+//! Continues the logs of a running QEMU when virtlogd ends.
 
 use std::fs;
 use std::io;
@@ -13,21 +13,22 @@ use super::reopen_qemu_log_pipes::{self, BrokenPipe};
 use super::rotating_file::RotatingFileWriter;
 use crate::paths::Paths;
 
-/// A QEMU that was being started when virtlogd ended shows its pipes a little later.
-const CHECKS: [Duration; 4] = [
+/// The pauses before the checks for pipes without a reader. A QEMU that was starting when virtlogd ended has its pipes
+/// only a little later.
+const CHECK_DELAYS: [Duration; 4] = [
     Duration::ZERO,
     Duration::from_millis(500),
     Duration::from_secs(2),
     Duration::from_secs(5),
 ];
 
-/// The files of one domain.
+/// The files of one domain's QEMU.
 #[derive(Debug, Clone)]
 pub(super) struct QemuLogs {
     pid_file: PathBuf,
-    /// What the guest writes to its serial console.
+    /// The log of the guest's serial console.
     serial: PathBuf,
-    /// What QEMU itself says.
+    /// The log of QEMU's own messages.
     messages: PathBuf,
 }
 
@@ -41,7 +42,7 @@ impl QemuLogs {
     }
 }
 
-/// A log cannot be continued.
+/// A log could not be continued.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "virtlogd ended, and the serial console's log of the running VM ends with it: {reason}; the VM \
@@ -51,8 +52,8 @@ struct LostLog {
     reason: String,
 }
 
-/// Runs until the daemons end. Each change of `ends` is an end of virtlogd; a log that cannot be
-/// continued is reported through `lost`.
+/// Continues the logs after each end of virtlogd, which is a change of `ends`. A log that cannot be continued is
+/// reported through `lost`. Runs until the daemons end.
 pub(super) async fn run(
     logs: QemuLogs,
     mut ends: watch::Receiver<u64>,
@@ -60,7 +61,7 @@ pub(super) async fn run(
 ) {
     let mut copies = JoinSet::new();
     while ends.changed().await.is_ok() {
-        for pause in CHECKS {
+        for pause in CHECK_DELAYS {
             sleep(pause).await;
             while copies.try_join_next().is_some() {}
             if let Err(error) = continue_logs(&logs, &mut copies) {
@@ -74,23 +75,23 @@ pub(super) async fn run(
 }
 
 fn continue_logs(logs: &QemuLogs, copies: &mut JoinSet<()>) -> Result<(), LostLog> {
-    let Some(process) = process(logs) else {
+    let Some(process) = qemu_process_directory(logs) else {
         return Ok(());
     };
-    let pipes = match reopen_qemu_log_pipes::broken(&process) {
+    let pipes = match reopen_qemu_log_pipes::broken_pipes(&process) {
         Ok(pipes) => pipes,
-        // It ended meanwhile, and its logs with it.
+        // QEMU has ended meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(lost(&process, &error)),
+        Err(error) => return Err(lost_log(&process, &error)),
     };
     let (messages, serial): (Vec<_>, Vec<_>) = pipes.into_iter().partition(|pipe| pipe.stderr);
     for pipe in messages {
-        start(&pipe, &logs.messages, copies).map_err(|error| lost(&process, &error))?;
+        start_copy(&pipe, &logs.messages, copies).map_err(|error| lost_log(&process, &error))?;
     }
     match serial.as_slice() {
         [] => Ok(()),
         [pipe] => {
-            start(pipe, &logs.serial, copies).map_err(|error| lost(&process, &error))?;
+            start_copy(pipe, &logs.serial, copies).map_err(|error| lost_log(&process, &error))?;
             tracing::info!(path = %logs.serial.display(), "the launcher continues the serial console's log");
             Ok(())
         }
@@ -103,8 +104,12 @@ fn continue_logs(logs: &QemuLogs, copies: &mut JoinSet<()>) -> Result<(), LostLo
     }
 }
 
-fn start(pipe: &BrokenPipe, file: &std::path::Path, copies: &mut JoinSet<()>) -> io::Result<()> {
-    copies.spawn(reopen_qemu_log_pipes::copy(
+fn start_copy(
+    pipe: &BrokenPipe,
+    file: &std::path::Path,
+    copies: &mut JoinSet<()>,
+) -> io::Result<()> {
+    copies.spawn(reopen_qemu_log_pipes::copy_to_file(
         pipe.reopen()?,
         RotatingFileWriter::new(file),
     ));
@@ -112,13 +117,13 @@ fn start(pipe: &BrokenPipe, file: &std::path::Path, copies: &mut JoinSet<()>) ->
 }
 
 /// QEMU's directory in `/proc`.
-fn process(logs: &QemuLogs) -> Option<PathBuf> {
+fn qemu_process_directory(logs: &QemuLogs) -> Option<PathBuf> {
     let text = fs::read_to_string(&logs.pid_file).ok()?;
     let pid: u32 = text.trim().parse().ok()?;
     Some(PathBuf::from(format!("/proc/{pid}")))
 }
 
-fn lost(process: &std::path::Path, error: &io::Error) -> LostLog {
+fn lost_log(process: &std::path::Path, error: &io::Error) -> LostLog {
     LostLog {
         reason: format!("{}: {error}", process.join("fd").display()),
     }

@@ -1,10 +1,9 @@
-//! QEMU's logs after virtlogd has died.
+//! Finds QEMU's log pipes that have lost their reader, reopens them, and copies their data to files.
 //!
-//! QEMU writes its serial console's log and its own messages into pipes that virtlogd reads. When
-//! virtlogd dies, the pipes have no reader: QEMU continues and its output is lost, also after virtlogd is
-//! back, which knows nothing of these pipes. QEMU still holds the writing ends, and opening one of
-//! those for reading through `/proc/PID/fd` gives the same pipe a reader again. The launcher then
-//! writes the file itself, until that QEMU ends.
+//! QEMU writes the serial console's log and its own messages to pipes that virtlogd reads. When virtlogd dies, the
+//! pipes have no reader: QEMU continues and its output is lost, also when virtlogd runs again, since the new virtlogd
+//! does not know these pipes. QEMU still has the writing ends open. Opening one of these for reading through
+//! `/proc/PID/fd` gives the same pipe a reader again. The launcher then writes the file itself, until this QEMU ends.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -19,33 +18,34 @@ use tokio::net::unix::pipe;
 
 use super::rotating_file::RotatingFileWriter;
 
-/// What is read in one go; as much as a pipe holds.
-const CHUNK: usize = 64 * 1024;
-const STDERR: &str = "2";
+/// Maximum number of bytes that are read at once: the capacity of a pipe.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// The name of standard error in `/proc/PID/fd`.
+const STDERR_DESCRIPTOR: &str = "2";
 
-/// A pipe of QEMU's that has no reader.
+/// A pipe of QEMU that has no reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BrokenPipe {
-    /// One of QEMU's descriptors for it, as a path.
+    /// The path of one of QEMU's descriptors for the pipe.
     descriptor: PathBuf,
-    /// Whether it is QEMU's standard error.
+    /// Whether the pipe is QEMU's standard error.
     pub(super) stderr: bool,
 }
 
-/// The pipes that a process writes to and that have no reader.
-pub(super) fn broken(process: &Path) -> io::Result<Vec<BrokenPipe>> {
+/// The pipes without a reader that a process has open for writing.
+pub(super) fn broken_pipes(process: &Path) -> io::Result<Vec<BrokenPipe>> {
     let mut pipes: BTreeMap<PathBuf, BrokenPipe> = BTreeMap::new();
     for entry in fs::read_dir(process.join("fd"))? {
         let entry = entry?;
         let (name, path) = (entry.file_name(), entry.path());
         let Ok(target) = fs::read_link(&path) else {
-            // Closed meanwhile.
+            // The descriptor was closed meanwhile.
             continue;
         };
-        if !target.to_string_lossy().starts_with("pipe:") || !writes(process, &name)? {
+        if !target.to_string_lossy().starts_with("pipe:") || !is_write_only(process, &name)? {
             continue;
         }
-        let stderr = name == STDERR;
+        let stderr = name == STDERR_DESCRIPTOR;
         if let Some(known) = pipes.get_mut(&target) {
             known.stderr |= stderr;
         } else if has_no_reader(&path)? {
@@ -56,8 +56,8 @@ pub(super) fn broken(process: &Path) -> io::Result<Vec<BrokenPipe>> {
     Ok(pipes.into_values().collect())
 }
 
-/// Whether a descriptor is open for writing only, by its octal flags.
-fn writes(process: &Path, descriptor: &std::ffi::OsStr) -> io::Result<bool> {
+/// Whether a descriptor is open for writing only, by its flags in `fdinfo`, which are octal.
+fn is_write_only(process: &Path, descriptor: &std::ffi::OsStr) -> io::Result<bool> {
     let text = fs::read_to_string(process.join("fdinfo").join(descriptor))?;
     let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
@@ -90,11 +90,11 @@ impl BrokenPipe {
     }
 }
 
-/// Writes what comes out of a pipe to a file, until its last writer ends. What cannot be written is
+/// Copies data from a pipe to a file, until the last writer has closed the pipe. Data that cannot be written are
 /// dropped: a full pipe would stop the guest.
-pub(super) async fn copy(mut pipe: pipe::Receiver, mut file: RotatingFileWriter) {
-    let mut chunk = vec![0; CHUNK];
-    let mut failing = false;
+pub(super) async fn copy_to_file(mut pipe: pipe::Receiver, mut file: RotatingFileWriter) {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut is_failing = false;
     loop {
         let bytes = match pipe.read(&mut chunk).await {
             Ok(0) => return,
@@ -104,12 +104,12 @@ pub(super) async fn copy(mut pipe: pipe::Receiver, mut file: RotatingFileWriter)
                 return;
             }
         };
-        // A local file, and at most one chunk: this does not block for long.
+        // This writes at most one chunk to a local file, which does not block for long.
         match file.write(bytes) {
-            Ok(()) => failing = false,
-            Err(_) if failing => {}
+            Ok(()) => is_failing = false,
+            Err(_) if is_failing => {}
             Err(error) => {
-                failing = true;
+                is_failing = true;
                 tracing::warn!(path = %file.path().display(), %error, "a log of QEMU's cannot be written");
             }
         }
@@ -146,11 +146,11 @@ mod tests {
             .unwrap();
         let child = KilledOnDrop(child);
         let process = PathBuf::from(format!("/proc/{}", child.0.id()));
-        // Who runs the tests may have left it others.
+        // Pipes that the process inherited from the test runner are ignored.
         let broken = |process: &Path| {
-            let pipes = broken(process)?.into_iter();
-            let own = |pipe: &BrokenPipe| pipe.descriptor.ends_with("1") || pipe.stderr;
-            io::Result::Ok(pipes.filter(own).collect::<Vec<_>>())
+            let pipes = broken_pipes(process)?.into_iter();
+            let is_of_test = |pipe: &BrokenPipe| pipe.descriptor.ends_with("1") || pipe.stderr;
+            io::Result::Ok(pipes.filter(is_of_test).collect::<Vec<_>>())
         };
         assert_eq!(broken(&process).unwrap(), []);
         drop(output);
@@ -164,7 +164,7 @@ mod tests {
         fs::write(&path, "before\n").unwrap();
         let pipe = pipes[0].reopen().unwrap();
         assert_eq!(broken(&process).unwrap(), [], "it has a reader now");
-        let copying = tokio::spawn(copy(pipe, RotatingFileWriter::new(&path)));
+        let copying = tokio::spawn(copy_to_file(pipe, RotatingFileWriter::new(&path)));
         let text = eventually(|| {
             let text = fs::read_to_string(&path).unwrap();
             text.contains("line\nline\n").then_some(text)
@@ -176,7 +176,7 @@ mod tests {
             eventually(|| Some(broken(&process).unwrap()).filter(|pipes| !pipes.is_empty())).await;
         assert!(pipes.iter().all(|pipe| pipe.stderr), "{pipes:?}");
         drop(child);
-        // The last writer ends, and with it the copy. (`sleep` may be the last one.)
+        // The copy ends with the last writer, which may be the `sleep`.
         let ended = tokio::time::timeout(Duration::from_secs(10), copying);
         ended.await.unwrap().unwrap();
     }
@@ -184,8 +184,8 @@ mod tests {
     async fn eventually<T>(mut get: impl FnMut() -> Option<T>) -> T {
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         loop {
-            if let Some(found) = get() {
-                return found;
+            if let Some(value) = get() {
+                return value;
             }
             assert!(std::time::Instant::now() < deadline, "not within 20 s");
             tokio::time::sleep(Duration::from_millis(20)).await;

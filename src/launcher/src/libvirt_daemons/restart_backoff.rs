@@ -1,41 +1,41 @@
-//! The pause before a daemon is restarted. Pure.
+//! Decides how long to wait before a daemon is restarted. Pure.
 
 use std::time::Duration;
 
-/// A daemon that ran this long was healthy.
-const HEALTHY: Duration = Duration::from_secs(10);
-/// No pause is longer.
-const LONGEST: Duration = Duration::from_secs(30);
-/// KubeVirt's pause: a daemon that crashes at once must not take a processor for itself.
-const CRASHING: Duration = Duration::from_secs(1);
+/// A daemon that has run for this long counts as healthy.
+const HEALTHY_RUN_TIME: Duration = Duration::from_secs(10);
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// The first pause, which is KubeVirt's: a daemon that crashes at once must not occupy a CPU.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The pauses of one daemon.
+/// The backoff policy of one daemon.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Backoff {
-    /// Always 1 s, as in KubeVirt.
+    /// The pause is always 1 s, as in KubeVirt.
     Fixed,
-    /// None after a healthy life, else 1 s and doubled each time, up to 30 s.
+    /// No pause after a healthy run; otherwise 1 s, doubled each time, up to 30 s.
     Growing {
-        /// The next pause after a short life.
+        /// The pause after the next short run.
         pause: Duration,
     },
 }
 
 impl Backoff {
-    pub(super) const GROWING: Backoff = Backoff::Growing { pause: CRASHING };
+    pub(super) const GROWING: Backoff = Backoff::Growing { pause: FIRST_PAUSE };
 
-    /// The pause after a life of `ran`; `None` when the daemon could not be started.
-    pub(super) fn next(&mut self, ran: Option<Duration>) -> Duration {
+    /// The pause after a run of `run_time`, which is `None` if the daemon could not be started.
+    pub(super) fn next(&mut self, run_time: Option<Duration>) -> Duration {
         let Backoff::Growing { pause } = self else {
-            return CRASHING;
+            return FIRST_PAUSE;
         };
-        if ran.is_some_and(|ran| ran >= HEALTHY) {
-            *pause = CRASHING;
+        if run_time.is_some_and(|run_time| run_time >= HEALTHY_RUN_TIME) {
+            *pause = FIRST_PAUSE;
             return Duration::ZERO;
         }
-        let now = *pause;
-        *pause = (now * 2).min(LONGEST);
-        now
+        let current = *pause;
+        *pause = (current * 2).min(MAX_PAUSE);
+        current
     }
 }
 
@@ -67,7 +67,7 @@ mod tests {
     fn fixed_pause_does_not_change() {
         let mut backoff = Backoff::Fixed;
         for ran in [None, Some(Duration::from_secs(3600))] {
-            assert_eq!(backoff.next(ran), CRASHING);
+            assert_eq!(backoff.next(ran), FIRST_PAUSE);
         }
     }
 }

@@ -1,27 +1,29 @@
-//! Appends to a log file and rotates it, with virtlogd's limits.
+//! A log file that is appended to and rotated, with virtlogd's limits.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// virtlogd's defaults: NAME becomes NAME.0 when it grows beyond this size, NAME.0 becomes NAME.1, and so on.
-const LARGEST: u64 = 2 << 20;
+/// Maximum size of a file in bytes, as in virtlogd. A file NAME that would grow larger is renamed to NAME.0, NAME.0 to
+/// NAME.1, and so on.
+const MAX_BYTES: u64 = 2 << 20;
+/// The number of older files that are kept, as in virtlogd.
 const BACKUPS: u32 = 3;
-const MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 
-/// A file that is appended to.
+/// Appends to a file, and rotates it.
 #[derive(Debug)]
 pub(super) struct RotatingFileWriter {
     path: PathBuf,
-    largest: u64,
+    max_bytes: u64,
 }
 
 impl RotatingFileWriter {
     pub(super) fn new(path: &Path) -> RotatingFileWriter {
         RotatingFileWriter {
             path: path.to_owned(),
-            largest: LARGEST,
+            max_bytes: MAX_BYTES,
         }
     }
 
@@ -29,11 +31,11 @@ impl RotatingFileWriter {
         &self.path
     }
 
-    /// Appends, to a new file when this one would grow too large. The file is opened each time: it
-    /// may be moved away or removed at any moment.
+    /// Appends bytes, to a new file if the current one would grow too large. The file is opened each time, since it may
+    /// be renamed or removed at any time.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut file = self.open()?;
-        if file.metadata()?.len() + bytes.len() as u64 > self.largest {
+        if file.metadata()?.len() + bytes.len() as u64 > self.max_bytes {
             self.rotate()?;
             file = self.open()?;
         }
@@ -45,7 +47,7 @@ impl RotatingFileWriter {
         options
             .append(true)
             .create(true)
-            .mode(MODE)
+            .mode(FILE_MODE)
             .open(&self.path)
     }
 
@@ -81,7 +83,7 @@ mod tests {
         let path = directory.path().join("serial");
         let mut file = RotatingFileWriter {
             path: path.clone(),
-            largest: 8,
+            max_bytes: 8,
         };
         for line in [
             "one\n", "two\n", "three\n", "four56\n", "five67\n", "six789\n",

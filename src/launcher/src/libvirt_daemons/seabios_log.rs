@@ -1,4 +1,4 @@
-//! SeaBIOS' debug log. QEMU writes it into a named pipe: a file would grow for as long as the guest likes.
+//! Logs SeaBIOS' debug log, which QEMU writes to a named pipe: a file could be made to grow without limit by the guest.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -13,19 +13,20 @@ use tokio::task::JoinHandle;
 use super::log_lines;
 use super::seabios_log_rate_limit::{LineDecision, LogRateLimit};
 
-/// QEMU may run as another user.
-const MODE: u32 = 0o666;
-const PREFIX: &str = "[SeaBios]:";
+/// Mode of the pipe. QEMU may run as another user.
+const PIPE_MODE: u32 = 0o666;
+const LINE_PREFIX: &str = "[SeaBios]:";
 
-/// Makes the pipe and logs its lines, of every boot. Without the pipe QEMU makes a file: that is logged.
+/// Makes the pipe and logs the lines of every boot. If the pipe cannot be made, QEMU makes a file instead; this is
+/// logged as a warning.
 pub(super) fn follow(path: &Path) -> Option<JoinHandle<()>> {
-    let pipe = open(path).inspect_err(|error| {
+    let pipe = make_pipe(path).inspect_err(|error| {
         tracing::warn!(pipe = %path.display(), %error,
             "QEMU writes the firmware's log into a file that grows without limit; with a lower verbosity it writes none");
     });
     let mut limit = LogRateLimit::default();
     let log = move |line: &str| match limit.observe(line.len(), Instant::now()) {
-        LineDecision::Log => log_lines::log_qemu(&format!("{PREFIX} {line}")),
+        LineDecision::Log => log_lines::log_qemu(&format!("{LINE_PREFIX} {line}")),
         LineDecision::DropFirst => {
             tracing::warn!(
                 "the guest writes too much into its firmware's log: the rest of this second is dropped"
@@ -33,18 +34,19 @@ pub(super) fn follow(path: &Path) -> Option<JoinHandle<()>> {
         }
         LineDecision::Drop => {}
     };
-    Some(tokio::spawn(log_lines::each(pipe.ok()?, log)))
+    Some(tokio::spawn(log_lines::for_each(pipe.ok()?, log)))
 }
 
-/// Opens the pipe for writing too, so that QEMU need not wait for a reader and its end is not the end of the log.
-fn open(path: &Path) -> io::Result<Receiver> {
+/// Makes and opens the pipe. It is open for writing too, so that QEMU need not wait for a reader, and the pipe does not
+/// end when QEMU ends.
+fn make_pipe(path: &Path) -> io::Result<Receiver> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(MODE), 0)?;
-    // The umask has narrowed the mode.
-    fs::set_permissions(path, Permissions::from_mode(MODE))?;
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(PIPE_MODE), 0)?;
+    // `mknod` has applied the umask.
+    fs::set_permissions(path, Permissions::from_mode(PIPE_MODE))?;
     OpenOptions::new().read_write(true).open_receiver(path)
 }
 
@@ -59,17 +61,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_of_every_boot_are_read_and_none_is_kept() {
+    async fn lines_of_every_boot_are_read_from_the_pipe() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
         fs::write(&path, "left by QEMU").unwrap();
-        let pipe = open(&path).unwrap();
+        let pipe = make_pipe(&path).unwrap();
         let (lines, mut received) = mpsc::unbounded_channel();
-        tokio::spawn(log_lines::each(pipe, move |line| {
+        tokio::spawn(log_lines::for_each(pipe, move |line| {
             lines.send(line.to_owned()).unwrap();
         }));
         for boot in ["first", "second"] {
-            // As QEMU opens it: it would truncate a file.
+            // QEMU opens the pipe in the same way; a file would be truncated.
             let mut qemu = fs::File::create(&path).unwrap();
             writeln!(qemu, "SeaBIOS, {boot} boot").unwrap();
             drop(qemu);
@@ -78,7 +80,7 @@ mod tests {
         }
         let metadata = fs::metadata(&path).unwrap();
         assert!(metadata.file_type().is_fifo());
-        assert_eq!(metadata.permissions().mode() & 0o777, MODE);
+        assert_eq!(metadata.permissions().mode() & 0o777, PIPE_MODE);
     }
 
     #[tokio::test]

@@ -1,17 +1,18 @@
-//! Limits how much of SeaBIOS' log per second goes into the launcher's log.
+//! Limits how much of SeaBIOS' log the launcher logs per second.
 
 use std::time::{Duration, Instant};
 
-/// SeaBIOS writes less in a whole boot.
-const BYTES_PER_SECOND: usize = 256 * 1024;
-/// What the launcher adds to a line.
-const BYTES_AROUND: usize = 128;
-const SECOND: Duration = Duration::from_secs(1);
+/// Maximum number of bytes per second. SeaBIOS writes less in a whole boot.
+const MAX_BYTES_PER_SECOND: usize = 256 * 1024;
+/// How many bytes the launcher adds to a line.
+const OVERHEAD_BYTES_PER_LINE: usize = 128;
+const WINDOW: Duration = Duration::from_secs(1);
 
-/// Counts the bytes of each second. Pure.
+/// Counts the bytes of the log per second. Pure.
 #[derive(Debug, Default)]
 pub(super) struct LogRateLimit {
-    second: Option<Instant>,
+    /// The start of the current second.
+    window_start: Option<Instant>,
     bytes: usize,
     is_exceeded: bool,
 }
@@ -28,19 +29,19 @@ pub(super) enum LineDecision {
 }
 
 impl LogRateLimit {
-    /// A line of `length` bytes comes.
+    /// Decides on a line of `length` bytes.
     pub(super) fn observe(&mut self, length: usize, now: Instant) -> LineDecision {
-        let is_over = |begin: Instant| now.saturating_duration_since(begin) >= SECOND;
-        if self.second.is_none_or(is_over) {
+        let is_over = |begin: Instant| now.saturating_duration_since(begin) >= WINDOW;
+        if self.window_start.is_none_or(is_over) {
             *self = LogRateLimit {
-                second: Some(now),
+                window_start: Some(now),
                 ..LogRateLimit::default()
             };
         }
-        self.bytes += length + BYTES_AROUND;
+        self.bytes += length + OVERHEAD_BYTES_PER_LINE;
         match (
-            self.bytes > BYTES_PER_SECOND,
-            std::mem::replace(&mut self.is_exceeded, self.bytes > BYTES_PER_SECOND),
+            self.bytes > MAX_BYTES_PER_SECOND,
+            std::mem::replace(&mut self.is_exceeded, self.bytes > MAX_BYTES_PER_SECOND),
         ) {
             (false, _) => LineDecision::Log,
             (true, false) => LineDecision::DropFirst,
@@ -58,12 +59,12 @@ mod tests {
         let begin = Instant::now();
         let mut limit = LogRateLimit::default();
         for second in 0..3 {
-            let now = begin + SECOND * second;
+            let now = begin + WINDOW * second;
             let lines: Vec<_> = (0..10_000).map(|_| limit.observe(80, now)).collect();
-            let count = |wanted| lines.iter().filter(|one| **one == wanted).count();
+            let count = |wanted| lines.iter().filter(|decision| **decision == wanted).count();
             assert_eq!(
                 count(LineDecision::Log),
-                BYTES_PER_SECOND / (80 + BYTES_AROUND)
+                MAX_BYTES_PER_SECOND / (80 + OVERHEAD_BYTES_PER_LINE)
             );
             assert_eq!(count(LineDecision::DropFirst), 1);
             assert_eq!(lines.last(), Some(&LineDecision::Drop));

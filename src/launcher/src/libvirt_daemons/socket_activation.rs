@@ -1,8 +1,9 @@
-//! virtlogd's socket, held by the launcher and handed over at each start as systemd would.
+//! Socket activation of virtlogd: the launcher keeps the listening socket, and passes it to each virtlogd as systemd
+//! would.
 //!
-//! While virtlogd is away, libvirt's daemon can still connect: its request waits in the listen queue
-//! until the next virtlogd takes it, so that a VM's start waits instead of failing. Without this a
-//! session daemon would start a virtlogd of its own, and keep the launcher's from starting.
+//! While virtlogd does not run, libvirt's daemon can still connect: the connection waits in the listen queue until the
+//! next virtlogd accepts it, so that a VM's start waits instead of failing. Without this a session daemon would start a
+//! virtlogd of its own, which would keep the launcher's virtlogd from starting.
 
 use std::fs;
 use std::io;
@@ -14,9 +15,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 const SHELL: &str = "/bin/sh";
-/// The socket is standard input at first: the protocol wants it as descriptor 3, and the process's
-/// own id in a variable. The shell becomes the daemon and keeps its process id.
-const HAND_OVER: &str = "exec 3<&0 </dev/null; \
+/// A shell script that executes the daemon with the socket as descriptor 3, and with its process id in a variable, as
+/// the protocol demands. The script gets the socket as standard input. The daemon has the shell's process id.
+const ACTIVATION_SCRIPT: &str = "exec 3<&0 </dev/null; \
     LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=virtlogd.socket exec \"$0\" \"$@\"";
 
 /// A listening socket that outlives the daemon's processes.
@@ -32,7 +33,7 @@ struct Socket {
 }
 
 impl SocketActivation {
-    /// Listens on `path`; what a virtlogd that is gone left there is removed.
+    /// Listens on `path`. Removes the socket of a virtlogd that has ended.
     pub(super) fn listen(path: &Path) -> io::Result<SocketActivation> {
         if !Path::new(SHELL).exists() {
             return Err(io::Error::other(format!("there is no {SHELL}")));
@@ -56,7 +57,7 @@ impl SocketActivation {
         let socket: OwnedFd = self.socket.listener.try_clone()?.into();
         let mut command = tokio::process::Command::new(SHELL);
         command
-            .args(["-c", HAND_OVER])
+            .args(["-c", ACTIVATION_SCRIPT])
             .arg(program)
             .stdin(Stdio::from(socket));
         Ok(command)

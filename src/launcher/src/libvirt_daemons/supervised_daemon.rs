@@ -1,60 +1,16 @@
-//! One daemon and the task that restarts it.
+//! A daemon that is restarted whenever it ends.
 
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex};
 
-use tokio::process::{Child, ChildStderr};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
-use super::ambient_capability;
+use super::daemon_command::{DaemonCommand, TERM_TIMEOUT};
 use super::error::DaemonError;
-use super::log_lines;
-use super::orphaned_capability_probes;
-use super::restart_backoff::Backoff;
-use super::socket_activation::SocketActivation;
-use crate::blocking;
-use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
-
-/// How long a daemon may take to end when asked. A healthy one takes a tenth of it; one that is
-/// stopped (SIGSTOP) never ends by SIGTERM, and the launcher's end does not wait for it.
-const TERM_TIMEOUT: Duration = Duration::from_millis(700);
-/// A daemon that was restarted and still runs after this long is back.
-const RECOVERY_TIME: Duration = Duration::from_secs(1);
-/// How long reading the command lines of all processes may take.
-const PROCESS_SEARCH: Duration = Duration::from_secs(1);
-/// How much of its log is kept for an error.
-const LAST_LOG_LINES: usize = 5;
-
-/// How a daemon is started.
-#[derive(Debug, Clone)]
-pub(super) struct DaemonCommand {
-    pub(super) program: PathBuf,
-    pub(super) configuration: PathBuf,
-    pub(super) environment: Vec<(&'static str, PathBuf)>,
-    /// Pass CAP_NET_BIND_SERVICE on.
-    pub(super) bind_service: bool,
-    /// The socket that the launcher listens on for it.
-    pub(super) socket_activation: Option<SocketActivation>,
-    /// The pauses between its end and its next start.
-    pub(super) backoff: Backoff,
-    /// libvirt's directory for QEMU, of the daemon that starts QEMU to learn its capabilities.
-    pub(super) capability_probes: Option<PathBuf>,
-    /// Takes in its errors.
-    pub(super) migration_log: MigrationErrorLog,
-}
-
-/// What the task tells about the daemon.
-#[derive(Debug, Default)]
-struct DaemonState {
-    pid: Option<u32>,
-    ended: Option<ExitStatus>,
-    last_log_lines: VecDeque<String>,
-}
+use super::restart_task::{DaemonState, DaemonTask, lock};
 
 /// A daemon that is restarted when it ends.
 #[derive(Debug)]
@@ -68,7 +24,7 @@ pub(super) struct SupervisedDaemon {
 }
 
 impl SupervisedDaemon {
-    /// Starts the daemon, once, and its task.
+    /// Starts the daemon, and the task that restarts it.
     pub(super) fn spawn(command: DaemonCommand) -> Result<Self, DaemonError> {
         let state = Arc::default();
         let child = command.spawn()?;
@@ -82,9 +38,9 @@ impl SupervisedDaemon {
             state: Arc::clone(&state),
             ends: end_count,
             restarts: restart_count,
-            lost: false,
+            is_down: false,
         };
-        task.note_start(&child);
+        task.record_start(&child);
         Ok(SupervisedDaemon {
             program,
             state,
@@ -104,7 +60,7 @@ impl SupervisedDaemon {
         lock(&self.state).pid
     }
 
-    /// How often it ended without being asked; changes at once when it does.
+    /// A receiver that counts how often the daemon has ended unexpectedly.
     pub(super) fn ends(&self) -> watch::Receiver<u64> {
         self.ends.clone()
     }
@@ -114,15 +70,15 @@ impl SupervisedDaemon {
         self.restarts.clone()
     }
 
-    /// How it last ended, when it has ended more than once.
+    /// The last exit status, if the daemon does not run and has ended more than once.
     pub(super) fn ended_twice(&self) -> Option<ExitStatus> {
         let state = lock(&self.state);
         state
-            .ended
+            .last_exit
             .filter(|_| state.pid.is_none() && *self.restarts.borrow() > 0)
     }
 
-    /// The end of its log.
+    /// The end of the daemon's log.
     pub(super) fn last_log_lines(&self) -> String {
         let state = lock(&self.state);
         if state.last_log_lines.is_empty() {
@@ -136,7 +92,7 @@ impl SupervisedDaemon {
             .join(" | ")
     }
 
-    /// Ends the daemon and its task, within [`GRACE`] and what a SIGKILL takes.
+    /// Ends the daemon and its task, within twice [`TERM_TIMEOUT`].
     pub(super) async fn shutdown(self) {
         let _ = self.stop.send(());
         let mut task = self.task;
@@ -144,190 +100,4 @@ impl SupervisedDaemon {
             task.abort();
         }
     }
-}
-
-/// The only code that spawns and reaps the daemon.
-struct DaemonTask {
-    command: DaemonCommand,
-    backoff: Backoff,
-    state: Arc<Mutex<DaemonState>>,
-    ends: watch::Sender<u64>,
-    restarts: watch::Sender<u64>,
-    /// Its end has been logged, and not yet that it is back.
-    lost: bool,
-}
-
-impl DaemonTask {
-    async fn run(mut self, first: Child, stop: oneshot::Receiver<()>) {
-        self.keep_running(first, stop).await;
-        self.kill_capability_probes().await;
-    }
-
-    /// Returns when the end is wanted and has come.
-    async fn keep_running(&mut self, first: Child, mut stop: oneshot::Receiver<()>) {
-        let mut child = Some(first);
-        loop {
-            let ran = match child.take() {
-                Some(running) => {
-                    let began = Instant::now();
-                    let Some(()) = self.watch(running, &mut stop).await else {
-                        return;
-                    };
-                    Some(began.elapsed())
-                }
-                None => None,
-            };
-            let pause = self.backoff.next(ran);
-            tokio::select! {
-                _ = &mut stop => return,
-                () = sleep(pause) => {}
-            }
-            self.kill_capability_probes().await;
-            child = self.restart();
-        }
-    }
-
-    /// Waits for the end. `None` when the end was wanted.
-    async fn watch(&mut self, mut child: Child, stop: &mut oneshot::Receiver<()>) -> Option<()> {
-        let reader = child.stderr.take().map(|stderr| self.read_log(stderr));
-        let recovered = sleep(RECOVERY_TIME);
-        tokio::pin!(recovered);
-        let status = loop {
-            tokio::select! {
-                _ = &mut *stop => {
-                    end(&mut child, self.program()).await;
-                    return None;
-                }
-                status = child.wait() => break status,
-                () = &mut recovered, if self.lost => {
-                    self.lost = false;
-                    tracing::info!(program = %self.program().display(), pid = child.id(), "a libvirt daemon runs again");
-                }
-            }
-        };
-        self.note_end(status);
-        if let Some(reader) = reader {
-            // Its children (QEMU) may hold the pipe open: what is there by now is read, no more.
-            let _ = timeout(Duration::from_millis(100), reader).await;
-        }
-        Some(())
-    }
-
-    async fn kill_capability_probes(&self) {
-        let Some(directory) = self.command.capability_probes.clone() else {
-            return;
-        };
-        let kill = move || orphaned_capability_probes::kill(&directory);
-        let killed = blocking::call("killing capability probes", PROCESS_SEARCH, kill);
-        if let Err(error) = killed.await {
-            tracing::warn!(reason = %error, "probes of QEMU's capabilities may still run");
-        }
-    }
-
-    /// One warning for each loss, however many attempts it takes until the daemon is back.
-    fn note_end(&mut self, status: std::io::Result<ExitStatus>) {
-        let mut state = lock(&self.state);
-        state.pid = None;
-        let how = match status {
-            Ok(status) => {
-                state.ended = Some(status);
-                status.to_string()
-            }
-            Err(error) => format!("it cannot be waited for: {error}"),
-        };
-        drop(state);
-        let program = self.program().display();
-        if self.lost {
-            tracing::debug!(%program, how, "a libvirt daemon ended again");
-        } else {
-            tracing::warn!(%program, how, "a libvirt daemon ended and is restarted");
-        }
-        self.lost = true;
-        self.ends.send_modify(|count| *count += 1);
-    }
-
-    fn restart(&self) -> Option<Child> {
-        self.restarts.send_modify(|count| *count += 1);
-        match self.command.spawn() {
-            Ok(child) => {
-                self.note_start(&child);
-                Some(child)
-            }
-            Err(error) => {
-                tracing::error!(%error, "a libvirt daemon cannot be restarted");
-                None
-            }
-        }
-    }
-
-    fn program(&self) -> &Path {
-        &self.command.program
-    }
-
-    fn note_start(&self, child: &Child) {
-        lock(&self.state).pid = child.id();
-        tracing::debug!(program = %self.program().display(), pid = child.id(), "a libvirt daemon was started");
-    }
-
-    fn read_log(&self, stderr: ChildStderr) -> JoinHandle<()> {
-        let state = Arc::clone(&self.state);
-        let migration = self.command.migration_log.clone();
-        tokio::spawn(log_lines::each(stderr, move |line| {
-            log_lines::log_libvirt(line, &migration);
-            let mut state = lock(&state);
-            if state.last_log_lines.len() == LAST_LOG_LINES {
-                state.last_log_lines.pop_front();
-            }
-            state.last_log_lines.push_back(line.to_owned());
-        }))
-    }
-}
-
-impl DaemonCommand {
-    fn spawn(&self) -> Result<Child, DaemonError> {
-        let failed = |source| DaemonError::Spawn {
-            program: self.program.clone(),
-            source,
-        };
-        let mut command = match &self.socket_activation {
-            Some(socket_activation) => socket_activation.command(&self.program).map_err(failed)?,
-            None => {
-                let mut command = tokio::process::Command::new(&self.program);
-                command.stdin(Stdio::null());
-                command
-            }
-        };
-        command
-            .arg("-f")
-            .arg(&self.configuration)
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
-        let spawned = if self.bind_service {
-            ambient_capability::with_bind_service(|| command.spawn())
-        } else {
-            command.spawn()
-        };
-        spawned.map_err(failed)
-    }
-}
-
-/// Asks the daemon to end, then makes it.
-async fn end(child: &mut Child, program: &Path) {
-    let pid = child
-        .id()
-        .and_then(|pid| rustix::process::Pid::from_raw(pid.try_into().ok()?));
-    if let Some(pid) = pid {
-        // It has not been reaped, so the number is still its own.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-    }
-    if timeout(TERM_TIMEOUT, child.wait()).await.is_err() {
-        tracing::warn!(program = %program.display(), "a libvirt daemon ignores SIGTERM and is killed");
-        let _ = child.kill().await;
-    }
-}
-
-fn lock(state: &Mutex<DaemonState>) -> std::sync::MutexGuard<'_, DaemonState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

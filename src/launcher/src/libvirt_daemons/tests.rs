@@ -1,6 +1,6 @@
-//! The daemons as they are installed here, and the errors when they are not.
+//! Tests with the daemons of this machine, and of the errors when there are none.
 //!
-//! The real daemons run in namespaces of their own: this test binary starts itself again inside.
+//! The real daemons run in their own namespaces, in which this test binary starts itself again.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -25,7 +25,8 @@ fn config(root: &Path, path: &[&Path]) -> DaemonsConfig {
 fn program(directory: &Path, name: &str, script: &str) {
     let text = directory.join("text");
     fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    // Another process writes it: children that other tests fork may hold open what this one does.
+    // Another process writes the program: a child that another test forks may hold a file open that this process
+    // writes.
     let mut install = Command::new("install");
     install
         .args(["-m", "755"])
@@ -129,13 +130,13 @@ fn virtqemud_is_preferred() {
     program(&first, "libvirtd", "");
     program(&first, "qemu-kvm", "");
     program(&second, "virtqemud", "");
-    let found = Binaries::find(&[first.clone(), second.clone()]).unwrap();
-    assert_eq!(found.hypervisor, second.join("virtqemud"));
-    assert_eq!(found.socket_name(), "virtqemud-sock");
+    let binaries = DaemonBinaries::find(&[first.clone(), second.clone()]).unwrap();
+    assert_eq!(binaries.hypervisor, second.join("virtqemud"));
+    assert_eq!(binaries.socket_name(), "virtqemud-sock");
     fs::remove_file(second.join("virtqemud")).unwrap();
-    let found = Binaries::find(&[first.clone(), second]).unwrap();
-    assert_eq!(found.hypervisor, first.join("libvirtd"));
-    assert_eq!(found.socket_name(), "libvirt-sock");
+    let binaries = DaemonBinaries::find(&[first.clone(), second]).unwrap();
+    assert_eq!(binaries.hypervisor, first.join("libvirtd"));
+    assert_eq!(binaries.socket_name(), "libvirt-sock");
 }
 
 #[test]
@@ -181,7 +182,7 @@ async fn eventually(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// The paths of KubeVirt's image (CentOS Stream), of Fedora and of Debian.
+/// The layouts of KubeVirt's image (CentOS Stream), of Fedora and of Debian.
 #[test]
 fn daemons_are_found_where_distributions_have_them() {
     let layouts: [(&[&str], &str, &str); 3] = [
@@ -234,9 +235,9 @@ fn daemons_are_found_where_distributions_have_them() {
         let searched = DaemonsConfig::new(&paths, "ns_vm", "", |_| None).path;
         let below_root = |path: &PathBuf| root.path().join(path.strip_prefix("/").unwrap());
         let searched: Vec<_> = searched.iter().map(below_root).collect();
-        let found = Binaries::find(&searched).unwrap();
-        assert_eq!(found.hypervisor, root.path().join(hypervisor));
-        assert_eq!(found.qemu, root.path().join(qemu));
-        assert!(found.logger.is_some());
+        let binaries = DaemonBinaries::find(&searched).unwrap();
+        assert_eq!(binaries.hypervisor, root.path().join(hypervisor));
+        assert_eq!(binaries.qemu, root.path().join(qemu));
+        assert!(binaries.logger.is_some());
     }
 }

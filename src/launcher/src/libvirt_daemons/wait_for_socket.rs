@@ -9,19 +9,18 @@ use tokio::time::{Instant, sleep};
 use super::error::DaemonError;
 use super::supervised_daemon::SupervisedDaemon;
 
-// A daemon needs about 60 ms: looking often costs little and every millisecond counts here.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+// A daemon takes about 60 ms. Frequent checks cost little, and the launcher's start waits for this.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Returns when something accepts connections on `socket`. A file alone does not count: it may be
-/// a dead daemon's.
+/// Returns when connections to `socket` are accepted. The file alone is not enough: a dead daemon may have left it.
 pub(super) async fn wait_for_socket(
     daemon: &SupervisedDaemon,
     socket: &Path,
     within: Duration,
 ) -> Result<(), DaemonError> {
     let start = Instant::now();
-    let mut pause = FIRST_PAUSE;
+    let mut pause = MIN_POLL_INTERVAL;
     loop {
         if UnixStream::connect(socket).await.is_ok() {
             return Ok(());
@@ -44,6 +43,6 @@ pub(super) async fn wait_for_socket(
             });
         }
         sleep(pause).await;
-        pause = (pause * 3 / 2).min(LONGEST_PAUSE);
+        pause = (pause * 3 / 2).min(MAX_POLL_INTERVAL);
     }
 }

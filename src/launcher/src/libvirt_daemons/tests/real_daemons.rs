@@ -1,4 +1,4 @@
-//! libvirt's own daemons, in a pod of their own: served, restarted, hung, ended.
+//! Tests with libvirt's real daemons in their own pod: they serve, are restarted, hang and end.
 
 mod killed_virtlogd;
 
@@ -12,8 +12,8 @@ fn real_session_daemons_serve_are_restarted_and_end() {
     run_inside("exec setpriv --reuid=107 --regid=107 --clear-groups \"$0\" \"$@\"");
 }
 
-/// System daemons have fixed paths: they get empty ones, and no /dev/kvm, which they would probe
-/// for minutes where it does not work.
+/// System daemons have fixed paths, so empty directories are mounted there. `/dev/kvm` is hidden, since they would
+/// probe it for minutes where it does not work.
 #[test]
 fn real_system_daemons_serve_are_restarted_and_end() {
     run_inside(
@@ -25,11 +25,11 @@ fn real_system_daemons_serve_are_restarted_and_end() {
     );
 }
 
-/// Runs [`inside_a_pod`] in namespaces of its own, prepared by a shell that becomes it.
+/// Runs [`inside_a_pod`] in new namespaces, after the shell commands `prepare`.
 fn run_inside(prepare: &str) {
     let root = tempfile::tempdir().unwrap();
     assert!(
-        rustix::process::geteuid().is_root() && Binaries::find(&installed()).is_ok(),
+        rustix::process::geteuid().is_root() && DaemonBinaries::find(&installed()).is_ok(),
         "this needs root, QEMU and virtqemud or libvirtd: 'make test' sets it up"
     );
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -37,7 +37,7 @@ fn run_inside(prepare: &str) {
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let status = Command::new("unshare")
         .args(["-m", "-p", "-f", "--kill-child", "--mount-proc"])
-        // The first process reaps what the daemons leave behind.
+        // The first process of the pid namespace reaps the orphans of the daemons.
         .args(["sh", "-c", "sh -c \"$@\"; exit $?", "init", prepare])
         .arg(&program)
         .args([
@@ -71,11 +71,11 @@ async fn inside_a_pod() {
     config.path = installed();
 
     let daemons = start(&config).await.unwrap();
-    asks_version(daemons.uri()).await;
+    require_version(daemons.uri()).await;
     let first = daemons.pid().unwrap();
-    let binaries = Binaries::find(&config.path).unwrap();
+    let binaries = DaemonBinaries::find(&config.path).unwrap();
     let socket = config.paths.libvirt_run.join(binaries.socket_name());
-    is_child_of_mine(first);
+    require_child(first);
 
     let mut restarts = daemons.restarts();
     Command::new("kill")
@@ -87,24 +87,24 @@ async fn inside_a_pod() {
     while tokio::net::UnixStream::connect(&socket).await.is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    asks_version(daemons.uri()).await;
+    require_version(daemons.uri()).await;
     let second = daemons.pid().unwrap();
     assert_ne!(first, second);
 
-    boots_and_logs(daemons.uri(), &config.paths.qemu_log("default_vm")).await;
+    boot_writes_the_log(daemons.uri(), &config.paths.qemu_log("default_vm")).await;
     hung_calls_leave_the_connection_usable(daemons.uri(), &config.paths).await;
     start_waits_for_virtlogd_and_logs_go_on(&daemons, &config.paths).await;
     daemons.shutdown().await;
     assert!(!Path::new("/proc").join(second.to_string()).exists());
 }
 
-async fn asks_version(uri: &str) {
+async fn require_version(uri: &str) {
     let uri = uri.to_owned();
     let version = tokio::task::spawn_blocking(move || libvirt::connect(&uri)?.version());
     assert!(version.await.unwrap().unwrap() > libvirt::Version(0));
 }
 
-fn is_child_of_mine(pid: u32) {
+fn require_child(pid: u32) {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     assert!(
         status.contains(&format!("PPid:\t{}\n", std::process::id())),
@@ -113,8 +113,8 @@ fn is_child_of_mine(pid: u32) {
     assert!(status.starts_with("Name:\tvirtqemud\n") || status.starts_with("Name:\tlibvirtd\n"));
 }
 
-/// QEMU starts under this configuration, and its log is where it is looked for.
-async fn boots_and_logs(uri: &str, log: &Path) {
+/// QEMU starts with this configuration, and its log is at the expected path.
+async fn boot_writes_the_log(uri: &str, log: &Path) {
     const XML: &str = "<domain type='qemu'><name>default_vm</name><memory unit='MiB'>32</memory>\
         <os><type arch='x86_64' machine='q35'>hvm</type></os></domain>";
     let uri = uri.to_owned();
@@ -129,7 +129,7 @@ async fn boots_and_logs(uri: &str, log: &Path) {
     assert!(text.contains("default_vm"), "{text}");
 }
 
-/// Ten calls wait for a QEMU that is stopped; an eleventh on the same connection is answered.
+/// While ten calls wait for a stopped QEMU, another call on the same connection is answered.
 async fn hung_calls_leave_the_connection_usable(uri: &str, paths: &Paths) {
     let uri = uri.to_owned();
     let connect = move || libvirt::connect(&uri).unwrap();
@@ -154,10 +154,10 @@ async fn hung_calls_leave_the_connection_usable(uri: &str, paths: &Paths) {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let began = Instant::now();
+    let begin = Instant::now();
     let version = tokio::task::spawn_blocking(move || connection.version().unwrap());
     version.await.unwrap();
-    let took = began.elapsed();
+    let duration = begin.elapsed();
     assert!(hung.iter().all(|call| !call.is_finished()), "they hang");
     signal(qemu, "CONT");
     for call in hung {
@@ -168,7 +168,7 @@ async fn hung_calls_leave_the_connection_usable(uri: &str, paths: &Paths) {
         domain.undefine(libvirt::UndefineOptions::KEEP).unwrap();
     };
     tokio::task::spawn_blocking(end).await.unwrap();
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(duration < Duration::from_secs(3), "{duration:?}");
 }
 
 fn plain_domain(more: &str) -> String {

@@ -1,13 +1,13 @@
-//! A start waits for virtlogd, and QEMU's logs go on when virtlogd dies.
+//! Tests that a start waits for virtlogd, and that QEMU's logs continue when virtlogd dies.
 
 use super::*;
 
-/// virtlogd is killed before a start, which succeeds nevertheless, and again while the VM runs.
+/// Kills virtlogd before a start, which succeeds nevertheless, and again while the VM runs.
 pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, paths: &Paths) {
     let Some(logger) = &daemons.logger else {
         let is_gate = std::env::var_os("TESTS_PREBUILT").is_some();
         assert!(!is_gate, "scripts/setup installs virtlogd");
-        // Past the capture of test output, so that it is seen.
+        // Not by `eprintln!`, whose output the test harness captures.
         let line = "*** NOT TESTED: virtlogd's death: this machine lacks virtlogd ***\n";
         return std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
     };
@@ -29,21 +29,21 @@ pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, p
         domain
     };
     let domain = tokio::task::spawn_blocking(boot).await.unwrap();
-    let written = || {
+    let boot_count = || {
         fs::read_to_string(&log)
             .unwrap_or_default()
             .matches("No bootable")
             .count()
     };
-    eventually(|| written() == 1).await;
+    eventually(|| boot_count() == 1).await;
     let second = logger.daemon.pid().unwrap();
     assert_ne!(first, second);
-    assert_eq!(virtlogds(), 1);
+    assert_eq!(virtlogd_count(), 1);
 
     signal(second, "KILL");
     eventually(|| logger.daemon.pid().is_some_and(|pid| pid != second)).await;
     eventually(|| {
-        reopen_qemu_log_pipes::broken(Path::new(&format!("/proc/{}", qemu_pid(paths))))
+        reopen_qemu_log_pipes::broken_pipes(Path::new(&format!("/proc/{}", qemu_pid(paths))))
             .unwrap()
             .is_empty()
     })
@@ -53,8 +53,8 @@ pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, p
         move || domain.reset().unwrap()
     };
     tokio::task::spawn_blocking(reset).await.unwrap();
-    eventually(|| written() == 2).await;
-    assert_eq!(virtlogds(), 1);
+    eventually(|| boot_count() == 2).await;
+    assert_eq!(virtlogd_count(), 1);
     assert!(logger.lost.borrow().is_none());
     let end = move || {
         domain.destroy(libvirt::DestroyMode::Forceful).unwrap();
@@ -63,8 +63,8 @@ pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, p
     tokio::task::spawn_blocking(end).await.unwrap();
 }
 
-/// How many run; this is a pid namespace of its own.
-fn virtlogds() -> usize {
+/// The number of virtlogd processes in this pid namespace.
+fn virtlogd_count() -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let status = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("status")).ok();
     processes

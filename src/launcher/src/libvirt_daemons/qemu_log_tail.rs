@@ -1,4 +1,4 @@
-//! QEMU's own log, which virtlogd (or QEMU itself) writes to a file.
+//! Follows QEMU's log file, which virtlogd (or QEMU itself) writes, and logs its lines.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,35 +8,36 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::log_lines::{self, Lines};
+use super::log_lines::{self, LineSplitter};
 
-/// Lines need not be here at once, and an idle launcher should stay idle.
-const PAUSE: Duration = Duration::from_secs(1);
-/// What is read in one go; a flood waits for the next one.
-const CHUNK: usize = 64 * 1024;
+/// The pause when there are no new lines. They need not be logged at once, and an idle launcher should stay idle.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum number of bytes that are read at once.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Follows the file for ever: it may come late, and virtlogd may put a new one in its place.
+/// Follows the file for ever. It need not exist yet, and virtlogd may replace it.
 pub(super) async fn follow(path: PathBuf) {
     let mut tail = Tail::default();
     loop {
-        // One read of a local file of at most CHUNK bytes, which does not block for long.
+        // This reads at most CHUNK_BYTES of a local file, which does not block for long.
         if !tail.read_more(&path, &mut log_lines::log_qemu) {
-            sleep(PAUSE).await;
+            sleep(POLL_INTERVAL).await;
         }
         tokio::task::yield_now().await;
     }
 }
 
-/// The file that is being followed and what of it has been read.
+/// The file that is followed and the position in it.
 #[derive(Debug, Default)]
 struct Tail {
+    /// The open file and its inode.
     file: Option<(u64, File)>,
-    read: u64,
-    lines: Lines,
+    position: u64,
+    lines: LineSplitter,
 }
 
 impl Tail {
-    /// Reads on; false when there is nothing more for now.
+    /// Reads more; false when there is nothing more to read now.
     fn read_more(&mut self, path: &Path, line: &mut impl FnMut(&str)) -> bool {
         let count = self.read_chunk(line);
         if count > 0 {
@@ -50,31 +51,31 @@ impl Tail {
             return 0;
         };
         let mut chunk = Vec::new();
-        // An error is as good as an end: the next turn looks at the path again.
-        let _ = file.take(CHUNK as u64).read_to_end(&mut chunk);
-        self.read += chunk.len() as u64;
+        // An error is treated like the end of the file: the path is checked again.
+        let _ = file.take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
+        self.position += chunk.len() as u64;
         self.lines.feed(&chunk, line);
         chunk.len()
     }
 
-    /// Opens the file at the path when it is another one, or shorter than what was read of it.
+    /// Opens the file at the path if it is a new file, or shorter than the position.
     fn reopen_if_replaced(&mut self, path: &Path, line: &mut impl FnMut(&str)) -> bool {
-        let Ok(there) = fs::metadata(path) else {
+        let Ok(metadata) = fs::metadata(path) else {
             return false;
         };
-        let same = self
+        let is_same_file = self
             .file
             .as_ref()
-            .is_some_and(|(inode, _)| *inode == there.ino());
-        if same && there.len() >= self.read {
+            .is_some_and(|(inode, _)| *inode == metadata.ino());
+        if is_same_file && metadata.len() >= self.position {
             return false;
         }
         let Ok(file) = File::open(path) else {
             return false;
         };
         self.lines.finish(line);
-        self.file = Some((there.ino(), file));
-        self.read = 0;
+        self.file = Some((metadata.ino(), file));
+        self.position = 0;
         true
     }
 }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn late_growing_and_replaced_file_is_read_once() {
+    fn every_line_of_a_late_growing_or_replaced_file_is_read_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vm.log");
         let mut tail = Tail::default();
