@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 fn start(config: Config, early: EarlySignals) -> u8 {
     logging::start(
         config.verbosity,
-        logging::About {
+        logging::LoggedVmi {
             name: config.flags.name.clone(),
             namespace: config.flags.namespace.clone(),
             uid: config.flags.uid.clone(),

@@ -1,8 +1,8 @@
 //! Files that appear under their name only when they are complete.
 //!
-//! A file is written beside its target as a [`PendingFile`], handed to QEMU's user and renamed. A launcher
-//! that ends half-way leaves a pending file, which the next launcher removes, and never a truncated file
-//! under the target's name.
+//! A file is written as a [`PendingFile`] in the target's directory, given to QEMU's user and renamed. A launcher that
+//! ends before the rename leaves a pending file, which the next launcher removes, and never a truncated file under the
+//! target's name.
 
 mod pending_file;
 
@@ -15,7 +15,7 @@ pub(crate) use pending_file::PendingFile;
 
 use crate::paths::QEMU_USER;
 
-/// A file could not be written, or not be given its mode and owner.
+/// A file could not be written, or its mode or owner could not be set.
 #[derive(Debug, thiserror::Error)]
 pub enum AtomicFileError {
     /// A file system call failed.
@@ -25,30 +25,30 @@ pub enum AtomicFileError {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the file system.
         source: io::Error,
     },
     /// The owner could not be changed to QEMU's user.
     #[error("giving {path} to uid {QEMU_USER}: {source}")]
-    Give {
+    Chown {
         /// The file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the file system.
         source: io::Error,
     },
 }
 
-/// A file's mode and durability.
+/// The mode and durability of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileAttrs {
-    /// Its mode.
+    /// The permission bits.
     pub(crate) mode: u32,
-    /// Whether the file is synced to disk before it gets its name: so is a file that the next start uses
-    /// as it is; a file that every start replaces need not be.
+    /// Whether the file is synced to disk before the rename. This is needed for a file that a later start uses, and not
+    /// for a file that every start replaces.
     pub(crate) durable: bool,
 }
 
-/// Writes a file, replacing one that exists; creates its directory.
+/// Writes a file, and replaces an existing one; creates its directory.
 ///
 /// # Errors
 /// [`AtomicFileError`], naming the file.
@@ -62,18 +62,18 @@ pub(crate) fn write(
     let written = pending
         .create(attrs.mode)
         .and_then(|mut file| write(&mut file));
-    written.map_err(failed("writing", path))?;
+    written.map_err(io_error("writing", path))?;
     pending.commit(attrs)
 }
 
 /// Sets mode and owner of a complete file, and syncs it if it is to be durable.
 fn set_attrs(path: &Path, attrs: FileAttrs) -> Result<(), AtomicFileError> {
     fs::set_permissions(path, Permissions::from_mode(attrs.mode))
-        .map_err(failed("setting the mode of", path))?;
+        .map_err(io_error("setting the mode of", path))?;
     chown_to_qemu(path)?;
     if attrs.durable {
         let synced = File::open(path).and_then(|file| file.sync_all());
-        synced.map_err(failed("writing", path))?;
+        synced.map_err(io_error("writing", path))?;
     }
     Ok(())
 }
@@ -83,22 +83,23 @@ pub(crate) fn create_parent(path: &Path) -> Result<(), AtomicFileError> {
     let Some(parent) = path.parent() else {
         return Ok(());
     };
-    fs::create_dir_all(parent).map_err(failed("creating the directory", parent))
+    fs::create_dir_all(parent).map_err(io_error("creating the directory", parent))
 }
 
-/// Makes QEMU's user the owner of a file. A launcher that is not root runs as QEMU's user already.
+/// Makes QEMU's user the owner of a file. Does nothing unless the launcher is root: otherwise it runs as QEMU's user.
 pub(crate) fn chown_to_qemu(path: &Path) -> Result<(), AtomicFileError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
     let changed = std::os::unix::fs::lchown(path, Some(QEMU_USER), Some(QEMU_USER));
-    changed.map_err(|source| AtomicFileError::Give {
+    changed.map_err(|source| AtomicFileError::Chown {
         path: path.to_owned(),
         source,
     })
 }
 
-pub(crate) fn failed(
+/// Makes the error of a file system call.
+pub(crate) fn io_error(
     what: &'static str,
     path: &Path,
 ) -> impl FnOnce(io::Error) -> AtomicFileError + use<> {
@@ -114,8 +115,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Who owns files of this process after they were given to QEMU's user.
-    pub(crate) fn owner() -> u32 {
+    /// The user who owns a file of this process after [`chown_to_qemu`].
+    pub(crate) fn expected_owner() -> u32 {
         match rustix::process::geteuid() {
             root if root.is_root() => QEMU_USER,
             user => user.as_raw(),
@@ -128,7 +129,7 @@ pub(crate) mod tests {
     };
 
     #[test]
-    fn file_is_replaced_completely_or_not_at_all() {
+    fn failed_write_leaves_the_old_file_unchanged() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("below/file");
         let replace = |text: &'static str| {
@@ -138,18 +139,18 @@ pub(crate) mod tests {
         replace("second");
         let half = write(&path, DURABLE, |file| {
             file.write_all(b"half")?;
-            Err(io::Error::other("no room"))
+            Err(io::Error::other("disk full"))
         });
         let error = half.unwrap_err().to_string();
         assert!(
-            error.starts_with("writing /") && error.ends_with("below/file: no room"),
+            error.starts_with("writing /") && error.ends_with("below/file: disk full"),
             "{error}"
         );
         assert_eq!(fs::read(&path).unwrap(), b"second");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!(metadata.permissions().mode() & 0o777, 0o640);
-        assert_eq!(metadata.uid(), owner());
+        assert_eq!(metadata.uid(), expected_owner());
     }
 
     #[test]

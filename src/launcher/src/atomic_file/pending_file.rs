@@ -1,8 +1,8 @@
-//! A file that is not complete yet, under a name that contains the writer's run.
+//! A file that is not complete yet, with a temporary name that contains the id of the launcher's run.
 //!
 //! ```text
 //!   new(path) ──▶ [written as NAME.RUN-N.part] ──commit──▶ [complete, as NAME]
-//!      │ pending files of earlier runs are removed  └─drop──▶ [removed]
+//!      └ removes pending files of earlier runs       └─drop──▶ [removed]
 //! ```
 
 use std::ffi::{OsStr, OsString};
@@ -14,18 +14,19 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use super::{AtomicFileError, FileAttrs, failed, set_attrs};
+use super::{AtomicFileError, FileAttrs, io_error, set_attrs};
 
-const SUFFIX: &str = ".part";
-/// A volume may hold any number of files; at most this many are searched for pending files.
-const MAX_ENTRIES: usize = 10_000;
-/// This run of the launcher. A process id is not enough: in a container each run has the same.
-static RUN: LazyLock<u64> = LazyLock::new(|| {
+const PART_SUFFIX: &str = ".part";
+/// Maximum number of directory entries that are searched for pending files: a volume may have any number of files.
+const MAX_SEARCHED_ENTRIES: usize = 10_000;
+/// The id of this run of the launcher: its start time in nanoseconds. A process id is not enough, since it is the same
+/// for every run in a container.
+static RUN_ID: LazyLock<u64> = LazyLock::new(|| {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |now| u64::try_from(now.as_nanos()).unwrap_or_default())
 });
 
-/// A file beside its target. It is removed if it is dropped before it is committed.
+/// A temporary name in the target's directory. The file is removed if this is dropped before it is committed.
 #[derive(Debug)]
 pub(crate) struct PendingFile {
     path: PathBuf,
@@ -34,25 +35,25 @@ pub(crate) struct PendingFile {
 }
 
 impl PendingFile {
-    /// A pending file for `target`, with a name of its own: a caller that gave up may have left a writer
-    /// behind. Pending files of launchers before this one are removed.
+    /// Reserves a temporary name for `target`. The name is unique, since the writer of an earlier pending file may
+    /// still run after its caller has given up. Removes the pending files of earlier runs.
     pub(crate) fn new(target: &Path) -> Self {
-        static WRITERS: AtomicU64 = AtomicU64::new(0);
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         remove_stale(target);
-        let number = WRITERS.fetch_add(1, Ordering::Relaxed);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
         Self {
-            path: with_suffix(target, &format!(".{:x}-{number:x}{SUFFIX}", *RUN)),
+            path: with_suffix(target, &format!(".{:x}-{number:x}{PART_SUFFIX}", *RUN_ID)),
             target: target.to_owned(),
             committed: false,
         }
     }
 
-    /// The path to write to.
+    /// The temporary path, to write to.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Creates the file for this process to write.
+    /// Creates the file and opens it for writing.
     pub(super) fn create(&self, mode: u32) -> io::Result<File> {
         OpenOptions::new()
             .write(true)
@@ -61,10 +62,10 @@ impl PendingFile {
             .open(&self.path)
     }
 
-    /// Sets mode and owner, then renames the file to its target.
+    /// Sets mode and owner, then renames the file to the target.
     pub(crate) fn commit(mut self, attrs: FileAttrs) -> Result<(), AtomicFileError> {
         set_attrs(&self.path, attrs)?;
-        fs::rename(&self.path, &self.target).map_err(failed("putting in place", &self.target))?;
+        fs::rename(&self.path, &self.target).map_err(io_error("putting in place", &self.target))?;
         self.committed = true;
         Ok(())
     }
@@ -92,8 +93,8 @@ fn remove_stale(target: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
-    for entry in entries.take(MAX_ENTRIES).flatten() {
-        if run_of(&entry.file_name(), name).is_none_or(|run| run == *RUN) {
+    for entry in entries.take(MAX_SEARCHED_ENTRIES).flatten() {
+        if run_of(&entry.file_name(), name).is_none_or(|run| run == *RUN_ID) {
             continue;
         }
         let path = entry.path();
@@ -108,12 +109,12 @@ fn remove_stale(target: &Path) {
     }
 }
 
-/// The run that wrote `pending`, if that is a pending file of the file called `name`.
+/// The id of the run that made `pending`, if `pending` is the name of a pending file for `name`.
 fn run_of(pending: &OsStr, name: &OsStr) -> Option<u64> {
     let mut start: OsString = name.to_owned();
     start.push(".");
     let middle = pending.to_str()?.strip_prefix(start.to_str()?)?;
-    let (run, number) = middle.strip_suffix(SUFFIX)?.split_once('-')?;
+    let (run, number) = middle.strip_suffix(PART_SUFFIX)?.split_once('-')?;
     u64::from_str_radix(number, 16).ok()?;
     u64::from_str_radix(run, 16).ok()
 }
@@ -139,7 +140,7 @@ mod tests {
     fn only_pending_files_of_earlier_runs_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
-        let stays = [
+        let kept = [
             "disk.img",
             "disk.img.1-.part",
             "disk.img.1-1.part.bak",
@@ -147,19 +148,19 @@ mod tests {
             "disk.img.x-1.part",
             "other.img.1-1.part",
         ];
-        for name in stays
+        for name in kept
             .iter()
             .chain(&["disk.img.1-0.part", "disk.img.1f-a.part"])
         {
             fs::write(at(name), "x").unwrap();
         }
         symlink(at("disk.img"), at("disk.img.2-0.part")).unwrap();
-        let living = PendingFile::new(&at("disk.img"));
-        fs::write(living.path(), "being written").unwrap();
+        let current = PendingFile::new(&at("disk.img"));
+        fs::write(current.path(), "being written").unwrap();
         let second = PendingFile::new(&at("disk.img"));
-        assert!(living.path().exists() && living.path() != second.path());
-        drop(living);
-        assert_eq!(names(directory.path()), stays);
+        assert!(current.path().exists() && current.path() != second.path());
+        drop(current);
+        assert_eq!(names(directory.path()), kept);
         assert_eq!(fs::read(at("disk.img")).unwrap(), b"x");
     }
 

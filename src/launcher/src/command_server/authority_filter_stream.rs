@@ -1,4 +1,4 @@
-//! The connection of a client of the command server.
+//! A client's connection to the command server, with the `:authority` of its requests replaced.
 
 use std::io;
 use std::pin::Pin;
@@ -8,64 +8,67 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-use super::invalid_authority::AuthorityFilter;
+use super::authority_filter::AuthorityFilter;
 
-const READ: usize = 16 * 1024;
+/// How many bytes are read from the client at once.
+const READ_BUFFER_BYTES: usize = 16 * 1024;
 
-/// A client's connection, its requests with another `:authority`.
+/// A client's connection, whose input goes through an [`AuthorityFilter`].
 #[derive(Debug)]
-pub(super) struct ClientStream {
+pub(super) struct AuthorityFilterStream {
     stream: UnixStream,
     filter: AuthorityFilter,
-    ready: Vec<u8>,
-    read: usize,
+    /// The filter's output.
+    filtered: Vec<u8>,
+    /// How much of `filtered` was consumed.
+    consumed: usize,
 }
 
-impl ClientStream {
-    pub(super) fn new(stream: UnixStream) -> ClientStream {
-        ClientStream {
+impl AuthorityFilterStream {
+    pub(super) fn new(stream: UnixStream) -> AuthorityFilterStream {
+        AuthorityFilterStream {
             stream,
             filter: AuthorityFilter::default(),
-            ready: Vec::new(),
-            read: 0,
+            filtered: Vec::new(),
+            consumed: 0,
         }
     }
 
-    /// Hands on what is ready; false when there is nothing.
-    fn hand_on(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
-        let bytes = self.ready.get(self.read..).unwrap_or_default();
+    /// Copies filtered bytes to `buffer`; false when there are none.
+    fn copy_filtered(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+        let bytes = self.filtered.get(self.consumed..).unwrap_or_default();
         let count = bytes.len().min(buffer.remaining());
         buffer.put_slice(bytes.get(..count).unwrap_or_default());
-        self.read += count;
-        if self.read == self.ready.len() {
-            self.ready.clear();
-            self.read = 0;
+        self.consumed += count;
+        if self.consumed == self.filtered.len() {
+            self.filtered.clear();
+            self.consumed = 0;
         }
         count > 0
     }
 }
 
-impl AsyncRead for ClientStream {
+impl AsyncRead for AuthorityFilterStream {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        while buffer.remaining() > 0 && !this.hand_on(buffer) {
-            let mut bytes = [0; READ];
+        while buffer.remaining() > 0 && !this.copy_filtered(buffer) {
+            let mut bytes = [0; READ_BUFFER_BYTES];
             let mut input = ReadBuf::new(&mut bytes);
             ready!(Pin::new(&mut this.stream).poll_read(context, &mut input))?;
             if input.filled().is_empty() {
                 break;
             }
-            this.filter.feed(input.filled(), &mut this.ready);
+            this.filter.feed(input.filled(), &mut this.filtered);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for ClientStream {
+impl AsyncWrite for AuthorityFilterStream {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -95,7 +98,7 @@ impl AsyncWrite for ClientStream {
     }
 }
 
-impl Connected for ClientStream {
+impl Connected for AuthorityFilterStream {
     type ConnectInfo = UdsConnectInfo;
 
     fn connect_info(&self) -> UdsConnectInfo {

@@ -1,4 +1,4 @@
-//! BackupVirtualMachine and RedefineCheckpoint: their options are JSON.
+//! Handles BackupVirtualMachine and RedefineCheckpoint, whose options are JSON.
 
 use std::path::PathBuf;
 
@@ -14,10 +14,10 @@ use crate::jobs::{
 };
 use crate::manager::{Command, CommandResult, Manager, OpError};
 
-/// The state of a VMI whose disks have their bitmaps.
-const ENABLED: &str = "Enabled";
+/// The state in the VMI's status when the disks have their bitmaps of changed blocks.
+const TRACKING_ENABLED: &str = "Enabled";
 
-/// Options that cannot be used.
+/// The options of a request are invalid.
 #[derive(Debug, thiserror::Error)]
 enum OptionsError {
     #[error("the options of the backup cannot be read: {0}")]
@@ -29,9 +29,9 @@ enum OptionsError {
     #[error("the backup's mode {0:?} is neither Push nor Pull")]
     Mode(String),
     #[error("only a backup in mode Pull can be exported")]
-    NotServed,
+    NotPull,
     #[error("the checkpoint has no name")]
-    NoName,
+    MissingCheckpointName,
     #[error(transparent)]
     Request(#[from] BackupRequestError),
 }
@@ -55,7 +55,7 @@ struct Options {
     ca_cert: String,
 }
 
-/// `BackupCheckpoint`; its volumes are not needed.
+/// KubeVirt's `BackupCheckpoint`; its volumes are not needed.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct CheckpointOptions {
@@ -79,7 +79,7 @@ pub(super) async fn backup(manager: &Manager, request: WireRequest) -> Response 
     }
 }
 
-/// Redefines a checkpoint; whether it is of no use any more.
+/// Redefines a checkpoint. Returns the response, and whether the checkpoint is invalid.
 pub(super) async fn redefine_checkpoint(
     manager: &Manager,
     request: RedefineCheckpointRequest,
@@ -89,7 +89,7 @@ pub(super) async fn redefine_checkpoint(
         Ok(vmi) => vmi,
         Err(error) => return (failed(error), false),
     };
-    // Not invalid: the bitmaps are looked for once the VM's disks have their images.
+    // The checkpoint is not invalid: its bitmaps are checked once the images for changed blocks exist.
     if !tracks_changed_blocks(&vmi) {
         let reason = "Redefine checkpoint failed: ChangedBlockTracking is not enabled";
         return (failed(reason), false);
@@ -108,10 +108,10 @@ pub(super) async fn redefine_checkpoint(
 
 fn tracks_changed_blocks(vmi: &Vmi) -> bool {
     let tracking = vmi.status.changed_block_tracking.as_ref();
-    tracking.is_some_and(|tracking| tracking.state == ENABLED)
+    tracking.is_some_and(|tracking| tracking.state == TRACKING_ENABLED)
 }
 
-/// libvirt's errors keep the form that KubeVirt's launcher gives them in backups.
+/// The response to a backup command. libvirt's errors have the form that KubeVirt's launcher uses for backups.
 fn respond(outcome: CommandResult) -> Response {
     match outcome {
         Ok(_) => ok(),
@@ -148,7 +148,7 @@ fn start(vmi: &Vmi, id: BackupId, options: Options) -> Result<Command, OptionsEr
 
 fn export(id: BackupId, options: Options) -> Result<Command, OptionsError> {
     if mode(&options.mode)? != Mode::Pull {
-        return Err(OptionsError::NotServed);
+        return Err(OptionsError::NotPull);
     }
     let fields = [
         ("backupName", &id.name),
@@ -186,7 +186,7 @@ fn checkpoint(json: &[u8]) -> Result<Checkpoint, OptionsError> {
     let options: CheckpointOptions =
         serde_json::from_slice(json).map_err(OptionsError::Checkpoint)?;
     if options.name.is_empty() {
-        return Err(OptionsError::NoName);
+        return Err(OptionsError::MissingCheckpointName);
     }
     Ok(Checkpoint {
         name: options.name,

@@ -1,4 +1,4 @@
-//! The command service: decodes requests, calls the manager or the agent, encodes responses.
+//! The gRPC command service: decodes requests, calls the manager or the agent, and encodes responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::jobs;
 use crate::manager::{Command, Manager, SyncRequest};
 use crate::notify::Warning;
 
-/// The one version of the command service that both sides know.
-const VERSION: u32 = 1;
+/// The only version of the command service.
+const COMMAND_VERSION: u32 = 1;
 
-/// Serves virt-handler.
+/// The command service, which virt-handler calls.
 #[derive(Clone)]
 pub(crate) struct CommandService {
     manager: Manager,
@@ -37,7 +37,7 @@ impl CommandService {
         }
     }
 
-    /// Runs the command that `command` makes of a VMI with its options.
+    /// Runs a command that needs the VMI with its options.
     async fn run(
         &self,
         request: VmiRequest,
@@ -76,7 +76,8 @@ impl CommandService {
         outcome(self.manager.run(Command::Freeze(request)).await)
     }
 
-    fn about(request: &VmiRequest) -> Result<Vmi, Response> {
+    /// The VMI in a request, or the response for an invalid VMI.
+    fn decode_vmi(request: &VmiRequest) -> Result<Vmi, Response> {
         decode_requests::vmi(request.vmi.as_ref()).map_err(failed)
     }
 }
@@ -85,15 +86,15 @@ impl CommandService {
 impl CmdInfo for CommandService {
     async fn info(&self, _: Request<CmdInfoRequest>) -> Reply<CmdInfoResponse> {
         reply(CmdInfoResponse {
-            supported_cmd_versions: vec![VERSION],
+            supported_cmd_versions: vec![COMMAND_VERSION],
         })
     }
 }
 
-/// A command for which the VMI is only validated.
-macro_rules! command {
+/// Runs a command that does not use the VMI in the request; the VMI is only validated.
+macro_rules! run_command {
     ($self:ident, $request:ident, $command:expr) => {{
-        match Self::about($request.get_ref()) {
+        match Self::decode_vmi($request.get_ref()) {
             Ok(_) => reply(outcome($self.manager.run($command).await)),
             Err(answer) => reply(answer),
         }
@@ -111,7 +112,7 @@ impl Cmd for CommandService {
     }
 
     async fn sync_virtual_machine_memory(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        match Self::about(request.get_ref()) {
+        match Self::decode_vmi(request.get_ref()) {
             Ok(vmi) => {
                 let command = Command::SetMemory(Box::new(vmi));
                 reply(outcome(self.manager.run(command).await))
@@ -131,19 +132,19 @@ impl Cmd for CommandService {
     }
 
     async fn pause_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, Command::Pause)
+        run_command!(self, request, Command::Pause)
     }
 
     async fn unpause_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, Command::Unpause)
+        run_command!(self, request, Command::Unpause)
     }
 
     async fn reset_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, Command::Reset)
+        run_command!(self, request, Command::Reset)
     }
 
     async fn soft_reboot_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        match Self::about(request.get_ref()) {
+        match Self::decode_vmi(request.get_ref()) {
             Ok(vmi) => {
                 let command = Command::SoftReboot(Box::new(vmi));
                 reply(outcome(self.manager.run(command).await))
@@ -153,15 +154,15 @@ impl Cmd for CommandService {
     }
 
     async fn shutdown_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, Command::Shutdown)
+        run_command!(self, request, Command::Shutdown)
     }
 
     async fn kill_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, Command::Kill)
+        run_command!(self, request, Command::Kill)
     }
 
     async fn delete_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, Command::Delete)
+        run_command!(self, request, Command::Delete)
     }
 
     async fn get_domain(&self, _: Request<EmptyRequest>) -> Reply<DomainResponse> {
@@ -210,17 +211,17 @@ impl Cmd for CommandService {
     async fn exec(&self, request: Request<ExecRequest>) -> Reply<ExecResponse> {
         let command = agent::GuestCommand::from(request.into_inner());
         match agent::exec(&self.manager.vm().client, &command).await {
-            Ok(finished) => reply(ExecResponse {
+            Ok(output) => reply(ExecResponse {
                 response: Some(ok()),
-                exit_code: finished.exit_code,
-                std_out: finished.stdout,
+                exit_code: output.exit_code,
+                std_out: output.stdout,
             }),
             Err(error) => Err(Status::unknown(error.to_string())),
         }
     }
 
-    // These three read what the agent reported last, and succeed also without an agent: virt-handler's
-    // reconciliation stops otherwise.
+    // These three return the agent's latest answers. They succeed also without an agent, since an error would stop
+    // virt-handler's reconciliation.
 
     async fn get_guest_info(&self, _: Request<EmptyRequest>) -> Reply<GuestInfoResponse> {
         reply(vm_queries::guest_info(self.manager.vm()))
@@ -239,7 +240,7 @@ impl Cmd for CommandService {
     }
 
     async fn unfreeze_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, Command::Unfreeze)
+        run_command!(self, request, Command::Unfreeze)
     }
 
     async fn migrate_virtual_machine(&self, request: Request<MigrationRequest>) -> Reply<Response> {
@@ -258,12 +259,12 @@ impl Cmd for CommandService {
         &self,
         request: Request<VmiRequest>,
     ) -> Reply<Response> {
-        command!(self, request, Command::CancelMigration)
+        run_command!(self, request, Command::CancelMigration)
     }
 
-    /// Ends a migration's target pod whose migration has failed.
+    /// Ends this pod, the target of a migration that has failed.
     async fn signal_target_pod_cleanup(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        match Self::about(request.get_ref()) {
+        match Self::decode_vmi(request.get_ref()) {
             Ok(vmi) => {
                 self.manager.vm().clean_up_target(&vmi);
                 reply(ok())
@@ -295,7 +296,7 @@ impl Cmd for CommandService {
         &self,
         request: Request<VmiRequest>,
     ) -> Reply<LaunchMeasurementResponse> {
-        match Self::about(request.get_ref()) {
+        match Self::decode_vmi(request.get_ref()) {
             Ok(_) => reply(launch_security::launch_measurement(self.manager.vm()).await),
             Err(answer) => reply(LaunchMeasurementResponse {
                 response: Some(answer),
@@ -323,8 +324,7 @@ impl Cmd for CommandService {
     }
 
     async fn get_screenshot(&self, request: Request<VmiRequest>) -> Reply<ScreenshotResponse> {
-        // virt-handler shows the content of a response also when the response is a failure, so that a failure has to
-        // be a gRPC error.
+        // A failure must be a gRPC error: virt-handler shows the content of a response even if it says `success=false`.
         if let Err(error) = decode_requests::vmi(request.get_ref().vmi.as_ref()) {
             return Err(Status::invalid_argument(error.to_string()));
         }

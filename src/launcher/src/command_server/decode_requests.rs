@@ -1,5 +1,5 @@
-//! Decodes protobuf messages into the launcher's types. Every message is destructured completely, so that a field that
-//! KubeVirt adds does not go unnoticed.
+//! Decodes protobuf messages into the launcher's types. Every message is destructured completely, so that the compiler
+//! reports a field that KubeVirt adds.
 
 #[cfg(test)]
 mod tests;
@@ -16,24 +16,24 @@ use proto::cmd::v1 as wire;
 use crate::jobs::{MigrationJob, MigrationRefusal};
 use crate::manager::SyncRequest;
 
-/// A request cannot be used.
+/// A request is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
-    /// The VMI; an error is logged with its reason, the caller gets KubeVirt's message.
+    /// The VMI is invalid. The reason is logged; the caller gets KubeVirt's message.
     #[error("No valid vmi object present in command server request")]
     Vmi,
-    /// The plugins.
+    /// The plugins are invalid.
     #[error(transparent)]
     Plugins(#[from] PluginsError),
-    /// The options of a migration.
+    /// The options of a migration are invalid.
     #[error(transparent)]
     MigrationOptions(#[from] MigrationOptionsError),
-    /// The migration cannot be made now.
+    /// The migration is not allowed.
     #[error(transparent)]
     Migration(#[from] MigrationRefusal),
 }
 
-/// A VMI with its options and plugins.
+/// Decodes a VMI with its options and plugins.
 pub(super) fn sync_request(request: wire::VmiRequest) -> Result<SyncRequest, DecodeError> {
     let wire::VmiRequest { vmi, options } = request;
     Ok(SyncRequest {
@@ -44,7 +44,7 @@ pub(super) fn sync_request(request: wire::VmiRequest) -> Result<SyncRequest, Dec
     })
 }
 
-/// The migration in a request.
+/// Decodes a migration request.
 pub(super) fn migration(request: wire::MigrationRequest) -> Result<MigrationJob, DecodeError> {
     let wire::MigrationRequest { vmi, options } = request;
     let vmi = self::vmi(vmi.as_ref())?;
@@ -54,7 +54,7 @@ pub(super) fn migration(request: wire::MigrationRequest) -> Result<MigrationJob,
     )?)
 }
 
-/// The VMI in a request.
+/// Decodes the VMI in a request.
 pub(super) fn vmi(vmi: Option<&wire::Vmi>) -> Result<Vmi, DecodeError> {
     let json = vmi.map(|vmi| vmi.vmi_json.as_slice()).unwrap_or_default();
     Vmi::from_json(json).map_err(|error| {
@@ -63,7 +63,7 @@ pub(super) fn vmi(vmi: Option<&wire::Vmi>) -> Result<Vmi, DecodeError> {
     })
 }
 
-/// The options in a request; the defaults when there are none.
+/// Decodes the options in a request. A request without options has the default options.
 fn options(options: Option<wire::VirtualMachineOptions>) -> Result<Options, DecodeError> {
     let Some(options) = options else {
         return Ok(Options::default());
@@ -72,7 +72,7 @@ fn options(options: Option<wire::VirtualMachineOptions>) -> Result<Options, Deco
         virtual_machine_sm_bios,
         mem_balloon_stats_period,
         preallocated_volumes,
-        topology: node,
+        topology: node_topology,
         disks_info,
         expand_disks_enabled,
         cluster_config,
@@ -85,7 +85,7 @@ fn options(options: Option<wire::VirtualMachineOptions>) -> Result<Options, Deco
         smbios: virtual_machine_sm_bios.map(smbios),
         mem_balloon_stats_period,
         preallocated_volumes,
-        topology: node.map(topology),
+        topology: node_topology.map(topology),
         disks_info: disks_info
             .into_iter()
             .map(|(name, info)| (name, disk_info(info)))
@@ -104,7 +104,7 @@ fn options(options: Option<wire::VirtualMachineOptions>) -> Result<Options, Deco
     })
 }
 
-/// The plugins in a request; none when there are no options.
+/// Decodes the plugins in a request. A request without options has no plugins.
 fn plugins(options: Option<&wire::VirtualMachineOptions>) -> Result<Plugins, DecodeError> {
     let json = options.map(|options| options.plugins_json.as_slice());
     Ok(Plugins::parse(json.unwrap_or_default())?)

@@ -1,5 +1,5 @@
-//! AMD SEV: the platform data and the launch measurement by which the guest's owner attests the guest, and the injection of
-//! the owner's secret.
+//! Handles the requests about AMD SEV: the platform data and the launch measurement, by which the guest's owner attests
+//! the guest, and the injection of the owner's secret.
 
 use std::fs::File;
 use std::io;
@@ -16,38 +16,38 @@ use crate::blocking::{self, NoAnswer};
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 use crate::manager::VmContext;
 
-/// The firmware of SEV guests, in `--ovmf-path`.
-const FIRMWARE: &str = "OVMF_CODE.cc.fd";
-/// For reading a few megabytes of the image.
-const READ: Duration = Duration::from_secs(3);
+/// The firmware of SEV guests, a file in `--ovmf-path`.
+const FIRMWARE_FILE: &str = "OVMF_CODE.cc.fd";
+/// How long reading the firmware, a few megabytes, may take.
+const FIRMWARE_READ_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// No answer about a confidential guest.
+/// A request about a confidential guest failed.
 #[derive(Debug, thiserror::Error)]
 enum LaunchSecurityError {
-    /// libvirt refused.
+    /// A call to libvirt failed.
     #[error("{}", .0.message())]
     Call(#[from] CallError),
-    /// The firmware whose digest is part of the answer cannot be read.
+    /// The firmware, whose digest is part of the answer, could not be read.
     #[error("reading the firmware of SEV guests, {path}: {source}")]
     Firmware {
         /// The firmware.
         path: PathBuf,
-        /// The cause.
+        /// The error of the file system.
         source: io::Error,
     },
-    /// Reading takes too long.
+    /// Reading the firmware timed out.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),
     /// The guest was launched without SEV.
     #[error("the guest has no launch measurement: its VMI asks for no SEV")]
     NoMeasurement,
-    /// The request is not JSON of the expected kind.
+    /// The options of the secret are not valid JSON.
     #[error("No valid secret options present in command server request")]
     Options,
     /// A part of the secret is missing.
     #[error("{0} is required")]
     Missing(&'static str),
-    /// The answer cannot be encoded.
+    /// The answer could not be encoded.
     #[error("encoding the answer: {0}")]
     Encode(#[from] serde_json::Error),
 }
@@ -91,24 +91,24 @@ struct SecretOptions {
     secret: String,
 }
 
-/// The SEV firmware of the node.
+/// The SEV platform data of the node.
 pub(super) async fn sev_info(vm: &VmContext) -> SevInfoResponse {
     let (response, sev_info) = split(sev_info_json(vm).await);
     SevInfoResponse { response, sev_info }
 }
 
 async fn sev_info_json(vm: &VmContext) -> Result<Vec<u8>, LaunchSecurityError> {
-    let ask = vm
+    let query = vm
         .client
         .libvirt("asking for SEV", QUICK, |hypervisor| hypervisor.sev_info());
-    let SevInfo { pdh, cert_chain } = ask.await?;
+    let SevInfo { pdh, cert_chain } = query.await?;
     Ok(serde_json::to_vec(&PlatformInfo {
         pdh: &pdh,
         cert_chain: &cert_chain,
     })?)
 }
 
-/// How the guest was launched.
+/// The launch measurement of the guest.
 pub(super) async fn launch_measurement(vm: &VmContext) -> LaunchMeasurementResponse {
     let (response, launch_measurement) = split(measurement_json(vm).await);
     LaunchMeasurementResponse {
@@ -119,10 +119,10 @@ pub(super) async fn launch_measurement(vm: &VmContext) -> LaunchMeasurementRespo
 
 async fn measurement_json(vm: &VmContext) -> Result<Vec<u8>, LaunchSecurityError> {
     let domain = vm.client.require_domain().await?;
-    let ask = |domain: &dyn Domain| domain.launch_security_info();
+    let query = |domain: &dyn Domain| domain.launch_security_info();
     let info = vm
         .client
-        .on(&domain, "asking for the launch measurement", QUICK, ask);
+        .on(&domain, "asking for the launch measurement", QUICK, query);
     let LaunchSecurityInfo {
         measurement,
         api_major,
@@ -133,7 +133,7 @@ async fn measurement_json(vm: &VmContext) -> Result<Vec<u8>, LaunchSecurityError
     if measurement.is_empty() {
         return Err(LaunchSecurityError::NoMeasurement);
     }
-    let firmware = Path::new(&vm.boot_resources.facts.ovmf_path).join(FIRMWARE);
+    let firmware = Path::new(&vm.boot_resources.facts.ovmf_path).join(FIRMWARE_FILE);
     Ok(serde_json::to_vec(&MeasurementInfo {
         measurement: &measurement,
         api_major,
@@ -152,10 +152,15 @@ async fn sha256_of(path: PathBuf) -> Result<String, LaunchSecurityError> {
             .map_err(|source| LaunchSecurityError::Firmware { path, source })?;
         Ok(format!("{:x}", hash.finalize()))
     };
-    blocking::file_call("reading the firmware of SEV guests", READ, read).await?
+    blocking::file_call(
+        "reading the firmware of SEV guests",
+        FIRMWARE_READ_TIMEOUT,
+        read,
+    )
+    .await?
 }
 
-/// Gives the guest its secret.
+/// Injects the owner's secret into the guest.
 pub(super) async fn inject_secret(vm: &VmContext, options: &[u8]) -> Answer {
     match inject(vm, options).await {
         Ok(()) => ok(),

@@ -1,14 +1,14 @@
-//! The command server, which virt-handler calls.
+//! The gRPC command server, which virt-handler calls.
 //!
-//! It listens on the *uninitialized* socket first. Renaming that socket to its ready name shows the pod's readiness
-//! probe, and with it virt-controller, that the launcher can run a VM.
+//! The server first listens on the *uninitialized* socket. Renaming the socket to its ready name shows the pod's
+//! readiness probe, and with it virt-controller, that the launcher can run a VM.
 
+mod authority_filter;
 mod authority_filter_stream;
 mod backup;
 mod command_service;
 mod decode_requests;
 mod get_vm_stats;
-mod invalid_authority;
 mod launch_security;
 mod response;
 mod vm_queries;
@@ -28,34 +28,34 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use command_service::CommandService;
 
-use authority_filter_stream::ClientStream;
+use authority_filter_stream::AuthorityFilterStream;
 
 use crate::paths::Paths;
 
-/// A VMI may have 4 MiB; the options come on top.
-const LARGEST_REQUEST: usize = 6 << 20;
-/// For requests that are under way when the launcher ends.
-const DRAIN: Duration = Duration::from_millis(500);
+/// Maximum size of a request. A VMI may have 4 MiB, plus the options.
+const MAX_REQUEST_BYTES: usize = 6 << 20;
+/// How long running requests may take when the launcher ends.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The command server cannot be reached.
+/// The command server's socket could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
-    /// Its socket cannot be made.
+    /// Listening on the socket failed.
     #[error("listening on {path}: {source}; is the directory shared with virt-handler writable?")]
     Listen {
         /// The socket.
         path: PathBuf,
-        /// Why not.
+        /// Why listening failed.
         source: io::Error,
     },
-    /// Its socket cannot get its ready name.
+    /// The socket could not be renamed to its ready name.
     #[error("renaming {from} to {to}: {source}")]
     Rename {
         /// The uninitialized name.
         from: PathBuf,
         /// The ready name.
         to: PathBuf,
-        /// Why not.
+        /// Why renaming failed.
         source: io::Error,
     },
 }
@@ -64,11 +64,11 @@ pub(crate) enum ServerError {
 pub(crate) struct Server {
     socket: PathBuf,
     stop: CancellationToken,
-    serving: JoinHandle<()>,
+    server_task: JoinHandle<()>,
 }
 
 impl Server {
-    /// Listens on the uninitialized socket and answers from now on.
+    /// Listens on the uninitialized socket and starts to answer requests.
     pub(crate) fn start(paths: &Paths, service: CommandService) -> Result<Server, ServerError> {
         let socket = paths.init_socket();
         let listener = listen(&socket).map_err(|source| ServerError::Listen {
@@ -79,22 +79,23 @@ impl Server {
         let stopped = stop.clone().cancelled_owned();
         let server = tonic::transport::Server::builder()
             .add_service(CmdInfoServer::new(service.clone()))
-            .add_service(CmdServer::new(service).max_decoding_message_size(LARGEST_REQUEST));
-        let clients = UnixListenerStream::new(listener).map(|client| client.map(ClientStream::new));
-        let serving = server.serve_with_incoming_shutdown(clients, stopped);
-        let serving = tokio::spawn(async move {
-            if let Err(error) = serving.await {
+            .add_service(CmdServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES));
+        let clients =
+            UnixListenerStream::new(listener).map(|client| client.map(AuthorityFilterStream::new));
+        let server_task = server.serve_with_incoming_shutdown(clients, stopped);
+        let server_task = tokio::spawn(async move {
+            if let Err(error) = server_task.await {
                 tracing::error!(reason = %error, "the command server ended");
             }
         });
         Ok(Server {
             socket,
             stop,
-            serving,
+            server_task,
         })
     }
 
-    /// Gives the socket its ready name.
+    /// Renames the socket to its ready name.
     pub(crate) fn mark_ready(&mut self, paths: &Paths) -> Result<(), ServerError> {
         let ready = paths.ready_socket();
         fs::rename(&self.socket, &ready).map_err(|source| ServerError::Rename {
@@ -106,10 +107,13 @@ impl Server {
         Ok(())
     }
 
-    /// Stops listening, lets requests under way end, removes the socket.
+    /// Stops listening, waits for running requests, and removes the socket.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
-        if tokio::time::timeout(DRAIN, self.serving).await.is_err() {
+        if tokio::time::timeout(DRAIN_TIMEOUT, self.server_task)
+            .await
+            .is_err()
+        {
             tracing::debug!("command server: requests were still under way");
         }
         let _ = fs::remove_file(&self.socket);

@@ -1,11 +1,11 @@
-//! Responses of the command service: an error of the domain is `success=false` with a message, not a gRPC error.
+//! Makes the responses of the command service: a failed command is `success=false` with a message, not a gRPC error.
 
 use proto::cmd::v1::Response as Answer;
 use tonic::{Response, Status};
 
 use crate::manager::CommandResult;
 
-/// What a method of the service returns.
+/// The result of a method of the service.
 pub(super) type Reply<T> = Result<Response<T>, Status>;
 
 pub(super) fn ok() -> Answer {
@@ -22,7 +22,7 @@ pub(super) fn failed(message: impl ToString) -> Answer {
     }
 }
 
-/// The response to a command, whose outcome is logged already under the request's number.
+/// The response to a command. It is not logged here, since the driver has logged the outcome with the request's number.
 pub(super) fn outcome(outcome: CommandResult) -> Answer {
     match outcome {
         Ok(_) => ok(),

@@ -1,4 +1,4 @@
-//! Queries about the VM.
+//! Handles the queries about the VM: domain, statistics, guest information, QEMU's version, dirty rate.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::libvirt_client::{QUERY_DEADLINE, SnapshotError, response_text};
 use crate::manager::{Identity, Phase, VmContext};
 use crate::stats::{self, DeviceAliases, MigrationProgress};
 
-/// The domain in KubeVirt's JSON; empty while there is none.
+/// The domain in KubeVirt's JSON; empty while there is no domain.
 pub(super) async fn domain(vm: &VmContext) -> DomainResponse {
     let (response, domain) = split(domain_json(vm).await);
     DomainResponse { response, domain }
@@ -35,7 +35,7 @@ async fn domain_json(vm: &VmContext) -> Result<String, String> {
         ..
     } = &vm.identity;
     let mut domain = snapshot.domain(namespace, name, uid, vm.metadata.current());
-    // Notifications have the UID here too; in KubeVirt's answer it is only in the metadata of the specification.
+    // Notifications have the UID here too. In KubeVirt's answer only the metadata in the spec has it.
     domain.metadata.uid.clear();
     vm.guest_info.add_to_domain(&mut domain.status);
     let json = domain.to_json();
@@ -54,7 +54,7 @@ pub(super) async fn domain_stats(vm: &VmContext) -> DomainStatsResponse {
 
 async fn stats_json(vm: &VmContext) -> Result<String, String> {
     if *vm.phase.borrow() != Phase::Active {
-        // A VM that does not run has no current statistics.
+        // The statistics of a VM that does not run must not come from the cache.
         vm.client.invalidate();
     }
     let guest_info = Arc::clone(&vm.guest_info);
@@ -84,7 +84,7 @@ fn migration_progress(stats: Option<JobStats>) -> MigrationProgress {
     }
 }
 
-/// What the guest agent reported.
+/// The guest information that the agent reported last.
 pub(super) fn guest_info(vm: &VmContext) -> GuestInfoResponse {
     let (response, guest_info_response) = split_json(vm.guest_info.guest_info_json());
     GuestInfoResponse {
@@ -93,7 +93,7 @@ pub(super) fn guest_info(vm: &VmContext) -> GuestInfoResponse {
     }
 }
 
-/// The users who are logged in.
+/// The users who are logged in, as the agent reported last.
 pub(super) fn users(vm: &VmContext) -> GuestUserListResponse {
     let (response, guest_user_list_response) = split_json(vm.guest_info.users_json());
     GuestUserListResponse {
@@ -102,7 +102,7 @@ pub(super) fn users(vm: &VmContext) -> GuestUserListResponse {
     }
 }
 
-/// The guest's file systems.
+/// The guest's file systems, as the agent reported last.
 pub(super) fn filesystems(vm: &VmContext) -> GuestFilesystemsResponse {
     let (response, guest_filesystems_response) = split_json(vm.guest_info.filesystems_json());
     GuestFilesystemsResponse {

@@ -4,16 +4,14 @@
 //! can also be set by an environment variable, or by a file of the flag's name in `/etc/virt-launcher/`; the command
 //! line comes first, then the variable, then the file.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 
 use quantity::go_duration;
 
-/// Where an image keeps the defaults of our own flags: one file per flag, its content the value.
-pub(crate) const DEFAULTS_DIRECTORY: &str = "/etc/virt-launcher";
-
+/// Parses a boolean flag as Go does.
 fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -22,7 +20,7 @@ fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The version, which `make dist` completes with the commit.
+/// The version, to which `make dist` adds the commit.
 const VERSION: &str = match option_env!("BUILD_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
@@ -145,49 +143,50 @@ pub struct Flags {
 
     /// Own. Directory with one sub-directory per hook, each with a socket or a *.wasm module in it
     /// [default: /var/run/kubevirt-hooks].
-    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOKS_DIR", help_heading = OWN)]
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOKS_DIR", help_heading = OWN_FLAGS_HEADING)]
     pub hooks_dir: Option<PathBuf>,
     /// Own. Directory with one sub-directory per standing hook, each with a *.wasm module in it: hooks
     /// that --hook-sidecars does not count [default: /etc/virt-launcher/hooks, if it is there].
-    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_STANDING_HOOKS_DIR", help_heading = OWN)]
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_STANDING_HOOKS_DIR", help_heading = OWN_FLAGS_HEADING)]
     pub standing_hooks_dir: Option<PathBuf>,
     /// Own. Connect to this libvirt and start no daemon; test:///default is libvirt's simulator.
-    #[arg(long, value_name = "URI", env = "VIRT_LAUNCHER_LIBVIRT_URI", help_heading = OWN)]
+    #[arg(long, value_name = "URI", env = "VIRT_LAUNCHER_LIBVIRT_URI", help_heading = OWN_FLAGS_HEADING)]
     pub libvirt_uri: Option<String>,
     /// Own. Longest run of one WASM hook call [default: 2s].
-    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_CALL_DEADLINE", help_heading = OWN)]
+    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_CALL_DEADLINE", help_heading = OWN_FLAGS_HEADING)]
     pub hook_call_deadline: Option<String>,
     /// Own. Longest run of all WASM hooks of one hook point [default: 15s].
-    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_CHAIN_DEADLINE", help_heading = OWN)]
+    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_CHAIN_DEADLINE", help_heading = OWN_FLAGS_HEADING)]
     pub hook_chain_deadline: Option<String>,
     /// Own. Longest call of one gRPC hook sidecar [default: 60s].
-    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_SIDECAR_DEADLINE", help_heading = OWN)]
+    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_SIDECAR_DEADLINE", help_heading = OWN_FLAGS_HEADING)]
     pub hook_sidecar_deadline: Option<String>,
     /// Own. Memory of one WASM hook [default: 67108864].
-    #[arg(long, value_name = "BYTES", env = "VIRT_LAUNCHER_HOOK_MEMORY", help_heading = OWN)]
+    #[arg(long, value_name = "BYTES", env = "VIRT_LAUNCHER_HOOK_MEMORY", help_heading = OWN_FLAGS_HEADING)]
     pub hook_memory: Option<String>,
     /// Own. The operator's policy for hooks, YAML [default: /etc/virt-launcher/hook-policy.yaml, if
     /// it is there].
-    #[arg(long, value_name = "FILE", env = "VIRT_LAUNCHER_HOOK_POLICY", help_heading = OWN)]
+    #[arg(long, value_name = "FILE", env = "VIRT_LAUNCHER_HOOK_POLICY", help_heading = OWN_FLAGS_HEADING)]
     pub hook_policy: Option<PathBuf>,
     /// Own. Keep a record of every hook run in this directory, for virt-hook replay; cloud-init data
     /// is left out [default: none is kept].
-    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_RECORD", help_heading = OWN)]
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_RECORD", help_heading = OWN_FLAGS_HEADING)]
     pub hook_record: Option<PathBuf>,
     /// Own. Directory of this image with hooks that virt-hook compile made ready for it [default:
     /// /usr/share/virt-launcher/hook-artifacts, if it is there].
-    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_ARTIFACTS", help_heading = OWN)]
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_ARTIFACTS", help_heading = OWN_FLAGS_HEADING)]
     pub hook_artifacts: Option<PathBuf>,
     /// Own. Directory with the pod's annotations and labels, files of the downward API, for hooks that read them
     /// [default: /etc/virt-launcher/pod-info].
-    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_POD_INFO_DIR", help_heading = OWN)]
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_POD_INFO_DIR", help_heading = OWN_FLAGS_HEADING)]
     pub pod_info_dir: Option<PathBuf>,
     /// Own. How long a hook waits for facts about the pod that are not there yet [default: 5s].
-    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_POD_INFO_WAIT", help_heading = OWN)]
+    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_POD_INFO_WAIT", help_heading = OWN_FLAGS_HEADING)]
     pub pod_info_wait: Option<String>,
 }
 
-const BOOLEANS: [&str; 10] = [
+/// The flags that Go parses as booleans.
+const BOOLEAN_FLAGS: [&str; 10] = [
     "run_as_nonroot",
     "allow_emulation",
     "allow_cross_arch_emulation",
@@ -200,7 +199,7 @@ const BOOLEANS: [&str; 10] = [
     "simulate_crash",
 ];
 
-const OWN: &str = "Flags of our own";
+const OWN_FLAGS_HEADING: &str = "Flags of our own";
 
 const AFTER_HELP: &str = "\
 Durations are written as in 288s or 3m0s. Both --flag VALUE and --flag=VALUE work; a BOOL is
@@ -212,17 +211,17 @@ VIRTIOFSD_DEBUG_LOGS and SHARED_FILESYSTEM_PATHS are KubeVirt's. A flag of our o
 command line, else from its environment variable, else from the file /etc/virt-launcher/FLAG-NAME.";
 
 impl Flags {
-    /// Reads a command line, `arguments[0]` being the program.
+    /// Parses a command line; `arguments[0]` is the program.
     pub fn read<I, T>(arguments: I) -> Result<Flags, clap::Error>
     where
         I: IntoIterator<Item = T>,
         T: Into<std::ffi::OsString> + Clone,
     {
-        Flags::from_arg_matches(&Flags::grammar().try_get_matches_from(arguments)?)
+        Flags::from_arg_matches(&Flags::clap_command().try_get_matches_from(arguments)?)
     }
 
-    /// Go's booleans: `--x`, `--x=true`, `--x=false`, and no value in an argument of its own.
-    fn grammar() -> clap::Command {
+    /// The command with Go's notation of booleans: `--x`, `--x=true`, `--x=false`, and no value in a separate argument.
+    fn clap_command() -> clap::Command {
         let boolean = |flag: clap::Arg| {
             flag.required(false)
                 .num_args(0..=1)
@@ -231,46 +230,10 @@ impl Flags {
                 .default_value("false")
                 .value_name("BOOL")
         };
-        BOOLEANS.iter().fold(Flags::command(), |command, name| {
-            command.mut_arg(name, boolean)
-        })
-    }
-
-    /// Fills the flags of our own that neither the command line nor the environment set, from
-    /// `directory`. What cannot be read counts as absent.
-    pub fn with_defaults_from(mut self, directory: &Path) -> Flags {
-        let read = |name: &str| {
-            let text = std::fs::read_to_string(directory.join(name)).ok()?;
-            let text = text.trim();
-            (!text.is_empty()).then(|| text.to_owned())
-        };
-        self.hooks_dir = self
-            .hooks_dir
-            .or_else(|| read("hooks-dir").map(PathBuf::from));
-        self.standing_hooks_dir = self
-            .standing_hooks_dir
-            .or_else(|| read("standing-hooks-dir").map(PathBuf::from));
-        self.libvirt_uri = self.libvirt_uri.or_else(|| read("libvirt-uri"));
-        self.hook_call_deadline = self
-            .hook_call_deadline
-            .or_else(|| read("hook-call-deadline"));
-        self.hook_chain_deadline = self
-            .hook_chain_deadline
-            .or_else(|| read("hook-chain-deadline"));
-        self.hook_sidecar_deadline = self
-            .hook_sidecar_deadline
-            .or_else(|| read("hook-sidecar-deadline"));
-        self.hook_memory = self.hook_memory.or_else(|| read("hook-memory"));
-        self.hook_record = self
-            .hook_record
-            .or_else(|| read("hook-record").map(PathBuf::from));
-        self.hook_artifacts = self
-            .hook_artifacts
-            .or_else(|| read("hook-artifacts").map(PathBuf::from));
-        self.pod_info_dir = self
-            .pod_info_dir
-            .or_else(|| read("pod-info-dir").map(PathBuf::from));
-        self.pod_info_wait = self.pod_info_wait.or_else(|| read("pod-info-wait"));
-        self
+        BOOLEAN_FLAGS
+            .iter()
+            .fold(Flags::command(), |command, name| {
+                command.mut_arg(name, boolean)
+            })
     }
 }

@@ -1,6 +1,7 @@
-//! The launcher's configuration: flags, environment, the image's defaults.
+//! The launcher's configuration, from flags, environment and the defaults in its image.
 
 mod flags;
+mod image_defaults;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,35 +9,37 @@ use std::time::Duration;
 use hook_host::{Limits, PodConfig, PolicySource, StandingHooks};
 use quantity::go_duration::{self, DurationError};
 
-pub(crate) use flags::{DEFAULTS_DIRECTORY, Flags};
+pub(crate) use flags::Flags;
+
+use image_defaults::DEFAULTS_DIRECTORY;
 
 use crate::paths::Paths;
 
-/// libvirt's in-process test driver; its domains end with the launcher.
-const TEST_DRIVER: &str = "test:";
+/// The URI scheme of libvirt's in-process test driver, whose domains end with the launcher.
+const TEST_DRIVER_SCHEME: &str = "test:";
 
-/// A setting cannot be used.
+/// A setting is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The command line is not ours.
+    /// The command line is invalid.
     #[error(transparent)]
     CommandLine(#[from] clap::Error),
-    /// A time limit of the hooks is not a duration.
+    /// A time limit for hooks is not a duration.
     #[error("--{flag} (or its environment variable or file) is {value:?}: {source}")]
     Duration {
         /// The flag.
         flag: &'static str,
-        /// Its value.
+        /// The value of the flag.
         value: String,
-        /// The cause.
+        /// The parse error.
         source: DurationError,
     },
-    /// A size is not a number.
+    /// A size is not a number of bytes.
     #[error("--{flag} (or its environment variable or file) is {value:?}: not a number of bytes")]
     Bytes {
         /// The flag.
         flag: &'static str,
-        /// Its value.
+        /// The value of the flag.
         value: String,
     },
 }
@@ -44,32 +47,32 @@ pub enum ConfigError {
 /// The launcher's configuration, validated.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// KubeVirt's flags.
+    /// The command line's flags.
     pub flags: Flags,
-    /// Where things lie.
+    /// The launcher's files and directories.
     pub paths: Paths,
-    /// Where hooks are.
+    /// The directory of the hooks that `--hook-sidecars` counts.
     pub hooks_dir: PathBuf,
-    /// Where the hooks of every VM are; `--hook-sidecars` does not count them.
+    /// The directory of standing hooks, which `--hook-sidecars` does not count.
     pub standing_hooks: StandingHooks,
-    /// What hooks may use.
+    /// Limits of memory and time for hooks.
     pub hook_limits: Limits,
     /// The operator's policy for hooks.
     pub hook_policy: PolicySource,
-    /// Where facts about the pod are, for hooks.
+    /// Where hooks get facts about the pod.
     pub pod: PodConfig,
-    /// libvirt to connect to instead of daemons of our own.
+    /// The URI of a libvirt to connect to instead of starting daemons.
     pub libvirt_uri: Option<String>,
     /// The VM to run without virt-handler: the text of `STANDALONE_VMI`.
     pub standalone_vmi: Option<String>,
     /// Log verbosity.
     pub verbosity: u8,
-    /// What was odd about the environment, to be logged once logging works.
+    /// Warnings about the environment, which are logged once logging works.
     pub warnings: Vec<String>,
 }
 
 impl Config {
-    /// Reads this process's command line, environment and image.
+    /// Reads the command line and the environment of this process, and the defaults in its image.
     pub fn read() -> Result<Config, ConfigError> {
         let environment = |name: &str| std::env::var(name).ok();
         Config::from_parts(
@@ -79,7 +82,7 @@ impl Config {
         )
     }
 
-    /// The same from given parts. (Flags of our own still look into the process's environment.)
+    /// Makes the configuration from its sources. The launcher's own flags still read the environment of this process.
     pub fn from_parts<I, T>(
         arguments: I,
         environment: impl Fn(&str) -> Option<String>,
@@ -116,16 +119,16 @@ impl Config {
         })
     }
 
-    /// libvirt's name of the domain; empty while the VM's own name is not known.
+    /// libvirt's name of the domain: `NAMESPACE_NAME`.
     pub fn domain_name(&self) -> String {
         format!("{}_{}", self.flags.namespace, self.flags.name)
     }
 
-    /// Whether libvirt's simulator stands in for QEMU.
+    /// Whether libvirt's test driver is used instead of QEMU.
     pub fn is_test_driver(&self) -> bool {
         self.libvirt_uri
             .as_deref()
-            .is_some_and(|uri| uri.starts_with(TEST_DRIVER))
+            .is_some_and(|uri| uri.starts_with(TEST_DRIVER_SCHEME))
     }
 }
 
@@ -163,14 +166,14 @@ fn pod(flags: &Flags, defaults: &Path) -> Result<PodConfig, ConfigError> {
         ..PodConfig::default()
     };
     if let Some(value) = &flags.pod_info_wait {
-        pod.wait = time("pod-info-wait", value)?;
+        pod.wait = duration("pod-info-wait", value)?;
     }
     Ok(pod)
 }
 
 fn hook_limits(flags: &Flags) -> Result<Limits, ConfigError> {
     let mut limits = Limits::default();
-    let times = [
+    let durations = [
         (
             "hook-call-deadline",
             &flags.hook_call_deadline,
@@ -187,9 +190,9 @@ fn hook_limits(flags: &Flags) -> Result<Limits, ConfigError> {
             &mut limits.sidecar_deadline,
         ),
     ];
-    for (flag, given, limit) in times {
-        if let Some(value) = given {
-            *limit = time(flag, value)?;
+    for (flag, value, limit) in durations {
+        if let Some(value) = value {
+            *limit = duration(flag, value)?;
         }
     }
     if let Some(value) = &flags.hook_memory {
@@ -201,7 +204,7 @@ fn hook_limits(flags: &Flags) -> Result<Limits, ConfigError> {
     Ok(limits)
 }
 
-fn time(flag: &'static str, value: &str) -> Result<Duration, ConfigError> {
+fn duration(flag: &'static str, value: &str) -> Result<Duration, ConfigError> {
     go_duration::parse(value).map_err(|source| ConfigError::Duration {
         flag,
         value: value.to_owned(),

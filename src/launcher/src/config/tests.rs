@@ -28,7 +28,7 @@ fn defaults_are_kubevirts() {
     assert_eq!(config.hook_limits, Limits::default());
 }
 
-/// As virt-controller renders it for a stock VM.
+/// A command line as virt-controller makes it for a VM without hooks.
 #[test]
 fn command_line_of_a_stock_pod_is_read() {
     let config = config(&[
@@ -96,7 +96,7 @@ fn boolean_flag_does_not_take_the_next_argument() {
 }
 
 #[test]
-fn unknown_option_is_refused_by_name() {
+fn error_names_the_invalid_flag() {
     let cases = [
         (&["--no-such-flag"][..], "--no-such-flag"),
         (&["--qemu-timeout", "soon"], "--qemu-timeout"),
@@ -106,9 +106,9 @@ fn unknown_option_is_refused_by_name() {
         (&["--hook-memory", "64Mi"], "64Mi"),
         (&["stray"], "stray"),
     ];
-    for (arguments, named) in cases {
+    for (arguments, expected) in cases {
         let error = config(arguments).unwrap_err().to_string();
-        assert!(error.contains(named), "{arguments:?}: {error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
     }
 }
 

@@ -1,10 +1,10 @@
-//! Where a domain's XML ends in a stream that stays open. Pure.
+//! Detects the end of a domain's XML in a stream that stays open. Pure.
 
 use domain_xml::Document;
 
 const END_TAG: &[u8] = b"</domain>";
 
-/// Whether the bytes are a whole document. Metadata may contain the same end tag, so that it alone is not enough.
+/// Whether the bytes are a complete document. The end tag alone is not enough, since metadata may contain it too.
 pub(super) fn is_complete(bytes: &[u8]) -> bool {
     bytes.trim_ascii_end().ends_with(END_TAG)
         && std::str::from_utf8(bytes).is_ok_and(|text| Document::parse(text).is_ok())

@@ -1,41 +1,41 @@
-//! Puts libvirt's hook in its place: a link at `/etc/libvirt/hooks/qemu`, before libvirt's daemon starts, which looks for
-//! it once.
+//! Installs libvirt's hook: a link at `/etc/libvirt/hooks/qemu`. It must exist before libvirt's daemon starts, which
+//! looks for the hook only once.
 
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Where libvirt looks for the hook of QEMU's domains.
-const HOOK: &str = "/etc/libvirt/hooks/qemu";
-/// KubeVirt's name of the program.
-const CLIENT: &str = "/usr/bin/libvirt-hook-client";
+/// The path of libvirt's hook for QEMU domains.
+const HOOK_PATH: &str = "/etc/libvirt/hooks/qemu";
+/// The path of the hook's program in KubeVirt's images.
+const CLIENT_PATH: &str = "/usr/bin/libvirt-hook-client";
 
-/// The hook cannot be put in place.
+/// The hook could not be installed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LinkError {
-    /// The program is missing.
+pub(crate) enum HookLinkError {
+    /// The hook's program does not exist.
     #[error(
-        "--libvirt-hook-server-and-client needs {CLIENT}, which is virt-hook under another name: {0}"
+        "--libvirt-hook-server-and-client needs {CLIENT_PATH}, which is virt-hook under another name: {0}"
     )]
-    NoClient(io::Error),
-    /// The link.
-    #[error("linking {path} to {CLIENT}: {source}")]
+    MissingClient(io::Error),
+    /// The link could not be made.
+    #[error("linking {path} to {CLIENT_PATH}: {source}")]
     Link {
         /// The link.
         path: PathBuf,
-        /// Why it cannot be made.
+        /// The error of the file system.
         source: io::Error,
     },
 }
 
-/// Links libvirt's hook to the program, in place of what is there. Without the flag (`is_required`) an image that has
-/// no such program, or that does not let the launcher write there, keeps its hook; hooks then have no effect on a VM that
-/// arrives.
+/// Links libvirt's hook to the program, and replaces an existing hook. `is_required` is the flag
+/// `--libvirt-hook-server-and-client`. Without it a failure is only logged, for images without the program or with a
+/// read-only directory; hooks then have no effect on a VM that arrives by a migration.
 ///
 /// # Errors
-/// [`LinkError`], if the link is required.
-pub(crate) fn install(is_required: bool) -> Result<(), LinkError> {
-    match install_at(Path::new(HOOK), Path::new(CLIENT)) {
+/// [`HookLinkError`] if the link is required.
+pub(crate) fn install(is_required: bool) -> Result<(), HookLinkError> {
+    match install_at(Path::new(HOOK_PATH), Path::new(CLIENT_PATH)) {
         Err(error) if !is_required => {
             tracing::warn!(
                 reason = %error,
@@ -47,9 +47,9 @@ pub(crate) fn install(is_required: bool) -> Result<(), LinkError> {
     }
 }
 
-fn install_at(hook: &Path, client: &Path) -> Result<(), LinkError> {
-    std::fs::metadata(client).map_err(LinkError::NoClient)?;
-    let failed = |source| LinkError::Link {
+fn install_at(hook: &Path, client: &Path) -> Result<(), HookLinkError> {
+    std::fs::metadata(client).map_err(HookLinkError::MissingClient)?;
+    let failed = |source| HookLinkError::Link {
         path: hook.to_owned(),
         source,
     };
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn link_replaces_the_hook_that_is_there() {
+    fn link_replaces_an_existing_hook() {
         let directory = tempfile::tempdir().unwrap();
         let (hook, client) = (
             directory.path().join("qemu"),
@@ -74,7 +74,7 @@ mod tests {
         );
         assert!(matches!(
             install_at(&hook, &client),
-            Err(LinkError::NoClient(_))
+            Err(HookLinkError::MissingClient(_))
         ));
         std::fs::write(&client, "").unwrap();
         std::fs::write(&hook, "KubeVirt's script").unwrap();

@@ -4,8 +4,9 @@ use kubevirt_api::migration_hook_protocol::{announced, read_refusal};
 use super::*;
 use crate::unix_listener;
 
-/// libvirt's document for a hook, which KubeVirt's client passes on as it is (tests/corpus/libvirt-hook-calls/README.md).
-const RECORDED: &str =
+/// A recorded document of libvirt's, which KubeVirt's client passes on unchanged
+/// (tests/corpus/libvirt-hook-calls/README.md).
+const RECORDED_XML: &str =
     include_str!("../../../../tests/corpus/libvirt-hook-calls/migrate-begin.stdin.xml");
 const DOMAIN: &str = "<domain><name>a</name></domain>\n";
 
@@ -23,7 +24,7 @@ fn server(directory: &tempfile::TempDir) -> (HookServer, PathBuf) {
     (HookServer::start(socket, &path, edit).unwrap(), path)
 }
 
-/// The answer to a request, whose sender keeps its side open or not.
+/// Sends a request, closes this side of the connection if `closes`, and returns the answer.
 async fn ask(path: &Path, request: &str, closes: bool) -> String {
     let mut connection = UnixStream::connect(path).await.unwrap();
     connection.write_all(request.as_bytes()).await.unwrap();
@@ -47,7 +48,8 @@ async fn any_number_of_hooks_is_answered() {
     assert!(!path.exists());
 }
 
-/// As KubeVirt's client talks: the document in any pieces, its side stays open, and it reads to the end.
+/// Sends a document as KubeVirt's client does: in pieces, and without closing its side of the connection. Returns the
+/// answer.
 async fn ask_as_kubevirts_client(path: &Path, document: &str, piece: usize) -> Vec<u8> {
     let mut connection = UnixStream::connect(path).await.unwrap();
     for bytes in document.as_bytes().chunks(piece) {
@@ -65,20 +67,23 @@ async fn kubevirts_client_gets_the_edited_domain() {
     server.replace(Arc::new(|xml: String| {
         Box::pin(async move { Ok(xml.replace("<name>default_vm1<", "<name>edited<")) })
     }));
-    let expected = RECORDED.replace("<name>default_vm1<", "<name>edited<");
-    assert_ne!(expected, RECORDED);
-    // A copy of a pipe has pieces of 32 KiB or of the pipe's size.
-    for piece in [RECORDED.len(), 1000, 1] {
-        let answer = ask_as_kubevirts_client(&path, RECORDED, piece).await;
+    let expected = RECORDED_XML.replace("<name>default_vm1<", "<name>edited<");
+    assert_ne!(expected, RECORDED_XML);
+    // KubeVirt's client copies a pipe, in pieces of 32 KiB or of the pipe's size.
+    for piece in [RECORDED_XML.len(), 1000, 1] {
+        let answer = ask_as_kubevirts_client(&path, RECORDED_XML, piece).await;
         assert!(answer == expected.as_bytes(), "pieces of {piece} bytes");
     }
     server.replace(Arc::new(|_| Box::pin(async { Err("no".to_owned()) })));
-    let refused = ask_as_kubevirts_client(&path, RECORDED, RECORDED.len()).await;
-    assert_eq!(refused, b"", "the only failure that it knows");
+    let refused = ask_as_kubevirts_client(&path, RECORDED_XML, RECORDED_XML.len()).await;
+    assert_eq!(
+        refused, b"",
+        "an empty answer is the only failure in KubeVirt's protocol"
+    );
 }
 
 #[tokio::test]
-async fn end_of_the_last_line_may_follow_the_answer() {
+async fn newline_may_be_written_after_the_answer() {
     let directory = tempfile::tempdir().unwrap();
     let (_server, path) = server(&directory);
     let mut connection = UnixStream::connect(&path).await.unwrap();
@@ -92,13 +97,13 @@ async fn end_of_the_last_line_may_follow_the_answer() {
 }
 
 #[tokio::test]
-async fn connection_outlives_the_replacement_of_its_edit() {
+async fn connection_survives_the_replacement_of_the_edit_function() {
     let directory = tempfile::tempdir().unwrap();
     let (server, path) = server(&directory);
     let mut early = UnixStream::connect(&path).await.unwrap();
     let (begin, end) = DOMAIN.split_at(10);
     early.write_all(begin.as_bytes()).await.unwrap();
-    // Connections are accepted in their order.
+    // Connections are accepted in their order: after this answer, the early one has been accepted.
     ask(&path, DOMAIN, true).await;
     server.replace(Arc::new(|_| Box::pin(async { Ok("<new/>".to_owned()) })));
     assert_eq!(ask(&path, DOMAIN, true).await, "<new/>");
@@ -109,7 +114,7 @@ async fn connection_outlives_the_replacement_of_its_edit() {
 }
 
 #[tokio::test]
-async fn refusal_has_its_reason_for_the_hook_that_understands_it() {
+async fn refusal_has_its_reason_only_for_a_hook_that_announces_it() {
     let directory = tempfile::tempdir().unwrap();
     let (_server, path) = server(&directory);
     let refused = DOMAIN.replace("<name>a", "<name>refuse");
@@ -129,7 +134,7 @@ async fn oversized_domain_is_refused() {
     let (_server, path) = server(&directory);
     let huge = format!("<domain>{}", " ".repeat(MAX_BYTES));
     let mut connection = UnixStream::connect(&path).await.unwrap();
-    // The server may close before all is written.
+    // The server may close the connection before everything is written.
     let _ = connection.write_all(huge.as_bytes()).await;
     let mut answer = Vec::new();
     let _ = connection.read_to_end(&mut answer).await;

@@ -1,4 +1,4 @@
-//! A log line: one tracing event as JSON.
+//! Renders a tracing event as a log line in JSON.
 
 use std::fmt::{self, Write as _};
 
@@ -9,25 +9,25 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::About;
+use super::LoggedVmi;
 
 /// The fields of the spans around an event, such as the number of the request.
 pub(super) fn span_fields<S>(event: &Event<'_>, context: &Context<'_, S>) -> Fields
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let mut all = Fields::default();
+    let mut span_fields = Fields::default();
     for span in context.event_scope(event).into_iter().flatten() {
         if let Some(fields) = span.extensions().get::<Fields>() {
-            all.others.extend(fields.others.iter().cloned());
+            span_fields.others.extend(fields.others.iter().cloned());
         }
     }
-    all
+    span_fields
 }
 
-/// A log line with its newline. An event's fields cannot replace the keys of the format, and they come before the fields
-/// of the surrounding spans.
-pub(super) fn render(event: &Event<'_>, spans: Fields, about: &About, now: Timestamp) -> Vec<u8> {
+/// Renders a log line with its newline. An event's fields cannot replace the keys of the format, and win over fields of
+/// the same name of the surrounding spans.
+pub(super) fn render(event: &Event<'_>, spans: Fields, vmi: &LoggedVmi, now: Timestamp) -> Vec<u8> {
     let metadata = event.metadata();
     let mut fields = Fields::default();
     event.record(&mut fields);
@@ -41,11 +41,11 @@ pub(super) fn render(event: &Event<'_>, spans: Fields, about: &About, now: Times
         position(metadata.file(), metadata.line()).into(),
     );
     line.insert("timestamp".into(), format!("{now:.6}").into());
-    if !about.name.is_empty() {
+    if !vmi.name.is_empty() {
         line.insert("kind".into(), "VirtualMachineInstance".into());
-        line.insert("name".into(), about.name.clone().into());
-        line.insert("namespace".into(), about.namespace.clone().into());
-        line.insert("uid".into(), about.uid.clone().into());
+        line.insert("name".into(), vmi.name.clone().into());
+        line.insert("namespace".into(), vmi.namespace.clone().into());
+        line.insert("uid".into(), vmi.uid.clone().into());
     }
     for (key, value) in fields.others {
         line.entry(key).or_insert(value);
@@ -65,7 +65,7 @@ fn level(level: &Level) -> &'static str {
     }
 }
 
-/// `manager/command_driver.rs:40`: the file, without the prefix that all files of the project share.
+/// File and line such as `manager/command_driver.rs:40`, without the prefix that all files of the crate share.
 fn position(file: Option<&str>, line: Option<u32>) -> String {
     let file = file.unwrap_or("unknown");
     let short = file.rsplit_once("/src/").map_or(file, |(_, short)| short);
@@ -80,7 +80,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    fn keep(&mut self, field: &Field, value: Value) {
+    fn add(&mut self, field: &Field, value: Value) {
         self.others.push((field.name().to_owned(), value));
     }
 }
@@ -90,7 +90,7 @@ impl Visit for Fields {
         if field.name() == "message" {
             let _ = write!(self.message, "{value:?}");
         } else {
-            self.keep(field, format!("{value:?}").into());
+            self.add(field, format!("{value:?}").into());
         }
     }
 
@@ -98,23 +98,23 @@ impl Visit for Fields {
         if field.name() == "message" {
             self.message.push_str(value);
         } else {
-            self.keep(field, value.into());
+            self.add(field, value.into());
         }
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.keep(field, value.into());
+        self.add(field, value.into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.keep(field, value.into());
+        self.add(field, value.into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.keep(field, value.into());
+        self.add(field, value.into());
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.keep(field, value.into());
+        self.add(field, value.into());
     }
 }

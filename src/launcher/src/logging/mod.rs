@@ -1,5 +1,5 @@
-//! The log: one JSON object a line on standard error, in KubeVirt's form, so that what collects and
-//! searches launcher logs keeps working.
+//! The log: one JSON object a line on standard error, in KubeVirt's format, so that tools that collect and search
+//! launcher logs keep working.
 
 mod json_line;
 
@@ -11,27 +11,27 @@ use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Which VirtualMachineInstance the lines are about.
+/// The VirtualMachineInstance that the log lines are about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct About {
-    /// Its name; empty when there is none to tell.
+pub struct LoggedVmi {
+    /// The name; empty when it is not known.
     pub name: String,
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its UID.
+    /// The UID.
     pub uid: String,
 }
 
-/// Starts logging for the process. `verbosity` is that of `-v`. A second call is ignored.
-pub fn start(verbosity: u8, about: About) {
-    let layer = JsonLines { verbosity, about };
+/// Starts logging for the process. `verbosity` is the value of `-v`. A second call has no effect.
+pub fn start(verbosity: u8, vmi: LoggedVmi) {
+    let layer = JsonLines { verbosity, vmi };
     let subscriber = tracing_subscriber::registry().with(layer);
     if tracing::subscriber::set_global_default(subscriber).is_ok() {
         let _ = START.set(std::time::Instant::now());
     }
 }
 
-/// The time since logging started, by which start-up is measured.
+/// The time since logging started; measures the start-up.
 pub fn since_start() -> std::time::Duration {
     START
         .get()
@@ -41,8 +41,8 @@ pub fn since_start() -> std::time::Duration {
 
 static START: OnceLock<std::time::Instant> = OnceLock::new();
 
-/// Crates whose lines are the launcher's own business; the rest are libraries.
-const OURS: [&str; 6] = [
+/// The crates whose lines have the launcher's own levels. All others are libraries, of which less is logged.
+const OUR_CRATES: [&str; 6] = [
     "virt_launcher",
     "hook_host",
     "libvirt",
@@ -53,42 +53,42 @@ const OURS: [&str; 6] = [
 
 struct JsonLines {
     verbosity: u8,
-    about: About,
+    vmi: LoggedVmi,
 }
 
 impl JsonLines {
-    fn wants(&self, metadata: &Metadata<'_>) -> bool {
+    fn is_logged(&self, metadata: &Metadata<'_>) -> bool {
         let krate = metadata.target().split("::").next().unwrap_or_default();
-        let most = match (OURS.contains(&krate), self.verbosity) {
+        let max_level = match (OUR_CRATES.contains(&krate), self.verbosity) {
             (true, 0..=2) => Level::INFO,
             (true, 3..=4) => Level::DEBUG,
             (true, _) => Level::TRACE,
             (false, 0..=7) => Level::WARN,
             (false, _) => Level::DEBUG,
         };
-        *metadata.level() <= most
+        *metadata.level() <= max_level
     }
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        self.wants(metadata)
+        self.is_logged(metadata)
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        keep_fields(attributes, id, &context);
+        store_span_fields(attributes, id, &context);
     }
 
     fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
         let spans = json_line::span_fields(event, &context);
-        let line = json_line::render(event, spans, &self.about, jiff::Timestamp::now());
+        let line = json_line::render(event, spans, &self.vmi, jiff::Timestamp::now());
         // A failure to write the log cannot be reported anywhere.
         let _ = std::io::stderr().lock().write_all(&line);
     }
 }
 
-/// Keeps a span's fields for the lines within it.
-fn keep_fields<S>(attributes: &Attributes<'_>, id: &Id, context: &Context<'_, S>)
+/// Stores a span's fields, for the lines of events in it.
+fn store_span_fields<S>(attributes: &Attributes<'_>, id: &Id, context: &Context<'_, S>)
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
@@ -108,29 +108,30 @@ mod tests {
 
     use super::*;
 
-    /// The same layer, writing where the test can read.
+    /// The output of [`CapturingLayer`].
     #[derive(Clone, Default)]
     struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-    struct Capture(JsonLines, CapturedLog);
+    /// A layer that logs like [`JsonLines`], to a buffer.
+    struct CapturingLayer(JsonLines, CapturedLog);
 
-    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
+    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for CapturingLayer {
         fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
             self.0.enabled(metadata, context)
         }
         fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-            keep_fields(attributes, id, &context);
+            store_span_fields(attributes, id, &context);
         }
         fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
             let spans = json_line::span_fields(event, &context);
-            let line = json_line::render(event, spans, &self.0.about, jiff::Timestamp::now());
+            let line = json_line::render(event, spans, &self.0.vmi, jiff::Timestamp::now());
             self.1.0.lock().unwrap().extend(line);
         }
     }
 
-    fn lines(verbosity: u8, about: About, act: impl FnOnce()) -> Vec<Value> {
+    fn lines(verbosity: u8, vmi: LoggedVmi, act: impl FnOnce()) -> Vec<Value> {
         let captured = CapturedLog::default();
-        let layer = Capture(JsonLines { verbosity, about }, captured.clone());
+        let layer = CapturingLayer(JsonLines { verbosity, vmi }, captured.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), act);
         let bytes = captured.0.lock().unwrap().clone();
         let text = String::from_utf8(bytes).unwrap();
@@ -141,12 +142,12 @@ mod tests {
 
     #[test]
     fn log_line_has_kubevirts_keys() {
-        let about = About {
+        let vmi = LoggedVmi {
             name: "vm1".into(),
             namespace: "default".into(),
             uid: "1234".into(),
         };
-        let lines = lines(2, about, || {
+        let lines = lines(2, vmi, || {
             tracing::info!(subcomponent = "libvirt", micros = 12u64, "it \"runs\"\n")
         });
         let line = &lines[0];
@@ -169,7 +170,7 @@ mod tests {
 
     #[test]
     fn levels_and_missing_objects_are_encoded() {
-        let lines = lines(2, About::default(), || {
+        let lines = lines(2, LoggedVmi::default(), || {
             tracing::debug!("quiet");
             tracing::warn!("careful");
             tracing::error!(reason = %"because", "broken");
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn log_line_has_the_number_of_its_request() {
-        let lines = lines(2, About::default(), || {
+        let lines = lines(2, LoggedVmi::default(), || {
             tracing::info_span!("request", request = 7u64).in_scope(|| {
                 tracing::info!("within");
                 tracing::info!(request = 8u64, "its own field counts");
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn higher_verbosity_logs_more() {
         let count = |verbosity| {
-            lines(verbosity, About::default(), || {
+            lines(verbosity, LoggedVmi::default(), || {
                 tracing::debug!("d");
                 tracing::trace!("t");
                 tracing::debug!(target: "h2::codec", "library");

@@ -1,64 +1,64 @@
-//! NBD's handshake: fixed newstyle, with structured replies.
+//! NBD's handshake (fixed newstyle, with structured replies).
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use super::error::NbdError;
 
-const MAGIC: u64 = 0x4e42_444d_4147_4943;
-const OPTION: u64 = 0x4948_4156_454f_5054;
-const REPLY: u64 = 0x0003_e889_0455_65a9;
-/// Flags of server and client alike.
+const SERVER_MAGIC: u64 = 0x4e42_444d_4147_4943;
+const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
+const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+/// Flags of the handshake, the same ones for server and client.
 const FIXED_NEWSTYLE: u16 = 1;
 const NO_ZEROES: u16 = 2;
 
-const GO: u32 = 7;
-const STRUCTURED_REPLY: u32 = 8;
-const SET_META_CONTEXT: u32 = 10;
+const OPTION_GO: u32 = 7;
+const OPTION_STRUCTURED_REPLY: u32 = 8;
+const OPTION_SET_META_CONTEXT: u32 = 10;
 
-const ACK: u32 = 1;
-const INFO: u32 = 3;
-const META_CONTEXT: u32 = 4;
-const ERROR: u32 = 1 << 31;
-/// The kind of the information that has the export's size.
+const REPLY_ACK: u32 = 1;
+const REPLY_INFO: u32 = 3;
+const REPLY_META_CONTEXT: u32 = 4;
+const REPLY_ERROR: u32 = 1 << 31;
+/// The type of the information block with the export's size.
 const INFO_EXPORT: u16 = 0;
 
-/// QEMU's replies have a few dozen bytes, and texts of at most 4 KiB.
-const LARGEST_REPLY: u32 = 64 << 10;
-/// Longer names are none of the protocol.
-const LONGEST_NAME: usize = 4096;
+/// Maximum size of a reply. QEMU's replies have a few dozen bytes, and texts of at most 4 KiB.
+const MAX_REPLY_BYTES: u32 = 64 << 10;
+/// Maximum length of a name in the protocol.
+const MAX_NAME_BYTES: usize = 4096;
 
-/// What was agreed upon.
+/// The result of the handshake.
 #[derive(Debug)]
-pub(super) struct Agreement {
+pub(super) struct NegotiatedExport {
     /// The export's size in bytes.
     pub(super) size: u64,
-    /// The numbers of the contexts, in the order in which they were asked for.
+    /// The ids of the requested contexts, in their order.
     pub(super) contexts: Vec<u32>,
 }
 
-/// Opens the export with these contexts of its map.
+/// Opens the export, with these contexts for its maps.
 pub(super) async fn negotiate(
     stream: &mut UnixStream,
     export: &str,
     contexts: &[String],
-) -> Result<Agreement, NbdError> {
-    if export.len() > LONGEST_NAME || contexts.iter().any(|name| name.len() > LONGEST_NAME) {
+) -> Result<NegotiatedExport, NbdError> {
+    if export.len() > MAX_NAME_BYTES || contexts.iter().any(|name| name.len() > MAX_NAME_BYTES) {
         return Err(NbdError::protocol("a name has more than 4096 bytes"));
     }
     read_greeting(stream).await?;
-    option(stream, STRUCTURED_REPLY, &[]).await?;
-    until_ack(stream, export, STRUCTURED_REPLY, |_, _| Ok(())).await?;
+    send_option(stream, OPTION_STRUCTURED_REPLY, &[]).await?;
+    read_until_ack(stream, export, OPTION_STRUCTURED_REPLY, |_, _| Ok(())).await?;
     let contexts = match contexts.is_empty() {
         true => Vec::new(),
         false => set_contexts(stream, export, contexts).await?,
     };
     let size = go(stream, export).await?;
-    Ok(Agreement { size, contexts })
+    Ok(NegotiatedExport { size, contexts })
 }
 
 async fn read_greeting(stream: &mut UnixStream) -> Result<(), NbdError> {
-    if stream.read_u64().await? != MAGIC || stream.read_u64().await? != OPTION {
+    if stream.read_u64().await? != SERVER_MAGIC || stream.read_u64().await? != OPTION_MAGIC {
         return Err(NbdError::protocol("it is not an NBD server"));
     }
     let offered = stream.read_u16().await?;
@@ -71,6 +71,7 @@ async fn read_greeting(stream: &mut UnixStream) -> Result<(), NbdError> {
     Ok(())
 }
 
+/// Selects the contexts, and returns their ids.
 async fn set_contexts(
     stream: &mut UnixStream,
     export: &str,
@@ -81,41 +82,41 @@ async fn set_contexts(
     for context in contexts {
         data.extend(encode_name(context));
     }
-    option(stream, SET_META_CONTEXT, &data).await?;
-    let mut known: Vec<(String, u32)> = Vec::new();
-    until_ack(stream, export, SET_META_CONTEXT, |kind, data| {
-        if kind == META_CONTEXT
-            && let Some((number, name)) = data.split_first_chunk::<4>()
+    send_option(stream, OPTION_SET_META_CONTEXT, &data).await?;
+    let mut ids: Vec<(String, u32)> = Vec::new();
+    read_until_ack(stream, export, OPTION_SET_META_CONTEXT, |kind, data| {
+        if kind == REPLY_META_CONTEXT
+            && let Some((id, name)) = data.split_first_chunk::<4>()
         {
-            if known.len() == contexts.len() {
+            if ids.len() == contexts.len() {
                 return Err(NbdError::protocol(
                     "it answers more contexts than were asked for",
                 ));
             }
             let name = String::from_utf8_lossy(name).into_owned();
-            known.push((name, u32::from_be_bytes(*number)));
+            ids.push((name, u32::from_be_bytes(*id)));
         }
         Ok(())
     })
     .await?;
-    let number = |context: &String| {
-        let number = known.iter().find(|(name, _)| name == context);
-        number
-            .map(|(_, number)| *number)
+    let id = |context: &String| {
+        let id = ids.iter().find(|(name, _)| name == context);
+        id.map(|(_, id)| *id)
             .ok_or_else(|| NbdError::NoContext(context.clone()))
     };
-    contexts.iter().map(number).collect()
+    contexts.iter().map(id).collect()
 }
 
+/// Ends the handshake, and returns the export's size.
 async fn go(stream: &mut UnixStream, export: &str) -> Result<u64, NbdError> {
     let mut data = encode_name(export);
     data.extend(0u16.to_be_bytes());
-    option(stream, GO, &data).await?;
+    send_option(stream, OPTION_GO, &data).await?;
     let mut size = None;
-    until_ack(stream, export, GO, |kind, data| {
-        if kind == INFO
-            && let Some((of, data)) = data.split_first_chunk::<2>()
-            && u16::from_be_bytes(*of) == INFO_EXPORT
+    read_until_ack(stream, export, OPTION_GO, |kind, data| {
+        if kind == REPLY_INFO
+            && let Some((info_type, data)) = data.split_first_chunk::<2>()
+            && u16::from_be_bytes(*info_type) == INFO_EXPORT
         {
             size = data
                 .first_chunk::<8>()
@@ -127,8 +128,8 @@ async fn go(stream: &mut UnixStream, export: &str) -> Result<u64, NbdError> {
     size.ok_or_else(|| NbdError::protocol("the export has no size"))
 }
 
-async fn option(stream: &mut UnixStream, option: u32, data: &[u8]) -> Result<(), NbdError> {
-    let mut message = OPTION.to_be_bytes().to_vec();
+async fn send_option(stream: &mut UnixStream, option: u32, data: &[u8]) -> Result<(), NbdError> {
+    let mut message = OPTION_MAGIC.to_be_bytes().to_vec();
     message.extend(option.to_be_bytes());
     message.extend(length(data.len()));
     message.extend(data);
@@ -137,31 +138,31 @@ async fn option(stream: &mut UnixStream, option: u32, data: &[u8]) -> Result<(),
 }
 
 /// Reads the replies to an option up to the acknowledgement.
-async fn until_ack(
+async fn read_until_ack(
     stream: &mut UnixStream,
     export: &str,
     option: u32,
     mut reply: impl FnMut(u32, &[u8]) -> Result<(), NbdError>,
 ) -> Result<(), NbdError> {
     loop {
-        if stream.read_u64().await? != REPLY || stream.read_u32().await? != option {
+        if stream.read_u64().await? != REPLY_MAGIC || stream.read_u32().await? != option {
             return Err(NbdError::protocol("a reply to another option"));
         }
         let kind = stream.read_u32().await?;
         let size = stream.read_u32().await?;
-        if size > LARGEST_REPLY {
+        if size > MAX_REPLY_BYTES {
             return Err(NbdError::protocol(format!("a reply of {size} bytes")));
         }
         let mut data = vec![0; usize::try_from(size).unwrap_or_default()];
         stream.read_exact(&mut data).await?;
         match kind {
-            ACK => return Ok(()),
-            kind if kind & ERROR != 0 => {
+            REPLY_ACK => return Ok(()),
+            kind if kind & REPLY_ERROR != 0 => {
                 let text = String::from_utf8_lossy(&data);
                 return Err(NbdError::Refused {
                     export: export.to_owned(),
                     reason: match text.is_empty() {
-                        true => format!("error {}", kind & !ERROR),
+                        true => format!("error {}", kind & !REPLY_ERROR),
                         false => text.into_owned(),
                     },
                 });
@@ -177,7 +178,7 @@ fn encode_name(name: &str) -> Vec<u8> {
     data
 }
 
-/// Names and lists are limited above.
+/// Encodes a length. The callers' names and lists are far below the limit of `u32`.
 fn length(length: usize) -> [u8; 4] {
     u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes()
 }

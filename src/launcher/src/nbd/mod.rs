@@ -1,12 +1,12 @@
-//! The data of a backup in pull mode: QEMU serves it over NBD on a socket, [`NbdService`] over gRPC.
+//! Serves the data of a backup in pull mode: [`NbdService`] translates between gRPC and QEMU's NBD server.
 //!
 //! ```text
-//!   export server ─ gRPC Map, Read ─▶ service ─▶ extents (pure)
+//!   export server ─ gRPC Map, Read ─▶ service ─▶ extent batches (pure)
 //!                                        └─▶ client ─ NBD ─▶ QEMU
 //! ```
 
-mod disk_map;
 mod error;
+mod extent_batches;
 mod handshake;
 mod nbd_grpc_service;
 mod qemu_nbd_client;

@@ -1,6 +1,6 @@
-//! The gRPC service `kubevirt.nbd.NBD`. Each call has a connection to QEMU of its own.
+//! The gRPC service `kubevirt.nbd.NBD`. Each call opens its own connection to QEMU.
 //!
-//! Data is read from QEMU only as fast as the client reads: at most two messages wait.
+//! Data are read from QEMU only as fast as the client reads: at most two messages are queued.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,27 +12,29 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::disk_map::{ExtentBatches, MapKind};
 use super::error::NbdError;
+use super::extent_batches::{ExtentBatches, MapKind};
 use super::qemu_nbd_client::NbdClient;
 
-const CHUNK: u64 = 256 << 10;
-const WAITING: usize = 2;
-/// A client that reads nothing for this long has no use for its connection to QEMU.
-const CLIENT_READS: Duration = Duration::from_secs(300);
-const ALLOCATION: &str = "base:allocation";
+/// Size of the data in one message.
+const CHUNK_BYTES: u64 = 256 << 10;
+/// How many messages may wait for the client.
+const MAX_QUEUED_MESSAGES: usize = 2;
+/// A call whose client reads nothing for this long is ended, to release its connection to QEMU.
+const CLIENT_READ_TIMEOUT: Duration = Duration::from_secs(300);
+const ALLOCATION_CONTEXT: &str = "base:allocation";
 
 type Sender<T> = mpsc::Sender<Result<T, Status>>;
 type Stream<T> = ReceiverStream<Result<T, Status>>;
 
-/// Serves what QEMU serves on a socket.
+/// Serves the exports of QEMU's NBD server on a socket.
 #[derive(Debug, Clone)]
 pub(crate) struct NbdService {
     socket: Arc<PathBuf>,
 }
 
 impl NbdService {
-    /// A service for the exports on that socket.
+    /// A service for the NBD server on `socket`.
     pub(crate) fn new(socket: PathBuf) -> NbdService {
         NbdService {
             socket: Arc::new(socket),
@@ -65,21 +67,21 @@ impl Nbd for NbdService {
     }
 }
 
-/// Runs `serve` until it has sent everything or the client is gone.
+/// Runs `serve` until it has sent everything or the client has disconnected.
 fn stream<T, F, R>(serve: F) -> Response<Stream<T>>
 where
     T: Send + 'static,
     F: FnOnce(Sender<T>) -> R + Send + 'static,
     R: Future<Output = Result<(), NbdError>> + Send + 'static,
 {
-    let (sender, received) = mpsc::channel(WAITING);
+    let (sender, received) = mpsc::channel(MAX_QUEUED_MESSAGES);
     tokio::spawn(async move {
         let errors = sender.clone();
         tokio::select! {
             () = errors.closed() => {}
-            served = serve(sender) => if let Err(error) = served {
+            result = serve(sender) => if let Err(error) = result {
                 tracing::warn!(reason = %error, "a client of a backup is refused");
-                // The connection to QEMU is closed by now; a client that does not read holds only its messages.
+                // The connection to QEMU is closed already; a client that does not read keeps only its queued messages.
                 let _ = errors.send(Err(Status::unknown(error.to_string()))).await;
             }
         }
@@ -87,12 +89,11 @@ where
     Response::new(ReceiverStream::new(received))
 }
 
-/// Waits until the client has read enough for one more message. What a client that is gone did not read does not matter:
-/// the call ends with it.
+/// Queues a message, once the client has read enough. A client that has disconnected is no error: its call ends anyway.
 async fn send<T>(sender: &Sender<T>, message: T) -> Result<(), NbdError> {
-    match tokio::time::timeout(CLIENT_READS, sender.send(Ok(message))).await {
+    match tokio::time::timeout(CLIENT_READ_TIMEOUT, sender.send(Ok(message))).await {
         Ok(_) => Ok(()),
-        Err(_) => Err(NbdError::ClientStopped(CLIENT_READS)),
+        Err(_) => Err(NbdError::ClientStopped(CLIENT_READ_TIMEOUT)),
     }
 }
 
@@ -107,7 +108,7 @@ async fn map(
         offset,
         length,
     } = request;
-    let mut contexts = vec![ALLOCATION.to_owned()];
+    let mut contexts = vec![ALLOCATION_CONTEXT.to_owned()];
     let kind = match bitmap_name.is_empty() {
         true => MapKind::Allocation,
         false => {
@@ -147,7 +148,7 @@ async fn read(
     let mut client = NbdClient::connect(socket, &export_name, &[]).await?;
     let end = client.end(offset, length)?;
     while offset < end {
-        let length = u32::try_from((end - offset).min(CHUNK)).unwrap_or(u32::MAX);
+        let length = u32::try_from((end - offset).min(CHUNK_BYTES)).unwrap_or(u32::MAX);
         let data = client.read(offset, length).await?;
         send(&sender, DataChunk { offset, data }).await?;
         offset += u64::from(length);

@@ -1,38 +1,38 @@
-//! Structured replies of NBD's transmission phase.
+//! Reads the structured replies of NBD's transmission phase.
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 
 use super::error::NbdError;
 
-const MAGIC: u32 = 0x668e_33ef;
-const DONE: u16 = 1;
+const REPLY_MAGIC: u32 = 0x668e_33ef;
+const FLAG_DONE: u16 = 1;
 
-const NONE: u16 = 0;
-const OFFSET_DATA: u16 = 1;
-const OFFSET_HOLE: u16 = 2;
-const BLOCK_STATUS: u16 = 5;
-const ERROR: u16 = 1 << 15;
+const CHUNK_NONE: u16 = 0;
+const CHUNK_OFFSET_DATA: u16 = 1;
+const CHUNK_OFFSET_HOLE: u16 = 2;
+const CHUNK_BLOCK_STATUS: u16 = 5;
+const CHUNK_ERROR: u16 = 1 << 15;
 
-/// The largest map that QEMU sends has 1 MiB, and the data that are asked for less.
-const LARGEST_CHUNK: u32 = 2 << 20;
+/// Maximum size of a chunk. QEMU's largest map has 1 MiB; a request for data asks for less.
+const MAX_CHUNK_BYTES: u32 = 2 << 20;
 
-/// One part of a reply.
+/// One chunk of a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Chunk {
-    /// Nothing.
+    /// An empty chunk.
     None,
-    /// Data from an offset on.
+    /// Data: offset and bytes.
     Data(u64, Vec<u8>),
     /// Zeroes: offset and length.
     Hole(u64, u32),
-    /// The map in one context: lengths with flags.
+    /// The map in one context: id of the context, and pairs of length and flags.
     Map(u32, Vec<(u32, u32)>),
 }
 
-/// Reads the next part of the reply to request `cookie`, and whether it is the last one.
+/// Reads the next chunk of the reply to the request with this cookie. Returns whether it is the last one.
 pub(super) async fn read(stream: &mut UnixStream, cookie: u64) -> Result<(Chunk, bool), NbdError> {
-    if stream.read_u32().await? != MAGIC {
+    if stream.read_u32().await? != REPLY_MAGIC {
         return Err(NbdError::protocol("a reply that is not structured"));
     }
     let flags = stream.read_u16().await?;
@@ -41,24 +41,24 @@ pub(super) async fn read(stream: &mut UnixStream, cookie: u64) -> Result<(Chunk,
         return Err(NbdError::protocol("a reply to another request"));
     }
     let size = stream.read_u32().await?;
-    if size > LARGEST_CHUNK {
+    if size > MAX_CHUNK_BYTES {
         return Err(NbdError::protocol(format!("a reply of {size} bytes")));
     }
     let mut data = vec![0; usize::try_from(size).unwrap_or_default()];
     stream.read_exact(&mut data).await?;
-    Ok((parse(kind, data)?, flags & DONE != 0))
+    Ok((parse(kind, data)?, flags & FLAG_DONE != 0))
 }
 
 fn parse(kind: u16, mut data: Vec<u8>) -> Result<Chunk, NbdError> {
     let short = || NbdError::protocol(format!("a reply of kind {kind} is too short"));
     match kind {
-        NONE => Ok(Chunk::None),
-        OFFSET_DATA => {
+        CHUNK_NONE => Ok(Chunk::None),
+        CHUNK_OFFSET_DATA => {
             let offset = u64::from_be_bytes(*data.first_chunk().ok_or_else(short)?);
             data.drain(..8);
             Ok(Chunk::Data(offset, data))
         }
-        OFFSET_HOLE => {
+        CHUNK_OFFSET_HOLE => {
             let (offset, rest) = data.split_first_chunk().ok_or_else(short)?;
             let length = rest.first_chunk().ok_or_else(short)?;
             Ok(Chunk::Hole(
@@ -66,7 +66,7 @@ fn parse(kind: u16, mut data: Vec<u8>) -> Result<Chunk, NbdError> {
                 u32::from_be_bytes(*length),
             ))
         }
-        BLOCK_STATUS => {
+        CHUNK_BLOCK_STATUS => {
             let (context, rest) = data.split_first_chunk().ok_or_else(short)?;
             let (extents, rest) = rest.as_chunks::<8>();
             if !rest.is_empty() || extents.is_empty() {
@@ -79,7 +79,7 @@ fn parse(kind: u16, mut data: Vec<u8>) -> Result<Chunk, NbdError> {
             let extents = extents.iter().map(extent).collect();
             Ok(Chunk::Map(u32::from_be_bytes(*context), extents))
         }
-        kind if kind & ERROR != 0 => {
+        kind if kind & CHUNK_ERROR != 0 => {
             let (number, rest) = data.split_first_chunk().ok_or_else(short)?;
             let (length, text) = rest.split_first_chunk().ok_or_else(short)?;
             let length = usize::from(u16::from_be_bytes(*length)).min(text.len());
@@ -100,27 +100,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_replies_are_parsed() {
+    fn chunks_are_parsed() {
         let data = [&7u64.to_be_bytes()[..], b"xyz"].concat();
         assert_eq!(
-            parse(OFFSET_DATA, data).unwrap(),
+            parse(CHUNK_OFFSET_DATA, data).unwrap(),
             Chunk::Data(7, b"xyz".to_vec())
         );
         let map = [3u32, 4096, 1, 512, 0].map(u32::to_be_bytes).concat();
         assert_eq!(
-            parse(BLOCK_STATUS, map).unwrap(),
+            parse(CHUNK_BLOCK_STATUS, map).unwrap(),
             Chunk::Map(3, vec![(4096, 1), (512, 0)])
         );
         let error = [&5u32.to_be_bytes()[..], &[0, 3], b"EIO more"].concat();
         assert_eq!(
-            parse(ERROR | 1, error).unwrap_err().to_string(),
+            parse(CHUNK_ERROR | 1, error).unwrap_err().to_string(),
             "QEMU cannot serve the backup (error 5): EIO"
         );
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_parsed_or_refused(kind: u16, data: Vec<u8>) {
+        fn any_bytes_are_parsed_without_a_panic(kind: u16, data: Vec<u8>) {
             let _ = parse(kind, data);
         }
     }

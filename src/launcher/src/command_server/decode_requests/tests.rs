@@ -11,9 +11,9 @@ fn plugins_are_decoded_beside_unknown_options() {
     };
     assert!(plugins(None).unwrap().is_empty());
     assert!(read("null").unwrap().is_empty());
-    let one =
+    let plugin =
         r#"[{"metadata":{"name":"numa"},"spec":{"domainHooks":[{"cel":{"expression":"x"}}]}}]"#;
-    assert!(!read(one).unwrap().is_empty());
+    assert!(!read(plugin).unwrap().is_empty());
     let error = read("{").unwrap_err().to_string();
     assert!(
         error.starts_with("failed to deserialize plugins from options: "),
@@ -22,7 +22,7 @@ fn plugins_are_decoded_beside_unknown_options() {
 }
 
 #[test]
-fn options_keep_everything() {
+fn all_options_are_decoded() {
     let options = options(Some(wire::VirtualMachineOptions {
         virtual_machine_sm_bios: Some(wire::SmBios {
             family: "KubeVirt".into(),
@@ -54,7 +54,7 @@ fn options_keep_everything() {
 }
 
 #[test]
-fn missing_vmi_gives_kubevirts_message() {
+fn invalid_vmi_gives_kubevirts_message() {
     for json in ["", "{", "[]", r#"{"metadata":{}}"#] {
         let error = vmi(Some(&wire::Vmi {
             vmi_json: json.as_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! The service in front of `qemu-nbd`, which serves NBD as QEMU does.
+//! Tests of the service with `qemu-nbd`, which serves NBD as QEMU does.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -12,9 +12,9 @@ use tokio_stream::StreamExt;
 use super::*;
 
 const MIB: usize = 1 << 20;
-const SOON: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// `qemu-nbd` with an image of 8 MiB: data, a hole of 4 MiB, data.
+/// `qemu-nbd` with an image of 8 MiB: 2 MiB of data, a hole of 4 MiB, 2 MiB of data.
 struct ExportedImage {
     child: Child,
     directory: TempDir,
@@ -42,13 +42,13 @@ impl ExportedImage {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let up = async {
-            // The socket exists a moment before it can be connected to.
+        let connect = async {
+            // The socket exists a moment before connections are accepted.
             while tokio::net::UnixStream::connect(&socket).await.is_err() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(SOON, up).await.unwrap();
+        tokio::time::timeout(START_TIMEOUT, connect).await.unwrap();
         ExportedImage {
             child,
             directory,
@@ -75,7 +75,7 @@ impl ExportedImage {
         while let Some(chunk) = stream.next().await {
             let chunk = chunk?;
             assert_eq!(chunk.offset, offset + data.len() as u64);
-            assert!(chunk.data.len() as u64 <= CHUNK);
+            assert!(chunk.data.len() as u64 <= CHUNK_BYTES);
             data.extend(chunk.data);
         }
         Ok(data)
@@ -94,10 +94,10 @@ impl ExportedImage {
             .into_inner();
         let mut extents = Vec::new();
         while let Some(response) = stream.next().await {
-            let all = response?.extents.into_iter();
-            extents.extend(
-                all.map(|one| format!("{}+{} {}", one.offset, one.length, one.description)),
-            );
+            let batch = response?.extents.into_iter();
+            extents.extend(batch.map(|extent| {
+                format!("{}+{} {}", extent.offset, extent.length, extent.description)
+            }));
         }
         Ok(extents)
     }
@@ -111,7 +111,7 @@ impl Drop for ExportedImage {
 }
 
 #[tokio::test]
-async fn data_are_served_byte_for_byte() {
+async fn served_data_equal_the_images_content() {
     let exported = ExportedImage::new().await;
     assert!(exported.read(0, 0).await.unwrap() == exported.content);
     let part = exported.read(MIB as u64 + 3, 3 * MIB as u64).await.unwrap();
@@ -140,7 +140,7 @@ async fn map_distinguishes_data_and_holes() {
 }
 
 #[tokio::test]
-async fn error_contains_an_unknown_export_bitmap_or_socket() {
+async fn error_names_an_unknown_export_bitmap_or_socket() {
     let exported = ExportedImage::new().await;
     let export = exported.map("none", "").await.unwrap_err();
     assert!(export.message().contains("\"none\""), "{export}");
@@ -159,7 +159,7 @@ async fn error_contains_an_unknown_export_bitmap_or_socket() {
 }
 
 #[tokio::test]
-async fn client_that_does_not_read_holds_two_messages() {
+async fn at_most_two_messages_are_queued_for_a_client_that_does_not_read() {
     let exported = ExportedImage::new().await;
     let request = ReadRequest {
         export_name: "data".into(),
@@ -171,16 +171,19 @@ async fn client_that_does_not_read_holds_two_messages() {
         .await
         .unwrap();
     let mut stream = response.into_inner();
-    // Others are served meanwhile.
+    // Other clients are served meanwhile.
     assert!(exported.read(0, 0).await.unwrap() == exported.content);
     let inner = stream.as_mut();
-    assert!(inner.len() <= WAITING, "{} messages wait", inner.len());
+    assert!(
+        inner.len() <= MAX_QUEUED_MESSAGES,
+        "{} messages wait",
+        inner.len()
+    );
     assert!(stream.next().await.unwrap().is_ok());
 }
 
-/// A server that sends what no NBD server sends.
 #[tokio::test]
-async fn nonsense_is_an_error() {
+async fn invalid_bytes_from_the_server_are_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("sock");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();

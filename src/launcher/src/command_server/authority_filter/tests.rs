@@ -12,51 +12,56 @@ fn literal(first: u8, value: &[u8]) -> Vec<u8> {
     [&[first, u8::try_from(value.len()).unwrap()], value].concat()
 }
 
-/// :method POST, :scheme http, :path /, and the rest.
+/// A block with `:method` POST, `:scheme` http, `:path` /, the authority, a change of the table's size and an indexed
+/// header.
 fn block(authority: &[u8]) -> Vec<u8> {
     [&[0x83, 0x86, 0x84], authority, &[0x3f, 0xe1, 0x1f], &[0xbe]].concat()
 }
 
-fn through(input: &[&[u8]]) -> Vec<u8> {
+fn filter(input: &[&[u8]]) -> Vec<u8> {
     let mut filter = AuthorityFilter::default();
     let mut output = Vec::new();
-    filter.feed(&[b'p'; PREFACE], &mut output);
+    filter.feed(&[b'p'; PREFACE_BYTES], &mut output);
     input.iter().for_each(|part| filter.feed(part, &mut output));
-    output.split_off(PREFACE)
+    output.split_off(PREFACE_BYTES)
 }
 
 #[test]
 fn every_form_of_a_literal_authority_is_replaced() {
     let path = b"/var/run/kubevirt/sockets/launcher-sock";
-    let spelled_out = |first: u8| [&[first, 10], AUTHORITY, &[2], b"%2"].concat();
+    let literal_name = |first: u8| [&[first, 10], AUTHORITY_NAME, &[2], b"%2"].concat();
     let forms = [
         (literal(0x41, path), literal(0x41, b"-")),
         (literal(0x01, path), literal(0x01, b"-")),
         (literal(0x11, path), literal(0x11, b"-")),
         (
-            spelled_out(0x40),
-            [&[0x40, 10], AUTHORITY, &[1], b"-"].concat(),
+            literal_name(0x40),
+            [&[0x40, 10], AUTHORITY_NAME, &[1], b"-"].concat(),
         ),
-        // Huffman-coded: the length's first bit is set.
+        // A Huffman-coded string: the first bit of its length is set.
         (vec![0x41, 0x82, 0xff, 0xff], literal(0x41, b"-")),
     ];
     for (sent, received) in forms {
         for (flags, prefix, padding) in [
-            (END_HEADERS, &[][..], &[][..]),
-            (END_HEADERS | PRIORITY, &[0, 0, 0, 0, 15], &[]),
-            (END_HEADERS | PADDED, &[3], &[0, 0, 0]),
-            (END_HEADERS | PADDED | PRIORITY, &[1, 0, 0, 0, 0, 15], &[0]),
+            (FLAG_END_HEADERS, &[][..], &[][..]),
+            (FLAG_END_HEADERS | FLAG_PRIORITY, &[0, 0, 0, 0, 15], &[]),
+            (FLAG_END_HEADERS | FLAG_PADDED, &[3], &[0, 0, 0]),
+            (
+                FLAG_END_HEADERS | FLAG_PADDED | FLAG_PRIORITY,
+                &[1, 0, 0, 0, 0, 15],
+                &[0],
+            ),
         ] {
-            let whole = |authority: &[u8]| {
+            let headers_frame = |authority: &[u8]| {
                 frame(
-                    HEADERS,
+                    FRAME_TYPE_HEADERS,
                     flags,
                     &[prefix, &block(authority), padding].concat(),
                 )
             };
             let data = frame(0, 1, b"\x41\x01/");
-            let input = [whole(&sent), data.clone()].concat();
-            assert_eq!(through(&[&input]), [whole(&received), data].concat());
+            let input = [headers_frame(&sent), data.clone()].concat();
+            assert_eq!(filter(&[&input]), [headers_frame(&received), data].concat());
         }
     }
 }
@@ -70,11 +75,15 @@ fn malformed_input_passes_unchanged() {
         &[0x41],
         &[0x41, 0],
     ] {
-        let sent = frame(HEADERS, END_HEADERS, payload);
-        assert_eq!(through(&[&sent]), sent);
+        let sent = frame(FRAME_TYPE_HEADERS, FLAG_END_HEADERS, payload);
+        assert_eq!(filter(&[&sent]), sent);
     }
-    let padded = frame(HEADERS, END_HEADERS | PADDED, &[9, 0x82]);
-    assert_eq!(through(&[&padded]), padded);
+    let padded = frame(
+        FRAME_TYPE_HEADERS,
+        FLAG_END_HEADERS | FLAG_PADDED,
+        &[9, 0x82],
+    );
+    assert_eq!(filter(&[&padded]), padded);
 }
 
 proptest! {
@@ -82,10 +91,10 @@ proptest! {
     fn result_does_not_depend_on_read_sizes(cuts in prop::collection::vec(0usize..200, 0..6)) {
         let frames = [
             frame(4, 0, &[]),
-            frame(HEADERS, END_HEADERS, &block(&literal(0x41, b"/a/b"))),
+            frame(FRAME_TYPE_HEADERS, FLAG_END_HEADERS, &block(&literal(0x41, b"/a/b"))),
             frame(0, 0, &[7; 100]),
-            frame(HEADERS, 0, &block(&literal(0x41, b"/a/b"))),
-            frame(HEADERS, END_HEADERS, &block(&[0xbe])),
+            frame(FRAME_TYPE_HEADERS, 0, &block(&literal(0x41, b"/a/b"))),
+            frame(FRAME_TYPE_HEADERS, FLAG_END_HEADERS, &block(&[0xbe])),
         ].concat();
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(frames.len())).collect();
         cuts.sort_unstable();
@@ -96,11 +105,11 @@ proptest! {
             begin = cut;
         }
         parts.push(&frames[begin..]);
-        prop_assert_eq!(through(&parts), through(&[&frames]));
+        prop_assert_eq!(filter(&parts), filter(&[&frames]));
     }
 
     #[test]
-    fn any_input_is_kept_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn any_input_is_filtered_without_a_panic_or_growth(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let mut filter = AuthorityFilter::default();
         let mut output = Vec::new();
         filter.feed(&bytes, &mut output);

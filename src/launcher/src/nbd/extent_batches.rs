@@ -1,23 +1,23 @@
-//! The map of a disk in KubeVirt's terms. Pure.
+//! Converts NBD maps of a disk to KubeVirt's extents, in batches for the gRPC responses. Pure.
 //!
-//! Of a full backup, flags and descriptions are those of NBD's `base:allocation`; of an incremental one, 1 is "changed
-//! since the checkpoint" and 2 is "reads as zeroes".
+//! The flags and descriptions of a full backup are those of NBD's `base:allocation`. For an incremental backup, flag 1
+//! is "changed since the checkpoint" and flag 2 is "reads as zeroes".
 
 use proto::nbd::{Extent, MapResponse};
 
 use super::qemu_nbd_client::Map;
 
-/// Extents of one response.
-const BATCH: usize = 512;
-/// NBD's flag of `base:allocation` for what reads as zeroes.
-const ZERO: u64 = 2;
+/// Maximum number of extents in one response.
+const MAX_EXTENTS_PER_RESPONSE: usize = 512;
+/// The flag of `base:allocation` for an extent that reads as zeroes.
+const FLAG_ZERO: u64 = 2;
 
-/// What the flags of extents mean.
+/// The meaning of the extents' flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MapKind {
-    /// What is allocated.
+    /// Which parts of the disk are allocated.
     Allocation,
-    /// What has changed since a checkpoint.
+    /// Which parts of the disk have changed since a checkpoint.
     Changes,
 }
 
@@ -42,14 +42,16 @@ impl MapKind {
 pub(super) struct ExtentBatches {
     kind: MapKind,
     end: u64,
+    /// Where the known map ends.
     next: u64,
+    /// The latest extent, which may still grow.
     last: Option<Extent>,
     batch: Vec<Extent>,
-    full: Vec<MapResponse>,
+    complete: Vec<MapResponse>,
 }
 
 impl ExtentBatches {
-    /// Nothing of the map from `offset` to `end` is known yet.
+    /// Starts a map from `offset` to `end`, of which nothing is known yet.
     pub(super) fn new(kind: MapKind, offset: u64, end: u64) -> ExtentBatches {
         ExtentBatches {
             kind,
@@ -57,7 +59,7 @@ impl ExtentBatches {
             next: offset,
             last: None,
             batch: Vec::new(),
-            full: Vec::new(),
+            complete: Vec::new(),
         }
     }
 
@@ -66,8 +68,8 @@ impl ExtentBatches {
         self.next
     }
 
-    /// Takes the maps of the contexts from [`ExtentBatches::next`] on, as far as all of them reach: allocation first,
-    /// then changes. Returns the responses that are complete.
+    /// Adds the maps of the contexts, which begin at [`ExtentBatches::next`], up to the end of the shortest map. The
+    /// first map is the allocation, the second one the changes. Returns the responses that are complete.
     pub(super) fn observe(&mut self, maps: &[Map]) -> Vec<MapResponse> {
         let mut iterators: Vec<_> = maps.iter().map(|map| map.iter().copied()).collect();
         let mut current: Vec<Option<(u32, u32)>> =
@@ -84,21 +86,21 @@ impl ExtentBatches {
                 };
             }
         }
-        std::mem::take(&mut self.full)
+        std::mem::take(&mut self.complete)
     }
 
-    /// What is left.
+    /// The last responses.
     pub(super) fn finish(mut self) -> Vec<MapResponse> {
         self.flush_last();
         self.flush_batch();
-        self.full
+        self.complete
     }
 
     fn flags(&self, parts: &[(u32, u32)]) -> u64 {
         let flags = |at: usize| parts.get(at).map_or(0, |(_, flags)| u64::from(*flags));
         match self.kind {
             MapKind::Allocation => flags(0),
-            MapKind::Changes => (flags(0) & ZERO) | flags(1),
+            MapKind::Changes => (flags(0) & FLAG_ZERO) | flags(1),
         }
     }
 
@@ -125,7 +127,7 @@ impl ExtentBatches {
 
     fn flush_last(&mut self) {
         self.batch.extend(self.last.take());
-        if self.batch.len() >= BATCH {
+        if self.batch.len() >= MAX_EXTENTS_PER_RESPONSE {
             self.flush_batch();
         }
     }
@@ -134,7 +136,7 @@ impl ExtentBatches {
         let Some(last) = self.batch.last() else {
             return;
         };
-        self.full.push(MapResponse {
+        self.complete.push(MapResponse {
             next_offset: last.offset + last.length,
             extents: std::mem::take(&mut self.batch),
         });
@@ -151,7 +153,7 @@ mod tests {
     fn text(responses: &[MapResponse]) -> Vec<String> {
         let extents = responses.iter().flat_map(|response| &response.extents);
         extents
-            .map(|one| format!("{}+{} {}", one.offset, one.length, one.description))
+            .map(|extent| format!("{}+{} {}", extent.offset, extent.length, extent.description))
             .collect()
     }
 
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_split_where_either_map_is() {
+    fn extents_end_where_the_flags_of_either_map_change() {
         let mut batches = ExtentBatches::new(MapKind::Changes, 0, 100);
         batches.observe(&[vec![(50, 0), (50, 3)], vec![(30, 0), (40, 1)]]);
         assert_eq!(batches.next(), 70, "as far as both maps reach");
@@ -187,12 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn responses_have_512_extents() {
+    fn responses_have_at_most_512_extents() {
         let map: Map = (0..1300).map(|at| (1, at % 2)).collect();
         let mut batches = ExtentBatches::new(MapKind::Allocation, 0, 1300);
         let mut responses = batches.observe(&[map]);
         responses.extend(batches.finish());
-        let sizes: Vec<_> = responses.iter().map(|one| one.extents.len()).collect();
+        let sizes: Vec<_> = responses
+            .iter()
+            .map(|response| response.extents.len())
+            .collect();
         assert_eq!(sizes, [512, 512, 276]);
         assert_eq!(responses[1].next_offset, 1024);
     }
@@ -201,15 +206,15 @@ mod tests {
         /// The extents cover the range without gaps, and neighbours differ.
         #[test]
         fn every_byte_is_in_one_extent(
-            one in proptest::collection::vec((0u32..9, 0u32..4), 1..40),
-            other in proptest::collection::vec((1u32..9, 0u32..2), 1..40),
+            allocation in proptest::collection::vec((0u32..9, 0u32..4), 1..40),
+            changes in proptest::collection::vec((1u32..9, 0u32..2), 1..40),
             end in 1u64..200)
         {
             let mut batches = ExtentBatches::new(MapKind::Changes, 0, end);
-            let mut responses = batches.observe(&[one, other]);
+            let mut responses = batches.observe(&[allocation, changes]);
             let known = batches.next();
             responses.extend(batches.finish());
-            let extents: Vec<_> = responses.into_iter().flat_map(|one| one.extents).collect();
+            let extents: Vec<_> = responses.into_iter().flat_map(|response| response.extents).collect();
             let mut next = 0;
             for pair in extents.windows(2) {
                 prop_assert!(pair[0].flags != pair[1].flags);

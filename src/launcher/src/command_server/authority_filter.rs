@@ -1,51 +1,51 @@
-//! Requests whose `:authority` is not a host name.
+//! Replaces the `:authority` of HTTP/2 requests, which need not be a host name.
 //!
-//! On a Unix socket `:authority` means nothing, and gRPC clients put there what they have: the path
-//! of the socket, as it is or percent-encoded. `h2` resets such streams with PROTOCOL_ERROR and has no
-//! switch for it, so every literal `:authority` is replaced before `h2` reads it.
+//! On a Unix socket `:authority` has no meaning, and gRPC clients send the path of the socket there, plain or
+//! percent-encoded. `h2` resets such streams with PROTOCOL_ERROR and has no option to accept them, so every literal
+//! `:authority` is replaced before `h2` reads it.
 //!
-//! HPACK is a table that both sides keep. A literal is replaced by one that is not longer, in the same
-//! encoding: the receiver's table then has the same entries at the same places, its entry is only
-//! smaller, so it never forgets one that the sender still refers to.
+//! In HPACK both sides keep a table of headers. A literal is replaced by one that is not longer and has the same
+//! encoding. The receiver's table then has the same entries at the same indexes, and the replaced entry is only
+//! smaller, so the receiver never evicts an entry that the sender still refers to.
 
 #[cfg(test)]
 mod tests;
 
-/// The client's first bytes, before its first frame.
-const PREFACE: usize = 24;
-const FRAME_HEADER: usize = 9;
-/// h2 accepts no larger frame, and refuses larger ones itself.
-const LARGEST_FRAME: usize = 16 * 1024;
-const HEADERS: u8 = 1;
-const END_HEADERS: u8 = 0x4;
-const PADDED: u8 = 0x8;
-const PRIORITY: u8 = 0x20;
-/// `:authority` in HPACK's static table.
+/// Size of the client's connection preface, before its first frame.
+const PREFACE_BYTES: usize = 24;
+const FRAME_HEADER_BYTES: usize = 9;
+/// Maximum size of a frame. h2 itself returns an error for a larger frame.
+const MAX_FRAME_BYTES: usize = 16 * 1024;
+const FRAME_TYPE_HEADERS: u8 = 1;
+const FLAG_END_HEADERS: u8 = 0x4;
+const FLAG_PADDED: u8 = 0x8;
+const FLAG_PRIORITY: u8 = 0x20;
+/// The index of `:authority` in HPACK's static table.
 const AUTHORITY_INDEX: usize = 1;
-const AUTHORITY: &[u8] = b":authority";
-/// The value given to h2: a string of one byte, not Huffman-coded.
+const AUTHORITY_NAME: &[u8] = b":authority";
+/// The encoded value that h2 gets: a string of one byte, not Huffman-coded.
 const REPLACEMENT: [u8; 2] = [1, b'-'];
 
-/// The bytes of one connection on their way to h2.
+/// Filters the bytes of one connection before h2 reads them.
 #[derive(Debug)]
 pub(super) struct AuthorityFilter {
-    /// Bytes to pass unchanged: the preface, then frames other than HEADERS.
+    /// Number of bytes to pass unchanged: the preface, or the payload of a frame other than HEADERS.
     skip: usize,
-    /// The beginning of a frame.
+    /// The bytes of an incomplete frame.
     pending: Vec<u8>,
 }
 
 impl Default for AuthorityFilter {
     fn default() -> Self {
         AuthorityFilter {
-            skip: PREFACE,
+            skip: PREFACE_BYTES,
             pending: Vec::new(),
         }
     }
 }
 
 impl AuthorityFilter {
-    /// Accepts more bytes and appends complete frames to `output`.
+    /// Takes more bytes, and appends the filtered ones to `output`.
     pub(super) fn feed(&mut self, mut input: &[u8], output: &mut Vec<u8>) {
         while !input.is_empty() {
             if self.skip > 0 {
@@ -63,11 +63,11 @@ impl AuthorityFilter {
         }
     }
 
-    /// The number of bytes of a frame that are needed next.
+    /// How many bytes of the current frame are needed for the next step.
     fn bytes_needed(&self) -> usize {
         match FrameHeader::parse(&self.pending) {
-            Some(header) if header.is_block() => FRAME_HEADER + header.length,
-            _ => FRAME_HEADER,
+            Some(header) if header.is_complete_block() => FRAME_HEADER_BYTES + header.length,
+            _ => FRAME_HEADER_BYTES,
         }
     }
 
@@ -75,13 +75,13 @@ impl AuthorityFilter {
         let Some(header) = FrameHeader::parse(&self.pending) else {
             return;
         };
-        if !header.is_block() {
+        if !header.is_complete_block() {
             output.append(&mut self.pending);
             self.skip = header.length;
-        } else if self.pending.len() == FRAME_HEADER + header.length {
+        } else if self.pending.len() == FRAME_HEADER_BYTES + header.length {
             match rewrite_frame(&self.pending, header.flags) {
                 Some(frame) => output.extend(frame),
-                // h2 reports what is wrong.
+                // The block is malformed; h2 reports the error.
                 None => output.append(&mut self.pending),
             }
             self.pending.clear();
@@ -108,22 +108,25 @@ impl FrameHeader {
         }
     }
 
-    /// A whole block of headers in one frame. One that goes on in CONTINUATION frames holds more
-    /// than 16 KiB, which no client of the launcher sends; it passes as it is.
-    fn is_block(&self) -> bool {
-        self.kind == HEADERS && self.flags & END_HEADERS != 0 && self.length <= LARGEST_FRAME
+    /// Whether the frame is a complete block of headers. A block with CONTINUATION frames has more than 16 KiB, which
+    /// no client of the launcher sends; it passes unchanged.
+    fn is_complete_block(&self) -> bool {
+        self.kind == FRAME_TYPE_HEADERS
+            && self.flags & FLAG_END_HEADERS != 0
+            && self.length <= MAX_FRAME_BYTES
     }
 }
 
+/// A HEADERS frame with another `:authority`; `None` when it is malformed.
 fn rewrite_frame(frame: &[u8], flags: u8) -> Option<Vec<u8>> {
-    let (head, payload) = frame.split_at_checked(FRAME_HEADER)?;
+    let (head, payload) = frame.split_at_checked(FRAME_HEADER_BYTES)?;
     let mut prefix = 0;
     let mut padding = 0;
-    if flags & PADDED != 0 {
+    if flags & FLAG_PADDED != 0 {
         padding = usize::from(*payload.first()?);
         prefix += 1;
     }
-    if flags & PRIORITY != 0 {
+    if flags & FLAG_PRIORITY != 0 {
         prefix += 5;
     }
     let (prefix, rest) = payload.split_at_checked(prefix)?;
@@ -145,7 +148,7 @@ fn rewrite_block(block: &[u8]) -> Option<Vec<u8>> {
     let mut rest = block;
     while let Some(&first) = rest.first() {
         let begin = rest;
-        // RFC 7541, section 6: indexed; literal added to the table; table size; literal not added.
+        // RFC 7541, section 6: 0x80 indexed; 0x40 literal added to the table; 0x20 table size; else literal not added.
         let name_bits = match first {
             0x80.. => {
                 (_, rest) = integer(rest, 7)?;
@@ -166,13 +169,13 @@ fn rewrite_block(block: &[u8]) -> Option<Vec<u8>> {
         if index == 0 {
             let name;
             (name, rest) = string(rest)?;
-            is_authority = name == AUTHORITY;
+            is_authority = name == AUTHORITY_NAME;
         }
         output.extend_from_slice(consumed(begin, rest));
         let before_value = rest;
         let value;
         (value, rest) = string(rest)?;
-        // An empty one is the client's fault, and would become longer.
+        // An empty value is the client's error, and the replacement would be longer.
         if is_authority && !value.is_empty() {
             output.extend_from_slice(&REPLACEMENT);
         } else {
@@ -182,13 +185,13 @@ fn rewrite_block(block: &[u8]) -> Option<Vec<u8>> {
     Some(output)
 }
 
-/// What of `whole` was read when `rest` is left.
+/// The part of `whole` before `rest`.
 fn consumed<'a>(whole: &'a [u8], rest: &[u8]) -> &'a [u8] {
     let length = whole.len().saturating_sub(rest.len());
     whole.get(..length).unwrap_or_default()
 }
 
-/// RFC 7541, section 5.1.
+/// Decodes an integer (RFC 7541, section 5.1), and returns it with the remaining bytes.
 fn integer(bytes: &[u8], prefix_bits: u8) -> Option<(usize, &[u8])> {
     let (&first, mut rest) = bytes.split_first()?;
     let largest = (1usize << prefix_bits) - 1;
@@ -207,7 +210,7 @@ fn integer(bytes: &[u8], prefix_bits: u8) -> Option<(usize, &[u8])> {
     None
 }
 
-/// RFC 7541, section 5.2: the string as it is coded.
+/// Splits off a string (RFC 7541, section 5.2), without decoding Huffman code.
 fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = integer(bytes, 7)?;
     rest.split_at_checked(length)
