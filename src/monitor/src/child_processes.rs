@@ -1,11 +1,11 @@
-//! The monitor's child processes: adopting, reaping, listing.
+//! Adopts, reaps and lists the monitor's child processes.
 
 use std::fs;
 use std::io;
 
 use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, set_child_subreaper, wait};
 
-/// Makes orphans children of the monitor, as they are of PID 1 anyway.
+/// Makes orphaned processes children of the monitor. For PID 1 the kernel does this anyway.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     let own_pid = getpid();
     if own_pid.is_init() {
@@ -15,7 +15,7 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     }
 }
 
-/// Reaps all children that have ended; returns the exit code of `awaited` if it has ended.
+/// Reaps all children that have ended. Returns the exit code of `awaited` if it is among them.
 pub(crate) fn reap(awaited: Pid) -> Option<u8> {
     let mut code = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -31,7 +31,7 @@ pub(crate) fn reap_all() {
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
 }
 
-/// The exit code, or, as in shells, 128 plus the signal's number.
+/// The exit code; as in shells, 128 plus the signal's number for a process that a signal has ended.
 fn exit_code(status: WaitStatus) -> u8 {
     let code = status
         .exit_status()
@@ -40,8 +40,8 @@ fn exit_code(status: WaitStatus) -> u8 {
         .unwrap_or(1)
 }
 
-/// Live processes that the monitor has to end, with the file name of their program: all processes of
-/// a pod, else the monitor's own children.
+/// The running processes that the monitor may have to end, with the file name of their program: as PID 1 all processes,
+/// otherwise the monitor's own children.
 pub(crate) fn list() -> Vec<(Pid, String)> {
     let own_pid = getpid();
     let Ok(entries) = fs::read_dir("/proc") else {
@@ -60,7 +60,7 @@ pub(crate) fn list() -> Vec<(Pid, String)> {
         .collect()
 }
 
-/// Field 4 of `/proc/PID/stat`; the name before it is in parentheses and may hold anything.
+/// The parent, which is field 4 of `/proc/PID/stat`. The name in field 2 is in parentheses and may contain anything.
 fn parent(pid: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;

@@ -1,39 +1,39 @@
-//! The command line: virt-launcher's, and one flag of the monitor's own.
+//! Parses the command line: virt-launcher's flags and one flag of the monitor.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// The part of the command line that the monitor uses.
+/// The flags that the monitor uses, and the arguments for virt-launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
-    /// `--keep-after-failure`: stay when virt-launcher has failed. The only flag that is not passed on.
+    /// `--keep-after-failure`: keep the container alive when virt-launcher has failed. This flag is not passed on.
     pub(crate) keep_after_failure: bool,
     /// `--container-disk-dir`.
     pub(crate) container_disk_dir: PathBuf,
     /// `--kubevirt-share-dir`.
     pub(crate) share_dir: PathBuf,
-    /// virt-launcher's command line, with flags that the monitor does not know.
-    pub(crate) passed: Vec<OsString>,
+    /// The arguments for virt-launcher: all but `--keep-after-failure`, also those that the monitor does not know.
+    pub(crate) launcher_arguments: Vec<OsString>,
 }
 
 impl Flags {
-    /// Reads `--flag value` and `--flag=value`.
+    /// Parses both notations, `--flag value` and `--flag=value`.
     pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Self {
-        let (own, passed): (Vec<_>, Vec<_>) =
+        let (keep_flags, launcher_arguments): (Vec<_>, Vec<_>) =
             arguments.partition(|argument| keep_flag(argument).is_some());
         Self {
-            keep_after_failure: own
+            keep_after_failure: keep_flags
                 .last()
                 .and_then(|argument| keep_flag(argument))
                 .unwrap_or(false),
-            container_disk_dir: value(&passed, "--container-disk-dir")
+            container_disk_dir: last_value(&launcher_arguments, "--container-disk-dir")
                 .unwrap_or_else(|| "/var/run/kubevirt/container-disks".into())
                 .into(),
-            share_dir: value(&passed, "--kubevirt-share-dir")
+            share_dir: last_value(&launcher_arguments, "--kubevirt-share-dir")
                 .unwrap_or_else(|| "/var/run/kubevirt".into())
                 .into(),
-            passed,
+            launcher_arguments,
         }
     }
 }
@@ -41,28 +41,28 @@ impl Flags {
 /// The value of `--keep-after-failure`, if the argument is this flag.
 fn keep_flag(argument: &OsStr) -> Option<bool> {
     match argument.to_str()?.strip_prefix("--keep-after-failure")? {
-        "" | "=true" | "=1" | "=t" => Some(true),
+        "" | "=true" | "=1" | "=t" | "=T" | "=TRUE" | "=True" => Some(true),
         rest if rest.starts_with('=') => Some(false),
         _ => None,
     }
 }
 
-/// The last value of a flag.
-fn value(arguments: &[OsString], flag: &str) -> Option<OsString> {
-    let mut found = None;
+/// The value of the last occurrence of a flag.
+fn last_value(arguments: &[OsString], flag: &str) -> Option<OsString> {
+    let mut last = None;
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == flag {
-            found = rest.next().cloned();
+            last = rest.next().cloned();
         } else if let Some(value) = argument
             .as_bytes()
             .strip_prefix(flag.as_bytes())
             .and_then(|rest| rest.strip_prefix(b"="))
         {
-            found = Some(OsStr::from_bytes(value).to_owned());
+            last = Some(OsStr::from_bytes(value).to_owned());
         }
     }
-    found
+    last
 }
 
 #[cfg(test)]
@@ -84,10 +84,14 @@ mod tests {
             "5",
         ]);
         assert!(flags.keep_after_failure);
-        assert_eq!(flags.passed, ["--name", "vm", "--whatever=1", "-v", "5"]);
-        assert!(!parse(&["--keep-after-failure=false"]).keep_after_failure);
         assert_eq!(
-            parse(&["--keep-after-failure-x"]).passed,
+            flags.launcher_arguments,
+            ["--name", "vm", "--whatever=1", "-v", "5"]
+        );
+        assert!(!parse(&["--keep-after-failure=false"]).keep_after_failure);
+        assert!(parse(&["--keep-after-failure=True"]).keep_after_failure);
+        assert_eq!(
+            parse(&["--keep-after-failure-x"]).launcher_arguments,
             ["--keep-after-failure-x"]
         );
     }
@@ -100,7 +104,7 @@ mod tests {
         ] {
             let flags = parse(arguments);
             assert_eq!(flags.container_disk_dir, PathBuf::from("/a"));
-            assert_eq!(flags.passed, arguments);
+            assert_eq!(flags.launcher_arguments, arguments);
         }
         assert_eq!(parse(&[]).share_dir, PathBuf::from("/var/run/kubevirt"));
         assert_eq!(

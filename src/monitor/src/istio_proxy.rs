@@ -1,4 +1,4 @@
-//! Ends Istio's sidecar proxy, which otherwise keeps the pod running.
+//! Ends Istio's sidecar proxy, which would otherwise keep the pod running.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
@@ -7,36 +7,37 @@ use std::time::{Duration, Instant};
 
 use crate::json_log_lines;
 
-/// `localhost`, of which a pod may have one family only.
+/// The addresses of `localhost`: a pod may have only IPv4 or only IPv6.
 const LOCALHOST: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::LOCALHOST),
     IpAddr::V6(Ipv6Addr::LOCALHOST),
 ];
 const AGENT_PORT: u16 = 15020;
 const HEALTH_PORT: u16 = 15021;
-/// Time limit for one request and its answer.
+/// How long one request and its answer may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// A proxy that is just starting resets connections or answers 503.
-const PAUSES: [Duration; 3] = [
+/// The pauses between attempts: a proxy that is just starting resets connections or answers 503.
+const RETRY_PAUSES: [Duration; 3] = [
     Duration::from_millis(50),
     Duration::from_millis(250),
     Duration::from_millis(1250),
 ];
-/// The most that is read of an answer, in bytes.
-const MAX_ANSWER: usize = 16 * 1024;
+/// Maximum number of bytes that are read of an answer.
+const MAX_ANSWER_BYTES: usize = 16 * 1024;
 
-/// Asks the proxy to quit, if there is one.
+/// Makes the proxy quit, if there is one.
 pub(crate) fn end() {
     Proxy {
-        health: HEALTH_PORT,
-        agent: AGENT_PORT,
+        health_port: HEALTH_PORT,
+        agent_port: AGENT_PORT,
     }
     .end();
 }
 
+/// The ports of the proxy.
 struct Proxy {
-    health: u16,
-    agent: u16,
+    health_port: u16,
+    agent_port: u16,
 }
 
 impl Proxy {
@@ -51,10 +52,13 @@ impl Proxy {
         }
     }
 
-    /// Whether Envoy answers. A refused connection is not retried, so that a pod without a proxy does not wait.
+    /// Whether Envoy answers on the health port. A refused connection is not retried, so that a pod without a proxy
+    /// does not wait.
     fn is_present(&self) -> bool {
         let is_reset = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionReset;
-        let answer = retry(is_reset, || request(self.health, "GET", "/healthz/ready"));
+        let answer = retry(is_reset, || {
+            request(self.health_port, "GET", "/healthz/ready")
+        });
         answer.is_ok_and(|answer| {
             answer
                 .header("server")
@@ -63,7 +67,7 @@ impl Proxy {
     }
 
     fn quit(&self) -> io::Result<()> {
-        match request(self.agent, "POST", "/quitquitquit")?.status {
+        match request(self.agent_port, "POST", "/quitquitquit")?.status {
             200 => Ok(()),
             503 => Err(io::ErrorKind::ResourceBusy.into()),
             status => Err(io::Error::other(format!("it answers {status}"))),
@@ -83,7 +87,7 @@ fn retry<T>(
     is_retryable: impl Fn(&io::Error) -> bool,
     mut attempt: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
-    for pause in PAUSES {
+    for pause in RETRY_PAUSES {
         match attempt() {
             Err(error) if is_retryable(&error) => sleep(pause),
             result => return result,
@@ -92,6 +96,7 @@ fn retry<T>(
     attempt()
 }
 
+/// An HTTP answer without its body.
 struct Answer {
     status: u16,
     head: String,
@@ -122,6 +127,7 @@ impl Answer {
     }
 }
 
+/// Sends an HTTP request to a port of `localhost`.
 fn request(port: u16, method: &str, path: &str) -> io::Result<Answer> {
     let deadline = Instant::now() + REQUEST_TIMEOUT;
     let mut stream = connect(port)?;
@@ -135,7 +141,8 @@ fn request(port: u16, method: &str, path: &str) -> io::Result<Answer> {
         .ok_or_else(|| io::Error::other(format!("port {port} does not speak HTTP")))
 }
 
-/// The first address that accepts; else the error of the first one, since the other may not exist.
+/// Connects to the first address that accepts. If none does, the error is that of the first address, since the pod may
+/// not have the second one.
 fn connect(port: u16) -> io::Result<TcpStream> {
     let [first, second] = LOCALHOST.map(|address| {
         move || TcpStream::connect_timeout(&(address, port).into(), REQUEST_TIMEOUT)
@@ -143,15 +150,16 @@ fn connect(port: u16) -> io::Result<TcpStream> {
     first().or_else(|error| second().map_err(|_| error))
 }
 
+/// Reads until the end of the answer's head.
 fn read_head(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 1024];
-    while bytes.len() < MAX_ANSWER && !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+    while bytes.len() < MAX_ANSWER_BYTES && !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        stream.set_read_timeout(Some(left))?;
+        stream.set_read_timeout(Some(remaining))?;
         match stream.read(&mut buffer)? {
             0 => break,
             count => bytes.extend_from_slice(&buffer[..count]),
@@ -161,104 +169,4 @@ fn read_head(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::net::TcpListener;
-    use std::thread::{JoinHandle, spawn};
-
-    use super::*;
-
-    /// Answers each connection with the next of `answers`; returns the requests' first lines.
-    fn server(answers: &'static [&'static str]) -> (u16, JoinHandle<Vec<String>>) {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        serve(listener, answers)
-    }
-
-    fn serve(
-        listener: TcpListener,
-        answers: &'static [&'static str],
-    ) -> (u16, JoinHandle<Vec<String>>) {
-        let port = listener.local_addr().unwrap().port();
-        let serve = move |answer: &&str| {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut bytes = [0; 1024];
-            let count = stream.read(&mut bytes).unwrap();
-            stream.write_all(answer.as_bytes()).unwrap();
-            String::from_utf8_lossy(&bytes[..count])
-                .lines()
-                .next()
-                .unwrap()
-                .to_owned()
-        };
-        (port, spawn(move || answers.iter().map(serve).collect()))
-    }
-
-    const ENVOY: &str = "HTTP/1.1 200 OK\r\nServer: envoy\r\nContent-Length: 0\r\n\r\n";
-
-    #[test]
-    fn quit_is_repeated_until_the_proxy_accepts() {
-        let (health, health_requests) = server(&[ENVOY]);
-        let (agent, quit_requests) = server(&[
-            "HTTP/1.1 503 Service Unavailable\r\n\r\n",
-            "HTTP/1.1 200 OK\r\n\r\n",
-        ]);
-        Proxy { health, agent }.end();
-        assert_eq!(
-            health_requests.join().unwrap(),
-            ["GET /healthz/ready HTTP/1.1"]
-        );
-        assert_eq!(
-            quit_requests.join().unwrap(),
-            ["POST /quitquitquit HTTP/1.1"; 2]
-        );
-    }
-
-    #[test]
-    fn proxy_of_a_pod_without_ipv4_is_asked_to_quit() {
-        let bind = || TcpListener::bind((Ipv6Addr::LOCALHOST, 0));
-        let (Ok(health), Ok(agent)) = (bind(), bind()) else {
-            let line = "*** NOT TESTED: a proxy without IPv4: this machine lacks IPv6 ***\n";
-            return io::stderr().write_all(line.as_bytes()).unwrap();
-        };
-        let (health, health_requests) = serve(health, &[ENVOY]);
-        let (agent, quit_requests) = serve(agent, &["HTTP/1.1 200 OK\r\n\r\n"]);
-        Proxy { health, agent }.end();
-        assert_eq!(health_requests.join().unwrap().len(), 1);
-        assert_eq!(
-            quit_requests.join().unwrap(),
-            ["POST /quitquitquit HTTP/1.1"]
-        );
-    }
-
-    #[test]
-    fn other_servers_are_not_taken_for_istios_proxy() {
-        for answer in [
-            &["HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\n"],
-            &["nonsense"],
-            &[""],
-        ] {
-            let (health, health_requests) = server(answer);
-            let proxy = Proxy { health, agent: 1 };
-            assert!(!proxy.is_present(), "{answer:?}");
-            health_requests.join().unwrap();
-        }
-    }
-
-    #[test]
-    fn refused_connection_means_no_proxy_without_retry() {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let start = Instant::now();
-        assert!(
-            !Proxy {
-                health: port,
-                agent: port
-            }
-            .is_present()
-        );
-        assert!(start.elapsed() < PAUSES[0], "{:?}", start.elapsed());
-    }
-}
+mod tests;

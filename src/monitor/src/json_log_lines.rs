@@ -1,4 +1,4 @@
-//! Log lines in KubeVirt's format: one JSON object each, to standard error.
+//! Writes log lines in KubeVirt's format to standard error: one JSON object each.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -19,17 +19,17 @@ pub(crate) fn error(message: &str) {
     write("error", message, Location::caller());
 }
 
-/// Writes each line with one call, so that lines of several processes do not mix. A failure is
-/// ignored, since it could only be reported on standard error.
+/// Writes the line with one call, so that it is not mixed with lines of other processes. A failure is ignored, since it
+/// could be reported only on standard error.
 fn write(level: &str, message: &str, location: &Location<'_>) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let line = line(level, message, location, now);
+    let line = render(level, message, location, now);
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-fn line(level: &str, message: &str, location: &Location<'_>, since_epoch: Duration) -> String {
+fn render(level: &str, message: &str, location: &Location<'_>, since_epoch: Duration) -> String {
     let file = location.file().rsplit('/').next().unwrap_or_default();
     format!(
         "{{\"component\":\"{COMPONENT}\",\"level\":\"{level}\",\"msg\":\"{}\",\"pos\":\"{file}:{}\",\"timestamp\":\"{}\"}}\n",
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn every_message_gives_a_valid_json_line() {
         let message = "a \"quote\", a \\ and\ta tab\nand \u{1b}[1m";
-        let line = line(
+        let line = render(
             "info",
             message,
             Location::caller(),

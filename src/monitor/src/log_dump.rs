@@ -1,4 +1,4 @@
-//! Copies the logs of QEMU and passt to standard error, since they would be lost with the pod.
+//! Copies the logs of QEMU and passt to standard error, since they are lost when the pod ends.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::json_log_lines;
 
-/// At most this many bytes from the end of each log are copied.
+/// How many bytes from the end of each log are copied.
 const MAX_BYTES: u64 = 256 * 1024;
-/// As non-root and as root.
+/// The directories of QEMU's logs, of a launcher without and with root.
 const QEMU_LOGS: [&str; 2] = [
     "/run/kubevirt-private/libvirt/qemu/log",
     "/var/log/libvirt/qemu",
@@ -25,6 +25,7 @@ pub(crate) fn dump(share_dir: &Path) {
     }
 }
 
+/// The files in a directory, sorted by path.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries
@@ -48,7 +49,7 @@ fn dump_file(path: &Path) {
     }
 }
 
-/// The end of a file, from the beginning of a line.
+/// The end of a file, without an incomplete first line.
 fn tail(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -1,6 +1,6 @@
-//! virt-launcher-monitor: the first process of the container. It starts virt-launcher, forwards the
-//! first termination signal to it, reaps orphans (QEMU, once it has daemonised, is its direct child),
-//! and after virt-launcher's end cleans up and exits with virt-launcher's code.
+//! virt-launcher-monitor: the first process of the container. It starts virt-launcher, forwards the first termination
+//! signal to it, and reaps orphans (a daemonised QEMU becomes the monitor's direct child). When virt-launcher has
+//! ended, the monitor cleans up and exits with virt-launcher's code.
 //!
 //! ```text
 //! start ─▶ watch ─ launcher ended ─▶ log dump ─▶ QEMU ─▶ Istio proxy ─▶ sockets ─▶ (keep) ─▶ exit
@@ -10,7 +10,7 @@
 //! The monitor lives as long as the VM and must stay small: no async runtime, no threads.
 
 mod child_processes;
-mod container_disk_cleanup;
+mod container_disk_sockets;
 mod flags;
 mod istio_proxy;
 mod json_log_lines;
@@ -27,14 +27,14 @@ use flags::Flags;
 use launcher_process::Launcher;
 use signal_wait::{Signals, Wake};
 
-/// The version, which `make dist` completes with the commit: `0.1.0 (0123456789ab)`.
+/// The version, to which `make dist` adds the commit: `0.1.0 (0123456789ab)`.
 const VERSION: &str = match option_env!("BUILD_VERSION") {
     Some(version) => version,
     None => env!("CARGO_PKG_VERSION"),
 };
 
 fn main() -> ExitCode {
-    // First of all: a signal without a handler does not reach PID 1.
+    // Before everything else: PID 1 does not get a signal without a handler.
     let signals = match Signals::register() {
         Ok(signals) => signals,
         Err(error) => {
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // All flags are virt-launcher's, `--version` too, so the monitor's own version is in its log.
+    // `--version` is virt-launcher's flag, so the monitor logs its own version.
     json_log_lines::info(&format!("virt-launcher-monitor {VERSION}"));
     let flags = Flags::parse(env::args_os().skip(1));
     let code = run(&flags, &signals);
@@ -67,7 +67,7 @@ fn run(flags: &Flags, signals: &Signals) -> u8 {
             "becoming the parent of orphans: {error}; a QEMU that outlives virt-launcher will not be ended"
         ));
     }
-    match Launcher::start(&flags.passed) {
+    match Launcher::start(&flags.launcher_arguments) {
         Ok(launcher) => watch(&launcher, signals),
         Err(error) => {
             json_log_lines::error(&format!("failed to run virt-launcher: {error}"));
@@ -76,6 +76,7 @@ fn run(flags: &Flags, signals: &Signals) -> u8 {
     }
 }
 
+/// Reaps children and forwards the first termination signal, until virt-launcher has ended; returns its exit code.
 fn watch(launcher: &Launcher, signals: &Signals) -> u8 {
     let mut forwarded = false;
     loop {
@@ -95,6 +96,7 @@ fn watch(launcher: &Launcher, signals: &Signals) -> u8 {
     }
 }
 
+/// Cleans up after virt-launcher; `code` is its exit code.
 fn clean_up(flags: &Flags, code: u8) {
     if code != 0 {
         json_log_lines::error(&format!("dirty virt-launcher shutdown: exit-code {code}"));
@@ -104,7 +106,7 @@ fn clean_up(flags: &Flags, code: u8) {
     istio_proxy::end();
     report(
         "cleaning up the container disk directory",
-        container_disk_cleanup::remove(&flags.container_disk_dir),
+        container_disk_sockets::remove(&flags.container_disk_dir),
     );
 }
 

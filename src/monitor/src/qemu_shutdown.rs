@@ -6,13 +6,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{child_processes, json_log_lines};
 
-/// How long QEMU may take.
+/// How long QEMU may take to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause between two checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Sends every QEMU SIGTERM and waits until all have ended, for [`SHUTDOWN_TIMEOUT`] at most. The
-/// kernel kills the rest when the pod ends.
+/// Sends SIGTERM to every QEMU that still runs, and waits until all have ended, for [`SHUTDOWN_TIMEOUT`] at most. The
+/// kernel kills the others when the pod ends.
 pub(crate) fn end_survivors() {
     let survivors = survivors();
     if survivors.is_empty() {
@@ -54,7 +54,7 @@ fn wait_for_end(pids: &[Pid]) -> bool {
     }
 }
 
-/// Distributions name QEMU after the architecture, or `qemu-kvm`.
+/// Whether the program is QEMU. Distributions call it `qemu-system-ARCHITECTURE` or `qemu-kvm`.
 fn is_qemu(name: &str) -> bool {
     name.starts_with("qemu-system") || name.starts_with("qemu-kvm")
 }

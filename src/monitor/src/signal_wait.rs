@@ -1,4 +1,4 @@
-//! Waiting for signals: each handler writes into a socket pair.
+//! Waits for signals, whose handlers write to socket pairs.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -11,19 +11,19 @@ use signal_hook::consts::SIGCHLD;
 use signal_hook::low_level::pipe;
 
 /// The termination signals.
-const TERMINATE: [Signal; 4] = [
+const TERMINATION_SIGNALS: [Signal; 4] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGTERM,
     Signal::SIGQUIT,
 ];
 
-/// Runs `spawn` with the termination signals blocked. The child inherits the mask over exec, so
-/// that a signal sent to it before its handlers exist stays pending instead of killing it; it
-/// unblocks them itself. The monitor has one thread, and receives pending signals afterwards.
+/// Runs `spawn` with the termination signals blocked. The child inherits the mask over exec and unblocks the signals
+/// itself: a signal that is sent before its handlers exist stays pending instead of killing it. The monitor has only
+/// this thread, and receives its own pending signals afterwards.
 pub(crate) fn with_blocked<T>(spawn: impl FnOnce() -> T) -> T {
-    let signals = SigSet::from_iter(TERMINATE);
-    // Fails only for arguments that cannot occur here.
+    let signals = SigSet::from_iter(TERMINATION_SIGNALS);
+    // Fails only for an invalid argument, which this is not.
     let _ = signals.thread_block();
     let spawned = spawn();
     let _ = signals.thread_unblock();
@@ -33,15 +33,15 @@ pub(crate) fn with_blocked<T>(spawn: impl FnOnce() -> T) -> T {
 /// Why waiting ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// A child changed its state, perhaps several.
+    /// One or more children have changed their state.
     Child,
-    /// HUP, INT, TERM or QUIT.
+    /// A termination signal has arrived.
     Terminate,
-    /// The time is up.
+    /// The deadline has passed.
     Timeout,
 }
 
-/// The signals the monitor listens to.
+/// The reading ends of the socket pairs.
 pub(crate) struct Signals {
     terminate: UnixStream,
     child: UnixStream,
@@ -50,14 +50,14 @@ pub(crate) struct Signals {
 impl Signals {
     /// Installs the handlers.
     pub(crate) fn register() -> io::Result<Self> {
-        let terminate = pipe_for(&TERMINATE.map(|signal| signal as i32))?;
+        let terminate = pipe_for(&TERMINATION_SIGNALS.map(|signal| signal as i32))?;
         Ok(Self {
             terminate,
             child: pipe_for(&[SIGCHLD])?,
         })
     }
 
-    /// Waits for a signal (pending ones included) or until `deadline`.
+    /// Waits for a signal or until `deadline`. Returns at once if a signal has arrived since the last call.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Wake {
         loop {
             if drain(&self.child) {
@@ -66,28 +66,30 @@ impl Signals {
             if drain(&self.terminate) {
                 return Wake::Terminate;
             }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
+            let remaining =
+                deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if remaining == Some(Duration::ZERO) {
                 return Wake::Timeout;
             }
-            self.poll(left);
+            self.poll(remaining);
         }
     }
 
-    fn poll(&self, left: Option<Duration>) {
-        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+    fn poll(&self, remaining: Option<Duration>) {
+        let timeout = remaining.and_then(|remaining| Timespec::try_from(remaining).ok());
         let mut sources = [
             PollFd::new(&self.terminate, PollFlags::IN),
             PollFd::new(&self.child, PollFlags::IN),
         ];
         match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // Without poll, check again at intervals.
+            // If polling fails, the signals are checked at intervals.
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     }
 }
 
+/// Installs handlers for the signals, and returns the end to read from.
 fn pipe_for(signals: &[i32]) -> io::Result<UnixStream> {
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
@@ -97,7 +99,7 @@ fn pipe_for(signals: &[i32]) -> io::Result<UnixStream> {
     Ok(read)
 }
 
-/// Reads all pending bytes; whether there were any.
+/// Reads all pending bytes; false if there were none.
 fn drain(mut stream: &UnixStream) -> bool {
     let mut bytes = [0; 64];
     let mut received = false;

@@ -1,10 +1,11 @@
-//! Removes the sockets of container disks, upon which their containers end.
+//! Removes the sockets of container disks, so that the containers that wait for them end.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Removes every `*.sock` that can be removed; returns the first failure.
+/// Removes every `*.sock` in the directory. After a failure the others are removed too, and the first error is
+/// returned.
 pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -37,11 +38,11 @@ mod tests {
         }
         remove(directory.path()).unwrap();
         remove(directory.path()).unwrap();
-        let left: Vec<_> = fs::read_dir(directory.path())
+        let kept: Vec<_> = fs::read_dir(directory.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
             .collect();
-        assert_eq!(left, ["disk_0.img"]);
+        assert_eq!(kept, ["disk_0.img"]);
         remove(Path::new("/nonexistent")).unwrap();
     }
 }

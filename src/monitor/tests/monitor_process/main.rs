@@ -1,146 +1,18 @@
-//! The monitor with real processes: a shell script stands in for virt-launcher, `sleep` for QEMU.
-//! As root the monitor is PID 1 of a namespace of its own, as in a pod.
+//! Tests of the monitor with real processes: a shell script instead of virt-launcher, and `sleep` instead of QEMU. As
+//! root the monitor is PID 1 of a new pid namespace, as in a pod.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod pod;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 
-/// A directory with the monitor and, beside it, a virt-launcher that runs `script`.
-struct Pod {
-    directory: tempfile::TempDir,
-}
-
-impl Pod {
-    fn new(script: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().to_owned();
-        install(
-            Path::new(env!("CARGO_BIN_EXE_virt-launcher-monitor")),
-            &path.join("virt-launcher-monitor"),
-        );
-        fs::create_dir(path.join("disks")).unwrap();
-        let pod = Self { directory };
-        let preamble = format!("#!/bin/sh\ncd {}\n", path.display());
-        pod.program("virt-launcher", &format!("{preamble}{script}\n"));
-        pod
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn program(&self, name: &str, content: &str) {
-        let text = self.path("text");
-        fs::write(&text, content).unwrap();
-        install(&text, &self.path(name));
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.path(name))
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let monitor = self.path("virt-launcher-monitor");
-        let mut command = if geteuid().is_root() {
-            let mut command = Command::new("unshare");
-            command
-                .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
-                .arg(monitor);
-            command
-        } else {
-            Command::new(monitor)
-        };
-        command.arg("--container-disk-dir").arg(self.path("disks"));
-        command.arg("--kubevirt-share-dir").arg(self.path(""));
-        command
-            .args(arguments)
-            .stderr(Stdio::piped())
-            .stdout(Stdio::piped());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    fn start(&self, arguments: &[&str]) -> Running {
-        Running {
-            child: self.command(arguments).spawn().unwrap(),
-        }
-    }
-}
-
-/// Installs a program by another process. A file that this process writes may be open in a child that
-/// another test forks meanwhile; executing the file then fails with "text file busy".
-fn install(from: &Path, to: &Path) {
-    let mut command = Command::new("install");
-    let status = command.args(["-m", "755"]).args([from, to]).status();
-    assert!(status.unwrap().success(), "{}", to.display());
-}
-
-struct Running {
-    child: Child,
-}
-
-impl Running {
-    /// The monitor itself: unshare's only child, or what was started.
-    fn monitor(&self) -> Pid {
-        let own = Pid::from_raw(self.child.id().cast_signed()).unwrap();
-        if !geteuid().is_root() {
-            return own;
-        }
-        wait_for("unshare has a child", || {
-            let children = fs::read_dir("/proc").unwrap().flatten();
-            children
-                .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
-                .find(|pid| parent(*pid) == Some(own))
-        })
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(self.monitor(), signal).unwrap();
-    }
-
-    fn end(self) -> (Option<i32>, String) {
-        let output = self.child.wait_with_output().unwrap();
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        )
-    }
-}
-
-fn parent(pid: Pid) -> Option<Pid> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Pid::from_raw(
-        stat.rsplit_once(')')?
-            .1
-            .split_whitespace()
-            .nth(1)?
-            .parse()
-            .ok()?,
-    )
-}
-
-fn wait_for<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < deadline {
-        if let Some(found) = get() {
-            return found;
-        }
-        sleep(Duration::from_millis(10));
-    }
-    panic!("not within 20 s: {what}");
-}
+use pod::{Pod, wait_for};
 
 fn exists(path: &Path) -> Option<()> {
     path.exists().then_some(())
@@ -172,11 +44,15 @@ fn directories_of_another_launcher_are_not_cleaned_up() {
 
 #[test]
 fn logs_are_dumped_only_after_a_failure() {
-    for (code, shown) in [(0, false), (3, true)] {
+    for (code, is_dumped) in [(0, false), (3, true)] {
         let pod = Pod::new(&format!("exit {code}"));
         fs::write(pod.path("passt.log"), "passt says \"no\"\n").unwrap();
         let errors = String::from_utf8(pod.run(&[]).stderr).unwrap();
-        assert_eq!(errors.contains(r#"passt says \"no\""#), shown, "{errors}");
+        assert_eq!(
+            errors.contains(r#"passt says \"no\""#),
+            is_dumped,
+            "{errors}"
+        );
         assert!(
             errors
                 .lines()
@@ -204,7 +80,7 @@ fn first_signal_is_forwarded_once() {
     }
 }
 
-/// What libvirt does: QEMU daemonises, its parent ends.
+/// Starts QEMU as libvirt does: it is daemonised, and its parent ends.
 const START_QEMU: &str = "cp \"$(command -v sleep)\" qemu-system-x86_64
 (setsid ./qemu-system-x86_64 60 > qemu.out 2>&1 & echo $! > pid)
 until [ \"$(awk '{print $4}' /proc/$(cat pid)/stat)\" = \"$PPID\" ]; do sleep 0.02; done
@@ -241,9 +117,9 @@ fn killed_launcher_gives_128_plus_the_signal() {
     assert_eq!(pod.run(&[]).status.code(), Some(137));
 }
 
-/// `--version` is virt-launcher's, so the monitor's own version is in its log.
+/// `--version` is virt-launcher's flag, so the monitor logs its own version.
 #[test]
-fn the_first_log_line_has_the_monitors_version() {
+fn first_log_line_has_the_monitors_version() {
     let pod = Pod::new("echo $* > arguments");
     let errors = String::from_utf8(pod.run(&["--version"]).stderr).unwrap();
     let first: Value = serde_json::from_str(errors.lines().next().unwrap()).unwrap();
@@ -304,9 +180,9 @@ fn monitor_is_small_and_ends_at_once() {
         .unwrap()
         .as_nanos();
     let ended: u128 = pod.read("ended").parse().unwrap();
-    let took = (now - ended) / 1_000_000;
-    println!("resident {kilobytes} kB, {took} ms from virt-launcher's end to the monitor's");
+    let duration_ms = (now - ended) / 1_000_000;
+    println!("resident {kilobytes} kB, {duration_ms} ms from virt-launcher's end to the monitor's");
     assert!(kilobytes <= 3 * 1024, "{kilobytes} kB");
-    // 100 ms on a machine with nothing else to do; here other tests run beside it.
-    assert!(took < 1000, "{took} ms");
+    // 100 ms on an idle machine; here other tests run at the same time.
+    assert!(duration_ms < 1000, "{duration_ms} ms");
 }
