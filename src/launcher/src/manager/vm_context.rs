@@ -15,9 +15,9 @@ use super::kubevirt_metadata::MetadataStore;
 use super::start_notification::StartNotification;
 use super::vm_identity::Identity;
 use super::vm_state::{Phase, Role};
-use crate::agent::{AgentData, Freezer, GuestInfoCache};
+use crate::agent::{Freezer, GuestInfoCache, VmStatsAnswers};
 use crate::boot::boot_resources::BootResources;
-use crate::boot::migration_sockets::MigrationSockets;
+use crate::boot::migration_target_sockets::MigrationSockets;
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::jobs::Jobs;
@@ -52,7 +52,7 @@ pub struct VmContext {
     /// What the guest agent reported.
     pub guest_info: Arc<GuestInfoCache>,
     /// Answers of the guest agent for statistics.
-    pub agent_data: AgentData,
+    pub agent_data: VmStatsAnswers,
     /// Freezes and thaws the guest.
     pub freezer: Freezer,
     /// The access credentials that the guest agent is to set; each start sends them.
