@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 use flags::Flags;
 use launcher_process::Launcher;
-use signal_wait::{Signals, Wake};
+use signal_wait::{Signals, WaitResult};
 
 /// The version, to which `make dist` adds the commit: `0.1.0 (0123456789ab)`.
 const VERSION: &str = match option_env!("BUILD_VERSION") {
@@ -81,17 +81,17 @@ fn watch(launcher: &Launcher, signals: &Signals) -> u8 {
     let mut forwarded = false;
     loop {
         match signals.wait(None) {
-            Wake::Child => {
+            WaitResult::Child => {
                 if let Some(code) = child_processes::reap(launcher.pid()) {
                     return code;
                 }
             }
-            Wake::Terminate if !forwarded => {
+            WaitResult::Terminate if !forwarded => {
                 forwarded = true;
                 json_log_lines::info("signalling virt-launcher to shut down");
                 report("signalling virt-launcher", launcher.terminate());
             }
-            Wake::Terminate | Wake::Timeout => {}
+            WaitResult::Terminate | WaitResult::Timeout => {}
         }
     }
 }
@@ -115,7 +115,7 @@ fn keep_container_alive(signals: &Signals) {
     json_log_lines::info(
         "keeping virt-launcher container alive since --keep-after-failure is set to true",
     );
-    while !matches!(signals.wait(None), Wake::Terminate) {
+    while !matches!(signals.wait(None), WaitResult::Terminate) {
         child_processes::reap_all();
     }
 }

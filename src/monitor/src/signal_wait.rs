@@ -30,9 +30,9 @@ pub(crate) fn with_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     spawned
 }
 
-/// Why waiting ended.
+/// What has ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wake {
+pub(crate) enum WaitResult {
     /// One or more children have changed their state.
     Child,
     /// A termination signal has arrived.
@@ -58,18 +58,18 @@ impl Signals {
     }
 
     /// Waits for a signal or until `deadline`. Returns at once if a signal has arrived since the last call.
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Wake {
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> WaitResult {
         loop {
             if drain(&self.child) {
-                return Wake::Child;
+                return WaitResult::Child;
             }
             if drain(&self.terminate) {
-                return Wake::Terminate;
+                return WaitResult::Terminate;
             }
             let remaining =
                 deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if remaining == Some(Duration::ZERO) {
-                return Wake::Timeout;
+                return WaitResult::Timeout;
             }
             self.poll(remaining);
         }

@@ -66,8 +66,8 @@ impl Lane {
         }));
         match tokio::time::timeout(deadline, answered).await {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(_)) => Err(NoAnswer::Fault { what }),
-            Err(_) => Err(NoAnswer::Late { what, deadline }),
+            Ok(Err(_)) => Err(NoAnswer::Panic { what }),
+            Err(_) => Err(NoAnswer::Timeout { what, deadline }),
         }
     }
 
@@ -176,11 +176,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn panic_is_a_fault_and_keeps_the_thread() {
+    async fn panic_is_an_error_and_keeps_the_thread() {
         let lane = Lane::new("test", 1);
         let fail = || -> usize { panic!("expected by a test") };
-        let fault = lane.call("a fault", LONG, fail).await;
-        assert!(matches!(fault, Err(NoAnswer::Fault { .. })));
+        let result = lane.call("a fault", LONG, fail).await;
+        assert!(matches!(result, Err(NoAnswer::Panic { .. })));
         let begin = Instant::now();
         assert_eq!(lane.call("adding", LONG, || 1 + 1).await.unwrap(), 2);
         assert!(begin.elapsed() < LONG);

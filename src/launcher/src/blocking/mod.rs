@@ -35,7 +35,7 @@ pub(crate) static CONNECT_LANE: LazyLock<Lane> = LazyLock::new(|| Lane::new("lib
 pub enum NoAnswer {
     /// The call has timed out. Its result will be dropped; if it has not begun, it never will.
     #[error("{what} gave no answer within {deadline:?}")]
-    Late {
+    Timeout {
         /// The operation.
         what: &'static str,
         /// How long the call could take.
@@ -43,7 +43,7 @@ pub enum NoAnswer {
     },
     /// The call has panicked, which is a fault of the launcher.
     #[error("{what} failed inside the launcher; this is a fault of the launcher, please report it")]
-    Fault {
+    Panic {
         /// The operation.
         what: &'static str,
     },
@@ -87,8 +87,8 @@ where
     };
     match tokio::time::timeout(deadline, result).await {
         Ok(Ok(result)) => Ok(result),
-        Ok(Err(_)) => Err(NoAnswer::Fault { what }),
-        Err(_) => Err(NoAnswer::Late { what, deadline }),
+        Ok(Err(_)) => Err(NoAnswer::Panic { what }),
+        Err(_) => Err(NoAnswer::Timeout { what, deadline }),
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) use error::BootResourceError;
 
 use crate::agent::credentials;
 use crate::blocking;
-use crate::boot::disk_images::{self, DirectIo, DiskTools};
+use crate::boot::disk_images::{self, DiskTools, DriverModeProbe};
 use crate::boot::host_facts::IommuFd;
 use crate::boot::image_volumes::ImageVolumes;
 use crate::boot::network::PodNetworkSetup;
@@ -106,17 +106,17 @@ impl BootResources {
             return Ok(options);
         }
         self.link_images(vmi).await?;
-        let known = || {
+        let inspected = || {
             self.inspected_disks
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
         };
-        let mut disks = known().clone();
+        let mut disks = inspected().clone();
         disks.append(&mut options.disks_info);
         let disks =
             disk_images::inspect_container_disks(vmi, &disks, &self.container_disks, &self.tools)
                 .await?;
-        known().clone_from(&disks);
+        inspected().clone_from(&disks);
         options.disks_info = disks;
         Ok(options)
     }
@@ -203,8 +203,9 @@ impl BootResources {
             _ => None,
         });
         if !self.test_driver {
-            let probe =
-                move || domain::driver_modes::set_driver_modes(&mut spec, &DirectIo).map(|()| spec);
+            let probe = move || {
+                domain::driver_modes::set_driver_modes(&mut spec, &DriverModeProbe).map(|()| spec)
+            };
             spec = blocking::file_call("probing the disks' file systems", FILE_TIMEOUT, probe)
                 .await??;
             disk_images::expand(&image_expansions(vmi, &spec), &self.tools).await;

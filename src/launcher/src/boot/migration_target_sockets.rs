@@ -30,7 +30,7 @@ const FILE_OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sockets could not be made.
 #[derive(Debug, thiserror::Error)]
-pub enum MigrationSocketError {
+pub enum MigrationTargetSocketError {
     /// The directory could not be made.
     #[error("making the directory of migration sockets {path}: {source}")]
     Directory {
@@ -54,7 +54,7 @@ pub enum MigrationSocketError {
 
 /// How the migration's data reach QEMU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub(crate) enum MigrationTransport {
     /// QEMU listens on the sockets itself.
     Unix,
     /// QEMU listens on loopback ports, and the launcher on the sockets.
@@ -67,13 +67,13 @@ pub(crate) enum Transport {
 /// The sockets of one migration. Dropping them closes the launcher's connections and removes all files, also those of
 /// QEMU.
 #[derive(Debug, Default)]
-pub(crate) struct MigrationSockets {
+pub(crate) struct MigrationTargetSockets {
     listeners: Vec<(PathBuf, Listener)>,
     /// All socket files. QEMU leaves its own when it is killed.
     files: BTreeSet<PathBuf>,
 }
 
-impl Drop for MigrationSockets {
+impl Drop for MigrationTargetSockets {
     fn drop(&mut self) {
         for file in &self.files {
             let _ = std::fs::remove_file(file);
@@ -81,18 +81,18 @@ impl Drop for MigrationSockets {
     }
 }
 
-impl MigrationSockets {
+impl MigrationTargetSockets {
     /// Makes `directory`, which QEMU's user can write to, and listens there unless QEMU does. `uid` is that of the
     /// source's VMI. Listeners of an earlier attempt that are still needed are kept, with their connections.
     ///
     /// # Errors
-    /// [`MigrationSocketError`] naming the path.
+    /// [`MigrationTargetSocketError`] naming the path.
     pub(crate) async fn prepare(
         &mut self,
         directory: &Path,
         uid: &str,
-        transport: Transport,
-    ) -> Result<(), MigrationSocketError> {
+        transport: MigrationTransport,
+    ) -> Result<(), MigrationTargetSocketError> {
         let path = directory.to_owned();
         let listening: Vec<PathBuf> = self
             .listeners
@@ -110,14 +110,14 @@ impl MigrationSockets {
             make,
         )
         .await?
-        .map_err(|source| MigrationSocketError::Directory {
+        .map_err(|source| MigrationTargetSocketError::Directory {
             path: directory.to_owned(),
             source,
         })?;
         let ports = match transport {
-            Transport::Unix => &[][..],
-            Transport::Loopback { with_disks: false } => &[DIRECT_PORT],
-            Transport::Loopback { with_disks: true } => &[DIRECT_PORT, BLOCK_PORT],
+            MigrationTransport::Unix => &[][..],
+            MigrationTransport::Loopback { with_disks: false } => &[DIRECT_PORT],
+            MigrationTransport::Loopback { with_disks: true } => &[DIRECT_PORT, BLOCK_PORT],
         };
         let path = |port: &u16| directory.join(format!("{uid}-{port}-source.sock"));
         self.files
@@ -146,12 +146,12 @@ fn make_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-async fn bind(path: PathBuf) -> Result<net::UnixListener, MigrationSocketError> {
+async fn bind(path: PathBuf) -> Result<net::UnixListener, MigrationTargetSocketError> {
     let socket = path.clone();
     let bind = move || unix_listener::bind(&socket);
     blocking::file_call("making a migration's socket", FILE_OPERATION_TIMEOUT, bind)
         .await?
-        .map_err(|source| MigrationSocketError::Listen { path, source })
+        .map_err(|source| MigrationTargetSocketError::Listen { path, source })
 }
 
 /// Copies the data of a socket's connections from and to QEMU.
@@ -159,11 +159,11 @@ fn listen(
     path: PathBuf,
     port: u16,
     socket: net::UnixListener,
-) -> Result<(PathBuf, Listener), MigrationSocketError> {
+) -> Result<(PathBuf, Listener), MigrationTargetSocketError> {
     let serve = move |connection| pipe_to_qemu(connection, port);
     match Listener::serve(socket, "a migration's connection", None, serve) {
         Ok(listener) => Ok((path, listener)),
-        Err(source) => Err(MigrationSocketError::Listen { path, source }),
+        Err(source) => Err(MigrationTargetSocketError::Listen { path, source }),
     }
 }
 

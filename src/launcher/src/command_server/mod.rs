@@ -39,7 +39,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The command server's socket could not be made.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ServerError {
+pub(crate) enum CommandServerError {
     /// Listening on the socket failed.
     #[error("listening on {path}: {source}; is the directory shared with virt-handler writable?")]
     Listen {
@@ -61,17 +61,20 @@ pub(crate) enum ServerError {
 }
 
 /// A running command server.
-pub(crate) struct Server {
+pub(crate) struct CommandServer {
     socket: PathBuf,
     stop: CancellationToken,
     server_task: JoinHandle<()>,
 }
 
-impl Server {
+impl CommandServer {
     /// Listens on the uninitialized socket and starts to answer requests.
-    pub(crate) fn start(paths: &Paths, service: CommandService) -> Result<Server, ServerError> {
+    pub(crate) fn start(
+        paths: &Paths,
+        service: CommandService,
+    ) -> Result<CommandServer, CommandServerError> {
         let socket = paths.init_socket();
-        let listener = listen(&socket).map_err(|source| ServerError::Listen {
+        let listener = listen(&socket).map_err(|source| CommandServerError::Listen {
             path: socket.clone(),
             source,
         })?;
@@ -88,7 +91,7 @@ impl Server {
                 tracing::error!(reason = %error, "the command server ended");
             }
         });
-        Ok(Server {
+        Ok(CommandServer {
             socket,
             stop,
             server_task,
@@ -96,9 +99,9 @@ impl Server {
     }
 
     /// Renames the socket to its ready name.
-    pub(crate) fn mark_ready(&mut self, paths: &Paths) -> Result<(), ServerError> {
+    pub(crate) fn mark_ready(&mut self, paths: &Paths) -> Result<(), CommandServerError> {
         let ready = paths.ready_socket();
-        fs::rename(&self.socket, &ready).map_err(|source| ServerError::Rename {
+        fs::rename(&self.socket, &ready).map_err(|source| CommandServerError::Rename {
             from: self.socket.clone(),
             to: ready.clone(),
             source,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::agent::PollIntervals;
 use crate::boot::boot_resources::BootResources;
-use crate::command_server::{CommandService, Server};
+use crate::command_server::{CommandServer, CommandService};
 use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
 use crate::hooks_trait::Hooks;
 use crate::jobs::MigrationEnvironment;
@@ -56,7 +56,7 @@ pub struct RunningLauncher {
     /// Runs commands.
     pub manager: Manager,
     pub(super) phase: watch::Receiver<Phase>,
-    pub(super) server: Server,
+    pub(super) server: CommandServer,
     pub(super) tasks: Supervisor,
 }
 
@@ -117,7 +117,7 @@ impl Composition {
             events,
         } = dependencies.spawn(&mut tasks);
         let service = CommandService::new(manager.clone(), vm_stats_collector);
-        let mut server = Server::start(&paths, service)?;
+        let mut server = CommandServer::start(&paths, service)?;
         let qemu_watch_channels = (phase.clone(), events.clone());
         tasks.spawn("QEMU watch", move || {
             let (phase, events) = qemu_watch_channels.clone();

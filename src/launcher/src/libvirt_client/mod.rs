@@ -234,10 +234,10 @@ impl Client {
             match lane.call(what, remaining, read).await {
                 Ok((Err(_), true)) if !is_repeated => is_repeated = true,
                 Ok((result, _)) => return result,
-                Err(NoAnswer::Late { what, .. }) => {
-                    return Err(NoAnswer::Late { what, deadline }.into());
+                Err(NoAnswer::Timeout { what, .. }) => {
+                    return Err(NoAnswer::Timeout { what, deadline }.into());
                 }
-                Err(fault) => return Err(fault.into()),
+                Err(panic) => return Err(panic.into()),
             }
         }
     }

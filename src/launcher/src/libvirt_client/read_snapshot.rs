@@ -23,7 +23,7 @@ impl Client {
         let client = self.clone();
         let read = async move { client.read_snapshot().await.map(Arc::new) };
         let shared = tokio::time::timeout(deadline, self.0.snapshots.get(read)).await;
-        let late = |_| NoAnswer::Late {
+        let late = |_| NoAnswer::Timeout {
             what: "reading the domain's state and description",
             deadline,
         };

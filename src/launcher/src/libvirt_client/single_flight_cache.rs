@@ -89,9 +89,12 @@ where
             Ok(answer) => return Ok(answer),
             Err(call) => call,
         };
-        let fault = || Err(NoAnswer::Fault { what: self.what }.into());
+        let panicked = || Err(NoAnswer::Panic { what: self.what }.into());
         let answered = call.wait_for(Option::is_some).await;
-        answered.map_or_else(|_| fault(), |answer| answer.clone().unwrap_or_else(fault))
+        answered.map_or_else(
+            |_| panicked(),
+            |answer| answer.clone().unwrap_or_else(panicked),
+        )
     }
 
     fn cached_or_in_flight<F>(&self, ask: F) -> Result<T, watch::Receiver<Option<Result<T, E>>>>

@@ -38,25 +38,24 @@ impl Client {
 
     /// QEMU's version, which is read once per session.
     pub async fn qemu_version(&self) -> Result<Version, CallError> {
-        let known = *self
+        let cached = *self
             .0
             .version
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let generation = self.0.connection.generation();
-        if let Some((_, version)) = known.filter(|(known_in, _)| *known_in == generation) {
+        if let Some((_, version)) = cached.filter(|(cached_in, _)| *cached_in == generation) {
             return Ok(version);
         }
         let ask = |_: &Inner, session: &Session| {
             Ok::<_, CallError>((session.generation, session.hypervisor.qemu_version()?))
         };
-        let known = self.read("asking for QEMU's version", QUERY, ask).await;
-        let known = known?;
+        let (generation, version) = self.read("asking for QEMU's version", QUERY, ask).await?;
         *self
             .0
             .version
             .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(known);
-        Ok(known.1)
+            .unwrap_or_else(PoisonError::into_inner) = Some((generation, version));
+        Ok(version)
     }
 }

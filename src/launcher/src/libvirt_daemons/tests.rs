@@ -140,7 +140,7 @@ fn virtqemud_is_preferred() {
 }
 
 #[test]
-fn session_daemons_files_are_below_its_environments_directories() {
+fn session_daemon_uses_the_directories_of_its_environment() {
     let root = tempfile::tempdir().unwrap();
     let mut config = config(root.path(), &[]);
     config.log_filters = Some("1:qemu".into());

@@ -14,7 +14,7 @@ use super::refused_hook_change::RefusedHookChange;
 use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
 use crate::boot::boot_resources::BootResourceError;
-use crate::boot::migration_target_sockets::MigrationSocketError;
+use crate::boot::migration_target_sockets::MigrationTargetSocketError;
 use crate::jobs::{BackupError, CheckpointError, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
 use crate::qmp_answer::QmpError;
@@ -65,7 +65,7 @@ pub enum OpError {
     Hook(Box<HookError>),
     /// The sockets of a migration to this pod could not be created.
     #[error(transparent)]
-    MigrationSockets(#[from] MigrationSocketError),
+    MigrationSockets(#[from] MigrationTargetSocketError),
     /// The socket for libvirt's migration hook could not be created.
     #[error("listening for libvirt's migration hook on {path}: {source}", path = path.display())]
     HookSocket {

@@ -17,7 +17,7 @@ use super::vm_identity::Identity;
 use super::vm_state::{Phase, Role};
 use crate::agent::{Freezer, GuestInfoCache, VmStatsAnswers};
 use crate::boot::boot_resources::BootResources;
-use crate::boot::migration_target_sockets::MigrationSockets;
+use crate::boot::migration_target_sockets::MigrationTargetSockets;
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::jobs::Jobs;
@@ -62,7 +62,7 @@ pub struct VmContext {
     /// Held during all steps of defining the domain.
     pub defining: Arc<tokio::sync::Mutex<()>>,
     /// The sockets through which a migration to this pod arrives.
-    pub(crate) migration_sockets: tokio::sync::Mutex<MigrationSockets>,
+    pub(crate) migration_sockets: tokio::sync::Mutex<MigrationTargetSockets>,
     /// The state that commands share.
     pub driver_state: Mutex<DriverState>,
     /// The stage of a migration to this pod.
@@ -85,7 +85,7 @@ impl VmContext {
         let server = self.driver_state().hook_server.take();
         // Dropping the server removes its socket.
         drop(server);
-        *sockets = MigrationSockets::default();
+        *sockets = MigrationTargetSockets::default();
     }
 
     /// Records the ID of the command that starts, for log lines.

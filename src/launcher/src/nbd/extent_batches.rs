@@ -212,7 +212,7 @@ mod tests {
         {
             let mut batches = ExtentBatches::new(MapKind::Changes, 0, end);
             let mut responses = batches.observe(&[allocation, changes]);
-            let known = batches.next();
+            let map_end = batches.next();
             responses.extend(batches.finish());
             let extents: Vec<_> = responses.into_iter().flat_map(|response| response.extents).collect();
             let mut next = 0;
@@ -223,8 +223,8 @@ mod tests {
                 prop_assert_eq!(extent.offset, next);
                 next += extent.length;
             }
-            prop_assert_eq!(next, known);
-            prop_assert!(known <= end);
+            prop_assert_eq!(next, map_end);
+            prop_assert!(map_end <= end);
         }
     }
 }

@@ -45,10 +45,10 @@ pub(crate) fn interfaces(answer: &str) -> Result<Vec<InterfaceStatus>, AnswerErr
         if name == LOOPBACK_INTERFACE {
             continue;
         }
-        let known = interfaces
+        let existing = interfaces
             .iter()
             .position(|(interface, _)| interface.interface_name == name);
-        let index = known.unwrap_or_else(|| {
+        let index = existing.unwrap_or_else(|| {
             let interface = InterfaceStatus {
                 mac,
                 interface_name: name.to_owned(),

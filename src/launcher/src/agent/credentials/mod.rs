@@ -57,10 +57,10 @@ pub(crate) struct CredentialSync {
 impl CredentialSync {
     /// Runs until the guest has ended for good.
     pub(crate) async fn run(mut self) {
-        let known = self
+        let determined = self
             .credentials
             .wait_for(|credentials| !credentials.is_empty());
-        let Ok(credentials) = known.await.map(|credentials| credentials.clone()) else {
+        let Ok(credentials) = determined.await.map(|credentials| credentials.clone()) else {
             return;
         };
         let mut sync_loop = CredentialSyncLoop {

@@ -41,7 +41,7 @@ pub enum CloudInitImageError {
         /// The image.
         path: PathBuf,
         /// The limit that is exceeded.
-        source: iso9660::FormatError,
+        source: iso9660::Iso9660Error,
     },
     /// The file could not be written.
     #[error("cloud-init image {path}: {source}")]

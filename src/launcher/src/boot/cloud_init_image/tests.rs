@@ -21,7 +21,7 @@ fn data(user_data: &str) -> CloudInitData {
 }
 
 #[tokio::test]
-async fn image_replaces_the_one_before() {
+async fn image_replaces_an_older_one() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ns/vm/noCloud.iso");
     write(&data("first"), &path, 0).await.unwrap();

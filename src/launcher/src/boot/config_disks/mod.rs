@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use domain::required_files::{ConfigIso, ConfigKind};
 
 use crate::atomic_file::{self, AtomicFileError, FileAttrs};
-use crate::boot::iso9660::{self, FormatError};
+use crate::boot::iso9660::{self, Iso9660Error};
 
 /// Images are padded to whole mebibytes, as in KubeVirt: a migration's target creates an image of the same size before
 /// it knows the content.
@@ -57,7 +57,7 @@ pub enum ConfigDiskError {
         /// The kind of volume.
         kind: ConfigKind,
         /// The limit that is exceeded.
-        source: FormatError,
+        source: Iso9660Error,
     },
     /// The file could not be written.
     #[error("volume {volume}: {source}")]

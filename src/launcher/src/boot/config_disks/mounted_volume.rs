@@ -108,9 +108,11 @@ impl VolumeReader {
         if self.files.len() == MAX_FILES {
             return Err(too_many_files());
         }
-        let left = MAX_BYTES - self.bytes;
+        let remaining = MAX_BYTES - self.bytes;
         let mut content = Vec::new();
-        File::open(path)?.take(left + 1).read_to_end(&mut content)?;
+        File::open(path)?
+            .take(remaining + 1)
+            .read_to_end(&mut content)?;
         self.bytes += content.len() as u64;
         if self.bytes > MAX_BYTES {
             return Err(io::Error::other(format!(

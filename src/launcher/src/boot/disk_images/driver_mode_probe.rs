@@ -13,9 +13,9 @@ use crate::atomic_file::PendingFile;
 
 /// Probes the file systems of the images. Blocking, for microseconds on a local file system.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DirectIo;
+pub(crate) struct DriverModeProbe;
 
-impl DirectIoProbe for DirectIo {
+impl DirectIoProbe for DriverModeProbe {
     fn block_device(&self, path: &str) -> Result<bool, ProbeError> {
         supports_direct_io(Path::new(path), OFlags::RDONLY)
     }

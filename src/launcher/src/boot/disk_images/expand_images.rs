@@ -11,7 +11,7 @@ use domain::disk_expansion::ImageExpansion;
 use domain::driver_modes::DirectIoProbe;
 
 use super::qcow2_header::qcow2_size;
-use super::{DirectIo, DiskImageError, DiskTools, qemu_img};
+use super::{DiskImageError, DiskTools, DriverModeProbe, qemu_img};
 use crate::blocking;
 
 /// How long reading the size of an image may take.
@@ -42,7 +42,7 @@ async fn expand_one(expansion: &ImageExpansion, tools: &DiskTools) -> Result<(),
     let (path, data) = (expansion.path.clone(), expansion.data.clone());
     let read_space = move || {
         let space = DiskSpace::read(Path::new(&path), Path::new(&data))?;
-        Ok::<_, io::Error>((space, DirectIo.preallocated(&path)))
+        Ok::<_, io::Error>((space, DriverModeProbe.preallocated(&path)))
     };
     let (space, is_preallocated) =
         match blocking::file_call("looking at a disk image", SIZE_TIMEOUT, read_space).await? {

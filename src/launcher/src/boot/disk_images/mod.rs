@@ -22,7 +22,7 @@ mod qemu_img;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use driver_mode_probe::DirectIo;
+pub(crate) use driver_mode_probe::DriverModeProbe;
 pub(crate) use error::DiskImageError;
 pub(crate) use expand_images::{expand, possible_size};
 pub(crate) use inspect_untrusted_image::inspect_container_disks;

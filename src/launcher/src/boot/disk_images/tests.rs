@@ -154,12 +154,12 @@ async fn container_disks_are_inspected_once() {
 fn direct_io_is_probed_on_the_file_system() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("yet-to-be.iso");
-    let before = DirectIo.file(&text(&path)).unwrap();
+    let before = DriverModeProbe.file(&text(&path)).unwrap();
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     fs::write(&path, vec![1; 4096]).unwrap();
-    assert_eq!(DirectIo.file(&text(&path)).unwrap(), before);
+    assert_eq!(DriverModeProbe.file(&text(&path)).unwrap(), before);
     assert!(
-        DirectIo
+        DriverModeProbe
             .file(&text(&directory.path().join("no/where")))
             .is_err()
     );
@@ -170,7 +170,7 @@ fn preallocation_is_read_from_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let sparse = directory.path().join("sparse");
     fs::File::create(&sparse).unwrap().set_len(1 << 20).unwrap();
-    assert!(!DirectIo.preallocated(&text(&sparse)));
+    assert!(!DriverModeProbe.preallocated(&text(&sparse)));
     for (name, option, expected) in [("thin", "off", false), ("full", "full", true)] {
         let path = directory.path().join(name);
         let option = format!("preallocation={option}");
@@ -184,7 +184,11 @@ fn preallocation_is_read_from_the_file() {
             &text(&path),
             "8M",
         ]);
-        assert_eq!(DirectIo.preallocated(&text(&path)), expected, "{name}");
+        assert_eq!(
+            DriverModeProbe.preallocated(&text(&path)),
+            expected,
+            "{name}"
+        );
     }
-    assert!(!DirectIo.preallocated("/nonexistent"));
+    assert!(!DriverModeProbe.preallocated("/nonexistent"));
 }

@@ -27,7 +27,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 
 /// Files or a label that an image cannot hold.
 #[derive(Debug, thiserror::Error)]
-pub enum FormatError {
+pub enum Iso9660Error {
     /// A path with more than eight components, with an empty component, `.` or `..`, with a component of more than 255
     /// bytes, or that two files share.
     #[error("{0:?} is not a path that the image can hold")]
@@ -49,14 +49,14 @@ pub(crate) const MAX_CONTENT_BYTES: usize = 64 * 1024 * 1024;
 /// Makes an image of these files: pairs of a path without a leading slash, and content. All are dated now.
 ///
 /// # Errors
-/// [`FormatError`] for names and sizes that do not fit.
-pub(crate) fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, FormatError> {
+/// [`Iso9660Error`] for names and sizes that do not fit.
+pub(crate) fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, Iso9660Error> {
     if label.len() > MAX_LABEL || !label.is_ascii() {
-        return Err(FormatError::Label(label.to_owned()));
+        return Err(Iso9660Error::Label(label.to_owned()));
     }
     let size = files.iter().map(|(_, content)| content.len()).sum();
     if size > MAX_CONTENT_BYTES {
-        return Err(FormatError::TooLarge(size));
+        return Err(Iso9660Error::TooLarge(size));
     }
     let entries = build_tree(files)?;
     let tree = InputTree {
@@ -94,14 +94,14 @@ fn options(label: &str) -> IsoFormatOptions {
     }
 }
 
-fn build_tree(files: &[(&str, &[u8])]) -> Result<Vec<InputEntry>, FormatError> {
+fn build_tree(files: &[(&str, &[u8])]) -> Result<Vec<InputEntry>, Iso9660Error> {
     let mut root = Vec::new();
     for (path, content) in files {
         let shallow = path.split('/').count() <= MAX_PARTS;
         let added = shallow
             .then(|| add_file(&mut root, path, content))
             .flatten();
-        added.ok_or_else(|| FormatError::Path((*path).to_owned()))?;
+        added.ok_or_else(|| Iso9660Error::Path((*path).to_owned()))?;
     }
     Ok(root)
 }

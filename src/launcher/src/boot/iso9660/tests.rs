@@ -174,7 +174,7 @@ fn invalid_paths_labels_and_sizes_are_errors() {
     for path in ["", "/a", "a/", "../a", "a//b", "nul\0", &long, &deep] {
         let error = image("cidata", &[(path, b"")]).unwrap_err();
         assert!(
-            matches!(&error, FormatError::Path(named) if named == path),
+            matches!(&error, Iso9660Error::Path(named) if named == path),
             "{error}"
         );
     }
@@ -190,7 +190,7 @@ fn invalid_paths_labels_and_sizes_are_errors() {
     let large = vec![0; MAX_CONTENT_BYTES + 1];
     let error = image("cidata", &[("a", &large)]).unwrap_err();
     assert!(
-        matches!(error, FormatError::TooLarge(size) if size == MAX_CONTENT_BYTES + 1),
+        matches!(error, Iso9660Error::TooLarge(size) if size == MAX_CONTENT_BYTES + 1),
         "{error}"
     );
 }
@@ -214,7 +214,7 @@ fn any_files() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     prop::collection::btree_map(path, content, 0..8).prop_map(|files| files.into_iter().collect())
 }
 
-fn image_of(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>, FormatError> {
+fn image_of(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>, Iso9660Error> {
     let files: Vec<(&str, &[u8])> = files
         .iter()
         .map(|(path, content)| (path.as_str(), content.as_slice()))
@@ -244,7 +244,7 @@ proptest! {
     fn any_name_is_written_without_a_panic(files in any_files()) {
         match image_of(&files) {
             Ok(image) => prop_assert_eq!(image.len() % SECTOR, 0),
-            Err(error) => prop_assert!(matches!(error, FormatError::Path(_)), "{}", error),
+            Err(error) => prop_assert!(matches!(error, Iso9660Error::Path(_)), "{}", error),
         }
     }
 }

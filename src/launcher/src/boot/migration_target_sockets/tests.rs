@@ -8,9 +8,9 @@ use super::*;
 async fn unix_transport_makes_only_the_directory_and_removes_sockets_of_qemu() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("share/migrationproxy");
-    let mut sockets = MigrationSockets::default();
+    let mut sockets = MigrationTargetSockets::default();
     for _ in 0..2 {
-        let prepared = sockets.prepare(&directory, "1234", Transport::Unix);
+        let prepared = sockets.prepare(&directory, "1234", MigrationTransport::Unix);
         prepared.await.unwrap();
     }
     assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
@@ -24,8 +24,8 @@ async fn unix_transport_makes_only_the_directory_and_removes_sockets_of_qemu() {
 async fn repeated_preparation_keeps_listeners() {
     let root = tempfile::tempdir().unwrap();
     let path = |port| root.path().join(format!("1234-{port}-source.sock"));
-    let mut sockets = MigrationSockets::default();
-    let transport = |with_disks| Transport::Loopback { with_disks };
+    let mut sockets = MigrationTargetSockets::default();
+    let transport = |with_disks| MigrationTransport::Loopback { with_disks };
     let inode = |port| {
         use std::os::unix::fs::MetadataExt;
         path(port).metadata().unwrap().ino()
@@ -55,8 +55,8 @@ async fn repeated_preparation_keeps_listeners() {
 async fn listener_is_kept_when_another_cannot_be_made() {
     let root = tempfile::tempdir().unwrap();
     let path = |port| root.path().join(format!("1234-{port}-source.sock"));
-    let mut sockets = MigrationSockets::default();
-    let transport = |with_disks| Transport::Loopback { with_disks };
+    let mut sockets = MigrationTargetSockets::default();
+    let transport = |with_disks| MigrationTransport::Loopback { with_disks };
     let prepared = sockets.prepare(root.path(), "1234", transport(false));
     prepared.await.unwrap();
     std::fs::create_dir(path(49153)).unwrap();
@@ -103,8 +103,10 @@ async fn connection_is_piped_to_the_port() {
 async fn error_contains_the_path_of_a_directory_that_cannot_be_created() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let directory = file.path().join("migrationproxy");
-    let mut sockets = MigrationSockets::default();
-    let error = sockets.prepare(&directory, "1234", Transport::Unix).await;
+    let mut sockets = MigrationTargetSockets::default();
+    let error = sockets
+        .prepare(&directory, "1234", MigrationTransport::Unix)
+        .await;
     let error = error.unwrap_err().to_string();
     assert!(error.contains("migrationproxy"), "{error}");
 }

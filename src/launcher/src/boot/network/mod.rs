@@ -17,7 +17,7 @@ use kubevirt_api::vmi::Vmi;
 
 pub(super) use error::NetworkError;
 
-use dhcp::{DhcpConfig, DhcpOffer, DhcpServers};
+use dhcp::{DhcpConfig, DhcpResponders, DhcpServers};
 use pod_links::{Links, PodLink};
 
 /// Sets up the network of one pod's guest.
@@ -150,8 +150,8 @@ impl PodNetworkSetup {
         let name = tap.bridge(&pod.link.name);
         let bridge = links.by_name(&name).await?;
         let bridge = bridge.ok_or_else(|| no_link(tap, &name))?;
-        let offer = DhcpOffer::new(config, &tap.dhcp_options, bridge.link.mac);
-        self.servers.serve(&tap.interface, &bridge, offer)
+        let responders = DhcpResponders::new(config, &tap.dhcp_options, bridge.link.mac);
+        self.servers.serve(&tap.interface, &bridge, responders)
     }
 }
 

@@ -97,7 +97,7 @@ fn is_special(address: IpAddr) -> bool {
 
 async fn with_timeout<T>(request: impl Future<Output = T>) -> Result<T, NoAnswer> {
     let answer = tokio::time::timeout(NETLINK_TIMEOUT, request).await;
-    answer.map_err(|_| NoAnswer::Late {
+    answer.map_err(|_| NoAnswer::Timeout {
         what: "asking the kernel for the pod's links",
         deadline: NETLINK_TIMEOUT,
     })

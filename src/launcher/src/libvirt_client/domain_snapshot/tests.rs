@@ -14,7 +14,7 @@ fn reasons_have_kubevirts_names() {
 }
 
 #[test]
-fn gone_domain_has_only_name_and_uid() {
+fn missing_domain_has_only_name_and_uid() {
     let metadata = KubeVirtMetadata::default();
     let domain = DomainSnapshot::GONE.domain("default", "vm1", "1234", metadata);
     assert_eq!(domain.metadata.uid, "1234");

@@ -126,15 +126,15 @@ async fn invalidation_discards_cached_and_running_answers() {
 #[tokio::test]
 async fn failure_is_not_cached() {
     let shared = SingleFlightCache::new("asking", CACHED_FOR_AN_HOUR);
-    let failure = async { Err(NoAnswer::Fault { what: "asking" }) };
+    let failure = async { Err(NoAnswer::Panic { what: "asking" }) };
     assert!(shared.get(failure).await.is_err());
     assert!(matches!(shared.get(Calls::released().ask()).await, Ok(1)));
 }
 
 #[tokio::test]
-async fn panicking_call_is_a_fault() {
+async fn panicking_call_is_an_error() {
     let shared = SingleFlightCache::<usize, NoAnswer>::new("asking", CACHED_FOR_AN_HOUR);
-    let fault = shared.get(async { panic!("expected by a test") }).await;
-    assert!(matches!(fault, Err(NoAnswer::Fault { .. })));
+    let result = shared.get(async { panic!("expected by a test") }).await;
+    assert!(matches!(result, Err(NoAnswer::Panic { .. })));
     assert!(matches!(shared.get(Calls::released().ask()).await, Ok(1)));
 }

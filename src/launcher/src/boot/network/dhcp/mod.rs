@@ -41,17 +41,17 @@ pub(super) struct DhcpConfig {
 
 /// The responders of one bridge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DhcpOffer {
+pub(super) struct DhcpResponders {
     pub(super) v4: Option<Dhcpv4Responder>,
     pub(super) v6: Option<Dhcpv6Responder>,
 }
 
-impl DhcpOffer {
+impl DhcpResponders {
     pub(super) fn new(
         config: &DhcpConfig,
         options: &DhcpOptions,
         bridge: Option<Mac>,
-    ) -> DhcpOffer {
+    ) -> DhcpResponders {
         let DhcpConfig {
             lease,
             mtu,
@@ -59,7 +59,7 @@ impl DhcpOffer {
             dns,
         } = config;
         let v4 = lease.v4.as_ref();
-        DhcpOffer {
+        DhcpResponders {
             v4: v4.map(|lease| Dhcpv4Responder::new(lease, *mtu, hostname, dns, options)),
             v6: (lease.v6).map(|guest| Dhcpv6Responder::new(guest, bridge, &dns.v6)),
         }
@@ -77,7 +77,7 @@ trait Responder: Send + Sync + 'static {
 pub(super) struct DhcpServers(Mutex<BTreeMap<String, DhcpServer>>);
 
 struct DhcpServer {
-    offer: DhcpOffer,
+    responders: DhcpResponders,
     /// The kernel's index of the bridge, to which the sockets are bound. A bridge that is created again has another
     /// index.
     bridge_index: u32,
@@ -85,40 +85,39 @@ struct DhcpServer {
 }
 
 impl DhcpServers {
-    /// Serves `offer` on a bridge. A server that serves it there already keeps running.
+    /// Starts the responders of a bridge. A server with the same responders keeps running.
     pub(super) fn serve(
         &self,
         interface: &str,
         bridge: &PodLink,
-        offer: DhcpOffer,
+        responders: DhcpResponders,
     ) -> Result<(), NetworkError> {
         let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &bridge.link.name;
-        if servers
-            .get(name)
-            .is_some_and(|server| server.offer == offer && server.bridge_index == bridge.index)
-        {
+        if servers.get(name).is_some_and(|server| {
+            server.responders == responders && server.bridge_index == bridge.index
+        }) {
             return Ok(());
         }
         servers.remove(name);
         let mut tasks = Vec::new();
-        if let Some(responder) = offer.v4.clone() {
+        if let Some(responder) = responders.v4.clone() {
             let socket = listen(interface, bridge, v4::SERVER_PORT, open_v4)?;
             tasks.push(start(socket, responder));
         }
-        if let Some(responder) = offer.v6.clone() {
+        if let Some(responder) = responders.v6.clone() {
             let socket = listen(interface, bridge, v6::SERVER_PORT, open_v6)?;
             tasks.push(start(socket, responder));
         }
         tracing::info!(
             interface,
             bridge = name,
-            ipv4 = offer.v4.as_ref().map(|v4| v4.address().to_string()),
-            ipv6 = offer.v6.as_ref().map(|v6| v6.address().to_string()),
+            ipv4 = responders.v4.as_ref().map(|v4| v4.address().to_string()),
+            ipv6 = responders.v6.as_ref().map(|v6| v6.address().to_string()),
             "serving DHCP"
         );
         let server = DhcpServer {
-            offer,
+            responders,
             bridge_index: bridge.index,
             _tasks: tasks,
         };

@@ -21,7 +21,7 @@ use super::prepare_domain::ConvertedVm;
 use super::{require_own_vm, unless_interrupted};
 use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
-use crate::boot::migration_target_sockets::Transport;
+use crate::boot::migration_target_sockets::MigrationTransport;
 use crate::libvirt_migration_hook::{EditDomain, HookServer};
 use crate::manager::CommandSuccess;
 use crate::manager::error::OpError;
@@ -148,10 +148,10 @@ async fn serve_hook(
     Ok(())
 }
 
-fn transport(vmi: &Vmi) -> Transport {
+fn transport(vmi: &Vmi) -> MigrationTransport {
     match vmi.status.migrates_over_unix_sockets() {
-        true => Transport::Unix,
-        false => Transport::Loopback {
+        true => MigrationTransport::Unix,
+        false => MigrationTransport::Loopback {
             with_disks: vmi.status.is_block_migration(),
         },
     }

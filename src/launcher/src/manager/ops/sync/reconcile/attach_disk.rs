@@ -7,7 +7,7 @@ use domain::reconcile::{DeviceChange, data_path, device_xml};
 use super::{ChangeResult, Reconciliation, image_readiness};
 use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, FILE_TIMEOUT};
-use crate::boot::disk_images::DirectIo;
+use crate::boot::disk_images::DriverModeProbe;
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::Attachment;
 
@@ -32,6 +32,6 @@ impl Reconciliation<'_> {
 
 /// Sets the disk's cache and IO mode, which depend on its file system.
 async fn with_modes(mut disk: Disk) -> Result<Disk, BootResourceError> {
-    let probe = move || set_disk_modes(&mut disk, &DirectIo).map(|()| disk);
+    let probe = move || set_disk_modes(&mut disk, &DriverModeProbe).map(|()| disk);
     Ok(blocking::file_call("probing a disk's file system", FILE_TIMEOUT, probe).await??)
 }
