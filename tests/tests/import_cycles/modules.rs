@@ -1,36 +1,65 @@
 //! The modules of a crate, and which module defines the item behind a path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::source_paths::{Import, imports, paths, tokens};
-
-/// The maximum number of re-exports that are followed from a path to the item's definition.
-const MAX_RE_EXPORTS: usize = 16;
+use crate::source_paths::{Import, defined_names, imports, paths, tokens};
 
 #[derive(Debug)]
 struct Module {
     imports: Vec<Import>,
     paths: Vec<Vec<String>>,
+    defined_names: BTreeSet<String>,
 }
 
-/// The modules of one library or program, by their paths from its root.
+impl Module {
+    fn from_source(source: &str) -> Self {
+        let tokens = tokens(source);
+        Module {
+            imports: imports(&tokens),
+            paths: paths(&tokens),
+            defined_names: defined_names(&tokens),
+        }
+    }
+}
+
+/// The modules of one library, program or test, by their paths from its root.
 #[derive(Debug)]
 pub(crate) struct Modules(BTreeMap<Vec<String>, Module>);
 
-/// The modules of a crate's library and of its program.
-pub(crate) fn of_crate(directory: &Path) -> Vec<Modules> {
-    let mut roots = Vec::new();
-    for root in ["lib.rs", "main.rs"] {
-        let file = directory.join("src").join(root);
-        if file.is_file() {
-            let mut modules = BTreeMap::new();
-            add_module_tree(&file, &directory.join("src"), Vec::new(), &mut modules);
-            roots.push(Modules(modules));
-        }
-    }
-    roots
+/// The modules of a package's library, of its programs, and of its integration tests, each with the name of the root's file.
+pub(crate) fn of_package(directory: &Path) -> Vec<(String, Modules)> {
+    let roots = ["src/lib.rs", "src/main.rs"].map(|root| directory.join(root));
+    let mut roots: Vec<PathBuf> = roots.into_iter().filter(|root| root.is_file()).collect();
+    roots.extend(root_files(&directory.join("src/bin")));
+    roots.extend(root_files(&directory.join("tests")));
+    let modules = |root: PathBuf| {
+        let mut modules = BTreeMap::new();
+        let name = root.strip_prefix(directory).unwrap_or(&root);
+        let parent = root.parent().unwrap_or(directory);
+        add_module_tree(&root, parent, Vec::new(), &mut modules);
+        (name.display().to_string(), Modules(modules))
+    };
+    roots.into_iter().map(modules).collect()
+}
+
+/// `NAME.rs` and `NAME/main.rs` in a directory of programs or tests.
+fn root_files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
+    let mut files: Vec<PathBuf> = paths
+        .map(|path| match path.is_dir() {
+            true => path.join("main.rs"),
+            false => path,
+        })
+        .filter(|path| is_source(path) && path.is_file())
+        .collect();
+    files.sort();
+    files
 }
 
 /// Adds the module in `file` and, recursively, the modules that it declares.
@@ -40,7 +69,8 @@ fn add_module_tree(
     path: Vec<String>,
     modules: &mut BTreeMap<Vec<String>, Module>,
 ) {
-    let tokens = tokens(&fs::read_to_string(file).unwrap());
+    let source = fs::read_to_string(file).unwrap();
+    let tokens = tokens(&source);
     for declared in tokens.windows(3) {
         let [word, name, end] = declared else {
             continue;
@@ -62,13 +92,7 @@ fn add_module_tree(
             add_module_tree(&file, &child_directory, child, modules);
         }
     }
-    modules.insert(
-        path,
-        Module {
-            imports: imports(&tokens),
-            paths: paths(&tokens),
-        },
-    );
+    modules.insert(path, Module::from_source(&source));
 }
 
 impl Modules {
@@ -76,12 +100,10 @@ impl Modules {
     pub(crate) fn new(sources: &[(&str, &str)]) -> Self {
         let modules = sources.iter().map(|(path, source)| {
             let path = path.split("::").filter(|name| !name.is_empty());
-            let tokens = tokens(source);
-            let module = Module {
-                imports: imports(&tokens),
-                paths: paths(&tokens),
-            };
-            (path.map(str::to_owned).collect(), module)
+            (
+                path.map(str::to_owned).collect(),
+                Module::from_source(source),
+            )
         });
         Self(modules.collect())
     }
@@ -93,7 +115,7 @@ impl Modules {
             let imported = module.imports.iter().map(|import| &import.path);
             for named in imported.chain(&module.paths) {
                 if let Some(absolute) = self.absolute(path, named) {
-                    dependencies.push((path, self.definition(&absolute, MAX_RE_EXPORTS)));
+                    dependencies.push((path, self.definition(&absolute)));
                 }
             }
         }
@@ -128,21 +150,66 @@ impl Modules {
         Some(base)
     }
 
-    /// The module that defines the item at an absolute path. Follows re-exports.
-    fn definition(&self, path: &[String], depth: usize) -> Vec<String> {
+    /// The module that defines the item at an absolute path. Follows re-exports, those of `*` too.
+    fn definition(&self, path: &[String]) -> Vec<String> {
+        self.definition_beyond(path, &mut BTreeSet::new())
+    }
+
+    /// Like [`Self::definition`], without the paths that were followed already: globs can lead back to each other.
+    fn definition_beyond(
+        &self,
+        path: &[String],
+        followed: &mut BTreeSet<Vec<String>>,
+    ) -> Vec<String> {
         let is_module = |length: &usize| self.0.contains_key(&path[..*length]);
         let length = (0..=path.len()).rev().find(is_module).unwrap_or(0);
         let (module, rest) = path.split_at(length);
-        let Some(name) = rest.first().filter(|_| depth > 0) else {
+        let is_new = followed.insert(path.to_vec());
+        let Some(name) = rest.first().filter(|_| is_new) else {
             return module.to_vec();
         };
-        let exported = self.0[module]
-            .imports
-            .iter()
-            .find(|import| import.name == *name);
-        match exported.and_then(|import| self.absolute(module, &import.path)) {
-            Some(target) if target != path => self.definition(&target, depth - 1),
-            _ => module.to_vec(),
+        let Module {
+            imports,
+            defined_names,
+            ..
+        } = &self.0[module];
+        if defined_names.contains(name) {
+            return module.to_vec();
         }
+        let exported = imports.iter().find(|import| import.name == *name);
+        match exported {
+            Some(import) => match self.absolute(module, &import.path) {
+                Some(target) => self.definition_beyond(&target, followed),
+                None => module.to_vec(),
+            },
+            None => self
+                .definition_behind_glob(module, name, followed)
+                .unwrap_or_else(|| module.to_vec()),
+        }
+    }
+
+    /// The module that defines an item which `module` re-exports from another module by `*`.
+    fn definition_behind_glob(
+        &self,
+        module: &[String],
+        name: &String,
+        followed: &mut BTreeSet<Vec<String>>,
+    ) -> Option<Vec<String>> {
+        let imports = self.0[module].imports.iter();
+        let mut globs = imports.filter(|import| import.name == "*");
+        globs.find_map(|import| {
+            let target = self.absolute(module, &import.path)?;
+            // Only a module of this crate: the glob of an enum or of another crate exports nothing that can form a cycle.
+            if target == module || !self.0.contains_key(&target) {
+                return None;
+            }
+            let mut item = target;
+            item.push(name.clone());
+            let definition = self.definition_beyond(&item, followed);
+            self.0[&definition]
+                .defined_names
+                .contains(name)
+                .then_some(definition)
+        })
     }
 }

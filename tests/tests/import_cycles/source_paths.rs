@@ -1,4 +1,6 @@
-//! The paths that a Rust source names, found without a full parser.
+//! The paths that a Rust source names, and the items that it defines, found without a full parser.
+
+use std::collections::BTreeSet;
 
 /// A path of a `use`, and the name that it introduces.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,6 +171,18 @@ fn parse_use_tree(
     if let Some(name) = path.last().cloned() {
         imports.push(Import { path, name });
     }
+}
+
+/// The names of all items that the source defines.
+pub(crate) fn defined_names(tokens: &[String]) -> BTreeSet<String> {
+    const KEYWORDS: [&str; 8] = [
+        "struct", "enum", "union", "trait", "type", "fn", "const", "static",
+    ];
+    let items = tokens.windows(2).filter_map(|pair| match pair {
+        [keyword, name] if KEYWORDS.contains(&keyword.as_str()) => Some(name.clone()),
+        _ => None,
+    });
+    items.collect()
 }
 
 /// All paths of two or more segments outside of `use` statements.
