@@ -1,13 +1,17 @@
 //! One device that is attached to the running virtual machine, edited in place.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::str::FromStr;
 
 use domain_xml::{Document, Element, ParseError};
 
+use crate::device_alias;
+
 /// The XML of a device that is about to be attached. Parts that a hook does not change reach libvirt byte for byte.
 ///
-/// A device dereferences to its element, `<disk>`, `<interface>` or `<hostdev>`, so all methods of [`Element`] are
-/// available: what a hook does to the element of a device of its [`Domain`](crate::Domain) it can do to this one.
+/// A device dereferences to its element, `<disk>`, `<interface>` or `<hostdev>`, on purpose: all methods of [`Element`] are
+/// available, and what a hook does to the element of a device of its [`Domain`](crate::Domain) it can do to this one.
 ///
 /// ```
 /// # use hooks_sdk::Device;
@@ -18,13 +22,16 @@ use domain_xml::{Document, Element, ParseError};
 /// assert!(device.render().ends_with("<driver cache='none'/></disk>"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     document: Document,
 }
 
 impl Device {
     /// Parses the XML of one device. A `String` is not copied.
+    ///
+    /// # Errors
+    /// If the text is not well-formed XML, or beyond the default [`Limits`](crate::xml::Limits).
     pub fn parse(xml: impl Into<String>) -> Result<Device, ParseError> {
         Ok(Device {
             document: Document::parse_string(xml.into())?,
@@ -36,12 +43,26 @@ impl Device {
         self.document.render()
     }
 
-    /// The volume, interface or host device of the VMI: the alias without KubeVirt's prefix `ua-`. `None` without an
-    /// alias.
+    /// The name of the volume, interface or host device in the VMI: the alias without KubeVirt's prefix `ua-`, and of a
+    /// `<hostdev>` without the second one (`gpu-`, `hostdevice-`, `sriov-`, `dra-gpu-`, `dra-hostdevice-`). `None` without
+    /// an alias.
     pub fn vmi_name(&self) -> Option<String> {
-        let alias = self.child("alias")?.attr("name")?;
-        let alias: &str = &alias;
-        Some(alias.strip_prefix("ua-").unwrap_or(alias).to_owned())
+        device_alias::vmi_name(self)
+    }
+}
+
+/// The current XML.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.document.fmt(f)
+    }
+}
+
+impl FromStr for Device {
+    type Err = ParseError;
+
+    fn from_str(xml: &str) -> Result<Device, ParseError> {
+        Device::parse(xml)
     }
 }
 
@@ -89,5 +110,17 @@ mod tests {
             device.render(),
             "<hostdev managed='no'><source><vendor id='2'/><address/></source><alias name='ua-a'/></hostdev>"
         );
+    }
+
+    #[test]
+    fn devices_are_equal_if_their_texts_are() {
+        let xml = "<disk><target dev='sda'/></disk>";
+        let device: Device = xml.parse().unwrap();
+        let mut edited = Device::parse("<disk><target dev='sdb'/></disk>").unwrap();
+        assert_ne!(device, edited);
+        edited.set("target/@dev", "sda").unwrap();
+        assert_eq!(device, edited);
+        assert_eq!(device.to_string(), xml);
+        assert!("<disk>".parse::<Device>().is_err());
     }
 }

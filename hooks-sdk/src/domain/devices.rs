@@ -3,88 +3,133 @@
 use domain_xml::Element;
 
 use super::Domain;
-
-/// KubeVirt's prefixes between `ua-` and the VMI's name in the alias of a host device, by its
-/// source (`AliasPrefix` in pkg/virt-launcher/virtwrap/device/hostdevice, v1.9).
-const HOST_DEVICE_PREFIXES: [&str; 6] = [
-    "",
-    "gpu-",
-    "hostdevice-",
-    "sriov-",
-    "dra-gpu-",
-    "dra-hostdevice-",
-];
+use crate::device_alias;
 
 impl Domain {
+    /// `<devices>`, if the domain has it.
+    pub fn devices(&self) -> Option<&Element> {
+        self.child("devices")
+    }
+
     /// `<devices>`, added if it is missing.
-    pub fn devices(&mut self) -> &mut Element {
+    pub fn devices_mut(&mut self) -> &mut Element {
         self.ensure_child("devices")
     }
 
     /// The devices of a kind: `disk`, `interface`, `controller`, ...
-    pub fn devices_of<'d>(&'d mut self, kind: &'d str) -> impl Iterator<Item = &'d mut Element> {
+    pub fn devices_of<'d>(&'d self, kind: &'d str) -> impl Iterator<Item = &'d Element> {
+        let devices = self.devices().into_iter();
+        devices.flat_map(move |devices| devices.children_named(kind))
+    }
+
+    /// The devices of a kind, to edit.
+    pub fn devices_of_mut<'d>(
+        &'d mut self,
+        kind: &'d str,
+    ) -> impl Iterator<Item = &'d mut Element> {
         let devices = self.child_mut("devices").into_iter();
         devices
             .flat_map(Element::children_mut)
             .filter(move |device| device.is(kind))
     }
 
-    /// The device with this alias, of any kind. KubeVirt's prefix `ua-` before the VMI's name is
+    /// The device with this alias, of any kind. KubeVirt's prefixes (`ua-`, `ua-gpu-`) before the VMI's name are
     /// optional.
-    pub fn device(&mut self, alias: &str) -> Option<&mut Element> {
-        let devices = self.child_mut("devices")?;
-        devices
-            .children_mut()
-            .find(|device| has_alias(device, "", alias))
+    pub fn device(&self, alias: &str) -> Option<&Element> {
+        self.device_at(self.alias_position(alias)?)
     }
 
-    /// The disk of a VMI's volume, or the one with this target (`vda`).
+    /// The device with this alias, as [`Domain::device`], to edit.
+    pub fn device_mut(&mut self, alias: &str) -> Option<&mut Element> {
+        self.device_at_mut(self.alias_position(alias)?)
+    }
+
+    /// The disk of a VMI's volume, or the one with this target (`vda`). If the name is one disk's volume and another's
+    /// target, the volume wins; so it is with the other methods for devices.
     ///
     /// ```
     /// # use hooks_sdk::Domain;
     /// let mut domain = Domain::parse("<domain><devices><disk><target dev='vda'/><alias name='ua-root'/></disk></devices></domain>")?;
-    /// if let Some(disk) = domain.disk("root") {
+    /// if let Some(disk) = domain.disk_mut("root") {
     ///     disk.ensure_child("driver").set_attr("queues", "2");
     /// }
     /// assert_eq!(domain.disk("vda").unwrap().value("driver/@queues")?.as_deref(), Some("2"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn disk(&mut self, volume_or_target: &str) -> Option<&mut Element> {
-        self.find_device("disk", |disk| {
-            has_alias(disk, "", volume_or_target) || has(disk, "target", "dev", volume_or_target)
-        })
+    pub fn disk(&self, volume_or_target: &str) -> Option<&Element> {
+        self.device_at(self.disk_position(volume_or_target)?)
+    }
+
+    /// The disk of a VMI's volume or with this target, as [`Domain::disk`], to edit.
+    pub fn disk_mut(&mut self, volume_or_target: &str) -> Option<&mut Element> {
+        self.device_at_mut(self.disk_position(volume_or_target)?)
     }
 
     /// The interface of this name in the VMI, or the one with this MAC address or this target
     /// (`tap0`).
-    pub fn interface(&mut self, name_or_target: &str) -> Option<&mut Element> {
-        self.find_device("interface", |interface| {
-            has_alias(interface, "", name_or_target)
-                || has(interface, "target", "dev", name_or_target)
-                || has_mac(interface, name_or_target)
-        })
+    pub fn interface(&self, name_or_target: &str) -> Option<&Element> {
+        self.device_at(self.interface_position(name_or_target)?)
+    }
+
+    /// The interface of this name, MAC address or target, as [`Domain::interface`], to edit.
+    pub fn interface_mut(&mut self, name_or_target: &str) -> Option<&mut Element> {
+        self.device_at_mut(self.interface_position(name_or_target)?)
     }
 
     /// The host device of this name in the VMI (a GPU, a host device, an SR-IOV interface), or the
     /// one with this PCI address (`0000:65:00.0`) or mediated device's UUID.
-    pub fn host_device(&mut self, name_or_address: &str) -> Option<&mut Element> {
-        self.find_device("hostdev", |device| {
-            HOST_DEVICE_PREFIXES
-                .iter()
-                .any(|prefix| has_alias(device, prefix, name_or_address))
-                || is_at(device, name_or_address)
+    pub fn host_device(&self, name_or_address: &str) -> Option<&Element> {
+        self.device_at(self.host_device_position(name_or_address)?)
+    }
+
+    /// The host device of this name or address, as [`Domain::host_device`], to edit.
+    pub fn host_device_mut(&mut self, name_or_address: &str) -> Option<&mut Element> {
+        self.device_at_mut(self.host_device_position(name_or_address)?)
+    }
+
+    fn alias_position(&self, alias: &str) -> Option<usize> {
+        self.position(|device| device_alias::matches(device, alias))
+    }
+
+    fn disk_position(&self, volume_or_target: &str) -> Option<usize> {
+        self.position_by_name("disk", volume_or_target, |disk| {
+            has(disk, "target", "dev", volume_or_target)
         })
     }
 
-    fn find_device(
-        &mut self,
+    fn interface_position(&self, name_or_target: &str) -> Option<usize> {
+        self.position_by_name("interface", name_or_target, |interface| {
+            has(interface, "target", "dev", name_or_target) || has_mac(interface, name_or_target)
+        })
+    }
+
+    fn host_device_position(&self, name_or_address: &str) -> Option<usize> {
+        self.position_by_name("hostdev", name_or_address, |device| {
+            is_at(device, name_or_address)
+        })
+    }
+
+    /// The index in `<devices>` of the device of a kind with this alias, or else of the one that `has_address` selects.
+    fn position_by_name(
+        &self,
         kind: &str,
-        is_it: impl Fn(&Element) -> bool,
-    ) -> Option<&mut Element> {
-        let devices = self.child_mut("devices")?;
-        devices
-            .children_mut()
-            .find(|device| device.is(kind) && is_it(device))
+        name: &str,
+        has_address: impl Fn(&Element) -> bool,
+    ) -> Option<usize> {
+        self.position(|device| device.is(kind) && device_alias::matches(device, name))
+            .or_else(|| self.position(|device| device.is(kind) && has_address(device)))
+    }
+
+    fn position(&self, is_it: impl Fn(&Element) -> bool) -> Option<usize> {
+        self.devices()?.children().position(is_it)
+    }
+
+    fn device_at(&self, position: usize) -> Option<&Element> {
+        self.devices()?.children().nth(position)
+    }
+
+    fn device_at_mut(&mut self, position: usize) -> Option<&mut Element> {
+        self.child_mut("devices")?.children_mut().nth(position)
     }
 }
 
@@ -93,16 +138,6 @@ fn has(device: &Element, child: &str, attribute: &str, wanted: &str) -> bool {
         .child(child)
         .and_then(|child| child.attr(attribute))
         .is_some_and(|value| value == wanted)
-}
-
-fn has_alias(device: &Element, prefix: &str, name: &str) -> bool {
-    let Some(alias) = device.child("alias").and_then(|alias| alias.attr("name")) else {
-        return false;
-    };
-    let of_vmi = alias
-        .strip_prefix("ua-")
-        .and_then(|alias| alias.strip_prefix(prefix));
-    alias == name || of_vmi == Some(name)
 }
 
 fn has_mac(interface: &Element, address: &str) -> bool {
@@ -157,8 +192,8 @@ mod tests {
 
     #[test]
     fn devices_are_found_by_the_names_of_the_vmi_and_by_their_targets() {
-        let mut domain = Domain::parse(XML).unwrap();
-        assert_eq!(domain.domain_name(), "ns_vm");
+        let domain = Domain::parse(XML).unwrap();
+        assert_eq!(domain.name(), "ns_vm");
         for name in ["root", "vda", "ua-root"] {
             assert!(domain.disk(name).is_some(), "{name}");
         }
@@ -184,14 +219,50 @@ mod tests {
     #[test]
     fn an_edit_of_a_device_is_all_that_changes() {
         let mut domain = Domain::parse(XML).unwrap();
-        let driver = domain.disk("root").unwrap().ensure_child("driver");
+        let driver = domain.disk_mut("root").unwrap().ensure_child("driver");
         driver.set_attr("queues", "2");
         assert_eq!(
             domain.render(),
             XML.replace("'ua-root'/>", "'ua-root'/><driver queues='2'/>")
         );
+    }
+
+    #[test]
+    fn reading_adds_no_devices_element() {
         let mut bare = Domain::parse("<domain/>").unwrap();
         assert!(bare.disk("vda").is_none() && bare.device("x").is_none());
+        assert!(bare.disk_mut("vda").is_none() && bare.device_mut("x").is_none());
+        assert!(bare.devices().is_none());
+        assert_eq!(bare.devices_of("disk").count(), 0);
+        assert_eq!(bare.devices_of_mut("disk").count(), 0);
         assert_eq!(bare.render(), "<domain/>");
+        bare.devices_mut().append(Element::new("disk"));
+        assert_eq!(bare.devices_of("disk").count(), 1);
+    }
+
+    #[test]
+    fn an_alias_wins_over_the_address_of_an_earlier_device() {
+        let mut domain = Domain::parse(
+            "<domain><devices>
+    <disk id='1'><target dev='vdb'/><alias name='ua-root'/></disk>
+    <disk id='2'><target dev='vda'/><alias name='ua-vdb'/></disk>
+    <interface id='3'><target dev='tap0'/><alias name='ua-default'/></interface>
+    <interface id='4'><target dev='tap1'/><alias name='ua-tap0'/></interface>
+    <hostdev id='5'><source><address uuid='5a-b'/></source><alias name='ua-gpu-a'/></hostdev>
+    <hostdev id='6'><source><address uuid='6a-b'/></source><alias name='ua-gpu-5a-b'/></hostdev>
+  </devices></domain>",
+        )
+        .unwrap();
+        let id = |device: Option<&Element>| {
+            let id = device.and_then(|device| device.attr("id"));
+            id.unwrap_or_default().into_owned()
+        };
+        assert_eq!(id(domain.disk("vdb")), "2");
+        assert_eq!(id(domain.disk("vda")), "2");
+        assert_eq!(id(domain.interface("tap0")), "4");
+        assert_eq!(id(domain.host_device("5a-b")), "6");
+        assert_eq!(id(domain.disk_mut("vdb").map(|disk| &*disk)), "2");
+        assert_eq!(id(domain.interface_mut("tap1").map(|nic| &*nic)), "4");
+        assert_eq!(id(domain.host_device_mut("a").map(|gpu| &*gpu)), "5");
     }
 }

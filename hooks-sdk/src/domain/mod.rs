@@ -1,16 +1,18 @@
 //! The domain XML, edited in place.
 
 mod devices;
-mod insert;
 mod qemu_commandline;
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::str::FromStr;
 
 use domain_xml::{Document, Element, ParseError};
 
 /// The domain XML. Parts that a hook does not change reach libvirt byte for byte.
 ///
-/// A domain dereferences to its root element, so all methods of [`Element`] are available.
+/// A domain dereferences to its root element, on purpose: a hook edits the element, so all methods of [`Element`] are those of
+/// a domain too. [`Domain::name`] is libvirt's name of the domain, [`Element::tag_name`] is `domain`.
 ///
 /// ```
 /// # use hooks_sdk::Domain;
@@ -23,13 +25,16 @@ use domain_xml::{Document, Element, ParseError};
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
     document: Document,
 }
 
 impl Domain {
     /// Parses domain XML. A `String` is not copied.
+    ///
+    /// # Errors
+    /// If the text is not well-formed XML, or beyond the default [`Limits`](crate::xml::Limits).
     pub fn parse(xml: impl Into<String>) -> Result<Domain, ParseError> {
         Ok(Domain {
             document: Document::parse_string(xml.into())?,
@@ -47,8 +52,23 @@ impl Domain {
     }
 
     /// libvirt's name of the domain: `<namespace>_<name>`.
-    pub fn domain_name(&self) -> String {
+    pub fn name(&self) -> String {
         self.child("name").map(Element::text).unwrap_or_default()
+    }
+}
+
+/// The current XML.
+impl fmt::Display for Domain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.document.fmt(f)
+    }
+}
+
+impl FromStr for Domain {
+    type Err = ParseError;
+
+    fn from_str(xml: &str) -> Result<Domain, ParseError> {
+        Domain::parse(xml)
     }
 }
 

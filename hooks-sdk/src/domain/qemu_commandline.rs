@@ -16,39 +16,40 @@ impl Domain {
     /// assert!(domain.render().contains("xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn add_qemu_args<'a>(&mut self, arguments: impl IntoIterator<Item = &'a str>) {
-        let wanted: Vec<&str> = arguments.into_iter().collect();
-        let present = self.qemu_args();
-        if wanted.is_empty() || present.windows(wanted.len()).any(|row| row == wanted) {
+    pub fn add_qemu_args(&mut self, arguments: impl IntoIterator<Item = impl AsRef<str>>) {
+        let added: Vec<_> = arguments.into_iter().collect();
+        let existing = self.qemu_args();
+        let is_added = |window: &[String]| {
+            let mut pairs = window.iter().zip(&added);
+            pairs.all(|(existing, added)| existing == added.as_ref())
+        };
+        if added.is_empty() || existing.windows(added.len()).any(is_added) {
             return;
         }
-        let line = self.ensure_child("qemu:commandline");
-        for value in wanted {
-            line.append(Element::new("qemu:arg").with_attr("value", value));
+        let commandline = self.ensure_child("qemu:commandline");
+        for value in &added {
+            commandline.append(Element::new("qemu:arg").with_attr("value", value));
         }
     }
 
     /// Sets a variable in QEMU's environment.
     pub fn set_qemu_env(&mut self, name: &str, value: &str) {
-        let line = self.ensure_child("qemu:commandline");
-        let is_commandline = |child: &&mut Element| {
-            child.is("qemu:env")
-                && child
-                    .attr("name")
-                    .is_some_and(|is_commandline| is_commandline == name)
+        let commandline = self.ensure_child("qemu:commandline");
+        let is_variable = |child: &&mut Element| {
+            child.is("qemu:env") && child.attr("name").is_some_and(|existing| existing == name)
         };
-        if let Some(set) = line.children_mut().find(is_commandline) {
-            set.set_attr("value", value);
+        if let Some(existing) = commandline.children_mut().find(is_variable) {
+            existing.set_attr("value", value);
             return;
         }
-        let added = Element::new("qemu:env").with_attr("name", name);
-        line.append(added.with_attr("value", value));
+        let variable = Element::new("qemu:env").with_attr("name", name);
+        commandline.append(variable.with_attr("value", value));
     }
 
     /// The arguments that earlier hooks or KubeVirt added to QEMU's command line.
     pub fn qemu_args(&self) -> Vec<String> {
-        let line = self.child("qemu:commandline").into_iter();
-        let args = line.flat_map(|line| line.children_named("qemu:arg"));
+        let commandline = self.child("qemu:commandline").into_iter();
+        let args = commandline.flat_map(|commandline| commandline.children_named("qemu:arg"));
         args.filter_map(|arg| Some(arg.attr("value")?.into_owned()))
             .collect()
     }
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn empty_list_adds_no_arguments() {
         let mut domain = Domain::parse(XML).unwrap();
-        domain.add_qemu_args([]);
+        domain.add_qemu_args([""; 0]);
         assert_eq!(domain.render(), XML);
     }
 }

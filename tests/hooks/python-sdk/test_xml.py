@@ -177,7 +177,28 @@ class XmlTest(unittest.TestCase):
             self.assertIsNotNone(found)
         for missing in [domain.disk("default"), domain.host_device("0000:65:00.1"), domain.host_device("65:00"), domain.device("x")]:
             self.assertIsNone(missing)
-        self.assertEqual(Device.parse("<disk><alias name='ua-a'/></disk>\n").vmi_name, "a")
+        colliding = Domain.parse(
+            "<domain><devices><disk id='1'><target dev='vdb'/><alias name='ua-root'/></disk>"
+            "<disk id='2'><target dev='vda'/><alias name='ua-vdb'/></disk></devices></domain>"
+        )
+        self.assertEqual(colliding.disk("vdb").attr("id"), "2")
+        self.assertEqual(colliding.disk("vda").attr("id"), "2")
+
+    def test_the_vmi_name_is_the_alias_without_kubevirts_prefixes(self):
+        for kind, alias, name in [
+            ("disk", "ua-a", "a"),
+            ("disk", "ua-gpu-a", "gpu-a"),
+            ("hostdev", "ua-gpu-big", "big"),
+            ("hostdev", "ua-gpu-gpu-big", "gpu-big"),
+            ("hostdev", "ua-hostdevice-nic", "nic"),
+            ("hostdev", "ua-sriov-net1", "net1"),
+            ("hostdev", "ua-dra-gpu-a", "a"),
+            ("hostdev", "ua-dra-hostdevice-b", "b"),
+            ("hostdev", "hostdev0", "hostdev0"),
+        ]:
+            device = Device.parse(f"<{kind}><alias name='{alias}'/></{kind}>\n")
+            self.assertEqual(device.vmi_name, name, alias)
+        self.assertIsNone(Device.parse("<disk/>").vmi_name)
 
     def test_a_device_is_edited_as_a_domain_is(self):
         """Each task of docs/sdk.md for "the domain, or a device"."""

@@ -24,8 +24,9 @@ pub(crate) fn usb_device(vmi: &Vmi, domain: &mut Domain) -> Result {
         )));
     };
     let source = format!("hostdev/source[vendor/@id='0x{vendor}'][product/@id='0x{product}']");
-    if domain.devices().find(&source)?.is_none() {
-        domain.devices().append(Element::parse(&format!(
+    let devices = domain.devices_mut();
+    if devices.find(&source)?.is_none() {
+        devices.append(Element::parse(&format!(
             "<hostdev mode='subsystem' type='usb' managed='no'>
                <source><vendor id='0x{vendor}'/><product id='0x{product}'/></source>
                <alias name='ua-usb-{vendor}-{product}'/>
@@ -57,7 +58,7 @@ pub(crate) fn pci_device(vmi: &Vmi, domain: &mut Domain) -> Result {
         "devices/hostdev/source/address[@domain='0x{host_domain}'][@bus='0x{bus}'][@slot='0x{slot}'][@function='0x{function}']"
     );
     if domain.find(&path)?.is_none() {
-        domain.devices().append(Element::parse(&format!(
+        domain.devices_mut().append(Element::parse(&format!(
             "<hostdev mode='subsystem' type='pci' managed='no'>
                <source>
                  <address domain='0x{host_domain}' bus='0x{bus}' slot='0x{slot}' function='0x{function}'/>
@@ -74,7 +75,7 @@ pub(crate) fn vgpu_display(vmi: &Vmi, domain: &mut Domain) -> Result {
     let Some(gpu) = vmi.gpus().next() else {
         return Ok(());
     };
-    let Some(device) = domain.host_device(gpu.name()) else {
+    let Some(device) = domain.host_device_mut(gpu.name()) else {
         return Ok(());
     };
     device.set("@display", "on")?;

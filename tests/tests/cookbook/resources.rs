@@ -25,7 +25,7 @@ pub(crate) fn huge_pages(_vmi: &Vmi, domain: &mut Domain) -> Result {
 pub(crate) fn disk_queues_and_io_thread(vmi: &Vmi, domain: &mut Domain) -> Result {
     let queues = vmi.vcpus().to_string();
     domain.set_if_absent("iothreads", "1")?;
-    for disk in domain.devices_of("disk") {
+    for disk in domain.devices_of_mut("disk") {
         if disk.value("target/@bus")?.as_deref() == Some("virtio") {
             let driver = disk.ensure("driver")?;
             driver.set_attr("queues", &queues).set_attr("iothread", "1");
@@ -43,7 +43,7 @@ pub(crate) fn interface_queues(vmi: &Vmi, domain: &mut Domain) -> Result {
     }
     let queues = vmi.vcpus().min(8).to_string();
     for wanted in vmi.interfaces() {
-        let Some(interface) = domain.interface(wanted.name()) else {
+        let Some(interface) = domain.interface_mut(wanted.name()) else {
             continue;
         };
         if interface
@@ -59,7 +59,7 @@ pub(crate) fn interface_queues(vmi: &Vmi, domain: &mut Domain) -> Result {
 
 pub(crate) fn interface_model(_vmi: &Vmi, domain: &mut Domain) -> Result {
     // An old guest without virtio drivers.
-    if let Some(interface) = domain.interface("default") {
+    if let Some(interface) = domain.interface_mut("default") {
         interface.set("model/@type", "e1000e")?;
     }
     Ok(())
@@ -117,7 +117,7 @@ pub(crate) fn disk_limit_of_the_pod(_vmi: &Vmi, domain: &mut Domain) -> Result {
     let Some(limit) = pod::annotation_if_set("example.com/disk-iops")? else {
         return Ok(());
     };
-    for disk in domain.devices_of("disk") {
+    for disk in domain.devices_of_mut("disk") {
         disk.set("iotune/total_iops_sec", &limit)?;
     }
     Ok(())

@@ -1,9 +1,6 @@
 package hooks
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
 // Device is the XML of a device that is attached to the running virtual machine, edited in place: <disk>, <interface> or
 // <hostdev>.
@@ -33,9 +30,6 @@ func MustParseDevice(xml string) *Device {
 // String is the current XML.
 func (d *Device) String() string { return d.document.String() }
 
-// VMIName is the volume, interface or host device of the VMI: the alias without KubeVirt's prefix ua-. It is empty
-// without an alias.
-func (d *Device) VMIName() string {
-	alias, _ := d.Value("alias/@name")
-	return strings.TrimPrefix(alias, "ua-")
-}
+// VMIName is the name of the volume, interface or host device in the VMI: the alias without KubeVirt's prefix ua-, and of
+// a <hostdev> without the second one (gpu-, hostdevice-, sriov-, dra-gpu-, dra-hostdevice-). It is empty without an alias.
+func (d *Device) VMIName() string { return vmiName(d.Element) }

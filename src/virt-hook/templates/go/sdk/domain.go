@@ -45,38 +45,35 @@ func (d *Domain) DevicesOf(kind string) []*Element {
 	return slices.DeleteFunc(d.Child("devices").Children(), func(e *Element) bool { return e.Name() != kind })
 }
 
-// Device is the device with this alias, of any kind, or nil. KubeVirt's prefix ua- before the VMI's name is optional.
+// Device is the device with this alias, of any kind, or nil. KubeVirt's prefixes (ua-, ua-gpu-) before the VMI's name are
+// optional.
 func (d *Domain) Device(alias string) *Element {
-	return firstOf(d.Child("devices").Children(), func(e *Element) bool { return hasAlias(e, "", alias) })
+	return firstOf(d.Child("devices").Children(), func(e *Element) bool { return hasAlias(e, alias) })
 }
 
-// Disk is the disk of a VMI's volume, or the one with this target (vda), or nil.
+// Disk is the disk of a VMI's volume, or the one with this target (vda), or nil. If the name is one disk's volume and
+// another's target, the volume wins; so it is with interfaces and host devices.
 func (d *Domain) Disk(volumeOrTarget string) *Element {
-	return firstOf(d.DevicesOf("disk"), func(e *Element) bool {
-		return hasAlias(e, "", volumeOrTarget) || has(e, "target/@dev", volumeOrTarget)
+	return byName(d.DevicesOf("disk"), volumeOrTarget, func(e *Element) bool {
+		return has(e, "target/@dev", volumeOrTarget)
 	})
 }
 
 // Interface is the interface of this name in the VMI, or the one with this MAC address or target (tap0), or nil.
 func (d *Domain) Interface(nameOrTarget string) *Element {
-	return firstOf(d.DevicesOf("interface"), func(e *Element) bool {
+	return byName(d.DevicesOf("interface"), nameOrTarget, func(e *Element) bool {
 		mac, _ := e.Value("mac/@address")
-		return hasAlias(e, "", nameOrTarget) || has(e, "target/@dev", nameOrTarget) || strings.EqualFold(mac, nameOrTarget)
+		return has(e, "target/@dev", nameOrTarget) || strings.EqualFold(mac, nameOrTarget)
 	})
 }
 
 // hostDevicePrefixes are KubeVirt's between ua- and the VMI's name, by the source of a host device.
-var hostDevicePrefixes = []string{"", "gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-"}
+var hostDevicePrefixes = []string{"gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-"}
 
 // HostDevice is the host device of this name in the VMI (a GPU, a host device, an SR-IOV interface), or the one with this
 // PCI address (0000:65:00.0) or mediated device's UUID, or nil.
 func (d *Domain) HostDevice(nameOrAddress string) *Element {
-	return firstOf(d.DevicesOf("hostdev"), func(e *Element) bool {
-		for _, prefix := range hostDevicePrefixes {
-			if hasAlias(e, prefix, nameOrAddress) {
-				return true
-			}
-		}
+	return byName(d.DevicesOf("hostdev"), nameOrAddress, func(e *Element) bool {
 		return has(e, "source/address/@uuid", nameOrAddress) || isAt(e.Find("source/address"), nameOrAddress)
 	})
 }
@@ -93,9 +90,33 @@ func has(e *Element, path, wanted string) bool {
 	return ok && value == wanted
 }
 
-func hasAlias(e *Element, prefix, name string) bool {
+// byName is the device with this alias, or else the one with this address, or nil.
+func byName(devices []*Element, name string, hasAddress func(*Element) bool) *Element {
+	named := firstOf(devices, func(e *Element) bool { return hasAlias(e, name) })
+	if named != nil {
+		return named
+	}
+	return firstOf(devices, hasAddress)
+}
+
+func hasAlias(e *Element, name string) bool {
 	alias, ok := e.Value("alias/@name")
-	return ok && (alias == name || alias == "ua-"+prefix+name)
+	return ok && (alias == name || alias == "ua-"+name || vmiName(e) == name)
+}
+
+// vmiName is the name that a device has in the VMI: its alias without KubeVirt's prefixes.
+func vmiName(e *Element) string {
+	alias, _ := e.Value("alias/@name")
+	name, isKubeVirts := strings.CutPrefix(alias, "ua-")
+	if !isKubeVirts || e.Name() != "hostdev" {
+		return name
+	}
+	for _, prefix := range hostDevicePrefixes {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			return rest
+		}
+	}
+	return name
 }
 
 // isAt compares the numbers of a PCI address.

@@ -32,6 +32,35 @@ func TestADeviceIsEditedAsADomainIs(t *testing.T) {
 	}
 }
 
+func TestTheVMINameIsTheAliasWithoutKubeVirtsPrefixes(t *testing.T) {
+	for _, device := range []struct{ kind, alias, want string }{
+		{"disk", "ua-data", "data"},
+		{"disk", "ua-gpu-data", "gpu-data"},
+		{"hostdev", "ua-gpu-big", "big"},
+		{"hostdev", "ua-gpu-gpu-big", "gpu-big"},
+		{"hostdev", "ua-hostdevice-nic", "nic"},
+		{"hostdev", "ua-sriov-net1", "net1"},
+		{"hostdev", "ua-dra-gpu-a", "a"},
+		{"hostdev", "ua-dra-hostdevice-b", "b"},
+		{"hostdev", "hostdev0", "hostdev0"},
+	} {
+		xml := "<" + device.kind + "><alias name='" + device.alias + "'/></" + device.kind + ">"
+		if got := MustParseDevice(xml).VMIName(); got != device.want {
+			t.Error(device.alias, got)
+		}
+	}
+}
+
+func TestAnAliasWinsOverTheTargetOfAnEarlierDisk(t *testing.T) {
+	domain := MustParseDomain("<domain><devices><disk id='1'><target dev='vdb'/><alias name='ua-root'/></disk>" +
+		"<disk id='2'><target dev='vda'/><alias name='ua-vdb'/></disk></devices></domain>")
+	for _, name := range []string{"vdb", "vda"} {
+		if id, _ := domain.Disk(name).Attr("id"); id != "2" {
+			t.Error(name, id)
+		}
+	}
+}
+
 func TestADeviceIsEditedInPlace(t *testing.T) {
 	hook := Hook{OnAttachDevice: func(_ *VMI, device *Device) error {
 		if device.Name() != "disk" || device.VMIName() != "data" {

@@ -3,7 +3,7 @@
 from .element import Element
 
 # KubeVirt's prefixes between `ua-` and the VMI's name in the alias of a host device.
-_HOST_DEVICES = ("", "gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-")
+_HOST_DEVICE_PREFIXES = ("gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-")
 
 
 class Domain(Element):
@@ -19,32 +19,32 @@ class Domain(Element):
         return [device for device in self._devices() if device.name == kind]
 
     def device(self, alias):
-        """The device with this alias, of any kind, or None. KubeVirt's prefix ua- is optional."""
-        return _first(self._devices(), lambda device: _has_alias(device, "", alias))
+        """The device with this alias, of any kind, or None. KubeVirt's prefixes (ua-, ua-gpu-) are optional."""
+        return _first(self._devices(), lambda device: _has_alias(device, alias))
 
     def disk(self, volume_or_target):
-        """The disk of a VMI's volume, or the one with this target (vda), or None."""
-        return _first(
-            self.devices_of("disk"),
-            lambda disk: _has_alias(disk, "", volume_or_target) or disk.value("target/@dev") == volume_or_target,
+        """The disk of a VMI's volume, or the one with this target (vda), or None. If the name is one disk's volume and
+        another's target, the volume wins; so it is with interfaces and host devices."""
+        return _by_name(
+            self.devices_of("disk"), volume_or_target, lambda disk: disk.value("target/@dev") == volume_or_target
         )
 
     def interface(self, name_or_target):
         """The interface of this name in the VMI, or the one with this MAC address or target (tap0), or None."""
-        return _first(
+        return _by_name(
             self.devices_of("interface"),
-            lambda one: _has_alias(one, "", name_or_target)
-            or one.value("target/@dev") == name_or_target
+            name_or_target,
+            lambda one: one.value("target/@dev") == name_or_target
             or (one.value("mac/@address") or "").lower() == name_or_target.lower(),
         )
 
     def host_device(self, name_or_address):
         """The host device of this name in the VMI (a GPU, a host device, an SR-IOV interface), or the one with this
         PCI address (0000:65:00.0) or mediated device's UUID, or None."""
-        return _first(
+        return _by_name(
             self.devices_of("hostdev"),
-            lambda one: any(_has_alias(one, prefix, name_or_address) for prefix in _HOST_DEVICES)
-            or one.value("source/address/@uuid") == name_or_address
+            name_or_address,
+            lambda one: one.value("source/address/@uuid") == name_or_address
             or _is_at(one.find("source/address"), name_or_address),
         )
 
@@ -83,18 +83,34 @@ class Device(Element):
 
     @property
     def vmi_name(self):
-        """The volume, interface or host device of the VMI: the alias without KubeVirt's prefix ua-. None without an
+        """The name of the volume, interface or host device in the VMI: the alias without KubeVirt's prefix ua-, and of a
+        `<hostdev>` without the second one (gpu-, hostdevice-, sriov-, dra-gpu-, dra-hostdevice-). None without an
         alias."""
-        alias = self.value("alias/@name")
-        return alias.removeprefix("ua-") if alias is not None else None
+        return _vmi_name(self)
 
 
 def _first(devices, fits):
     return next((device for device in devices if fits(device)), None)
 
 
-def _has_alias(device, prefix, name):
-    return device.value("alias/@name") in (name, f"ua-{prefix}{name}")
+def _by_name(devices, name, has_address):
+    """The device with this alias, or else the one with this address."""
+    devices = list(devices)
+    named = _first(devices, lambda device: _has_alias(device, name))
+    return named if named is not None else _first(devices, has_address)
+
+
+def _has_alias(device, name):
+    return device.value("alias/@name") in (name, f"ua-{name}") or _vmi_name(device) == name
+
+
+def _vmi_name(device):
+    alias = device.value("alias/@name")
+    if alias is None or not alias.startswith("ua-"):
+        return alias
+    name = alias.removeprefix("ua-")
+    prefixes = _HOST_DEVICE_PREFIXES if device.name == "hostdev" else ()
+    return next((name.removeprefix(prefix) for prefix in prefixes if name.startswith(prefix)), name)
 
 
 def _is_at(address, wanted):
