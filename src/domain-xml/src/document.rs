@@ -15,16 +15,25 @@ pub struct Document {
 
 impl Document {
     /// Reads a document within the default [`Limits`].
+    ///
+    /// # Errors
+    /// If the text is not well-formed XML, or beyond the limits; with line and column.
     pub fn parse(xml: &str) -> Result<Document, ParseError> {
         Document::parse_with(xml, &Limits::default())
     }
 
     /// Reads a document within the given limits.
+    ///
+    /// # Errors
+    /// If the text is not well-formed XML, or beyond the limits; with line and column.
     pub fn parse_with(xml: &str, limits: &Limits) -> Result<Document, ParseError> {
         parse::parse(xml, limits)
     }
 
     /// As [`Document::parse`], for an owned text, which saves a copy.
+    ///
+    /// # Errors
+    /// As [`Document::parse`].
     pub fn parse_string(xml: String) -> Result<Document, ParseError> {
         parse::parse(xml, &Limits::default())
     }
@@ -54,30 +63,54 @@ impl Document {
     }
 
     /// [`Element::find`] on the root.
+    ///
+    /// # Errors
+    /// If the path is invalid, or absolute and does not begin with the root.
     pub fn find(&self, path: &str) -> Result<Option<&Element>, PathError> {
         self.root.find(path)
     }
 
     /// [`Element::find_mut`] on the root.
+    ///
+    /// # Errors
+    /// As [`Document::find`].
     pub fn find_mut(&mut self, path: &str) -> Result<Option<&mut Element>, PathError> {
         self.root.find_mut(path)
     }
 
     /// [`Element::find_all`] on the root.
+    ///
+    /// # Errors
+    /// As [`Document::find`].
     pub fn find_all(&self, path: &str) -> Result<Vec<&Element>, PathError> {
         self.root.find_all(path)
     }
 
     /// [`Element::value`] on the root.
+    ///
+    /// # Errors
+    /// As [`Document::find`].
     pub fn value(&self, path: &str) -> Result<Option<String>, PathError> {
         self.root.value(path)
     }
 
     /// [`Element::ensure`] on the root.
+    ///
+    /// # Errors
+    /// As [`Element::ensure`].
     pub fn ensure(&mut self, path: &str) -> Result<&mut Element, PathError> {
         self.root.ensure(path)
     }
 }
+
+/// Documents are equal if their texts are.
+impl PartialEq for Document {
+    fn eq(&self, other: &Document) -> bool {
+        self.render() == other.render()
+    }
+}
+
+impl Eq for Document {}
 
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,12 +1,11 @@
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::OnceLock;
 
 use crate::byte_classes::is_blank;
 use crate::insertion_scope::ResolvedName;
 use crate::source_text::{Origin, Raw};
 use crate::start_tag::{Attribute, Attributes};
-use crate::{escape, name, render, start_tag};
+use crate::{EditError, edit_error, name, render, start_tag};
 
 /// An element with its attributes and children.
 ///
@@ -23,13 +22,15 @@ pub struct Element {
     /// Its name in the scope where an edit inserted it, if the scope has namespaces.
     pub(crate) placed: Option<Box<ResolvedName>>,
     /// The content, once it was accessed.
-    nodes: OnceLock<Vec<Node>>,
+    pub(crate) nodes: OnceLock<Vec<Node>>,
     /// Whether something in it may have been edited.
-    touched: bool,
+    pub(crate) touched: bool,
     /// Whether it gets an end tag even if it is empty.
     pub(crate) expanded: bool,
     /// Inserted by an edit: rendering indents it like its neighbours.
     pub(crate) aligned: bool,
+    /// Whether an attribute or the text was set with a character that became U+FFFD.
+    pub(crate) has_replaced_value: bool,
 }
 
 /// A part of an element's content, in its escaped form.
@@ -44,10 +45,32 @@ pub(crate) enum Node {
 }
 
 impl Element {
-    /// An empty element. Characters that are not allowed in names become `_`.
+    /// An empty element.
+    ///
+    /// # Panics
+    /// If `name` is not a name in XML, since names are nearly always written in the code. For a name that comes from
+    /// elsewhere there is [`Element::try_new`].
+    #[track_caller]
     pub fn new(name: impl AsRef<str>) -> Element {
-        let name = name::sanitized(name.as_ref());
-        Element::with(None, Some(name.into_owned().into()))
+        match Element::try_new(name) {
+            Ok(element) => element,
+            Err(error) => panic!("Element::new: {error}"),
+        }
+    }
+
+    /// An empty element with a name that may be invalid.
+    ///
+    /// # Errors
+    /// [`EditError::Name`] if `name` is not a name in XML.
+    pub fn try_new(name: impl AsRef<str>) -> Result<Element, EditError> {
+        let name = name.as_ref();
+        edit_error::check_name(name)?;
+        Ok(Element::named(name))
+    }
+
+    /// An empty element with a name that is known to be valid.
+    pub(crate) fn named(name: &str) -> Element {
+        Element::with(None, Some(name.into()))
     }
 
     pub(crate) fn read(origin: Origin) -> Element {
@@ -63,6 +86,7 @@ impl Element {
             touched: false,
             expanded: false,
             aligned: false,
+            has_replaced_value: false,
         }
     }
 
@@ -87,7 +111,13 @@ impl Element {
         }
     }
 
-    /// The name as written, prefix included.
+    /// The name as written, prefix included: `disk`, `qemu:arg`.
+    pub fn tag_name(&self) -> &str {
+        self.name()
+    }
+
+    /// [`Element::tag_name`], for the host.
+    #[doc(hidden)]
     pub fn name(&self) -> &str {
         match &self.origin {
             Some(origin) => origin.name(),
@@ -147,7 +177,8 @@ impl Element {
         Some(self.attribute(name)?.value())
     }
 
-    /// The bytes of the start tag, which the search for an attribute reads.
+    /// For the host: the bytes of the start tag, which the search for an attribute reads.
+    #[doc(hidden)]
     #[must_use]
     pub fn tag_bytes(&self) -> usize {
         self.tag().len()
@@ -193,46 +224,6 @@ impl Element {
         }
     }
 
-    /// The element's own character data, CDATA included, entities resolved; not its children's.
-    pub fn text(&self) -> String {
-        self.text_of(|_| true)
-    }
-
-    /// The bytes of [`Element::text`] as they are written.
-    pub(crate) fn text_bytes(&self) -> usize {
-        let bytes = self.nodes().iter().map(|node| match node {
-            Node::Text(raw) | Node::CData(raw) => raw.as_str().len(),
-            Node::Element(_) | Node::Other(_) => 0,
-        });
-        bytes.sum()
-    }
-
-    /// [`Element::text`] without the white space that only indents children.
-    pub(crate) fn text_without_layout(&self) -> String {
-        self.text_of(|node| !node.is_layout())
-    }
-
-    fn text_of(&self, counts: impl Fn(&Node) -> bool) -> String {
-        let mut out = String::new();
-        for node in self.nodes().iter().filter(|node| counts(node)) {
-            match node {
-                Node::Text(raw) => out.push_str(&escape::plain_text(raw.as_str())),
-                Node::CData(raw) => out.push_str(&escape::line_ends(cdata(raw.as_str()))),
-                Node::Element(_) | Node::Other(_) => {}
-            }
-        }
-        out
-    }
-
-    /// Whether there is character data other than white space that indents children.
-    pub(crate) fn has_text(&self) -> bool {
-        self.nodes().iter().any(|node| match node {
-            Node::Text(_) => !node.is_layout(),
-            Node::CData(_) => true,
-            Node::Element(_) | Node::Other(_) => false,
-        })
-    }
-
     /// The child elements, in document order.
     pub fn children(&self) -> impl DoubleEndedIterator<Item = &Element> {
         self.nodes().iter().filter_map(Node::element)
@@ -267,59 +258,6 @@ impl Element {
     /// The element as XML text.
     pub fn render(&self) -> String {
         render::element(self)
-    }
-}
-
-/// The text inside `<![CDATA[...]]>`.
-fn cdata(raw: &str) -> &str {
-    raw.strip_prefix("<![CDATA[")
-        .and_then(|rest| rest.strip_suffix("]]>"))
-        .unwrap_or(raw)
-}
-
-/// Unedited elements are copied as positions in the text.
-impl Clone for Element {
-    fn clone(&self) -> Element {
-        let nodes = if self.as_read().is_some() {
-            OnceLock::new()
-        } else {
-            self.nodes.clone()
-        };
-        Element {
-            origin: self.origin.clone(),
-            tag: self.tag.clone(),
-            placed: self.placed.clone(),
-            nodes,
-            ..*self
-        }
-    }
-}
-
-impl fmt::Debug for Element {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Element").field(&self.render()).finish()
-    }
-}
-
-/// Drops deep trees without recursion.
-impl Drop for Element {
-    fn drop(&mut self) {
-        let holds = |nodes: &Vec<Node>| !nodes.is_empty();
-        let has_grandchildren = |nodes: &Vec<Node>| {
-            let mut children = nodes.iter().filter_map(Node::element);
-            children.any(|child| child.nodes.get().is_some_and(holds))
-        };
-        if !self.nodes.get().is_some_and(has_grandchildren) {
-            return;
-        }
-        let mut pending = self.nodes.take().unwrap_or_default();
-        while let Some(node) = pending.pop() {
-            if let Node::Element(mut element) = node
-                && let Some(nodes) = element.nodes.get_mut()
-            {
-                pending.append(nodes);
-            }
-        }
     }
 }
 

@@ -3,19 +3,48 @@ use std::ops::Range;
 use crate::element::Node;
 use crate::insertion_scope::{self, InsertionScope};
 use crate::source_text::Raw;
-use crate::{Element, escape, name};
+use crate::{EditError, Element, edit_error, escape};
 
 /// Editing. Parts that an edit does not name keep their bytes; inserted elements are indented like their neighbours
 /// when the document is rendered.
 impl Element {
     /// Sets an attribute: in place if there is one of this name, else after the last one. Setting the same value again
     /// changes no byte.
+    ///
+    /// Characters of the value that XML does not allow, such as U+0001, become U+FFFD, and
+    /// [`Element::check_values`] finds them. The SDK for hooks calls that at the end of each call, so that the hook fails.
+    /// [`Element::try_set_attr`] and [`Element::set`] return an error at once.
+    ///
+    /// # Panics
+    /// If `name` is not a name in XML, since names are nearly always written in the code. For a name that comes from
+    /// elsewhere there is [`Element::try_set_attr`].
+    #[track_caller]
     pub fn set_attr(&mut self, name: &str, value: impl AsRef<str>) -> &mut Element {
-        self.put_attr(&name::sanitized(name), value.as_ref());
+        if let Err(error) = edit_error::check_name(name) {
+            panic!("Element::set_attr: {error}");
+        }
+        self.put_attr(name, value.as_ref());
         self
     }
 
-    fn put_attr(&mut self, name: &str, value: &str) {
+    /// As [`Element::set_attr`], for a name or value that may be invalid.
+    ///
+    /// # Errors
+    /// If `name` is not a name in XML, or the value has a character that XML does not allow. Nothing is changed then.
+    pub fn try_set_attr(
+        &mut self,
+        name: &str,
+        value: impl AsRef<str>,
+    ) -> Result<&mut Element, EditError> {
+        edit_error::check_name(name)?;
+        edit_error::check_value(value.as_ref())?;
+        self.put_attr(name, value.as_ref());
+        Ok(self)
+    }
+
+    /// Sets an attribute of a name that is known to be valid.
+    pub(crate) fn put_attr(&mut self, name: &str, value: &str) {
+        self.note_value(value);
         let Some(attribute) = self.attribute(name) else {
             return self.add_attr(name, value);
         };
@@ -24,6 +53,11 @@ impl Element {
             let raw = escape::attribute(value, quote);
             self.splice(attribute.raw_from..attribute.to - 1, &[&raw]);
         }
+    }
+
+    /// Remembers that the value has a character that becomes U+FFFD.
+    fn note_value(&mut self, value: &str) {
+        self.has_replaced_value |= edit_error::check_value(value).is_err();
     }
 
     fn add_attr(&mut self, name: &str, value: &str) {
@@ -51,12 +85,13 @@ impl Element {
     }
 
     /// Replaces the element's own character data; child elements and comments stay. Setting the same text again changes
-    /// no byte.
+    /// no byte. Characters that XML does not allow become U+FFFD, as with [`Element::set_attr`].
     pub fn set_text(&mut self, text: impl AsRef<str>) -> &mut Element {
         let text = text.as_ref();
         if self.text() == text {
             return self;
         }
+        self.note_value(text);
         let keeps_layout = self.children().next().is_some();
         let is_text = |node: &Node| match node {
             Node::Text(_) => !(keeps_layout && node.is_layout()),
@@ -72,8 +107,21 @@ impl Element {
         self
     }
 
+    /// As [`Element::set_text`], for a text that may be invalid.
+    ///
+    /// # Errors
+    /// If the text has a character that XML does not allow. Nothing is changed then.
+    pub fn try_set_text(&mut self, text: impl AsRef<str>) -> Result<&mut Element, EditError> {
+        edit_error::check_value(text.as_ref())?;
+        Ok(self.set_text(text))
+    }
+
     /// Builder form of [`Element::set_attr`].
+    ///
+    /// # Panics
+    /// If `name` is not a name in XML.
     #[must_use]
+    #[track_caller]
     pub fn with_attr(mut self, name: &str, value: impl AsRef<str>) -> Element {
         self.set_attr(name, value);
         self
@@ -157,6 +205,10 @@ impl Element {
     }
 
     /// The first child of this name, added as the last one if there is none.
+    ///
+    /// # Panics
+    /// If there is none, and `name` is not a name in XML.
+    #[track_caller]
     pub fn ensure_child(&mut self, name: &str) -> &mut Element {
         match self.position(|element| element.is(name)) {
             Some(at) => self.element_at(at),
@@ -165,63 +217,15 @@ impl Element {
     }
 
     /// The first child of this name, added in schema order if there is none.
+    ///
+    /// # Panics
+    /// If there is none, and `name` is not a name in XML.
+    #[track_caller]
     pub fn ensure_child_ordered(&mut self, name: &str, order: &[&str]) -> &mut Element {
         match self.position(|element| element.is(name)) {
             Some(at) => self.element_at(at),
             None => self.insert_ordered(Element::new(name), order),
         }
-    }
-
-    /// Removes the first child of this name and returns it.
-    pub fn remove_child(&mut self, name: &str) -> Option<Element> {
-        let at = self.position(|element| element.is(name))?;
-        let removed = self.nodes_mut().remove(at);
-        self.close_gap(at);
-        match removed {
-            Node::Element(element) => Some(element),
-            _ => None,
-        }
-    }
-
-    /// Removes the node at an index.
-    pub(crate) fn remove_node(&mut self, at: usize) -> bool {
-        let found = at < self.nodes().len();
-        if found {
-            self.nodes_mut().remove(at);
-            self.close_gap(at);
-        }
-        found
-    }
-
-    /// Removes the children that `unwanted` selects, with their lines, and returns their number.
-    pub fn remove_children(&mut self, mut unwanted: impl FnMut(&Element) -> bool) -> usize {
-        let nodes = self.nodes_mut();
-        let mut kept: Vec<Node> = Vec::with_capacity(nodes.len());
-        let mut removed = 0;
-        for node in std::mem::take(nodes) {
-            if !node.element().is_some_and(&mut unwanted) {
-                kept.push(node);
-                continue;
-            }
-            removed += 1;
-            if kept.last().is_some_and(Node::is_layout) {
-                kept.pop();
-            }
-        }
-        *nodes = kept;
-        if removed > 0 {
-            drop_lone_layout(nodes);
-        }
-        removed
-    }
-
-    /// Removes the white space before a removed node.
-    fn close_gap(&mut self, at: usize) {
-        let nodes = self.nodes_mut();
-        if at > 0 && nodes[at - 1].is_layout() {
-            nodes.remove(at - 1);
-        }
-        drop_lone_layout(nodes);
     }
 
     /// Inserts a child before the node at `at` and the white space in front of it.
@@ -254,11 +258,5 @@ impl Element {
     pub fn expand(&mut self) -> &mut Element {
         self.expanded = true;
         self
-    }
-}
-
-fn drop_lone_layout(nodes: &mut Vec<Node>) {
-    if nodes.iter().all(Node::is_layout) {
-        nodes.clear();
     }
 }

@@ -28,9 +28,9 @@ impl Element {
 
 /// The same element without the layout of its text. The depth of a parsed tree is limited.
 fn copied(read: &Element) -> Element {
-    let mut element = Element::new(read.name());
+    let mut element = Element::named(read.name());
     for (name, value) in read.attrs() {
-        element.set_attr(name, value);
+        element.put_attr(name, &value);
     }
     let text = read.text_without_layout();
     if !text.is_empty() {

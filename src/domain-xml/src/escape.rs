@@ -7,7 +7,7 @@ pub(crate) fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// Plain text as character data. Characters that XML forbids become U+FFFD.
+/// Plain text as character data. Characters that XML does not allow become U+FFFD.
 pub(crate) fn text(plain: &str) -> String {
     escape(plain, None)
 }

@@ -141,7 +141,7 @@ fn rename(element: &mut Element, scope: &InsertionScope) -> Option<&'static str>
     element.rename(&name);
     if declares {
         let (attribute, uri) = canonical_name::declaration(namespace);
-        element.set_attr(&attribute, uri);
+        element.put_attr(&attribute, uri);
     }
     Some(namespace)
 }

@@ -14,21 +14,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`PathPattern`] addresses elements, attributes and texts; [`diff`] lists the changes between two documents by such
-//! paths, and [`apply`] applies them. Input is never trusted: bytes, depth and nodes are limited,
+//! [`PathPattern`] addresses elements, attributes and texts. Input is never trusted: bytes, depth and nodes are limited,
 //! DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
+//!
+//! # What is promised
+//!
+//! What this documentation shows follows semantic versioning. Hidden items, all of which are in the module `host`, are for
+//! the hook host of the same release and change in any release.
 
 mod apply;
 mod byte_classes;
 mod canonical_name;
 mod diff;
 mod document;
+mod edit_error;
 mod element;
 mod element_edit;
 mod element_from_text;
+mod element_removal;
+mod element_text;
+mod element_traits;
 mod escape;
 mod insertion_scope;
 mod limits;
+#[doc(hidden)]
 pub mod matching;
 mod name;
 mod parse;
@@ -38,11 +47,25 @@ mod source_text;
 mod start_tag;
 mod work_budget;
 
-pub use apply::{ApplyError, apply};
-pub use diff::{Change, ChangeKind, Part, Place, diff, diff_within};
 pub use document::Document;
+pub use edit_error::EditError;
 pub use element::Element;
 pub use limits::{Limits, MAX_DEPTH};
 pub use parse::{ParseError, ParseErrorKind};
 pub use path::{InsertError, PathError, PathErrorKind, PathPattern};
-pub use work_budget::{Budget, Exhausted};
+
+/// What only the hook host needs: the diff of two documents, its application, and the matching of many patterns, all within a
+/// budget. Not covered by semantic versioning.
+///
+/// Its enums are exhaustive on purpose: the host must decide about every kind of change.
+#[doc(hidden)]
+pub mod host {
+    pub use crate::apply::{ApplyError, apply};
+    pub use crate::diff::{Change, ChangeKind, Part, Place, diff, diff_within};
+    pub use crate::matching;
+    pub use crate::work_budget::{Budget, Exhausted};
+}
+
+// The names that the host's sources use today.
+#[doc(hidden)]
+pub use host::*;

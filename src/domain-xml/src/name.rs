@@ -1,7 +1,5 @@
 //! Qualified names of elements and attributes: their parts, and which are valid.
 
-use std::borrow::Cow;
-
 /// `("qemu", "arg")` of `qemu:arg`; an empty prefix if there is none.
 pub(crate) fn split(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or(("", name))
@@ -29,21 +27,6 @@ pub(crate) fn is_valid(name: &str) -> bool {
 pub(crate) fn is_valid_part(name: &str) -> bool {
     let mut characters = name.chars();
     characters.next().is_some_and(starts_name) && characters.all(continues)
-}
-
-/// `name`, with `_` for characters that are not allowed in names.
-pub(crate) fn sanitized(name: &str) -> Cow<'_, str> {
-    if is_valid(name) {
-        return Cow::Borrowed(name);
-    }
-    let mut out: String = name
-        .chars()
-        .map(|c| if continues(c) { c } else { '_' })
-        .collect();
-    if !out.starts_with(starts_name) {
-        out.insert(0, '_');
-    }
-    Cow::Owned(out)
 }
 
 fn starts_name(c: char) -> bool {
@@ -75,15 +58,5 @@ mod tests {
         for invalid in ["", ":", ":a", "a:", "a::b", "a:b:c", "a:1", "1:a"] {
             assert!(!is_valid(invalid), "{invalid}");
         }
-    }
-
-    #[test]
-    fn invalid_names_are_sanitized() {
-        assert_eq!(sanitized("a b<c"), "a_b_c");
-        assert_eq!(sanitized("1st"), "_1st");
-        assert_eq!(sanitized(""), "_");
-        assert_eq!(sanitized("a:b"), "a:b");
-        assert_eq!(sanitized(":a:b"), "_a_b");
-        assert!(is_valid(&sanitized("\u{0}é")));
     }
 }

@@ -1,6 +1,7 @@
 //! A limit on the work of one operation on untrusted documents.
 
 use std::cell::Cell;
+use std::fmt;
 
 /// Steps between two looks at the clock.
 const STEPS_PER_CHECK: u64 = 4096;
@@ -27,6 +28,15 @@ pub enum Exhausted {
     Steps,
     /// Time.
     Time,
+}
+
+impl fmt::Debug for Budget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget")
+            .field("left", &self.left)
+            .field("exhausted", &self.exhausted)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Budget<'a> {

@@ -127,7 +127,7 @@ fn ordered_insertion_follows_the_given_order() {
     root.ensure_child_ordered("uuid", ORDER);
     root.ensure_child_ordered("os", ORDER);
     root.insert_ordered(Element::new("other"), ORDER);
-    let names: Vec<_> = domain.root().children().map(Element::name).collect();
+    let names: Vec<_> = domain.root().children().map(Element::tag_name).collect();
     assert_eq!(
         names,
         ["name", "uuid", "memory", "os", "devices", "x", "other"]

@@ -164,7 +164,7 @@ fn attribute(
             Some(binding) => attribute_name(element, change, written, binding, outer)?,
             None => written.clone(),
         };
-        element.set_attr(&name, value);
+        element.put_attr(&name, value);
         return Ok(());
     }
     let found = element.attr(written).ok_or_else(|| missing(change))?;
@@ -172,7 +172,7 @@ fn attribute(
     if change.kind == ChangeKind::Removed {
         element.remove_attr(written);
     } else {
-        element.set_attr(written, value);
+        element.put_attr(written, value);
     }
     Ok(())
 }
@@ -200,7 +200,7 @@ fn attribute_name(
     let numbered = (1usize..).map(|n| format!("{prefix}{n}"));
     let fresh = std::iter::once(prefix.clone()).chain(numbered).find(free);
     let fresh = fresh.unwrap_or_else(|| prefix.clone());
-    element.set_attr(&format!("xmlns:{fresh}"), uri);
+    element.put_attr(&format!("xmlns:{fresh}"), uri);
     Ok(format!("{fresh}:{}", name::split(written).1))
 }
 
@@ -238,8 +238,8 @@ fn fragment(change: &Change, scope: Option<&Rc<Scope>>) -> Result<Element, Apply
 
 fn declare(element: &mut Element, prefix: &str, uri: &str) {
     if prefix.is_empty() {
-        element.set_attr("xmlns", uri);
+        element.put_attr("xmlns", uri);
     } else {
-        element.set_attr(&format!("xmlns:{prefix}"), uri);
+        element.put_attr(&format!("xmlns:{prefix}"), uri);
     }
 }

@@ -1,6 +1,7 @@
 //! Where elements are in a document, and what distinguishes them from their siblings.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::rc::Rc;
 
 use crate::Element;
@@ -48,6 +49,14 @@ pub(super) struct Ambiguity {
     pub(super) always: bool,
     /// The keys that do not distinguish it.
     pub(super) keys: Vec<Parts>,
+}
+
+impl fmt::Debug for DocumentIndex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DocumentIndex")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> DocumentIndex<'a> {

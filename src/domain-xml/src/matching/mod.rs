@@ -13,6 +13,7 @@ mod pattern_states;
 mod predicates;
 
 use std::collections::HashMap;
+use std::fmt;
 
 use crate::PathPattern;
 use crate::diff::element_keys::Parts;
@@ -64,6 +65,13 @@ struct Tests {
     conditions: ConditionSet,
     /// The parts that the conditions ask for, by number.
     asked: Vec<usize>,
+}
+
+impl fmt::Debug for PatternSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let patterns = self.patterns.iter().map(PathPattern::as_str);
+        f.debug_set().entries(patterns).finish()
+    }
 }
 
 impl PatternSet {

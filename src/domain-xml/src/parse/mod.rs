@@ -10,6 +10,7 @@ use scan::Scan;
 /// Why a text is not an acceptable document, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {kind}")]
+#[non_exhaustive]
 pub struct ParseError {
     /// Line, from 1.
     pub line: usize,

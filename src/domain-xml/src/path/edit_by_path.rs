@@ -9,6 +9,10 @@ use crate::Element;
 impl Element {
     /// The element that the path selects. Missing elements are created so that the path selects them:
     /// `sysinfo[@type='smbios']/baseBoard` adds a `<sysinfo type='smbios'>`.
+    ///
+    /// # Errors
+    /// If the path is invalid, ends in an attribute, does not define the elements to create (`*`, `**`, a position, a
+    /// predicate without a value), or has a value with a character that XML does not allow.
     pub fn ensure(&mut self, path: &str) -> Result<&mut Element, PathError> {
         let pattern = PathPattern::parse(path)?;
         match pattern.target {
@@ -19,12 +23,20 @@ impl Element {
 
     /// Sets the attribute or the element's text that the path selects. Missing elements are created as by
     /// [`Element::ensure`].
+    ///
+    /// # Errors
+    /// As [`Element::ensure`], but the path may end in an attribute; and if the value has a character that XML does not
+    /// allow.
     pub fn set(&mut self, path: &str, value: impl AsRef<str>) -> Result<&mut Element, PathError> {
         let pattern = PathPattern::parse(path)?;
+        let value = value.as_ref();
+        pattern.check_value(value)?;
         match &pattern.target {
             Target::Element => Ok(ensure(self, &pattern)?.set_text(value)),
             Target::Attribute(NameTest::Exact(name)) => {
-                Ok(ensure(self, &pattern)?.set_attr(name, value))
+                let element = ensure(self, &pattern)?;
+                element.put_attr(name, value);
+                Ok(element)
             }
             Target::Attribute(_) => Err(pattern.error(PathErrorKind::NotDefinite("`*`"))),
         }
@@ -32,6 +44,9 @@ impl Element {
 
     /// Removes everything that the path selects, with its lines, and returns the number of removals. This element itself
     /// stays.
+    ///
+    /// # Errors
+    /// If the path is invalid, or absolute and does not begin with this element.
     pub fn remove(&mut self, path: &str) -> Result<usize, PathError> {
         let pattern = PathPattern::for_element(path, self)?;
         let mut removed = 0;
@@ -94,7 +109,10 @@ fn definite_steps(pattern: &PathPattern) -> Result<Vec<(&str, Vec<Condition<'_>>
             ref names,
             ref target,
             value: Some(ref value),
-        } => Ok((names.as_slice(), target, value.as_str())),
+        } => {
+            pattern.check_value(value)?;
+            Ok((names.as_slice(), target, value.as_str()))
+        }
         Predicate::Holds { .. } => Err(refuse("a predicate without a value")),
         Predicate::Position(_) => Err(refuse("a position")),
     };
@@ -126,16 +144,18 @@ fn ensure_step<'a>(
     if let Some(at) = parent.position(fits) {
         return parent.element_at(at);
     }
-    let mut made = Element::new(name);
+    let mut made = Element::named(name);
     for (names, target, value) in conditions {
         let mut place = &mut made;
         for name in *names {
             place = place.ensure_child(name);
         }
         match target {
-            Target::Attribute(NameTest::Exact(attribute)) => place.set_attr(attribute, value),
-            Target::Attribute(_) | Target::Element => place.set_text(value),
-        };
+            Target::Attribute(NameTest::Exact(attribute)) => place.put_attr(attribute, value),
+            Target::Attribute(_) | Target::Element => {
+                place.set_text(value);
+            }
+        }
     }
     parent.append(made)
 }

@@ -5,12 +5,14 @@ use crate::Element;
 
 /// Why an element is not inserted by path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum InsertError {
     /// The path is none, or names no definite element.
     #[error(transparent)]
     Path(#[from] PathError),
     /// The path does not select what was added for it, so that a second call would add it again.
     #[error("`{path}` does not select {element}, which was added for it")]
+    #[non_exhaustive]
     NotSelected {
         /// The path.
         path: String,
@@ -32,7 +34,10 @@ const ORDERS: [(&str, &[&str]); 6] = [
 
 impl Element {
     /// Adds `child` to the element at `parent`, which is created if it is missing: at the position that libvirt's
-    /// schema requires, or as the last child.
+    /// schema requires, or as the last child. An empty path is this element.
+    ///
+    /// # Errors
+    /// As [`Element::ensure`].
     ///
     /// ```
     /// # use domain_xml::Element;
@@ -63,6 +68,9 @@ impl Element {
     /// Adds an element unless the path already selects one. Returns whether it was added. Since the path then selects
     /// the element, a second run of the hook adds nothing.
     ///
+    /// # Errors
+    /// As [`Element::ensure`] for the path without its last step; and if the path does not select what was added.
+    ///
     /// ```
     /// # use domain_xml::Element;
     /// let mut domain = Element::parse("<domain><devices/></domain>")?;
@@ -92,6 +100,9 @@ impl Element {
     }
 
     /// Sets the attribute or text at the path unless it has a value. Returns whether it was set.
+    ///
+    /// # Errors
+    /// As [`Element::set`].
     ///
     /// ```
     /// # use domain_xml::Element;

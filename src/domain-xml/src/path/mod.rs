@@ -21,6 +21,8 @@ pub use insert_by_path::InsertError;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::{EditError, edit_error};
+
 /// A parsed path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathPattern {
@@ -74,6 +76,7 @@ pub(crate) enum Target {
 
 /// Why a path is invalid, or cannot be used for this purpose.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[error("path `{path}`, column {column}: {kind}")]
 pub struct PathError {
     /// The path as given.
@@ -106,10 +109,16 @@ pub enum PathErrorKind {
     /// An attribute where an element is required.
     #[error("the path selects an attribute, but an element is wanted")]
     NotAnElement,
+    /// A value to be set that has a character that XML does not allow.
+    #[error(transparent)]
+    Value(EditError),
 }
 
 impl PathPattern {
-    /// Reads a path. The error has the column.
+    /// Reads a path.
+    ///
+    /// # Errors
+    /// If the path is invalid; with the column.
     pub fn parse(path: &str) -> Result<PathPattern, PathError> {
         parse_pattern::parse(path)
     }
@@ -128,7 +137,8 @@ impl PathPattern {
         self.steps.iter().map(count).sum()
     }
 
-    /// Whether a position is asked of the elements at this level (0 is the root). Behind `**` a step may be of any level.
+    /// For the host: whether a position is asked of the elements at this level (0 is the root). Behind `**` a step may be of any level.
+    #[doc(hidden)]
     pub fn has_position_at(&self, level: usize) -> bool {
         let mut descends = false;
         self.steps.iter().enumerate().any(|(at, step)| match step {
@@ -140,6 +150,12 @@ impl PathPattern {
                 (descends || at == level) && predicates.iter().any(Predicate::is_position)
             }
         })
+    }
+
+    /// Refuses a value that no XML document can have.
+    fn check_value(&self, value: &str) -> Result<(), PathError> {
+        let error = |error| self.error(PathErrorKind::Value(error));
+        edit_error::check_value(value).map_err(error)
     }
 
     pub(crate) fn error(&self, kind: PathErrorKind) -> PathError {

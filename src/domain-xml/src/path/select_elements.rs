@@ -11,6 +11,9 @@ impl Element {
     /// The first element that the path selects. A path that ends in an attribute selects the
     /// elements that carry it. An absolute path begins with this element itself; one that begins with another name is an
     /// error, since it selects nothing in any document.
+    ///
+    /// # Errors
+    /// If the path is invalid, or absolute and does not begin with this element.
     pub fn find(&self, path: &str) -> Result<Option<&Element>, PathError> {
         let pattern = PathPattern::for_element(path, self)?;
         Ok(pattern
@@ -20,6 +23,9 @@ impl Element {
     }
 
     /// The first element that the path selects, to edit.
+    ///
+    /// # Errors
+    /// As [`Element::find`].
     pub fn find_mut(&mut self, path: &str) -> Result<Option<&mut Element>, PathError> {
         let pattern = PathPattern::for_element(path, self)?;
         let trail = pattern.locate(self, 1).into_iter().next();
@@ -27,11 +33,17 @@ impl Element {
     }
 
     /// All elements that the path selects, in document order.
+    ///
+    /// # Errors
+    /// As [`Element::find`].
     pub fn find_all(&self, path: &str) -> Result<Vec<&Element>, PathError> {
         Ok(PathPattern::for_element(path, self)?.find_all(self))
     }
 
     /// The first value that the path selects: an attribute's, or an element's text.
+    ///
+    /// # Errors
+    /// As [`Element::find`].
     pub fn value(&self, path: &str) -> Result<Option<String>, PathError> {
         let pattern = PathPattern::parse(path)?;
         Ok(self
@@ -40,6 +52,9 @@ impl Element {
     }
 
     /// Every value that the path selects, in document order; one per element.
+    ///
+    /// # Errors
+    /// As [`Element::find`].
     pub fn values(&self, path: &str) -> Result<Vec<String>, PathError> {
         let pattern = PathPattern::for_element(path, self)?;
         Ok(pattern
