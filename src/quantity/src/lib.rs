@@ -4,4 +4,4 @@ pub mod go_duration;
 mod quantity;
 mod quantity_text;
 
-pub use quantity::{Quantity, QuantityError};
+pub use quantity::{NegativeQuantity, Quantity, QuantityError};

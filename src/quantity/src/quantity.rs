@@ -41,6 +41,21 @@ pub enum QuantityError {
     Overflow(String),
 }
 
+/// The error of an amount that is below zero as a number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not a number of bytes")]
+pub struct NegativeQuantity(Quantity);
+
+impl NegativeQuantity {
+    /// The amount.
+    pub fn quantity(&self) -> Quantity {
+        self.0
+    }
+}
+
+/// Billionths in a thousandth.
+const MILLI: i128 = NANOS / 1000;
+
 impl Quantity {
     /// Reads a quantity.
     ///
@@ -71,25 +86,34 @@ impl Quantity {
 
     /// The amount in whole units, rounded up.
     pub fn value(&self) -> i64 {
-        let units = self.nanos.div_euclid(NANOS) + i128::from(self.nanos.rem_euclid(NANOS) != 0);
-        i64::try_from(units).unwrap_or(i64::MAX)
+        i64::try_from(self.rounded_up(NANOS)).unwrap_or(i64::MAX)
     }
 
     /// The amount in bytes: whole units, rounded up.
     ///
     /// # Errors
-    /// The amount itself when it is negative.
-    pub fn bytes(&self) -> Result<u64, i64> {
-        u64::try_from(self.value()).map_err(|_| self.value())
+    /// [`NegativeQuantity`] if it is below zero.
+    pub fn bytes(&self) -> Result<u64, NegativeQuantity> {
+        u64::try_from(self.value()).map_err(|_| NegativeQuantity(*self))
+    }
+
+    /// The amount in thousandths, rounded up: 500 for the CPU quantity `500m`.
+    pub fn milli_value(&self) -> i64 {
+        i64::try_from(self.rounded_up(MILLI)).unwrap_or(i64::MAX)
+    }
+
+    fn rounded_up(&self, unit: i128) -> i128 {
+        self.nanos.div_euclid(unit) + i128::from(self.nanos.rem_euclid(unit) != 0)
     }
 
     /// The amount in bytes as KubeVirt v1.9 (`QuantityToByte`) gives it to libvirt: an amount that Kubernetes
     /// keeps as a decimal is rounded up and reduced by one byte.
     ///
     /// # Errors
-    /// The amount itself when it is negative.
-    pub fn memory_bytes(&self) -> Result<u64, Self> {
-        u64::try_from(self.value() - i64::from(self.is_decimal)).map_err(|_| *self)
+    /// [`NegativeQuantity`] if that is below zero, as it is for a zero that Kubernetes keeps as a decimal (`0.0`).
+    pub fn memory_bytes(&self) -> Result<u64, NegativeQuantity> {
+        let bytes = self.value() - i64::from(self.is_decimal);
+        u64::try_from(bytes).map_err(|_| NegativeQuantity(*self))
     }
 
     /// The amount if Kubernetes keeps it as an integer, `None` if as a decimal.

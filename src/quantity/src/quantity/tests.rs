@@ -49,6 +49,37 @@ fn memory_bytes_of_a_decimal_are_one_less() {
 }
 
 #[test]
+fn milli_values_round_up() {
+    for (text, expected) in [
+        ("500m", 500),
+        ("2", 2000),
+        ("1.5", 1500),
+        ("1n", 1),
+        ("-1500u", -1),
+    ] {
+        assert_eq!(
+            Quantity::parse(text).unwrap().milli_value(),
+            expected,
+            "{text}"
+        );
+    }
+    assert_eq!(Quantity::parse("7Ei").unwrap().milli_value(), i64::MAX);
+}
+
+#[test]
+fn a_negative_amount_is_an_error_with_the_amount() {
+    let quantity = Quantity::parse("-1Gi").unwrap();
+    for error in [
+        quantity.bytes().unwrap_err(),
+        quantity.memory_bytes().unwrap_err(),
+    ] {
+        assert_eq!(error.to_string(), "-1Gi is not a number of bytes");
+        assert_eq!(error.quantity(), quantity);
+    }
+    assert_eq!(Quantity::parse("1Ki").unwrap().bytes(), Ok(1024));
+}
+
+#[test]
 fn display_writes_the_shortest_text() {
     for text in ["-1Gi", "1536Mi", "0", "1500m", "-3n", "250u", "1000"] {
         assert_eq!(Quantity::parse(text).unwrap().to_string(), text);

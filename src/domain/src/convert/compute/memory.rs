@@ -50,7 +50,8 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
 }
 
 pub(crate) fn bytes(quantity: Quantity) -> Result<u64, ConvertError> {
-    quantity.memory_bytes().map_err(|amount| {
+    quantity.memory_bytes().map_err(|error| {
+        let amount = error.quantity();
         ConvertError::refused(format!(
             "Memory size '{amount}' must be greater than or equal to 0"
         ))
