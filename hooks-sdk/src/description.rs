@@ -1,11 +1,48 @@
-use crate::HookPoint;
+//! What a hook tells the host about itself.
+
+#[cfg(not(target_family = "wasm"))]
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use crate::{HookPoint, MigrationParameter};
 
 /// A hook's description of itself: name, version, hook points, wishes.
+///
+/// [`Hook::describe`](crate::Hook::describe) gets one with the crate's name and version, and adds to it:
+///
+/// ```
+/// # use hooks_sdk::{Domain, Hook, HookPoint, Result, Vmi};
+/// use hooks_sdk::Description;
+///
+/// # #[derive(Default)]
+/// # struct Queues;
+/// impl Hook for Queues {
+///     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::OnDefineDomain, HookPoint::Shutdown];
+///
+///     fn describe(description: Description) -> Description {
+///         description
+///             .with_priority(10)
+///             .with_priority_at(HookPoint::Shutdown, -1)
+///             .with_paths(["/domain/devices/disk/driver/@queues"])
+///             .with_config(["queues"])
+///             .with_pod(["labels/tier"])
+///     }
+/// #   fn on_define_domain(&self, _: &Vmi, _: &mut Domain) -> Result { Ok(()) }
+/// }
+/// # hooks_sdk::native_call::on_define_domain::<Queues>("{}", "<domain/>").unwrap();
+/// ```
+///
+/// The host refuses a module whose description is invalid: a name of more than 253 bytes, a path that does not begin with
+/// `/domain/`, a fact about the pod that does not exist. [`native_call`](crate::native_call) and the test that
+/// [`export!`](crate::export!) makes check the same rules natively.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
     name: String,
     version: String,
-    points: Vec<(HookPoint, i32)>,
+    /// The priority at hook points without one of their own.
+    priority: i32,
+    points: Vec<(HookPoint, Option<i32>)>,
     wishes: Option<Wishes>,
 }
 
@@ -14,44 +51,48 @@ struct Wishes {
     paths: Vec<String>,
     config: Vec<String>,
     dirs: Vec<String>,
-    migration: Vec<String>,
+    migration: Vec<MigrationParameter>,
     pod: Vec<String>,
 }
 
 impl Description {
-    /// A hook with priority 0 at these hook points.
+    /// A hook with priority 0 at these hook points. The SDK calls this; [`Hook::describe`](crate::Hook::describe) gets the
+    /// result.
+    #[doc(hidden)]
     pub fn new(name: &str, version: &str, points: &[HookPoint]) -> Description {
-        let points = points.iter().map(|point| (*point, 0)).collect();
+        let points = points.iter().map(|point| (*point, None)).collect();
         Description {
             name: name.to_owned(),
             version: version.to_owned(),
+            priority: 0,
             points,
             wishes: None,
         }
     }
 
-    /// Gives the hook another name than its crate's.
+    /// Gives the hook another name than its crate's: at most 253 bytes.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Description {
         self.name = name.into();
         self
     }
 
-    /// Gives the hook another version than its crate's.
+    /// Gives the hook another version than its crate's: at most 253 bytes.
     #[must_use]
     pub fn with_version(mut self, version: impl Into<String>) -> Description {
         self.version = version.into();
         self
     }
 
-    /// Runs the hook before those with a lower priority, at all its hook points.
+    /// Runs the hook before those with a lower priority, at all its hook points except those with a
+    /// [priority of their own](Description::with_priority_at).
     #[must_use]
     pub fn with_priority(mut self, priority: i32) -> Description {
-        self.points.iter_mut().for_each(|(_, own)| *own = priority);
+        self.priority = priority;
         self
     }
 
-    /// The same at one hook point.
+    /// Sets the priority at one hook point, whatever [`Description::with_priority`] says, before or after this call.
     ///
     /// # Panics
     ///
@@ -61,59 +102,67 @@ impl Description {
     #[track_caller]
     pub fn with_priority_at(mut self, point: HookPoint, priority: i32) -> Description {
         let mut points = self.points.iter_mut();
-        let Some((_, own)) = points.find(|(own, _)| *own == point) else {
+        let Some((_, point_priority)) = points.find(|(listed, _)| *listed == point) else {
             let name = point.name();
             panic!("with_priority_at: {name} is not in the hook's HOOK_POINTS: add it there");
         };
-        *own = priority;
+        *point_priority = Some(priority);
         self
     }
 
     /// The paths of the domain that the hook changes, as patterns from `/domain/` on. The host refuses
     /// every other change. A hook without paths cannot change the domain.
+    ///
+    /// At most 256 paths of at most 1024 bytes and 8 predicates each.
     #[must_use]
-    pub fn with_paths<'a>(mut self, paths: impl IntoIterator<Item = &'a str>) -> Description {
-        let list = &mut self.wishes.get_or_insert_default().paths;
-        list.extend(paths.into_iter().map(str::to_owned));
+    pub fn with_paths(mut self, paths: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
+        add(&mut self.wishes().paths, paths);
         self
     }
 
-    /// The configuration keys that the hook reads with [`host::config`](crate::host::config).
+    /// Declares that the hook changes nothing in the domain, even if a `hook.yaml` allows it some paths.
     #[must_use]
-    pub fn with_config<'a>(mut self, keys: impl IntoIterator<Item = &'a str>) -> Description {
-        let list = &mut self.wishes.get_or_insert_default().config;
-        list.extend(keys.into_iter().map(str::to_owned));
+    pub fn with_no_paths(mut self) -> Description {
+        self.wishes().paths.clear();
         self
     }
 
-    /// The directories that the hook reads. They are available, read-only, if the operator's policy allows them.
+    /// The configuration keys that the hook reads with [`host::config`](crate::host::config). At most 256.
     #[must_use]
-    pub fn with_dirs<'a>(mut self, dirs: impl IntoIterator<Item = &'a str>) -> Description {
-        let list = &mut self.wishes.get_or_insert_default().dirs;
-        list.extend(dirs.into_iter().map(str::to_owned));
+    pub fn with_config(mut self, keys: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
+        add(&mut self.wishes().config, keys);
         self
     }
 
-    /// The parameters of a migration that the hook changes, by their names: `bandwidth`, `parallel-connections`,
-    /// `allow-post-copy`, `allow-auto-converge`, `completion-timeout`, `max-downtime`.
+    /// The directories that the hook reads: absolute, without `.` and `..`; at most 256. They are available, read-only, if
+    /// the operator's policy allows them.
     #[must_use]
-    pub fn with_migration<'a>(
+    pub fn with_dirs(mut self, dirs: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
+        add(&mut self.wishes().dirs, dirs);
+        self
+    }
+
+    /// The parameters of a migration that the hook changes.
+    #[must_use]
+    pub fn with_migration(
         mut self,
-        parameters: impl IntoIterator<Item = &'a str>,
+        parameters: impl IntoIterator<Item = MigrationParameter>,
     ) -> Description {
-        let list = &mut self.wishes.get_or_insert_default().migration;
-        list.extend(parameters.into_iter().map(str::to_owned));
+        self.wishes().migration.extend(parameters);
         self
     }
 
     /// The facts about the pod that the hook reads with [`pod`](crate::pod): `annotations/KEY`, `labels/KEY`,
-    /// `network-status/NAMESPACE/NAME`, `default-network`, `network-info`; a `*` stands for any characters. They are
-    /// given if the operator's policy allows them.
+    /// `network-status/NAMESPACE/NAME`, `default-network`, `network-info`; a `*` stands for any characters. At most 256 of
+    /// at most 512 bytes. They are given if the operator's policy allows them.
     #[must_use]
-    pub fn with_pod<'a>(mut self, facts: impl IntoIterator<Item = &'a str>) -> Description {
-        let list = &mut self.wishes.get_or_insert_default().pod;
-        list.extend(facts.into_iter().map(str::to_owned));
+    pub fn with_pod(mut self, facts: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
+        add(&mut self.wishes().pod, facts);
         self
+    }
+
+    fn wishes(&mut self) -> &mut Wishes {
+        self.wishes.get_or_insert_default()
     }
 
     /// The declared paths.
@@ -136,15 +185,17 @@ impl Description {
 
     /// The declared parameters of a migration.
     #[cfg(not(target_family = "wasm"))]
-    pub(crate) fn migration(&self) -> &[String] {
+    pub(crate) fn migration(&self) -> &[MigrationParameter] {
         self.wishes.as_ref().map_or(&[], |wishes| &wishes.migration)
     }
 
-    /// The JSON that the host reads. Written by hand, since a general serializer would
+    /// The JSON that the host reads, for the SDK. Written by hand, since a general serializer would
     /// add some 8 KB to each module.
+    #[doc(hidden)]
     pub fn to_json(&self) -> String {
         let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
-        let point = |(point, priority): &(HookPoint, i32)| {
+        let point = |(point, priority): &(HookPoint, Option<i32>)| {
+            let priority = priority.unwrap_or(self.priority);
             format!("{{\"name\":\"{}\",\"priority\":{priority}}}", point.name())
         };
         let points: Vec<String> = self.points.iter().map(point).collect();
@@ -157,7 +208,11 @@ impl Description {
                 [] => String::new(),
                 texts => format!(",\"{name}\":[{}]", list(texts)),
             };
-            let migration = optional("migration", &wishes.migration);
+            let parameters = wishes.migration.iter();
+            let parameters: Vec<String> = parameters
+                .map(|parameter| parameter.name().to_owned())
+                .collect();
+            let migration = optional("migration", &parameters);
             let pod = optional("pod", &wishes.pod);
             format!(
                 ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]{migration}{pod}}}",
@@ -176,39 +231,6 @@ impl Description {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[should_panic(expected = "Shutdown is not in the hook's HOOK_POINTS")]
-    fn a_priority_at_another_hook_point_is_refused() {
-        let description = Description::new("smbios", "0.1.0", &[HookPoint::OnDefineDomain]);
-        let _ = description.with_priority_at(HookPoint::Shutdown, 5);
-    }
-
-    #[test]
-    fn description_json_has_the_members_that_the_host_reads() {
-        let points = [HookPoint::OnDefineDomain, HookPoint::Shutdown];
-        let description = Description::new("smbios", "0.1.0", &points)
-            .with_priority(3)
-            .with_priority_at(HookPoint::Shutdown, -1);
-        assert_eq!(
-            description.to_json(),
-            r#"{"name":"smbios","version":"0.1.0","hookPoints":[{"name":"OnDefineDomain","priority":3},{"name":"Shutdown","priority":-1}]}"#
-        );
-        let wishes = Description::new("a", "1", &[])
-            .with_paths(["/domain/title", "/domain/*[@x='\"']"])
-            .with_config(["key"]);
-        assert_eq!(
-            wishes.to_json(),
-            r#"{"name":"a","version":"1","hookPoints":[],"wishes":{"paths":["/domain/title","/domain/*[@x='\"']"],"config":["key"],"dirs":[]}}"#
-        );
-        let facts = Description::new("a", "1", &[]).with_pod(["labels/*", "network-info"]);
-        let json = facts.to_json();
-        assert!(
-            json.ends_with(r#""dirs":[],"pod":["labels/*","network-info"]}}"#),
-            "{json}"
-        );
-    }
+fn add(list: &mut Vec<String>, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+    list.extend(texts.into_iter().map(|text| text.as_ref().to_owned()));
 }

@@ -1,3 +1,5 @@
+use std::fmt;
+
 /// A moment in a virtual machine's lifecycle at which hooks are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -19,6 +21,16 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
+    /// All hook points of this version of the SDK, in the order of a virtual machine's life.
+    pub const ALL: &'static [HookPoint] = &[
+        HookPoint::PreStart,
+        HookPoint::PreCloudInitIso,
+        HookPoint::OnDefineDomain,
+        HookPoint::OnAttachDevice,
+        HookPoint::PreMigrationSource,
+        HookPoint::Shutdown,
+    ];
+
     /// KubeVirt's name of the hook point.
     pub fn name(self) -> &'static str {
         match self {
@@ -29,5 +41,12 @@ impl HookPoint {
             HookPoint::PreMigrationSource => "PreMigrationSource",
             HookPoint::Shutdown => "Shutdown",
         }
+    }
+}
+
+/// KubeVirt's name of the hook point.
+impl fmt::Display for HookPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

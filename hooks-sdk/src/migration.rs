@@ -1,15 +1,32 @@
 //! The parameters of a migration.
 
+mod parameter;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use parameter::{MigrationParameter, MigrationParameterError};
+
 /// The parameters of a migration to another node that a hook may change. A hook declares those that it changes with
 /// [`Description::with_migration`](crate::Description::with_migration).
 ///
+/// A parameter is `None` if the host did not pass it or its value cannot be read.
+///
 /// ```
+/// # use std::time::Duration;
 /// # use hooks_sdk::Migration;
 /// let mut migration = Migration::new(vec![("bandwidth".into(), "0".into()), ("max-downtime".into(), "300".into())]);
-/// if migration.bandwidth() == 0 {
-///     migration.set_bandwidth(64 << 20);
+/// if migration.bandwidth() == Some(0) {
+///     migration.set_bandwidth(64 << 20)?;
 /// }
-/// assert_eq!((migration.bandwidth(), migration.max_downtime()), (67_108_864, 300));
+/// assert_eq!(migration.bandwidth(), Some(67_108_864));
+/// assert_eq!(migration.max_downtime(), Some(Duration::from_millis(300)));
+/// assert_eq!(migration.completion_timeout(), None);
+///
+/// let error = migration.set_parallel_connections(300).unwrap_err();
+/// assert_eq!(error.to_string(), "parallel-connections is a number from 0 to 255, not \"300\"");
+/// # Ok::<(), hooks_sdk::MigrationParameterError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migration {
@@ -27,88 +44,130 @@ impl Migration {
         self.parameters
     }
 
-    /// The value of a parameter by its name in the WIT; `None` for one that the host does not have.
-    pub fn get(&self, name: &str) -> Option<&str> {
-        let found = self.parameters.iter().find(|(known, _)| known == name);
+    /// The value of a parameter as text; `None` if the host did not pass it.
+    pub fn get(&self, parameter: MigrationParameter) -> Option<&str> {
+        let mut parameters = self.parameters.iter();
+        let found = parameters.find(|(name, _)| name == parameter.name());
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Sets a parameter by its name in the WIT.
-    pub fn set(&mut self, name: &str, value: impl ToString) {
-        let value = value.to_string();
-        match self.parameters.iter_mut().find(|(known, _)| known == name) {
+    /// Sets a parameter from a number or a `bool`.
+    ///
+    /// # Errors
+    /// If the value is outside the parameter's range. The value that the parameter already has is always accepted.
+    pub fn set(
+        &mut self,
+        parameter: MigrationParameter,
+        value: impl ToString,
+    ) -> Result<(), MigrationParameterError> {
+        self.set_text(parameter, value.to_string())
+    }
+
+    fn set_text(
+        &mut self,
+        parameter: MigrationParameter,
+        value: String,
+    ) -> Result<(), MigrationParameterError> {
+        if self.get(parameter) == Some(&value) {
+            return Ok(());
+        }
+        parameter.check(&value)?;
+        self.write(parameter, value);
+        Ok(())
+    }
+
+    fn write(&mut self, parameter: MigrationParameter, value: String) {
+        let mut parameters = self.parameters.iter_mut();
+        match parameters.find(|(name, _)| name == parameter.name()) {
             Some((_, old)) => *old = value,
-            None => self.parameters.push((name.to_owned(), value)),
+            None => {
+                let name = parameter.name().to_owned();
+                self.parameters.push((name, value));
+            }
         }
     }
 
-    fn number(&self, name: &str) -> u64 {
-        self.get(name)
-            .and_then(|value| value.parse().ok())
-            .unwrap_or_default()
+    fn number(&self, parameter: MigrationParameter) -> Option<u64> {
+        self.get(parameter)?.parse().ok()
     }
 
-    fn switch(&self, name: &str) -> bool {
-        self.get(name) == Some("true")
+    fn switch(&self, parameter: MigrationParameter) -> Option<bool> {
+        self.get(parameter)?.parse().ok()
     }
 
-    /// The most to send in a second, in bytes; 0 for no limit.
-    pub fn bandwidth(&self) -> u64 {
-        self.number("bandwidth")
+    /// The maximum number of bytes to send in a second; 0 for no limit.
+    pub fn bandwidth(&self) -> Option<u64> {
+        self.number(MigrationParameter::Bandwidth)
     }
 
-    /// Limits what is sent in a second, in bytes; 0 for no limit. libvirt counts in MiB.
-    pub fn set_bandwidth(&mut self, bytes: u64) {
-        self.set("bandwidth", bytes);
+    /// Limits the bytes that are sent in a second; 0 for no limit. libvirt counts in MiB.
+    ///
+    /// # Errors
+    /// If the number is above 2^32 - 1 MiB.
+    pub fn set_bandwidth(&mut self, bytes: u64) -> Result<(), MigrationParameterError> {
+        self.set(MigrationParameter::Bandwidth, bytes)
     }
 
-    /// Connections for memory; 0 for one that carries everything.
-    pub fn parallel_connections(&self) -> u64 {
-        self.number("parallel-connections")
+    /// The number of connections for memory; 0 for one that carries everything.
+    pub fn parallel_connections(&self) -> Option<u64> {
+        self.number(MigrationParameter::ParallelConnections)
     }
 
-    /// Sets the number of connections for memory, at most 255; 0 for one that carries everything.
-    pub fn set_parallel_connections(&mut self, connections: u64) {
-        self.set("parallel-connections", connections);
+    /// Sets the number of connections for memory; 0 for one that carries everything.
+    ///
+    /// # Errors
+    /// If the number is above 255.
+    pub fn set_parallel_connections(
+        &mut self,
+        connections: u64,
+    ) -> Result<(), MigrationParameterError> {
+        self.set(MigrationParameter::ParallelConnections, connections)
     }
 
     /// Whether the guest may continue on the target before its memory is there.
-    pub fn allows_post_copy(&self) -> bool {
-        self.switch("allow-post-copy")
+    pub fn allows_post_copy(&self) -> Option<bool> {
+        self.switch(MigrationParameter::AllowPostCopy)
     }
 
     /// Allows or forbids post-copy.
     pub fn allow_post_copy(&mut self, allowed: bool) {
-        self.set("allow-post-copy", allowed);
+        self.write(MigrationParameter::AllowPostCopy, allowed.to_string());
     }
 
     /// Whether the guest may be slowed down when it writes faster than memory is sent.
-    pub fn allows_auto_converge(&self) -> bool {
-        self.switch("allow-auto-converge")
+    pub fn allows_auto_converge(&self) -> Option<bool> {
+        self.switch(MigrationParameter::AllowAutoConverge)
     }
 
     /// Allows or forbids auto-converge.
     pub fn allow_auto_converge(&mut self, allowed: bool) {
-        self.set("allow-auto-converge", allowed);
+        self.write(MigrationParameter::AllowAutoConverge, allowed.to_string());
     }
 
-    /// Seconds for each GiB; 0 for never.
-    pub fn completion_timeout(&self) -> u64 {
-        self.number("completion-timeout")
+    /// The completion timeout in seconds for each GiB; 0 for never.
+    pub fn completion_timeout(&self) -> Option<u64> {
+        self.number(MigrationParameter::CompletionTimeout)
     }
 
     /// Sets the completion timeout in seconds for each GiB; 0 for never.
-    pub fn set_completion_timeout(&mut self, seconds: u64) {
-        self.set("completion-timeout", seconds);
+    ///
+    /// # Errors
+    /// If the number is above 2^32 - 1.
+    pub fn set_completion_timeout(&mut self, seconds: u64) -> Result<(), MigrationParameterError> {
+        self.set(MigrationParameter::CompletionTimeout, seconds)
     }
 
-    /// Milliseconds for which the guest may be stopped.
-    pub fn max_downtime(&self) -> u64 {
-        self.number("max-downtime")
+    /// The maximum time for which the guest may be stopped.
+    pub fn max_downtime(&self) -> Option<Duration> {
+        let milliseconds = self.number(MigrationParameter::MaxDowntime)?;
+        Some(Duration::from_millis(milliseconds))
     }
 
-    /// Sets the milliseconds for which the guest may be stopped, from 1 to 2,000,000.
-    pub fn set_max_downtime(&mut self, milliseconds: u64) {
-        self.set("max-downtime", milliseconds);
+    /// Sets the maximum time for which the guest may be stopped, in whole milliseconds, rounded down.
+    ///
+    /// # Errors
+    /// If it is shorter than 1 ms or longer than 2,000 seconds.
+    pub fn set_max_downtime(&mut self, downtime: Duration) -> Result<(), MigrationParameterError> {
+        self.set(MigrationParameter::MaxDowntime, downtime.as_millis())
     }
 }

@@ -5,17 +5,8 @@ use std::panic::{self, AssertUnwindSafe};
 use crate::host::native;
 use crate::{CloudInit, Device, Domain, Hook, HookPoint, Migration, Vmi};
 
-const ALL: [HookPoint; 6] = [
-    HookPoint::PreStart,
-    HookPoint::PreCloudInitIso,
-    HookPoint::OnDefineDomain,
-    HookPoint::OnAttachDevice,
-    HookPoint::PreMigrationSource,
-    HookPoint::Shutdown,
-];
-
 /// Panics if the hook implements a hook point that is not in its `HOOK_POINTS`. The test that `export!` makes.
-pub fn assert_none<H: Hook>() {
+pub(crate) fn assert_none<H: Hook>() {
     let unlisted = unlisted::<H>();
     let names: Vec<&str> = unlisted.iter().map(|point| point.name()).collect();
     assert!(
@@ -28,7 +19,7 @@ pub fn assert_none<H: Hook>() {
 /// The trait cannot tell whether a method is the provided one, so each that is not listed is called with empty inputs:
 /// the provided ones leave a note.
 fn unlisted<H: Hook>() -> Vec<HookPoint> {
-    let points = ALL.into_iter();
+    let points = HookPoint::ALL.iter().copied();
     let mut unlisted = Vec::new();
     for point in points.filter(|point| !H::HOOK_POINTS.contains(point)) {
         native::take_provided_method();
