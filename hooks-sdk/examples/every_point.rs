@@ -1,9 +1,11 @@
 //! A hook at every hook point, for the SDK's own tests: the test's instruction is in the
 //! annotation `do` of the VMI.
 
+use std::time::Duration;
+
 use hooks_sdk::{
-    CloudInit, Context, Description, Device, Domain, Hook, HookPoint, Migration, Result, Vmi,
-    failed, host, log, pod, veto,
+    CloudInit, Context, Description, Device, Domain, Hook, HookPoint, Migration,
+    MigrationParameter, Result, Vmi, failed, host, log, pod, veto,
 };
 
 /// The hook.
@@ -30,7 +32,10 @@ impl Hook for EveryPoint {
                 "/domain/devices/disk/driver/**",
             ])
             .with_config(["colour"])
-            .with_migration(["bandwidth", "allow-auto-converge"])
+            .with_migration([
+                MigrationParameter::Bandwidth,
+                MigrationParameter::AllowAutoConverge,
+            ])
             .with_pod(["labels/tier"])
     }
 
@@ -73,10 +78,10 @@ impl Hook for EveryPoint {
     fn pre_migration_source(&self, vmi: &Vmi, migration: &mut Migration) -> Result {
         match vmi.annotation("do") {
             Some("veto") => return Err(veto("it stays here")),
-            Some("more") => migration.set_max_downtime(50),
+            Some("more") => migration.set_max_downtime(Duration::from_millis(50))?,
             _ => {}
         }
-        migration.set_bandwidth(64 << 20);
+        migration.set_bandwidth(64 << 20)?;
         migration.allow_auto_converge(true);
         Ok(())
     }

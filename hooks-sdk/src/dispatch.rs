@@ -45,6 +45,7 @@ pub fn on_define_domain<H: Hook>(vmi: String, xml: String) -> Result<String, Err
     }
     let mut domain = Domain::parse(xml)?;
     with_vmi(vmi, |vmi| H::default().on_define_domain(vmi, &mut domain))?;
+    domain.check_values()?;
     Ok(domain.render())
 }
 
@@ -54,6 +55,7 @@ pub fn on_attach_device<H: Hook>(vmi: String, xml: String) -> Result<String, Err
     }
     let mut device = Device::parse(xml)?;
     with_vmi(vmi, |vmi| H::default().on_attach_device(vmi, &mut device))?;
+    device.check_values()?;
     Ok(device.render())
 }
 

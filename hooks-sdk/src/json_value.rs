@@ -8,13 +8,12 @@ use serde_core::{Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value(serde_json::Value);
 
-impl Value {
-    /// For [`json!`](crate::json!); not part of the API.
-    #[doc(hidden)]
-    pub fn from_serde_json(value: serde_json::Value) -> Value {
-        Value(value)
-    }
+/// For [`json!`](crate::json!); not part of the API.
+pub fn value_of(value: serde_json::Value) -> Value {
+    Value(value)
+}
 
+impl Value {
     pub(crate) fn as_serde_json(&self) -> &serde_json::Value {
         &self.0
     }
@@ -56,6 +55,6 @@ from!(&str, String, bool, i32, i64, u32, u64);
 #[macro_export]
 macro_rules! json {
     ($($json:tt)+) => {
-        $crate::Value::from_serde_json($crate::__serde_json::json!($($json)+))
+        $crate::__private::value_of($crate::__private::serde_json::json!($($json)+))
     };
 }

@@ -11,35 +11,31 @@
 mod cloud_init;
 mod description;
 mod device;
+mod device_alias;
+mod dispatch;
 mod domain;
 mod error;
 mod hook;
 mod hook_point;
 pub mod host;
-mod parse_dotted_path;
-mod pod_network;
-// For the component, and for hooks-sdk-testing; not part of the API.
-#[doc(hidden)]
-pub mod dispatch;
 mod json_value;
 mod migration;
+mod parse_dotted_path;
 pub mod pod;
+mod pod_network;
 #[cfg(not(target_family = "wasm"))]
-#[doc(hidden)]
-pub mod unlisted_hook_points;
+mod unlisted_hook_points;
 mod vmi;
 
 #[cfg(not(target_family = "wasm"))]
 pub mod native_call;
 
 #[cfg(target_family = "wasm")]
-#[doc(hidden)]
-pub mod bindings;
+mod component_exports;
 #[cfg(target_family = "wasm")]
-#[doc(hidden)]
-pub mod component_exports;
+use component_exports::bindings;
 
-pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, Yaml};
+pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, ConfigFile, Yaml};
 pub use description::Description;
 pub use device::Device;
 pub use domain::Domain;
@@ -49,23 +45,50 @@ pub use hook::Hook;
 pub use hook_point::HookPoint;
 pub use host::log;
 pub use json_value::Value;
-pub use migration::Migration;
-#[doc(hidden)]
-pub use serde_json as __serde_json;
+pub use migration::{Migration, MigrationParameter, MigrationParameterError};
 pub use vmi::{Disk, HostDevice, Interface, Json, Network, Vmi, VmiError, Volume};
 
 /// The libvirt domain XML below [`Domain`] and [`Device`], and its errors.
 pub mod xml {
     pub use domain_xml::{
-        Document, Element, InsertError, Limits, ParseError, ParseErrorKind, PathError,
+        Document, EditError, Element, InsertError, Limits, ParseError, ParseErrorKind, PathError,
         PathErrorKind,
     };
 }
 
+/// What the SDK's macros expand to, and what `hooks-sdk-testing` calls. Not part of the API: it changes in any release.
+#[doc(hidden)]
+#[allow(missing_docs, reason = "not part of the API")]
+pub mod __private {
+    #[cfg(target_family = "wasm")]
+    pub use crate::component_exports::{Component, ExportedHook, bindings, export_component};
+    pub use crate::json_value::value_of;
+    pub use serde_json;
+
+    pub mod dispatch {
+        pub use crate::dispatch::*;
+    }
+
+    /// The test that [`export!`](crate::export!) makes.
+    #[cfg(not(target_family = "wasm"))]
+    #[track_caller]
+    pub fn assert_valid_hook<H: crate::Hook>() {
+        crate::native_call::assert_valid_description::<H>();
+        crate::unlisted_hook_points::assert_none::<H>();
+    }
+}
+
 /// Exports a [`Hook`]; once per crate. Its name and version are the crate's.
 ///
-/// In a native build this checks the type, and makes a test that fails if the hook has a method of a hook point that is not
-/// in its [`Hook::HOOK_POINTS`], where it would never be called. A hook without any hook point does not compile:
+/// In a native build this checks the type, and makes a test of the hook. The test fails if the host would refuse the hook's
+/// [`Description`], and if the hook has a method of a hook point that is not in its [`Hook::HOOK_POINTS`], where it would
+/// never be called.
+///
+/// The test finds such a method by calling those of all hook points that are not listed, once and with empty input (`{}`,
+/// `<domain/>`, `<disk/>`): what they do besides, such as writing a file, happens in the test, and if one panics, the test
+/// passes or fails as usual, and the panic is printed.
+///
+/// A hook without any hook point does not compile:
 ///
 /// ```compile_fail,E0080
 /// use hooks_sdk::{Hook, HookPoint};
@@ -95,22 +118,22 @@ macro_rules! export {
 
         #[cfg(all(test, not(target_family = "wasm")))]
         #[test]
-        fn hook_points_of_the_exported_hook_are_all_listed() {
-            $crate::unlisted_hook_points::assert_none::<$hook>();
+        fn the_exported_hook_is_valid() {
+            $crate::__private::assert_valid_hook::<$hook>();
         }
 
         #[cfg(target_family = "wasm")]
         const _: () = {
             struct Exported;
 
-            impl $crate::component_exports::ExportedHook for Exported {
+            impl $crate::__private::ExportedHook for Exported {
                 type Hook = $hook;
                 const NAME: &'static str = env!("CARGO_PKG_NAME");
                 const VERSION: &'static str = env!("CARGO_PKG_VERSION");
             }
 
-            type Component = $crate::component_exports::Component<Exported>;
-    $crate::component_exports::export_component!(Component with_types_in $crate::component_exports::types);
+            type Component = $crate::__private::Component<Exported>;
+    $crate::__private::export_component!(Component with_types_in $crate::__private::bindings);
         };
     };
 }

@@ -2,7 +2,7 @@
 //! MTU of its networks from annotations.
 
 use hooks_sdk::{
-    CloudConfig, CloudInit, CloudInitError, Context, Description, Hook, HookPoint, Result, Vmi,
+    CloudConfig, CloudInit, CloudInitError, ConfigFile, Context, Description, Hook, HookPoint, Result, Vmi,
     json, log,
 };
 
@@ -26,7 +26,7 @@ impl Hook for Identity {
 
     fn describe(description: Description) -> Description {
         // It changes nothing in the domain.
-        description.with_paths([])
+        description.with_no_paths()
     }
 
     fn pre_cloud_init_iso(&self, vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
@@ -44,7 +44,7 @@ impl Hook for Identity {
 
 fn add(vmi: &Vmi, config: &mut CloudConfig) -> Result<(), CloudInitError> {
     let identity = format!("{}/{}\n", vmi.namespace(), vmi.name());
-    config.add_file(FILE, "0644", &identity)?;
+    config.add_file(&ConfigFile::new(FILE, identity).with_permissions("0644"))?;
     config.add_run_command(["sh", "-c", "cat /etc/kubevirt-hook > /dev/console"])?;
     for package in vmi
         .annotation(PACKAGES)

@@ -42,7 +42,7 @@ impl Hook for DiskTuning {
         if let Some(threads) = tuning.io_threads {
             domain.set("iothreads", threads.to_string())?;
         }
-        let disks = domain.devices_of("disk");
+        let disks = domain.devices_of_mut("disk");
         for (at, disk) in disks.filter(|disk| is_on_virtio(disk)).enumerate() {
             // KubeVirt gives every disk its driver.
             let Some(driver) = disk.child_mut("driver") else {

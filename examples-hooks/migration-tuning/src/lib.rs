@@ -1,6 +1,6 @@
 //! Tunes the live migrations of a virtual machine by its annotations, and refuses them while its owner says so.
 
-use hooks_sdk::{Context, Description, Hook, HookPoint, Migration, Result, Vmi, veto};
+use hooks_sdk::{Context, Description, Hook, HookPoint, Migration, MigrationParameter, Result, Vmi, veto};
 
 /// Why the virtual machine must stay where it is.
 const HOLD: &str = "migration-tuning.example.com/hold";
@@ -20,10 +20,10 @@ impl Hook for MigrationTuning {
 
     fn describe(description: Description) -> Description {
         // It changes nothing in the domain.
-        description.with_paths([]).with_migration([
-            "bandwidth",
-            "parallel-connections",
-            "allow-auto-converge",
+        description.with_no_paths().with_migration([
+            MigrationParameter::Bandwidth,
+            MigrationParameter::ParallelConnections,
+            MigrationParameter::AllowAutoConverge,
         ])
     }
 
@@ -36,10 +36,10 @@ impl Hook for MigrationTuning {
             )));
         }
         if let Some(mib) = number(vmi, BANDWIDTH, 1 << 20)? {
-            migration.set_bandwidth(mib << 20);
+            migration.set_bandwidth(mib << 20)?;
         }
         if let Some(connections) = number(vmi, CONNECTIONS, 255)? {
-            migration.set_parallel_connections(connections);
+            migration.set_parallel_connections(connections)?;
         }
         match vmi.annotation(AUTO_CONVERGE) {
             None => {}

@@ -14,7 +14,7 @@ impl Hook for RequiredLabel {
 
     fn describe(description: Description) -> Description {
         // It changes nothing in the domain.
-        description.with_paths([]).with_config(["label"])
+        description.with_no_paths().with_config(["label"])
     }
 
     fn pre_start(&self, vmi: &Vmi) -> Result {

@@ -11,7 +11,7 @@ impl Hook for ShutdownAudit {
 
     fn describe(description: Description) -> Description {
         // It changes nothing in the domain.
-        description.with_paths([])
+        description.with_no_paths()
     }
 
     fn shutdown(&self) -> Result {

@@ -2,11 +2,35 @@
 
 use std::ops::{Deref, DerefMut};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{CloudInitError, Yaml};
+use super::{CloudInitError, ConfigFile, Yaml};
 
-/// A `#cloud-config` document: YAML that begins with that line.
+/// A `#cloud-config` document: YAML that begins with that line. It dereferences to its [`Yaml`], for all keys without a
+/// method here.
+///
+/// ```
+/// use hooks_sdk::{CloudConfig, ConfigFile, json};
+///
+/// let mut config = CloudConfig::parse("#cloud-config\npackages: [vim]\n")?;
+/// config.add_package("qemu-guest-agent")?;
+/// config.add_run_command(["systemctl", "enable", "--now", "qemu-guest-agent"])?;
+/// config.add_file(&ConfigFile::new("/etc/motd", "a guest\n"))?;
+/// config.set("ssh_pwauth", &json!(false))?;
+/// assert_eq!(
+///     config.render(),
+///     r#"#cloud-config
+/// packages: [vim, "qemu-guest-agent"]
+/// runcmd:
+///   - ["systemctl","enable","--now","qemu-guest-agent"]
+/// write_files:
+///   - path: "/etc/motd"
+///     content: "a guest\n"
+/// ssh_pwauth: false
+/// "#
+/// );
+/// # Ok::<(), hooks_sdk::CloudInitError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudConfig {
     yaml: Yaml,
@@ -14,6 +38,9 @@ pub struct CloudConfig {
 
 impl CloudConfig {
     /// Parses `#cloud-config` user data. Empty user data is an empty document.
+    ///
+    /// # Errors
+    /// If the user data begins with another line.
     pub fn parse(user_data: &str) -> Result<CloudConfig, CloudInitError> {
         match user_data.lines().next() {
             None => Ok(CloudConfig {
@@ -29,27 +56,30 @@ impl CloudConfig {
     }
 
     /// Adds a command to `runcmd`: a program and its arguments, run without a shell.
-    pub fn add_run_command<'a>(
+    ///
+    /// # Errors
+    /// If `runcmd` is not a list that an item can be added to.
+    pub fn add_run_command(
         &mut self,
-        command: impl IntoIterator<Item = &'a str>,
+        command: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<(), CloudInitError> {
-        self.yaml.add_json("runcmd", &Value::from_iter(command))
+        let words = command.into_iter();
+        let command: Value = words.map(|word| Value::from(word.as_ref())).collect();
+        self.yaml.add_json("runcmd", &command)
     }
 
-    /// Adds a file to `write_files`; `permissions` as in `0644`.
-    pub fn add_file(
-        &mut self,
-        path: &str,
-        permissions: &str,
-        content: &str,
-    ) -> Result<(), CloudInitError> {
-        self.yaml.add_json(
-            "write_files",
-            &json!({"path": path, "permissions": permissions, "content": content}),
-        )
+    /// Adds a file to `write_files`.
+    ///
+    /// # Errors
+    /// If `write_files` is not a list that an item can be added to.
+    pub fn add_file(&mut self, file: &ConfigFile) -> Result<(), CloudInitError> {
+        self.yaml.add_json("write_files", &file.to_json())
     }
 
     /// Adds a package to `packages`, which the guest installs at its first boot.
+    ///
+    /// # Errors
+    /// If `packages` is not a list that an item can be added to.
     pub fn add_package(&mut self, name: &str) -> Result<(), CloudInitError> {
         self.yaml.add_json("packages", &Value::from(name))
     }
@@ -57,12 +87,22 @@ impl CloudConfig {
     /// Adds a user with these members of cloud-init's `users` (`groups`, `sudo`,
     /// `ssh_authorized_keys`, ...). The image's own user is kept: a list created here begins with
     /// `default`.
+    ///
+    /// # Errors
+    /// If the members are not an object, or contain `name`; if `users` is not a list that an item can be added to.
     pub fn add_user(&mut self, name: &str, members: &crate::Value) -> Result<(), CloudInitError> {
+        let invalid = |reason| CloudInitError::InvalidUser {
+            name: name.to_owned(),
+            reason,
+        };
+        let members = members.as_serde_json().as_object();
+        let members = members.ok_or_else(|| invalid("its members are not an object"))?;
+        if members.contains_key("name") {
+            return Err(invalid("its members contain a name, which is given apart"));
+        }
         let mut user = Map::new();
         user.insert("name".to_owned(), Value::from(name));
-        for (member, value) in members.as_serde_json().as_object().into_iter().flatten() {
-            user.insert(member.clone(), value.clone());
-        }
+        user.extend(members.clone());
         if !self.contains("users")? {
             self.yaml.add_plain("users", "default")?;
         }
@@ -123,10 +163,47 @@ mod tests {
     #[test]
     fn a_file_is_written_as_a_mapping() {
         let mut config = CloudConfig::parse("#cloud-config\n").unwrap();
-        config.add_file("/etc/x", "0644", "a \"b\"\n").unwrap();
+        let file = ConfigFile::new("/etc/x", "a \"b\"\n").with_permissions("0644");
+        config.add_file(&file).unwrap();
         assert_eq!(
             config.render(),
             "#cloud-config\nwrite_files:\n  - path: \"/etc/x\"\n    permissions: \"0644\"\n    content: \"a \\\"b\\\"\\n\"\n"
         );
+    }
+
+    #[test]
+    fn all_members_of_a_file_are_written() {
+        let mut config = CloudConfig::parse("#cloud-config\n").unwrap();
+        let file = ConfigFile::new("/x", "YQ==")
+            .with_encoding("b64")
+            .with_owner("ops:ops")
+            .with_permissions("0600")
+            .deferred();
+        for _ in 0..2 {
+            config.add_file(&file).unwrap();
+        }
+        assert_eq!(
+            config.render(),
+            "#cloud-config\nwrite_files:\n  - path: \"/x\"\n    permissions: \"0600\"\n    owner: \"ops:ops\"\n    encoding: \"b64\"\n    content: \"YQ==\"\n    defer: true\n"
+        );
+    }
+
+    #[test]
+    fn members_of_a_user_that_are_no_object_or_have_a_name_are_errors() {
+        let mut config = CloudConfig::parse("#cloud-config\n").unwrap();
+        for (members, reason) in [
+            (
+                crate::json!(["wheel"]),
+                "the user ops: its members are not an object",
+            ),
+            (
+                crate::json!({"name": "root"}),
+                "the user ops: its members contain a name",
+            ),
+        ] {
+            let error = config.add_user("ops", &members).unwrap_err().to_string();
+            assert!(error.starts_with(reason), "{error}");
+        }
+        assert_eq!(config.render(), "#cloud-config\n");
     }
 }

@@ -8,11 +8,13 @@ use std::fmt;
 #[non_exhaustive]
 pub enum CloudInitError {
     /// The user data is something else: a script, a MIME archive, a template.
+    #[non_exhaustive]
     NotCloudConfig {
         /// Its first line.
         begins: String,
     },
     /// An error in one of the documents.
+    #[non_exhaustive]
     In {
         /// `user-data` or `network-data`.
         document: &'static str,
@@ -20,11 +22,13 @@ pub enum CloudInitError {
         error: Box<CloudInitError>,
     },
     /// The path is invalid. Valid are names joined by dots, `['a.b/c']` for a name with dots or slashes.
+    #[non_exhaustive]
     BadPath {
         /// The invalid path.
         path: String,
     },
     /// The key holds something that no item can be added to.
+    #[non_exhaustive]
     NotAList {
         /// The key.
         key: String,
@@ -32,6 +36,7 @@ pub enum CloudInitError {
         line: usize,
     },
     /// The key holds something that has no keys.
+    #[non_exhaustive]
     NotAMapping {
         /// The key.
         key: String,
@@ -39,6 +44,7 @@ pub enum CloudInitError {
         line: usize,
     },
     /// The key holds an anchor, an alias or a tag, which other lines may depend on.
+    #[non_exhaustive]
     Entangled {
         /// The key.
         key: String,
@@ -46,9 +52,18 @@ pub enum CloudInitError {
         line: usize,
     },
     /// The key exists twice.
+    #[non_exhaustive]
     Ambiguous {
         /// The key.
         key: String,
+    },
+    /// The members of a user are not an object, or contain the name.
+    #[non_exhaustive]
+    InvalidUser {
+        /// The user's name.
+        name: String,
+        /// What is wrong with the members.
+        reason: &'static str,
     },
 }
 
@@ -94,8 +109,16 @@ impl fmt::Display for CloudInitError {
                 "line {line}: {key} has an anchor, an alias or a tag and is not replaced"
             ),
             Self::Ambiguous { key } => write!(f, "the key {key} is there twice"),
+            Self::InvalidUser { name, reason } => write!(f, "the user {name}: {reason}"),
         }
     }
 }
 
-impl std::error::Error for CloudInitError {}
+impl std::error::Error for CloudInitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::In { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}

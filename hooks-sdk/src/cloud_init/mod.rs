@@ -1,10 +1,12 @@
 //! Cloud-init data, before it is written for the guest.
 
 mod cloud_config;
+mod config_file;
 mod error;
 mod yaml;
 
 pub use cloud_config::CloudConfig;
+pub use config_file::ConfigFile;
 pub use error::CloudInitError;
 pub use yaml::Yaml;
 
@@ -83,6 +85,9 @@ impl CloudInit {
     /// Edits the `#cloud-config` user data. Comments and everything else are kept. If the edit fails, the user data is not
     /// changed.
     ///
+    /// # Errors
+    /// If the user data is something else than `#cloud-config`, or the edit fails.
+    ///
     /// ```
     /// # use hooks_sdk::{CloudInit, json};
     /// # let documents = vec![("user-data".to_owned(), "#cloud-config\n# mine\npackages: [vim]\n".to_owned())];
@@ -112,6 +117,9 @@ impl CloudInit {
     }
 
     /// Edits the network data as YAML, in the same way.
+    ///
+    /// # Errors
+    /// If the edit fails.
     ///
     /// ```
     /// # use hooks_sdk::{CloudInit, json};

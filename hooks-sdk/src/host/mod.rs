@@ -2,6 +2,8 @@
 //!
 //! In native unit tests, [`native`] replaces the host.
 
+use std::fmt;
+
 /// The level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,6 +16,18 @@ pub enum Level {
     Warn,
     /// An error.
     Error,
+}
+
+/// The level in lower case: `debug`, `info`, `warn`, `error`.
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+        })
+    }
 }
 
 /// The host's log; lines have this hook's name.
@@ -55,8 +69,37 @@ pub enum Reason {
     MigrationSource,
     /// The launcher ends.
     Shutdown,
-    /// A reason of a newer host, or empty.
+    /// A reason that this version of the SDK does not know, or none; [`Reason::as_str`] has its name. A later version may
+    /// give it a variant, so compare the name, and not this variant.
+    #[non_exhaustive]
     Other(String),
+}
+
+impl Reason {
+    /// The host's name of the reason, such as `migration-target`; empty if there is none.
+    ///
+    /// ```
+    /// # use hooks_sdk::host;
+    /// host::native::set_invocation("reason", "nap");
+    /// assert_eq!(host::reason().as_str(), "nap");
+    /// ```
+    pub fn as_str(&self) -> &str {
+        match self {
+            Reason::Boot => "boot",
+            Reason::MigrationTarget => "migration-target",
+            Reason::Hotplug => "hotplug",
+            Reason::MigrationSource => "migration-source",
+            Reason::Shutdown => "shutdown",
+            Reason::Other(name) => name,
+        }
+    }
+}
+
+/// The host's name of the reason.
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// The reason of this call.
@@ -139,6 +182,17 @@ mod tests {
         log::info("painting");
         assert_eq!(config("colour").as_deref(), Some("blue"));
         assert_eq!(reason(), Reason::Boot);
+        for name in [
+            "boot",
+            "migration-target",
+            "hotplug",
+            "migration-source",
+            "shutdown",
+            "nap",
+        ] {
+            native::set_invocation("reason", name);
+            assert_eq!(reason().as_str(), name);
+        }
         assert_eq!(native::take_log(), [(Level::Info, "painting".to_owned())]);
     }
 }

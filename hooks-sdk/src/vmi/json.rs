@@ -5,6 +5,7 @@ use std::fmt;
 use quantity::Quantity;
 use serde_core::de::Deserialize;
 
+use super::error::ErrorKind;
 use super::{Vmi, VmiError, json_scan};
 use crate::parse_dotted_path::{self, Step};
 
@@ -27,9 +28,15 @@ impl<'v> Json<'v> {
         self.raw
     }
 
-    /// The value at a path from here; see [`Vmi::get`].
+    /// The value at a path from here; see [`Vmi::get`]. If the path is invalid, the hook fails at the end of the call.
     pub fn get(self, path: &str) -> Option<Json<'v>> {
-        self.walk(&parse_dotted_path::steps(path)?)
+        match parse_dotted_path::steps(path) {
+            Some(steps) => self.walk(&steps),
+            None => {
+                self.vmi.note(ErrorKind::InvalidPath(path.to_owned()));
+                None
+            }
+        }
     }
 
     pub(super) fn walk(self, steps: &[Step<'_>]) -> Option<Json<'v>> {
@@ -90,6 +97,13 @@ impl<'v> Json<'v> {
         quantity.bytes().ok()
     }
 
+    /// The value of a Kubernetes quantity in thousandths, rounded up: 500 for the CPU request `500m`. `None` for a negative
+    /// one, too.
+    pub fn as_milli_quantity(self) -> Option<u64> {
+        let quantity = Quantity::parse(self.as_str().unwrap_or(self.raw)).ok()?;
+        u64::try_from(quantity.milli_value()).ok()
+    }
+
     /// The boolean, if it is one.
     pub fn as_bool(self) -> Option<bool> {
         self.raw.parse().ok()
@@ -105,6 +119,7 @@ impl<'v> Json<'v> {
     /// # Ok::<(), hooks_sdk::VmiError>(())
     /// ```
     pub fn read<T: Deserialize<'v>>(self) -> Result<T, VmiError> {
-        serde_json::from_str(self.raw).map_err(|error| VmiError(error.to_string()))
+        serde_json::from_str(self.raw)
+            .map_err(|error| VmiError(ErrorKind::Unreadable(error.to_string())))
     }
 }

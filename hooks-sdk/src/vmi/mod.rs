@@ -1,6 +1,7 @@
 //! The VMI: typed accessors for common fields, paths for all others.
 
 mod devices;
+mod error;
 mod json;
 mod json_scan;
 #[cfg(test)]
@@ -14,7 +15,10 @@ use elsa::FrozenVec;
 
 use crate::parse_dotted_path::Step;
 
+use error::ErrorKind;
+
 pub use devices::{Disk, HostDevice, Interface, Network, Volume};
+pub use error::VmiError;
 pub use json::Json;
 
 /// The virtual machine instance, read-only.
@@ -35,18 +39,6 @@ pub struct Vmi {
     unescaped: FrozenVec<String>,
     parse_error: OnceCell<VmiError>,
 }
-
-/// A text that is not a virtual machine instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VmiError(String);
-
-impl fmt::Display for VmiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the VMI cannot be read: {}", self.0)
-    }
-}
-
-impl std::error::Error for VmiError {}
 
 impl fmt::Debug for Vmi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,23 +70,26 @@ impl Vmi {
         }
     }
 
-    /// The first parse error so far. A hook need not check it: the SDK does at the end of the
-    /// call.
+    /// The first error so far: of the text, or of a path that an accessor was given. A hook need not check it: the SDK does
+    /// at the end of the call.
     pub fn parse_error(&self) -> Option<&VmiError> {
         let is_object = self.raw.trim_start().starts_with('{');
         if !is_object {
-            self.note("it is not a JSON object".to_owned());
+            self.note(ErrorKind::Unreadable("it is not a JSON object".to_owned()));
         }
         self.parse_error.get()
     }
 
-    fn note(&self, what: String) {
+    fn note(&self, error: ErrorKind) {
         // The first error explains later ones.
-        let _ = self.parse_error.set(VmiError(what));
+        let _ = self.parse_error.set(VmiError(error));
     }
 
     fn readable<T>(&self, read: Result<T, json_scan::JsonSyntaxError>) -> Option<T> {
-        read.map_err(|error| self.note(error.to_string())).ok()
+        let note = |error: json_scan::JsonSyntaxError| {
+            self.note(ErrorKind::Unreadable(error.to_string()));
+        };
+        read.map_err(note).ok()
     }
 
     fn keep<'v>(&'v self, text: Cow<'v, str>) -> &'v str {
@@ -208,7 +203,8 @@ impl Vmi {
     }
 
     /// The value at a path: names joined by dots, `[0]` for an item of a list, `['a.b/c']` for a
-    /// name with dots, `[name=root]` for the item of a list with that member.
+    /// name with dots, `[name=root]` for the item of a list with that member. An invalid path is `None`, and the hook fails
+    /// at the end of the call.
     ///
     /// ```
     /// # let vmi = hooks_sdk::Vmi::new(r#"{"spec":{"volumes":[{"name":"root","emptyDisk":{"capacity":"1Gi"}}]}}"#);
@@ -233,6 +229,19 @@ impl Vmi {
     /// `None` if there is no quantity, or a negative one.
     pub fn quantity(&self, path: &str) -> Option<u64> {
         self.get(path)?.as_quantity()
+    }
+
+    /// The value of the Kubernetes quantity at a path in thousandths, rounded up; `None` if there is no quantity, or a
+    /// negative one.
+    ///
+    /// ```
+    /// # let vmi = hooks_sdk::Vmi::new(r#"{"spec":{"domain":{"resources":{"requests":{"cpu":"500m"}}}}}"#);
+    /// let cpu = "spec.domain.resources.requests.cpu";
+    /// assert_eq!(vmi.milli_quantity(cpu), Some(500));
+    /// assert_eq!(vmi.quantity(cpu), Some(1));
+    /// ```
+    pub fn milli_quantity(&self, path: &str) -> Option<u64> {
+        self.get(path)?.as_milli_quantity()
     }
 
     /// Whether the value at the path is `true`.

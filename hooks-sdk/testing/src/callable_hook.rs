@@ -260,8 +260,7 @@ impl Hook {
         match differences.find(|(parameter, ..)| !declared.contains(parameter)) {
             Some((parameter, ..)) => Err(Refusal::Denied(format!(
                 "the hook may not change the migration's {parameter}: wish for it with \
-                 Description::with_migration([{:?}])",
-                parameter.name()
+                 Description::with_migration([MigrationParameter::{parameter:?}])"
             ))),
             None => Ok(after),
         }

@@ -29,4 +29,13 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            // Their texts are this error's.
+            Error::Build(error) => error.source(),
+            Error::Load(error) => error.source(),
+            Error::Runtime(error) => Some(error),
+        }
+    }
+}

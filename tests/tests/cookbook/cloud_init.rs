@@ -1,6 +1,6 @@
 //! Recipes that change cloud-init data.
 
-use hooks_sdk::{CloudInit, Context, Result, Vmi, json, pod};
+use hooks_sdk::{CloudInit, ConfigFile, Context, Result, Vmi, json, pod};
 
 pub(crate) fn packages(_vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
     cloud_init.edit_cloud_config(|config| {
@@ -31,7 +31,8 @@ pub(crate) fn where_it_runs(vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
     // The node's name is in the VMI's status from the start on.
     let node = vmi.node_name().unwrap_or("unknown");
     let text = format!("node={node}\nvm={}/{}\n", vmi.namespace(), vmi.name());
-    cloud_init.edit_cloud_config(|config| config.add_file("/etc/placement", "0644", &text))?;
+    let file = ConfigFile::new("/etc/placement", text).with_permissions("0644");
+    cloud_init.edit_cloud_config(|config| config.add_file(&file))?;
     Ok(())
 }
 

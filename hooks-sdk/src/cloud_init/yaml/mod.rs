@@ -3,6 +3,7 @@
 
 mod block_mapping;
 mod inline_value;
+mod list_items;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -12,10 +13,11 @@ use serde_json::Value;
 use super::CloudInitError;
 use crate::parse_dotted_path::{self, Step};
 use block_mapping::{
-    MappingLines, ValueKind, continues_list, depth, end_of_value, is_idle, split_key, value_below,
+    MappingLines, ValueKind, depth, end_of_value, is_idle, split_key, value_below,
 };
 
-/// A YAML document whose top level is a mapping. Comments and everything that is not edited are kept.
+/// A YAML document whose top level is a mapping. Comments and everything that is not edited are kept, except line ends:
+/// see [`Yaml::render`].
 ///
 /// Paths are names joined by dots, `['a.b/c']` for a name with dots or slashes.
 ///
@@ -28,11 +30,22 @@ use block_mapping::{
 /// assert_eq!(yaml.keys("ethernets")?, ["eth0", "eth1"]);
 /// # Ok::<(), hooks_sdk::CloudInitError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Yaml {
+    /// The text as it was read.
+    original: String,
     lines: Vec<String>,
     line_end: &'static str,
 }
+
+/// Documents are equal if their texts are.
+impl PartialEq for Yaml {
+    fn eq(&self, other: &Yaml) -> bool {
+        self.render() == other.render()
+    }
+}
+
+impl Eq for Yaml {}
 
 /// A key and where its value begins on its line.
 struct KeyPosition {
@@ -46,13 +59,18 @@ impl Yaml {
         let first = text.split('\n').next().unwrap_or_default();
         let line_end = if first.ends_with('\r') { "\r\n" } else { "\n" };
         Yaml {
+            original: text.to_owned(),
             lines: text.lines().map(str::to_owned).collect(),
             line_end,
         }
     }
 
-    /// The document as text.
+    /// The document as text: the original if nothing was edited. After an edit, every line, the last one too, has the line
+    /// end of the first one.
     pub fn render(&self) -> String {
+        if self.original.lines().eq(&self.lines) {
+            return self.original.clone();
+        }
         let mut text = String::new();
         for line in &self.lines {
             text.push_str(line);
@@ -62,17 +80,26 @@ impl Yaml {
     }
 
     /// Whether the key exists.
+    ///
+    /// # Errors
+    /// If the path is invalid, or leads through something that has no keys.
     pub fn contains(&self, path: &str) -> Result<bool, CloudInitError> {
         Ok(self.find_path(path)?.is_some())
     }
 
     /// The text or number of the key; `None` if it is missing or has another kind of value.
+    ///
+    /// # Errors
+    /// If the path is invalid, or leads through something that has no keys.
     pub fn text(&self, path: &str) -> Result<Option<String>, CloudInitError> {
         let found = self.find_path(path)?;
         Ok(found.and_then(|(found, _)| inline_value::text(&self.lines[found.line][found.value..])))
     }
 
     /// The keys of the mapping at the path, or of the document if the path is empty.
+    ///
+    /// # Errors
+    /// If the path is invalid, or leads through something that has no keys.
     pub fn keys(&self, path: &str) -> Result<Vec<String>, CloudInitError> {
         let scope = match self.find_path(path) {
             _ if path.is_empty() => Some(self.top()),
@@ -89,6 +116,10 @@ impl Yaml {
 
     /// Sets the key to this value. Adds the key and its parents if they are missing. The same value again changes nothing,
     /// not even the quotes.
+    ///
+    /// # Errors
+    /// If the path is invalid or leads through something that has no keys, or the value cannot be replaced safely, such as
+    /// one with an anchor.
     pub fn set(&mut self, path: &str, value: &crate::Value) -> Result<(), CloudInitError> {
         self.set_json(path, value.as_serde_json())
     }
@@ -122,102 +153,10 @@ impl Yaml {
         Ok(())
     }
 
-    /// Adds an item to the list at the key, unless the list has it: a text or number in whatever notation, anything else as
-    /// an earlier call wrote it. Adds the key if it is missing.
-    pub fn add(&mut self, path: &str, item: &crate::Value) -> Result<(), CloudInitError> {
-        self.add_json(path, item.as_serde_json())
-    }
-
-    pub(super) fn add_json(&mut self, path: &str, item: &Value) -> Result<(), CloudInitError> {
-        let flow = item.to_string();
-        self.add_lines(path, item, &flow, |indent| write::item(item, indent))
-    }
-
-    /// The same for a word, written without quotes.
-    pub(super) fn add_plain(&mut self, path: &str, word: &str) -> Result<(), CloudInitError> {
-        self.add_lines(path, &word.into(), word, |indent| {
-            vec![format!("{}- {word}", " ".repeat(indent))]
-        })
-    }
-
-    fn add_lines(
-        &mut self,
-        path: &str,
-        item: &Value,
-        flow: &str,
-        block: impl Fn(usize) -> Vec<String>,
-    ) -> Result<(), CloudInitError> {
-        let mut names = names(path)?;
-        let Some(name) = names.pop() else {
-            return Err(bad_path(path));
-        };
-        let scope = self.ensure(&names)?;
-        let Some(found) = self.find(scope, name)? else {
-            self.may_end(scope, name)?;
-            let pad = " ".repeat(scope.indent);
-            let mut added = vec![format!("{pad}{}:", write::key(name))];
-            added.extend(block(scope.indent + 2));
-            self.lines.splice(scope.end..scope.end, added);
-            return Ok(());
-        };
-        let refused = || CloudInitError::NotAList {
-            key: name.to_owned(),
-            line: found.line + 1,
-        };
-        let written = &self.lines[found.line][found.value..];
-        if !is_idle(written) {
-            return self.add_to_flow(&found, item, flow).ok_or_else(refused);
-        }
-        let list = match value_below(&self.lines, found.line, scope.indent) {
-            ValueKind::List(list) => list,
-            ValueKind::Nothing => MappingLines {
-                begin: found.line + 1,
-                end: found.line + 1,
-                indent: scope.indent + 2,
-            },
-            ValueKind::Mapping(_) | ValueKind::Other => return Err(refused()),
-        };
-        let added = block(list.indent);
-        let there = &self.lines[list.begin..list.end];
-        let is_item = |(at, line): (usize, &String)| {
-            let written = line.get(list.indent..).and_then(|at| at.strip_prefix("- "));
-            depth(line) == list.indent
-                && written.is_some_and(|at| inline_value::is_item(at, item))
-                && !continues_list(&there[at + 1..], list.indent)
-        };
-        let is_there = there.iter().enumerate().any(is_item)
-            || there.windows(added.len()).any(|lines| lines == added);
-        if !is_there {
-            self.lines.splice(list.end..list.end, added);
-        }
-        Ok(())
-    }
-
-    /// `key: [a, b]` on one line.
-    fn add_to_flow(&mut self, found: &KeyPosition, item: &Value, flow: &str) -> Option<()> {
-        let line = &mut self.lines[found.line];
-        let written = &line[found.value..];
-        let list = &written[..inline_value::end(written)?];
-        let inside = list.strip_prefix('[')?.strip_suffix(']')?;
-        if inline_value::close(list) != Some(list.len() - 1) {
-            return None;
-        }
-        let mut items = inline_value::items(inside).into_iter();
-        if items.any(|written| inline_value::is_item(written, item)) {
-            return Some(());
-        }
-        let separator = match inside.trim_end() {
-            "" => "",
-            // YAML allows a comma after the last item, and no second one.
-            open if open.ends_with(',') => " ",
-            _ => ", ",
-        };
-        let close = found.value + list.len() - 1;
-        line.insert_str(close, &format!("{separator}{flow}"));
-        Some(())
-    }
-
     /// Removes the key and its value. Returns whether it existed.
+    ///
+    /// # Errors
+    /// If the path is invalid, or the value has an anchor, an alias or a tag.
     pub fn remove(&mut self, path: &str) -> Result<bool, CloudInitError> {
         let Some((found, scope)) = self.find_path(path)? else {
             return Ok(false);

@@ -13,11 +13,11 @@ impl Hook for SlowMigration {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::PreMigrationSource];
 
     fn describe(description: Description) -> Description {
-        description.with_paths([])
+        description.with_no_paths()
     }
 
     fn pre_migration_source(&self, _: &Vmi, migration: &mut Migration) -> Result {
-        while std::hint::black_box(migration.bandwidth()) == ENDLESS_AT_BANDWIDTH {}
+        while std::hint::black_box(migration.bandwidth()) == Some(ENDLESS_AT_BANDWIDTH) {}
         Ok(())
     }
 }
