@@ -1,6 +1,10 @@
 //! Calls a hook at its hook points: from texts to the SDK's types and back. The same natively, in tests, and in the
 //! component.
-#![allow(missing_docs, reason = "not part of the API")]
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "not part of the API"
+)]
 
 use crate::{CloudInit, Device, Domain, Error, Hook, HookPoint, Migration, Vmi};
 

@@ -8,6 +8,8 @@
 //! - [`host`]: log, configuration, and the context of the call.
 //! - [`pod`]: annotations, labels and networks of the pod.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 mod cloud_init;
 mod description;
 mod device;

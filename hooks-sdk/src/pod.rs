@@ -47,53 +47,83 @@ impl fmt::Display for FactError {
 impl std::error::Error for FactError {}
 
 /// The value of an annotation of the pod.
+///
+/// # Errors
+/// If the fact is denied, unreadable, or not there after some seconds.
 pub fn annotation(key: &str) -> Result<String, FactError> {
     there(imports::annotation(key, true)?, key)
 }
 
 /// The value of an annotation of the pod, if it is there now.
+///
+/// # Errors
+/// If the fact is denied or unreadable.
 pub fn annotation_if_set(key: &str) -> Result<Option<String>, FactError> {
     imports::annotation(key, false)
 }
 
 /// The value of a label of the pod.
+///
+/// # Errors
+/// If the fact is denied, unreadable, or not there after some seconds.
 pub fn label(key: &str) -> Result<String, FactError> {
     there(imports::label(key, true)?, key)
 }
 
 /// The value of a label of the pod, if it is there now.
+///
+/// # Errors
+/// If the fact is denied or unreadable.
 pub fn label_if_set(key: &str) -> Result<Option<String>, FactError> {
     imports::label(key, false)
 }
 
 /// The networks with this name: `NAMESPACE/NAME` of a NetworkAttachmentDefinition, without NAMESPACE that of the virtual
 /// machine. There is at least one; a definition that is attached twice has two.
+///
+/// # Errors
+/// If the fact is denied, unreadable, or not there after some seconds.
 pub fn networks(name: &str) -> Result<Vec<PodNetwork>, FactError> {
     imports::network_status(name, true)
 }
 
 /// The networks with this name that are there now.
+///
+/// # Errors
+/// If the fact is denied or unreadable.
 pub fn networks_if_set(name: &str) -> Result<Vec<PodNetwork>, FactError> {
     imports::network_status(name, false)
 }
 
 /// The pod's default network.
+///
+/// # Errors
+/// If the fact is denied, unreadable, or not there after some seconds.
 pub fn default_network() -> Result<PodNetwork, FactError> {
     there(imports::default_network(true)?, "default-network")
 }
 
 /// The pod's default network, if it is there now.
+///
+/// # Errors
+/// If the fact is denied or unreadable.
 pub fn default_network_if_set() -> Result<Option<PodNetwork>, FactError> {
     imports::default_network(false)
 }
 
 /// KubeVirt's annotation `kubevirt.io/network-info`: devices, MAC addresses and MTU of the networks with a binding that
 /// asks for it, by the names of the VMI; JSON.
+///
+/// # Errors
+/// If the fact is denied, unreadable, or not there after some seconds.
 pub fn network_info() -> Result<String, FactError> {
     there(imports::network_info(true)?, "network-info")
 }
 
 /// The annotation of [`network_info`], if it is there now.
+///
+/// # Errors
+/// If the fact is denied or unreadable.
 pub fn network_info_if_set() -> Result<Option<String>, FactError> {
     imports::network_info(false)
 }

@@ -31,6 +31,14 @@ impl fmt::Display for Level {
 }
 
 /// The host's log; lines have this hook's name.
+///
+/// ```
+/// use hooks_sdk::host::{Level, log, native};
+///
+/// log::info(format!("{} queues", 4));
+/// // In a native test:
+/// assert_eq!(native::take_log(), [(Level::Info, "4 queues".to_owned())]);
+/// ```
 pub mod log {
     use super::{Level, write};
 
@@ -103,6 +111,16 @@ impl fmt::Display for Reason {
 }
 
 /// The reason of this call.
+///
+/// ```
+/// use hooks_sdk::host::{self, Reason};
+///
+/// host::native::set_invocation("reason", "migration-target");
+/// if host::reason() == Reason::MigrationTarget {
+///     // The guest that arrives keeps the devices that it left with.
+/// }
+/// # assert_eq!(host::reason(), Reason::MigrationTarget);
+/// ```
 pub fn reason() -> Reason {
     match invocation("reason").as_deref() {
         Some("boot") => Reason::Boot,
@@ -116,11 +134,35 @@ pub fn reason() -> Reason {
 
 /// A value of the call's context: `reason`, `hook-point`, `hook`, `namespace`, `name`, `uid`, `domain`,
 /// `host`. `None` if the host does not know the key.
+///
+/// ```
+/// use hooks_sdk::host;
+///
+/// host::native::set_invocation("domain", "ns_vm");
+/// assert_eq!(host::invocation("domain").as_deref(), Some("ns_vm"));
+/// ```
 pub fn invocation(key: &str) -> Option<String> {
     imports::invocation(key)
 }
 
-/// A configuration value of this hook, from `hook.yaml`.
+/// A configuration value of this hook, from `hook.yaml`; `None` if it is not set. The hook declares its keys with
+/// [`Description::with_config`](crate::Description::with_config).
+///
+/// ```
+/// use hooks_sdk::{Context, Result, host};
+///
+/// fn queues() -> Result<u8> {
+///     match host::config("queues") {
+///         Some(text) => text.parse().context("the configuration key queues"),
+///         None => Ok(4),
+///     }
+/// }
+///
+/// assert_eq!(queues()?, 4);
+/// host::native::set_config("queues", "8");
+/// assert_eq!(queues()?, 8);
+/// # Ok::<(), hooks_sdk::Error>(())
+/// ```
 pub fn config(key: &str) -> Option<String> {
     imports::config(key)
 }

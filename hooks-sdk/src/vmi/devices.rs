@@ -61,6 +61,17 @@ impl Vmi {
     }
 
     /// The disks, CD-ROMs and LUNs.
+    ///
+    /// ```
+    /// # let vmi = hooks_sdk::Vmi::new(r#"{"spec":{
+    /// #     "volumes":[{"name":"root","persistentVolumeClaim":{"claimName":"web"}}],
+    /// #     "domain":{"devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}}]}}}}"#);
+    /// for disk in vmi.disks().filter(|disk| disk.bus() == Some("virtio")) {
+    ///     let volume = vmi.volumes().find(|volume| volume.name() == disk.name());
+    ///     assert_eq!(volume.and_then(|volume| volume.claim()), Some("web"));
+    /// }
+    /// # assert_eq!(vmi.disks().count(), 1);
+    /// ```
     pub fn disks(&self) -> impl Iterator<Item = Disk<'_>> {
         self.list("spec.domain.devices.disks").map(Disk)
     }
@@ -71,11 +82,30 @@ impl Vmi {
     }
 
     /// The network interfaces.
+    ///
+    /// ```
+    /// # let vmi = hooks_sdk::Vmi::new(r#"{"spec":{
+    /// #     "networks":[{"name":"blue","multus":{"networkName":"infra/blue"}}],
+    /// #     "domain":{"devices":{"interfaces":[{"name":"blue","model":"virtio","bridge":{}}]}}}}"#);
+    /// for interface in vmi.interfaces() {
+    ///     let network = vmi.networks().find(|network| network.name() == interface.name());
+    ///     assert_eq!(network.and_then(|network| network.multus()), Some("infra/blue"));
+    ///     // Any other field, by its path.
+    ///     assert!(interface.get("bridge").is_some());
+    /// }
+    /// # assert_eq!(vmi.interfaces().count(), 1);
+    /// ```
     pub fn interfaces(&self) -> impl Iterator<Item = Interface<'_>> {
         self.list("spec.domain.devices.interfaces").map(Interface)
     }
 
     /// The GPUs.
+    ///
+    /// ```
+    /// # let vmi = hooks_sdk::Vmi::new(r#"{"spec":{"domain":{"devices":{"gpus":[{"name":"g","deviceName":"nvidia.com/X"}]}}}}"#);
+    /// let mut devices = vmi.gpus().chain(vmi.host_devices());
+    /// assert_eq!(devices.next().and_then(|gpu| gpu.device_name()), Some("nvidia.com/X"));
+    /// ```
     pub fn gpus(&self) -> impl Iterator<Item = HostDevice<'_>> {
         self.list("spec.domain.devices.gpus").map(HostDevice)
     }

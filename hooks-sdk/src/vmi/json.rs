@@ -118,6 +118,9 @@ impl<'v> Json<'v> {
     /// assert_eq!(volumes[0]["name"], "root");
     /// # Ok::<(), hooks_sdk::VmiError>(())
     /// ```
+    ///
+    /// # Errors
+    /// If the value is not one of that type; with its position in the text.
     pub fn read<T: Deserialize<'v>>(self) -> Result<T, VmiError> {
         serde_json::from_str(self.raw)
             .map_err(|error| VmiError(ErrorKind::Unreadable(error.to_string())))

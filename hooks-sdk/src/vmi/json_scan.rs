@@ -3,6 +3,7 @@
 //! Small and fast, because every call of every hook uses it: other values are skipped by their
 //! quotes and brackets, not parsed. Property tests compare it with serde_json.
 
+mod escapes;
 #[cfg(test)]
 mod tests;
 
@@ -226,7 +227,7 @@ impl<'j> Scan<'j> {
         if !inside.contains('\\') {
             return Ok(Cow::Borrowed(inside));
         }
-        match unescaped(inside) {
+        match escapes::unescaped(inside) {
             Some(text) => Ok(Cow::Owned(text)),
             None => {
                 self.at = start;
@@ -244,44 +245,4 @@ impl<'j> Scan<'j> {
             column: before[line_start..].chars().count() + 1,
         }
     }
-}
-
-fn unescaped(text: &str) -> Option<String> {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('\\') {
-        plain.push_str(before);
-        let c = after.chars().next()?;
-        rest = &after[c.len_utf8()..];
-        plain.push(match c {
-            '"' | '\\' | '/' => c,
-            'b' => '\u{8}',
-            'f' => '\u{c}',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'u' => code_point(&mut rest)?,
-            _ => return None,
-        });
-    }
-    plain.push_str(rest);
-    Some(plain)
-}
-
-/// The character of four digits, or of two times four with a second `\u` between.
-fn code_point(rest: &mut &str) -> Option<char> {
-    let high = four_digits(rest)?;
-    if !(0xd800..0xdc00).contains(&high) {
-        return char::from_u32(high);
-    }
-    *rest = rest.strip_prefix("\\u")?;
-    let low = four_digits(rest)?.checked_sub(0xdc00)?;
-    char::from_u32(0x10000 + ((high - 0xd800) << 10) + low)
-}
-
-fn four_digits(rest: &mut &str) -> Option<u32> {
-    let digits = rest.get(..4)?;
-    *rest = &rest[4..];
-    let all = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    all.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }

@@ -22,6 +22,8 @@
 //! What this documentation shows follows semantic versioning. Hidden items, all of which are in the module `host`, are for
 //! the hook host of the same release and change in any release.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 mod apply;
 mod byte_classes;
 mod canonical_name;
