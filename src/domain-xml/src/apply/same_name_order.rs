@@ -13,9 +13,9 @@ use crate::source_text::Raw;
 /// Puts each arrival at its rank among the children of its name, by exchanging children of that name. `ranks` has the
 /// ranks of arrivals by their index among the children.
 pub(super) fn order(nodes: &mut [Node], ranks: &HashMap<usize, usize>, scope: Option<&Rc<Scope>>) {
-    for family in families(nodes, scope) {
-        if family.iter().any(|child| ranks.contains_key(&child.index)) {
-            order_family(nodes, &family, ranks);
+    for group in name_groups(nodes, scope) {
+        if group.iter().any(|child| ranks.contains_key(&child.index)) {
+            order_group(nodes, &group, ranks);
         }
     }
 }
@@ -26,28 +26,28 @@ struct Child {
     node: usize,
 }
 
-fn families(nodes: &[Node], scope: Option<&Rc<Scope>>) -> Vec<Vec<Child>> {
-    let mut families: Vec<Vec<Child>> = Vec::new();
+fn name_groups(nodes: &[Node], scope: Option<&Rc<Scope>>) -> Vec<Vec<Child>> {
+    let mut name_groups: Vec<Vec<Child>> = Vec::new();
     let mut known: HashMap<Name<'_>, usize> = HashMap::new();
     let elements = nodes.iter().enumerate();
     let elements = elements.filter_map(|(node, one)| Some((node, one.element()?)));
     for (index, (node, element)) in elements.enumerate() {
         let inner = namespaces::enter(scope, element);
-        let family = *known
+        let group = *known
             .entry(Name::of(element, inner.as_ref()))
-            .or_insert(families.len());
-        if family == families.len() {
-            families.push(Vec::new());
+            .or_insert(name_groups.len());
+        if group == name_groups.len() {
+            name_groups.push(Vec::new());
         }
-        families[family].push(Child { index, node });
+        name_groups[group].push(Child { index, node });
     }
-    families
+    name_groups
 }
 
-fn order_family(nodes: &mut [Node], family: &[Child], ranks: &HashMap<usize, usize>) {
-    let mut wanted: Vec<Option<usize>> = vec![None; family.len()];
+fn order_group(nodes: &mut [Node], group: &[Child], ranks: &HashMap<usize, usize>) {
+    let mut wanted: Vec<Option<usize>> = vec![None; group.len()];
     let mut other_nodes = Vec::new();
-    for (at, child) in family.iter().enumerate() {
+    for (at, child) in group.iter().enumerate() {
         let rank = ranks.get(&child.index).copied();
         match rank.and_then(|rank| wanted.get_mut(rank)) {
             Some(slot) if slot.is_none() => *slot = Some(at),
@@ -64,12 +64,12 @@ fn order_family(nodes: &mut [Node], family: &[Child], ranks: &HashMap<usize, usi
     if order.is_sorted() {
         return;
     }
-    let mut taken: Vec<Node> = Vec::with_capacity(family.len());
-    for child in family {
+    let mut taken: Vec<Node> = Vec::with_capacity(group.len());
+    for child in group {
         let empty_node = Node::Other(Raw::written(String::new()));
         taken.push(std::mem::replace(&mut nodes[child.node], empty_node));
     }
-    for (child, from) in family.iter().zip(order) {
+    for (child, from) in group.iter().zip(order) {
         std::mem::swap(&mut nodes[child.node], &mut taken[from]);
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn values<'a>(element: &'a Element, parts: Parts) -> Option<Values<'a
 }
 
 /// Whether the element has a part several times; a predicate holds for each of them.
-pub(super) fn is_manifold(element: &Element, parts: Parts) -> bool {
+pub(super) fn has_repeated_part(element: &Element, parts: Parts) -> bool {
     let names = parts.iter().filter_map(|part| part.split_once("/@"));
     let mut counts = names.map(|(name, _)| element.children_named(name).take(2).count());
     counts.any(|count| count > 1)

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
+use super::attribute_index::AttributeIndex;
 use super::namespaces::{self, Name, Scope};
-use super::{Attributes, own_text};
+use super::own_text;
 use crate::element::Node;
 use crate::start_tag::Attribute;
 use crate::{Budget, Element};
@@ -108,8 +109,8 @@ fn by_name<'a>(
 }
 
 fn same_values(a: &ElementInScope<'_>, b: &ElementInScope<'_>) -> bool {
-    let ours = Attributes::of(a.0, a.1.as_ref());
-    let theirs = Attributes::of(b.0, b.1.as_ref());
+    let ours = AttributeIndex::new(a.0, a.1.as_ref());
+    let theirs = AttributeIndex::new(b.0, b.1.as_ref());
     let mut numbered = ours.list.iter().enumerate();
     let same = |(at, (name, attribute)): (usize, &(Name<'_>, Attribute<'_>))| {
         let other = theirs.get(name, at);

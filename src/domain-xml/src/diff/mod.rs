@@ -4,28 +4,29 @@
 //! reported for the element that changed, wherever it stands. White space between elements, quotes, entities, CDATA,
 //! comments, namespace prefixes, `<a/>` for `<a></a>` and the order of siblings of different names are no changes.
 
+mod attribute_index;
 mod change;
 pub(crate) mod element_keys;
 mod element_paths;
 mod equality;
+mod identity_index;
 mod moves;
 mod name_interner;
 pub(crate) mod namespaces;
 mod pairing;
-pub(crate) mod sibling_keys;
+pub(crate) mod sibling_index;
 
-use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::byte_classes::is_blank;
 use crate::start_tag::Attribute;
 use crate::{Budget, Document, Element, name, render};
+use attribute_index::AttributeIndex;
 pub(crate) use change::Binding;
 pub use change::{Change, ChangeKind, Part, Place};
 use element_paths::{ElementPaths, Side};
 use namespaces::{Name, Scope};
-use sibling_keys::Siblings;
+use sibling_index::SiblingIndex;
 
 /// The most text in a diff. With more, hostile input could fill the memory with paths; the root is then reported as
 /// one edit.
@@ -155,8 +156,8 @@ impl<'a> Differ<'a, '_> {
         if pair.same_namespaces && pair.before.tag() == pair.after.tag() {
             return;
         }
-        let before = Attributes::of(pair.before, pair.scopes.0.as_ref());
-        let after = Attributes::of(pair.after, pair.scopes.1.as_ref());
+        let before = AttributeIndex::new(pair.before, pair.scopes.0.as_ref());
+        let after = AttributeIndex::new(pair.after, pair.scopes.1.as_ref());
         for (at, (name, attribute)) in before.list.iter().enumerate() {
             let now = after.get(name, at);
             if now.is_some_and(|now| now.raw == attribute.raw || now.value() == attribute.value()) {
@@ -248,12 +249,12 @@ impl<'a> Differ<'a, '_> {
     }
 
     fn children(&mut self, pair: &Pair<'a>, work: &mut Vec<Work<'a>>) {
-        let before = Siblings::of(pair.before, pair.scopes.0.as_ref());
-        let after = Siblings::of(pair.after, pair.scopes.1.as_ref());
+        let before = SiblingIndex::new(pair.before, pair.scopes.0.as_ref());
+        let after = SiblingIndex::new(pair.after, pair.scopes.1.as_ref());
         self.budget
             .spend((before.list.len() + after.list.len()) as u64);
         let partner = pairing::pair(&before, &after, pair.same_namespaces, self.budget);
-        let moved = moves::moved_among_namesakes(before.families(), &partner);
+        let moved = moves::moved_within_groups(before.name_groups(), &partner);
         let mut origin = vec![None; after.list.len()];
         for (old, new) in partner.iter().enumerate() {
             if self.is_full() {
@@ -294,8 +295,8 @@ impl<'a> Differ<'a, '_> {
     fn paired(
         &mut self,
         parent: &Pair<'a>,
-        (before, old): (&Siblings<'a>, usize),
-        (after, new): (&Siblings<'a>, usize),
+        (before, old): (&SiblingIndex<'a>, usize),
+        (after, new): (&SiblingIndex<'a>, usize),
         moved: bool,
         work: &mut Vec<Work<'a>>,
     ) {
@@ -360,42 +361,6 @@ fn inserted(path: String, element: &Element, place: Option<Box<Place>>) -> Chang
         before: None,
         after: Some(render::compact(element)),
         place,
-    }
-}
-
-/// The attributes that are not namespace declarations.
-struct Attributes<'a> {
-    list: Vec<(Name<'a>, Attribute<'a>)>,
-    /// Indices by name, made if an attribute is not at the expected index.
-    places: OnceCell<HashMap<Name<'a>, usize>>,
-}
-
-impl<'a> Attributes<'a> {
-    fn of(element: &'a Element, scope: Option<&Rc<Scope>>) -> Attributes<'a> {
-        let all = element.attributes();
-        let plain = all.filter(|attribute| name::declared_prefix(attribute.name).is_none());
-        let named = |a: Attribute<'a>| (Name::of_attribute(a.name, scope), a);
-        Attributes {
-            list: plain.map(named).collect(),
-            places: OnceCell::new(),
-        }
-    }
-
-    /// The attribute of this name, searched at the expected index first.
-    fn get(&self, name: &Name<'_>, expected: usize) -> Option<&Attribute<'a>> {
-        match self.list.get(expected) {
-            Some((here, attribute)) if here == name => Some(attribute),
-            _ => {
-                let (_, attribute) = &self.list[*self.places().get(name)?];
-                Some(attribute)
-            }
-        }
-    }
-
-    fn places(&self) -> &HashMap<Name<'a>, usize> {
-        let numbered = || self.list.iter().enumerate();
-        let named = || numbered().map(|(at, (name, _))| (name.clone(), at));
-        self.places.get_or_init(|| named().collect())
     }
 }
 

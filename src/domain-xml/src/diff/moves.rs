@@ -2,21 +2,24 @@
 //!
 //! libvirt reads the children of an element by name, so only the order among children of one name counts.
 
-use super::sibling_keys::Family;
+use super::sibling_index::NameGroup;
 
 /// Whether each child before has moved among the children of its name. `partner` is each child's index after, or `None`
 /// if it was removed.
-pub(super) fn moved_among_namesakes(
-    families: &[Family<'_>],
+pub(super) fn moved_within_groups(
+    name_groups: &[NameGroup<'_>],
     partner: &[Option<usize>],
 ) -> Vec<bool> {
     let mut all = vec![false; partner.len()];
-    for family in families.iter().filter(|family| family.members.len() > 1) {
-        let of_family: Vec<_> = family.members.iter().map(|at| partner[*at]).collect();
-        if of_family.iter().flatten().is_sorted() {
+    for name_group in name_groups
+        .iter()
+        .filter(|name_group| name_group.members.len() > 1)
+    {
+        let in_group: Vec<_> = name_group.members.iter().map(|at| partner[*at]).collect();
+        if in_group.iter().flatten().is_sorted() {
             continue;
         }
-        for (at, moved) in family.members.iter().zip(moved(&of_family)) {
+        for (at, moved) in name_group.members.iter().zip(moved(&in_group)) {
             all[*at] = moved;
         }
     }

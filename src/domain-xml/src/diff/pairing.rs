@@ -1,7 +1,8 @@
 //! Pairs the children of an element in the old document with its children in the new document.
 
 use super::equality;
-use super::sibling_keys::{ALTERNATIVES, Family, Identities, Siblings};
+use super::identity_index::{ALTERNATIVES, IdentityIndex};
+use super::sibling_index::{NameGroup, SiblingIndex};
 use crate::Budget;
 
 /// How many siblings are searched for equal content, and how many elements are compared; devices without an identity
@@ -12,13 +13,13 @@ const MAX_COMPARED_ELEMENTS: usize = 64;
 /// For each old child, the index of its partner among the new children. `same_namespaces`: prefixes stand for
 /// the same namespaces around both.
 pub(super) fn pair<'a>(
-    before: &Siblings<'a>,
-    after: &Siblings<'a>,
+    before: &SiblingIndex<'a>,
+    after: &SiblingIndex<'a>,
     same_namespaces: bool,
     budget: &Budget<'_>,
 ) -> Vec<Option<usize>> {
     let mut partner = vec![None; before.list.len()];
-    for (old, new) in before.common_families(after) {
+    for (old, new) in before.common_name_groups(after) {
         let mut pairing = Pairing {
             before,
             after,
@@ -42,12 +43,12 @@ pub(super) fn pair<'a>(
     partner
 }
 
-/// The children of one name. Members are counted within their family.
+/// The children of one name. Members are counted within their name group.
 struct Pairing<'s, 'a> {
-    before: &'s Siblings<'a>,
-    after: &'s Siblings<'a>,
-    old: &'s Family<'a>,
-    new: &'s Family<'a>,
+    before: &'s SiblingIndex<'a>,
+    after: &'s SiblingIndex<'a>,
+    old: &'s NameGroup<'a>,
+    new: &'s NameGroup<'a>,
     partner: Vec<Option<usize>>,
     taken: Vec<bool>,
     budget: &'s Budget<'s>,
@@ -59,7 +60,7 @@ impl Pairing<'_, '_> {
         self.taken = vec![false; self.new.members.len()];
         let before = self.before.identities(self.old);
         let after = self.after.identities(self.new);
-        let theirs = before.in_terms_of(after);
+        let theirs = before.numbers_in(after);
         self.by_unique_key(before, after, &theirs);
         self.by_shared_key(before, after, &theirs);
         self.by_content();
@@ -96,16 +97,17 @@ impl Pairing<'_, '_> {
     /// Pairs by identities that only one child has on each side.
     fn by_unique_key(
         &mut self,
-        before: &Identities<'_>,
-        after: &Identities<'_>,
+        before: &IdentityIndex<'_>,
+        after: &IdentityIndex<'_>,
         theirs: &[Option<usize>],
     ) {
         for alternative in 0..ALTERNATIVES {
             for old in 0..self.partner.len() {
-                if let (None, Some(number)) = (self.partner[old], before.of(old)[alternative])
-                    && before.sharing(number).only().is_some()
+                if let (None, Some(number)) =
+                    (self.partner[old], before.numbers_of(old)[alternative])
+                    && before.members_of(number).only().is_some()
                     && let Some(their) = theirs[number]
-                    && let Some(new) = after.sharing(their).only()
+                    && let Some(new) = after.members_of(their).only()
                     && !self.taken[new]
                 {
                     self.set(old, new);
@@ -117,17 +119,18 @@ impl Pairing<'_, '_> {
     /// Pairs children that share an identity, in their order.
     fn by_shared_key(
         &mut self,
-        before: &Identities<'_>,
-        after: &Identities<'_>,
+        before: &IdentityIndex<'_>,
+        after: &IdentityIndex<'_>,
         theirs: &[Option<usize>],
     ) {
         for alternative in 0..ALTERNATIVES {
             let mut next = vec![0; theirs.len()];
             for old in 0..self.partner.len() {
-                if let (None, Some(number)) = (self.partner[old], before.of(old)[alternative])
+                if let (None, Some(number)) =
+                    (self.partner[old], before.numbers_of(old)[alternative])
                     && let Some(their) = theirs[number]
                 {
-                    let candidates = after.sharing(their);
+                    let candidates = after.members_of(their);
                     let at = &mut next[number];
                     while candidates.get(*at).is_some_and(|new| self.taken[new]) {
                         *at += 1;
@@ -175,8 +178,8 @@ impl Pairing<'_, '_> {
     /// Pairs the rest in order, unless their identities differ.
     fn by_order(
         &mut self,
-        before: &Identities<'_>,
-        after: &Identities<'_>,
+        before: &IdentityIndex<'_>,
+        after: &IdentityIndex<'_>,
         theirs: &[Option<usize>],
     ) {
         let mut left = self.unpaired().into_iter();
@@ -187,7 +190,7 @@ impl Pairing<'_, '_> {
             let Some(new) = left.next() else {
                 return;
             };
-            let mut numbers = before.of(old).iter().zip(after.of(new));
+            let mut numbers = before.numbers_of(old).iter().zip(after.numbers_of(new));
             let compatible = numbers.all(|(was, is)| match (was, is) {
                 (Some(was), Some(is)) => theirs[*was] == Some(*is),
                 _ => true,

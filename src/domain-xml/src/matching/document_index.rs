@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::Element;
 use crate::diff::element_keys::Parts;
 use crate::diff::namespaces::{self, Scope};
-use crate::diff::sibling_keys::Siblings;
+use crate::diff::sibling_index::SiblingIndex;
 use crate::path::NameTest;
 
 /// Up to this many nodes are counted one by one, which is faster than a look-up in the list of children.
@@ -32,7 +32,7 @@ pub struct ElementAt<'a> {
 pub struct DocumentIndex<'a> {
     root: &'a Element,
     children: HashMap<*const Element, Vec<&'a Element>>,
-    siblings: HashMap<*const Element, Siblings<'a>>,
+    siblings: HashMap<*const Element, SiblingIndex<'a>>,
     positions: HashMap<*const Element, Vec<Position>>,
 }
 
@@ -110,9 +110,9 @@ impl<'a> DocumentIndex<'a> {
                 keys: Vec::new(),
             };
         };
-        let family = self.siblings.entry(std::ptr::from_ref(parent));
-        let family = family.or_insert_with(|| Siblings::of(parent, at.around.as_ref()));
-        let (always, keys) = family.ambiguity(at.index);
+        let siblings = self.siblings.entry(std::ptr::from_ref(parent));
+        let siblings = siblings.or_insert_with(|| SiblingIndex::new(parent, at.around.as_ref()));
+        let (always, keys) = siblings.ambiguity(at.index);
         Ambiguity { always, keys }
     }
 
