@@ -11,6 +11,7 @@
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod cloud_init;
+mod context;
 mod description;
 mod device;
 mod device_alias;
@@ -38,11 +39,12 @@ mod component_exports;
 use component_exports::bindings;
 
 pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, ConfigFile, Yaml};
+pub use context::Context;
 pub use description::Description;
 pub use device::Device;
 pub use domain::Domain;
 pub use domain_xml::Element;
-pub use error::{Context, Error, Result, failed, veto};
+pub use error::{Error, Result, failed, veto};
 pub use hook::Hook;
 pub use hook_point::HookPoint;
 pub use host::log;

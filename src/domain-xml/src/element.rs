@@ -1,17 +1,16 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use crate::byte_classes::is_blank;
+pub(crate) use crate::element_node::Node;
 use crate::insertion_scope::ResolvedName;
-use crate::source_text::{Origin, Raw};
+use crate::source_text::Origin;
 use crate::start_tag::{Attribute, Attributes};
 use crate::{EditError, edit_error, name, render, start_tag};
 
 /// An element with its attributes and children.
 ///
-/// Names in look-ups are canonical: `qemu:commandline` finds the element whatever prefix the
-/// document binds to libvirt's QEMU namespace. An element that is added under such a name is written
-/// with the document's own prefix.
+/// Names in look-ups are canonical: `qemu:commandline` finds the element whatever prefix the document binds to libvirt's
+/// QEMU namespace. An element that is added under such a name is written with the document's own prefix.
 ///
 /// An element that was read is a position in the text until its content is accessed or edited.
 pub struct Element {
@@ -31,17 +30,6 @@ pub struct Element {
     pub(crate) aligned: bool,
     /// Whether an attribute or the text was set with a character that became U+FFFD.
     pub(crate) has_replaced_value: bool,
-}
-
-/// A part of an element's content, in its escaped form.
-#[derive(Debug, Clone)]
-pub(crate) enum Node {
-    Element(Element),
-    Text(Raw),
-    /// A CDATA section, with `<![CDATA[` and `]]>`.
-    CData(Raw),
-    /// A comment or processing instruction.
-    Other(Raw),
 }
 
 impl Element {
@@ -258,26 +246,5 @@ impl Element {
     /// The element as XML text.
     pub fn render(&self) -> String {
         render::element(self)
-    }
-}
-
-impl Node {
-    pub(crate) fn element(&self) -> Option<&Element> {
-        match self {
-            Node::Element(element) => Some(element),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn element_mut(&mut self) -> Option<&mut Element> {
-        match self {
-            Node::Element(element) => Some(element),
-            _ => None,
-        }
-    }
-
-    /// Whether the node is white space that only indents elements.
-    pub(crate) fn is_layout(&self) -> bool {
-        matches!(self, Node::Text(raw) if is_blank(raw.as_str()))
     }
 }

@@ -33,6 +33,8 @@ mod edit_error;
 mod element;
 mod element_edit;
 mod element_from_text;
+mod element_insertion;
+mod element_node;
 mod element_removal;
 mod element_text;
 mod element_traits;

@@ -14,6 +14,7 @@ mod moves;
 mod name_interner;
 pub(crate) mod namespaces;
 mod pairing;
+mod path_name_group;
 pub(crate) mod sibling_index;
 
 use std::rc::Rc;

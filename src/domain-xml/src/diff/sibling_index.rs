@@ -11,6 +11,7 @@ use super::element_paths::{PathStep, Selector};
 use super::identity_index::{ALTERNATIVES, IdentityIndex};
 use super::name_interner::NameInterner;
 use super::namespaces::{self, Name, Scope};
+use super::path_name_group::PathNameGroup;
 use crate::Element;
 
 /// The children of one element.
@@ -36,19 +37,6 @@ pub(super) struct Child<'a> {
     name_group: usize,
     /// Index in its name group.
     pub(super) member: usize,
-}
-
-/// The children with one name in paths.
-struct PathNameGroup {
-    kind: Kind,
-    first: usize,
-    last: usize,
-    count: usize,
-    /// Whether the children have different namespaces, because one is written with the prefix of another namespace.
-    has_several_namespaces: bool,
-    /// For each alternative key: whether a child has one of its parts several times, so that predicates cannot distinguish
-    /// the children.
-    has_repeated_parts: OnceCell<[bool; ALTERNATIVES]>,
 }
 
 /// The children with one name and namespace.
@@ -234,18 +222,5 @@ impl<'a> SiblingIndex<'a> {
             }
             identities
         })
-    }
-}
-
-impl PathNameGroup {
-    fn new(first: usize, name: &str) -> PathNameGroup {
-        PathNameGroup {
-            kind: element_keys::kind(name),
-            first,
-            last: first,
-            count: 1,
-            has_several_namespaces: false,
-            has_repeated_parts: OnceCell::new(),
-        }
     }
 }
