@@ -2,8 +2,8 @@
 //! MTU of its networks from annotations.
 
 use hooks_sdk::{
-    CloudConfig, CloudInit, CloudInitError, ConfigFile, Context, Description, Hook, HookPoint, Result, Vmi,
-    json, log,
+    CloudConfig, CloudInit, CloudInitError, ConfigFile, Context, Description, Hook, HookPoint,
+    Result, Vmi, json, log,
 };
 
 /// The file with the name.

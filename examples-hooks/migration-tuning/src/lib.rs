@@ -1,6 +1,8 @@
 //! Tunes the live migrations of a virtual machine by its annotations, and refuses them while its owner says so.
 
-use hooks_sdk::{Context, Description, Hook, HookPoint, Migration, MigrationParameter, Result, Vmi, veto};
+use hooks_sdk::{
+    Context, Description, Hook, HookPoint, Migration, MigrationParameter, Result, Vmi, veto,
+};
 
 /// Why the virtual machine must stay where it is.
 const HOLD: &str = "migration-tuning.example.com/hold";

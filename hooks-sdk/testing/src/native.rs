@@ -11,8 +11,8 @@ use hook_host::{LogLevel, LogLine};
 
 use crate::call_result::{CallResult, Refusal};
 use crate::pod_facts::PodFacts;
-use hooks_sdk::host::{Level, native as host};
 use hooks_sdk::__private::dispatch;
+use hooks_sdk::host::{Level, native as host};
 use hooks_sdk::{Error, Hook};
 
 /// A function that calls the hook.
