@@ -7,8 +7,8 @@ use crate::error::failed;
 
 /// Adds context to an error or a missing value.
 ///
-/// It is implemented for `Option`, for a `Result` with any error, and for the SDK's own [`Result`]: a veto stays a veto, and
-/// a failure keeps its source line.
+/// It is implemented for `Option`, for a `Result` with any error, and for the SDK's own [`Result`]: a veto stays a
+/// veto, and a failure keeps its source line.
 ///
 /// ```
 /// use hooks_sdk::{Context, Domain, Result, Vmi};

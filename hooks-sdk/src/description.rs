@@ -33,8 +33,8 @@ use crate::{HookPoint, MigrationParameter};
 /// # hooks_sdk::native_call::on_define_domain::<Queues>("{}", "<domain/>").unwrap();
 /// ```
 ///
-/// The host refuses a module whose description is invalid: a name of more than 253 bytes, a path that does not begin with
-/// `/domain/`, a fact about the pod that does not exist. [`native_call`](crate::native_call) and the test that
+/// The host refuses a module whose description is invalid: a name of more than 253 bytes, a path that does not begin
+/// with `/domain/`, a fact about the pod that does not exist. [`native_call`](crate::native_call) and the test that
 /// [`export!`](crate::export!) makes check the same rules natively.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
@@ -56,8 +56,8 @@ struct Wishes {
 }
 
 impl Description {
-    /// A hook with priority 0 at these hook points. The SDK calls this; [`Hook::describe`](crate::Hook::describe) gets the
-    /// result.
+    /// A hook with priority 0 at these hook points. The SDK calls this; [`Hook::describe`](crate::Hook::describe) gets
+    /// the result.
     #[doc(hidden)]
     pub fn new(name: &str, version: &str, points: &[HookPoint]) -> Description {
         let points = points.iter().map(|point| (*point, None)).collect();
@@ -134,8 +134,8 @@ impl Description {
         self
     }
 
-    /// The directories that the hook reads: absolute, without `.` and `..`; at most 256. They are available, read-only, if
-    /// the operator's policy allows them.
+    /// The directories that the hook reads: absolute, without `.` and `..`; at most 256. They are available, read-only,
+    /// if the operator's policy allows them.
     #[must_use]
     pub fn with_dirs(mut self, dirs: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
         add(&mut self.wishes().dirs, dirs);
@@ -153,8 +153,8 @@ impl Description {
     }
 
     /// The facts about the pod that the hook reads with [`pod`](crate::pod): `annotations/KEY`, `labels/KEY`,
-    /// `network-status/NAMESPACE/NAME`, `default-network`, `network-info`; a `*` stands for any characters. At most 256 of
-    /// at most 512 bytes. They are given if the operator's policy allows them.
+    /// `network-status/NAMESPACE/NAME`, `default-network`, `network-info`; a `*` stands for any characters. At most 256
+    /// of at most 512 bytes. They are given if the operator's policy allows them.
     #[must_use]
     pub fn with_pod(mut self, facts: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
         add(&mut self.wishes().pod, facts);

@@ -10,8 +10,9 @@ use crate::device_alias;
 
 /// The XML of a device that is about to be attached. Parts that a hook does not change reach libvirt byte for byte.
 ///
-/// A device dereferences to its element, `<disk>`, `<interface>` or `<hostdev>`, on purpose: all methods of [`Element`] are
-/// available, and what a hook does to the element of a device of its [`Domain`](crate::Domain) it can do to this one.
+/// A device dereferences to its element, `<disk>`, `<interface>` or `<hostdev>`, on purpose: all methods of [`Element`]
+/// are available, and what a hook does to the element of a device of its [`Domain`](crate::Domain) it can do to this
+/// one.
 ///
 /// ```
 /// # use hooks_sdk::Device;
@@ -44,8 +45,8 @@ impl Device {
     }
 
     /// The name of the volume, interface or host device in the VMI: the alias without KubeVirt's prefix `ua-`, and of a
-    /// `<hostdev>` without the second one (`gpu-`, `hostdevice-`, `sriov-`, `dra-gpu-`, `dra-hostdevice-`). `None` without
-    /// an alias.
+    /// `<hostdev>` without the second one (`gpu-`, `hostdevice-`, `sriov-`, `dra-gpu-`, `dra-hostdevice-`). `None`
+    /// without an alias.
     pub fn vmi_name(&self) -> Option<String> {
         device_alias::vmi_name(self)
     }

@@ -34,8 +34,8 @@ pub struct Error {
 
 /// A veto: what the hook was called for must not happen. The text is for the virtual machine's owner.
 ///
-/// At PreStart, PreCloudInitIso and OnDefineDomain the virtual machine does not start, at OnAttachDevice the device is not
-/// attached, at PreMigrationSource the migration ends and the virtual machine runs on where it is.
+/// At PreStart, PreCloudInitIso and OnDefineDomain the virtual machine does not start, at OnAttachDevice the device is
+/// not attached, at PreMigrationSource the migration ends and the virtual machine runs on where it is.
 ///
 /// ```
 /// use hooks_sdk::{Result, Vmi, veto};

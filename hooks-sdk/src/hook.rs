@@ -5,8 +5,8 @@ use crate::{CloudInit, Description, Device, Domain, HookPoint, Migration, Result
 
 /// A hook, with a method for each of its hook points.
 ///
-/// Every call gets a new value; nothing is kept between calls. Hooks must be idempotent: as a sidecar, a hook gets its own
-/// output again.
+/// Every call gets a new value; nothing is kept between calls. Hooks must be idempotent: as a sidecar, a hook gets its
+/// own output again.
 ///
 /// ```
 /// use hooks_sdk::{Context, Description, Domain, Hook, HookPoint, Result, Vmi, veto};

@@ -84,13 +84,13 @@ pub mod __private {
 
 /// Exports a [`Hook`]; once per crate. Its name and version are the crate's.
 ///
-/// In a native build this checks the type, and makes a test of the hook. The test fails if the host would refuse the hook's
-/// [`Description`], and if the hook has a method of a hook point that is not in its [`Hook::HOOK_POINTS`], where it would
-/// never be called.
+/// In a native build this checks the type, and makes a test of the hook. The test fails if the host would refuse the
+/// hook's [`Description`], and if the hook has a method of a hook point that is not in its [`Hook::HOOK_POINTS`], where
+/// it would never be called.
 ///
-/// The test finds such a method by calling those of all hook points that are not listed, once and with empty input (`{}`,
-/// `<domain/>`, `<disk/>`): what they do besides, such as writing a file, happens in the test, and if one panics, the test
-/// passes or fails as usual, and the panic is printed.
+/// The test finds such a method by calling those of all hook points that are not listed, once and with empty input
+/// (`{}`, `<domain/>`, `<disk/>`): what they do besides, such as writing a file, happens in the test, and if one
+/// panics, the test passes or fails as usual, and the panic is printed.
 ///
 /// A hook without any hook point does not compile:
 ///

@@ -1,9 +1,9 @@
-//! Calls a hook in native tests as the host does: what its description does not declare is refused, with the wish that is
-//! missing. Not checked are the dangerous set, policies and limits, which `virt-hook test` has.
+//! Calls a hook in native tests as the host does: what its description does not declare is refused, with the wish that
+//! is missing. Not checked are the dangerous set, policies and limits, which `virt-hook test` has.
 //! [`host::native`](crate::host::native) sets what the hook sees.
 //!
-//! Each function fails, besides where the hook does, if the host would refuse the hook's description, and if the hook is not
-//! called at that hook point, because its [`HOOK_POINTS`](Hook::HOOK_POINTS) do not list it.
+//! Each function fails, besides where the hook does, if the host would refuse the hook's description, and if the hook
+//! is not called at that hook point, because its [`HOOK_POINTS`](Hook::HOOK_POINTS) do not list it.
 //!
 //! ```
 //! # use hooks_sdk::{Description, Domain, Hook, HookPoint, Vmi};
@@ -76,8 +76,8 @@ pub fn pre_cloud_init_iso<H: Hook>(
 /// Calls `on-define-domain`, and returns the domain's XML.
 ///
 /// # Errors
-/// If the hook fails, vetoes, or would not be called; if no declared path covers a change; if a second run changes what the
-/// first one made.
+/// If the hook fails, vetoes, or would not be called; if no declared path covers a change; if a second run changes what
+/// the first one made.
 #[track_caller]
 pub fn on_define_domain<H: Hook>(vmi: &str, xml: &str) -> Result<String> {
     checked::<H, _>(HookPoint::OnDefineDomain, |description| {

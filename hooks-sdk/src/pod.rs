@@ -1,8 +1,8 @@
 //! Facts about the pod in which the virtual machine runs: annotations, labels, networks.
 //!
-//! A hook declares what it reads with [`Description::with_pod`](crate::Description::with_pod), and the operator's policy
-//! allows it (`allow.pod`). The functions wait for a fact that is not there yet, some seconds at most: Multus, for example,
-//! writes its annotation while the pod starts. Those with `_if_set` do not wait.
+//! A hook declares what it reads with [`Description::with_pod`](crate::Description::with_pod), and the operator's
+//! policy allows it (`allow.pod`). The functions wait for a fact that is not there yet, some seconds at most: Multus,
+//! for example, writes its annotation while the pod starts. Those with `_if_set` do not wait.
 //!
 //! ```
 //! # use hooks_sdk::{Result, host, pod};
@@ -78,8 +78,8 @@ pub fn label_if_set(key: &str) -> Result<Option<String>, FactError> {
     imports::label(key, false)
 }
 
-/// The networks with this name: `NAMESPACE/NAME` of a NetworkAttachmentDefinition, without NAMESPACE that of the virtual
-/// machine. There is at least one; a definition that is attached twice has two.
+/// The networks with this name: `NAMESPACE/NAME` of a NetworkAttachmentDefinition, without NAMESPACE that of the
+/// virtual machine. There is at least one; a definition that is attached twice has two.
 ///
 /// # Errors
 /// If the fact is denied, unreadable, or not there after some seconds.

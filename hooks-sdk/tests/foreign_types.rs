@@ -1,5 +1,6 @@
 //! No signature of the API names a third-party crate's type, so that hooks are bound to no version of one:
-//! `docs/decisions/0014-serde-in-the-sdk.md`. A scan of the sources: it reads `use` lines, and the signatures of public items.
+//! `docs/decisions/0014-serde-in-the-sdk.md`. A scan of the sources: it reads `use` lines, and the signatures of public
+//! items.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

@@ -82,8 +82,8 @@ impl CloudInit {
         CloudConfig::parse(self.user_data()).is_ok()
     }
 
-    /// Edits the `#cloud-config` user data. Comments and everything else are kept. If the edit fails, the user data is not
-    /// changed.
+    /// Edits the `#cloud-config` user data. Comments and everything else are kept. If the edit fails, the user data is
+    /// not changed.
     ///
     /// # Errors
     /// If the user data is something else than `#cloud-config`, or the edit fails.

@@ -23,7 +23,8 @@ const FACT_LISTS: [&str; 3] = ["annotations/", "labels/", "network-status/"];
 const SINGLE_FACTS: [&str; 2] = ["default-network", "network-info"];
 
 impl Description {
-    /// Checks what the host checks before it accepts a module. The error names the method that was given the invalid value.
+    /// Checks what the host checks before it accepts a module. The error names the method that was given the invalid
+    /// value.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (method, name) in [("with_name", &self.name), ("with_version", &self.version)] {
             if name.len() > MAX_NAME || !is_all_printable(name) {

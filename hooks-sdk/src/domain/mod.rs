@@ -11,8 +11,8 @@ use domain_xml::{Document, Element, ParseError};
 
 /// The domain XML. Parts that a hook does not change reach libvirt byte for byte.
 ///
-/// A domain dereferences to its root element, on purpose: a hook edits the element, so all methods of [`Element`] are those of
-/// a domain too. [`Domain::name`] is libvirt's name of the domain, [`Element::tag_name`] is `domain`.
+/// A domain dereferences to its root element, on purpose: a hook edits the element, so all methods of [`Element`] are
+/// those of a domain too. [`Domain::name`] is libvirt's name of the domain, [`Element::tag_name`] is `domain`.
 ///
 /// ```
 /// # use hooks_sdk::Domain;

@@ -77,8 +77,8 @@ pub enum Reason {
     MigrationSource,
     /// The launcher ends.
     Shutdown,
-    /// A reason that this version of the SDK does not know, or none; [`Reason::as_str`] has its name. A later version may
-    /// give it a variant, so compare the name, and not this variant.
+    /// A reason that this version of the SDK does not know, or none; [`Reason::as_str`] has its name. A later version
+    /// may give it a variant, so compare the name, and not this variant.
     #[non_exhaustive]
     Other(String),
 }

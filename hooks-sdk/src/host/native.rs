@@ -53,7 +53,8 @@ pub fn set_pod_label(key: &str, value: &str) {
     HOST.with_borrow_mut(|host| host.labels.insert(key, value));
 }
 
-/// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list, for [`pod::networks`](crate::pod::networks).
+/// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list, for
+/// [`pod::networks`](crate::pod::networks).
 pub fn set_network_status(json: &str) {
     set_pod_annotation(NETWORK_STATUS, json);
 }

@@ -1,6 +1,6 @@
-//! The part of the host's rules on paths that native tests check: every difference of two documents needs a declared path
-//! that covers it. An attribute's path covers its value, an element's path the element and its text, one that ends in `**`
-//! all of these.
+//! The part of the host's rules on paths that native tests check: every difference of two documents needs a declared
+//! path that covers it. An attribute's path covers its value, an element's path the element and its text, one that ends
+//! in `**` all of these.
 //!
 //! The host besides refuses wildcards for what is dangerous, predicates that fit several siblings, and another order of
 //! children. Whatever the host permits passes here.

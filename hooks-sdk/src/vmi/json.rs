@@ -97,8 +97,8 @@ impl<'v> Json<'v> {
         quantity.bytes().ok()
     }
 
-    /// The value of a Kubernetes quantity in thousandths, rounded up: 500 for the CPU request `500m`. `None` for a negative
-    /// one, too.
+    /// The value of a Kubernetes quantity in thousandths, rounded up: 500 for the CPU request `500m`. `None` for a
+    /// negative one, too.
     pub fn as_milli_quantity(self) -> Option<u64> {
         let quantity = Quantity::parse(self.as_str().unwrap_or(self.raw)).ok()?;
         u64::try_from(quantity.milli_value()).ok()

@@ -71,8 +71,8 @@ impl Vmi {
         }
     }
 
-    /// The first error so far: of the text, or of a path that an accessor was given. A hook need not check it: the SDK does
-    /// at the end of the call.
+    /// The first error so far: of the text, or of a path that an accessor was given. A hook need not check it: the SDK
+    /// does at the end of the call.
     pub fn parse_error(&self) -> Option<&VmiError> {
         let is_object = self.raw.trim_start().starts_with('{');
         if !is_object {
@@ -150,8 +150,8 @@ impl Vmi {
     }
 
     /// The value at a path: names joined by dots, `[0]` for an item of a list, `['a.b/c']` for a
-    /// name with dots, `[name=root]` for the item of a list with that member. An invalid path is `None`, and the hook fails
-    /// at the end of the call.
+    /// name with dots, `[name=root]` for the item of a list with that member. An invalid path is `None`, and the hook
+    /// fails at the end of the call.
     ///
     /// ```
     /// # let vmi = hooks_sdk::Vmi::new(r#"{"spec":{"volumes":[{"name":"root","emptyDisk":{"capacity":"1Gi"}}]}}"#);

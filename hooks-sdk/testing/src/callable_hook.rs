@@ -138,7 +138,8 @@ impl Hook {
         self
     }
 
-    /// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list. Panics if the hook declares no network.
+    /// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list. Panics if the hook declares no
+    /// network.
     #[must_use]
     #[track_caller]
     pub fn with_network_status(self, json: &str) -> Hook {
@@ -229,8 +230,8 @@ impl Hook {
         )
     }
 
-    /// Calls `pre-migration-source` with these parameters, and returns those that the hook leaves or makes. A change that
-    /// the hook does not declare is denied.
+    /// Calls `pre-migration-source` with these parameters, and returns those that the hook leaves or makes. A change
+    /// that the hook does not declare is denied.
     pub fn pre_migration_source(
         &self,
         vmi: &str,

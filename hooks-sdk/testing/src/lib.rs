@@ -20,8 +20,8 @@
 //! Both tests hold the hook to its wishes: as in production, a change that it did not declare is refused.
 //! [`Deployment`] adds `hook.yaml` and the operator's policy; [`readme`] runs the cases in a hook's README.
 //!
-//! This crate contains the hook host, and with it wasmtime. Its version is not the SDK's: a hook depends on `hooks-sdk`,
-//! and only its tests on this crate.
+//! This crate contains the hook host, and with it wasmtime. Its version is not the SDK's: a hook depends on
+//! `hooks-sdk`, and only its tests on this crate.
 
 mod call_result;
 mod callable_hook;

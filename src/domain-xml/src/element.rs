@@ -9,8 +9,8 @@ use crate::{EditError, edit_error, name, render, start_tag};
 
 /// An element with its attributes and children.
 ///
-/// Names in look-ups are canonical: `qemu:commandline` finds the element whatever prefix the document binds to libvirt's
-/// QEMU namespace. An element that is added under such a name is written with the document's own prefix.
+/// Names in look-ups are canonical: `qemu:commandline` finds the element whatever prefix the document binds to
+/// libvirt's QEMU namespace. An element that is added under such a name is written with the document's own prefix.
 ///
 /// An element that was read is a position in the text until its content is accessed or edited.
 pub struct Element {

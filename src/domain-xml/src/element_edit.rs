@@ -11,8 +11,8 @@ impl Element {
     /// changes no byte.
     ///
     /// Characters of the value that XML does not allow, such as U+0001, become U+FFFD, and
-    /// [`Element::check_values`] finds them. The SDK for hooks calls that at the end of each call, so that the hook fails.
-    /// [`Element::try_set_attr`] and [`Element::set`] return an error at once.
+    /// [`Element::check_values`] finds them. The SDK for hooks calls that at the end of each call, so that the hook
+    /// fails. [`Element::try_set_attr`] and [`Element::set`] return an error at once.
     ///
     /// # Panics
     /// If `name` is not a name in XML, since names are nearly always written in the code. For a name that comes from

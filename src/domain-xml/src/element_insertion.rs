@@ -51,8 +51,8 @@ impl Element {
             .rposition(|node| node.element().is_some_and(&fits))
     }
 
-    /// Adds a child in schema order: after the last child that `order` puts before it or that has the same name. Children
-    /// that `order` does not list are ignored.
+    /// Adds a child in schema order: after the last child that `order` puts before it or that has the same name.
+    /// Children that `order` does not list are ignored.
     pub fn insert_ordered(&mut self, child: Element, order: &[&str]) -> &mut Element {
         let rank = |name: &str| order.iter().position(|listed| *listed == name);
         let Some(own) = rank(child.canonical_name()) else {

@@ -14,13 +14,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`PathPattern`] addresses elements, attributes and texts. Input is never trusted: bytes, depth and nodes are limited,
-//! DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
+//! [`PathPattern`] addresses elements, attributes and texts. Input is never trusted: bytes, depth and nodes are
+//! limited, DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
 //!
 //! # What is promised
 //!
-//! What this documentation shows follows semantic versioning. Hidden items, all of which are in the module `host`, are for
-//! the hook host of the same release and change in any release.
+//! What this documentation shows follows semantic versioning. Hidden items, all of which are in the module `host`, are
+//! for the hook host of the same release and change in any release.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -58,8 +58,8 @@ pub use limits::{Limits, MAX_DEPTH};
 pub use parse::{ParseError, ParseErrorKind};
 pub use path::{InsertError, PathError, PathErrorKind, PathPattern};
 
-/// What only the hook host needs: the diff of two documents, its application, and the matching of many patterns, all within a
-/// budget. Not covered by semantic versioning.
+/// What only the hook host needs: the diff of two documents, its application, and the matching of many patterns, all
+/// within a budget. Not covered by semantic versioning.
 ///
 /// Its enums are exhaustive on purpose: the host must decide about every kind of change.
 #[doc(hidden)]

@@ -57,7 +57,8 @@ impl<'a> Budget<'a> {
         }
     }
 
-    /// Adds a time limit: the budget is also used up when `is_late` returns true. It is called every few thousand steps.
+    /// Adds a time limit: the budget is also used up when `is_late` returns true. It is called every few thousand
+    /// steps.
     #[must_use]
     pub fn until(self, is_late: impl Fn() -> bool + 'a) -> Self {
         Self {

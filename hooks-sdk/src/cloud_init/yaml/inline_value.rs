@@ -41,8 +41,8 @@ impl Scan {
     }
 }
 
-/// The end of the value at the start of `text`, before trailing white space and a comment. `None` if a quote or bracket is
-/// still open at the end of the line.
+/// The end of the value at the start of `text`, before trailing white space and a comment. `None` if a quote or bracket
+/// is still open at the end of the line.
 pub(super) fn end(text: &str) -> Option<usize> {
     let mut scan = Scan::default();
     let mut before = ' ';

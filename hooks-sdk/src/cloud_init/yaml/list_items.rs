@@ -6,8 +6,8 @@ use super::block_mapping::{MappingLines, ValueKind, continues_list, depth, is_id
 use super::{CloudInitError, KeyPosition, Yaml, bad_path, inline_value, names, write};
 
 impl Yaml {
-    /// Adds an item to the list at the key, unless the list has it: a text or number in whatever notation, anything else as
-    /// an earlier call wrote it. Adds the key if it is missing.
+    /// Adds an item to the list at the key, unless the list has it: a text or number in whatever notation, anything
+    /// else as an earlier call wrote it. Adds the key if it is missing.
     ///
     /// # Errors
     /// If the path is invalid, or the key holds something that no item can be added to.

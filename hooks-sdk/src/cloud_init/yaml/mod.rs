@@ -64,8 +64,8 @@ impl Yaml {
         }
     }
 
-    /// The document as text: the original if nothing was edited. After an edit, every line, the last one too, has the line
-    /// end of the first one.
+    /// The document as text: the original if nothing was edited. After an edit, every line, the last one too, has the
+    /// line end of the first one.
     pub fn render(&self) -> String {
         if self.original.lines().eq(&self.lines) {
             return self.original.clone();
@@ -113,12 +113,12 @@ impl Yaml {
         Ok(entries.map(|(_, key, _)| key.to_owned()).collect())
     }
 
-    /// Sets the key to this value. Adds the key and its parents if they are missing. The same value again changes nothing,
-    /// not even the quotes.
+    /// Sets the key to this value. Adds the key and its parents if they are missing. The same value again changes
+    /// nothing, not even the quotes.
     ///
     /// # Errors
-    /// If the path is invalid or leads through something that has no keys, or the value cannot be replaced safely, such as
-    /// one with an anchor.
+    /// If the path is invalid or leads through something that has no keys, or the value cannot be replaced safely, such
+    /// as one with an anchor.
     pub fn set(&mut self, path: &str, value: &crate::Value) -> Result<(), CloudInitError> {
         self.set_json(path, value.as_serde_json())
     }

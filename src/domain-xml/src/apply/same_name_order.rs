@@ -1,7 +1,7 @@
 //! The order among children of one name.
 //!
-//! A diff reports a changed order only among children of one name. The index of an inserted or moved child can therefore
-//! be before or after the wrong sibling of its name; its rank among the siblings of its name decides.
+//! A diff reports a changed order only among children of one name. The index of an inserted or moved child can
+//! therefore be before or after the wrong sibling of its name; its rank among the siblings of its name decides.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -51,8 +51,8 @@ fn order_group(nodes: &mut [Node], group: &[Child], ranks: &HashMap<usize, usize
         let rank = ranks.get(&child.index).copied();
         match rank.and_then(|rank| wanted.get_mut(rank)) {
             Some(slot) if slot.is_none() => *slot = Some(at),
-            // The child has no rank because it was not moved, or an invalid one because the changes are not a diff of this
-            // document.
+            // The child has no rank because it was not moved, or an invalid one because the changes are not a diff of
+            // this document.
             _ => other_nodes.push(at),
         }
     }

@@ -16,8 +16,8 @@ pub enum ChangeKind {
 /// One difference between two documents. Changes are compared by path, kind and values.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// A [`PathPattern`](crate::PathPattern) that selects the place in the document before, or in the document after for
-    /// an insertion.
+    /// A [`PathPattern`](crate::PathPattern) that selects the place in the document before, or in the document after
+    /// for an insertion.
     pub path: String,
     /// The kind of change.
     pub kind: ChangeKind,

@@ -1,7 +1,7 @@
 //! The differences between two documents.
 //!
-//! Both trees are walked together. Children are paired by what identifies them (see [`element_keys`]), so that a change is
-//! reported for the element that changed, wherever it stands. White space between elements, quotes, entities, CDATA,
+//! Both trees are walked together. Children are paired by what identifies them (see [`element_keys`]), so that a change
+//! is reported for the element that changed, wherever it stands. White space between elements, quotes, entities, CDATA,
 //! comments, namespace prefixes, `<a/>` for `<a></a>` and the order of siblings of different names are no changes.
 
 mod attribute_index;

@@ -13,8 +13,8 @@ pub(super) struct PathNameGroup {
     pub(super) count: usize,
     /// Whether the children have different namespaces, because one is written with the prefix of another namespace.
     pub(super) has_several_namespaces: bool,
-    /// For each alternative key: whether a child has one of its parts several times, so that predicates cannot distinguish
-    /// the children.
+    /// For each alternative key: whether a child has one of its parts several times, so that predicates cannot
+    /// distinguish the children.
     pub(super) has_repeated_parts: OnceCell<[bool; ALTERNATIVES]>,
 }
 

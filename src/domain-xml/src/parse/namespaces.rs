@@ -20,8 +20,8 @@ struct Declaration<'a> {
 /// The most declarations in scope; documents have two or three.
 const MAX_NAMESPACES: usize = 64;
 
-/// The longest namespace. Each name in it is compared with the whole namespace, so that a long one costs more than its own
-/// bytes; those of libvirt have some 40.
+/// The longest namespace. Each name in it is compared with the whole namespace, so that a long one costs more than its
+/// own bytes; those of libvirt have some 40.
 const MAX_NAMESPACE_BYTES: usize = 1024;
 
 /// Prefixes and namespaces that no document may declare.
@@ -34,8 +34,8 @@ const RESERVED_NAMESPACES: [&str; 2] = [
 impl<'a> Namespaces<'a> {
     /// Adds the declaration that an attribute makes, if it makes one.
     ///
-    /// What XML forbids in a declaration is refused. libvirt's parser ignores such a declaration, so that an outer one, which
-    /// seems to be hidden, still holds there.
+    /// What XML forbids in a declaration is refused. libvirt's parser ignores such a declaration, so that an outer one,
+    /// which seems to be hidden, still holds there.
     pub(super) fn declare(
         &mut self,
         attribute: &'a str,

@@ -42,8 +42,8 @@ impl Element {
         }
     }
 
-    /// Removes everything that the path selects, with its lines, and returns the number of removals. This element itself
-    /// stays.
+    /// Removes everything that the path selects, with its lines, and returns the number of removals. This element
+    /// itself stays.
     ///
     /// # Errors
     /// If the path is invalid, or absolute and does not begin with this element.

@@ -137,7 +137,8 @@ impl PathPattern {
         self.steps.iter().map(count).sum()
     }
 
-    /// For the host: whether a position is asked of the elements at this level (0 is the root). Behind `**` a step may be of any level.
+    /// For the host: whether a position is asked of the elements at this level (0 is the root). Behind `**` a step may
+    /// be of any level.
     #[doc(hidden)]
     pub fn has_position_at(&self, level: usize) -> bool {
         let mut descends = false;

@@ -9,8 +9,8 @@ pub(super) type NodeIndices = Vec<usize>;
 
 impl Element {
     /// The first element that the path selects. A path that ends in an attribute selects the
-    /// elements that carry it. An absolute path begins with this element itself; one that begins with another name is an
-    /// error, since it selects nothing in any document.
+    /// elements that carry it. An absolute path begins with this element itself; one that begins with another name is
+    /// an error, since it selects nothing in any document.
     ///
     /// # Errors
     /// If the path is invalid, or absolute and does not begin with this element.
