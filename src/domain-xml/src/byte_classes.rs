@@ -16,7 +16,7 @@ pub(crate) const MARKUP: u8 = 1 << 5;
 pub(crate) const BRACKET: u8 = 1 << 6;
 /// May begin a character that XML forbids: control characters, and the first byte of U+FFFE and U+FFFF. UTF-8 cannot
 /// encode surrogates, the only others.
-pub(crate) const SUSPECT: u8 = 1 << 7;
+pub(crate) const MAY_BE_FORBIDDEN: u8 = 1 << 7;
 
 const TABLE: [u8; 256] = table();
 
@@ -32,7 +32,7 @@ const fn table() -> [u8; 256] {
             b'\'' | b'"' => QUOTE,
             b'<' | b'&' => MARKUP,
             b']' => BRACKET,
-            0..b' ' | 0xEF => SUSPECT,
+            0..b' ' | 0xEF => MAY_BE_FORBIDDEN,
             _ => 0,
         };
         byte += 1;
@@ -84,7 +84,7 @@ mod tests {
     fn table_agrees_with_the_character_rules() {
         for byte in 0..=0x7F_u8 {
             let c = char::from(byte);
-            assert_eq!(is(byte, SUSPECT), !escape::is_char(c), "{c:?}");
+            assert_eq!(is(byte, MAY_BE_FORBIDDEN), !escape::is_char(c), "{c:?}");
             assert_eq!(
                 is(byte, NAME_START),
                 name::is_valid(&c.to_string()),
@@ -94,7 +94,7 @@ mod tests {
             assert_eq!(is(byte, SPACE), " \t\r\n".contains(c), "{c:?}");
         }
         for bad in ['\u{FFFE}', '\u{FFFF}'] {
-            assert!(is(bad.to_string().as_bytes()[0], SUSPECT) && !escape::is_char(bad));
+            assert!(is(bad.to_string().as_bytes()[0], MAY_BE_FORBIDDEN) && !escape::is_char(bad));
         }
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn element(element: &Element) -> String {
     out
 }
 
-/// One element on one line, without white space between its children, for people.
+/// One element on one line, without white space between its children, for messages.
 pub(crate) fn compact(element: &Element) -> String {
     let mut out = String::new();
     let mut open = Vec::new();

@@ -43,12 +43,12 @@ pub(crate) struct ElementTable {
 }
 
 impl Source {
-    pub(crate) fn new(text: Box<str>, found: ElementTable) -> Source {
+    pub(crate) fn new(text: Box<str>, table: ElementTable) -> Source {
         Source {
             text,
-            elements: found.elements,
-            canonical: found.canonical,
-            declaring: found.declaring,
+            elements: table.elements,
+            canonical: table.canonical,
+            declaring: table.declaring,
         }
     }
 }
@@ -205,9 +205,9 @@ impl Origin {
             let span = *elements
                 .get(index as usize)
                 .filter(|_| index < self.span.next)?;
-            let found = (index, span);
+            let child = (index, span);
             index = span.next;
-            Some(found)
+            Some(child)
         })
     }
 
@@ -223,7 +223,7 @@ impl Origin {
     fn between(&self, mut at: u32, end: u32, nodes: &mut Vec<Node>) {
         while at < end {
             let rest = self.slice(at, end).as_bytes();
-            let (make, length) = piece(rest);
+            let (make, length) = node_at_start(rest);
             let to = at + length as u32;
             nodes.push(make(Raw::Read {
                 source: self.source.clone(),
@@ -236,7 +236,7 @@ impl Origin {
 }
 
 /// The kind and the length of the node at the start of the text.
-fn piece(text: &[u8]) -> (fn(Raw) -> Node, usize) {
+fn node_at_start(text: &[u8]) -> (fn(Raw) -> Node, usize) {
     let (make, opening, closing): (fn(Raw) -> Node, usize, &[u8]) = match text {
         [b'<', b'!', b'[', ..] => (Node::CData, CDATA.len(), CDATA_END),
         [b'<', b'!', ..] => (Node::Other, COMMENT.len(), COMMENT_END),

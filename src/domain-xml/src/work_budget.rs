@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::fmt;
 
-/// Steps between two looks at the clock.
+/// Steps between two checks of the time limit.
 const STEPS_PER_CHECK: u64 = 4096;
 
-/// The bytes of text that one step pays for.
+/// Bytes of text for each step.
 const BYTES_PER_STEP: u64 = 16;
 
 /// The work that an operation on hostile documents may do, in steps and in time. One step is about one element,
@@ -91,7 +91,7 @@ impl<'a> Budget<'a> {
         self.spend(bytes as u64 / BYTES_PER_STEP)
     }
 
-    /// What the budget ran out of, if it is used up. Looks at the clock.
+    /// What the budget ran out of, if it is used up. Checks the time limit, too.
     pub fn exhausted(&self) -> Option<Exhausted> {
         if self.exhausted.get().is_none() {
             self.check_time();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn time_runs_out_between_steps() {
+    fn the_time_limit_is_checked_between_steps() {
         let late = Cell::new(false);
         let budget = Budget::unlimited().until(|| late.get());
         assert!(budget.spend(1));

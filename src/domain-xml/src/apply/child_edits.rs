@@ -43,7 +43,7 @@ pub(super) fn edit(
         // The white space before a removed or moved child is removed, too.
         take_layout(&mut kept);
     }
-    all_were_there(tree, count)?;
+    check_children_exist(tree, count)?;
     if !tree.rearranges() {
         *nodes = kept;
         return Ok(());
@@ -53,7 +53,7 @@ pub(super) fn edit(
     Ok(())
 }
 
-fn all_were_there(tree: &ChangeTree<'_>, count: usize) -> Result<(), ApplyError> {
+fn check_children_exist(tree: &ChangeTree<'_>, count: usize) -> Result<(), ApplyError> {
     let below = tree
         .child_trees
         .range(count..)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::element_keys::{self, Kind, Values};
 use super::sibling_index::Child;
 
-/// The maximum number of alternative keys of an element.
+/// Maximum number of alternative keys of an element.
 pub(super) const ALTERNATIVES: usize = 3;
 
 /// The identities of a name group's members.

@@ -29,7 +29,7 @@ use element_paths::{ElementPaths, Side};
 use namespaces::{Name, Scope};
 use sibling_index::SiblingIndex;
 
-/// The most text in a diff. With more, hostile input could fill the memory with paths; the root is then reported as
+/// Maximum text of a diff in bytes. With more, hostile input could fill the memory with paths; the root is then reported as
 /// one edit.
 const MAX_TEXT: usize = 8 << 20;
 
@@ -93,7 +93,7 @@ impl<'a> Differ<'a, '_> {
             self.report(removed(path(before), before, document_place(before)));
             return self.report(inserted(path(after), after, document_place(after)));
         }
-        let same_namespaces = namespaces::agree(scopes.0.as_ref(), scopes.1.as_ref());
+        let same_namespaces = namespaces::same_root_scope(scopes.0.as_ref(), scopes.1.as_ref());
         if same_namespaces && equality::is_written_alike(before, after, self.budget) {
             return;
         }
@@ -286,7 +286,8 @@ impl<'a> Differ<'a, '_> {
                     let element = after.list[new].element;
                     let mut place = self.place_below(pair.visit, None, Some(new));
                     place.rank = after.rank(new);
-                    place.namespaces = namespaces::free(element, pair.scopes.1.as_ref());
+                    place.namespaces =
+                        namespaces::undeclared_prefixes(element, pair.scopes.1.as_ref());
                     self.report_later(inserted(path, element, Some(place)), work);
                 }
             }
@@ -341,7 +342,7 @@ fn document_place(root: &Element) -> Option<Box<Place>> {
         after: Vec::new(),
         part: Part::Document,
         rank: 0,
-        namespaces: namespaces::free(root, None),
+        namespaces: namespaces::undeclared_prefixes(root, None),
     }))
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Most elements have children of a few names, which are compared faster than they are hashed.
-const FEW: usize = 8;
+/// Up to this many names are searched one by one, which is faster than hashing; most elements have children of fewer.
+const LINEAR_SEARCH_MAX: usize = 8;
 
 /// Names by number, in the order of their first use.
 pub(super) struct NameInterner<K> {
@@ -39,9 +39,9 @@ impl<K: Clone + Eq + Hash> NameInterner<K> {
         }
         let number = self.names.len();
         self.names.push(name.clone());
-        if number == FEW {
+        if number == LINEAR_SEARCH_MAX {
             self.numbers = self.names.iter().cloned().zip(0..).collect();
-        } else if number > FEW {
+        } else if number > LINEAR_SEARCH_MAX {
             self.numbers.insert(name, number);
         }
         number
@@ -56,11 +56,11 @@ mod tests {
     fn names_have_numbers_in_the_order_of_their_first_use() {
         let mut interner = NameInterner::new();
         for round in 0..2 {
-            for name in 0..3 * FEW {
+            for name in 0..3 * LINEAR_SEARCH_MAX {
                 assert_eq!(interner.number(name * 7), name, "in round {round}");
             }
         }
-        assert_eq!(interner.names().len(), 3 * FEW);
+        assert_eq!(interner.names().len(), 3 * LINEAR_SEARCH_MAX);
         assert_eq!(interner.find(&7), Some(1));
         assert_eq!(interner.find(&8), None);
     }

@@ -45,7 +45,7 @@ pub(crate) fn same_declarations(a: &Element, b: &Element) -> bool {
 }
 
 /// Whether two root scopes are equal.
-pub(crate) fn agree(a: Option<&Rc<Scope>>, b: Option<&Rc<Scope>>) -> bool {
+pub(crate) fn same_root_scope(a: Option<&Rc<Scope>>, b: Option<&Rc<Scope>>) -> bool {
     match (a, b) {
         (None, None) => true,
         (Some(a), Some(b)) => a.bound == b.bound,
@@ -65,7 +65,7 @@ pub(crate) fn resolve(mut scope: Option<&Rc<Scope>>, prefix: &str) -> Option<Rc<
 }
 
 /// The prefixes that an element and its descendants use without declaring them, and their namespaces.
-pub(crate) fn free(root: &Element, outer: Option<&Rc<Scope>>) -> Vec<Binding> {
+pub(crate) fn undeclared_prefixes(root: &Element, outer: Option<&Rc<Scope>>) -> Vec<Binding> {
     let mut found: Vec<Binding> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
     let mut pending: Vec<(&Element, Option<Rc<Scope>>)> = vec![(root, None)];

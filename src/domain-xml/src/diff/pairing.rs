@@ -5,9 +5,9 @@ use super::identity_index::{ALTERNATIVES, IdentityIndex};
 use super::sibling_index::{NameGroup, SiblingIndex};
 use crate::Budget;
 
-/// How many siblings are searched for equal content, and how many elements are compared; devices without an identity
-/// are few and small.
+/// Maximum number of siblings that are searched for equal content: devices without an identity are few.
 const LOOK_AHEAD: usize = 8;
+/// Maximum number of elements that are compared for equal content: devices without an identity are small.
 const MAX_COMPARED_ELEMENTS: usize = 64;
 
 /// For each old child, the index of its partner among the new children. `same_namespaces`: prefixes stand for

@@ -11,7 +11,7 @@ use crate::diff::sibling_index::SiblingIndex;
 use crate::path::NameTest;
 
 /// Up to this many nodes are counted one by one, which is faster than a look-up in the list of children.
-const FEW: usize = 16;
+const COUNTED_NODES_MAX: usize = 16;
 
 /// An element and its position in a document.
 #[derive(Clone)]
@@ -94,7 +94,7 @@ impl<'a> DocumentIndex<'a> {
     }
 
     fn nth_child(&mut self, parent: &'a Element, index: usize) -> Option<&'a Element> {
-        if parent.nodes().len() <= FEW {
+        if parent.nodes().len() <= COUNTED_NODES_MAX {
             return parent.children().nth(index);
         }
         let children = self.children.entry(std::ptr::from_ref(parent));

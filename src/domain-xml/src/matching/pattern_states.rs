@@ -1,12 +1,12 @@
 //! Which steps of each pattern have matched on the way from the root to an element.
 
 use super::document_index::Ambiguity;
-use super::predicates::Holding;
+use super::predicates::HeldConditions;
 use super::{DocumentIndex, ElementAt, PatternSet, State, StateKind, Tests};
 use crate::path::{NameTest, Step, Target};
 use crate::{Budget, PathPattern};
 
-/// The states that one step of the budget pays for.
+/// States for each step of the budget.
 const STATES_PER_STEP: u64 = 16;
 
 /// The states of the patterns that lead to an element, ascending.
@@ -37,7 +37,7 @@ impl PatternStates {
     pub fn enter<'a>(
         &self,
         set: &PatternSet,
-        side: &mut DocumentIndex<'a>,
+        index: &mut DocumentIndex<'a>,
         at: &ElementAt<'a>,
         explicit: bool,
         budget: &Budget<'_>,
@@ -45,11 +45,11 @@ impl PatternStates {
         budget.spend(1 + self.0.len() as u64 / STATES_PER_STEP);
         let mut entry = Entry {
             set,
-            side,
+            index,
             at,
             name: set.names.get(at.element.canonical_name()).copied(),
             explicit,
-            holding: None,
+            held_conditions: None,
             ambiguity: None,
             budget,
         };
@@ -117,7 +117,7 @@ impl PatternStates {
     }
 }
 
-/// What an element does to a state.
+/// The result of matching one state with an element.
 enum Advance {
     /// The step does not lead there.
     No,
@@ -129,15 +129,15 @@ enum Advance {
     Ambiguous,
 }
 
-/// An element that is entered, with what is known of it once a pattern asks.
+/// An element that is entered. What patterns need to know of it is computed on demand.
 struct Entry<'e, 'a> {
     set: &'e PatternSet,
-    side: &'e mut DocumentIndex<'a>,
+    index: &'e mut DocumentIndex<'a>,
     at: &'e ElementAt<'a>,
     /// The name's number, if a step has that name.
     name: Option<u32>,
     explicit: bool,
-    holding: Option<Holding>,
+    held_conditions: Option<HeldConditions>,
     ambiguity: Option<(bool, Vec<Vec<usize>>)>,
     budget: &'e Budget<'e>,
 }
@@ -154,7 +154,7 @@ impl Entry<'_, '_> {
             StateKind::Named(_) | StateKind::Accepting => return Advance::No,
         }
         if let Some(condition) = state.decisive
-            && !self.holding().has(condition as usize)
+            && !self.held_conditions().has(condition as usize)
         {
             return Advance::No;
         }
@@ -169,9 +169,9 @@ impl Entry<'_, '_> {
     }
 
     /// The predicates that hold, of all patterns.
-    fn holding(&mut self) -> &Holding {
+    fn held_conditions(&mut self) -> &HeldConditions {
         let (set, element, budget) = (self.set, self.at.element, self.budget);
-        self.holding
+        self.held_conditions
             .get_or_insert_with(|| set.conditions.test(element, budget))
     }
 
@@ -181,18 +181,18 @@ impl Entry<'_, '_> {
             return false;
         }
         if !tests.positions.is_empty() {
-            let position = self.side.position(self.at, name);
+            let position = self.index.position(self.at, name);
             if tests.positions.iter().any(|wanted| *wanted != position) {
                 return false;
             }
         }
-        tests.conditions.is_empty() || self.holding().has_all(&tests.conditions)
+        tests.conditions.is_empty() || self.held_conditions().has_all(&tests.conditions)
     }
 
     /// Whether predicates over these parts hold for more than one element.
     fn is_ambiguous(&mut self, asked: &[usize]) -> bool {
         let (always, keys) = self.ambiguity.get_or_insert_with(|| {
-            let Ambiguity { always, keys } = self.side.ambiguity(self.at);
+            let Ambiguity { always, keys } = self.index.ambiguity(self.at);
             (always, self.set.asked_keys(&keys))
         });
         *always

@@ -29,9 +29,9 @@ struct Values {
 }
 
 /// The conditions that hold for an element: one bit for each.
-pub(super) struct Holding(Vec<u64>);
+pub(super) struct HeldConditions(Vec<u64>);
 
-/// The conditions of a step: words of [`Holding`] by index, each once.
+/// The conditions of a step: words of [`HeldConditions`] by index, each once.
 #[derive(Default)]
 pub(super) struct ConditionSet(Vec<(usize, u64)>);
 
@@ -98,29 +98,35 @@ impl Conditions {
     }
 
     /// Tests all conditions on an element.
-    pub(super) fn test(&self, element: &Element, budget: &Budget<'_>) -> Holding {
-        let mut holding = Holding(vec![0; self.count.div_ceil(64)]);
+    pub(super) fn test(&self, element: &Element, budget: &Budget<'_>) -> HeldConditions {
+        let mut held_conditions = HeldConditions(vec![0; self.count.div_ceil(64)]);
         if let Some(root) = self.nodes.first() {
-            self.visit(root, element, &mut holding, budget);
+            self.visit(root, element, &mut held_conditions, budget);
         }
-        holding
+        held_conditions
     }
 
     /// As deep as the shorter of the document and the longest predicate.
-    fn visit(&self, node: &Node, element: &Element, holding: &mut Holding, budget: &Budget<'_>) {
+    fn visit(
+        &self,
+        node: &Node,
+        element: &Element,
+        held_conditions: &mut HeldConditions,
+        budget: &Budget<'_>,
+    ) {
         if !budget.spend(1) {
             return;
         }
-        holding.set(node.text.exists);
+        held_conditions.set(node.text.exists);
         // Every element around reads the same text and tags again.
         if !node.text.equals.is_empty() && budget.spend_text(element.text_bytes()) {
-            holding.set(node.text.equals.get(element.text().as_str()).copied());
+            held_conditions.set(node.text.equals.get(element.text().as_str()).copied());
         }
         if !node.attributes.is_empty() && budget.spend_text(element.tag_bytes()) {
             for attribute in element.attributes() {
                 if let Some(values) = node.attributes.get(attribute.name) {
-                    holding.set(values.exists);
-                    holding.set(values.equals.get(attribute.value().as_ref()).copied());
+                    held_conditions.set(values.exists);
+                    held_conditions.set(values.equals.get(attribute.value().as_ref()).copied());
                 }
             }
         }
@@ -131,14 +137,14 @@ impl Conditions {
                     return;
                 }
                 if let Some(next) = node.children.get(child.canonical_name()) {
-                    self.visit(&self.nodes[*next], child, holding, budget);
+                    self.visit(&self.nodes[*next], child, held_conditions, budget);
                 }
             }
         }
     }
 }
 
-impl Holding {
+impl HeldConditions {
     fn set(&mut self, condition: Option<usize>) {
         if let Some(number) = condition {
             self.0[number / 64] |= 1 << (number % 64);

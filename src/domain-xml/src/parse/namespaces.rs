@@ -17,10 +17,10 @@ struct Declaration<'a> {
     depth: usize,
 }
 
-/// The most declarations in scope; documents have two or three.
+/// Maximum number of declarations in scope; documents have two or three.
 const MAX_NAMESPACES: usize = 64;
 
-/// The longest namespace. Each name in it is compared with the whole namespace, so that a long one costs more than its
+/// Maximum length of a namespace in bytes. Each name in it is compared with the whole namespace, so that a long one costs more than its
 /// own bytes; those of libvirt have some 40.
 const MAX_NAMESPACE_BYTES: usize = 1024;
 

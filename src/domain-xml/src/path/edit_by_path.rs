@@ -51,11 +51,11 @@ impl Element {
         let pattern = PathPattern::for_element(path, self)?;
         let mut removed = 0;
         // Backwards, so that removals do not shift the positions of the others.
-        for trail in pattern.locate(self, usize::MAX).iter().rev() {
+        for indices in pattern.locate(self, usize::MAX).iter().rev() {
             removed += match &pattern.target {
-                Target::Element => remove_element(self, trail),
+                Target::Element => remove_element(self, indices),
                 Target::Attribute(test) => self
-                    .at_mut(trail)
+                    .at_mut(indices)
                     .map_or(0, |owner| remove_attributes(owner, test)),
             };
         }
@@ -63,8 +63,8 @@ impl Element {
     }
 }
 
-fn remove_element(origin: &mut Element, trail: &[usize]) -> usize {
-    let Some((last, above)) = trail.split_last() else {
+fn remove_element(origin: &mut Element, indices: &[usize]) -> usize {
+    let Some((last, above)) = indices.split_last() else {
         return 0;
     };
     origin

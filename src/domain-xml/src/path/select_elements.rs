@@ -19,7 +19,7 @@ impl Element {
         Ok(pattern
             .locate(self, 1)
             .first()
-            .and_then(|trail| self.at(trail)))
+            .and_then(|indices| self.at(indices)))
     }
 
     /// The first element that the path selects, to edit.
@@ -28,8 +28,8 @@ impl Element {
     /// As [`Element::find`].
     pub fn find_mut(&mut self, path: &str) -> Result<Option<&mut Element>, PathError> {
         let pattern = PathPattern::for_element(path, self)?;
-        let trail = pattern.locate(self, 1).into_iter().next();
-        Ok(trail.and_then(|trail| self.at_mut(&trail)))
+        let indices = pattern.locate(self, 1).into_iter().next();
+        Ok(indices.and_then(|indices| self.at_mut(&indices)))
     }
 
     /// All elements that the path selects, in document order.
@@ -64,14 +64,14 @@ impl Element {
             .collect())
     }
 
-    pub(super) fn at(&self, trail: &[usize]) -> Option<&Element> {
-        trail.iter().try_fold(self, |element, index| {
+    pub(super) fn at(&self, indices: &[usize]) -> Option<&Element> {
+        indices.iter().try_fold(self, |element, index| {
             element.nodes().get(*index)?.element()
         })
     }
 
-    pub(super) fn at_mut(&mut self, trail: &[usize]) -> Option<&mut Element> {
-        trail.iter().try_fold(self, |element, index| {
+    pub(super) fn at_mut(&mut self, indices: &[usize]) -> Option<&mut Element> {
+        indices.iter().try_fold(self, |element, index| {
             element.nodes_mut().get_mut(*index)?.element_mut()
         })
     }
@@ -103,7 +103,7 @@ impl PathPattern {
     pub fn find_all<'a>(&self, element: &'a Element) -> Vec<&'a Element> {
         self.locate(element, usize::MAX)
             .iter()
-            .filter_map(|trail| element.at(trail))
+            .filter_map(|indices| element.at(indices))
             .collect()
     }
 

@@ -1,11 +1,11 @@
 //! Text, comments, CDATA and processing instructions between tags, and the XML declaration.
 
 use super::{ParseErrorKind, Scan, ScanResult, flaw, syntax};
-use crate::byte_classes::{self, BRACKET, MARKUP, SPACE, SUSPECT};
+use crate::byte_classes::{self, BRACKET, MARKUP, MAY_BE_FORBIDDEN, SPACE};
 use crate::source_text::{CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END};
 use crate::{escape, name};
 
-/// The longest reference in bytes, with `&` and `;`. The limit keeps a line of ampersands linear.
+/// Maximum length of a reference in bytes, with `&` and `;`. The limit keeps a line of ampersands linear.
 const MAX_REFERENCE: usize = 17;
 
 const UNCLOSED_INSTRUCTION: &str = "a processing instruction is not closed";
@@ -15,7 +15,7 @@ impl Scan<'_> {
         let from = self.at;
         let mut at = from;
         loop {
-            at = byte_classes::until(self.bytes, at, MARKUP | BRACKET | SUSPECT);
+            at = byte_classes::until(self.bytes, at, MARKUP | BRACKET | MAY_BE_FORBIDDEN);
             at = match self.bytes.get(at) {
                 None | Some(b'<') => break,
                 Some(b'&') => self.reference(at)?,
@@ -57,22 +57,22 @@ impl Scan<'_> {
         }
     }
 
-    pub(super) fn exclamation(&mut self) -> ScanResult<()> {
+    pub(super) fn comment_or_cdata(&mut self) -> ScanResult<()> {
         let rest = &self.bytes[self.at..];
         if rest.starts_with(COMMENT) {
-            let close = self.through(COMMENT, COMMENT_END, "a comment is not closed")?;
+            let close = self.checked_end(COMMENT, COMMENT_END, "a comment is not closed")?;
             let inside = &rest[COMMENT.len()..close - self.at - COMMENT_END.len()];
             if inside.ends_with(b"-") || byte_classes::find(inside, 0, b"--").is_some() {
                 return Err(syntax(self.at, "`--` may not stand in a comment"));
             }
-            return self.aside(close);
+            return self.skip_markup(close);
         }
         if rest.starts_with(CDATA) {
             if self.open.is_empty() {
                 return Err(flaw(self.at, ParseErrorKind::OutsideRoot));
             }
-            let close = self.through(CDATA, CDATA_END, "a CDATA section is not closed")?;
-            return self.aside(close);
+            let close = self.checked_end(CDATA, CDATA_END, "a CDATA section is not closed")?;
+            return self.skip_markup(close);
         }
         if rest
             .get(2)
@@ -87,7 +87,7 @@ impl Scan<'_> {
     }
 
     pub(super) fn instruction(&mut self) -> ScanResult<()> {
-        let close = self.through(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
+        let close = self.checked_end(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
         if self.is_declaration() {
             return Err(syntax(
                 self.at,
@@ -99,11 +99,11 @@ impl Scan<'_> {
         if !name::is_valid(target) || target.eq_ignore_ascii_case("xml") {
             return Err(flaw(self.at, ParseErrorKind::BadName(target.to_owned())));
         }
-        self.aside(close)
+        self.skip_markup(close)
     }
 
     /// Continues after markup that is allowed inside and outside of the root.
-    fn aside(&mut self, close: usize) -> ScanResult<()> {
+    fn skip_markup(&mut self, close: usize) -> ScanResult<()> {
         if !self.open.is_empty() {
             self.spend(1, self.at)?;
         }
@@ -112,13 +112,13 @@ impl Scan<'_> {
     }
 
     /// Searches the end of comments, CDATA and instructions, and returns the index after it.
-    fn through(&self, opening: &[u8], closing: &[u8], unclosed: &str) -> ScanResult<usize> {
+    fn checked_end(&self, opening: &[u8], closing: &[u8], unclosed: &str) -> ScanResult<usize> {
         let Some(end) = byte_classes::find(self.bytes, self.at + opening.len(), closing) else {
             return Err(syntax(self.at, unclosed));
         };
         let mut at = self.at;
         loop {
-            at = byte_classes::until(&self.bytes[..end], at, SUSPECT);
+            at = byte_classes::until(&self.bytes[..end], at, MAY_BE_FORBIDDEN);
             if at == end {
                 return Ok(end + closing.len());
             }
@@ -129,7 +129,7 @@ impl Scan<'_> {
     /// Checks the XML declaration. It must be true, since the next reader of the text relies on it.
     pub(super) fn declaration(&mut self) -> ScanResult<()> {
         let start = self.at;
-        let close = self.through(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
+        let close = self.checked_end(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
         let name_end = self.name(start + 2)?;
         if self.attributes(name_end)? != (b'?', close) {
             return Err(syntax(

@@ -19,7 +19,7 @@ pub(super) struct Scan<'a> {
     limits: &'a Limits,
     depth: usize,
     nodes_left: usize,
-    found: ElementTable,
+    table: ElementTable,
     /// The elements that are not closed yet, innermost last.
     open: Vec<u32>,
     namespaces: Namespaces<'a>,
@@ -38,7 +38,7 @@ impl<'a> Scan<'a> {
             limits,
             depth: limits.depth.min(MAX_DEPTH),
             nodes_left: limits.nodes,
-            found: ElementTable {
+            table: ElementTable {
                 // Domain XML has an element every forty bytes.
                 elements: Vec::with_capacity(text.len() / 32 + 1),
                 ..ElementTable::default()
@@ -60,17 +60,17 @@ impl<'a> Scan<'a> {
         while let Some(byte) = self.bytes.get(self.at) {
             match (byte, self.bytes.get(self.at + 1)) {
                 (b'<', Some(b'/')) => self.end_tag()?,
-                (b'<', Some(b'!')) => self.exclamation()?,
+                (b'<', Some(b'!')) => self.comment_or_cdata()?,
                 (b'<', Some(b'?')) => self.instruction()?,
                 (b'<', _) => self.start_tag()?,
                 _ => self.character_data()?,
             }
         }
         match self.open.last() {
-            None if self.found.elements.is_empty() => Err(flaw(self.at, ParseErrorKind::NoRoot)),
-            None => Ok(self.found),
+            None if self.table.elements.is_empty() => Err(flaw(self.at, ParseErrorKind::NoRoot)),
+            None => Ok(self.table),
             Some(index) => {
-                let span = self.found.elements[*index as usize];
+                let span = self.table.elements[*index as usize];
                 let name = &self.text[span.start as usize + 1..span.name_end as usize];
                 Err(flaw(
                     span.start as usize,
@@ -91,7 +91,7 @@ impl<'a> Scan<'a> {
     }
 
     fn is_after_root(&self) -> bool {
-        self.open.is_empty() && !self.found.elements.is_empty()
+        self.open.is_empty() && !self.table.elements.is_empty()
     }
 
     fn start_tag(&mut self) -> ScanResult<()> {
@@ -102,7 +102,7 @@ impl<'a> Scan<'a> {
         if self.open.len() >= self.depth {
             return Err(flaw(start, ParseErrorKind::TooDeep(self.depth)));
         }
-        if self.found.elements.len() >= self.limits.elements {
+        if self.table.elements.len() >= self.limits.elements {
             let kind = ParseErrorKind::TooManyElements(self.limits.elements);
             return Err(flaw(start, kind));
         }
@@ -112,10 +112,10 @@ impl<'a> Scan<'a> {
             return Err(self.bad_name(body - 2));
         }
         self.spend(1 + self.attributes.len(), start)?;
-        let index = self.found.elements.len() as u32;
+        let index = self.table.elements.len() as u32;
         self.namespaces(index, start, name_end)?;
         let [start, name_end, body] = [start, name_end, body].map(|at| at as u32);
-        self.found.elements.push(Span {
+        self.table.elements.push(Span {
             start,
             name_end,
             body,
@@ -135,7 +135,7 @@ impl<'a> Scan<'a> {
     /// Declares the element's namespaces, and resolves its name.
     fn namespaces(&mut self, index: u32, start: usize, name_end: usize) -> ScanResult<()> {
         if self.declares {
-            self.found.declaring.push(index);
+            self.table.declaring.push(index);
             for attribute in &self.attributes {
                 let (text, depth) = (self.text, self.open.len());
                 let part = |(from, to): (u32, u32)| &text[from as usize..to as usize];
@@ -146,7 +146,7 @@ impl<'a> Scan<'a> {
         }
         let canonical = self.namespaces.canonical(&self.text[start + 1..name_end]);
         if let Some(canonical) = canonical {
-            self.found.canonical.push((index, canonical));
+            self.table.canonical.push((index, canonical));
         }
         Ok(())
     }
@@ -156,7 +156,7 @@ impl<'a> Scan<'a> {
         let Some(index) = self.open.last().copied() else {
             return Err(self.mismatch(""));
         };
-        let element = self.found.elements[index as usize];
+        let element = self.table.elements[index as usize];
         let name = element.start as usize + 1..element.name_end as usize;
         let after = start + 2 + name.len();
         if self.bytes.get(start + 2..after) != Some(&self.bytes[name.clone()]) {
@@ -169,8 +169,8 @@ impl<'a> Scan<'a> {
         self.at = close + 1;
         self.open.pop();
         self.namespaces.pop_element(self.open.len());
-        let next = self.found.elements.len() as u32;
-        let element = &mut self.found.elements[index as usize];
+        let next = self.table.elements.len() as u32;
+        let element = &mut self.table.elements[index as usize];
         element.body_end = start as u32;
         element.end = self.at as u32;
         element.next = next;
@@ -181,12 +181,12 @@ impl<'a> Scan<'a> {
     #[cold]
     fn mismatch(&self, open: &str) -> Box<Flaw> {
         let inside = &self.text[self.at + 2..];
-        let Some((found, _)) = inside.split_once('>') else {
+        let Some((end_tag, _)) = inside.split_once('>') else {
             return syntax(self.at, "a tag is not closed");
         };
         let kind = ParseErrorKind::MismatchedEnd {
             open: open.to_owned(),
-            found: found.trim_end_matches([' ', '\t', '\n', '\r']).to_owned(),
+            found: end_tag.trim_end_matches([' ', '\t', '\n', '\r']).to_owned(),
         };
         flaw(self.at, kind)
     }

@@ -1,10 +1,10 @@
 //! Names and attributes.
 
 use super::{Flaw, ParseErrorKind, Scan, ScanResult, flaw, syntax};
-use crate::byte_classes::{self, EQUALS, MARKUP, NAME, NAME_START, QUOTE, SPACE, SUSPECT};
+use crate::byte_classes::{self, EQUALS, MARKUP, MAY_BE_FORBIDDEN, NAME, NAME_START, QUOTE, SPACE};
 use crate::name;
 
-/// Far more than any element of libvirt has.
+/// Maximum number of attributes of an element: far more than any element of libvirt has.
 const MAX_ATTRIBUTES: usize = 256;
 
 /// Where an attribute's name and value are, in bytes of the text.
@@ -103,7 +103,7 @@ impl Scan<'_> {
         let close = self.value(open + 1, quote)?;
         self.declares |= self.bytes[start] == b'x';
         let [start, name_end, from, to] = [start, name_end, open + 1, close].map(|at| at as u32);
-        self.refuse_duplicate(start, name_end)?;
+        self.check_is_new(start, name_end)?;
         self.attributes.push(Attribute {
             name: (start, name_end),
             value: (from, to),
@@ -115,7 +115,7 @@ impl Scan<'_> {
     fn value(&self, from: usize, quote: u8) -> ScanResult<usize> {
         let mut at = from;
         loop {
-            at = byte_classes::until(self.bytes, at, QUOTE | MARKUP | SUSPECT);
+            at = byte_classes::until(self.bytes, at, QUOTE | MARKUP | MAY_BE_FORBIDDEN);
             at = match self.bytes.get(at) {
                 None => return Err(syntax(from - 1, "an attribute value is not closed")),
                 Some(byte) if *byte == quote => return Ok(at),
@@ -130,7 +130,7 @@ impl Scan<'_> {
     }
 
     /// Compares every pair, which is cheap since the number of attributes is limited.
-    fn refuse_duplicate(&self, start: u32, end: u32) -> ScanResult<()> {
+    fn check_is_new(&self, start: u32, end: u32) -> ScanResult<()> {
         if self.attributes.len() >= MAX_ATTRIBUTES {
             return Err(flaw(
                 start as usize,
