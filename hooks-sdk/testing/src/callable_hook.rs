@@ -100,9 +100,9 @@ impl Hook {
     #[track_caller]
     pub fn with_config(mut self, key: &str, value: &str) -> Hook {
         let wishes = self.description().wishes.as_ref();
-        let wished = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
+        let is_declared = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
         assert!(
-            wished,
+            is_declared,
             "the hook does not wish for the configuration key {key:?}: add it with \
              Description::with_config"
         );
@@ -149,9 +149,9 @@ impl Hook {
     #[track_caller]
     fn assert_wished(&self, name: &str, covers: impl Fn(&PodPattern) -> bool) {
         let wishes = self.description().wishes.as_ref();
-        let wished = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
+        let is_declared = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
         assert!(
-            wished,
+            is_declared,
             "the hook does not wish for {name:?}: add it with Description::with_pod"
         );
     }

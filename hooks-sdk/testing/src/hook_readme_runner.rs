@@ -18,6 +18,8 @@
 //!
 //! Other blocks are ignored.
 
+mod fenced_blocks;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,7 @@ use hook_host::{HookPoint, MigrationParameters};
 use serde_json::Value;
 
 use crate::deployment::{Deployment, DeploymentError, DeploymentResult};
+use fenced_blocks::{Block, blocks, json, texts, yaml};
 
 /// A case that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,27 +63,23 @@ pub fn readme(readme: impl AsRef<Path>, module: impl AsRef<Path>) -> Result<usiz
         message,
     };
     let text = std::fs::read_to_string(path).map_err(|error| refused((0, error.to_string())))?;
-    let shown = Shown::read(&text).map_err(refused)?;
-    let deployment = shown.deployment(module.as_ref());
-    for case in &shown.cases {
+    let parsed = ReadmeCases::read(&text).map_err(refused)?;
+    let deployment = parsed.deployment(module.as_ref());
+    for case in &parsed.cases {
         case.run(&deployment).map_err(refused)?;
     }
-    shown.policy_is_narrow(&deployment).map_err(refused)?;
-    Ok(shown.cases.len())
+    parsed
+        .check_policy_is_minimal(&deployment)
+        .map_err(refused)?;
+    Ok(parsed.cases.len())
 }
 
-type Wrong = (usize, String);
+/// The line and the message of a failure.
+type CaseFailure = (usize, String);
 
-/// A fenced block.
-#[derive(Debug, Clone)]
-struct Block {
-    role: String,
-    text: String,
-    line: usize,
-}
-
+/// The cases of a README, and the files that they share.
 #[derive(Debug, Default)]
-struct Shown {
+struct ReadmeCases {
     hook_yaml: Option<Block>,
     policy: Option<Block>,
     cases: Vec<Case>,
@@ -94,19 +93,19 @@ struct Case {
     blocks: Vec<Block>,
 }
 
-impl Shown {
-    fn read(text: &str) -> Result<Shown, Wrong> {
-        let mut shown = Shown::default();
+impl ReadmeCases {
+    fn read(text: &str) -> Result<ReadmeCases, CaseFailure> {
+        let mut parsed = ReadmeCases::default();
         for block in blocks(text) {
             match block.role.as_str() {
-                "policy" => shown.policy = Some(block),
-                "hook.yaml" => shown.hook_yaml = Some(block),
-                "vmi" => shown.cases.push(Case {
+                "policy" => parsed.policy = Some(block),
+                "hook.yaml" => parsed.hook_yaml = Some(block),
+                "vmi" => parsed.cases.push(Case {
                     vmi: json(&block)?,
                     line: block.line,
                     blocks: Vec::new(),
                 }),
-                _ => match shown.cases.last_mut() {
+                _ => match parsed.cases.last_mut() {
                     Some(case) => case.blocks.push(block),
                     None => {
                         let what = format!("no `yaml vmi` stands before this {}", block.role);
@@ -115,10 +114,10 @@ impl Shown {
                 },
             }
         }
-        if shown.cases.is_empty() {
+        if parsed.cases.is_empty() {
             return Err((0, "it shows no `yaml vmi`".to_owned()));
         }
-        Ok(shown)
+        Ok(parsed)
     }
 
     fn deployment(&self, module: &Path) -> Deployment {
@@ -133,11 +132,11 @@ impl Shown {
     }
 
     /// Checks that a case fails for every item that is removed from the policy.
-    fn policy_is_narrow(&self, deployment: &Deployment) -> Result<(), Wrong> {
+    fn check_policy_is_minimal(&self, deployment: &Deployment) -> Result<(), CaseFailure> {
         let Some(policy) = &self.policy else {
             return Ok(());
         };
-        let whole: Value = yaml(policy)?;
+        let full_policy: Value = yaml(policy)?;
         for list in [
             "paths",
             "dangerous",
@@ -147,15 +146,15 @@ impl Shown {
             "migration",
             "pod",
         ] {
-            let items = whole["allow"][list].as_array().map_or(0, Vec::len);
+            let items = full_policy["allow"][list].as_array().map_or(0, Vec::len);
             for at in 0..items {
-                let mut less = whole.clone();
-                let left_out = less["allow"][list]
+                let mut reduced_policy = full_policy.clone();
+                let left_out = reduced_policy["allow"][list]
                     .as_array_mut()
                     .map(|items| items.remove(at));
                 // JSON is YAML.
-                let narrowed = deployment.clone().with_policy(less.to_string());
-                if self.cases.iter().all(|case| case.run(&narrowed).is_ok()) {
+                let reduced = deployment.clone().with_policy(reduced_policy.to_string());
+                if self.cases.iter().all(|case| case.run(&reduced).is_ok()) {
                     let item = left_out.unwrap_or_default();
                     let what = format!("allow.{list} need not have {item}");
                     return Err((policy.line, what));
@@ -175,7 +174,7 @@ impl Case {
         self.block(role).map_or("", |block| &block.text)
     }
 
-    fn run(&self, deployment: &Deployment) -> Result<(), Wrong> {
+    fn run(&self, deployment: &Deployment) -> Result<(), CaseFailure> {
         let deployment = &self.in_its_pod(deployment)?;
         let mut ran = 0;
         if let Some(before) = self.block("before") {
@@ -201,11 +200,11 @@ impl Case {
         if let Some(veto) = self.block("migration-veto") {
             let parameters = MigrationParameters::default();
             let refused = deployment.pre_migration_source(&self.vmi, parameters);
-            vetoed(veto, "the VM may migrate", refused)?;
+            expect_veto(veto, "the VM may migrate", refused)?;
             ran += 1;
         }
         if let Some(veto) = self.block("veto") {
-            vetoed(veto, "the VM may start", deployment.pre_start(&self.vmi))?;
+            expect_veto(veto, "the VM may start", deployment.pre_start(&self.vmi))?;
             ran += 1;
         }
         if let Some(log) = self.block("log") {
@@ -218,7 +217,7 @@ impl Case {
         Ok(())
     }
 
-    fn in_its_pod(&self, deployment: &Deployment) -> Result<Deployment, Wrong> {
+    fn in_its_pod(&self, deployment: &Deployment) -> Result<Deployment, CaseFailure> {
         let Some(block) = self.block("pod") else {
             return Ok(deployment.clone());
         };
@@ -238,13 +237,13 @@ impl Case {
         Ok(deployment.clone().with_pod(annotations, map("labels")))
     }
 
-    fn define(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {
+    fn define(&self, deployment: &Deployment, before: &Block) -> Result<(), CaseFailure> {
         self.edit("after", before, |xml| {
             deployment.on_define_domain(&self.vmi, xml)
         })
     }
 
-    fn attach(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {
+    fn attach(&self, deployment: &Deployment, before: &Block) -> Result<(), CaseFailure> {
         self.edit("attached-after", before, |xml| {
             deployment.on_attach_device(&self.vmi, xml)
         })
@@ -256,12 +255,12 @@ impl Case {
         after: &str,
         before: &Block,
         call: impl Fn(&str) -> DeploymentResult<String>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), CaseFailure> {
         let wrong = |message: String| (before.line, message);
         let refused = |error: DeploymentError| wrong(error.to_string());
         let expected = self.block(after).unwrap_or(before);
         let (xml, _) = call(&before.text).map_err(refused)?;
-        same(expected, &xml)?;
+        expect_equal(expected, &xml)?;
         let (repeated, _) = call(&xml).map_err(refused)?;
         if repeated != xml {
             return Err(wrong(format!(
@@ -271,7 +270,7 @@ impl Case {
         Ok(())
     }
 
-    fn cloud_init(&self, deployment: &Deployment) -> Result<(), Wrong> {
+    fn cloud_init(&self, deployment: &Deployment) -> Result<(), CaseFailure> {
         let (user, network) = (self.text("user-data"), self.text("network-data"));
         let ((user_after, network_after), _) = deployment
             .pre_cloud_init_iso(&self.vmi, user, network)
@@ -281,14 +280,14 @@ impl Case {
             ("network-data-after", network_after),
         ] {
             if let Some(expected) = self.block(role) {
-                same(expected, &after)?;
+                expect_equal(expected, &after)?;
             }
         }
         Ok(())
     }
 
     /// Compares the parameters that the hook returns with the block `migration-after`.
-    fn migrate(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {
+    fn migrate(&self, deployment: &Deployment, before: &Block) -> Result<(), CaseFailure> {
         let refused = |message: String| (before.line, message);
         let defaults = MigrationParameters::default();
         let parameters = defaults.with_texts(&texts(before)?);
@@ -300,10 +299,10 @@ impl Case {
         let lines: String = lines
             .map(|(name, value)| format!("{name}: \"{value}\"\n"))
             .collect();
-        same(self.block("migration-after").unwrap_or(before), &lines)
+        expect_equal(self.block("migration-after").unwrap_or(before), &lines)
     }
 
-    fn shutdown(&self, deployment: &Deployment, log: &Block) -> Result<(), Wrong> {
+    fn shutdown(&self, deployment: &Deployment, log: &Block) -> Result<(), CaseFailure> {
         let (_, runs) = deployment
             .shutdown(&self.vmi)
             .map_err(|error| (self.line, error.to_string()))?;
@@ -312,11 +311,15 @@ impl Case {
             .filter(|run| run.hook_point == HookPoint::Shutdown);
         let lines = at_end.flat_map(|run| &run.log);
         let logged: String = lines.map(|line| format!("{}\n", line.message)).collect();
-        same(log, &logged)
+        expect_equal(log, &logged)
     }
 }
 
-fn vetoed<T>(veto: &Block, otherwise: &str, result: DeploymentResult<T>) -> Result<(), Wrong> {
+fn expect_veto<T>(
+    veto: &Block,
+    otherwise: &str,
+    result: DeploymentResult<T>,
+) -> Result<(), CaseFailure> {
     match result {
         Ok(_) => Err((veto.line, otherwise.to_owned())),
         Err(error) if error.to_string().contains(veto.text.trim_end()) => Ok(()),
@@ -324,63 +327,11 @@ fn vetoed<T>(veto: &Block, otherwise: &str, result: DeploymentResult<T>) -> Resu
     }
 }
 
-/// The texts of a block of names and values.
-fn texts(block: &Block) -> Result<Vec<(String, String)>, Wrong> {
-    let value = yaml(block)?;
-    let Some(fields) = value.as_object() else {
-        return Err((block.line, "it is not a list of parameters".to_owned()));
-    };
-    let text = |value: &Value| {
-        value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned)
-    };
-    Ok(fields
-        .iter()
-        .map(|(name, value)| (name.clone(), text(value)))
-        .collect())
-}
-
-fn same(expected: &Block, found: &str) -> Result<(), Wrong> {
+fn expect_equal(expected: &Block, found: &str) -> Result<(), CaseFailure> {
     if expected.text == found {
         return Ok(());
     }
     Err((expected.line, format!("in truth it is\n{found}")))
-}
-
-/// The fenced blocks with a role.
-fn blocks(text: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let mut open: Option<Block> = None;
-    for (at, line) in text.lines().enumerate() {
-        let fence = line.strip_prefix("```");
-        match (&mut open, fence) {
-            (Some(_), Some("")) => blocks.extend(open.take()),
-            (Some(block), _) => {
-                block.text.push_str(line);
-                block.text.push('\n');
-            }
-            (None, Some(info)) => {
-                let role = info.split_whitespace().nth(1).unwrap_or_default();
-                open = Some(Block {
-                    role: role.to_owned(),
-                    text: String::new(),
-                    line: at + 1,
-                });
-            }
-            (None, None) => {}
-        }
-    }
-    blocks.retain(|block| !block.role.is_empty());
-    blocks
-}
-
-fn yaml(block: &Block) -> Result<Value, Wrong> {
-    serde_saphyr::from_str(&block.text).map_err(|error| (block.line, error.to_string()))
-}
-
-fn json(block: &Block) -> Result<String, Wrong> {
-    Ok(yaml(block)?.to_string())
 }
 
 #[cfg(test)]
@@ -392,20 +343,20 @@ mod tests {
 
     #[test]
     fn second_word_of_the_info_string_is_the_kind_of_block() {
-        let shown = Shown::read(README).unwrap();
-        assert_eq!(shown.policy.unwrap().text, "allow: {}\n");
-        assert_eq!(shown.cases[0].vmi, r#"{"metadata":{"name":"vm"}}"#);
-        assert_eq!(shown.cases[0].text("before"), "<a/>\n");
-        assert_eq!((shown.cases[0].line, shown.cases.len()), (8, 1));
+        let parsed = ReadmeCases::read(README).unwrap();
+        assert_eq!(parsed.policy.unwrap().text, "allow: {}\n");
+        assert_eq!(parsed.cases[0].vmi, r#"{"metadata":{"name":"vm"}}"#);
+        assert_eq!(parsed.cases[0].text("before"), "<a/>\n");
+        assert_eq!((parsed.cases[0].line, parsed.cases.len()), (8, 1));
     }
 
     #[test]
     fn what_belongs_to_no_case_is_an_error() {
-        let lost = Shown::read("```xml before\n<a/>\n```\n").unwrap_err();
+        let lost = ReadmeCases::read("```xml before\n<a/>\n```\n").unwrap_err();
         assert_eq!(
             lost,
             (1, "no `yaml vmi` stands before this before".to_owned())
         );
-        assert!(Shown::read("nothing\n").is_err());
+        assert!(ReadmeCases::read("nothing\n").is_err());
     }
 }

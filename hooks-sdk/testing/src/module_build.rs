@@ -2,18 +2,17 @@
 
 #[cfg(test)]
 mod tests;
+mod toolchain_command;
 
-use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-/// The target of the build.
+use toolchain_command::{program, run};
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
     /// With WASI imports, behind which nothing is granted.
@@ -39,8 +38,8 @@ impl Target {
     }
 }
 
-/// The first build compiles the SDK and its macros too.
-const DEADLINE: Duration = Duration::from_secs(900);
+/// Timeout of one program. The first build compiles the SDK and its macros too.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The profile if the workspace has none: small modules, with function names.
 const PROFILE: &[&str] = &[
@@ -55,33 +54,33 @@ const PROFILE: &[&str] = &[
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A program could not be run.
+    /// A program, such as cargo, could not be started.
     Run {
         /// The program.
         program: String,
-        /// Why.
+        /// The error of starting it.
         source: io::Error,
     },
-    /// A program took too long and was ended.
+    /// A program timed out and was killed.
     Deadline {
         /// The program.
         program: String,
     },
     /// The Rust toolchain cannot build WebAssembly.
     MissingTarget {
-        /// Its name of what is missing.
+        /// The target to add with rustup.
         target: &'static str,
     },
     /// Cargo failed.
     Cargo {
-        /// The crate.
+        /// The crate's Cargo.toml.
         manifest: PathBuf,
         /// Cargo's message.
         message: String,
     },
     /// The crate produces no module.
     NoModule {
-        /// The crate.
+        /// The crate's Cargo.toml.
         manifest: PathBuf,
     },
 }
@@ -91,7 +90,10 @@ impl fmt::Display for BuildError {
         match self {
             BuildError::Run { program, source } => write!(f, "{program} cannot be run: {source}"),
             BuildError::Deadline { program } => {
-                write!(f, "{program} did not end within {DEADLINE:?} and was ended")
+                write!(
+                    f,
+                    "{program} did not end within {BUILD_TIMEOUT:?} and was ended"
+                )
             }
             BuildError::MissingTarget { target } => write!(
                 f,
@@ -245,68 +247,4 @@ fn require_target(crate_dir: &Path, target: &'static str) -> Result<(), BuildErr
     } else {
         Err(BuildError::MissingTarget { target })
     }
-}
-
-/// A tool of the toolchain that runs this test, without the flags meant for the test itself.
-fn program(variable: &str, name: &str, dir: &Path) -> Command {
-    let path = std::env::var_os(variable).unwrap_or_else(|| OsString::from(name));
-    let mut command = Command::new(path);
-    command.current_dir(dir);
-    for flags in [
-        "RUSTFLAGS",
-        "CARGO_ENCODED_RUSTFLAGS",
-        "CARGO_BUILD_TARGET",
-        "CARGO_BUILD_RUSTFLAGS",
-    ] {
-        command.env_remove(flags);
-    }
-    command
-}
-
-struct Output {
-    success: bool,
-    stdout: String,
-    stderr: String,
-}
-
-fn run(mut command: Command) -> Result<Output, BuildError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let failed = |source| BuildError::Run {
-        program: program.clone(),
-        source,
-    };
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(failed)?;
-    let (stdout, stderr) = (collect(child.stdout.take()), collect(child.stderr.take()));
-    let end = Instant::now() + DEADLINE;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(failed)? {
-            break status;
-        }
-        if Instant::now() > end {
-            child.kill().and_then(|()| child.wait()).map_err(failed)?;
-            return Err(BuildError::Deadline { program });
-        }
-        thread::sleep(Duration::from_millis(20));
-    };
-    let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
-    Ok(Output {
-        success: status.success(),
-        stdout: text(stdout),
-        stderr: text(stderr),
-    })
-}
-
-fn collect(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut stream) = stream {
-            // After a read error, the output so far is used.
-            let _ = stream.read_to_end(&mut bytes);
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
 }

@@ -29,8 +29,8 @@ use element_paths::{ElementPaths, Side};
 use namespaces::{Name, Scope};
 use sibling_index::SiblingIndex;
 
-/// Maximum text of a diff in bytes. With more, hostile input could fill the memory with paths; the root is then reported as
-/// one edit.
+/// Maximum text of a diff in bytes. With more, hostile input could fill the memory with paths; the root is then
+/// reported as one edit.
 const MAX_TEXT: usize = 8 << 20;
 
 /// The differences between two documents, outer before inner and in document order.

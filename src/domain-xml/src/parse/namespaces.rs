@@ -20,8 +20,8 @@ struct Declaration<'a> {
 /// Maximum number of declarations in scope; documents have two or three.
 const MAX_NAMESPACES: usize = 64;
 
-/// Maximum length of a namespace in bytes. Each name in it is compared with the whole namespace, so that a long one costs more than its
-/// own bytes; those of libvirt have some 40.
+/// Maximum length of a namespace in bytes. Each name in it is compared with the whole namespace, so that a long one
+/// costs more than its own bytes; those of libvirt have some 40.
 const MAX_NAMESPACE_BYTES: usize = 1024;
 
 /// Prefixes and namespaces that no document may declare.
