@@ -87,9 +87,9 @@ pub fn shutdown<H: Hook>() -> Result<(), Error> {
 /// A parse error of the VMI takes precedence: accessors cannot return it, and it explains later errors.
 fn with_vmi(vmi: String, work: impl FnOnce(&Vmi) -> Result<(), Error>) -> Result<(), Error> {
     let vmi = Vmi::new(vmi);
-    let done = work(&vmi);
+    let result = work(&vmi);
     match vmi.parse_error() {
         Some(parse_error) => Err(parse_error.clone().into()),
-        None => done,
+        None => result,
     }
 }

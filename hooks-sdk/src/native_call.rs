@@ -112,15 +112,15 @@ pub fn pre_migration_source<H: Hook>(
     vmi: &str,
     parameters: &[(&str, &str)],
 ) -> Result<Vec<(String, String)>> {
-    let given: Vec<(String, String)> = parameters
+    let before: Vec<(String, String)> = parameters
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
     checked::<H, _>(HookPoint::PreMigrationSource, |description| {
-        let changed = dispatch::pre_migration_source::<H>(vmi.to_owned(), given.clone())?;
-        let mut undeclared = changed.iter().filter(|parameter| {
+        let after = dispatch::pre_migration_source::<H>(vmi.to_owned(), before.clone())?;
+        let mut undeclared = after.iter().filter(|parameter| {
             let mut declared = description.migration().iter();
-            !given.contains(parameter) && !declared.any(|declared| declared.name() == parameter.0)
+            !before.contains(parameter) && !declared.any(|declared| declared.name() == parameter.0)
         });
         match undeclared.next() {
             Some((name, _)) => {
@@ -130,7 +130,7 @@ pub fn pre_migration_source<H: Hook>(
                      Description::with_migration([MigrationParameter::{parameter:?}])"
                 )))
             }
-            None => Ok(changed),
+            None => Ok(after),
         }
     })
 }

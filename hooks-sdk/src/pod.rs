@@ -24,13 +24,13 @@ use std::fmt;
 use crate::host::native as imports;
 pub use crate::pod_network::PodNetwork;
 
-/// Why a fact is not given. The text names the fact.
+/// The error of reading a fact. The text names the fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FactError {
     /// The hook does not declare the fact, or a policy does not allow it.
     Denied(String),
-    /// The fact is not there, and was waited for.
+    /// The fact was not there after some seconds.
     Absent(String),
     /// The host cannot see the facts of the pod, or what it sees is invalid.
     Unreadable(String),
@@ -51,7 +51,7 @@ impl std::error::Error for FactError {}
 /// # Errors
 /// If the fact is denied, unreadable, or not there after some seconds.
 pub fn annotation(key: &str) -> Result<String, FactError> {
-    there(imports::annotation(key, true)?, key)
+    present(imports::annotation(key, true)?, key)
 }
 
 /// The value of an annotation of the pod, if it is there now.
@@ -67,7 +67,7 @@ pub fn annotation_if_set(key: &str) -> Result<Option<String>, FactError> {
 /// # Errors
 /// If the fact is denied, unreadable, or not there after some seconds.
 pub fn label(key: &str) -> Result<String, FactError> {
-    there(imports::label(key, true)?, key)
+    present(imports::label(key, true)?, key)
 }
 
 /// The value of a label of the pod, if it is there now.
@@ -100,7 +100,7 @@ pub fn networks_if_set(name: &str) -> Result<Vec<PodNetwork>, FactError> {
 /// # Errors
 /// If the fact is denied, unreadable, or not there after some seconds.
 pub fn default_network() -> Result<PodNetwork, FactError> {
-    there(imports::default_network(true)?, "default-network")
+    present(imports::default_network(true)?, "default-network")
 }
 
 /// The pod's default network, if it is there now.
@@ -117,7 +117,7 @@ pub fn default_network_if_set() -> Result<Option<PodNetwork>, FactError> {
 /// # Errors
 /// If the fact is denied, unreadable, or not there after some seconds.
 pub fn network_info() -> Result<String, FactError> {
-    there(imports::network_info(true)?, "network-info")
+    present(imports::network_info(true)?, "network-info")
 }
 
 /// The annotation of [`network_info`], if it is there now.
@@ -128,8 +128,8 @@ pub fn network_info_if_set() -> Result<Option<String>, FactError> {
     imports::network_info(false)
 }
 
-/// A host that waits always answers with the fact or with an error.
-fn there<T>(fact: Option<T>, name: &str) -> Result<T, FactError> {
+/// The fact. A host that waits returns the fact or an error, so that it is never missing.
+fn present<T>(fact: Option<T>, name: &str) -> Result<T, FactError> {
     fact.ok_or_else(|| FactError::Absent(format!("{name} is not there")))
 }
 

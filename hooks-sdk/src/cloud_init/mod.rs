@@ -40,14 +40,18 @@ impl CloudInit {
     pub fn document(&self, name: &str) -> Option<&str> {
         self.documents
             .iter()
-            .find(|(own, _)| own == name)
+            .find(|(existing, _)| existing == name)
             .map(|(_, text)| text.as_str())
     }
 
     /// Replaces a document, or adds it.
     pub fn set_document(&mut self, name: &str, text: impl Into<String>) {
-        match self.documents.iter_mut().find(|(own, _)| own == name) {
-            Some((_, own)) => *own = text.into(),
+        match self
+            .documents
+            .iter_mut()
+            .find(|(existing, _)| existing == name)
+        {
+            Some((_, existing)) => *existing = text.into(),
             None => self.documents.push((name.to_owned(), text.into())),
         }
     }

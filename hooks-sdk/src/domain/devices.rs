@@ -136,11 +136,11 @@ impl Domain {
     }
 }
 
-fn has(device: &Element, child: &str, attribute: &str, wanted: &str) -> bool {
+fn has(device: &Element, child: &str, attribute: &str, expected: &str) -> bool {
     device
         .child(child)
         .and_then(|child| child.attr(attribute))
-        .is_some_and(|value| value == wanted)
+        .is_some_and(|value| value == expected)
 }
 
 fn has_mac(interface: &Element, address: &str) -> bool {
@@ -149,16 +149,16 @@ fn has_mac(interface: &Element, address: &str) -> bool {
 }
 
 /// Whether a device's source is at this PCI address, or is this mediated device.
-fn is_at(device: &Element, wanted: &str) -> bool {
+fn is_at(device: &Element, expected: &str) -> bool {
     let source = device.child("source");
     let Some(address) = source.and_then(|source| source.child("address")) else {
         return false;
     };
-    if address.attr("uuid").is_some_and(|uuid| uuid == wanted) {
+    if address.attr("uuid").is_some_and(|uuid| uuid == expected) {
         return true;
     }
     let parts = ["domain", "bus", "slot", "function"].map(|part| number(address.attr(part)));
-    matches!((parts, pci(wanted)), ([Some(domain), Some(bus), Some(slot), Some(function)], Some(pci))
+    matches!((parts, pci(expected)), ([Some(domain), Some(bus), Some(slot), Some(function)], Some(pci))
         if pci == [domain, bus, slot, function])
 }
 

@@ -100,7 +100,7 @@ pub(crate) fn take_provided_method() -> bool {
 fn declared(fact: &str) -> Result<(), FactError> {
     let is_declared = HOST.with_borrow(|host| {
         let declared = host.declared_facts.as_ref();
-        declared.is_none_or(|facts| facts.iter().any(|pattern| fits(pattern, fact)))
+        declared.is_none_or(|facts| facts.iter().any(|pattern| matches_pattern(pattern, fact)))
     });
     match is_declared {
         true => Ok(()),
@@ -110,14 +110,14 @@ fn declared(fact: &str) -> Result<(), FactError> {
     }
 }
 
-/// Whether a pattern, with `*` for any characters, describes a name.
-fn fits(pattern: &str, name: &str) -> bool {
+/// Whether a pattern, in which `*` stands for any characters, matches a name.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == name;
     };
     name.strip_prefix(first).is_some_and(|name| {
         let mut ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
-        ends.any(|at| name.get(at..).is_some_and(|end| fits(rest, end)))
+        ends.any(|at| name.get(at..).is_some_and(|end| matches_pattern(rest, end)))
     })
 }
 
@@ -137,14 +137,14 @@ pub(crate) fn annotation(key: &str, wait: bool) -> Result<Option<String>, FactEr
     let fact = format!("annotations/{key}");
     declared(&fact)?;
     let found = HOST.with_borrow(|host| host.annotations.get(key).cloned());
-    awaited(found, wait, &fact)
+    found_or_absent(found, wait, &fact)
 }
 
 pub(crate) fn label(key: &str, wait: bool) -> Result<Option<String>, FactError> {
     let fact = format!("labels/{key}");
     declared(&fact)?;
     let found = HOST.with_borrow(|host| host.labels.get(key).cloned());
-    awaited(found, wait, &fact)
+    found_or_absent(found, wait, &fact)
 }
 
 pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<PodNetwork>, FactError> {
@@ -156,24 +156,26 @@ pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<PodNetwork>, 
     let all = all_networks()?.into_iter();
     let found: Vec<_> = all.filter(|network| network.name == name).collect();
     let found = Some(found).filter(|found| !found.is_empty());
-    let found = awaited(found, wait, &format!("network-status/{name}"))?;
+    let found = found_or_absent(found, wait, &format!("network-status/{name}"))?;
     Ok(found.unwrap_or_default())
 }
 
 pub(crate) fn default_network(wait: bool) -> Result<Option<PodNetwork>, FactError> {
     declared("default-network")?;
-    let default = all_networks()?.into_iter().find(|one| one.is_default);
-    awaited(default, wait, "default-network")
+    let default = all_networks()?
+        .into_iter()
+        .find(|network| network.is_default);
+    found_or_absent(default, wait, "default-network")
 }
 
 pub(crate) fn network_info(wait: bool) -> Result<Option<String>, FactError> {
     declared("network-info")?;
     let found = HOST.with_borrow(|host| host.annotations.get(NETWORK_INFO).cloned());
-    awaited(found, wait, "network-info")
+    found_or_absent(found, wait, "network-info")
 }
 
-/// Nothing comes later in a test.
-fn awaited<T>(fact: Option<T>, wait: bool, name: &str) -> Result<Option<T>, FactError> {
+/// The fact. One that is waited for and missing is an error at once, since nothing arrives later in a test.
+fn found_or_absent<T>(fact: Option<T>, wait: bool, name: &str) -> Result<Option<T>, FactError> {
     match (&fact, wait) {
         (None, true) => Err(FactError::Absent(format!("{name} is not there"))),
         _ => Ok(fact),

@@ -47,15 +47,15 @@ impl<'v> Json<'v> {
         let found = self
             .vmi
             .readable(json_scan::find(self.raw, &steps[..direct]))??;
-        let here = Json { raw: found, ..self };
+        let value = Json { raw: found, ..self };
         match steps[direct..].split_first() {
-            Some((Step::Where(name, value), rest)) => {
+            Some((Step::Where(name, expected), rest)) => {
                 let name = [Step::Member(name)];
-                let fits =
-                    |item: &Json<'v>| item.walk(&name).and_then(Json::as_str) == Some(*value);
-                here.items().find(fits)?.walk(rest)
+                let has_value =
+                    |item: &Json<'v>| item.walk(&name).and_then(Json::as_str) == Some(*expected);
+                value.items().find(has_value)?.walk(rest)
             }
-            _ => Some(here),
+            _ => Some(value),
         }
     }
 

@@ -109,13 +109,13 @@ pub(super) fn is(written: &str, value: &Value) -> bool {
     let written = &written[..end(written).unwrap_or(written.len())];
     let quoted = written.starts_with(['"', '\'']);
     match value {
-        Value::String(wanted) => {
+        Value::String(expected) => {
             let plain_text = quoted || !means_no_text(written);
-            plain_text && text(written).as_deref() == Some(wanted)
+            plain_text && text(written).as_deref() == Some(expected)
         }
         other => {
-            let wanted = other.to_string();
-            !quoted && written == wanted
+            let expected = other.to_string();
+            !quoted && written == expected
         }
     }
 }

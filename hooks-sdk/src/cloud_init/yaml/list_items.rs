@@ -73,16 +73,16 @@ impl Yaml {
             ValueKind::Mapping(_) | ValueKind::Other => return Err(refused()),
         };
         let added = block(list.indent);
-        let there = &self.lines[list.begin..list.end];
+        let items = &self.lines[list.begin..list.end];
         let is_item = |(at, line): (usize, &String)| {
             let written = line.get(list.indent..).and_then(|at| at.strip_prefix("- "));
             depth(line) == list.indent
                 && written.is_some_and(|at| inline_value::is_item(at, item))
-                && !continues_list(&there[at + 1..], list.indent)
+                && !continues_list(&items[at + 1..], list.indent)
         };
-        let is_there = there.iter().enumerate().any(is_item)
-            || there.windows(added.len()).any(|lines| lines == added);
-        if !is_there {
+        let is_present = items.iter().enumerate().any(is_item)
+            || items.windows(added.len()).any(|lines| lines == added);
+        if !is_present {
             self.lines.splice(list.end..list.end, added);
         }
         Ok(())
