@@ -62,7 +62,11 @@ pub mod xml {
 
 /// What the SDK's macros expand to, and what `hooks-sdk-testing` calls. Not part of the API: it changes in any release.
 #[doc(hidden)]
-#[allow(missing_docs, reason = "not part of the API")]
+#[allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "not part of the API"
+)]
 pub mod __private {
     #[cfg(target_family = "wasm")]
     pub use crate::component_exports::{Component, ExportedHook, bindings, export_component};
@@ -71,6 +75,12 @@ pub mod __private {
 
     pub mod dispatch {
         pub use crate::dispatch::*;
+    }
+
+    /// The SDK's copy of the host's rules, for a test that compares both.
+    #[cfg(not(target_family = "wasm"))]
+    pub fn check_description(description: &crate::Description) -> Result<(), String> {
+        description.check()
     }
 
     /// The test that [`export!`](crate::export!) makes.

@@ -1,5 +1,5 @@
 //! The host's rules on descriptions, so that native tests find what the host would refuse. The host's own copy is
-//! `src/hook-host/src/description.rs`.
+//! `src/hook-host/src/description.rs`; `hooks-sdk/testing/tests/rules_of_the_host.rs` compares them.
 
 use domain_xml::PathPattern;
 

@@ -1,5 +1,5 @@
 //! The names of the parameters, and the values that the host accepts. The host's own copy is
-//! `src/hook-host/src/migration_parameters.rs`.
+//! `src/hook-host/src/migration_parameters.rs`; `hooks-sdk/testing/tests/rules_of_the_host.rs` compares them.
 
 use std::fmt;
 use std::ops::RangeInclusive;
