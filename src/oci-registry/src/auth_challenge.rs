@@ -1,14 +1,14 @@
-//! What a registry asks for with `WWW-Authenticate` (RFC 9110, and Docker's token authentication).
+//! Authentication challenges of a registry: `WWW-Authenticate` (RFC 9110, and Docker's token authentication).
 
-/// A challenge.
+/// An authentication scheme that the registry asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Challenge {
     Basic,
-    /// A token of a service.
+    /// A bearer token from a token service.
     Bearer(TokenChallenge),
 }
 
-/// A Bearer challenge of a registry.
+/// The parameters of a Bearer challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TokenChallenge {
     pub(crate) realm: String,
@@ -17,7 +17,7 @@ pub(crate) struct TokenChallenge {
 }
 
 impl Challenge {
-    /// Reads the header; `None` if it is neither kind.
+    /// Parses the header's value; `None` if the scheme is neither Basic nor Bearer, or a Bearer challenge has no realm.
     pub(crate) fn parse(header: &str) -> Option<Self> {
         let (scheme, rest) = header.split_once(' ').unwrap_or((header, ""));
         if scheme.eq_ignore_ascii_case("basic") {
@@ -48,26 +48,12 @@ impl Challenge {
     }
 }
 
-/// Percent-encodes a value of a query.
-pub(crate) fn encoded(value: &str) -> String {
-    let mut text = String::new();
-    for byte in value.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                text.push(char::from(byte));
-            }
-            other => text += &format!("%{other:02X}"),
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn challenges_are_read() {
+    fn basic_and_bearer_challenges_are_parsed() {
         let header = "Bearer realm=\"https://a.example/token\",service=\"r, s\",scope=\"x:y:pull\"";
         let bearer = Challenge::Bearer(TokenChallenge {
             realm: "https://a.example/token".to_owned(),
@@ -77,15 +63,14 @@ mod tests {
         assert_eq!(Challenge::parse(header), Some(bearer));
         let basic = Challenge::parse("basic realm=\"x\"");
         assert_eq!(basic, Some(Challenge::Basic));
-        for wrong in [
+        for invalid in [
             "",
             "Negotiate",
             "Bearer",
             "Bearer realm=\"x",
             "Bearer service=\"x\"",
         ] {
-            assert_eq!(Challenge::parse(wrong), None, "{wrong}");
+            assert_eq!(Challenge::parse(invalid), None, "{invalid}");
         }
-        assert_eq!(encoded("a/b:c d"), "a%2Fb%3Ac%20d");
     }
 }

@@ -1,84 +1,84 @@
-//! Why a registry cannot be used.
+//! Errors of requests to a registry.
 
 use std::time::Duration;
 
 use image_layout::Digest;
 
-/// The longest text of a registry that an error repeats, in characters.
+/// The maximum length of a registry's text in an error, in characters.
 const MAX_QUOTED: usize = 200;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// The registry cannot be reached, or ended the connection.
+    /// The registry cannot be reached, or it closed the connection.
     #[error("{url}: {reason}")]
     Connection {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// Why.
+        /// The error of the HTTP library.
         reason: String,
     },
-    /// No answer, or not a whole one, within the deadline.
+    /// No complete answer arrived within the deadline.
     #[error("{url}: no complete answer within {limit:?}")]
     Deadline {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// The deadline of everything together.
+        /// The deadline of all requests of the client together.
         limit: Duration,
     },
-    /// The registry wants to know who asks.
+    /// The registry requires credentials, or refuses the given ones.
     #[error(
         "{url}: the registry refuses access ({status}): log in with `podman login` or `docker \
          login`, or give --username"
     )]
     Denied {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
         /// 401 or 403.
         status: u16,
     },
-    /// Nothing has the name.
+    /// The registry has nothing under this name.
     #[error("{url}: the registry has nothing of this name")]
     NotFound {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
     },
-    /// The registry answered with an error.
+    /// The registry answered with another status than expected.
     #[error("{url}: the registry answers {status}{message}")]
     Status {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// What it says, escaped.
+        /// The registry's error message, escaped; empty if there is none.
         message: String,
     },
-    /// An answer is longer than it may be.
+    /// An answer, or the announced size of a blob, exceeds the limit.
     #[error("{url}: the answer has more than the {limit} bytes that are read")]
     TooLarge {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
         /// The limit in bytes.
         limit: u64,
     },
-    /// Content does not have its digest.
+    /// The content does not have the expected digest.
     #[error(
         "{url}: the content has the digest {found}, not {expected}: it was changed, or cut off"
     )]
-    OtherDigest {
-        /// What was asked.
+    DigestMismatch {
+        /// The URL of the request.
         url: String,
-        /// The digest asked for.
+        /// The requested digest.
         expected: Digest,
-        /// That of the content.
+        /// The digest of the content.
         found: Digest,
     },
-    /// An answer makes no sense.
+    /// An answer is invalid.
     #[error("{url}: {reason}")]
     Malformed {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
-        /// What is wrong with it.
+        /// Why the answer is invalid.
         reason: String,
     },
     /// The certificates or credentials of this machine cannot be used.
@@ -94,7 +94,7 @@ impl RegistryError {
         }
     }
 
-    /// Whether this machine or the network is at fault, rather than what was asked for.
+    /// Whether this machine or the network is at fault, and not the request or the registry's answer.
     #[must_use]
     pub fn is_fault_of_machine(&self) -> bool {
         matches!(
@@ -104,8 +104,8 @@ impl RegistryError {
     }
 }
 
-/// Text of a registry for errors: escaped, and short.
-pub(crate) fn quoted(text: &str) -> String {
+/// A registry's text for an error: escaped, and cut to [`MAX_QUOTED`] characters.
+pub(crate) fn quote(text: &str) -> String {
     let start: String = text.chars().take(MAX_QUOTED).collect();
     format!("{start:?}")
 }

@@ -1,19 +1,25 @@
-//! References of images: `registry.example/hooks:1@sha256:...`.
+//! Image references: `registry.example/hooks:1@sha256:...`.
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 
 use std::fmt;
 use std::str::FromStr;
 
 use image_layout::Digest;
 
+/// The maximum length of a reference in bytes.
 const MAX_REFERENCE: usize = 512;
+/// The maximum length of a tag in bytes (distribution-spec).
 const MAX_TAG: usize = 128;
 const DEFAULT_TAG: &str = "latest";
-/// The names of Docker Hub, first the one of references.
+/// The host names of Docker Hub, first the one that references use.
 pub(crate) const DOCKER_HUB: [&str; 3] = ["docker.io", "index.docker.io", DOCKER_HUB_SERVER];
-/// The host that serves Docker Hub's images.
+/// The host of Docker Hub's registry API.
 const DOCKER_HUB_SERVER: &str = "registry-1.docker.io";
 
-/// An image in a registry. The registry is always named: there is no default one.
+/// An image in a registry. The registry has to be named: there is no default registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     host: String,
@@ -43,9 +49,9 @@ impl Reference {
         &self.repository
     }
 
-    /// The host that is asked.
+    /// The host that serves the registry API.
     pub(crate) fn server(&self) -> &str {
-        match DOCKER_HUB.contains(&self.host.as_str()) {
+        match self.is_on_docker_hub() {
             true => DOCKER_HUB_SERVER,
             false => &self.host,
         }
@@ -53,11 +59,14 @@ impl Reference {
 
     /// The repository as the server calls it: Docker Hub's own images are in `library`.
     pub(crate) fn server_repository(&self) -> String {
-        let is_hub = DOCKER_HUB.contains(&self.host.as_str());
-        match is_hub && !self.repository.contains('/') {
+        match self.is_on_docker_hub() && !self.repository.contains('/') {
             true => format!("library/{}", self.repository),
             false => self.repository.clone(),
         }
+    }
+
+    fn is_on_docker_hub(&self) -> bool {
+        DOCKER_HUB.contains(&self.host.as_str())
     }
 
     /// The digest, if the reference pins one.
@@ -66,7 +75,7 @@ impl Reference {
         self.digest.as_ref()
     }
 
-    /// The tag; `None` if there is only a digest.
+    /// The tag, `latest` by default; `None` if there is only a digest.
     #[must_use]
     pub fn tag(&self) -> Option<&str> {
         match (&self.tag, &self.digest) {
@@ -75,13 +84,13 @@ impl Reference {
         }
     }
 
-    /// What a manifest is asked for by: the digest if there is one.
+    /// The name in the URL of the manifest: the digest if there is one, else the tag.
     pub(crate) fn manifest_name(&self) -> &str {
         let digest = self.digest.as_ref().map(Digest::as_str);
         digest.or(self.tag()).unwrap_or(DEFAULT_TAG)
     }
 
-    /// The same image by its digest alone.
+    /// The reference to the same repository by this digest alone.
     #[must_use]
     pub fn pinned(&self, digest: &Digest) -> String {
         format!("{}/{}@{digest}", self.host, self.repository)
@@ -99,6 +108,7 @@ impl FromStr for Reference {
     }
 }
 
+/// Parses a reference, or says why it is invalid.
 fn parse(text: &str) -> Result<Reference, &'static str> {
     if text.len() > MAX_REFERENCE {
         return Err("it is too long");
@@ -140,37 +150,36 @@ fn is_host(host: &str) -> bool {
         Some((name, port)) => (name, Some(port)),
         None => (host, None),
     };
-    let label = |label: &str| {
+    let is_label = |label: &str| {
         !label.is_empty()
             && label
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
-    let is_named = name.contains('.') || port.is_some() || name == "localhost";
-    is_named
-        && name.split('.').all(label)
+    let is_distinct = name.contains('.') || port.is_some() || name == "localhost";
+    is_distinct
+        && name.split('.').all(is_label)
         && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 fn is_component(component: &str) -> bool {
-    let inner = |byte: u8| {
+    let is_allowed = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'_' | b'-')
     };
-    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    let mut bytes = component.bytes();
-    component.bytes().all(inner)
-        && edge(component.bytes().next())
-        && edge(bytes.next_back())
+    let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    component.bytes().all(is_allowed)
+        && is_edge(component.bytes().next())
+        && is_edge(component.bytes().next_back())
         && !component.contains("..")
 }
 
 fn is_tag(tag: &str) -> bool {
-    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     (1..=MAX_TAG).contains(&tag.len())
-        && tag.bytes().next().is_some_and(word)
+        && tag.bytes().next().is_some_and(is_word)
         && tag
             .bytes()
-            .all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
+            .all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
 }
 
 impl fmt::Display for Reference {
@@ -183,99 +192,5 @@ impl fmt::Display for Reference {
             Some(digest) => write!(f, "@{digest}"),
             None => Ok(()),
         }
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_are_split_into_their_parts() {
-        let digest = format!("sha256:{}", "a1".repeat(32));
-        for (text, host, repository, tag, pinned) in [
-            (
-                "r.example/hooks",
-                "r.example",
-                "hooks",
-                Some("latest"),
-                false,
-            ),
-            (
-                "r.example:5000/a/b_c:1.0-x",
-                "r.example:5000",
-                "a/b_c",
-                Some("1.0-x"),
-                false,
-            ),
-            ("localhost/h:1", "localhost", "h", Some("1"), false),
-            (
-                &format!("r.example/h@{digest}"),
-                "r.example",
-                "h",
-                None,
-                true,
-            ),
-            (
-                &format!("r.example/h:1@{digest}"),
-                "r.example",
-                "h",
-                Some("1"),
-                true,
-            ),
-        ] {
-            let reference: Reference = text.parse().unwrap();
-            assert_eq!(reference.host(), host);
-            assert_eq!(reference.repository(), repository);
-            assert_eq!(reference.tag(), tag);
-            assert_eq!(reference.digest().is_some(), pinned);
-        }
-    }
-
-    #[test]
-    fn docker_hub_is_asked_at_its_server() {
-        for (text, server, repository) in [
-            ("docker.io/a", "registry-1.docker.io", "library/a"),
-            ("index.docker.io/me/a", "registry-1.docker.io", "me/a"),
-            ("registry-1.docker.io/me/a", "registry-1.docker.io", "me/a"),
-            ("r.example/a", "r.example", "a"),
-        ] {
-            let reference: Reference = text.parse().unwrap();
-            let found = (reference.server(), reference.server_repository());
-            assert_eq!(found, (server, repository.to_owned()), "{text}");
-        }
-    }
-
-    #[test]
-    fn invalid_reference_is_refused() {
-        for text in [
-            "",
-            "hooks",
-            "hooks:1",
-            "a/b",
-            "r.example/",
-            "r.example/A",
-            "r.example/a//b",
-            "r.example/../b",
-            "r.example/a:",
-            "r.example/a:b/c",
-            "r.example:0/a",
-            "r.example:x/a",
-            "r.example/a@sha256:abc",
-            "r.example/a@",
-            "user@r.example/a",
-            "r.exa mple/a",
-            "r.example/a?x",
-            "r.example/a#x",
-            "https://r.example/a",
-            "r.example/-a",
-            ".r/a",
-            "r.example/a:\u{1b}",
-            "[::1]:5000/a",
-        ] {
-            assert!(text.parse::<Reference>().is_err(), "{text:?}");
-        }
-        assert!("r.example/".repeat(100).parse::<Reference>().is_err());
     }
 }

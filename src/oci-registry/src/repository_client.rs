@@ -1,4 +1,4 @@
-//! A client of one repository: pulls manifests and blobs, with credentials.
+//! A client of one repository: authenticates, and pulls manifests and blobs.
 
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
 use http::{HeaderName, Method, Response, StatusCode};
@@ -7,20 +7,20 @@ use serde_json::Value as Json;
 use ureq::Body;
 
 use crate::auth_challenge::Challenge;
-use crate::http_requests::{Query, Redirects, Transport};
+use crate::http_transport::{HttpRequest, Redirects, Transport};
 use crate::token_service::TokenRequest;
 use crate::{MAX_MANIFEST, Options, Reference, RegistryError};
 
-/// What manifests are asked for.
-const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
+/// The value of `Accept` in a request for a manifest.
+const MANIFEST_MEDIA_TYPES: &str = "application/vnd.oci.image.index.v1+json, \
     application/vnd.oci.image.manifest.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, \
     application/vnd.docker.distribution.manifest.v2+json";
 
-/// A manifest, configuration or index as it was sent.
+/// A manifest or index.
 #[derive(Debug, Clone)]
 pub struct Manifest {
-    /// The bytes, which have the digest.
+    /// The bytes as the registry sent them.
     pub bytes: Vec<u8>,
     /// The digest of the bytes.
     pub digest: Digest,
@@ -28,7 +28,7 @@ pub struct Manifest {
     pub json: Json,
 }
 
-/// A repository of a registry.
+/// A client of one repository.
 #[derive(Debug)]
 pub struct Client {
     transport: Transport,
@@ -41,7 +41,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client for the repository of a reference. The deadline begins now.
+    /// Creates a client for the repository of a reference. The time limit of all its requests starts now.
     pub fn new(
         reference: &Reference,
         options: Options,
@@ -57,25 +57,25 @@ impl Client {
         })
     }
 
-    /// The manifest of a reference, and its digest if it pins one.
+    /// Pulls the manifest of a reference, and checks its digest if the reference pins one.
     pub fn manifest(&mut self, reference: &Reference) -> Result<Manifest, RegistryError> {
-        self.manifest_of(reference.manifest_name(), reference.digest())
+        self.pull_manifest(reference.manifest_name(), reference.digest())
     }
 
-    /// The manifest with a digest.
+    /// Pulls the manifest with this digest.
     pub fn manifest_by_digest(&mut self, digest: &Digest) -> Result<Manifest, RegistryError> {
-        self.manifest_of(digest.as_str(), Some(digest))
+        self.pull_manifest(digest.as_str(), Some(digest))
     }
 
-    fn manifest_of(
+    fn pull_manifest(
         &mut self,
         name: &str,
         pinned: Option<&Digest>,
     ) -> Result<Manifest, RegistryError> {
         let url = self.url(&format!("manifests/{name}"));
-        let answer = self.get(&url, &[(ACCEPT, MANIFESTS)])?;
-        let bytes = self.transport.body(&url, answer, MAX_MANIFEST)?;
-        let digest = self.checked(&url, &bytes, pinned)?;
+        let answer = self.get(&url, &[(ACCEPT, MANIFEST_MEDIA_TYPES)])?;
+        let bytes = self.transport.read_body(&url, answer, MAX_MANIFEST)?;
+        let digest = check_digest(&url, &bytes, pinned)?;
         let json = serde_json::from_slice(&bytes).map_err(|error| {
             RegistryError::malformed(&url, format!("the manifest is not JSON: {error}"))
         })?;
@@ -86,7 +86,7 @@ impl Client {
         })
     }
 
-    /// A blob, which must have this size.
+    /// Pulls a blob. `size` is its size in the manifest, which is the limit of the answer.
     pub fn blob(&mut self, digest: &Digest, size: u64) -> Result<Vec<u8>, RegistryError> {
         let url = self.url(&format!("blobs/{digest}"));
         let limit = self.options.limits.blob;
@@ -94,26 +94,9 @@ impl Client {
             return Err(RegistryError::TooLarge { url, limit });
         }
         let answer = self.get(&url, &[])?;
-        let bytes = self.transport.body(&url, answer, size)?;
-        self.checked(&url, &bytes, Some(digest))?;
+        let bytes = self.transport.read_body(&url, answer, size)?;
+        check_digest(&url, &bytes, Some(digest))?;
         Ok(bytes)
-    }
-
-    fn checked(
-        &self,
-        url: &str,
-        bytes: &[u8],
-        pinned: Option<&Digest>,
-    ) -> Result<Digest, RegistryError> {
-        let found = sha256(bytes);
-        match pinned {
-            Some(expected) if *expected != found => Err(RegistryError::OtherDigest {
-                url: url.to_owned(),
-                expected: expected.clone(),
-                found,
-            }),
-            _ => Ok(found),
-        }
     }
 
     pub(crate) fn origin(&self) -> String {
@@ -134,40 +117,45 @@ impl Client {
         url: &str,
         headers: &[(HeaderName, &str)],
     ) -> Result<Response<Body>, RegistryError> {
-        let query = Query {
+        let request = HttpRequest {
             headers,
-            ..Query::new(Method::GET, url)
+            ..HttpRequest::new(Method::GET, url)
         };
-        self.expect(StatusCode::OK, &query)
+        self.send_expecting(StatusCode::OK, &request)
     }
 
-    pub(crate) fn expect(
+    /// Sends a request that has to be answered with this status.
+    pub(crate) fn send_expecting(
         &mut self,
         status: StatusCode,
-        query: &Query<'_>,
+        request: &HttpRequest<'_>,
     ) -> Result<Response<Body>, RegistryError> {
-        let answer = self.ask(query)?;
+        let answer = self.send(request)?;
         match answer.status() == status {
             true => Ok(answer),
-            false => Err(self.refusal(query.url, answer)),
+            false => Err(self.status_error(request.url, answer)),
         }
     }
 
-    /// Sends a request; when the registry wants to know who asks, says so and sends it again.
-    pub(crate) fn ask(&mut self, query: &Query<'_>) -> Result<Response<Body>, RegistryError> {
-        let send = |authorization: Option<&str>| {
-            self.transport.send(query, authorization, Redirects::Follow)
+    /// Sends a request. If the registry asks for authentication, sends the request again with `Authorization`.
+    pub(crate) fn send(
+        &mut self,
+        request: &HttpRequest<'_>,
+    ) -> Result<Response<Body>, RegistryError> {
+        let send_with = |authorization: Option<&str>| {
+            self.transport
+                .send(request, authorization, Redirects::Follow)
         };
-        let answer = send(self.authorization.as_deref())?;
+        let answer = send_with(self.authorization.as_deref())?;
         if answer.status() != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         let challenges = answer.headers().get_all(WWW_AUTHENTICATE).into_iter();
         let mut challenges = challenges.filter_map(|value| Challenge::parse(value.to_str().ok()?));
         let authorization = match (challenges.next(), &self.options.credentials) {
-            (Some(Challenge::Basic), Some(credentials)) => credentials.basic(),
+            (Some(Challenge::Basic), Some(credentials)) => credentials.basic_authorization(),
             (Some(Challenge::Bearer(challenge)), credentials) => {
-                let request = TokenRequest {
+                let token_request = TokenRequest {
                     origin: &self.origin(),
                     host: &self.host,
                     repository: &self.repository,
@@ -176,16 +164,36 @@ impl Client {
                     credentials: credentials.as_ref(),
                     token_hosts: &self.options.token_hosts,
                 };
-                format!("Bearer {}", request.send(&challenge, &self.transport)?)
+                format!(
+                    "Bearer {}",
+                    token_request.send(&challenge, &self.transport)?
+                )
             }
             (Some(Challenge::Basic), None) | (None, _) => return Ok(answer),
         };
-        let answer = send(Some(&authorization))?;
+        let answer = send_with(Some(&authorization))?;
         self.authorization = Some(authorization);
         Ok(answer)
     }
 
-    pub(crate) fn refusal(&self, url: &str, answer: Response<Body>) -> RegistryError {
-        self.transport.refusal(url, answer)
+    pub(crate) fn status_error(&self, url: &str, answer: Response<Body>) -> RegistryError {
+        self.transport.status_error(url, answer)
+    }
+}
+
+/// The digest of the content, which has to be `expected` if that is given.
+fn check_digest(
+    url: &str,
+    content: &[u8],
+    expected: Option<&Digest>,
+) -> Result<Digest, RegistryError> {
+    let found = sha256(content);
+    match expected {
+        Some(expected) if *expected != found => Err(RegistryError::DigestMismatch {
+            url: url.to_owned(),
+            expected: expected.clone(),
+            found,
+        }),
+        _ => Ok(found),
     }
 }

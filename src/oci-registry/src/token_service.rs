@@ -1,8 +1,8 @@
 //! Tokens of a registry's token service (Docker's token authentication).
 //!
-//! The registry names the service, so the address is not trusted: credentials go to the registry's own host, to the known
-//! service of a public registry, or to a host that the caller names; never over plain HTTP to another host, and
-//! redirects are not followed.
+//! The registry names the service, so the address is not trusted: credentials are sent only to the registry's own host,
+//! to the known service of a public registry, or to a host that the caller names. They are never sent over plain HTTP
+//! to another host, and redirects are not followed.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -11,9 +11,10 @@ mod tests;
 use http::{Method, StatusCode, Uri};
 use serde_json::Value as Json;
 
-use crate::auth_challenge::{TokenChallenge, encoded};
-use crate::error::quoted;
-use crate::http_requests::{MAX_ANSWER, Query, Redirects, Transport};
+use crate::auth_challenge::TokenChallenge;
+use crate::error::quote;
+use crate::http_transport::{HttpRequest, MAX_SMALL_ANSWER, Redirects, Transport};
+use crate::percent_encoding::percent_encode;
 use crate::{Credentials, RegistryError};
 
 /// Public registries whose token service has another host.
@@ -22,7 +23,7 @@ const KNOWN_SERVICES: [(&str, &str); 2] = [
     ("registry.gitlab.com", "gitlab.com"),
 ];
 
-/// What a token is for.
+/// A request for a token: the repository, the access, and who asks.
 #[derive(Debug)]
 pub(crate) struct TokenRequest<'a> {
     /// The registry's scheme, host and port.
@@ -33,12 +34,12 @@ pub(crate) struct TokenRequest<'a> {
     pub(crate) can_push: bool,
     pub(crate) plain_http: bool,
     pub(crate) credentials: Option<&'a Credentials>,
-    /// Hosts that may have the credentials besides the registry's.
+    /// Hosts that may receive the credentials besides the registry's.
     pub(crate) token_hosts: &'a [String],
 }
 
 impl TokenRequest<'_> {
-    /// Asks the service for a token.
+    /// Requests a token from the service.
     pub(crate) fn send(
         &self,
         challenge: &TokenChallenge,
@@ -46,25 +47,25 @@ impl TokenRequest<'_> {
     ) -> Result<String, RegistryError> {
         self.check_realm(&challenge.realm)?;
         let scope = self.scope(challenge.scope.as_deref())?;
-        let mut url = format!("{}?scope={}", challenge.realm, encoded(&scope));
+        let mut url = format!("{}?scope={}", challenge.realm, percent_encode(&scope));
         if let Some(service) = &challenge.service {
-            url += &format!("&service={}", encoded(service));
+            url += &format!("&service={}", percent_encode(service));
         }
-        let basic = self.credentials.map(Credentials::basic);
-        let query = Query::new(Method::GET, &url);
-        let answer = transport.send(&query, basic.as_deref(), Redirects::Return)?;
+        let basic = self.credentials.map(Credentials::basic_authorization);
+        let request = HttpRequest::new(Method::GET, &url);
+        let answer = transport.send(&request, basic.as_deref(), Redirects::Return)?;
         if answer.status().is_redirection() {
             let reason = "the token service redirects, which is not followed with credentials";
             return Err(RegistryError::malformed(&url, reason));
         }
         if answer.status() != StatusCode::OK {
-            return Err(transport.refusal(&url, answer));
+            return Err(transport.status_error(&url, answer));
         }
-        let body = transport.body(&url, answer, MAX_ANSWER)?;
+        let body = transport.read_body(&url, answer, MAX_SMALL_ANSWER)?;
         let json: Json = serde_json::from_slice(&body).unwrap_or_default();
         let token = json["token"].as_str().or(json["access_token"].as_str());
-        let is_token = |token: &&str| token.bytes().all(|byte| byte.is_ascii_graphic());
-        let token = token.filter(|token| !token.is_empty()).filter(is_token);
+        let is_printable = |token: &&str| token.bytes().all(|byte| byte.is_ascii_graphic());
+        let token = token.filter(|token| !token.is_empty()).filter(is_printable);
         token
             .map(str::to_owned)
             .ok_or_else(|| RegistryError::malformed(&url, "it gives no token"))
@@ -73,60 +74,62 @@ impl TokenRequest<'_> {
     fn check_realm(&self, realm: &str) -> Result<(), RegistryError> {
         let uri = realm.parse::<Uri>().ok();
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
-        let is_own = !host.is_empty() && host.eq_ignore_ascii_case(without_port(self.host));
+        let is_registry_host =
+            !host.is_empty() && host.eq_ignore_ascii_case(without_port(self.host));
         let scheme = uri.as_ref().and_then(Uri::scheme_str);
         let is_safe = match scheme {
             Some("https") => true,
-            Some("http") => self.plain_http && is_own,
+            Some("http") => self.plain_http && is_registry_host,
             _ => false,
         };
         if !is_safe || host.is_empty() || realm.contains(['?', '#', '@']) {
-            return Err(self.refused(format!(
+            return Err(self.malformed(format!(
                 "its service for tokens, {}, is not an https address",
-                quoted(realm)
+                quote(realm)
             )));
         }
         let registry = without_port(self.host);
-        let is_named = self
+        let is_allowed = self
             .token_hosts
             .iter()
-            .any(|named| named.eq_ignore_ascii_case(host));
+            .any(|allowed| allowed.eq_ignore_ascii_case(host));
         if self.credentials.is_some()
-            && !is_own
-            && !is_named
+            && !is_registry_host
+            && !is_allowed
             && !KNOWN_SERVICES.contains(&(registry, host))
         {
-            return Err(self.refused(format!(
+            return Err(self.malformed(format!(
                 "its service for tokens is on another host, {}, which is not given the credentials of {registry}: \
                  allow that with --token-host if the host belongs to the registry",
-                quoted(host)
+                quote(host)
             )));
         }
         Ok(())
     }
 
-    /// The registry's scope, unless it is about another repository, which a service of several registries might grant.
-    /// For a push with push in any case: the first request of one only reads, so some registries ask for pull alone
-    /// (Quay), and refuse that token for a repository that does not exist yet.
-    fn scope(&self, wanted: Option<&str>) -> Result<String, RegistryError> {
+    /// The scope to request: the challenge's, or this repository's if the challenge has none. A scope of another
+    /// repository is an error, because a token service of several registries might grant it. A client that can push
+    /// always requests push too: its first request only reads, for which some registries (Quay) ask for pull alone, and
+    /// then refuse that token for a repository that does not exist yet.
+    fn scope(&self, challenge_scope: Option<&str>) -> Result<String, RegistryError> {
         let scope_prefix = format!("repository:{}:", self.repository);
-        let Some(wanted) = wanted else {
+        let Some(challenge_scope) = challenge_scope else {
             let actions = if self.can_push { "pull,push" } else { "pull" };
             return Ok(format!("{scope_prefix}{actions}"));
         };
-        let is_other =
+        let is_other_repository =
             |item: &str| item.starts_with("repository:") && !item.starts_with(&scope_prefix);
-        if wanted.split(' ').any(is_other) {
-            return Err(self.refused(format!(
+        if challenge_scope.split(' ').any(is_other_repository) {
+            return Err(self.malformed(format!(
                 "it wants a token for {}, which is another repository",
-                quoted(wanted)
+                quote(challenge_scope)
             )));
         }
         if !self.can_push {
-            return Ok(wanted.to_owned());
+            return Ok(challenge_scope.to_owned());
         }
         let with_push =
-            wanted
+            challenge_scope
                 .split(' ')
                 .map(|item| match item.strip_prefix(scope_prefix.as_str()) {
                     Some(actions) => format!("{scope_prefix}{}", with_pull_and_push(actions)),
@@ -135,16 +138,19 @@ impl TokenRequest<'_> {
         Ok(with_push.collect::<Vec<_>>().join(" "))
     }
 
-    fn refused(&self, reason: String) -> RegistryError {
+    fn malformed(&self, reason: String) -> RegistryError {
         RegistryError::malformed(self.origin, reason)
     }
 }
 
 fn with_pull_and_push(actions: &str) -> String {
-    let mut all: Vec<_> = actions.split(',').filter(|one| !one.is_empty()).collect();
-    for wanted in ["pull", "push"] {
-        if !all.contains(&wanted) {
-            all.push(wanted);
+    let mut all: Vec<_> = actions
+        .split(',')
+        .filter(|action| !action.is_empty())
+        .collect();
+    for action in ["pull", "push"] {
+        if !all.contains(&action) {
+            all.push(action);
         }
     }
     all.join(",")

@@ -1,12 +1,12 @@
-//! Uploads.
+//! Uploads blobs and manifests.
 
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{Method, StatusCode};
 use image_layout::{Digest, sha256};
 
 use crate::RegistryError;
-use crate::auth_challenge::encoded;
-use crate::http_requests::Query;
+use crate::http_transport::HttpRequest;
+use crate::percent_encoding::percent_encode;
 use crate::repository_client::Client;
 
 impl Client {
@@ -14,14 +14,15 @@ impl Client {
     pub fn push_blob(&mut self, content: &[u8]) -> Result<bool, RegistryError> {
         let digest = sha256(content);
         let url = self.url(&format!("blobs/{digest}"));
-        let answer = self.ask(&Query::new(Method::HEAD, &url))?;
+        let answer = self.send(&HttpRequest::new(Method::HEAD, &url))?;
         match answer.status() {
             StatusCode::OK => return Ok(false),
             StatusCode::NOT_FOUND => {}
-            _ => return Err(self.refusal(&url, answer)),
+            _ => return Err(self.status_error(&url, answer)),
         }
         let url = self.url("blobs/uploads/");
-        let answer = self.expect(StatusCode::ACCEPTED, &Query::new(Method::POST, &url))?;
+        let answer =
+            self.send_expecting(StatusCode::ACCEPTED, &HttpRequest::new(Method::POST, &url))?;
         let location = answer
             .headers()
             .get(LOCATION)
@@ -31,14 +32,17 @@ impl Client {
             RegistryError::malformed(&url, "it names no place of its own for the upload")
         })?;
         let separator = if location.contains('?') { '&' } else { '?' };
-        let url = format!("{location}{separator}digest={}", encoded(digest.as_str()));
-        let upload = Query {
+        let url = format!(
+            "{location}{separator}digest={}",
+            percent_encode(digest.as_str())
+        );
+        let upload = HttpRequest {
             method: Method::PUT,
             url: &url,
             headers: &[(CONTENT_TYPE, "application/octet-stream")],
             body: content,
         };
-        self.expect(StatusCode::CREATED, &upload)?;
+        self.send_expecting(StatusCode::CREATED, &upload)?;
         Ok(true)
     }
 
@@ -50,17 +54,17 @@ impl Client {
         content: &[u8],
     ) -> Result<Digest, RegistryError> {
         let url = self.url(&format!("manifests/{name}"));
-        let upload = Query {
+        let upload = HttpRequest {
             method: Method::PUT,
             url: &url,
             headers: &[(CONTENT_TYPE, media_type)],
             body: content,
         };
-        self.expect(StatusCode::CREATED, &upload)?;
+        self.send_expecting(StatusCode::CREATED, &upload)?;
         Ok(sha256(content))
     }
 
-    /// The place of an upload: on the registry itself, since the credentials go there.
+    /// The URL of an upload; `None` if it is on another host, since the credentials are sent there.
     fn upload_url(&self, location: &str) -> Option<String> {
         let origin = self.origin();
         if location.starts_with('/') && !location.starts_with("//") {

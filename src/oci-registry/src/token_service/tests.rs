@@ -18,12 +18,12 @@ fn request<'a>(
 }
 
 #[test]
-fn credentials_go_to_the_registrys_host_and_to_named_hosts() {
+fn credentials_are_sent_only_to_the_registrys_host_and_to_allowed_hosts() {
     let alice = Credentials {
         username: "alice".into(),
         password: "secret".into(),
     };
-    let named = ["sso.example".to_owned()];
+    let allowed = ["sso.example".to_owned()];
     let check = |host, plain, credentials, hosts, realm: &str| {
         request(host, plain, credentials, hosts).check_realm(realm)
     };
@@ -38,7 +38,7 @@ fn credentials_go_to_the_registrys_host_and_to_named_hosts() {
         ),
         ("r.example", false, "https://sso.example/token"),
     ] {
-        check(host, plain, Some(&alice), &named, realm).unwrap();
+        check(host, plain, Some(&alice), &allowed, realm).unwrap();
     }
     for (host, plain, realm, part) in [
         (
@@ -98,19 +98,19 @@ fn credentials_go_to_the_registrys_host_and_to_named_hosts() {
         ("r.example", false, "/token", "not an https address"),
         ("r.example", false, "", "not an https address"),
     ] {
-        let error = check(host, plain, Some(&alice), &named, realm)
+        let error = check(host, plain, Some(&alice), &allowed, realm)
             .unwrap_err()
             .to_string();
         assert!(error.contains(part), "{realm}: {error}");
     }
-    // Without credentials there is nothing to lose.
+    // Without credentials any https host is allowed.
     check("r.example", false, None, &[], "https://evil.example/token").unwrap();
 }
 
 #[test]
-fn a_token_is_for_the_own_repository() {
+fn scopes_of_other_repositories_are_errors_and_push_is_added() {
     let mut request = request("r.example", false, None, &[]);
-    for (wanted, asked) in [
+    for (challenged, expected) in [
         (
             "repository:team/hooks:pull",
             "repository:team/hooks:pull,push",
@@ -128,7 +128,7 @@ fn a_token_is_for_the_own_repository() {
             "aws repository:team/hooks:pull,push",
         ),
     ] {
-        assert_eq!(request.scope(Some(wanted)).unwrap(), asked);
+        assert_eq!(request.scope(Some(challenged)).unwrap(), expected);
     }
     assert_eq!(request.scope(Some("aws")).unwrap(), "aws");
     assert_eq!(
@@ -143,6 +143,6 @@ fn a_token_is_for_the_own_repository() {
         assert!(error.contains("another repository"), "{error}");
     }
     request.can_push = false;
-    let own = "repository:team/hooks:pull";
-    assert_eq!(request.scope(Some(own)).unwrap(), own);
+    let pull = "repository:team/hooks:pull";
+    assert_eq!(request.scope(Some(pull)).unwrap(), pull);
 }

@@ -1,4 +1,4 @@
-//! Single requests, with the deadline of the client and limited answers.
+//! Sends single HTTP requests, with the deadline of the client and a size limit for each answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use ureq::config::RedirectAuthHeaders;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::{Agent, Body};
 
-use crate::error::quoted;
+use crate::error::quote;
 use crate::{Options, RegistryError};
 
-const CONNECT: Duration = Duration::from_secs(10);
-/// The largest token, error or other small answer in bytes.
-pub(crate) const MAX_ANSWER: u64 = 64 << 10;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum size of a token, error or other small answer in bytes.
+pub(crate) const MAX_SMALL_ANSWER: u64 = 64 << 10;
 
-/// A request.
-pub(crate) struct Query<'a> {
+/// An HTTP request.
+pub(crate) struct HttpRequest<'a> {
     pub(crate) method: Method,
     pub(crate) url: &'a str,
     pub(crate) headers: &'a [(HeaderName, &'a str)],
     pub(crate) body: &'a [u8],
 }
 
-impl<'a> Query<'a> {
+impl<'a> HttpRequest<'a> {
     /// A request without a body.
     pub(crate) fn new(method: Method, url: &'a str) -> Self {
         Self {
@@ -38,96 +38,102 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Whether an answer may send the client elsewhere.
+/// Whether redirects are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Redirects {
-    /// Registries keep blobs elsewhere. Credentials and tokens stay with the registry.
+    /// Registries redirect to the storage of blobs. Credentials and tokens are not sent there.
     Follow,
-    /// The answer is returned as it is.
+    /// The redirecting answer is returned.
     Return,
 }
 
-/// Sends requests until the deadline.
+/// Sends the requests of one client, until its deadline.
 #[derive(Debug)]
 pub(crate) struct Transport {
     agent: Agent,
-    /// The deadline of all requests together.
-    limit: Duration,
-    end: Instant,
+    /// How long all requests together may take.
+    timeout: Duration,
+    deadline: Instant,
 }
 
 impl Transport {
-    /// The deadline begins now.
+    /// Creates a transport. The time limit starts now.
     pub(crate) fn new(options: &Options) -> Result<Self, RegistryError> {
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .root_certs(roots(options)?)
+            .root_certs(trusted_roots(options)?)
             .build();
         let config = Agent::config_builder()
             .tls_config(tls)
             .https_only(!options.plain_http)
             .http_status_as_error(false)
             .redirect_auth_headers(RedirectAuthHeaders::Never)
-            .timeout_connect(Some(CONNECT))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("virt-hook/", env!("CARGO_PKG_VERSION")))
             .build();
-        let limit = options.limits.deadline;
+        let timeout = options.limits.deadline;
         Ok(Self {
             agent: config.into(),
-            limit,
-            end: Instant::now() + limit,
+            timeout,
+            deadline: Instant::now() + timeout,
         })
     }
 
     pub(crate) fn send(
         &self,
-        query: &Query<'_>,
+        http_request: &HttpRequest<'_>,
         authorization: Option<&str>,
         redirects: Redirects,
     ) -> Result<Response<Body>, RegistryError> {
-        let url = query.url;
-        let mut request = Request::builder().method(&query.method).uri(url);
-        for (name, value) in query.headers {
+        let url = http_request.url;
+        let mut request = Request::builder().method(&http_request.method).uri(url);
+        for (name, value) in http_request.headers {
             request = request.header(name, *value);
         }
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let failed = |error| self.failure(url, &error);
+        let connection_error = |error| self.connection_error(url, &error);
         let invalid = |error: http::Error| RegistryError::malformed(url, error.to_string());
-        let left = Some(self.end.saturating_duration_since(Instant::now()));
-        if matches!(query.method, Method::GET | Method::HEAD) {
+        let remaining = Some(self.deadline.saturating_duration_since(Instant::now()));
+        if matches!(http_request.method, Method::GET | Method::HEAD) {
             let request = request.body(()).map_err(invalid)?;
-            let mut request = self.agent.configure_request(request).timeout_global(left);
+            let mut request = self
+                .agent
+                .configure_request(request)
+                .timeout_global(remaining);
             if redirects == Redirects::Return {
                 request = request.max_redirects(0);
             }
-            return self.agent.run(request.build()).map_err(failed);
+            return self.agent.run(request.build()).map_err(connection_error);
         }
-        let request = request.body(query.body).map_err(invalid)?;
-        let mut request = self.agent.configure_request(request).timeout_global(left);
+        let request = request.body(http_request.body).map_err(invalid)?;
+        let mut request = self
+            .agent
+            .configure_request(request)
+            .timeout_global(remaining);
         if redirects == Redirects::Return {
             request = request.max_redirects(0);
         }
-        self.agent.run(request.build()).map_err(failed)
+        self.agent.run(request.build()).map_err(connection_error)
     }
 
-    /// The body of an answer, of at most `limit` bytes.
-    pub(crate) fn body(
+    /// Reads the body of an answer, of at most `limit` bytes.
+    pub(crate) fn read_body(
         &self,
         url: &str,
         mut answer: Response<Body>,
         limit: u64,
     ) -> Result<Vec<u8>, RegistryError> {
-        // The library's limit counts as exceeded when it is reached.
+        // ureq reports an exceeded limit when the limit is reached.
         let reader = answer.body_mut().with_config().limit(limit + 1);
         let bytes = reader.read_to_vec().map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => RegistryError::TooLarge {
                 url: url.to_owned(),
                 limit,
             },
-            other => self.failure(url, &other),
+            other => self.connection_error(url, &other),
         })?;
         if bytes.len() as u64 > limit {
             return Err(RegistryError::TooLarge {
@@ -138,12 +144,12 @@ impl Transport {
         Ok(bytes)
     }
 
-    fn failure(&self, url: &str, error: &ureq::Error) -> RegistryError {
+    fn connection_error(&self, url: &str, error: &ureq::Error) -> RegistryError {
         let url = url.to_owned();
         match error {
             ureq::Error::Timeout(_) => RegistryError::Deadline {
                 url,
-                limit: self.limit,
+                limit: self.timeout,
             },
             other => RegistryError::Connection {
                 url,
@@ -152,8 +158,8 @@ impl Transport {
         }
     }
 
-    /// An answer that is not the one expected.
-    pub(crate) fn refusal(&self, url: &str, answer: Response<Body>) -> RegistryError {
+    /// The error for an answer with another status than expected.
+    pub(crate) fn status_error(&self, url: &str, answer: Response<Body>) -> RegistryError {
         let status = answer.status();
         let owned = url.to_owned();
         match status {
@@ -163,26 +169,28 @@ impl Transport {
             },
             StatusCode::NOT_FOUND => RegistryError::NotFound { url: owned },
             _ => {
-                let body = self.body(url, answer, MAX_ANSWER).unwrap_or_default();
+                let body = self
+                    .read_body(url, answer, MAX_SMALL_ANSWER)
+                    .unwrap_or_default();
                 RegistryError::Status {
                     url: owned,
                     status: status.as_u16(),
-                    message: message(&body),
+                    message: first_message(&body),
                 }
             }
         }
     }
 }
 
-/// The messages of a registry's error (distribution-spec: `errors[].message`).
-fn message(body: &[u8]) -> String {
+/// The first message of a registry's error (distribution-spec: `errors[].message`) after a colon, or nothing.
+fn first_message(body: &[u8]) -> String {
     let json: BTreeMap<String, Json> = serde_json::from_slice(body).unwrap_or_default();
     let errors = json.get("errors").and_then(Json::as_array);
     let first = errors.and_then(|errors| errors.first()?["message"].as_str());
-    first.map_or_else(String::new, |text| format!(": {}", quoted(text)))
+    first.map_or_else(String::new, |text| format!(": {}", quote(text)))
 }
 
-fn roots(options: &Options) -> Result<RootCerts, RegistryError> {
+fn trusted_roots(options: &Options) -> Result<RootCerts, RegistryError> {
     let mut certificates: Vec<Certificate<'static>> = Vec::new();
     for item in ureq::tls::parse_pem(&options.roots) {
         let item = item.map_err(|error| {
