@@ -1,4 +1,4 @@
-//! A bundle: parse, render, sign, verify.
+//! A bundle: parses, renders, signs and verifies.
 
 use std::borrow::Borrow;
 
@@ -14,16 +14,16 @@ use crate::error::{BundleError, KeyError, MAX_BUNDLE, VerifyError};
 /// The signature of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    /// ASN.1 DER.
+    /// The ECDSA signature as ASN.1 DER.
     pub(crate) signature: Vec<u8>,
-    /// The sha256 that the bundle states; the signature says which is right.
+    /// The sha256 of the signed file as the bundle states it. Only the signature proves it.
     pub(crate) digest: Option<Vec<u8>>,
-    /// What the signer says of the key.
+    /// The signer's hint at the key.
     pub(crate) hint: String,
 }
 
 impl Bundle {
-    /// Reads a bundle. Unknown members, log entries and timestamps are ignored.
+    /// Parses a bundle. Unknown members, log entries and timestamps are ignored.
     pub fn parse(text: &str) -> Result<Self, BundleError> {
         if text.len() > MAX_BUNDLE {
             return Err(BundleError::TooLarge);
@@ -34,7 +34,7 @@ impl Bundle {
             signature,
             digest,
             hint,
-        } = json.parts()?;
+        } = json.into_parts()?;
         Ok(Self {
             signature,
             digest,
@@ -73,13 +73,13 @@ impl Bundle {
         self.digest.as_deref().map(|digest| HEXLOWER.encode(digest))
     }
 
-    /// What the signer says of the key: the sha256 of the public key in Base64, from current tools.
+    /// The signer's hint at the key: current tools write the sha256 of the public key in Base64.
     #[must_use]
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
-    /// Whether the file is the one that is signed, as far as the bundle states a digest.
+    /// Checks the file against the digest that the bundle states, if it states one.
     pub fn is_for(&self, content: &[u8]) -> Result<(), VerifyError> {
         let found = digest(&SHA256, content);
         match &self.digest {
@@ -91,7 +91,7 @@ impl Bundle {
         }
     }
 
-    /// The position of the first of the keys that signed the file.
+    /// The position of the first key in `keys` that signed the file.
     pub fn signer<K: Borrow<PublicKey>>(
         &self,
         content: &[u8],
@@ -113,7 +113,7 @@ impl Bundle {
         })
     }
 
-    /// Whether `key` signed the file.
+    /// Verifies that `key` signed the file.
     pub fn verify(&self, content: &[u8], key: &PublicKey) -> Result<(), VerifyError> {
         self.signer(content, &[key]).map(drop)
     }

@@ -1,4 +1,4 @@
-//! The JSON of a bundle, as far as it matters here.
+//! The JSON of a bundle: the members that verification reads, and those that mark unsupported kinds.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,9 +10,10 @@ use crate::error::BundleError;
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 /// Another spelling of the same version.
 const OTHER_MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle+json;version=0.3";
-/// The longest part of a bundle that an error repeats, in characters.
+/// The maximum length of a bundle's text in an error, in characters.
 const MAX_QUOTED: usize = 100;
 const SHA256_BYTES: usize = 32;
+/// The maximum length of a key's hint in bytes.
 const MAX_HINT: usize = 256;
 
 #[derive(Debug, Deserialize)]
@@ -20,16 +21,16 @@ const MAX_HINT: usize = 256;
 pub(crate) struct BundleJson {
     media_type: Option<String>,
     #[serde(default)]
-    verification_material: Material,
+    verification_material: VerificationMaterial,
     message_signature: Option<MessageSignature>,
     dsse_envelope: Option<Json>,
-    /// cosign's own format, before Sigstore's.
+    /// A member of cosign's old format, which preceded Sigstore's.
     base64_signature: Option<Json>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Material {
+struct VerificationMaterial {
     public_key: Option<KeyHint>,
     certificate: Option<Json>,
     x509_certificate_chain: Option<Json>,
@@ -57,7 +58,7 @@ struct MessageDigest {
     digest: String,
 }
 
-/// What matters of a bundle.
+/// The decoded members of a supported bundle.
 pub(crate) struct BundleParts {
     pub(crate) signature: Vec<u8>,
     pub(crate) digest: Option<Vec<u8>>,
@@ -65,14 +66,14 @@ pub(crate) struct BundleParts {
 }
 
 impl BundleJson {
-    pub(crate) fn parts(self) -> Result<BundleParts, BundleError> {
+    pub(crate) fn into_parts(self) -> Result<BundleParts, BundleError> {
         match self.media_type.as_deref() {
             Some(MEDIA_TYPE | OTHER_MEDIA_TYPE) => {}
             Some(other) => {
                 return unsupported(format!(
                     "of the type {}, and only {MEDIA_TYPE} is supported: sign again, with a \
                      current tool",
-                    quoted(other)
+                    quote(other)
                 ));
             }
             None if self.base64_signature.is_some() => {
@@ -102,43 +103,43 @@ impl BundleJson {
             return malformed("the hint of its publicKey is too long");
         }
         Ok(BundleParts {
-            digest: signature.message_digest.map(sha256).transpose()?,
-            signature: bytes("signature", &signature.signature)?,
+            digest: signature.message_digest.map(decode_sha256).transpose()?,
+            signature: decode_base64("signature", &signature.signature)?,
             hint: key.hint,
         })
     }
 }
 
-/// An enumeration is its name, or its number.
-fn sha256(digest: MessageDigest) -> Result<Vec<u8>, BundleError> {
+/// The bytes of a SHA-256 digest. Protobuf's JSON writes an enumeration as its name or its number.
+fn decode_sha256(digest: MessageDigest) -> Result<Vec<u8>, BundleError> {
     if digest.algorithm != "SHA2_256" && digest.algorithm != 1 {
         return unsupported(format!(
             "over the digest {}, and only SHA2_256 is supported",
-            quoted(&digest.algorithm.to_string())
+            quote(&digest.algorithm.to_string())
         ));
     }
-    let bytes = bytes("digest", &digest.digest)?;
+    let bytes = decode_base64("digest", &digest.digest)?;
     if bytes.len() != SHA256_BYTES {
         return malformed("its digest has another length than a SHA-256");
     }
     Ok(bytes)
 }
 
-fn bytes(what: &str, text: &str) -> Result<Vec<u8>, BundleError> {
+fn decode_base64(member: &str, text: &str) -> Result<Vec<u8>, BundleError> {
     let decoded = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty());
-    decoded.ok_or_else(|| BundleError::Malformed(format!("its {what} is not Base64")))
+    decoded.ok_or_else(|| BundleError::Malformed(format!("its {member} is not Base64")))
 }
 
 fn malformed<T>(reason: &str) -> Result<T, BundleError> {
     Err(BundleError::Malformed(reason.to_owned()))
 }
 
-fn unsupported<T>(what: impl Into<String>) -> Result<T, BundleError> {
-    Err(BundleError::Unsupported(what.into()))
+fn unsupported<T>(description: impl Into<String>) -> Result<T, BundleError> {
+    Err(BundleError::Unsupported(description.into()))
 }
 
-/// Text of a bundle for errors: escaped, and short.
-fn quoted(text: &str) -> String {
+/// A bundle's text for an error: escaped, and cut to [`MAX_QUOTED`] characters.
+fn quote(text: &str) -> String {
     let start: String = text.chars().take(MAX_QUOTED).collect();
     format!("{start:?}")
 }

@@ -13,17 +13,18 @@ use ring::signature::{
 use rustls_pki_types::pem::SectionKind;
 
 use crate::error::{KeyError, P256};
-use crate::pem_section::only_section;
+use crate::pem_section::decode_only_section;
 
-/// What precedes the point in the SubjectPublicKeyInfo (RFC 5480) of an uncompressed P-256 key.
+/// The bytes before the point in the SubjectPublicKeyInfo (RFC 5480) of an uncompressed P-256 key.
 const P256_PREFIX: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// An uncompressed point: 4, and two coordinates.
+/// The size of an uncompressed point: the first byte and two coordinates of 32 bytes.
 const POINT_BYTES: usize = 65;
+/// The first byte of an uncompressed point.
 const UNCOMPRESSED: u8 = 4;
-/// Object identifiers of algorithms and curves, as DER has them.
+/// DER-encoded object identifiers of algorithms and curves, and their names.
 const KEY_TYPES: [(&[u8], &str); 7] = [
     (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07], P256),
     (&[0x2b, 0x81, 0x04, 0x00, 0x22], "ECDSA P-384"),
@@ -41,27 +42,27 @@ const KEY_TYPES: [(&[u8], &str); 7] = [
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId([u8; 32]);
 
-/// A key that verifies.
+/// A public key, which verifies signatures.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     point: [u8; POINT_BYTES],
 }
 
-/// A key that signs.
+/// A private key, which signs.
 pub struct SigningKey {
     pair: EcdsaKeyPair,
     public: PublicKey,
 }
 
 impl PublicKey {
-    /// Reads a public key: PEM with one section `PUBLIC KEY`.
+    /// Parses a public key: PEM with one section `PUBLIC KEY`.
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
-        let der = only_section(text, SectionKind::PublicKey, "PUBLIC KEY")?;
+        let der = decode_only_section(text, SectionKind::PublicKey, "PUBLIC KEY")?;
         let point = der.strip_prefix(&P256_PREFIX);
         let point = point.and_then(|point| <[u8; POINT_BYTES]>::try_from(point).ok());
         match point {
             Some(point) if point[0] == UNCOMPRESSED => Ok(Self { point }),
-            _ => Err(wrong_type(
+            _ => Err(key_error(
                 &der,
                 " with an uncompressed point: openssl pkey -pubin -pubout -ec_conv_form uncompressed \
                  converts it",
@@ -69,7 +70,7 @@ impl PublicKey {
         }
     }
 
-    /// The key's identity.
+    /// The sha256 of the key.
     #[must_use]
     pub fn id(&self) -> KeyId {
         let der = [&P256_PREFIX[..], &self.point].concat();
@@ -86,12 +87,12 @@ impl PublicKey {
 }
 
 impl SigningKey {
-    /// Reads a private key: PEM with one section `PRIVATE KEY` (PKCS #8, not encrypted).
+    /// Parses a private key: PEM with one section `PRIVATE KEY` (PKCS #8, not encrypted).
     pub fn from_pem(text: &str) -> Result<Self, KeyError> {
-        let der = only_section(text, SectionKind::PrivateKey, "PRIVATE KEY")?;
+        let der = decode_only_section(text, SectionKind::PrivateKey, "PRIVATE KEY")?;
         let random = SystemRandom::new();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der, &random);
-        let pair = pair.map_err(|_| wrong_type(&der, " with its public half in it"))?;
+        let pair = pair.map_err(|_| key_error(&der, " with its public half in it"))?;
         let point = <[u8; POINT_BYTES]>::try_from(pair.public_key().as_ref());
         let point = point.map_err(|_| KeyError::Invalid(""))?;
         Ok(Self {
@@ -113,11 +114,13 @@ impl SigningKey {
     }
 }
 
-/// What a key is that is not the one wanted.
-fn wrong_type(der: &[u8], detail: &'static str) -> KeyError {
-    let has = |identifier: &[u8]| der.windows(identifier.len()).any(|part| part == identifier);
-    let found = KEY_TYPES.iter().find(|(identifier, _)| has(identifier));
-    match found {
+/// The error for a key that cannot be used: of another type than P-256, or an invalid P-256 key.
+fn key_error(der: &[u8], detail: &'static str) -> KeyError {
+    let contains = |identifier: &[u8]| der.windows(identifier.len()).any(|part| part == identifier);
+    let key_type = KEY_TYPES
+        .iter()
+        .find(|(identifier, _)| contains(identifier));
+    match key_type {
         Some((_, P256)) => KeyError::Invalid(detail),
         Some((_, found)) => KeyError::OtherType { found },
         None => KeyError::OtherType { found: "unknown" },
@@ -125,7 +128,7 @@ fn wrong_type(der: &[u8], detail: &'static str) -> KeyError {
 }
 
 impl KeyId {
-    /// As cosign and its libraries write it into a bundle: Base64.
+    /// The id in Base64, as cosign and its libraries write it into a bundle's hint.
     #[must_use]
     pub fn hint(self) -> String {
         STANDARD.encode(self.0)

@@ -1,4 +1,4 @@
-//! The only section of a PEM file.
+//! Decodes a PEM file that has one section.
 
 use rustls_pki_types::pem::{self, SectionKind};
 
@@ -7,11 +7,11 @@ use crate::error::{KeyError, MAX_PEM};
 const BEGIN: &str = "-----BEGIN ";
 const END_OF_LABEL: &str = "-----";
 
-/// The content of the only section, which has to be of this kind.
-pub(crate) fn only_section(
+/// Decodes the only section, which has to be of this kind.
+pub(crate) fn decode_only_section(
     text: &str,
-    wanted: SectionKind,
-    wanted_label: &'static str,
+    expected: SectionKind,
+    expected_label: &'static str,
 ) -> Result<Vec<u8>, KeyError> {
     if text.len() > MAX_PEM {
         return Err(KeyError::TooLarge);
@@ -20,27 +20,27 @@ pub(crate) fn only_section(
     let label = labels.next().and_then(|rest| rest.split_once(END_OF_LABEL));
     let Some((label, _)) = label else {
         return Err(KeyError::NoPem {
-            wanted: wanted_label,
+            wanted: expected_label,
         });
     };
     if labels.next().is_some() {
         return Err(KeyError::Several);
     }
-    if label != wanted_label {
+    if label != expected_label {
         return Err(KeyError::OtherSection {
             found: label.chars().take(60).collect(),
-            wanted: wanted_label,
+            wanted: expected_label,
             remedy: remedy(label),
         });
     }
     let mut input = text.as_bytes();
     match pem::from_buf(&mut input) {
-        Ok(Some((kind, content))) if kind == wanted => Ok(content),
+        Ok(Some((kind, content))) if kind == expected => Ok(content),
         _ => Err(KeyError::Damaged),
     }
 }
 
-/// How to get what is wanted from what was given.
+/// How to get an expected key from a section with this label.
 fn remedy(label: &str) -> &'static str {
     match label {
         "EC PRIVATE KEY" => "convert it: openssl pkcs8 -topk8 -nocrypt -in KEY",
