@@ -1,10 +1,10 @@
-//! Prepares modules of Go's compiler for the adapter of WASI preview 1.
+//! Gives modules of Go's compiler the memory that the adapter of WASI preview 1 needs.
 //!
 //! The adapter needs two blocks of memory (its state and its stack, 64 KiB each) at the first call of WASI, which Go's
 //! runtime makes while it starts. Neither of the usual sources can be used then: Go cannot run an exported
-//! `cabi_realloc` before it has started, and Go's heap takes pages that somebody else adds to the memory for its own.
-//! So the SDK's package `hooks` has a variable that begins with [`MARK`], and the module gets a function that hands out
-//! the memory of that variable.
+//! `cabi_realloc` before it has started, and Go's heap uses pages that other code adds to the memory as its own.
+//! So the SDK's package `hooks` has a variable that begins with [`MARK`], and the module gets a function that allocates
+//! from that variable.
 
 #[cfg(test)]
 mod tests;
@@ -20,12 +20,12 @@ use wasmparser::{BinaryReader, BinaryReaderError, Data, DataKind, Operator, Pars
 const MARK: &[u8; 32] = b"virt-hook: memory for WASI here.";
 
 /// The size of the memory after the mark, as the SDK declares it.
-const RESERVED: u32 = 128 << 10;
+const RESERVED_BYTES: u32 = 128 << 10;
 
-/// The name by which wit-component finds the function.
-const ALLOCATE: &str = "cabi_realloc_adapter";
+/// The export under which wit-component finds the allocation function.
+const ALLOCATE_EXPORT: &str = "cabi_realloc_adapter";
 
-/// Why a module cannot be prepared.
+/// Why the allocation function cannot be added.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GoAdapterMemoryError {
     #[error(transparent)]
@@ -33,10 +33,10 @@ pub(crate) enum GoAdapterMemoryError {
     #[error("its memory has the SDK's mark {} times", .0)]
     SeveralMarks(usize),
     #[error("the memory after the SDK's mark is in use")]
-    Used,
+    InUse,
 }
 
-/// The positions in the module that the function's code names.
+/// The numbers of types, functions and globals of a module, which are the indexes of the added ones.
 #[derive(Debug, Default)]
 struct Counts {
     types: u32,
@@ -44,9 +44,9 @@ struct Counts {
     globals: u32,
 }
 
-/// The module with the function; `None` if it has no variable with the mark.
+/// The module with the allocation function; `None` if it has no variable with the mark.
 pub(crate) fn with_adapter_memory(core: &[u8]) -> Result<Option<Vec<u8>>, GoAdapterMemoryError> {
-    let Some(memory) = reserved_memory(&segments(core)?)? else {
+    let Some(memory) = reserved_memory(&data_segments(core)?)? else {
         return Ok(None);
     };
     let counts = count(core)?;
@@ -58,8 +58,8 @@ pub(crate) fn with_adapter_memory(core: &[u8]) -> Result<Option<Vec<u8>>, GoAdap
         let content = core
             .get(range.start as usize..range.end as usize)
             .unwrap_or_default();
-        let data = match addition(id, &counts, memory) {
-            Some(addition) => joined(content, &addition)?,
+        let data = match added_entry(id, &counts, memory) {
+            Some(entry) => append_entries(content, &entry)?,
             None => content.to_vec(),
         };
         module.section(&RawSection { id, data: &data });
@@ -67,6 +67,7 @@ pub(crate) fn with_adapter_memory(core: &[u8]) -> Result<Option<Vec<u8>>, GoAdap
     Ok(Some(module.finish()))
 }
 
+/// Counts the types, functions and globals, including imported ones.
 fn count(core: &[u8]) -> Result<Counts, BinaryReaderError> {
     let mut counts = Counts::default();
     for payload in Parser::new(0).parse_all(core) {
@@ -89,18 +90,18 @@ fn count(core: &[u8]) -> Result<Counts, BinaryReaderError> {
     Ok(counts)
 }
 
-/// The initial content of the memory: addresses and bytes.
-fn segments(core: &[u8]) -> Result<Vec<(u64, &[u8])>, BinaryReaderError> {
-    let mut found = Vec::new();
+/// The addresses and bytes of the data segments that are copied into the memory at the start.
+fn data_segments(core: &[u8]) -> Result<Vec<(u64, &[u8])>, BinaryReaderError> {
+    let mut addressed = Vec::new();
     for payload in Parser::new(0).parse_all(core) {
         if let Payload::DataSection(segments) = payload? {
             for segment in segments {
                 let segment = segment?;
-                found.extend(address(&segment)?.map(|address| (address, segment.data)));
+                addressed.extend(address(&segment)?.map(|address| (address, segment.data)));
             }
         }
     }
-    Ok(found)
+    Ok(addressed)
 }
 
 fn address(segment: &Data<'_>) -> Result<Option<u64>, BinaryReaderError> {
@@ -114,8 +115,8 @@ fn address(segment: &Data<'_>) -> Result<Option<u64>, BinaryReaderError> {
     })
 }
 
-/// The address after the only mark. What follows it must be the SDK's variable, and not constants after a copy of the
-/// text: the adapter writes there.
+/// The address after the only mark. The bytes after the mark must be zero as in the SDK's variable, and not constants
+/// after a copy of the text, because the adapter overwrites them.
 fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoAdapterMemoryError> {
     let marks = segments.iter().flat_map(|(address, data)| {
         let positions = data.windows(MARK.len()).enumerate();
@@ -128,7 +129,7 @@ fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoAdapterMe
         [start] => start,
         ref several => return Err(GoAdapterMemoryError::SeveralMarks(several.len())),
     };
-    let reserved = start..start + u64::from(RESERVED);
+    let reserved = start..start + u64::from(RESERVED_BYTES);
     let is_used = segments.iter().any(|(address, data)| {
         let index = |end: u64| (end.saturating_sub(*address) as usize).min(data.len());
         let bytes = &data[index(reserved.start)..index(reserved.end)];
@@ -136,12 +137,12 @@ fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoAdapterMe
     });
     match u32::try_from(reserved.end) {
         Ok(_) if !is_used => Ok(u32::try_from(start).ok()),
-        _ => Err(GoAdapterMemoryError::Used),
+        _ => Err(GoAdapterMemoryError::InUse),
     }
 }
 
-/// A section of the entry that a section of the module gets at its end.
-fn addition(section: u8, counts: &Counts, memory: u32) -> Option<Vec<u8>> {
+/// The entry to append to a section of the module, encoded as a section of its own; `None` for other sections.
+fn added_entry(section: u8, counts: &Counts, memory: u32) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     if section == SectionId::Type as u8 {
         // (old, old size, alignment, new size) -> address
@@ -153,7 +154,7 @@ fn addition(section: u8, counts: &Counts, memory: u32) -> Option<Vec<u8>> {
             .function(counts.types)
             .encode(&mut content);
     } else if section == SectionId::Global as u8 {
-        // The next free address.
+        // The next free address of the reserved memory.
         let kind = GlobalType {
             val_type: ValType::I32,
             mutable: true,
@@ -165,10 +166,10 @@ fn addition(section: u8, counts: &Counts, memory: u32) -> Option<Vec<u8>> {
             .encode(&mut content);
     } else if section == SectionId::Export as u8 {
         ExportSection::new()
-            .export(ALLOCATE, ExportKind::Func, counts.functions)
+            .export(ALLOCATE_EXPORT, ExportKind::Func, counts.functions)
             .encode(&mut content);
     } else if section == SectionId::Code as u8 {
-        let end = memory.saturating_add(RESERVED);
+        let end = memory.saturating_add(RESERVED_BYTES);
         CodeSection::new()
             .function(&allocate(counts.globals, end))
             .encode(&mut content);
@@ -178,14 +179,14 @@ fn addition(section: u8, counts: &Counts, memory: u32) -> Option<Vec<u8>> {
     Some(content)
 }
 
-/// The function: returns the next free address, rounded up to 16; beyond the end it traps.
+/// The allocation function: returns the next free address, rounded up to 16; traps if the end is exceeded.
 fn allocate(next: u32, end: u32) -> Function {
     const OLD: u32 = 0;
     const NEW_SIZE: u32 = 3;
     let mut function = Function::new([]);
     function
         .instructions()
-        // The address replaces the parameter.
+        // The parameter's local holds the address.
         .global_get(next)
         .i32_const(15)
         .i32_add()
@@ -208,13 +209,10 @@ fn allocate(next: u32, end: u32) -> Function {
     function
 }
 
-/// A section's content, a counted list, with the entries of an encoded section at its end.
-fn joined(content: &[u8], addition: &[u8]) -> Result<Vec<u8>, BinaryReaderError> {
-    let (mut old, mut new) = (
-        BinaryReader::new(content, 0),
-        BinaryReader::new(addition, 0),
-    );
-    new.read_var_u32()?; // its size
+/// A section's content (a counted list) with the entries of an encoded section appended.
+fn append_entries(content: &[u8], added: &[u8]) -> Result<Vec<u8>, BinaryReaderError> {
+    let (mut old, mut new) = (BinaryReader::new(content, 0), BinaryReader::new(added, 0));
+    new.read_var_u32()?; // The size of the encoded section.
     let count = old.read_var_u32()?.saturating_add(new.read_var_u32()?);
     let mut out = Vec::new();
     count.encode(&mut out);

@@ -1,4 +1,4 @@
-//! The C bindings that the template and the example bring are those of the WIT.
+//! The C bindings in virt-hook's C template are those that wit-bindgen generates from the WIT.
 //!
 //! `UPDATE_BINDINGS=1 cargo test -p hook-wrap --test c_bindings` regenerates them.
 #![allow(clippy::unwrap_used)]
@@ -12,11 +12,11 @@ fn sdk() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../virt-hook/templates/c/sdk")
 }
 
-/// Name and text of each file.
+/// Names and texts of the generated files.
 fn generated() -> Vec<(String, String)> {
     let (mut resolve, world) = hook_wrap::world().unwrap();
     let options = wit_bindgen_c::Opts {
-        // The world is laid over the module when it is wrapped: no object file has to be kept beside the sources.
+        // `wrap` adds the world to the module, so no object file has to be kept beside the sources.
         no_object_file: true,
         ..wit_bindgen_c::Opts::default()
     };
@@ -32,14 +32,14 @@ fn generated() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The last lines ask the linker for the object file all the same.
+/// Removes the last lines of `hook.c`, which refer to the object file that is not generated.
 fn without_object_file(text: &str) -> String {
-    let asks = "\n// Ensure that the *_component_type.o object is linked in\n";
-    text.split(asks).next().unwrap().to_owned()
+    let object_file_reference = "\n// Ensure that the *_component_type.o object is linked in\n";
+    text.split(object_file_reference).next().unwrap().to_owned()
 }
 
 #[test]
-fn the_c_bindings_are_those_of_the_wit() {
+fn c_bindings_of_the_template_are_up_to_date() {
     let generated = generated();
     let names: Vec<&str> = generated.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["hook.c", "hook.h"]);

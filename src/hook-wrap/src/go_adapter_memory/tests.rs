@@ -5,7 +5,7 @@ use super::*;
 
 const START: u32 = 1024;
 
-/// One function type, function, memory, global and export, and data segments at these addresses.
+/// A module with one function type, function, memory, global and export, and data segments at these addresses.
 fn module(data: &[(u32, &[u8])]) -> Vec<u8> {
     let mut module = Module::new();
     let mut types = TypeSection::new();
@@ -40,24 +40,24 @@ fn module(data: &[(u32, &[u8])]) -> Vec<u8> {
     module.finish()
 }
 
-fn refusal(data: &[(u32, &[u8])]) -> String {
+fn error_text(data: &[(u32, &[u8])]) -> String {
     let core = module(data);
     wasmparser::validate(&core).unwrap();
     with_adapter_memory(&core).unwrap_err().to_string()
 }
 
 #[test]
-fn a_module_with_the_mark_hands_out_the_memory_after_it() {
+fn added_function_allocates_from_the_memory_after_the_mark() {
     let data = [b"abcd", MARK.as_slice(), &[0; 100]].concat();
-    // Another variable follows at once.
-    let next = START + 4 + 32 + RESERVED;
+    // Another variable follows immediately.
+    let next = START + 4 + 32 + RESERVED_BYTES;
     let core = module(&[(START, &data), (next, b"next")]);
     let out = with_adapter_memory(&core).unwrap().unwrap();
     wasmparser::validate(&out).unwrap();
     let counts = count(&out).unwrap();
     assert_eq!((counts.types, counts.functions, counts.globals), (2, 2, 2));
     let text = String::from_utf8_lossy(&out);
-    assert!(text.contains(ALLOCATE));
+    assert!(text.contains(ALLOCATE_EXPORT));
     let globals = Parser::new(0)
         .parse_all(&out)
         .find_map(|payload| match payload {
@@ -71,28 +71,31 @@ fn a_module_with_the_mark_hands_out_the_memory_after_it() {
 }
 
 #[test]
-fn module_without_the_go_marker_is_unchanged() {
+fn module_without_the_mark_gets_no_function() {
     let core = module(&[(START, b"abcd")]);
     wasmparser::validate(&core).unwrap();
     assert!(with_adapter_memory(&core).unwrap().is_none());
 }
 
-/// A copy of the mark among constants: the adapter would write over them.
+/// The adapter would overwrite constants that follow a copy of the mark.
 #[test]
-fn only_the_sdks_own_variable_is_used() {
+fn copies_of_the_mark_and_memory_in_use_are_errors() {
     let twice = [MARK.as_slice(), MARK].concat();
-    assert!(refusal(&[(START, &twice)]).contains("2 times"));
-    let apart: [(u32, &[u8]); 2] = [(START, MARK), (200 << 10, MARK)];
-    assert!(refusal(&apart).contains("2 times"));
+    assert!(error_text(&[(START, &twice)]).contains("2 times"));
+    let two_segments: [(u32, &[u8]); 2] = [(START, MARK), (200 << 10, MARK)];
+    assert!(error_text(&two_segments).contains("2 times"));
     let constants = [MARK.as_slice(), b"constants"].concat();
-    assert!(refusal(&[(START, &constants)]).contains("in use"));
-    let other: [(u32, &[u8]); 2] = [(START, MARK), (START + 32 + RESERVED - 1, b"x")];
-    assert!(refusal(&other).contains("in use"));
+    assert!(error_text(&[(START, &constants)]).contains("in use"));
+    let other: [(u32, &[u8]); 2] = [(START, MARK), (START + 32 + RESERVED_BYTES - 1, b"x")];
+    assert!(error_text(&other).contains("in use"));
 }
 
 #[test]
 fn entries_are_added_to_lists_of_any_length() {
-    assert_eq!(joined(&[1, 9], &[2, 1, 7]).unwrap(), [2, 9, 7]);
-    assert_eq!(joined(&[0x7f, 9], &[2, 1, 7]).unwrap(), [0x80, 1, 9, 7]);
-    assert!(joined(&[], &[2, 1, 7]).is_err());
+    assert_eq!(append_entries(&[1, 9], &[2, 1, 7]).unwrap(), [2, 9, 7]);
+    assert_eq!(
+        append_entries(&[0x7f, 9], &[2, 1, 7]).unwrap(),
+        [0x80, 1, 9, 7]
+    );
+    assert!(append_entries(&[], &[2, 1, 7]).is_err());
 }

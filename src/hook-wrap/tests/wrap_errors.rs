@@ -1,4 +1,4 @@
-//! What is not wrapped, and in which words. (What is: the C example, which the tests build and run.)
+//! Errors for files that cannot be wrapped. (The tests build and run the C example, which is wrapped.)
 #![allow(clippy::unwrap_used)]
 
 use hook_wrap::{WrapError, wrap};
@@ -12,14 +12,14 @@ fn a_component_is_not_wrapped_again() {
 }
 
 #[test]
-fn error_contains_the_missing_exports() {
+fn error_names_the_missing_exports() {
     let error = wrap(CORE).unwrap_err();
     assert!(matches!(error, WrapError::DoesNotFit(_)), "{error}");
     assert!(error.to_string().contains("handler@0.1.0"), "{error}");
 }
 
 #[test]
-fn error_for_the_former_package_name_contains_the_new_one() {
+fn error_for_the_former_package_name_names_the_new_package() {
     // One function type, one function, and its export `kubevirt:hooks/handler@0.1.0#describe`.
     let name = b"kubevirt:hooks/handler@0.1.0#describe";
     let length = name.len() as u8;
@@ -40,7 +40,7 @@ fn error_for_the_former_package_name_contains_the_new_one() {
 }
 
 #[test]
-fn file_that_is_no_module_is_refused() {
+fn files_that_are_no_modules_are_errors() {
     for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &CORE[..6]] {
         let error = wrap(bytes).unwrap_err();
         assert!(matches!(error, WrapError::NotAModule(_)), "{error}");
@@ -48,21 +48,21 @@ fn file_that_is_no_module_is_refused() {
 }
 
 #[test]
-fn refused_text_is_quoted_by_its_first_bytes() {
+fn error_quotes_the_first_bytes_of_the_file() {
     let error_text = |bytes: &[u8]| wrap(bytes).unwrap_err().to_string();
     assert!(error_text(b"#!/bin/sh\n").ends_with(": it starts with \"#!/bin/s\""));
     assert!(error_text(b"").ends_with(": it is empty"));
 }
 
 #[test]
-fn too_large_file_is_not_read() {
+fn file_above_the_size_limit_is_an_error() {
     let bytes = vec![0; hook_wrap::MAX_MODULE_BYTES + 1];
     assert!(matches!(wrap(&bytes), Err(WrapError::TooLarge { .. })));
 }
 
 #[test]
-fn damage_anywhere_ends_in_an_error_or_a_component() {
-    // A type, an import of WASI's first version, and an export.
+fn truncated_and_changed_modules_do_not_panic() {
+    // A type, an import of WASI preview 1, and an export.
     let core = [
         CORE,
         b"\x01\x04\x01\x60\0\0",
