@@ -1,4 +1,4 @@
-//! The blobs of a layout: files that are named by their digest.
+//! Reads and writes the blobs of a layout, which are files named by their digest, and its JSON files.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Digest, ImageError, InvalidDigest, sha256};
 
-/// The largest manifest, configuration or index that is read.
+/// The maximum size of a manifest, configuration or index in bytes.
 pub(crate) const MAX_JSON: u64 = 4 << 20;
 
 /// The path of a blob.
@@ -16,10 +16,10 @@ fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
     layout.join("blobs/sha256").join(digest.hex())
 }
 
-/// A digest that a layout's JSON names.
+/// Parses a digest in a layout's JSON.
 fn parse_digest(layout: &Path, digest: &str) -> Result<Digest, ImageError> {
     let parsed: Result<_, InvalidDigest> = digest.parse();
-    parsed.map_err(|error| ImageError::BaseImage {
+    parsed.map_err(|error| ImageError::InvalidLayout {
         path: layout.to_owned(),
         reason: error.to_string(),
     })
@@ -32,7 +32,7 @@ pub(crate) fn write(layout: &Path, content: &[u8]) -> Result<Digest, ImageError>
     Ok(digest)
 }
 
-/// Writes a blob of a known digest, unless the layout has it.
+/// Writes a blob with a known digest, unless the layout has it already.
 pub(crate) fn write_once(layout: &Path, digest: &Digest, content: &[u8]) -> Result<(), ImageError> {
     let path = blob_path(layout, digest);
     match path.exists() {
@@ -70,7 +70,7 @@ pub(crate) fn copy(from: &Path, to: &Path, digest: &str) -> Result<(), ImageErro
             .write_all(&buffer[..count])
             .map_err(ImageError::io(&target))?;
     }
-    has_digest(from, digest, hash.finalize().into())
+    check_digest(from, digest, hash.finalize().into())
 }
 
 /// Reads a manifest, configuration or index.
@@ -82,12 +82,12 @@ pub(crate) fn read_json(layout: &Path, digest: &str) -> Result<serde_json::Value
 pub(crate) fn read(layout: &Path, digest: &str, limit: u64) -> Result<Vec<u8>, ImageError> {
     let digest = parse_digest(layout, digest)?;
     let content = read_limited(&blob_path(layout, &digest), limit)?;
-    has_digest(layout, digest, sha256(&content))?;
+    check_digest(layout, digest, sha256(&content))?;
     Ok(content)
 }
 
 pub(crate) fn parse(layout: &Path, content: &[u8]) -> Result<serde_json::Value, ImageError> {
-    serde_json::from_slice(content).map_err(|error| ImageError::BaseImage {
+    serde_json::from_slice(content).map_err(|error| ImageError::InvalidLayout {
         path: layout.to_owned(),
         reason: format!("a part of it is not JSON: {error}"),
     })
@@ -102,7 +102,7 @@ pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, ImageErro
         .read_to_end(&mut content)
         .map_err(ImageError::io(path))?;
     if content.len() as u64 > limit {
-        return Err(ImageError::BaseImage {
+        return Err(ImageError::InvalidLayout {
             path: path.to_owned(),
             reason: format!("it has more than the {limit} bytes that are read"),
         });
@@ -110,12 +110,12 @@ pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, ImageErro
     Ok(content)
 }
 
-fn has_digest(image: &Path, digest: Digest, found: Digest) -> Result<(), ImageError> {
+fn check_digest(layout: &Path, digest: Digest, found: Digest) -> Result<(), ImageError> {
     if found == digest {
         return Ok(());
     }
-    Err(ImageError::Digest {
-        path: image.to_owned(),
+    Err(ImageError::DigestMismatch {
+        path: layout.to_owned(),
         digest,
         found,
     })

@@ -1,4 +1,4 @@
-//! Digests of content: the names of blobs, in layouts and registries.
+//! SHA-256 digests, which name blobs in layouts and registries.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,13 +14,13 @@ const PREFIX: &str = "sha256:";
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(String);
 
-/// A text that is no [`Digest`]; its start.
+/// The error for a text that is not a [`Digest`], with its first 100 characters.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a sha256 digest")]
 pub struct InvalidDigest(String);
 
 impl Digest {
-    /// With the prefix.
+    /// The digest with the prefix `sha256:`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -33,7 +33,7 @@ impl Digest {
     }
 }
 
-/// The digest of content.
+/// The digest of the content.
 #[must_use]
 pub fn sha256(content: &[u8]) -> Digest {
     Sha256::digest(content).into()
@@ -49,9 +49,9 @@ impl FromStr for Digest {
     type Err = InvalidDigest;
 
     fn from_str(text: &str) -> Result<Self, InvalidDigest> {
-        let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_lower_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let hex = text.strip_prefix(PREFIX);
-        match hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(lower)) {
+        match hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(is_lower_hex)) {
             true => Ok(Self(text.to_owned())),
             false => Err(InvalidDigest(text.chars().take(100).collect())),
         }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_sha256_in_lower_case_is_a_digest() {
+    fn only_lower_case_sha256_digests_are_parsed() {
         let digest = sha256(b"");
         assert_eq!(digest.hex(), digest.as_str().replace("sha256:", ""));
         assert_eq!(digest.as_str().parse::<Digest>().unwrap(), digest);

@@ -1,4 +1,4 @@
-//! Why an image cannot be read or written.
+//! Errors of reading and writing images.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,25 +16,25 @@ pub enum ImageError {
         /// The cause.
         source: io::Error,
     },
-    /// The base is not an OCI image layout, or has no usable image.
+    /// A directory or archive is not an OCI image layout, is invalid, or has no usable image.
     #[error("{path}: {reason}")]
-    BaseImage {
-        /// The base.
+    InvalidLayout {
+        /// The layout, or a file of it.
         path: PathBuf,
         /// What is wrong and what to do.
         reason: String,
     },
     /// A blob's content does not have its digest.
     #[error("{path}: the blob {digest} has other content ({found}): the image is damaged")]
-    Digest {
-        /// The image.
+    DigestMismatch {
+        /// The layout.
         path: PathBuf,
         /// The digest in the manifest.
         digest: Digest,
         /// The digest of the content.
         found: Digest,
     },
-    /// Two entries of a layer have the same path, or a path is not absolute and clean.
+    /// A path in a layer is used twice, is not absolute or contains `.` or `..`, or its file cannot be added.
     #[error("{path} cannot be in a layer: {reason}")]
     InvalidEntry {
         /// The path in the image.
@@ -45,10 +45,10 @@ pub enum ImageError {
     /// The archive of a layer cannot be written.
     #[error("a layer cannot be packed: {0}")]
     Layer(io::Error),
-    /// A program cannot be read.
+    /// A file is not a 64-bit ELF program, or is damaged.
     #[error("{0}")]
     UnreadableProgram(String),
-    /// The output directory is in use.
+    /// The output directory exists already.
     #[error("{0} exists; name a new directory")]
     OutputExists(PathBuf),
 }

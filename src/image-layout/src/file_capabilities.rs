@@ -37,7 +37,7 @@ mod tests {
 
     /// What `getfattr -e hex -n security.capability` prints after `setcap cap_net_bind_service=ep`.
     #[test]
-    fn the_attribute_is_linuxs() {
+    fn attribute_equals_that_of_setcap() {
         let value = Capabilities::effective_and_permitted(NET_BIND_SERVICE).attribute();
         let mut expected = [0; 20];
         expected[..8].copy_from_slice(&[1, 0, 0, 2, 0, 4, 0, 0]);

@@ -1,4 +1,4 @@
-//! An image: a base or nothing, and layers on top.
+//! Builds an image: layers on top of a base, or without a base.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::base_image::{BaseImage, INDEX, MANIFEST};
 use crate::{CompressedLayer, ImageError, Platform, blobs, layout_writer};
 
 /// The media type of compressed layers.
-const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+const LAYER_MEDIA_TYPE: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// The media type of configurations.
-const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const CONFIG_MEDIA_TYPE: &str = "application/vnd.oci.image.config.v1+json";
 
-/// An image that is being made.
+/// An image that is being built.
 pub struct Image {
     base: Option<BaseImage>,
     platform: Platform,
@@ -30,7 +30,7 @@ impl Image {
         }
     }
 
-    /// An image on top of one in an OCI image layout or archive.
+    /// An image on top of a base in an OCI image layout or archive.
     pub fn on(base: &Path, platform: Platform) -> Result<Self, ImageError> {
         let base = Some(BaseImage::read(base, &platform)?);
         Ok(Self {
@@ -39,7 +39,7 @@ impl Image {
         })
     }
 
-    /// Adds a layer, with the text that the image's history has for it.
+    /// Adds a layer. `created_by` is its entry in the image's history.
     pub fn push(&mut self, layer: CompressedLayer, created_by: &str) {
         self.layers.push((layer, created_by.to_owned()));
     }
@@ -51,8 +51,8 @@ impl Image {
         layout_writer::finish(layout, name, descriptor)
     }
 
-    /// Writes a new layout with one index of images, called `name` in it: the same for several platforms.
-    /// Returns the index's digest.
+    /// Writes a new layout with one index, called `name` in it, of the same image for several platforms. Returns the
+    /// index's digest.
     pub fn write_index(images: &[Self], layout: &Path, name: &str) -> Result<String, ImageError> {
         layout_writer::create(layout)?;
         let manifests = images.iter().map(|image| image.write_blobs(layout));
@@ -64,25 +64,25 @@ impl Image {
 
     /// Writes the blobs of this image and returns the manifest's descriptor.
     fn write_blobs(&self, layout: &Path) -> Result<Json, ImageError> {
-        let (mut manifest, mut config) = self.start(layout)?;
+        let (mut manifest, mut config) = self.manifest_and_config_of_base(layout)?;
         for (CompressedLayer(layer), created_by) in &self.layers {
             blobs::write_once(layout, &layer.digest, &layer.content)?;
             push(
                 &mut manifest["layers"],
-                json!({"mediaType": LAYER, "digest": layer.digest, "size": layer.content.len()}),
+                json!({"mediaType": LAYER_MEDIA_TYPE, "digest": layer.digest, "size": layer.content.len()}),
             );
             push(&mut config["rootfs"]["diff_ids"], json!(layer.diff_id));
             push(&mut config["history"], json!({"created_by": created_by}));
         }
-        manifest["config"] = blobs::write_json(layout, CONFIG, &config)?;
+        manifest["config"] = blobs::write_json(layout, CONFIG_MEDIA_TYPE, &config)?;
         let mut descriptor = blobs::write_json(layout, MANIFEST, &manifest)?;
         descriptor["platform"] =
             json!({"os": self.platform.os, "architecture": self.platform.architecture});
         Ok(descriptor)
     }
 
-    /// Manifest and configuration before the layers of ours. The base's layers are copied.
-    fn start(&self, layout: &Path) -> Result<(Json, Json), ImageError> {
+    /// The manifest and configuration before our layers are added. Copies the base's layers.
+    fn manifest_and_config_of_base(&self, layout: &Path) -> Result<(Json, Json), ImageError> {
         let Some(base) = &self.base else {
             let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "layers": []});
             let config = json!({
@@ -102,7 +102,7 @@ impl Image {
     }
 }
 
-/// Appends to a list, which may be absent.
+/// Appends to a JSON array, which is created if it is absent.
 fn push(list: &mut Json, item: Json) {
     match list {
         Json::Array(items) => items.push(item),

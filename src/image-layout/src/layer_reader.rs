@@ -7,64 +7,64 @@ use std::path::{Component, Path};
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
 
-/// The media types of layers that can be read.
-const COMPRESSED: [&str; 2] = [
+/// The media types of readable layers that are compressed with gzip.
+const GZIP_MEDIA_TYPES: [&str; 2] = [
     "application/vnd.oci.image.layer.v1.tar+gzip",
     "application/vnd.docker.image.rootfs.diff.tar.gzip",
 ];
-const PLAIN: &str = "application/vnd.oci.image.layer.v1.tar";
-/// The most entries of a layer.
+const TAR_MEDIA_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
+/// The maximum number of entries of a layer.
 const MAX_ENTRIES: usize = 10_000;
-/// The name of the entry that hides everything that lower layers have in its directory (image-spec, "Whiteouts").
+/// The entry that hides the content of its directory in lower layers (image-spec, "Whiteouts").
 const OPAQUE: &str = ".wh..wh..opq";
-/// What precedes the name of a hidden file or directory in that of the entry that hides it.
-const WHITEOUT: &str = ".wh.";
-/// The most characters of a name in an error.
+/// The prefix of an entry that hides a file or directory in lower layers. The rest of its name is the hidden name.
+const WHITEOUT_PREFIX: &str = ".wh.";
+/// The maximum length of a path or media type in an error, in characters.
 const MAX_NAME: usize = 100;
 
 /// Why a layer cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LayerError {
-    /// Another compression, or no layer.
+    /// The media type is not that of a layer, or its compression is not supported.
     #[error("a layer has the type {0:?}; layers are tar, or tar with gzip")]
     MediaType(String),
-    /// The layers have more content than is read.
+    /// The unpacked layers exceed the limit in bytes.
     #[error("the image has more than {0} bytes when its layers are unpacked")]
     ImageTooLarge(u64),
-    /// It has more entries than are read.
+    /// The layer has more than [`MAX_ENTRIES`] entries.
     #[error("a layer has more than {MAX_ENTRIES} entries")]
     TooManyEntries,
-    /// A wanted file is larger than any that is used.
+    /// A wanted file exceeds its size limit.
     #[error("{path:?} has {size} bytes, more than the {limit} that it may have")]
     FileTooLarge {
-        /// The start of its path in the image.
+        /// The start of the file's path in the image.
         path: String,
-        /// Its bytes.
+        /// The size in bytes.
         size: u64,
-        /// The most bytes.
+        /// The limit in bytes.
         limit: u64,
     },
     /// A wanted file is a link, a directory or a device.
     #[error("{path:?} is not a regular file: put the file itself into the image")]
     NotRegular {
-        /// The start of its path in the image.
+        /// The start of the file's path in the image.
         path: String,
     },
-    /// It is truncated, or no archive.
+    /// The layer is truncated, or not an archive.
     #[error("a layer cannot be unpacked: {0}")]
     Damaged(#[from] io::Error),
 }
 
-/// What a layer changes.
+/// The changes that a layer makes to the layers below.
 #[derive(Debug, Default)]
 pub(crate) struct LayerContent {
     /// The wanted files by path.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
-    /// The bytes of the archive that were read.
-    pub(crate) unpacked: u64,
+    /// The size of the unpacked archive in bytes.
+    pub(crate) unpacked_bytes: u64,
     /// Files and directories that are hidden or replaced in the layers below.
     removed: BTreeSet<String>,
-    /// Directories of which the content is hidden in the layers below.
+    /// Directories whose content is hidden in the layers below.
     opaque: BTreeSet<String>,
 }
 
@@ -74,15 +74,16 @@ impl LayerContent {
         let mut directories = path.match_indices('/').map(|(end, _)| &path[..end]);
         self.removed.contains(path)
             || self.opaque.contains("")
-            || directories.any(|one| self.removed.contains(one) || self.opaque.contains(one))
+            || directories
+                .any(|parent| self.removed.contains(parent) || self.opaque.contains(parent))
     }
 
-    /// An entry that is no wanted file.
-    fn other(&mut self, path: &str, kind: EntryType) {
+    /// Records what an entry that is not a wanted file hides in the layers below.
+    fn record_hidden(&mut self, path: &str, kind: EntryType) {
         let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
         if name == OPAQUE {
             self.opaque.insert(directory.to_owned());
-        } else if let Some(hidden) = name.strip_prefix(WHITEOUT) {
+        } else if let Some(hidden) = name.strip_prefix(WHITEOUT_PREFIX) {
             let hidden = Path::new(directory).join(hidden);
             self.removed.insert(hidden.display().to_string());
         } else if !kind.is_dir() {
@@ -91,33 +92,35 @@ impl LayerContent {
     }
 }
 
-/// Reads a layer, of at most `limit` bytes when it is unpacked. `limit_of` has the most bytes of a wanted file by its
-/// path, without a leading `/` or `./`. A path that leads out of the layer is left out.
-pub(crate) fn read(
+/// Reads a layer of at most `limit` unpacked bytes. `size_limit_of` returns the maximum size of a wanted file for its
+/// path without a leading `/` or `./`. Entries whose path contains `..` or is not UTF-8 are ignored.
+pub(crate) fn read_layer(
     content: &[u8],
     media_type: &str,
     limit: u64,
-    limit_of: &impl Fn(&str) -> Option<u64>,
+    size_limit_of: &impl Fn(&str) -> Option<u64>,
 ) -> Result<LayerContent, LayerError> {
     let reader: Box<dyn Read> = match media_type {
-        PLAIN => Box::new(content),
-        compressed if COMPRESSED.contains(&compressed) => Box::new(MultiGzDecoder::new(content)),
-        other => return Err(LayerError::MediaType(start_of(other))),
+        TAR_MEDIA_TYPE => Box::new(content),
+        compressed if GZIP_MEDIA_TYPES.contains(&compressed) => {
+            Box::new(MultiGzDecoder::new(content))
+        }
+        other => return Err(LayerError::MediaType(truncate(other))),
     };
     let mut limited = reader.take(limit + 1);
-    let read = read_entries(&mut limited, limit_of);
+    let layer = read_entries(&mut limited, size_limit_of);
     if limited.limit() == 0 {
         return Err(LayerError::ImageTooLarge(limit));
     }
     Ok(LayerContent {
-        unpacked: limit + 1 - limited.limit(),
-        ..read?
+        unpacked_bytes: limit + 1 - limited.limit(),
+        ..layer?
     })
 }
 
 fn read_entries(
     reader: &mut impl Read,
-    limit_of: &impl Fn(&str) -> Option<u64>,
+    size_limit_of: &impl Fn(&str) -> Option<u64>,
 ) -> Result<LayerContent, LayerError> {
     let mut layer = LayerContent::default();
     let mut archive = Archive::new(reader);
@@ -130,16 +133,16 @@ fn read_entries(
             continue;
         };
         let kind = entry.header().entry_type();
-        let Some(limit) = limit_of(&path) else {
-            layer.other(&path, kind);
+        let Some(limit) = size_limit_of(&path) else {
+            layer.record_hidden(&path, kind);
             continue;
         };
-        let (size, start) = (entry.size(), || start_of(&path));
+        let (size, short_path) = (entry.size(), || truncate(&path));
         if !kind.is_file() {
-            return Err(LayerError::NotRegular { path: start() });
+            return Err(LayerError::NotRegular { path: short_path() });
         }
         if size > limit {
-            let path = start();
+            let path = short_path();
             return Err(LayerError::FileTooLarge { path, size, limit });
         }
         let mut content = Vec::new();
@@ -152,19 +155,19 @@ fn read_entries(
     Ok(layer)
 }
 
-/// The path without a leading `/` or `./`; `None` if it leads out of the image, or is not text.
+/// The path without a leading `/` or `./`; `None` if it contains `..` or is not UTF-8.
 fn path_in_image(path: &Path) -> Option<String> {
-    let mut steps = Vec::new();
+    let mut names = Vec::new();
     for component in path.components() {
         match component {
-            Component::Normal(step) => steps.push(step.to_str()?),
+            Component::Normal(name) => names.push(name.to_str()?),
             Component::RootDir | Component::CurDir => {}
             Component::ParentDir | Component::Prefix(_) => return None,
         }
     }
-    Some(steps.join("/"))
+    Some(names.join("/"))
 }
 
-fn start_of(text: &str) -> String {
+fn truncate(text: &str) -> String {
     text.chars().take(MAX_NAME).collect()
 }

@@ -1,4 +1,4 @@
-//! A layout that is written: its directory, and the files that are no blobs.
+//! Creates the directories of a layout, and writes its files that are not blobs.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use serde_json::{Value as Json, json};
 
 use crate::ImageError;
 
-/// The annotation that names an image of a layout.
+/// The annotation with the name of an image in a layout.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
-/// Makes the directories of a new layout.
+/// Creates the directories of a new layout.
 pub(crate) fn create(layout: &Path) -> Result<(), ImageError> {
     if layout.exists() {
         return Err(ImageError::OutputExists(layout.to_owned()));
@@ -19,7 +19,7 @@ pub(crate) fn create(layout: &Path) -> Result<(), ImageError> {
     fs::create_dir_all(&blobs).map_err(ImageError::io(blobs))
 }
 
-/// Writes what makes the blobs a layout: its only image, called `name`. Returns the image's digest.
+/// Writes the index, with `image` under the name `name`, and the layout's version. Returns the image's digest.
 pub(crate) fn finish(layout: &Path, name: &str, mut image: Json) -> Result<String, ImageError> {
     let digest = image["digest"].as_str().unwrap_or_default().to_owned();
     image["annotations"] = json!({REF_NAME: name});

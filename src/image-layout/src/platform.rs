@@ -1,4 +1,4 @@
-//! The platform of an image, and of a program.
+//! The platform of an image, and the architecture of a program.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use object::read::elf::FileHeader;
 
 use crate::ImageError;
 
-/// The platform of an image, in Go's words.
+/// The platform of an image: operating system and architecture as Go names them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Platform {
     /// `linux`.
@@ -23,7 +23,7 @@ impl fmt::Display for Platform {
     }
 }
 
-/// The architecture that a program is for, as images call it: `amd64`, `arm64`, or the number that ELF has for another.
+/// The architecture of an ELF program as images name it: `amd64` or `arm64`, else `ELF machine NUMBER`.
 pub fn program_architecture(program: &[u8]) -> Result<String, ImageError> {
     let header = FileHeader64::<Endianness>::parse(program);
     let machine = header.and_then(|header| Ok(header.e_machine(header.endian()?)));

@@ -1,4 +1,4 @@
-//! One layer: a tar archive whose bytes depend on its content only.
+//! Builds a layer: a tar archive whose bytes depend on its content only.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -12,10 +12,10 @@ use tar::{EntryType, Header};
 
 use crate::{Capabilities, Digest, ImageError, sha256};
 
-/// The attribute of file capabilities in a PAX header, as GNU tar and containers write it.
+/// The key of file capabilities in a PAX header, as GNU tar and container engines write it.
 const CAPABILITY: &str = "SCHILY.xattr.security.capability";
 
-/// Files, directories and links of one layer, by their paths in the image. All belong to root.
+/// Files, directories and links of one layer, by their paths in the image without the leading `/`. All belong to root.
 #[derive(Debug, Default)]
 pub struct Layer(BTreeMap<String, Entry>);
 
@@ -41,14 +41,14 @@ pub struct CompressedLayer(pub(crate) Rc<LayerBlob>);
 pub(crate) struct LayerBlob {
     /// The gzip-compressed archive.
     pub(crate) content: Vec<u8>,
-    /// Its digest.
+    /// The digest of the compressed archive.
     pub(crate) digest: Digest,
-    /// The digest of the archive itself.
+    /// The digest of the uncompressed archive.
     pub(crate) diff_id: Digest,
 }
 
 impl CompressedLayer {
-    /// Its size in bytes.
+    /// The size of the compressed layer in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.0.content.len()
@@ -62,7 +62,7 @@ impl Layer {
         Self::default()
     }
 
-    /// Adds a directory. Directories that are not added keep the base's owner and mode.
+    /// Adds a directory. Parent directories that are not added keep the base's owner and mode.
     pub fn directory(&mut self, path: &str, mode: u32) -> Result<(), ImageError> {
         self.add(path, mode, None, Content::Directory)
     }
@@ -95,8 +95,9 @@ impl Layer {
         for entry in fs::read_dir(source).map_err(ImageError::io(source))? {
             let entry = entry.map_err(ImageError::io(source))?.path();
             let name = entry.file_name().and_then(|name| name.to_str());
-            let name = name
-                .ok_or_else(|| unusable(&entry.display().to_string(), "its name is not UTF-8"))?;
+            let name = name.ok_or_else(|| {
+                invalid_entry(&entry.display().to_string(), "its name is not UTF-8")
+            })?;
             let inside = format!("{path}/{name}");
             let metadata = fs::metadata(&entry).map_err(ImageError::io(&entry))?;
             if metadata.is_dir() {
@@ -105,25 +106,29 @@ impl Layer {
                 let content = fs::read(&entry).map_err(ImageError::io(&entry))?;
                 self.file(&inside, 0o644, content)?;
             } else {
-                return Err(unusable(&inside, "it is neither a file nor a directory"));
+                return Err(invalid_entry(
+                    &inside,
+                    "it is neither a file nor a directory",
+                ));
             }
         }
         Ok(())
     }
 
-    /// Writes the files, directories and links into a new directory. Owners and file capabilities need root, and are left out.
+    /// Writes the files, directories and links into a new directory, without owners and file capabilities (they need
+    /// root).
     pub fn write_tree(&self, directory: &Path) -> Result<(), ImageError> {
         fs::create_dir(directory).map_err(ImageError::io(directory))?;
         for (path, entry) in &self.0 {
             let path = directory.join(path);
             let parent = path.parent().unwrap_or(directory);
             fs::create_dir_all(parent).map_err(ImageError::io(parent))?;
-            let written = match &entry.content {
+            let result = match &entry.content {
                 Content::Directory => fs::create_dir_all(&path),
                 Content::File(content) => fs::write(&path, content),
                 Content::Link(target) => symlink(target, &path),
             };
-            written.map_err(ImageError::io(&path))?;
+            result.map_err(ImageError::io(&path))?;
             if !matches!(entry.content, Content::Link(_)) {
                 let mode = Permissions::from_mode(entry.mode);
                 fs::set_permissions(&path, mode).map_err(ImageError::io(&path))?;
@@ -139,11 +144,11 @@ impl Layer {
         capabilities: Option<Capabilities>,
         content: Content,
     ) -> Result<(), ImageError> {
-        let steps = path.strip_prefix('/').map(|rest| rest.split('/'));
-        let clean =
-            steps.is_some_and(|mut steps| steps.all(|step| !["", ".", ".."].contains(&step)));
-        if !clean {
-            return Err(unusable(
+        let names = path.strip_prefix('/').map(|rest| rest.split('/'));
+        let is_clean =
+            names.is_some_and(|mut names| names.all(|name| !["", ".", ".."].contains(&name)));
+        if !is_clean {
+            return Err(invalid_entry(
                 path,
                 "it is not an absolute path without . and ..",
             ));
@@ -155,11 +160,11 @@ impl Layer {
         };
         match self.0.insert(path[1..].to_owned(), entry) {
             None => Ok(()),
-            Some(_) => Err(unusable(path, "it is there twice")),
+            Some(_) => Err(invalid_entry(path, "it is there twice")),
         }
     }
 
-    /// Writes and compresses the archive, which takes long: once for all images that have the layer.
+    /// Writes and compresses the archive. This takes long, so images with the same layer share the result.
     pub fn compress(&self) -> Result<CompressedLayer, ImageError> {
         self.blob()
             .map(|blob| CompressedLayer(Rc::new(blob)))
@@ -172,7 +177,7 @@ impl Layer {
             append(&mut archive, path, entry)?;
         }
         let archive = archive.into_inner()?;
-        // The time and the operating system in the header are fixed.
+        // The time and the operating system in the header are fixed, so that the bytes are reproducible.
         let mut compressor = GzBuilder::new()
             .mtime(0)
             .operating_system(255)
@@ -215,7 +220,7 @@ fn append(archive: &mut tar::Builder<Vec<u8>>, path: &str, entry: &Entry) -> io:
     }
 }
 
-fn unusable(path: &str, reason: &'static str) -> ImageError {
+fn invalid_entry(path: &str, reason: &'static str) -> ImageError {
     ImageError::InvalidEntry {
         path: path.to_owned(),
         reason,

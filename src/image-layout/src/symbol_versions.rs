@@ -1,4 +1,4 @@
-//! The versions of library symbols that a program needs, such as `GLIBC_2.34`.
+//! The symbol versions of shared libraries that a program needs, such as `GLIBC_2.34`.
 
 use object::elf::{FileHeader64, VER_FLG_WEAK};
 use object::read::elf::{FileHeader, SectionHeader};
@@ -6,17 +6,17 @@ use object::{Endianness, FileKind};
 
 use crate::ImageError;
 
-/// The newest versions that a base has, by prefix.
+/// The newest symbol version of a library that a base has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewestVersion {
     /// `GLIBC_`, `LIBVIRT_` or `LIBVIRT_QEMU_`.
     pub prefix: &'static str,
-    /// Its numbers.
+    /// The major and minor version.
     pub version: [u32; 2],
 }
 
-/// The symbol versions that a program needs of shared libraries, sorted; none if it is static. Those with the flag of weak
-/// versions are not needed.
+/// The symbol versions that a program needs of shared libraries, sorted; none if it is static. Versions with the flag
+/// `VER_FLG_WEAK` are left out, because the program starts without them.
 pub fn symbol_versions(program: &[u8]) -> Result<Vec<String>, ImageError> {
     let unreadable = |reason: String| ImageError::UnreadableProgram(reason);
     if !matches!(FileKind::parse(program), Ok(FileKind::Elf64)) {
@@ -49,15 +49,15 @@ pub fn symbol_versions(program: &[u8]) -> Result<Vec<String>, ImageError> {
     read().map_err(|error| unreadable(format!("its ELF sections cannot be read: {error}")))
 }
 
-/// The first needed version that a base lacks, and the newest one that it has. Versions of libraries that `base` does not name
-/// are not judged.
+/// The first needed version that a base lacks, and the newest one of the same library that the base has. Versions of
+/// libraries that `base` does not name are ignored.
 #[must_use]
 pub fn missing_version<'a>(
     base: &'a [NewestVersion],
     needed: &'a [String],
 ) -> Option<(&'a str, &'a NewestVersion)> {
     needed.iter().find_map(|version| {
-        // libvirt-qemu has the prefix LIBVIRT_QEMU_, and libvirt LIBVIRT_.
+        // The prefix LIBVIRT_QEMU_ is longer than LIBVIRT_: the longest prefix is the library's.
         let newest = base
             .iter()
             .filter(|newest| version.starts_with(newest.prefix))
@@ -74,7 +74,7 @@ impl NewestVersion {
             return false;
         };
         let mut parts = numbers.split('.').map(str::parse::<u32>);
-        // A version without numbers, such as GLIBC_PRIVATE, is of one build of the library only.
+        // A version without numbers, such as GLIBC_PRIVATE, belongs to one build of the library only.
         let (Some(Ok(major)), minor) = (parts.next(), parts.next()) else {
             return true;
         };
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_prefix_names_the_library() {
+    fn missing_version_is_looked_up_by_the_longest_prefix() {
         let newest = |prefix, version| NewestVersion { prefix, version };
         let base = [
             newest("GLIBC_", [2, 34]),
@@ -121,13 +121,13 @@ mod tests {
             missing_version(&base, &needed)
                 .map(|(version, newest)| (version.to_owned(), newest.prefix))
         };
-        let found = [
+        let available = [
             "GCC_4.2.0",
             "GLIBC_2.34",
             "LIBVIRT_9.0.0",
             "LIBVIRT_QEMU_0.10.0",
         ];
-        assert_eq!(missing(&found), None);
+        assert_eq!(missing(&available), None);
         for (version, prefix) in [
             ("GLIBC_2.36", "GLIBC_"),
             ("LIBVIRT_11.2.0", "LIBVIRT_"),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_programs_versions_are_read() {
+    fn versions_of_a_real_program_are_read_and_damaged_programs_are_errors() {
         let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         let versions = symbol_versions(&program).unwrap();
         assert!(

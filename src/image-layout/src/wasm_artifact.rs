@@ -1,6 +1,6 @@
 //! A component as an OCI artifact, in the layout of the CNCF's WebAssembly working group.
 //!
-//! The manifest has one layer, the component itself; tools that follow the layout refuse more.
+//! The manifest has one layer, the component itself, because other tools that follow the layout refuse more layers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,10 +11,10 @@ use serde_json::json;
 
 /// The media type of the artifact's configuration.
 pub const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
-/// The media type of its layer.
+/// The media type of the artifact's layer.
 pub const WASM_LAYER: &str = "application/wasm";
 
-/// A component with what its configuration says about it.
+/// A component, and its description in the artifact's configuration and manifest.
 #[derive(Debug, Clone, Default)]
 pub struct WasmArtifact {
     /// The component.
@@ -33,7 +33,7 @@ impl WasmArtifact {
         layout_writer::create(layout)?;
         let digest = blobs::write(layout, &self.component)?;
         let config = json!({
-            // Readers require a time; a fixed one keeps the artifact the same.
+            // Readers require a time; a fixed time keeps the artifact reproducible.
             "created": "1970-01-01T00:00:00Z",
             "architecture": "wasm",
             "os": "wasip2",

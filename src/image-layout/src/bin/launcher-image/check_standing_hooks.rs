@@ -1,17 +1,17 @@
-//! The directory of standing hooks, as the launcher reads it.
+//! Checks that the launcher will find the standing hooks in a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// What the names of the image's standing hooks begin with; the guard of deploy/admission refuses them in a VM's
-/// annotations, whose hooks are mounted in the same directory.
+/// The prefix of the names of the image's standing hooks. The guard of deploy/admission refuses names with this prefix
+/// in a VM's annotations, whose hooks are mounted in the same directory.
 const PREFIX: &str = "image-";
 
-/// Refuses a directory in which a launcher finds no hooks, or not all, or hooks that a VM can replace.
+/// Fails for a directory in which a launcher finds no hooks, or not all, or hooks that a VM can replace.
 pub(crate) fn check(hooks: &Path) -> Result<()> {
-    let mut found = false;
+    let mut has_hooks = false;
     for path in entries(hooks)? {
         let place = path.display();
         if !path.is_dir() {
@@ -34,9 +34,9 @@ pub(crate) fn check(hooks: &Path) -> Result<()> {
                  VM's annotations mount a hook of another name over this one"
             );
         }
-        found = true;
+        has_hooks = true;
     }
-    if !found {
+    if !has_hooks {
         bail!(
             "{}: it has no hooks; a hook is NAME/hook.wasm below it",
             hooks.display()

@@ -15,15 +15,16 @@ use image_layout::{
 
 /// The programs of the image.
 const PROGRAMS: [&str; 3] = ["virt-launcher", "virt-launcher-monitor", "virt-hook"];
-/// The place of KubeVirt's hook for libvirt, and virt-hook, which is one under that name.
-const LIBVIRT_HOOK: [&str; 2] = ["/usr/bin/libvirt-hook-client", "virt-hook"];
-/// The program that passes CAP_NET_BIND_SERVICE on, for DHCP servers of uid 107.
-const CAPABLE: &str = "virt-launcher-monitor";
-/// The most bytes of the compressed layer.
-const MAX_LAYER: usize = 60_000_000;
+/// The path of KubeVirt's libvirt hook. It becomes a link to virt-hook, which is the libvirt hook under that name.
+const LIBVIRT_HOOK_PATH: &str = "/usr/bin/libvirt-hook-client";
+const LIBVIRT_HOOK_TARGET: &str = "virt-hook";
+/// The program that gets CAP_NET_BIND_SERVICE and passes it on, for DHCP servers of uid 107.
+const PROGRAM_WITH_CAPABILITY: &str = "virt-launcher-monitor";
+/// The maximum size of the compressed layer in bytes.
+const MAX_LAYER_BYTES: usize = 60_000_000;
 
-/// What KubeVirt v1.9's image has: CentOS Stream 9, and libvirt 11.
-const BASE: [NewestVersion; 3] = [
+/// The newest symbol versions in KubeVirt v1.9's image: CentOS Stream 9 with libvirt 11.
+const BASE_VERSIONS: [NewestVersion; 3] = [
     NewestVersion {
         prefix: "GLIBC_",
         version: [2, 34],
@@ -94,7 +95,7 @@ fn main() -> Result<()> {
     let Some(programs) = arguments.programs.as_ref().filter(|_| !arguments.check) else {
         return Ok(());
     };
-    let layer = layer(&arguments, programs)?;
+    let layer = build_layer(&arguments, programs)?;
     if let Some(context) = &arguments.context {
         layer.write_tree(context)?;
     }
@@ -102,9 +103,9 @@ fn main() -> Result<()> {
         return Ok(());
     };
     let layer = layer.compress()?;
-    if layer.size() > MAX_LAYER {
+    if layer.size() > MAX_LAYER_BYTES {
         bail!(
-            "the layer has {} bytes, and at most {MAX_LAYER} are allowed: are the programs release builds?",
+            "the layer has {} bytes, and at most {MAX_LAYER_BYTES} are allowed: are the programs release builds?",
             layer.size()
         );
     }
@@ -114,23 +115,22 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn layer(arguments: &Arguments, programs: &Path) -> Result<Layer> {
+fn build_layer(arguments: &Arguments, programs: &Path) -> Result<Layer> {
     let mut layer = Layer::new();
     for name in PROGRAMS {
         let source = programs.join(name);
         let mut content = read(&source)?;
-        check(&mut content, &arguments.architecture)
+        prepare_program(&mut content, &arguments.architecture)
             .with_context(|| format!("{}", source.display()))?;
         let path = format!("/usr/bin/{name}");
-        if name == CAPABLE {
+        if name == PROGRAM_WITH_CAPABILITY {
             let capabilities = Capabilities::effective_and_permitted(NET_BIND_SERVICE);
             layer.capable_file(&path, 0o755, content, capabilities)?;
         } else {
             layer.file(&path, 0o755, content)?;
         }
     }
-    let [client, program] = LIBVIRT_HOOK;
-    layer.link(client, program)?;
+    layer.link(LIBVIRT_HOOK_PATH, LIBVIRT_HOOK_TARGET)?;
     layer.directory("/etc/virt-launcher", 0o755)?;
     if let Some(policy) = &arguments.policy {
         layer.file("/etc/virt-launcher/hook-policy.yaml", 0o644, read(policy)?)?;
@@ -145,15 +145,15 @@ fn layer(arguments: &Arguments, programs: &Path) -> Result<Layer> {
     Ok(layer)
 }
 
-/// Refuses a program that the base's processors or libraries cannot run.
-fn check(program: &mut [u8], architecture: &str) -> Result<()> {
-    mark_weak_versions(program, &BASE)?;
+/// Marks weak symbol versions in a program, and fails if the base's CPUs or libraries cannot run it.
+fn prepare_program(program: &mut [u8], architecture: &str) -> Result<()> {
+    mark_weak_versions(program, &BASE_VERSIONS)?;
     let needed = symbol_versions(program)?;
     let built_for = program_architecture(program)?;
     if built_for != architecture {
         bail!("it is for {built_for}, and the base for {architecture}");
     }
-    if let Some((version, newest)) = missing_version(&BASE, &needed) {
+    if let Some((version, newest)) = missing_version(&BASE_VERSIONS, &needed) {
         let [major, minor] = newest.version;
         let prefix = newest.prefix;
         bail!(

@@ -1,4 +1,4 @@
-//! Programs that refer to a version of a library which the base lacks, linked with the system's C compiler.
+//! Programs that need a symbol version which the base lacks, linked with the system's C compiler.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -14,7 +14,7 @@ const OLD_MAP: &str = "GLIBC_2.2.5 { global: base; local: *; };";
 const NEW_MAP: &str =
     "GLIBC_2.2.5 { global: base; local: *; };\nGLIBC_2.99 { global: newer; } GLIBC_2.2.5;";
 
-/// KubeVirt's image.
+/// The newest glibc version of KubeVirt's image.
 const BASE: [NewestVersion; 1] = [NewestVersion {
     prefix: "GLIBC_",
     version: [2, 34],
@@ -24,7 +24,7 @@ fn mark_weak_versions(program: &mut [u8]) -> Result<(), ImageError> {
     image_layout::mark_weak_versions(program, &BASE)
 }
 
-fn compile(arguments: &[&str], directory: &Path) {
+fn run_cc(arguments: &[&str], directory: &Path) {
     let output = Command::new("cc")
         .args(arguments)
         .current_dir(directory)
@@ -34,8 +34,9 @@ fn compile(arguments: &[&str], directory: &Path) {
     assert!(output.status.success(), "cc {arguments:?}: {stderr}");
 }
 
-/// A library with and without the newer function, and a program that calls it: 4 is its answer, 3 that of another.
-fn link(directory: &Path, attribute: &str) -> Vec<u8> {
+/// Links a library with and without the newer function, and a program that exits with the result of the newer function
+/// (4) if there is one, else of the older one (3). `attribute` is that of the newer function's declaration.
+fn link_program(directory: &Path, attribute: &str) -> Vec<u8> {
     let write = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();
     write("old.c", "int base(void) { return 3; }\n");
     write(
@@ -56,22 +57,22 @@ fn link(directory: &Path, attribute: &str) -> Vec<u8> {
         let map = format!("-Wl,--version-script={version}.map");
         let (source, library) = (format!("{version}.c"), format!("{version}/libfake.so"));
         let arguments = ["-shared", "-fPIC", "-o", &library, &source, &map];
-        compile(&arguments, directory);
+        run_cc(&arguments, directory);
     }
-    compile(
+    run_cc(
         &["-o", "program", "program.c", "-Lnew", "-lfake"],
         directory,
     );
     fs::read(directory.join("program")).unwrap()
 }
 
-/// The exit code with one of the libraries.
+/// Runs the program with one of the libraries, and returns the exit code.
 fn run(directory: &Path, program: &[u8], library: &str) -> Option<i32> {
     let path = directory.join("marked");
     let _ = fs::remove_file(&path);
     fs::write(&path, program).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    // The shell is started by a child that has the file no longer open for writing.
+    // The shell runs the program: in a direct child of this process, the file might still be open for writing.
     let status = Command::new("sh")
         .args(["-c", "exec ./marked"])
         .env("LD_LIBRARY_PATH", library)
@@ -81,9 +82,9 @@ fn run(directory: &Path, program: &[u8], library: &str) -> Option<i32> {
 }
 
 #[test]
-fn a_weak_reference_to_a_newer_version_needs_it_no_longer() {
+fn version_of_weak_references_is_marked_and_no_longer_needed() {
     let directory = tempfile::tempdir().unwrap();
-    let mut program = link(directory.path(), "__attribute__((weak))");
+    let mut program = link_program(directory.path(), "__attribute__((weak))");
     let versions = symbol_versions(&program).unwrap();
     assert!(versions.contains(&NEWER.to_owned()), "{versions:?}");
     let failed = run(directory.path(), &program, "old");
@@ -96,15 +97,15 @@ fn a_weak_reference_to_a_newer_version_needs_it_no_longer() {
     assert_eq!(run(directory.path(), &program, "old"), Some(3));
     assert_eq!(run(directory.path(), &program, "new"), Some(4));
 
-    let once = program.clone();
+    let marked = program.clone();
     mark_weak_versions(&mut program).unwrap();
-    assert!(program == once, "the mark is set once");
+    assert!(program == marked, "marking again changes nothing");
 }
 
 #[test]
-fn a_strong_reference_to_a_newer_version_is_refused() {
+fn version_of_a_strong_reference_is_not_marked_and_launcher_image_fails() {
     let directory = tempfile::tempdir().unwrap();
-    let mut program = link(directory.path(), "");
+    let mut program = link_program(directory.path(), "");
     let before = program.clone();
     mark_weak_versions(&mut program).unwrap();
     assert!(program == before, "nothing is marked");
@@ -125,7 +126,7 @@ fn a_strong_reference_to_a_newer_version_is_refused() {
 }
 
 #[test]
-fn file_that_is_no_elf_program_is_refused() {
+fn files_that_are_no_elf_programs_are_errors() {
     mark_weak_versions(&mut b"#!/bin/sh".to_vec()).unwrap_err();
     mark_weak_versions(&mut b"\x7fELF".to_vec()).unwrap_err();
     let program = fs::read(std::env::current_exe().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! A layout on disk, to read.
+//! Reads a layout on disk that has one image.
 
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,12 @@ pub struct StoredLayout {
 impl StoredLayout {
     /// Opens a layout, which has to have one image (or index of images).
     pub fn open(path: &Path) -> Result<Self, ImageError> {
-        let refused = |reason: &str| ImageError::BaseImage {
+        let invalid_layout = |reason: &str| ImageError::InvalidLayout {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
         if !path.join("oci-layout").is_file() {
-            return Err(refused(
+            return Err(invalid_layout(
                 "it is not an OCI image layout: `virt-hook image` writes one",
             ));
         }
@@ -32,7 +32,9 @@ impl StoredLayout {
                 path: path.to_owned(),
                 image: image.clone(),
             }),
-            _ => Err(refused("it has several images, or none; one is wanted")),
+            _ => Err(invalid_layout(
+                "it has several images, or none; one is wanted",
+            )),
         }
     }
 

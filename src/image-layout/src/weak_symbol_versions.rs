@@ -1,8 +1,8 @@
-//! Versions that only weak references need.
+//! Marks symbol versions that only weak references of a program need.
 //!
 //! Rust's standard library refers weakly to functions of newer glibc versions, and does without them where they are
-//! missing. Linkers write such a version as a required one, and the dynamic linker of an older glibc then refuses the program. With the
-//! flag of weak versions it starts the program, without the functions.
+//! missing. Linkers write such a version as a required one, and the dynamic linker of an older glibc then refuses the
+//! program. With the flag `VER_FLG_WEAK` it starts the program, without the functions.
 
 use std::collections::BTreeSet;
 
@@ -12,27 +12,27 @@ use object::{Endianness, FileKind};
 
 use crate::{ImageError, NewestVersion, missing_version};
 
-/// Sets the flag of weak versions on each version that the base lacks and that only weak references of the program need.
+/// Sets the flag `VER_FLG_WEAK` on each version that the base lacks and that only weak references of the program need.
 pub fn mark_weak_versions(program: &mut [u8], base: &[NewestVersion]) -> Result<(), ImageError> {
     if !matches!(FileKind::parse(&*program), Ok(FileKind::Elf64)) {
         return Err(ImageError::UnreadableProgram(
             "it is no 64-bit ELF program".to_owned(),
         ));
     }
-    let found = weak_version_flags(program, base).map_err(|error| {
+    let flags = weak_version_flags(program, base).map_err(|error| {
         ImageError::UnreadableProgram(format!("its ELF sections cannot be read: {error}"))
     })?;
-    for Flags { at, content } in found {
-        if let Some(bytes) = program.get_mut(at..at + content.len()) {
+    for Flags { offset, content } in flags {
+        if let Some(bytes) = program.get_mut(offset..offset + content.len()) {
             bytes.copy_from_slice(&content);
         }
     }
     Ok(())
 }
 
-/// New flags of a version, and their place in the file.
+/// New flags of a version, and their offset in the file.
 struct Flags {
-    at: usize,
+    offset: usize,
     content: [u8; 2],
 }
 
@@ -54,7 +54,7 @@ fn weak_version_flags(program: &[u8], base: &[NewestVersion]) -> object::Result<
             };
         }
     }
-    let mut found = Vec::new();
+    let mut changes = Vec::new();
     for section in sections.iter() {
         let Some((mut libraries, strings)) = section.gnu_verneed(endian, program)? else {
             continue;
@@ -68,11 +68,11 @@ fn weak_version_flags(program: &[u8], base: &[NewestVersion]) -> object::Result<
                 if !is_missing || !weak.contains(&index) || strong.contains(&index) {
                     continue;
                 }
-                // The version is a part of the program's bytes.
+                // `version` borrows from the program's bytes, so the distance of the addresses is the offset.
                 let address = std::ptr::from_ref(&version.vna_flags).addr();
                 let flags = version.vna_flags.get(endian) | VER_FLG_WEAK;
-                found.push(Flags {
-                    at: address - program.as_ptr().addr(),
+                changes.push(Flags {
+                    offset: address - program.as_ptr().addr(),
                     content: match endian {
                         Endianness::Little => flags.to_le_bytes(),
                         Endianness::Big => flags.to_be_bytes(),
@@ -81,5 +81,5 @@ fn weak_version_flags(program: &[u8], base: &[NewestVersion]) -> object::Result<
             }
         }
     }
-    Ok(found)
+    Ok(changes)
 }

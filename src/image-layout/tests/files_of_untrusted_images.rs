@@ -1,4 +1,4 @@
-//! Files of images that somebody else made.
+//! `ImageFiles`: extracts wanted files from untrusted layers.
 #![allow(clippy::unwrap_used)]
 
 use image_layout::{ImageFiles, LayerError};
@@ -18,20 +18,21 @@ fn layer(entries: &[(&str, EntryType, &str)]) -> Vec<u8> {
     archive.into_inner().unwrap()
 }
 
-fn wanted(path: &str) -> Option<u64> {
+/// Files called `f` are wanted, with at most 3 bytes.
+fn size_limit(path: &str) -> Option<u64> {
     path.ends_with("/f").then_some(3)
 }
 
-/// The paths after two layers.
-fn merged(lower: &[u8], upper: &[u8]) -> Result<Vec<String>, LayerError> {
-    let mut files = ImageFiles::new(1 << 20, wanted);
+/// The paths of the wanted files after two layers.
+fn merged_paths(lower: &[u8], upper: &[u8]) -> Result<Vec<String>, LayerError> {
+    let mut files = ImageFiles::new(1 << 20, size_limit);
     files.add_layer(lower, TAR)?;
     files.add_layer(upper, TAR)?;
     Ok(files.into_files().into_keys().collect())
 }
 
 #[test]
-fn whiteouts_and_replaced_directories_hide_what_is_below() {
+fn whiteouts_and_replaced_directories_hide_files_of_lower_layers() {
     use EntryType::{Directory, Regular, Symlink};
     let lower = [
         ("a/f", Regular, "x"),
@@ -60,7 +61,7 @@ fn whiteouts_and_replaced_directories_hide_what_is_below() {
         ),
     ] {
         assert_eq!(
-            merged(&lower, &layer(upper)).unwrap(),
+            merged_paths(&lower, &layer(upper)).unwrap(),
             expected,
             "{upper:?}"
         );
@@ -68,23 +69,23 @@ fn whiteouts_and_replaced_directories_hide_what_is_below() {
 }
 
 #[test]
-fn all_layers_together_have_one_limit() {
-    let one = layer(&[("other", EntryType::Regular, "x")]);
-    let limit = one.len() as u64 * 2;
-    let mut files = ImageFiles::new(limit, wanted);
-    files.add_layer(&one, TAR).unwrap();
-    files.add_layer(&one, TAR).unwrap();
-    let refused = files.add_layer(&one, TAR).unwrap_err();
+fn all_layers_share_one_size_limit() {
+    let layer = layer(&[("other", EntryType::Regular, "x")]);
+    let limit = layer.len() as u64 * 2;
+    let mut files = ImageFiles::new(limit, size_limit);
+    files.add_layer(&layer, TAR).unwrap();
+    files.add_layer(&layer, TAR).unwrap();
+    let error = files.add_layer(&layer, TAR).unwrap_err();
     assert!(
-        refused
+        error
             .to_string()
             .contains(&format!("more than {limit} bytes")),
-        "{refused}"
+        "{error}"
     );
 }
 
 #[test]
-fn wanted_files_are_regular_and_of_limited_size() {
+fn wanted_files_must_be_regular_and_within_their_size_limit() {
     for (entry, part) in [
         (
             ("a/f", EntryType::Regular, "four"),
@@ -103,9 +104,9 @@ fn wanted_files_are_regular_and_of_limited_size() {
             "\"a/f\" is not a regular file",
         ),
     ] {
-        let refused = merged(&layer(&[]), &layer(&[entry]))
+        let error = merged_paths(&layer(&[]), &layer(&[entry]))
             .unwrap_err()
             .to_string();
-        assert!(refused.contains(part), "{refused}");
+        assert!(error.contains(part), "{error}");
     }
 }

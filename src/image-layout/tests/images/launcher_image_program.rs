@@ -1,0 +1,148 @@
+//! The program `launcher-image` on a stand-in for KubeVirt's image.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::base_image::write_base_image;
+use crate::read_layout::{read_image, unpack};
+
+/// `CAP_NET_BIND_SERVICE=ep` as Linux stores it.
+const NET_BIND_SERVICE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// A program that needs no shared library: the header of an ELF file without sections.
+fn program() -> Vec<u8> {
+    let mut header = vec![0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    header[16] = 2;
+    header[18] = 62;
+    header[20] = 1;
+    header[52] = 64;
+    header
+}
+
+fn write_programs(directory: &Path) -> PathBuf {
+    let path = directory.join("programs");
+    fs::create_dir(&path).unwrap();
+    for name in ["virt-launcher", "virt-launcher-monitor", "virt-hook"] {
+        fs::write(path.join(name), program()).unwrap();
+    }
+    path
+}
+
+/// Runs `launcher-image` with these flags, each with its path.
+fn run_launcher_image(paths: &[&Path], flags: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_launcher-image"));
+    for (flag, path) in flags.iter().zip(paths) {
+        command.arg(flag).arg(path);
+    }
+    command.output().unwrap()
+}
+
+#[test]
+fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let (base, programs) = (
+        write_base_image(directory.path()),
+        write_programs(directory.path()),
+    );
+    fs::write(at("policy.yaml"), "allow: {paths: [/domain/title]}\n").unwrap();
+    fs::create_dir_all(at("hooks/image-banner")).unwrap();
+    fs::write(at("hooks/image-banner/hook.wasm"), "module").unwrap();
+    fs::create_dir(at("artifacts")).unwrap();
+    fs::write(at("artifacts/code"), "code").unwrap();
+    let flags = [
+        "--base",
+        "--programs",
+        "--policy",
+        "--hooks",
+        "--artifacts",
+        "-o",
+    ];
+    let paths = [
+        base,
+        programs,
+        at("policy.yaml"),
+        at("hooks"),
+        at("artifacts"),
+        at("image"),
+    ];
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let output = run_launcher_image(&paths, &flags);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+
+    let files = unpack(&at("image"));
+    for entry in files.values() {
+        assert_eq!(entry.owner, (0, 0));
+    }
+    let mode = |path: &str| (files[path].kind, files[path].mode);
+    let (file, dir) = (tar::EntryType::Regular, tar::EntryType::Directory);
+    for program in ["virt-launcher", "virt-launcher-monitor", "virt-hook"] {
+        let path = format!("usr/bin/{program}");
+        assert_eq!(mode(&path), (file, 0o755), "{path}");
+        assert_eq!(files[&path].content, self::program());
+        let capable = program == "virt-launcher-monitor";
+        let expected = capable.then(|| NET_BIND_SERVICE.to_vec());
+        assert_eq!(files[&path].capabilities, expected, "{path}");
+    }
+    for (path, expected) in [
+        ("usr/bin", (dir, 0o555)),
+        ("usr/bin/container-disk", (file, 0o755)),
+        ("etc/virt-launcher", (dir, 0o755)),
+        ("etc/virt-launcher/hook-policy.yaml", (file, 0o644)),
+        ("etc/virt-launcher/hooks/image-banner", (dir, 0o755)),
+        (
+            "etc/virt-launcher/hooks/image-banner/hook.wasm",
+            (file, 0o644),
+        ),
+        ("usr/share/virt-launcher/hook-artifacts/code", (file, 0o644)),
+    ] {
+        assert_eq!(mode(path), expected, "{path}");
+    }
+    assert_eq!(files["var/run"].content, b"../run");
+    let libvirt_hook = &files["usr/bin/libvirt-hook-client"];
+    assert_eq!(libvirt_hook.kind, tar::EntryType::Symlink);
+    assert_eq!(libvirt_hook.content, b"virt-hook");
+    let (_, config) = read_image(&at("image"));
+    assert_eq!(config["history"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn missing_and_unsuitable_programs_are_errors_that_name_the_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let (base, programs) = (
+        write_base_image(directory.path()),
+        write_programs(directory.path()),
+    );
+    let out = directory.path().join("out");
+    let error_text = || {
+        let output = run_launcher_image(&[&base, &programs, &out], &["--base", "--programs", "-o"]);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    fs::write(programs.join("virt-hook"), "#!/bin/sh").unwrap();
+    assert!(
+        error_text().contains("virt-hook") && error_text().contains("no 64-bit ELF program"),
+        "{}",
+        error_text()
+    );
+    let mut arm = program();
+    arm[18] = 183;
+    fs::write(programs.join("virt-hook"), arm).unwrap();
+    let text = error_text();
+    assert!(
+        text.contains("virt-hook") && text.contains("it is for arm64, and the base for amd64"),
+        "{text}"
+    );
+    fs::remove_file(programs.join("virt-launcher-monitor")).unwrap();
+    assert!(
+        error_text().contains("virt-launcher-monitor"),
+        "{}",
+        error_text()
+    );
+}
