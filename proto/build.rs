@@ -1,6 +1,6 @@
-//! Compiles the contract without a protoc on the machine.
+//! Compiles the protobuf files with protox, so that no `protoc` has to be installed.
 
-const PACKAGES: [&str; 10] = [
+const PROTO_FILES: [&str; 10] = [
     "kubevirt/cmd/info.proto",
     "kubevirt/cmd/v1.proto",
     "kubevirt/hooks/info.proto",
@@ -15,7 +15,7 @@ const PACKAGES: [&str; 10] = [
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
-    let descriptors = protox::compile(PACKAGES, ["proto"])?;
+    let descriptors = protox::compile(PROTO_FILES, ["proto"])?;
     tonic_prost_build::configure().compile_fds(descriptors)?;
     Ok(())
 }

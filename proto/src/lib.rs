@@ -1,6 +1,6 @@
-//! The gRPC contract that virt-launcher shares with virt-handler and with hook sidecars, as of
-//! KubeVirt v1.9, and the service of plugins that v1.10 renames. Package, service and method names and field numbers are the compatibility
-//! contract; one module here is one protobuf package.
+//! The gRPC services that virt-launcher shares with virt-handler and with hook sidecars, as of KubeVirt v1.9, and the
+//! plugin service that v1.10 renames. For compatibility, package, service and method names and field numbers must be
+//! those of KubeVirt. Each module here is one protobuf package.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -9,7 +9,7 @@
     clippy::unwrap_used
 )]
 
-/// `kubevirt.cmd`: commands, served by the launcher.
+/// `kubevirt.cmd`: the command service, served by the launcher.
 pub mod cmd {
     pub mod info {
         tonic::include_proto!("kubevirt.cmd.info");
@@ -19,12 +19,12 @@ pub mod cmd {
     }
 }
 
-/// `kubevirt.nbd`: the data of a backup, served by the launcher to the export server.
+/// `kubevirt.nbd`: the data of a backup in pull mode, served by the launcher to the export server.
 pub mod nbd {
     tonic::include_proto!("kubevirt.nbd");
 }
 
-/// `kubevirt.notify`: notifications, served by virt-handler.
+/// `kubevirt.notify`: the notification service, served by virt-handler.
 pub mod notify {
     pub mod info {
         tonic::include_proto!("kubevirt.notify.info");
@@ -34,7 +34,7 @@ pub mod notify {
     }
 }
 
-/// `kubevirt.hooks`: served by hook sidecars.
+/// `kubevirt.hooks`: hook services, served by hook sidecars and plugin sidecars.
 pub mod hooks {
     pub mod info {
         tonic::include_proto!("kubevirt.hooks.info");
