@@ -1,13 +1,13 @@
-//! KubeVirt's JSON of a domain, as sent in domain notifications and answered to GetDomain.
+//! KubeVirt's JSON of a domain, which domain notifications and the answer to GetDomain contain.
 
 use serde::Serialize;
 
 use crate::domain_metadata::KubeVirtMetadata;
 use crate::domain_state::{LifeCycle, reason};
 
-/// The description of a domain, which carries KubeVirt's metadata.
+/// The specification in a [`Domain`], which contains KubeVirt's metadata.
 pub trait Specification: Serialize + Default {
-    /// Replaces KubeVirt's metadata.
+    /// Replaces KubeVirt's metadata in the specification.
     fn set_metadata(&mut self, metadata: KubeVirtMetadata);
 }
 
@@ -22,10 +22,10 @@ pub struct Domain<S> {
     /// The VMI that the domain belongs to.
     #[serde(rename = "ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// The domain as libvirt describes it, with KubeVirt's metadata in it.
+    /// The domain as libvirt describes it, with KubeVirt's metadata.
     #[serde(rename = "Spec")]
     pub spec: S,
-    /// State, and what the guest agent reported.
+    /// The state, and the guest agent's reports.
     #[serde(rename = "Status")]
     pub status: DomainStatus,
 }
@@ -38,15 +38,15 @@ pub struct ObjectMeta {
     pub name: String,
     /// The VMI's namespace.
     pub namespace: String,
-    /// The VMI's UID; empty until known.
+    /// The VMI's UID; empty while it is unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Set once the domain is gone. RFC 3339 in UTC, to the second.
+    /// When the domain was found gone; `None` while it exists. RFC 3339 in UTC, to the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
 }
 
-/// State of a domain, and what the guest agent reported.
+/// The state of a domain, and the guest agent's reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct DomainStatus {
@@ -95,7 +95,7 @@ pub struct GuestOsInfo {
     pub kernel_release: String,
     /// Version.
     pub version: String,
-    /// Name to show.
+    /// Display name.
     pub pretty_name: String,
     /// Version id.
     pub version_id: String,
@@ -119,7 +119,7 @@ pub struct FsFreeze {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct GuestPanicInfo {
-    /// What kind of report it is.
+    /// The kind of the report.
     #[serde(rename = "Type")]
     pub kind: String,
     /// Bug check code.
@@ -135,7 +135,7 @@ pub struct GuestPanicInfo {
 }
 
 impl<S: Specification> Domain<S> {
-    /// A domain of which only the name is known.
+    /// A domain with only a name and namespace.
     pub fn reference(namespace: &str, name: &str) -> Self {
         Self {
             kind: "Domain",
@@ -150,7 +150,7 @@ impl<S: Specification> Domain<S> {
         }
     }
 
-    /// A domain in a state. The metadata replaces that of the specification, and its UID becomes the object's.
+    /// A domain in a state. `metadata` replaces the specification's metadata, and its UID becomes the object's UID.
     pub fn new(
         namespace: &str,
         name: &str,
@@ -166,7 +166,8 @@ impl<S: Specification> Domain<S> {
         domain.with_status(status, reason)
     }
 
-    /// A domain that no longer exists. KubeVirt reports the end of a domain in this form, never as deleted.
+    /// A domain that no longer exists. KubeVirt's launcher reports the end of a domain in this form, and never as a
+    /// deletion.
     pub fn gone(namespace: &str, name: &str, uid: &str, deletion_timestamp: &str) -> Self {
         let metadata = KubeVirtMetadata {
             uid: uid.to_owned(),
@@ -195,7 +196,7 @@ impl<S: Specification> Domain<S> {
     /// The JSON that virt-handler decodes.
     ///
     /// # Errors
-    /// Never, since every key is a string.
+    /// None: serialization cannot fail, because every key is a string.
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(self)
     }

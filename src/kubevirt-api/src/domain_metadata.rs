@@ -1,6 +1,6 @@
 //! KubeVirt's element in a domain's metadata: `<kubevirt xmlns="http://kubevirt.io">`.
 //!
-//! The launcher keeps it while the domain lives; virt-handler reads it from the `Domain` JSON.
+//! The launcher stores the element in the domain; virt-handler reads it from the `Domain` JSON.
 
 use domain_xml::Document;
 
@@ -8,7 +8,7 @@ use crate::typed_xml::{ParseError, ReadElement, WriteElement, XmlWriter, element
 
 /// The namespace of the metadata element.
 pub const NAMESPACE: &str = "http://kubevirt.io";
-const ROOT: &str = "kubevirt";
+const ROOT_ELEMENT: &str = "kubevirt";
 
 element! {
     /// The domain's `<metadata>`.
@@ -26,7 +26,7 @@ element! {
         memory_dump: Option<MemoryDump> = child "memoryDump" => "MemoryDump";
     }
 
-    /// The time that the guest has to shut down.
+    /// How long the guest may take to shut down.
     GracePeriod {
         deletion_grace_period_seconds: i64 = child "deletionGracePeriodSeconds" => "DeletionGracePeriodSeconds";
         deletion_timestamp: Option<String> = child "deletionTimestamp" => "DeletionTimestamp";
@@ -59,7 +59,7 @@ element! {
         quiesce_status: String = child "quiesceStatus" when set => "QuiesceStatus";
     }
 
-    /// Whether access credentials reached the guest.
+    /// Whether access credentials were set in the guest.
     AccessCredential {
         succeeded: bool = child "succeeded" when set => "Succeeded";
         message: String = child "message" when set => "Message";
@@ -80,21 +80,21 @@ impl KubeVirtMetadata {
     /// The element as XML text.
     pub fn render(&self) -> String {
         let mut writer = XmlWriter::new();
-        self.write(ROOT, &mut writer);
+        self.write(ROOT_ELEMENT, &mut writer);
         writer.finish()
     }
 
-    /// Reads the element as libvirt gives it.
+    /// Parses the element from libvirt's XML.
     ///
     /// # Errors
-    /// [`ParseError`] when it is not XML, another element, or a value is of the wrong kind.
+    /// [`ParseError`] if the text is not XML, the element has another name, or a value is of the wrong type.
     pub fn parse(xml: &str) -> Result<Self, ParseError> {
         let document = Document::parse(xml)?;
         let root = document.root();
-        if local_name(root) != ROOT {
+        if local_name(root) != ROOT_ELEMENT {
             return Err(ParseError::Root {
                 found: root.name().to_owned(),
-                expected: ROOT,
+                expected: ROOT_ELEMENT,
             });
         }
         let mut metadata = Self::default();

@@ -1,13 +1,13 @@
-//! KubeVirt's words for a domain's states and their reasons.
+//! KubeVirt's names of a domain's states and their reasons.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// KubeVirt's life cycle of a domain.
+/// KubeVirt's life cycle state of a domain; the numbers are libvirt's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub enum LifeCycle {
-    /// No state (libvirt 0); also a domain that is gone.
+    /// No state (0); also a domain that no longer exists.
     #[default]
     NoState,
     /// Running (1).
@@ -29,7 +29,7 @@ pub enum LifeCycle {
 }
 
 impl LifeCycle {
-    /// The word KubeVirt uses.
+    /// KubeVirt's name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoState => "NoState",
@@ -54,19 +54,19 @@ impl fmt::Display for LifeCycle {
 pub mod reason {
     /// No particular reason, and every reason of a running domain.
     pub const UNKNOWN: &str = "Unknown";
-    /// Asked for by a user.
+    /// Requested by a user.
     pub const USER: &str = "User";
     /// The guest powered off.
     pub const SHUTDOWN: &str = "Shutdown";
     /// Destroyed.
     pub const DESTROYED: &str = "Destroyed";
-    /// QEMU ended unexpectedly.
+    /// QEMU exited unexpectedly.
     pub const CRASHED: &str = "Crashed";
     /// Migrated away.
     pub const MIGRATED: &str = "Migrated";
-    /// The domain is gone.
+    /// The domain no longer exists.
     pub const NON_EXISTENT: &str = "NonExistent";
-    /// Created, processors not yet started.
+    /// Created, vCPUs not yet started.
     pub const STARTING_UP: &str = "StartingUp";
     /// A storage error paused the guest.
     pub const IO_ERROR: &str = "IOError";

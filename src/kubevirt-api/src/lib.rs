@@ -1,4 +1,4 @@
-//! KubeVirt's types: the VMI and its options as virt-handler sends them, the `Domain` JSON, metadata and states
+//! KubeVirt's types: the VMI and its options as virt-handler sends them, and the `Domain` JSON, metadata and states
 //! as virt-handler reads them. Pure: no file, no process, no libvirt, no runtime.
 
 pub mod domain_json;

@@ -1,33 +1,34 @@
-//! What libvirt's hook and the launcher of a migration's target say to each other.
+//! The protocol between libvirt's migration hook and the launcher on the migration target.
 //!
-//! The hook sends the domain's XML to a socket of the launcher's and reads the domain to use. KubeVirt's own hook takes an
-//! empty answer for a failure and has no way to learn the reason; a hook that announces itself by a processing
-//! instruction before the XML gets the reason in another one. An XML reader skips both.
+//! The hook sends the domain's XML to a socket of the launcher and reads the XML of the domain to use. KubeVirt's own
+//! hook treats an empty answer as a failure and cannot receive the reason. Our hook announces that it reads refusals,
+//! with a processing instruction before the XML, and then gets the reason as a processing instruction. XML parsers skip
+//! both.
 
-/// The launcher's socket.
+/// The path of the launcher's socket.
 pub const SOCKET: &str = "/var/run/kubevirt/migration-hook-socket";
 /// The socket's name in the directory that the launcher shares with virt-handler.
 pub const SOCKET_NAME: &str = "migration-hook-socket";
-/// The file that tells KubeVirt that the VM has left this pod: its backend storage is not the current one any more.
+/// The file that tells KubeVirt that the VM has left this pod: its backend storage is no longer the current one.
 pub const MIGRATED_MARKER: &str = "/run/kubevirt-private/backend-storage-meta/migrated";
-/// The largest domain that is read.
+/// The maximum size of the domain's XML in bytes.
 pub const MAX_BYTES: usize = 4 << 20;
 
-/// Before the XML: this hook understands a refusal.
+/// The processing instruction before the XML by which a hook announces that it reads refusals.
 const ANNOUNCEMENT: &str = "<?virt-hook reads-refusals?>";
-const REFUSAL: &str = "<?virt-launcher refuses ";
-const END: &str = "?>";
+const REFUSAL_START: &str = "<?virt-launcher refuses ";
+const REFUSAL_END: &str = "?>";
 
-/// The domain XML after the processing instruction that asks the launcher for the reason of a refusal.
+/// The domain XML with the announcement that this hook reads refusals.
 pub fn announced(xml: &str) -> String {
-    // A processing instruction must not stand before an XML declaration.
+    // XML does not allow a processing instruction before an XML declaration.
     match xml.trim_start().starts_with("<?xml") {
         true => xml.to_owned(),
         false => format!("{ANNOUNCEMENT}{xml}"),
     }
 }
 
-/// The XML as it came, and whether its hook understands a refusal.
+/// The XML without the announcement, and whether the hook reads refusals.
 pub fn read_request(text: &str) -> (&str, bool) {
     match text.strip_prefix(ANNOUNCEMENT) {
         Some(xml) => (xml, true),
@@ -35,15 +36,18 @@ pub fn read_request(text: &str) -> (&str, bool) {
     }
 }
 
-/// A refusal for a hook that understands it.
+/// The answer that refuses a migration, for a hook that reads refusals.
 pub fn refusal(reason: &str) -> String {
-    format!("{REFUSAL}{}{END}", reason.replace(END, "? >"))
+    format!(
+        "{REFUSAL_START}{}{REFUSAL_END}",
+        reason.replace(REFUSAL_END, "? >")
+    )
 }
 
-/// The reason, if the answer is a refusal.
+/// The reason if the answer is a refusal.
 pub fn read_refusal(answer: &str) -> Option<&str> {
-    let reason = answer.trim().strip_prefix(REFUSAL)?;
-    reason.strip_suffix(END)
+    let reason = answer.trim().strip_prefix(REFUSAL_START)?;
+    reason.strip_suffix(REFUSAL_END)
 }
 
 #[cfg(test)]

@@ -2,39 +2,39 @@
 
 use crate::domain_metadata::Migration;
 
-/// How a migration proceeds: `Mode` in its metadata.
+/// The phase of a migration: `Mode` in its metadata.
 pub mod mode {
     /// The guest runs on the source.
     pub const PRE_COPY: &str = "PreCopy";
-    /// The guest runs on the target already, memory follows.
+    /// The guest already runs on the target, and its memory is still being sent.
     pub const POST_COPY: &str = "PostCopy";
-    /// The guest is paused until the end.
+    /// The guest is paused until the migration ends.
     pub const PAUSED: &str = "Paused";
 }
 
-/// How far a cancellation is: `AbortStatus` in the migration's metadata.
+/// The progress of a cancellation: `AbortStatus` in the migration's metadata.
 pub mod abort_status {
-    /// It has been requested.
+    /// The cancellation has been requested.
     pub const ABORTING: &str = "Aborting";
-    /// libvirt has aborted its job.
+    /// libvirt has aborted the migration job.
     pub const SUCCEEDED: &str = "Succeeded";
-    /// There was nothing to abort, or libvirt could not.
+    /// There was no job to abort, or libvirt could not abort it.
     pub const FAILED: &str = "Failed";
 }
 
-/// A request to migrate, compared with the metadata of the last migration.
+/// How a request to migrate relates to the last migration in the metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MigrationRequest {
-    /// Another migration.
+    /// The request is for a new migration.
     New,
-    /// The one that is under way.
+    /// The request is for the migration that is in progress.
     UnderWay,
-    /// The one that has ended. A migration is executed once.
+    /// The request is for the migration that has ended. A migration is executed only once.
     Ended,
 }
 
 impl Migration {
-    /// The metadata of a migration that begins.
+    /// The metadata of a migration that starts now.
     pub fn begin(uid: &str, now: String) -> Migration {
         Migration {
             uid: uid.to_owned(),
@@ -44,7 +44,7 @@ impl Migration {
         }
     }
 
-    /// What a request for the migration of this UID is.
+    /// Compares a request for the migration with this UID with the last migration.
     pub fn request(last: Option<&Migration>, uid: &str) -> MigrationRequest {
         match last {
             Some(last) if last.uid == uid && last.end_timestamp.is_none() => {

@@ -4,12 +4,12 @@ use quantity::Quantity;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The largest options that are read, in bytes.
+/// The maximum size of the options in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// `Compression` for none.
+/// The value of `Compression` that turns compression off.
 const NO_COMPRESSION: &str = "none";
 
-/// The options of a migration. A field that is missing is zero, as Go decodes it.
+/// The options of a migration. A missing field is zero, as in Go.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct MigrationOptions {
@@ -17,32 +17,32 @@ pub struct MigrationOptions {
     pub bandwidth: Quantity,
     /// Seconds without progress after which the migration is aborted; zero for never.
     pub progress_timeout: i64,
-    /// Seconds for each 10⁹ bytes after which the migration is completed by force or aborted; zero for never.
+    /// Seconds per 10⁹ bytes after which the migration is completed by force or aborted; zero for never.
     #[serde(rename = "CompletionTimeoutPerGiB")]
     pub completion_timeout_per_gib: i64,
-    /// Milliseconds for which the guest may be stopped.
+    /// The maximum downtime of the guest in milliseconds.
     pub max_downtime_ms: u64,
-    /// Leave out libvirt's safety checks.
+    /// Skip libvirt's safety checks.
     pub unsafe_migration: bool,
-    /// Slow the guest down when it writes faster than memory is sent.
+    /// Throttle the guest if it changes memory faster than memory is sent.
     pub allow_auto_converge: bool,
-    /// The guest may continue on the target before its memory is there.
+    /// The guest may continue on the target before all its memory has arrived.
     pub allow_post_copy: bool,
-    /// Connections to send memory over.
+    /// The number of connections that send memory.
     pub parallel_migration_threads: Option<u32>,
     /// The guest may be paused, or continue on the target, to complete the migration.
     pub allow_workload_disruption: bool,
-    /// Watch iterations of memory instead of the two timeouts.
+    /// Detects a stall from memory iterations, instead of by the two timeouts.
     pub stall_detector_options: Option<StallDetectorOptions>,
-    /// `zstd`, `none` or nothing.
+    /// The compression of memory: `zstd`, `none` or empty.
     pub compression: Option<String>,
 }
 
-/// How a migration that does not converge is recognized, and what is done about it.
+/// How a migration that does not converge is detected and handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct StallDetectorOptions {
-    /// Relative tolerance when comparing remaining memory with the smallest so far.
+    /// Relative tolerance when the remaining memory is compared with its smallest value so far.
     pub stall_margin: f64,
     /// Seconds in which the remaining memory has to shrink.
     pub stall_progress_timeout: u64,
@@ -52,15 +52,15 @@ pub struct StallDetectorOptions {
     pub ewma_alpha: f64,
     /// The limit of the expected downtime, as a multiple of the maximum downtime.
     pub precopy_possible_factor: f64,
-    /// The factor by which the time shrinks after which more remaining memory is accepted.
+    /// The factor that shortens the time after which a larger amount of remaining memory is accepted.
     pub patience_window_decay_factor: f64,
-    /// Act only when the remaining memory is near its smallest value so far.
+    /// Switch over only when the remaining memory is near its smallest value so far.
     pub search_local_minima: bool,
-    /// The limit of the whole migration, as a multiple of the completion timeout.
+    /// The timeout of the whole migration, as a multiple of the completion timeout.
     pub completion_timeout_factor: f64,
 }
 
-/// The options cannot be used.
+/// Why the options cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationOptionsError {
     /// The request has no options.
@@ -72,17 +72,17 @@ pub enum MigrationOptionsError {
          more than the {MAX_BYTES} that are read"
     )]
     TooLarge {
-        /// Its size.
+        /// The size of the options.
         bytes: usize,
     },
-    /// Not JSON, or a field is of the wrong type.
+    /// The options are not JSON, or a field has the wrong type.
     #[error(
         "no valid migration options object present in command server request: {path}: {message}"
     )]
     Invalid {
         /// Path of the field; `.` for the whole object.
         path: String,
-        /// What is wrong.
+        /// The parse error.
         message: String,
     },
     /// The bandwidth is below zero.
@@ -91,10 +91,10 @@ pub enum MigrationOptionsError {
 }
 
 impl MigrationOptions {
-    /// Reads the options.
+    /// Parses the options.
     ///
     /// # Errors
-    /// [`MigrationOptionsError`] if there are none, they are too large, no JSON, or a field has the wrong type.
+    /// [`MigrationOptionsError`] if the options are missing, too large, not JSON, or a field has the wrong type.
     pub fn from_json(json: &[u8]) -> Result<MigrationOptions, MigrationOptionsError> {
         if json.is_empty() {
             return Err(MigrationOptionsError::Missing);
@@ -115,7 +115,7 @@ impl MigrationOptions {
         Ok(options)
     }
 
-    /// The bandwidth as libvirt takes it: MiB/s, rounded, at least 1; `None` for no limit.
+    /// The bandwidth limit in libvirt's unit: MiB/s, rounded, at least 1; `None` for no limit.
     ///
     /// # Errors
     /// [`MigrationOptionsError::NegativeBandwidth`].
@@ -130,7 +130,7 @@ impl MigrationOptions {
         Ok(Some(rounded.max(1)))
     }
 
-    /// The compression method for memory, if any; an unknown method is the error.
+    /// The compression method for memory, if any.
     ///
     /// # Errors
     /// The name of a method that KubeVirt does not know. Memory is then not compressed.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn default_options_are_read() {
+    fn default_options_are_parsed() {
         let options = MigrationOptions::from_json(DEFAULT_OPTIONS).unwrap();
         assert_eq!(options.completion_timeout_per_gib, 150);
         assert_eq!(options.parallel_migration_threads, Some(8));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn stall_detector_is_read() {
+    fn stall_detector_options_are_parsed() {
         let json = r#"{"StallDetectorOptions": {"StallMargin": 0.04, "StallProgressTimeout": 40,
             "SwitchoverTimeout": 60, "EwmaAlpha": 0.4, "PrecopyPossibleFactor": 1.5,
             "PatienceWindowDecayFactor": 0.5, "SearchLocalMinima": true, "CompletionTimeoutFactor": 2}}"#;
@@ -208,18 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn invalid_options_are_refused_with_the_field() {
+    fn errors_of_invalid_options_name_the_field() {
         assert!(parse("").unwrap_err().contains("not present"));
-        let wrong = parse(r#"{"StallDetectorOptions": {"StallMargin": "x"}}"#).unwrap_err();
+        let wrong_type = parse(r#"{"StallDetectorOptions": {"StallMargin": "x"}}"#).unwrap_err();
         assert!(
-            wrong.contains("StallDetectorOptions.StallMargin"),
-            "{wrong}"
+            wrong_type.contains("StallDetectorOptions.StallMargin"),
+            "{wrong_type}"
         );
-        for bad in ["null", "[]", "{", "{} x", r#"{"Bandwidth": "fast"}"#] {
-            let error = parse(bad).unwrap_err();
+        for invalid in ["null", "[]", "{", "{} x", r#"{"Bandwidth": "fast"}"#] {
+            let error = parse(invalid).unwrap_err();
             assert!(
                 error.starts_with("no valid migration options object"),
-                "{bad}: {error}"
+                "{invalid}: {error}"
             );
         }
         let negative = parse(r#"{"Bandwidth": "-1Mi"}"#).unwrap_err();

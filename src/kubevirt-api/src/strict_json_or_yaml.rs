@@ -1,4 +1,4 @@
-//! Reads manifests, in JSON and YAML. Keys that occur twice are refused: the last of them would silently win.
+//! Parses manifests in JSON or YAML. A repeated key is an error, because otherwise the last one would silently win.
 
 use std::fmt;
 
@@ -7,56 +7,56 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Options};
 
-/// Text that is neither JSON nor YAML, or with a repeated key.
+/// The error for text that is neither JSON nor YAML, or has a repeated key.
 #[derive(Debug, thiserror::Error)]
 #[error("the VMI is not valid {format}: {message}")]
 pub struct SyntaxError {
     /// `JSON` or `YAML`.
     pub format: &'static str,
-    /// What the parser says, with the place.
+    /// The parser's message, with line and column.
     pub message: String,
 }
 
-/// The documents of a manifest; empty ones are left out.
+/// The documents of a manifest, without empty ones.
 ///
 /// # Errors
 /// For text that is neither JSON nor YAML, and for repeated keys.
 pub fn documents(text: &[u8]) -> Result<Vec<Value>, SyntaxError> {
-    let read = if is_json(text) {
-        json(text).map(|value| vec![value])
+    let mut documents = if is_json(text) {
+        vec![parse_json(text)?]
     } else {
-        yaml(text)
+        parse_yaml(text)?
     };
-    let mut documents = read?;
     documents.retain(|document| !document.is_null());
     Ok(documents)
 }
 
-/// Whether the text of a manifest is JSON: an object. Everything else is read as YAML.
+/// Whether the text of a manifest is a JSON object. Everything else is parsed as YAML.
 pub(crate) fn is_json(text: &[u8]) -> bool {
     text.trim_ascii_start().starts_with(b"{")
 }
 
-fn json(text: &[u8]) -> Result<Value, SyntaxError> {
-    let read = serde_json::from_slice::<Unique>(text);
-    read.map(|unique| unique.0).map_err(|error| SyntaxError {
+fn parse_json(text: &[u8]) -> Result<Value, SyntaxError> {
+    let tree = serde_json::from_slice::<UniqueKeyTree>(text);
+    tree.map(|tree| tree.0).map_err(|error| SyntaxError {
         format: "JSON",
         message: error.to_string(),
     })
 }
 
-fn yaml(text: &[u8]) -> Result<Vec<Value>, SyntaxError> {
-    let read = serde_saphyr::from_slice_multiple_with_options::<Unique>(text, yaml_options());
-    let read = read.map_err(|error| SyntaxError {
+fn parse_yaml(text: &[u8]) -> Result<Vec<Value>, SyntaxError> {
+    let trees =
+        serde_saphyr::from_slice_multiple_with_options::<UniqueKeyTree>(text, yaml_options());
+    let trees = trees.map_err(|error| SyntaxError {
         format: "YAML",
         message: plain_message(error.to_string()),
     });
-    Ok(read?.into_iter().map(|unique| unique.0).collect())
+    Ok(trees?.into_iter().map(|tree| tree.0).collect())
 }
 
-/// A message of the parser without the words of its own source.
+/// The parser's message without names from its source code.
 fn plain_message(message: String) -> String {
-    let plain = [
+    let replacements = [
         (
             "AnchorEvents",
             "its aliases stand for more than is read here",
@@ -64,15 +64,15 @@ fn plain_message(message: String) -> String {
         ("budget breached", "it has more values than are read here"),
         ("recursion limit exceeded", "it is nested too deeply"),
     ];
-    let found = plain.iter().find(|(word, _)| message.contains(word));
-    match (found, message.find(" at line ")) {
-        (Some((_, ours)), Some(at)) => format!("{ours}{}", &message[at..]),
-        (Some((_, ours)), None) => (*ours).to_owned(),
+    let replacement = replacements.iter().find(|(word, _)| message.contains(word));
+    match (replacement, message.find(" at line ")) {
+        (Some((_, plain)), Some(at)) => format!("{plain}{}", &message[at..]),
+        (Some((_, plain)), None) => (*plain).to_owned(),
         (None, _) => message,
     }
 }
 
-/// Words are read as kubectl does, by YAML 1.1: `yes` and `on` are true, `0644` is octal.
+/// Plain scalars are parsed as by kubectl, which follows YAML 1.1: `yes` and `on` are true, `0644` is octal.
 fn yaml_options() -> Options {
     let budget = serde_saphyr::budget! {
         max_events: 20_000_000,
@@ -81,7 +81,7 @@ fn yaml_options() -> Options {
     };
     serde_saphyr::options! {
         budget: budget,
-        // The keys are compared below, so that JSON and YAML say the same.
+        // `UniqueKeyTree` detects repeated keys, so that the errors for JSON and YAML are the same.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -89,17 +89,17 @@ fn yaml_options() -> Options {
 }
 
 /// A JSON tree without repeated keys.
-struct Unique(Value);
+struct UniqueKeyTree(Value);
 
-impl<'de> Deserialize<'de> for Unique {
+impl<'de> Deserialize<'de> for UniqueKeyTree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        UniqueSeed.deserialize(deserializer).map(Self)
+        UniqueKeySeed.deserialize(deserializer).map(Self)
     }
 }
 
-struct UniqueSeed;
+struct UniqueKeySeed;
 
-impl<'de> DeserializeSeed<'de> for UniqueSeed {
+impl<'de> DeserializeSeed<'de> for UniqueKeySeed {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -107,7 +107,7 @@ impl<'de> DeserializeSeed<'de> for UniqueSeed {
     }
 }
 
-impl<'de> Visitor<'de> for UniqueSeed {
+impl<'de> Visitor<'de> for UniqueKeySeed {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -152,7 +152,7 @@ impl<'de> Visitor<'de> for UniqueSeed {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(element) = elements.next_element_seed(UniqueSeed)? {
+        while let Some(element) = elements.next_element_seed(UniqueKeySeed)? {
             list.push(element);
         }
         Ok(Value::Array(list))
@@ -164,7 +164,7 @@ impl<'de> Visitor<'de> for UniqueSeed {
             if map.contains_key(&key) {
                 return Err(A::Error::custom(format!("the key {key:?} is repeated")));
             }
-            let value = fields.next_value_seed(UniqueSeed)?;
+            let value = fields.next_value_seed(UniqueKeySeed)?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))

@@ -1,10 +1,10 @@
-//! What virt-handler sends along with a VMI: `VirtualMachineOptions`, by its proto-JSON names.
+//! `VirtualMachineOptions`, which virt-handler sends with a VMI, with its proto-JSON names.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Cluster-wide settings and node facts for one VMI.
+/// `VirtualMachineOptions`: cluster-wide settings and node facts for one VMI.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
@@ -23,25 +23,25 @@ pub struct Options {
     /// The node's NUMA topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
-    /// Images by volume name.
+    /// Facts about disk images, by volume name.
     #[serde(rename = "DisksInfo")]
     pub disks_info: BTreeMap<String, DiskInfo>,
-    /// Grow disks with their volumes (older place of the same field in the cluster configuration).
+    /// Expand disks with their volumes. Older clusters send it here, newer ones in the cluster configuration.
     #[serde(rename = "ExpandDisksEnabled")]
     pub expand_disks_enabled: bool,
-    /// Cluster-wide switches.
+    /// Cluster-wide settings.
     #[serde(rename = "clusterConfig", skip_serializing_if = "Option::is_none")]
     pub cluster_config: Option<ClusterConfig>,
-    /// Interface name to how the domain attaches to it (`tap`, `managedTap`, ...).
+    /// How the domain attaches to an interface (`tap`, `managedTap`, ...), by interface name.
     #[serde(rename = "interfaceDomainAttachment")]
     pub interface_domain_attachment: BTreeMap<String, String>,
-    /// Interface name to how its binding migrates.
+    /// How an interface's binding migrates, by interface name.
     #[serde(rename = "interfaceMigration")]
     pub interface_migration: BTreeMap<String, InterfaceBindingMigration>,
-    /// KubeVirt's Plugins, JSON (base64 in proto-JSON, kept as it came).
+    /// The JSON of KubeVirt's plugins in base64, as proto-JSON encodes it.
     #[serde(rename = "pluginsJson")]
     pub plugins_json: String,
-    /// Host devices placed for Grace IO virtualization.
+    /// Aliases of the host devices that Grace IO virtualization applies to.
     #[serde(rename = "GraceHostDeviceAliases")]
     pub grace_host_device_aliases: Vec<String>,
 }
@@ -62,16 +62,16 @@ pub struct Smbios {
     pub family: String,
 }
 
-/// Cluster-wide switches.
+/// Cluster-wide settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 #[allow(clippy::struct_excessive_bools)]
 pub struct ClusterConfig {
-    /// Grow disks with their volumes.
+    /// Expand disks with their volumes.
     pub expand_disks_enabled: bool,
     /// Do not let guests report free pages.
     pub free_page_reporting_disabled: bool,
-    /// UEFI guests get a bochs display.
+    /// Give UEFI guests a bochs display.
     #[serde(rename = "BochsDisplayForEFIGuests")]
     pub bochs_display_for_efi_guests: bool,
     /// Do not log the serial console.
@@ -79,10 +79,10 @@ pub struct ClusterConfig {
     /// Place PCI devices by NUMA node.
     #[serde(rename = "PCINUMAAwareTopologyEnabled")]
     pub pci_numa_aware_topology_enabled: bool,
-    /// Live migration of vGPUs.
+    /// Allow live migration of vGPUs.
     #[serde(rename = "VGPULiveMigrationEnabled")]
     pub vgpu_live_migration_enabled: bool,
-    /// Grace IO virtualization.
+    /// Enable Grace IO virtualization.
     #[serde(rename = "GraceIOVirtualizationEnabled")]
     pub grace_io_virtualization_enabled: bool,
 }
@@ -101,13 +101,13 @@ pub struct Topology {
 pub struct Cell {
     /// Cell id.
     pub id: u32,
-    /// Its memory.
+    /// The cell's memory.
     pub memory: Option<MemoryAmount>,
-    /// Its page pools.
+    /// The cell's pages by size.
     pub pages: Vec<Pages>,
-    /// Distances to cells.
+    /// Distances to all cells.
     pub distances: Vec<Sibling>,
-    /// Its processors.
+    /// The cell's CPUs.
     pub cpus: Vec<Cpu>,
 }
 
@@ -115,7 +115,7 @@ pub struct Cell {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryAmount {
-    /// How much, in `unit`.
+    /// The amount in `unit`.
     pub amount: u64,
     /// libvirt's unit, such as `KiB`.
     pub unit: String,
@@ -125,7 +125,7 @@ pub struct MemoryAmount {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pages {
-    /// How many.
+    /// The number of pages.
     pub count: u64,
     /// Unit of `size`.
     pub unit: String,
@@ -133,7 +133,7 @@ pub struct Pages {
     pub size: u32,
 }
 
-/// Distance to a cell.
+/// The distance to a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sibling {
@@ -143,17 +143,17 @@ pub struct Sibling {
     pub value: u64,
 }
 
-/// A processor and its hyper-thread siblings.
+/// A CPU and its hyper-thread siblings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
-    /// Processor id.
+    /// CPU id.
     pub id: u32,
-    /// Siblings, itself among them.
+    /// Ids of the siblings, including this CPU's.
     pub siblings: Vec<u32>,
 }
 
-/// What is known of a disk image.
+/// Facts about a disk image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DiskInfo {
@@ -161,9 +161,9 @@ pub struct DiskInfo {
     pub format: String,
     /// Backing file, if any.
     pub backing_file: String,
-    /// Bytes allocated.
+    /// Allocated bytes.
     pub actual_size: u64,
-    /// Bytes the guest sees.
+    /// The size that the guest sees, in bytes.
     pub virtual_size: u64,
 }
 
@@ -177,7 +177,7 @@ pub struct InterfaceBindingMigration {
 }
 
 impl Options {
-    /// The cluster's switches, all off when none were sent.
+    /// The cluster configuration; all settings are off if none was sent.
     pub fn cluster(&self) -> ClusterConfig {
         self.cluster_config.clone().unwrap_or_default()
     }

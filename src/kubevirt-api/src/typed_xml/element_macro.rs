@@ -1,13 +1,13 @@
-//! The table that declares elements.
+//! `element!`: declares typed XML elements by a table.
 
-/// Declares element types, one row per field. The crate that uses the table depends on `domain-xml` and `serde`.
+/// Declares element types, one row per field. The crate that uses the macro has to depend on `domain-xml` and `serde`.
 ///
 /// ```text
 /// field: Type = PLACE => "JSONName";
 /// ```
 ///
 /// PLACE is `attr "name"`, `text`, `child "name"` (an element, `Option`, `Vec` or an element that holds only
-/// text) or `list "name" in "parent"`. `when set` after an attribute or child leaves out its zero value.
+/// text) or `list "name" in "parent"`. `when set` after an attribute or child omits its zero value from the XML.
 /// `named "x"` after the type writes Go's `XMLName` to JSON; `xmlns "uri"` declares a default namespace.
 #[macro_export]
 macro_rules! element {

@@ -1,11 +1,11 @@
-//! Which fields appear in KubeVirt's JSON, and Go's `XMLName`.
+//! Fields of KubeVirt's JSON as Go's encoder writes them: which are left out, and `XMLName`.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-/// A field of the JSON. Go decodes a null and an absent field alike, so nil pointers and empty lists are left
+/// A field of the JSON. Go decodes null and an absent field to the same value, so nil pointers and empty lists are left
 /// out; every other zero value is written.
 pub trait JsonField: Serialize {
-    /// Whether Go would print `null`.
+    /// Whether Go would write `null`.
     fn is_null(&self) -> bool {
         false
     }
@@ -28,8 +28,8 @@ macro_rules! never_null {
 }
 never_null!(String bool u32 u64 i32 i64);
 
-/// Go's `XMLName`: the element's name once it was read from XML, empty before. All values compare equal, since
-/// two elements are the same no matter where they came from.
+/// Go's `XMLName`: the element's name if the element was read from XML, else empty. All values compare equal, because
+/// elements are equal whether they were read from XML or not.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct XmlName(&'static str);
 

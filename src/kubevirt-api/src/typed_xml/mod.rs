@@ -1,7 +1,7 @@
-//! Typed XML elements, and how KubeVirt writes them as JSON.
+//! Typed XML elements, which can be written as XML and as KubeVirt's JSON, and read from XML.
 //!
 //! [`element!`](crate::element!) declares an element once: field, place in the XML, name in KubeVirt's JSON. The
-//! table generates XML text, reading libvirt's `dumpxml`, and the `Domain` JSON that virt-handler decodes.
+//! macro generates the writer of XML text, the reader of libvirt's `dumpxml`, and the `Domain` JSON for virt-handler.
 
 mod element_macro;
 mod go_json_fields;

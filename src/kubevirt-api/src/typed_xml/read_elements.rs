@@ -1,4 +1,4 @@
-//! Reading: XML elements to typed values. Unknown attributes and elements are ignored.
+//! Reads XML elements into typed elements. Unknown attributes and elements are ignored.
 
 use domain_xml::Element;
 
@@ -7,7 +7,7 @@ use super::Scalar;
 /// Why an XML document cannot be read into a typed element.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseError {
-    /// Not well-formed, or beyond the size limits.
+    /// The document is not well-formed, or exceeds a size limit.
     #[error("not a readable XML document: {0}")]
     Xml(#[from] domain_xml::ParseError),
     /// The root element has another name.
@@ -18,32 +18,32 @@ pub enum ParseError {
         /// The expected name.
         expected: &'static str,
     },
-    /// A value of the wrong kind, such as text where a number belongs.
+    /// A value has the wrong type, such as text instead of a number.
     #[error("<{element}>: {location} is {value:?}, which is not a valid {wanted}")]
     Value {
         /// The element that holds the value.
         element: String,
         /// The attribute, or `text`.
         location: String,
-        /// The value as found (cut at 100 characters).
+        /// The value, cut at 100 characters.
         value: String,
-        /// The type that was expected.
+        /// The expected type.
         wanted: &'static str,
     },
 }
 
-/// An element that fills itself from XML.
+/// An element that can be read from XML.
 pub trait ReadElement: Default {
-    /// Fills the fields that the element sets.
+    /// Sets the fields that the XML element contains.
     ///
     /// # Errors
     /// [`ParseError::Value`] for a value of the wrong type.
     fn read(&mut self, element: &Element) -> Result<(), ParseError>;
 }
 
-/// The value of a child element: an element, an optional or repeated one, or one that holds only text.
+/// The value of a child element: a typed element (also optional or repeated), or a scalar as the element's text.
 pub trait ReadChild {
-    /// Reads one child; called once for each element of the name.
+    /// Reads one child element. It is called once for each child element of the name.
     ///
     /// # Errors
     /// [`ParseError::Value`] for a value of the wrong type.
@@ -88,7 +88,7 @@ pub fn local_name(element: &Element) -> &str {
     name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
-/// Reads an attribute. Names with a prefix are not read: KubeVirt's launcher ignores `xmlns:qemu` too.
+/// Reads an attribute. Names with a prefix such as `xmlns:qemu` are ignored, as by KubeVirt's launcher.
 ///
 /// # Errors
 /// [`ParseError::Value`] for a value of the wrong type.
@@ -99,7 +99,7 @@ pub fn read_attr<T: Scalar>(element: &Element, name: &str, into: &mut T) -> Resu
     let Some(text) = element.attr(name) else {
         return Ok(());
     };
-    *into = T::from_text(&text).ok_or_else(|| invalid::<T>(element, name, &text))?;
+    *into = T::from_text(&text).ok_or_else(|| value_error::<T>(element, name, &text))?;
     Ok(())
 }
 
@@ -109,11 +109,11 @@ pub fn read_attr<T: Scalar>(element: &Element, name: &str, into: &mut T) -> Resu
 /// [`ParseError::Value`] for a value of the wrong type.
 pub fn read_text<T: Scalar>(element: &Element, into: &mut T) -> Result<(), ParseError> {
     let text = element.text();
-    *into = T::from_text(&text).ok_or_else(|| invalid::<T>(element, "text", &text))?;
+    *into = T::from_text(&text).ok_or_else(|| value_error::<T>(element, "text", &text))?;
     Ok(())
 }
 
-fn invalid<T>(element: &Element, location: &str, value: &str) -> ParseError {
+fn value_error<T>(element: &Element, location: &str, value: &str) -> ParseError {
     ParseError::Value {
         element: element.name().to_owned(),
         location: location.to_owned(),

@@ -1,14 +1,14 @@
-//! Values that fit in an attribute or in an element's text.
+//! Scalar values: strings, booleans and integers in an attribute or in an element's text.
 
 use std::borrow::Cow;
 
-/// A value written as one piece of text.
+/// A value that is written as text.
 pub trait Scalar: Default {
-    /// What Go calls the zero value: left out where the table says "when set".
+    /// Whether this is Go's zero value, which `when set` leaves out.
     fn is_zero(&self) -> bool;
-    /// The text, or nothing when there is no value at all (`None`).
+    /// The value as text; `None` if an optional value is absent.
     fn text(&self) -> Option<Cow<'_, str>>;
-    /// Reads the text; `None` when it is not such a value.
+    /// Parses the text; `None` if it is not a value of this type.
     fn from_text(text: &str) -> Option<Self>;
 }
 

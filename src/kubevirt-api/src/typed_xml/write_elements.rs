@@ -1,4 +1,4 @@
-//! Rendering: elements to tab-indented XML text.
+//! Writes typed elements as tab-indented XML text.
 
 use super::Scalar;
 
@@ -7,14 +7,14 @@ use super::Scalar;
 pub struct XmlWriter {
     out: String,
     depth: usize,
-    /// The start tag of the current element still lacks its `>`.
-    tag_open: bool,
-    /// The current element holds text, so its end tag stays on the line.
+    /// Whether the start tag of the current element still lacks its `>`.
+    is_tag_open: bool,
+    /// Whether the current element contains text. Its end tag is then written on the same line.
     has_text: bool,
 }
 
 impl XmlWriter {
-    /// An empty document.
+    /// A writer of an empty document.
     pub fn new() -> Self {
         Self {
             out: String::with_capacity(8 * 1024),
@@ -29,7 +29,7 @@ impl XmlWriter {
         self.out.push('<');
         self.out.push_str(name);
         self.depth += 1;
-        self.tag_open = true;
+        self.is_tag_open = true;
         self.has_text = false;
     }
 
@@ -55,7 +55,7 @@ impl XmlWriter {
     /// Closes the current element, whose name is `name`.
     pub fn end(&mut self, name: &str) {
         self.depth -= 1;
-        if self.tag_open {
+        if self.is_tag_open {
             self.out.push_str("/>");
         } else {
             if !self.has_text {
@@ -65,19 +65,19 @@ impl XmlWriter {
             self.out.push_str(name);
             self.out.push('>');
         }
-        self.tag_open = false;
+        self.is_tag_open = false;
         self.has_text = false;
     }
 
-    /// The document.
+    /// The text of the document.
     pub fn finish(self) -> String {
         self.out
     }
 
     fn close_tag(&mut self) {
-        if self.tag_open {
+        if self.is_tag_open {
             self.out.push('>');
-            self.tag_open = false;
+            self.is_tag_open = false;
         }
     }
 
@@ -91,8 +91,8 @@ impl XmlWriter {
     }
 }
 
-/// Escapes for both text and double-quoted attributes. White space that a parser would normalise
-/// becomes a character reference; characters XML cannot hold at all become U+FFFD, as Go does it.
+/// Escapes text for elements and double-quoted attributes, as Go does. White space that a parser would normalise
+/// becomes a character reference; characters that XML does not allow become U+FFFD.
 fn escape(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {
@@ -126,9 +126,9 @@ pub trait WriteElement {
     }
 }
 
-/// The value of a child element: an element, an optional or repeated one, or one that holds only text.
+/// The value of a child element: a typed element (also optional or repeated), or a scalar as the element's text.
 pub trait WriteChild {
-    /// Writes the child; with `omit_empty`, a text with the zero value is left out.
+    /// Writes the child element. With `omit_empty`, a scalar with the zero value is left out.
     fn write_child(&self, name: &str, omit_empty: bool, writer: &mut XmlWriter);
 }
 

@@ -1,4 +1,4 @@
-//! Processors, memory and the pod's resources.
+//! `cpu`, `memory` and `resources` of `spec.domain`.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub struct Resources {
     pub limits: BTreeMap<String, Quantity>,
 }
 
-/// Processors.
+/// The vCPUs: topology, model and placement.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Cpu {
@@ -28,22 +28,22 @@ pub struct Cpu {
     /// Sockets.
     #[serde(deserialize_with = "null_as_default")]
     pub sockets: u32,
-    /// Sockets that can be plugged.
+    /// The maximum number of sockets with CPU hotplug.
     #[serde(deserialize_with = "null_as_default")]
     pub max_sockets: u32,
     /// Threads per core.
     #[serde(deserialize_with = "null_as_default")]
     pub threads: u32,
-    /// libvirt's model name, `host-model` or `host-passthrough`.
+    /// A model name of libvirt, `host-model` or `host-passthrough`.
     #[serde(deserialize_with = "null_as_default")]
     pub model: String,
-    /// Features by name.
+    /// Required, disabled or otherwise configured CPU features.
     #[serde(deserialize_with = "null_as_default")]
     pub features: Vec<CpuFeature>,
-    /// One host processor for each virtual one.
+    /// Each vCPU gets a host CPU of its own.
     #[serde(deserialize_with = "null_as_default")]
     pub dedicated_cpu_placement: bool,
-    /// One more host processor for the emulator.
+    /// The emulator thread gets one more host CPU of its own.
     #[serde(deserialize_with = "null_as_default")]
     pub isolate_emulator_thread: bool,
     /// Guest NUMA.
@@ -52,7 +52,7 @@ pub struct Cpu {
     pub realtime: Option<Realtime>,
 }
 
-/// A processor feature.
+/// A CPU feature.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CpuFeature {
@@ -67,7 +67,7 @@ pub struct CpuFeature {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Numa {
-    /// The node's topology is shown to the guest.
+    /// Set if the guest gets the node's NUMA topology.
     pub guest_mapping_passthrough: Option<serde_json::Value>,
 }
 
@@ -75,7 +75,7 @@ pub struct Numa {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Realtime {
-    /// Which processors, such as `0-3,^1`.
+    /// The vCPUs with realtime scheduling, such as `0-3,^1`.
     #[serde(deserialize_with = "null_as_default")]
     pub mask: String,
 }
@@ -86,9 +86,9 @@ pub struct Realtime {
 pub struct Memory {
     /// Memory from huge pages.
     pub hugepages: Option<Hugepages>,
-    /// What the guest sees.
+    /// The memory that the guest sees.
     pub guest: Option<Quantity>,
-    /// What it can be given while it runs.
+    /// The maximum memory with memory hotplug.
     pub max_guest: Option<Quantity>,
 }
 

@@ -17,25 +17,25 @@ pub struct Devices {
     /// Input devices.
     #[serde(deserialize_with = "null_as_default")]
     pub inputs: Vec<Input>,
-    /// Give the guest a display.
+    /// Whether the guest gets a display.
     pub autoattach_graphics_device: Option<bool>,
-    /// Give the guest a serial console.
+    /// Whether the guest gets a serial console.
     pub autoattach_serial_console: Option<bool>,
-    /// Log the serial console.
+    /// Whether the serial console is logged.
     pub log_serial_console: Option<bool>,
-    /// Give the guest a memory balloon.
+    /// Whether the guest gets a memory balloon.
     pub autoattach_mem_balloon: Option<bool>,
-    /// Leave no room for hotplug.
+    /// Creates no spare ports for hotplug.
     #[serde(deserialize_with = "null_as_default")]
     pub disable_hotplug: bool,
-    /// Queues for every virtio disk.
+    /// Multiple queues for every virtio disk.
     pub block_multi_queue: Option<bool>,
-    /// Queues for every virtio interface.
+    /// Multiple queues for every virtio interface.
     #[serde(rename = "networkInterfaceMultiqueue")]
     pub network_interface_multiqueue: Option<bool>,
     /// An entropy device.
     pub rng: Option<serde_json::Value>,
-    /// Virtio devices in their transitional form.
+    /// Whether virtio devices are transitional: they also work with drivers from before virtio 1.0.
     pub use_virtio_transitional: Option<bool>,
     /// A watchdog.
     pub watchdog: Option<Watchdog>,
@@ -43,22 +43,22 @@ pub struct Devices {
     pub tpm: Option<Tpm>,
     /// A sound card.
     pub sound: Option<Sound>,
-    /// The model of the video card.
+    /// The video card.
     pub video: Option<Video>,
     /// Devices through which the guest reports a panic.
     #[serde(deserialize_with = "null_as_default")]
     pub panic_devices: Vec<PanicDevice>,
-    /// USB ports redirected from clients.
+    /// Set if clients can redirect USB devices.
     pub client_passthrough: Option<serde_json::Value>,
     /// Directories shared with the guest.
     #[serde(deserialize_with = "null_as_default")]
     pub filesystems: Vec<Filesystem>,
-    /// Metrics shown to the guest.
+    /// Set if the guest gets the host's metrics.
     pub downward_metrics: Option<serde_json::Value>,
     /// GPUs.
     #[serde(deserialize_with = "null_as_default")]
     pub gpus: Vec<Gpu>,
-    /// Other devices of the host.
+    /// Other devices of the node.
     #[serde(deserialize_with = "null_as_default")]
     pub host_devices: Vec<HostDevice>,
 }
@@ -85,13 +85,13 @@ pub struct Watchdog {
     /// Name.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// Intel 6300ESB.
+    /// Intel's 6300ESB.
     pub i6300esb: Option<WatchdogAction>,
     /// s390x's diag288.
     pub diag288: Option<WatchdogAction>,
 }
 
-/// What a watchdog does.
+/// The action of a watchdog.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct WatchdogAction {
@@ -104,9 +104,9 @@ pub struct WatchdogAction {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Tpm {
-    /// Off if `false`.
+    /// On by default.
     pub enabled: Option<bool>,
-    /// Keep its state.
+    /// Whether the TPM's state is persistent.
     pub persistent: Option<bool>,
 }
 
@@ -122,7 +122,7 @@ pub struct Sound {
     pub model: String,
 }
 
-/// The model of the video card.
+/// A video card.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Video {
@@ -146,6 +146,6 @@ pub struct Filesystem {
     /// Name; also the mount tag.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// Through virtiofs.
+    /// Set if the directory is shared through virtiofs.
     pub virtiofs: Option<serde_json::Value>,
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::null_as_default;
 
-/// A disk: how the guest sees the volume of the same name.
+/// A disk: the device through which the guest sees the volume of the same name.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Disk {
@@ -22,13 +22,13 @@ pub struct Disk {
     /// Serial number.
     #[serde(deserialize_with = "null_as_default")]
     pub serial: String,
-    /// An IO thread of its own.
+    /// Whether the disk has an IO thread of its own.
     #[serde(rename = "dedicatedIOThread")]
     pub dedicated_io_thread: Option<bool>,
-    /// A libvirt cache mode; chosen by the launcher if empty.
+    /// A cache mode of libvirt; the launcher chooses one if it is empty.
     #[serde(deserialize_with = "null_as_default")]
     pub cache: String,
-    /// `native` or `threads`; chosen by the launcher if empty.
+    /// `native` or `threads`; the launcher chooses one if it is empty.
     #[serde(deserialize_with = "null_as_default")]
     pub io: String,
     /// Tag in the guest's device metadata.
@@ -36,11 +36,11 @@ pub struct Disk {
     pub tag: String,
     /// The block sizes that the guest sees.
     pub block_size: Option<BlockSize>,
-    /// Several guests may use it at once.
+    /// Whether several guests may use the disk at once.
     pub shareable: Option<bool>,
-    /// `stop`, `report`, `ignore` or `enospace` on an IO error.
+    /// The action after an IO error: `stop`, `report`, `ignore` or `enospace`.
     pub error_policy: Option<String>,
-    /// Changed block tracking.
+    /// Whether changed blocks are tracked.
     pub changed_block_tracking: Option<bool>,
 }
 
@@ -51,7 +51,7 @@ pub struct DiskTarget {
     /// `virtio`, `sata`, `scsi` or `usb`.
     #[serde(deserialize_with = "null_as_default")]
     pub bus: String,
-    /// The guest cannot write.
+    /// Whether the guest cannot write.
     #[serde(rename = "readonly", deserialize_with = "null_as_default")]
     pub read_only: bool,
     /// PCI address.
@@ -66,10 +66,10 @@ pub struct LunTarget {
     /// `scsi`, `sata` or `virtio`.
     #[serde(deserialize_with = "null_as_default")]
     pub bus: String,
-    /// The guest cannot write.
+    /// Whether the guest cannot write.
     #[serde(rename = "readonly", deserialize_with = "null_as_default")]
     pub read_only: bool,
-    /// SCSI persistent reservations.
+    /// Whether SCSI persistent reservations are possible.
     #[serde(deserialize_with = "null_as_default")]
     pub reservation: bool,
 }
@@ -81,7 +81,7 @@ pub struct CdromTarget {
     /// `sata`, `scsi` or `usb`.
     #[serde(deserialize_with = "null_as_default")]
     pub bus: String,
-    /// The guest cannot write; so by default.
+    /// Whether the guest cannot write; true by default.
     #[serde(rename = "readonly")]
     pub read_only: Option<bool>,
     /// `open` or `closed`.
@@ -93,7 +93,7 @@ pub struct CdromTarget {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BlockSize {
-    /// Sizes from the VMI.
+    /// Sizes that the VMI sets.
     pub custom: Option<CustomBlockSize>,
     /// The sizes of the volume's block device.
     pub match_volume: Option<super::FeatureState>,
@@ -103,10 +103,10 @@ pub struct BlockSize {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CustomBlockSize {
-    /// The unit that the guest addresses.
+    /// The logical block size, in which the guest addresses the disk.
     #[serde(deserialize_with = "null_as_default")]
     pub logical: u64,
-    /// The unit that the guest should write.
+    /// The physical block size, in which the guest should write.
     #[serde(deserialize_with = "null_as_default")]
     pub physical: u64,
     /// Discard granularity.

@@ -1,29 +1,29 @@
-//! Why a VMI cannot be read.
+//! Errors of parsing a VMI.
 
 use super::MAX_BYTES;
 use crate::strict_json_or_yaml::SyntaxError;
 
-/// Why a VMI cannot be read.
+/// Why a VMI cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum VmiError {
-    /// Beyond [`MAX_BYTES`].
+    /// The VMI exceeds [`MAX_BYTES`].
     #[error("the VMI has {bytes} bytes, more than the {MAX_BYTES} that are read")]
     TooLarge {
-        /// Its size.
+        /// The size of the VMI.
         bytes: usize,
     },
-    /// Neither JSON nor YAML.
+    /// The VMI is neither JSON nor YAML, or a key is repeated.
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// A field is of the wrong type.
+    /// A field has the wrong type, or an invalid name.
     #[error("the VMI's field {path}: {message}")]
     Field {
         /// Path of the field, such as `spec.domain.cpu.cores`.
         path: String,
-        /// The value found, and the expected type.
+        /// The value, and the expected type or the reason.
         message: String,
     },
-    /// A manifest of another kind.
+    /// The manifest has another kind.
     #[error("this is a {kind}, not a VirtualMachineInstance: {}", remedy(.kind))]
     Kind {
         /// The manifest's `kind`.
@@ -52,7 +52,7 @@ fn remedy(kind: &str) -> &'static str {
     }
 }
 
-/// A message of serde without the names of this crate's types.
+/// serde's message without the names of this crate's types.
 pub(super) fn plain_message(message: &str) -> String {
     let plain = message.replace("unit value", "null");
     match plain.split_once("expected struct ") {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_message_names_a_type_of_this_crate() {
+    fn messages_do_not_name_types_of_this_crate() {
         for (message, plain) in [
             (
                 "invalid type: integer `12`, expected struct Memory",

@@ -8,12 +8,12 @@ use super::null_as_default;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FeatureState {
-    /// Off if `false`.
+    /// On by default.
     pub enabled: Option<bool>,
 }
 
 impl FeatureState {
-    /// On by default.
+    /// Whether the feature is on.
     pub fn is_enabled(&self) -> bool {
         self.enabled.unwrap_or(true)
     }
@@ -34,7 +34,7 @@ pub struct Features {
     pub hyperv_passthrough: Option<FeatureState>,
     /// System management mode.
     pub smm: Option<FeatureState>,
-    /// Whether KVM is hidden.
+    /// KVM as the guest sees it.
     pub kvm: Option<FeatureKvm>,
     /// Paravirtual spinlocks.
     pub pvspinlock: Option<FeatureState>,
@@ -44,15 +44,15 @@ pub struct Features {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FeatureApic {
-    /// Off if `false`.
+    /// On by default.
     pub enabled: Option<bool>,
 }
 
-/// Whether KVM is hidden.
+/// KVM as the guest sees it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct FeatureKvm {
-    /// Hidden.
+    /// Whether the guest cannot see that it runs on KVM.
     #[serde(deserialize_with = "null_as_default")]
     pub hidden: bool,
 }
@@ -82,7 +82,7 @@ pub struct FeatureHyperv {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct FeatureSpinlocks {
-    /// Off if `false`.
+    /// On by default.
     pub enabled: Option<bool>,
     /// Retries, 4096 by default.
     #[serde(rename = "spinlocks")]
@@ -93,7 +93,7 @@ pub struct FeatureSpinlocks {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct SynicTimer {
-    /// Off if `false`.
+    /// On by default.
     pub enabled: Option<bool>,
     /// Direct mode.
     pub direct: Option<FeatureState>,
@@ -103,7 +103,7 @@ pub struct SynicTimer {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct TlbFlush {
-    /// Off if `false`.
+    /// On by default.
     pub enabled: Option<bool>,
     /// Direct mode.
     pub direct: Option<FeatureState>,
@@ -115,9 +115,9 @@ pub struct TlbFlush {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct FeatureVendorId {
-    /// Off if `false`.
+    /// On by default.
     pub enabled: Option<bool>,
-    /// The name.
+    /// The vendor name that the guest sees.
     #[serde(rename = "vendorid", deserialize_with = "null_as_default")]
     pub vendor_id: String,
 }

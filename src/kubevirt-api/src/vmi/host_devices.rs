@@ -1,4 +1,4 @@
-//! Devices of the host given to the guest.
+//! GPUs and other devices of the node (`gpus`, `hostDevices`), and resource claims (`resourceClaims`).
 
 use serde::Deserialize;
 
@@ -14,11 +14,11 @@ pub struct Gpu {
     /// Resource name of its device plugin.
     #[serde(deserialize_with = "null_as_default")]
     pub device_name: String,
-    /// Claim that it comes from instead.
+    /// The resource claim of the device, if it does not come from a device plugin.
     pub claim_name: Option<String>,
-    /// Request in that claim.
+    /// The request in the resource claim.
     pub request_name: Option<String>,
-    /// Its display.
+    /// Options if the device is a virtual GPU.
     #[serde(rename = "virtualGPUOptions")]
     pub virtual_gpu_options: Option<VirtualGpuOptions>,
     /// Tag in the guest's device metadata.
@@ -30,7 +30,7 @@ pub struct Gpu {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct VirtualGpuOptions {
-    /// Its display.
+    /// The display.
     pub display: Option<VirtualGpuDisplay>,
 }
 
@@ -40,12 +40,12 @@ pub struct VirtualGpuOptions {
 pub struct VirtualGpuDisplay {
     /// On by default.
     pub enabled: Option<bool>,
-    /// A frame buffer before the guest's driver is loaded; on by default.
+    /// A frame buffer until the guest's driver is loaded; on by default.
     #[serde(rename = "ramFB")]
     pub ram_fb: Option<FeatureState>,
 }
 
-/// Any other device.
+/// A device of the node that is not a GPU.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HostDevice {
@@ -55,27 +55,27 @@ pub struct HostDevice {
     /// Resource name of its device plugin.
     #[serde(deserialize_with = "null_as_default")]
     pub device_name: String,
-    /// Claim that it comes from instead.
+    /// The resource claim of the device, if it does not come from a device plugin.
     pub claim_name: Option<String>,
-    /// Request in that claim.
+    /// The request in the resource claim.
     pub request_name: Option<String>,
     /// Tag in the guest's device metadata.
     #[serde(deserialize_with = "null_as_default")]
     pub tag: String,
 }
 
-/// A claim of the cluster's dynamic resource allocation.
+/// A claim of dynamic resource allocation (DRA).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceClaim {
-    /// Name by which devices refer to it.
+    /// The name by which devices refer to the claim.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// The claim, when it exists by itself.
+    /// The name of the ResourceClaim object, if it is not created from a template.
     pub resource_claim_name: Option<String>,
 }
 
-/// A request of a claim.
+/// A request in a resource claim.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimRequest {

@@ -1,10 +1,10 @@
-//! Confidential guests (`launchSecurity`).
+//! Confidential computing (`launchSecurity`).
 
 use serde::Deserialize;
 
 use super::null_as_default;
 
-/// Confidential computing: one of them.
+/// The technology for confidential computing, of which one is set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct LaunchSecurity {
@@ -20,20 +20,20 @@ pub struct LaunchSecurity {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Sev {
-    /// What the guest's owner demands.
+    /// The policy of the guest's owner.
     pub policy: Option<SevPolicy>,
-    /// The owner's session, base64.
+    /// The session of the guest's owner, in base64.
     #[serde(deserialize_with = "null_as_default")]
     pub session: String,
-    /// The owner's Diffie-Hellman key, base64.
+    /// The Diffie-Hellman key of the guest's owner, in base64.
     #[serde(deserialize_with = "null_as_default")]
     pub dh_cert: String,
 }
 
-/// What the guest's owner demands of SEV.
+/// The policy of the guest's owner for SEV.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SevPolicy {
-    /// Processor state is encrypted too (SEV-ES).
+    /// Whether the CPU state is encrypted too (SEV-ES).
     pub encrypted_state: Option<bool>,
 }

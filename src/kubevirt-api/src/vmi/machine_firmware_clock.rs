@@ -25,7 +25,7 @@ pub struct Firmware {
     pub serial: String,
     /// BIOS or UEFI.
     pub bootloader: Option<Bootloader>,
-    /// Boot a kernel directly.
+    /// The kernel for a direct kernel boot.
     pub kernel_boot: Option<KernelBoot>,
     /// Additional ACPI tables.
     pub acpi: Option<Acpi>,
@@ -45,7 +45,7 @@ pub struct Bootloader {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Bios {
-    /// Show BIOS messages on the serial console.
+    /// Whether the BIOS writes messages to the serial console.
     pub use_serial: Option<bool>,
 }
 
@@ -55,11 +55,11 @@ pub struct Bios {
 pub struct Efi {
     /// Secure boot; on by default.
     pub secure_boot: Option<bool>,
-    /// Keep the variable store.
+    /// Whether the variable store is persistent.
     pub persistent: Option<bool>,
 }
 
-/// A kernel booted directly.
+/// The kernel of a direct kernel boot.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct KernelBoot {
@@ -122,7 +122,7 @@ pub struct Chassis {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Clock {
-    /// UTC, with an offset if any.
+    /// UTC, maybe with an offset.
     pub utc: Option<ClockUtc>,
     /// A time zone.
     pub timezone: Option<String>,
@@ -134,7 +134,7 @@ pub struct Clock {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClockUtc {
-    /// Seconds.
+    /// The offset in seconds.
     pub offset_seconds: Option<i64>,
 }
 
@@ -154,13 +154,13 @@ pub struct Timers {
     pub hyperv: Option<Timer>,
 }
 
-/// A timer; every kind has some of these.
+/// A timer. Not every field applies to every kind of timer.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Timer {
     /// On by default.
     pub present: Option<bool>,
-    /// What happens to missed ticks.
+    /// libvirt's policy for missed ticks.
     #[serde(deserialize_with = "null_as_default")]
     pub tick_policy: String,
     /// `guest` or `wall`.
@@ -169,7 +169,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// On by default.
+    /// Whether the timer is present.
     pub fn is_present(&self) -> bool {
         self.present.unwrap_or(true)
     }

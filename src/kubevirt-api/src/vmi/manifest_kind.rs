@@ -1,13 +1,13 @@
-//! The `kind` of a manifest.
+//! Checks that the `kind` of a manifest is `VirtualMachineInstance`.
 
 use serde_json::Value;
 
 use super::VmiError;
 
-/// The only kind that is accepted.
+/// The only accepted kind.
 const VMI: &str = "VirtualMachineInstance";
 
-/// Accepts a VMI, and a manifest without a kind.
+/// Returns an error for another kind. A manifest without a kind is accepted.
 pub(super) fn check(manifest: &Value) -> Result<(), VmiError> {
     let kind = match &manifest["kind"] {
         Value::Null => return Ok(()),

@@ -1,4 +1,4 @@
-//! Kubernetes' object metadata.
+//! `metadata`: Kubernetes' object metadata.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +25,6 @@ pub struct Metadata {
     /// Labels.
     #[serde(deserialize_with = "null_as_default")]
     pub labels: BTreeMap<String, String>,
-    /// Set once deletion was requested. RFC 3339.
+    /// When the object is deleted, if deletion was requested. RFC 3339.
     pub deletion_timestamp: Option<String>,
 }

@@ -14,6 +14,7 @@ mod migration_state;
 mod name_checks;
 mod network;
 mod object_only_structs;
+mod parse_json_or_yaml;
 mod spec;
 mod status;
 mod volumes;
@@ -22,8 +23,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-
-use crate::strict_json_or_yaml::{self, SyntaxError};
 
 pub use cpu_and_memory::*;
 pub use devices::*;
@@ -41,12 +40,12 @@ pub use spec::*;
 pub use status::*;
 pub use volumes::*;
 
-/// The largest VMI that is accepted, in bytes.
+/// The maximum size of a VMI in bytes.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// The annotation of older clusters for QEMU running as a user other than root.
-const NON_ROOT: &str = "kubevirt.io/nonroot";
-const ROOT_COMPLEX: &str = "kubevirt.io/placePCIDevicesOnRootComplex";
+/// The annotation with which older clusters run QEMU as a user other than root.
+const NON_ROOT_ANNOTATION: &str = "kubevirt.io/nonroot";
+const ROOT_COMPLEX_ANNOTATION: &str = "kubevirt.io/placePCIDevicesOnRootComplex";
 
 /// A VirtualMachineInstance.
 #[derive(Debug, Clone)]
@@ -61,17 +60,6 @@ pub struct Vmi {
     value: Arc<Value>,
 }
 
-#[derive(Deserialize)]
-#[serde(expecting = "a VirtualMachineInstance")]
-struct VmiFields {
-    #[serde(default)]
-    metadata: Metadata,
-    #[serde(default, deserialize_with = "null_as_default")]
-    spec: Spec,
-    #[serde(default, deserialize_with = "null_as_default")]
-    status: Status,
-}
-
 /// Decodes a null into the default value, as Go does.
 pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -82,64 +70,12 @@ where
 }
 
 impl Vmi {
-    /// Reads a VMI from JSON.
-    ///
-    /// # Errors
-    /// [`VmiError`] when it is too large, no JSON, a field has the wrong type (the path is named), or it has no name.
-    pub fn from_json(bytes: &[u8]) -> Result<Self, VmiError> {
-        let (raw, value) = json(bytes)?;
-        Self::from_value(raw, value)
-    }
-
-    /// Reads the manifest of a VMI, in JSON or YAML. Users write manifests, so another `kind` is refused; a missing one
-    /// is accepted.
-    ///
-    /// # Errors
-    /// As for [`Vmi::from_json`], and [`VmiError::Kind`].
-    pub fn from_yaml_or_json(bytes: &[u8]) -> Result<Self, VmiError> {
-        let (raw, value) = if strict_json_or_yaml::is_json(bytes) {
-            json(bytes)?
-        } else {
-            yaml(bytes)?
-        };
-        manifest_kind::check(&value)?;
-        Self::from_value(raw, value)
-    }
-
-    fn from_value(raw: Arc<str>, value: Value) -> Result<Self, VmiError> {
-        // Tracking the path costs as much as reading, so the path is only tracked after an error.
-        let typed =
-            VmiFields::deserialize(object_only_structs::ObjectOnlyStructs(&value)).or_else(|_| {
-                serde_path_to_error::deserialize(object_only_structs::ObjectOnlyStructs(&value))
-                    .map_err(|error| VmiError::Field {
-                        path: error.path().to_string(),
-                        message: error::plain_message(&error.inner().to_string()),
-                    })
-            });
-        let VmiFields {
-            metadata,
-            spec,
-            status,
-        } = typed?;
-        if metadata.name.is_empty() {
-            return Err(VmiError::Missing("metadata.name"));
-        }
-        name_checks::check(&metadata, &spec)?;
-        Ok(Self {
-            metadata,
-            spec,
-            status,
-            raw,
-            value: Arc::new(value),
-        })
-    }
-
-    /// The VMI as JSON, as it came unless it was YAML.
+    /// The VMI as JSON: the original text, or the conversion of a YAML manifest.
     pub fn raw_json(&self) -> &str {
         &self.raw
     }
 
-    /// The VMI as a tree, for fields that have no type here.
+    /// The VMI as a JSON tree, for fields that have no type here.
     pub fn value(&self) -> &Value {
         &self.value
     }
@@ -176,7 +112,7 @@ impl Vmi {
 
     /// Whether QEMU runs as a user other than root.
     pub fn is_non_root(&self) -> bool {
-        self.status.runtime_user != 0 || self.annotation(NON_ROOT).is_some()
+        self.status.runtime_user != 0 || self.annotation(NON_ROOT_ANNOTATION).is_some()
     }
 
     /// Whether virtio devices also work with drivers from before virtio 1.0.
@@ -190,14 +126,14 @@ impl Vmi {
         tpm.filter(|tpm| tpm.enabled.unwrap_or(true))
     }
 
-    /// Whether the VM has a TPM that keeps its state.
+    /// Whether the VM has a TPM whose state is persistent.
     pub fn has_persistent_tpm(&self) -> bool {
         self.tpm().is_some_and(|tpm| tpm.persistent == Some(true))
     }
 
     /// Whether PCI devices are on the root complex, not behind root ports.
     pub fn is_on_root_complex(&self) -> bool {
-        self.annotation(ROOT_COMPLEX) == Some("true")
+        self.annotation(ROOT_COMPLEX_ANNOTATION) == Some("true")
     }
 
     /// Seconds that the guest has to shut down; KubeVirt's default is 30.
@@ -221,7 +157,7 @@ impl Vmi {
         statuses.find(|status| status.name == name)
     }
 
-    /// The disk that shows the volume of this name.
+    /// The disk of the volume of this name.
     pub fn disk(&self, name: &str) -> Option<&Disk> {
         self.spec
             .domain
@@ -229,38 +165,5 @@ impl Vmi {
             .disks
             .iter()
             .find(|disk| disk.name == name)
-    }
-}
-
-fn json(bytes: &[u8]) -> Result<(Arc<str>, Value), VmiError> {
-    check_size(bytes)?;
-    let text = std::str::from_utf8(bytes).map_err(|error| syntax("JSON", &error))?;
-    let value = serde_json::from_str(text).map_err(|error| syntax("JSON", &error))?;
-    Ok((text.into(), value))
-}
-
-/// A YAML document, as JSON too.
-fn yaml(bytes: &[u8]) -> Result<(Arc<str>, Value), VmiError> {
-    check_size(bytes)?;
-    let documents = strict_json_or_yaml::documents(bytes)?;
-    let mut documents = documents.into_iter();
-    let value = documents.next().unwrap_or_default();
-    if documents.next().is_some() {
-        return Err(syntax("YAML", &"there are several documents").into());
-    }
-    Ok((value.to_string().into(), value))
-}
-
-fn check_size(bytes: &[u8]) -> Result<(), VmiError> {
-    match bytes.len() {
-        bytes if bytes > MAX_BYTES => Err(VmiError::TooLarge { bytes }),
-        _ => Ok(()),
-    }
-}
-
-fn syntax(format: &'static str, error: &dyn std::fmt::Display) -> SyntaxError {
-    SyntaxError {
-        format,
-        message: error.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! Networks and interfaces.
+//! Networks (`spec.networks`) and interfaces (`spec.domain.devices.interfaces`).
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,22 +12,22 @@ pub struct Network {
     /// Name.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// The pod's own network.
+    /// The pod's default network.
     pub pod: Option<PodNetwork>,
     /// A network that Multus attaches.
     pub multus: Option<MultusNetwork>,
-    /// A network that a resource claim attaches.
+    /// A network that a resource claim provides.
     pub resource_claim: Option<super::ClaimRequest>,
 }
 
-/// The pod's own network, as a masqueraded guest is behind it.
+/// The pod's default network, with the subnets of a guest behind masquerade.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct PodNetwork {
-    /// The guest's IPv4 subnet; `10.0.2.0/24` when empty.
+    /// The guest's IPv4 subnet; `10.0.2.0/24` if empty.
     #[serde(rename = "vmNetworkCIDR", deserialize_with = "null_as_default")]
     pub vm_network_cidr: String,
-    /// The guest's IPv6 subnet; `fd10:0:2::/120` when empty.
+    /// The guest's IPv6 subnet; `fd10:0:2::/120` if empty.
     #[serde(rename = "vmIPv6NetworkCIDR", deserialize_with = "null_as_default")]
     pub vm_ipv6_network_cidr: String,
 }
@@ -36,7 +36,7 @@ pub struct PodNetwork {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct MultusNetwork {
-    /// Replaces the pod's own network.
+    /// Whether this network replaces the pod's default network.
     #[serde(deserialize_with = "null_as_default")]
     pub default: bool,
 }
@@ -45,10 +45,10 @@ pub struct MultusNetwork {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Interface {
-    /// Name of the network it is connected to.
+    /// The name of the interface and of its network.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// Device model; `virtio` when empty.
+    /// Device model; `virtio` if empty.
     #[serde(deserialize_with = "null_as_default")]
     pub model: String,
     /// Bridge binding.
@@ -61,13 +61,13 @@ pub struct Interface {
     pub passt_binding: Option<Value>,
     /// A binding plugin.
     pub binding: Option<Binding>,
-    /// Ports shown outside.
+    /// Ports that the binding forwards to the guest; all if empty.
     #[serde(deserialize_with = "null_as_default")]
     pub ports: Vec<Port>,
     /// MAC address.
     #[serde(deserialize_with = "null_as_default")]
     pub mac_address: String,
-    /// Place in the boot order.
+    /// Position in the boot order, from 1.
     pub boot_order: Option<u64>,
     /// PCI address.
     #[serde(deserialize_with = "null_as_default")]
@@ -89,25 +89,25 @@ pub struct Interface {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DhcpOptions {
-    /// Boot file.
+    /// Boot file name.
     #[serde(deserialize_with = "null_as_default")]
     pub boot_file_name: String,
-    /// TFTP server.
+    /// TFTP server name.
     #[serde(deserialize_with = "null_as_default")]
     pub tftp_server_name: String,
     /// IPv4 addresses of NTP servers.
     #[serde(deserialize_with = "null_as_default")]
     pub ntp_servers: Vec<String>,
-    /// Options of codes for private use.
+    /// Options with codes for private use.
     #[serde(deserialize_with = "null_as_default")]
     pub private_options: Vec<DhcpPrivateOption>,
 }
 
-/// A DHCP option of a code for private use.
+/// A DHCP option with a code for private use.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct DhcpPrivateOption {
-    /// Its code, 224 to 254.
+    /// The option's code, 224 to 254.
     #[serde(deserialize_with = "null_as_default")]
     pub option: u64,
     /// The value.
@@ -119,7 +119,7 @@ pub struct DhcpPrivateOption {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Binding {
-    /// Its name.
+    /// The plugin's name.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
 }
@@ -128,7 +128,7 @@ pub struct Binding {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Port {
-    /// `TCP` or `UDP`; `TCP` when empty.
+    /// `TCP` or `UDP`; `TCP` if empty.
     #[serde(deserialize_with = "null_as_default")]
     pub protocol: String,
     /// Number.

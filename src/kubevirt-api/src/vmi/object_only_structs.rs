@@ -1,5 +1,5 @@
-//! Deserialises typed values from a JSON tree as Go does: a struct is an object. serde's structs would also accept a
-//! list, field by field.
+//! A deserializer that reads structs only from JSON objects, as Go does. serde would also read a struct from a list,
+//! field by field.
 
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor,
@@ -7,7 +7,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Map, Value};
 
-/// A deserializer of a JSON tree.
+/// Deserializes a JSON tree, and structs only from its objects.
 #[derive(Clone, Copy)]
 pub(super) struct ObjectOnlyStructs<'de>(pub(super) &'de Value);
 

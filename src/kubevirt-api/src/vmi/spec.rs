@@ -1,4 +1,4 @@
-//! The specification of a VMI.
+//! `spec`: the specification of a VMI.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,19 +12,19 @@ use super::{
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Spec {
-    /// Go's name of the guest's architecture.
+    /// The guest's architecture as Go names it.
     #[serde(deserialize_with = "null_as_default")]
     pub architecture: String,
-    /// The machine.
+    /// The virtual machine.
     #[serde(deserialize_with = "null_as_default")]
     pub domain: DomainSpec,
-    /// Networks, by which interfaces are connected.
+    /// Networks, to which interfaces are connected.
     #[serde(deserialize_with = "null_as_default")]
     pub networks: Vec<Network>,
-    /// Volumes, which disks show.
+    /// Volumes, which disks and file systems provide to the guest.
     #[serde(deserialize_with = "null_as_default")]
     pub volumes: Vec<Volume>,
-    /// Seconds a guest is given to shut down.
+    /// How long the guest may take to shut down, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
     /// The guest's host name.
     #[serde(deserialize_with = "null_as_default")]
@@ -34,22 +34,22 @@ pub struct Spec {
     pub subdomain: String,
     /// `Running` or `Paused`.
     pub start_strategy: Option<String>,
-    /// SSH keys and passwords put into the guest.
+    /// SSH keys and passwords to set in the guest.
     #[serde(deserialize_with = "null_as_default")]
     pub access_credentials: Vec<Value>,
-    /// Devices claimed from the cluster's dynamic resource allocation.
+    /// Claims of dynamic resource allocation (DRA) for devices.
     #[serde(deserialize_with = "null_as_default")]
     pub resource_claims: Vec<ResourceClaim>,
 }
 
-/// The machine.
+/// The virtual machine.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DomainSpec {
     /// Requests and limits of the pod.
     #[serde(deserialize_with = "null_as_default")]
     pub resources: Resources,
-    /// Processors.
+    /// CPUs.
     pub cpu: Option<Cpu>,
     /// Memory.
     pub memory: Option<Memory>,
@@ -66,9 +66,9 @@ pub struct DomainSpec {
     pub devices: Devices,
     /// `shared`, `auto` or `supplementalPool`.
     pub io_threads_policy: Option<String>,
-    /// How many IO threads.
+    /// The size of the IO thread pool.
     pub io_threads: Option<IoThreads>,
-    /// What a reboot of the guest does: `Reboot` or `Terminate`.
+    /// The effect of a reboot by the guest: `Reboot` or `Terminate`.
     pub reboot_policy: Option<String>,
     /// SMBIOS chassis data.
     pub chassis: Option<Chassis>,

@@ -1,4 +1,4 @@
-//! The status of a VMI, as the cluster records it.
+//! `status`: the status of a VMI, as the cluster records it.
 
 use serde::Deserialize;
 
@@ -11,15 +11,15 @@ pub struct Status {
     /// User id that QEMU runs as.
     #[serde(deserialize_with = "null_as_default")]
     pub runtime_user: u64,
-    /// Volumes as attached.
+    /// The status of volumes.
     #[serde(deserialize_with = "null_as_default")]
     pub volume_status: Vec<VolumeStatus>,
-    /// Memory plugged.
+    /// The guest's memory at boot.
     pub memory: Option<MemoryStatus>,
-    /// Interfaces as attached.
+    /// The status of interfaces.
     #[serde(deserialize_with = "null_as_default")]
     pub interfaces: Vec<InterfaceStatus>,
-    /// Which migration is meant for this VMI.
+    /// The last migration of this VMI.
     pub migration_state: Option<MigrationState>,
     /// `Unix`, or empty for migrations through loopback ports.
     #[serde(deserialize_with = "null_as_default")]
@@ -30,31 +30,31 @@ pub struct Status {
     /// Volumes that are copied to other claims.
     #[serde(deserialize_with = "null_as_default")]
     pub migrated_volumes: Vec<MigratedVolume>,
-    /// The conditions that hold.
+    /// The conditions, whatever their status is.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<Condition>,
-    /// Facts about the node's TSC and the machine.
+    /// The TSC frequency that the VMI needs.
     pub topology_hints: Option<TopologyHints>,
     /// Machine type and architecture.
     pub machine: Option<super::Machine>,
-    /// Virtual sockets' context id.
+    /// Context id of virtual sockets.
     #[serde(rename = "VSOCKCID")]
     pub vsock_cid: Option<u32>,
-    /// Whether changed blocks are tracked.
+    /// State of changed block tracking.
     pub changed_block_tracking: Option<ChangedBlockTracking>,
 }
 
-/// Whether changed blocks are tracked.
+/// State of changed block tracking.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct ChangedBlockTracking {
-    /// `Initializing` and `Enabled` mean that they are.
+    /// `Initializing`, `Enabled` or a state in which changed blocks are not tracked.
     #[serde(deserialize_with = "null_as_default")]
     pub state: String,
 }
 
 impl ChangedBlockTracking {
-    /// Overlays are made, or there already.
+    /// Whether changed blocks are tracked: overlays are created, or exist already.
     pub fn is_on(&self) -> bool {
         matches!(self.state.as_str(), "Initializing" | "Enabled")
     }
@@ -64,18 +64,18 @@ impl ChangedBlockTracking {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// Its type.
+    /// The condition's type.
     #[serde(rename = "type", deserialize_with = "null_as_default")]
     pub kind: String,
 }
 
-/// A volume as attached.
+/// The status of a volume.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeStatus {
     /// Volume name.
     pub name: String,
-    /// Target device.
+    /// Target device, such as `vda`.
     #[serde(deserialize_with = "null_as_default")]
     pub target: String,
     /// Phase of attachment.
@@ -89,11 +89,11 @@ pub struct VolumeStatus {
     pub size: Option<i64>,
 }
 
-/// The mode of a volume that is a block device.
+/// The volume mode of a block device.
 pub const BLOCK: &str = "Block";
 
 impl VolumeStatus {
-    /// The mode of the claim behind the volume, as far as the cluster reports it.
+    /// The volume mode of the claim behind the volume, if the cluster reports it.
     pub fn volume_mode(&self) -> Option<&str> {
         let claim = self.persistent_volume_claim_info.as_ref()?;
         claim.volume_mode.as_deref()
@@ -106,28 +106,28 @@ impl VolumeStatus {
 pub struct ClaimInfo {
     /// `Block` or `Filesystem`.
     pub volume_mode: Option<String>,
-    /// What the volume holds.
+    /// The capacity of the volume.
     #[serde(deserialize_with = "null_as_default")]
     pub capacity: std::collections::BTreeMap<String, Quantity>,
     /// The requested resources.
     #[serde(deserialize_with = "null_as_default")]
     pub requests: std::collections::BTreeMap<String, Quantity>,
-    /// Part of the volume that the file system takes, such as `0.055`.
+    /// The fraction of the volume that the file system uses, such as `0.055`.
     pub filesystem_overhead: Option<String>,
-    /// The image is fully allocated.
+    /// Whether the image is fully allocated.
     #[serde(deserialize_with = "null_as_default")]
     pub preallocated: bool,
 }
 
-/// Memory plugged.
+/// The guest's memory.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct MemoryStatus {
-    /// When the guest was booted.
+    /// The memory at boot, before hotplug.
     pub guest_at_boot: Option<Quantity>,
 }
 
-/// An interface as attached.
+/// The status of an interface.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InterfaceStatus {
@@ -137,7 +137,7 @@ pub struct InterfaceStatus {
     /// MAC address.
     #[serde(deserialize_with = "null_as_default")]
     pub mac: String,
-    /// Interface of the pod.
+    /// Name of the pod's interface.
     #[serde(deserialize_with = "null_as_default")]
     pub pod_interface_name: String,
     /// The sources of the information, separated by `, `: `domain`, `guest-agent`, `multus-status`.
@@ -145,16 +145,16 @@ pub struct InterfaceStatus {
     pub info_source: String,
 }
 
-/// Facts about the node.
+/// Requirements on the node.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologyHints {
-    /// The node's TSC frequency in Hz.
+    /// The TSC frequency in Hz.
     pub tsc_frequency: Option<i64>,
 }
 
 impl Status {
-    /// Whether there is a condition of this type, whatever its status is: KubeVirt's launcher reads no more.
+    /// Whether there is a condition of this type. Its status is ignored, as by KubeVirt's launcher.
     pub fn has_condition(&self, kind: &str) -> bool {
         self.conditions
             .iter()

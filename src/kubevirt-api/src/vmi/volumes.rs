@@ -1,4 +1,4 @@
-//! Volumes. Each has exactly one source.
+//! `spec.volumes`. Each volume has exactly one source.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,50 +12,50 @@ pub struct Volume {
     /// Name, shared with its disk.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// An image in a container.
+    /// A disk image in a container image.
     pub container_disk: Option<ContainerDisk>,
-    /// An empty disk that lives as long as the VM.
+    /// An empty disk, which is deleted with the VM.
     pub empty_disk: Option<EmptyDisk>,
-    /// cloud-init, NoCloud.
+    /// cloud-init data for the data source NoCloud.
     pub cloud_init_no_cloud: Option<CloudInit>,
-    /// cloud-init, ConfigDrive.
+    /// cloud-init data for the data source ConfigDrive.
     pub cloud_init_config_drive: Option<CloudInit>,
-    /// An image on the node.
+    /// A disk image on the node.
     pub host_disk: Option<HostDisk>,
-    /// A claim.
+    /// A PersistentVolumeClaim.
     pub persistent_volume_claim: Option<Claim>,
-    /// A claim made by CDI.
+    /// A DataVolume, whose PersistentVolumeClaim CDI creates.
     pub data_volume: Option<DataVolume>,
-    /// A copy-on-write layer over a claim.
+    /// A temporary copy-on-write layer over a PersistentVolumeClaim.
     pub ephemeral: Option<Ephemeral>,
-    /// A configuration map as a disk.
+    /// A ConfigMap as a disk.
     pub config_map: Option<ConfigVolume>,
-    /// A secret as a disk.
+    /// A Secret as a disk.
     pub secret: Option<ConfigVolume>,
-    /// Pod fields as a disk.
+    /// Pod fields (downward API) as a disk.
     #[serde(rename = "downwardAPI")]
     pub downward_api: Option<ConfigVolume>,
     /// The service account as a disk.
     pub service_account: Option<Value>,
     /// Windows' sysprep files as a disk.
     pub sysprep: Option<Value>,
-    /// Metrics as a disk.
+    /// The host's metrics as a disk.
     pub downward_metrics: Option<Value>,
-    /// A place for memory dumps; no disk.
+    /// A PersistentVolumeClaim for memory dumps, which is not a disk.
     pub memory_dump: Option<Value>,
 }
 
-/// An image in a container.
+/// A disk image in a container image.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerDisk {
-    /// Image.
+    /// The container image.
     #[serde(deserialize_with = "null_as_default")]
     pub image: String,
-    /// Path of the disk image in it.
+    /// Path of the disk image in the container image.
     #[serde(deserialize_with = "null_as_default")]
     pub path: String,
-    /// Part of a hotplug request.
+    /// Whether the disk is attached while the guest runs.
     #[serde(deserialize_with = "null_as_default")]
     pub hotpluggable: bool,
 }
@@ -64,26 +64,26 @@ pub struct ContainerDisk {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EmptyDisk {
-    /// Its size.
+    /// The size of the disk.
     pub capacity: Option<Quantity>,
 }
 
-/// cloud-init data: in place, base64, or in a secret.
+/// cloud-init data: as text, in base64, or in a Secret.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CloudInit {
-    /// Secret with the user data.
+    /// The Secret with the user data.
     #[serde(rename = "secretRef")]
     pub user_data_secret_ref: Option<SecretReference>,
-    /// User data, base64.
+    /// User data in base64.
     #[serde(deserialize_with = "null_as_default")]
     pub user_data_base64: String,
     /// User data.
     #[serde(deserialize_with = "null_as_default")]
     pub user_data: String,
-    /// Secret with the network data.
+    /// The Secret with the network data.
     pub network_data_secret_ref: Option<SecretReference>,
-    /// Network data, base64.
+    /// Network data in base64.
     #[serde(deserialize_with = "null_as_default")]
     pub network_data_base64: String,
     /// Network data.
@@ -91,16 +91,16 @@ pub struct CloudInit {
     pub network_data: String,
 }
 
-/// A secret by name.
+/// A reference to a Secret.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct SecretReference {
-    /// Its name.
+    /// The name.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
 }
 
-/// An image on the node.
+/// A disk image on the node.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HostDisk {
@@ -110,40 +110,40 @@ pub struct HostDisk {
     /// `Disk` or `DiskOrCreate`.
     #[serde(rename = "type", deserialize_with = "null_as_default")]
     pub kind: String,
-    /// Size when created.
+    /// The size of an image that is created.
     pub capacity: Option<Quantity>,
-    /// Several guests may use it at once.
+    /// Whether several guests may use the image at once.
     pub shared: Option<bool>,
 }
 
-/// A claim.
+/// A PersistentVolumeClaim.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Claim {
-    /// Its name.
+    /// The claim's name.
     #[serde(deserialize_with = "null_as_default")]
     pub claim_name: String,
-    /// The guest cannot write.
+    /// Whether the guest cannot write.
     #[serde(deserialize_with = "null_as_default")]
     pub read_only: bool,
-    /// Attached while the guest runs.
+    /// Whether the volume is attached while the guest runs.
     #[serde(deserialize_with = "null_as_default")]
     pub hotpluggable: bool,
 }
 
-/// A claim made by CDI.
+/// A DataVolume, whose PersistentVolumeClaim CDI creates.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DataVolume {
-    /// Its name.
+    /// The name.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// Attached while the guest runs.
+    /// Whether the volume is attached while the guest runs.
     #[serde(deserialize_with = "null_as_default")]
     pub hotpluggable: bool,
 }
 
-/// A copy-on-write layer over a claim.
+/// A temporary copy-on-write layer over a PersistentVolumeClaim.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Ephemeral {
@@ -152,11 +152,11 @@ pub struct Ephemeral {
     pub claim: Option<Claim>,
 }
 
-/// A configuration map, secret or pod fields as a disk.
+/// A ConfigMap, Secret or pod fields as a disk.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ConfigVolume {
-    /// Name of the configuration map.
+    /// Name of the ConfigMap.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// Label of the file system.
