@@ -1,4 +1,4 @@
-//! Time and allocations of a conversion: VMI JSON and options to domain XML.
+//! Benchmark of a conversion from VMI JSON and options to domain XML: time and allocations.
 //!
 //! `cargo bench -p virt-launcher-domain` prints a table; nothing is asserted. KubeVirt's own converter takes
 //! 130 to 230 us for the two typical VMIs on comparable hardware.
@@ -17,11 +17,12 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
-/// The number of samples, and of conversions in each. The median is printed.
+/// The number of samples, of which the median is printed.
 const SAMPLES: usize = 61;
-const BATCH: u32 = 50;
+/// The number of conversions in a sample.
+const CONVERSIONS_PER_SAMPLE: u32 = 50;
 
-/// One VMI as it comes in.
+/// The inputs of one conversion, as the launcher receives them.
 struct Case {
     name: String,
     vmi: Vec<u8>,
@@ -30,7 +31,7 @@ struct Case {
 }
 
 impl Case {
-    fn of_corpus(name: &str) -> Self {
+    fn from_corpus(name: &str) -> Self {
         let directory =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/vmi-to-domain-xml");
         let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap();
@@ -42,7 +43,7 @@ impl Case {
         }
     }
 
-    /// The same VMI with this many data disks more.
+    /// The same VMI with this number of additional data disks.
     fn with_disks(&self, count: usize) -> Self {
         let mut vmi: Value = serde_json::from_slice(&self.vmi).unwrap();
         for disk in 0..count {
@@ -70,14 +71,14 @@ impl Case {
         render(&convert(&vmi, &options, &self.host).unwrap())
     }
 
-    /// Median time of one conversion.
-    fn time(&self) -> Duration {
+    /// The median time of one conversion.
+    fn median_time(&self) -> Duration {
         let sample = |_| {
             let start = Instant::now();
-            for _ in 0..BATCH {
+            for _ in 0..CONVERSIONS_PER_SAMPLE {
                 black_box(black_box(self).run());
             }
-            start.elapsed() / BATCH
+            start.elapsed() / CONVERSIONS_PER_SAMPLE
         };
         let mut samples: Vec<_> = (0..SAMPLES).map(sample).collect();
         samples.sort_unstable();
@@ -89,7 +90,7 @@ impl Case {
         println!(
             "{:<32} {:>9.1} us {:>7} allocations {:>9} bytes {:>9} peak",
             self.name,
-            self.time().as_secs_f64() * 1e6,
+            self.median_time().as_secs_f64() * 1e6,
             allocations.count_total,
             allocations.bytes_total,
             allocations.bytes_max,
@@ -105,11 +106,11 @@ fn push(list: &mut Value, element: Value) {
 }
 
 fn main() {
-    let fedora = Case::of_corpus("typical-fedora");
-    // The first conversions also warm up.
-    fedora.time();
+    let fedora = Case::from_corpus("typical-fedora");
+    // Warms up caches before the first report.
+    fedora.median_time();
     fedora.report();
-    Case::of_corpus("typical-windows").report();
+    Case::from_corpus("typical-windows").report();
     for disks in [25, 50, 100, 200] {
         fedora.with_disks(disks).report();
     }

@@ -1,6 +1,7 @@
-//! Access credentials that are set through the guest agent: SSH keys and passwords per user, read from secrets. Rules as in KubeVirt v1.9's pkg/virt-launcher/virtwrap/access-credentials.
+//! Access credentials that are set through the guest agent: SSH keys and passwords per user, read from secrets. The
+//! rules are those of KubeVirt v1.9's pkg/virt-launcher/virtwrap/access-credentials.
 //!
-//! Credentials set through cloud-init are in [`crate::cloud_init`].
+//! [`crate::cloud_init`] has the credentials that are set through cloud-init.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,10 +11,10 @@ use serde_json::Value;
 
 use crate::secret_source::{SecretError, SecretSource};
 
-/// One credential of a VMI.
+/// A credential of a VMI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// The secret's directory, relative to that of all secrets.
+    /// The secret's directory, relative to the directory of all secrets.
     pub directory: String,
     /// The kind of credential in the secret.
     pub kind: CredentialKind,
@@ -22,9 +23,9 @@ pub struct Credential {
 /// The kind of credential in a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialKind {
-    /// Public keys: any number per file, one per line.
+    /// Public keys, one per line; a file may have several.
     SshKeys {
-        /// The users who get the keys.
+        /// The users that get the keys.
         users: Vec<String>,
     },
     /// Passwords; each file is named after its user.
@@ -48,25 +49,26 @@ impl fmt::Debug for Password {
     }
 }
 
-/// The credentials that the guest is to have, by user and in order.
+/// The credentials to set in the guest, by user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GuestCredentials {
-    /// All keys of each user; other keys are removed.
+    /// All keys of each user, in order. Other keys are removed in the guest.
     pub keys: BTreeMap<String, Vec<String>>,
     /// The password of each user.
     pub passwords: BTreeMap<String, Password>,
-    /// Errors of secrets that could not be read, with paths. Users with keys there keep the keys in the guest.
+    /// Errors of secrets that could not be read, with paths. Users whose keys such a secret contains are not in `keys`,
+    /// so that their keys in the guest stay.
     pub unreadable: Vec<String>,
 }
 
-/// The credentials that are set through the agent.
+/// The VMI's credentials that are set through the guest agent.
 pub fn agent_credentials(vmi: &Vmi) -> Vec<Credential> {
     let credentials = vmi.spec.access_credentials.iter();
     credentials.filter_map(credential).collect()
 }
 
 fn credential(credential: &Value) -> Option<Credential> {
-    let agent = |kind: &str| {
+    let source_and_agent = |kind: &str| {
         let source = credential.get(kind)?;
         let agent = source.get("propagationMethod")?.get("qemuGuestAgent")?;
         (!agent.is_null()).then_some((source, agent))
@@ -75,7 +77,7 @@ fn credential(credential: &Value) -> Option<Credential> {
         let name = source.pointer("/source/secret/secretName")?.as_str()?;
         (!name.is_empty()).then(|| format!("{name}-access-cred"))
     };
-    if let Some((source, agent)) = agent("sshPublicKey") {
+    if let Some((source, agent)) = source_and_agent("sshPublicKey") {
         let users = agent.get("users").and_then(Value::as_array);
         let users = users.into_iter().flatten().filter_map(Value::as_str);
         return Some(Credential {
@@ -85,7 +87,7 @@ fn credential(credential: &Value) -> Option<Credential> {
             },
         });
     }
-    let (source, _) = agent("userPassword")?;
+    let (source, _) = source_and_agent("userPassword")?;
     Some(Credential {
         directory: directory(source)?,
         kind: CredentialKind::Passwords,
@@ -93,42 +95,47 @@ fn credential(credential: &Value) -> Option<Credential> {
 }
 
 impl GuestCredentials {
-    /// Reads the secrets.
+    /// Reads the secrets of the credentials.
     pub fn read(credentials: &[Credential], secrets: &dyn SecretSource) -> GuestCredentials {
-        let mut wanted = GuestCredentials::default();
-        let mut incomplete = BTreeSet::new();
+        let mut guest = GuestCredentials::default();
+        let mut incomplete_users = BTreeSet::new();
         for credential in credentials {
-            match (&credential.kind, files(credential, secrets)) {
+            match (&credential.kind, read_files(credential, secrets)) {
                 (CredentialKind::SshKeys { users }, Ok(files)) => {
-                    let keys: Vec<String> = files.iter().flat_map(|(_, file)| keys(file)).collect();
+                    let keys: Vec<String> = files
+                        .iter()
+                        .flat_map(|(_, file)| parse_keys(file))
+                        .collect();
                     for user in users {
-                        let all = wanted.keys.entry(user.clone()).or_default();
+                        let all = guest.keys.entry(user.clone()).or_default();
                         all.extend(keys.iter().cloned());
                     }
                 }
                 (CredentialKind::Passwords, Ok(files)) => {
                     let passwords = files
                         .into_iter()
-                        .map(|(user, file)| (user, password(&file)));
+                        .map(|(user, file)| (user, parse_password(&file)));
                     let passwords = passwords.filter(|(_, password)| !password.0.is_empty());
-                    wanted.passwords.extend(passwords);
+                    guest.passwords.extend(passwords);
                 }
-                (kind, Err(problem)) => {
-                    wanted.unreadable.push(problem.to_string());
+                (kind, Err(error)) => {
+                    guest.unreadable.push(error.to_string());
                     if let CredentialKind::SshKeys { users } = kind {
-                        incomplete.extend(users.iter());
+                        incomplete_users.extend(users.iter());
                     }
                 }
             }
         }
-        wanted.keys.retain(|user, _| !incomplete.contains(user));
-        wanted
+        guest
+            .keys
+            .retain(|user, _| !incomplete_users.contains(user));
+        guest
     }
 }
 
 type NamedFile = (String, Vec<u8>);
 
-fn files(
+fn read_files(
     credential: &Credential,
     secrets: &dyn SecretSource,
 ) -> Result<Vec<NamedFile>, SecretError> {
@@ -142,13 +149,13 @@ fn files(
     Ok(files)
 }
 
-fn keys(file: &[u8]) -> Vec<String> {
+fn parse_keys(file: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(file);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(str::to_owned).collect()
 }
 
-fn password(file: &[u8]) -> Password {
+fn parse_password(file: &[u8]) -> Password {
     Password(file.trim_ascii().to_vec())
 }
 
@@ -165,17 +172,18 @@ mod tests {
         {"userPassword":{"source":{"secret":{"secretName":"passwords"}},"propagationMethod":{"qemuGuestAgent":{}}}},
         {}, null]}}"#;
 
+    /// Secret files: directory, name and content.
     struct Secrets(&'static [(&'static str, &'static str, &'static str)]);
 
     impl SecretSource for Secrets {
         fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, SecretError> {
             let mut files = self.0.iter();
-            let found = files.find(|(of, file, _)| *of == directory && *file == name);
-            Ok(found.map(|(_, _, content)| content.as_bytes().to_vec()))
+            let file = files.find(|(parent, file, _)| *parent == directory && *file == name);
+            Ok(file.map(|(_, _, content)| content.as_bytes().to_vec()))
         }
 
         fn names(&self, directory: &str) -> Result<Vec<String>, SecretError> {
-            let files = self.0.iter().filter(|(of, _, _)| *of == directory);
+            let files = self.0.iter().filter(|(parent, _, _)| *parent == directory);
             let names: Vec<_> = files.map(|(_, name, _)| (*name).to_owned()).collect();
             if names.is_empty() {
                 return Err(SecretError::Read {
@@ -187,14 +195,14 @@ mod tests {
         }
     }
 
-    fn wanted(files: &'static [(&str, &str, &str)]) -> GuestCredentials {
+    fn read_credentials(files: &'static [(&str, &str, &str)]) -> GuestCredentials {
         let vmi = Vmi::from_json(VMI.as_bytes()).unwrap();
         GuestCredentials::read(&agent_credentials(&vmi), &Secrets(files))
     }
 
     #[test]
-    fn keys_and_passwords_of_each_user() {
-        let wanted = wanted(&[
+    fn keys_and_passwords_are_read_for_each_user() {
+        let credentials = read_credentials(&[
             ("team-access-cred", "a", "ssh-rsa one\n\n  ssh-rsa two \n"),
             ("team-access-cred", "b", "ssh-rsa three"),
             ("boss-access-cred", "key", "ssh-rsa four\n"),
@@ -202,22 +210,22 @@ mod tests {
             ("passwords-access-cred", "empty", "\n"),
         ]);
         let team = ["ssh-rsa one", "ssh-rsa two", "ssh-rsa three"];
-        assert_eq!(wanted.keys["fedora"], team);
-        assert_eq!(wanted.keys["admin"][..3], team);
-        assert_eq!(wanted.keys["admin"][3], "ssh-rsa four");
-        assert_eq!(wanted.keys.len(), 2);
-        assert_eq!(wanted.passwords.len(), 1);
-        assert_eq!(wanted.passwords["fedora"].reveal(), b"s3cret");
-        assert!(!format!("{wanted:?}").contains("s3cret"));
-        assert_eq!(wanted.unreadable, [] as [String; 0]);
+        assert_eq!(credentials.keys["fedora"], team);
+        assert_eq!(credentials.keys["admin"][..3], team);
+        assert_eq!(credentials.keys["admin"][3], "ssh-rsa four");
+        assert_eq!(credentials.keys.len(), 2);
+        assert_eq!(credentials.passwords.len(), 1);
+        assert_eq!(credentials.passwords["fedora"].reveal(), b"s3cret");
+        assert!(!format!("{credentials:?}").contains("s3cret"));
+        assert_eq!(credentials.unreadable, [] as [String; 0]);
     }
 
     #[test]
     fn users_with_unreadable_keys_keep_the_keys_in_the_guest() {
-        let wanted = wanted(&[("team-access-cred", "a", "ssh-rsa one")]);
-        assert_eq!(wanted.keys.keys().collect::<Vec<_>>(), ["fedora"]);
+        let credentials = read_credentials(&[("team-access-cred", "a", "ssh-rsa one")]);
+        assert_eq!(credentials.keys.keys().collect::<Vec<_>>(), ["fedora"]);
         assert_eq!(
-            wanted.unreadable,
+            credentials.unreadable,
             ["boss", "passwords"]
                 .map(|name| format!("reading /secret/{name}-access-cred: not there"))
         );

@@ -1,4 +1,4 @@
-//! A backup of the disks whose changed blocks are tracked, as libvirt is asked for it. Pure.
+//! Plans a backup of the disks whose changed blocks are tracked: the XML documents for libvirt, and the volumes.
 //!
 //! ```text
 //!   DomainSpec + BackupSettings ─▶ <domainbackup>, <domaincheckpoint>, the volumes
@@ -14,29 +14,29 @@ use serde::Serialize;
 
 use crate::libvirt_spec::{Disk, DomainSpec};
 
-/// How a backup is made.
+/// Whether the backup is written into files or served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackupMode {
     /// QEMU writes the data into files.
     Push,
-    /// QEMU serves the data over NBD on this socket until the backup is aborted; the files keep what the guest
-    /// overwrites meanwhile.
+    /// QEMU serves the data over NBD on this socket until the backup is aborted. Meanwhile the files keep the blocks
+    /// that the guest overwrites.
     Pull {
         /// The absolute path of the socket.
         socket: String,
     },
 }
 
-/// What a backup is to be.
+/// Settings of a backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupSettings<'a> {
-    /// The backup's name, the beginning of each file's name.
+    /// The backup's name, with which each file's name starts.
     pub name: &'a str,
     /// The checkpoint that is created with the backup.
     pub checkpoint: &'a str,
-    /// The checkpoint since which changes are backed up; everything without one.
+    /// The checkpoint since which changes are backed up; `None` for a full backup.
     pub incremental: Option<&'a str>,
-    /// How it is made.
+    /// Push or pull.
     pub mode: &'a BackupMode,
     /// The directory of the files.
     pub directory: &'a Path,
@@ -52,19 +52,19 @@ pub struct BackupVolume {
     pub disk_target: String,
 }
 
-/// What libvirt is given.
+/// The documents for libvirt, and the volumes of the backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupPlan {
     /// The `<domainbackup>`.
     pub backup_xml: String,
     /// The `<domaincheckpoint>`.
     pub checkpoint_xml: String,
-    /// The volumes that are backed up, in the order of the disks; none if no disk is tracked.
+    /// The volumes that are backed up, in the order of the disks; empty if no disk is tracked.
     pub volumes: Vec<BackupVolume>,
 }
 
 impl BackupPlan {
-    /// The plan for the running domain.
+    /// Plans a backup of the running domain.
     pub fn new(domain: &DomainSpec, settings: &BackupSettings<'_>) -> BackupPlan {
         let disks = || domain.devices.disks.iter().filter(|disk| has_target(disk));
         BackupPlan {
@@ -81,8 +81,8 @@ impl BackupPlan {
     }
 }
 
-/// A checkpoint that is to be made known to libvirt again. `has_bitmap` tells whether the image at a path holds the
-/// checkpoint's bitmap. `None` if no disk has it.
+/// The `<domaincheckpoint>` that makes an existing checkpoint known to libvirt again, for the disks whose image
+/// contains the checkpoint's bitmap (`has_bitmap`, by the image's path). `None` if there is no such disk.
 pub fn redefined_checkpoint(
     domain: &DomainSpec,
     name: &str,
@@ -101,9 +101,9 @@ pub fn redefined_checkpoint(
 fn backup_xml<'a>(disks: impl Iterator<Item = &'a Disk>, settings: &BackupSettings<'_>) -> String {
     let mut xml = XmlWriter::new();
     xml.start("domainbackup");
-    xml.attr("mode", mode(settings.mode));
+    xml.attr("mode", mode_name(settings.mode));
     if let Some(checkpoint) = settings.incremental {
-        element(&mut xml, "incremental", checkpoint);
+        text_element(&mut xml, "incremental", checkpoint);
     }
     if let BackupMode::Pull { socket } = settings.mode {
         xml.start("server");
@@ -152,9 +152,9 @@ fn checkpoint_xml<'a>(
 ) -> String {
     let mut xml = XmlWriter::new();
     xml.start("domaincheckpoint");
-    element(&mut xml, "name", name);
+    text_element(&mut xml, "name", name);
     if let Some(seconds) = creation_time {
-        element(&mut xml, "creationTime", &seconds.to_string());
+        text_element(&mut xml, "creationTime", &seconds.to_string());
     }
     xml.start("disks");
     for disk in disks {
@@ -172,14 +172,14 @@ fn checkpoint_xml<'a>(
     xml.finish()
 }
 
-fn mode(mode: &BackupMode) -> &'static str {
+fn mode_name(mode: &BackupMode) -> &'static str {
     match mode {
         BackupMode::Push => "push",
         BackupMode::Pull { .. } => "pull",
     }
 }
 
-fn element(xml: &mut XmlWriter, name: &str, text: &str) {
+fn text_element(xml: &mut XmlWriter, name: &str, text: &str) {
     xml.start(name);
     xml.text(text);
     xml.end(name);
@@ -189,7 +189,7 @@ fn has_target(disk: &Disk) -> bool {
     !disk.target.device.is_empty()
 }
 
-/// The bitmaps of changed blocks are in an image in front of the data.
+/// Whether changed blocks are tracked: then the disk has an image with the bitmaps, and a data store with the data.
 fn is_tracked(disk: &Disk) -> bool {
     disk.source.data_store.is_some()
 }

@@ -9,17 +9,17 @@ pub(crate) struct DiskBackend {
 }
 
 impl DiskBackend {
-    pub(crate) fn of(disk: &Disk) -> Option<Self> {
-        Self::of_data_store(disk).or_else(|| Self::of_source(&disk.source))
+    pub(crate) fn from_disk(disk: &Disk) -> Option<Self> {
+        Self::from_data_store(disk).or_else(|| Self::from_source(&disk.source))
     }
 
-    /// The data store that an image only describes.
-    pub(crate) fn of_data_store(disk: &Disk) -> Option<Self> {
+    /// The data store behind an image that only tracks changed blocks.
+    pub(crate) fn from_data_store(disk: &Disk) -> Option<Self> {
         let store = disk.source.data_store.as_ref()?;
-        Self::of_source(store.source.as_ref()?)
+        Self::from_source(store.source.as_ref()?)
     }
 
-    pub(crate) fn of_source(source: &DiskSource) -> Option<Self> {
+    pub(crate) fn from_source(source: &DiskSource) -> Option<Self> {
         let (path, is_block) = match (source.file.as_str(), source.dev.as_str()) {
             ("", "") => return None,
             ("", device) => (device, true),

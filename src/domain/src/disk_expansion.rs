@@ -1,4 +1,4 @@
-//! Disks whose claims have grown: the sizes that they can take, before the VM starts and while it runs.
+//! Disks that can be expanded because their claims have grown, before the VM starts and while it runs.
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -9,10 +9,10 @@ use kubevirt_api::vmi::Vmi;
 use crate::disk_backend::DiskBackend;
 use crate::libvirt_spec::{Disk, DomainSpec};
 
-/// Images are whole mebibytes.
+/// The size of images is a multiple of a mebibyte.
 const MIB: u64 = 1024 * 1024;
 
-/// A disk image that may be smaller than its claim allows.
+/// A disk image that may be smaller than its claim, and what its new size depends on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageExpansion {
     /// The volume.
@@ -21,20 +21,20 @@ pub struct ImageExpansion {
     pub path: String,
     /// The image's format, `raw` or `qcow2`.
     pub format: String,
-    /// The file with the data, by which size and free space are measured.
+    /// The file with the data, whose size and free space are measured.
     pub data: String,
-    /// The claim's capacity or request, whichever is less, in bytes.
+    /// The claim's capacity or request, whichever is smaller, in bytes.
     pub capacity: u64,
-    /// The part that the file system needs itself, from 0 to 1.
+    /// The fraction that the file system itself needs, from 0 to 1.
     pub overhead: f64,
 }
 
 impl ImageExpansion {
-    /// The size that the disk can take: the capacity, or the file system's `usable` bytes if they are fewer, minus the
-    /// overhead, in whole mebibytes. `None` if this is zero.
+    /// The new size of the disk in bytes: the capacity, or the file system's `usable` bytes if they are fewer, minus
+    /// the overhead, rounded down to mebibytes. `None` if this is zero.
     pub fn size(&self, usable: Option<u64>) -> Option<u64> {
         let space = usable.map_or(self.capacity, |usable| usable.min(self.capacity));
-        // Floating point as in KubeVirt, since the guest sees the result.
+        // Floating point as in KubeVirt, because the guest sees the result.
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -46,13 +46,13 @@ impl ImageExpansion {
     }
 }
 
-/// The image files on claims whose size is known.
+/// The disks with image files on claims whose size is known.
 pub fn image_expansions(vmi: &Vmi, spec: &DomainSpec) -> Vec<ImageExpansion> {
     let disks = spec.devices.disks.iter();
     disks.filter_map(|disk| expansion(vmi, disk)).collect()
 }
 
-/// A disk of a running VM that may be smaller than its claim.
+/// A disk of a running VM on a claim, which may be larger than the disk.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveExpansion {
     /// An image file.
@@ -86,7 +86,7 @@ impl LiveExpansion {
     }
 }
 
-/// The disks on claims, all of which may have to grow while the VM runs.
+/// The disks on claims, all of which may have to be expanded while the VM runs.
 pub fn live_expansions(vmi: &Vmi, spec: &DomainSpec) -> Vec<LiveExpansion> {
     let disks = spec.devices.disks.iter();
     let live_expansion = |disk| {
@@ -98,16 +98,16 @@ pub fn live_expansions(vmi: &Vmi, spec: &DomainSpec) -> Vec<LiveExpansion> {
 }
 
 fn device_expansion(vmi: &Vmi, disk: &Disk) -> Option<LiveExpansion> {
-    let device = DiskBackend::of(disk).filter(|backend| backend.is_block)?;
-    let shown = [&disk.source.file, &disk.source.dev];
+    let device = DiskBackend::from_disk(disk).filter(|backend| backend.is_block)?;
+    let sources = [&disk.source.file, &disk.source.dev];
     Some(LiveExpansion::Device {
         volume: claim_volume(vmi, disk)?,
-        path: shown.into_iter().find(|path| !path.is_empty())?.clone(),
+        path: sources.into_iter().find(|path| !path.is_empty())?.clone(),
         device: device.path,
     })
 }
 
-/// The volume of a disk that lies on a claim.
+/// The volume of a disk on a claim.
 fn claim_volume(vmi: &Vmi, disk: &Disk) -> Option<String> {
     let volume = &disk.alias.as_ref()?.name;
     let mut statuses = vmi.status.volume_status.iter();
@@ -118,7 +118,7 @@ fn claim_volume(vmi: &Vmi, disk: &Disk) -> Option<String> {
 
 fn expansion(vmi: &Vmi, disk: &Disk) -> Option<ImageExpansion> {
     let volume = claim_volume(vmi, disk)?;
-    let data = DiskBackend::of(disk).filter(|backend| !backend.is_block)?;
+    let data = DiskBackend::from_disk(disk).filter(|backend| !backend.is_block)?;
     let overhead: f64 = disk.filesystem_overhead.as_ref()?.parse().ok()?;
     Some(ImageExpansion {
         volume,

@@ -1,15 +1,14 @@
-//! Cache and IO modes of disks, which depend on the file systems of the images. They are set before the hooks see
-//! the domain.
+//! Cache and IO modes of disks, which depend on the file systems of the images. They are set before hooks are called.
 
 use crate::disk_backend::DiskBackend;
 use crate::libvirt_spec::{Disk, DomainSpec};
 
-/// Probes the node's files and devices. A trait, so that this crate needs no file system.
+/// Probes files and devices. A trait, because this crate does not access the file system.
 pub trait DirectIoProbe {
     /// Whether the block device can be opened with O_DIRECT.
     ///
     /// # Errors
-    /// [`ProbeError`] if the device cannot be opened at all; this counts as no.
+    /// [`ProbeError`] if the device cannot be opened at all, which counts as no.
     fn block_device(&self, path: &str) -> Result<bool, ProbeError>;
     /// Whether the file, existing or not, can be opened with O_DIRECT.
     ///
@@ -20,7 +19,7 @@ pub trait DirectIoProbe {
     fn preallocated(&self, path: &str) -> bool;
 }
 
-/// A file or device that cannot be opened.
+/// The error for a file or device that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {source}")]
 pub struct ProbeError {
@@ -39,7 +38,7 @@ pub enum DriverModeError {
         /// The disk's alias or target.
         disk: String,
     },
-    /// The VMI asks for `cache: none`, and the file system does not support O_DIRECT.
+    /// The VMI requires `cache: none`, and the file system does not support O_DIRECT.
     #[error(
         "Unable to use 'none' cache mode, file system where {path} is stored does not support direct I/O"
     )]
@@ -49,11 +48,11 @@ pub enum DriverModeError {
     },
 }
 
-/// Sets cache and IO mode of every disk by KubeVirt's rule: cache `none` if O_DIRECT works, else `writethrough`;
-/// native IO for uncached block devices and preallocated images.
+/// Sets cache and IO mode of every disk by KubeVirt's rule: cache mode `none` if O_DIRECT works, else `writethrough`;
+/// native IO for block devices and preallocated images with cache mode `none`.
 ///
 /// # Errors
-/// [`DriverModeError`] naming the disk.
+/// [`DriverModeError`], which names the disk or its image.
 pub fn set_driver_modes(
     spec: &mut DomainSpec,
     probe: &dyn DirectIoProbe,
@@ -62,32 +61,34 @@ pub fn set_driver_modes(
     disks.try_for_each(|disk| set_disk_modes(disk, probe))
 }
 
-/// As [`set_driver_modes`], for one disk.
+/// Sets the modes of one disk, as [`set_driver_modes`] does for all.
 ///
 /// # Errors
-/// [`DriverModeError`] naming the disk.
+/// [`DriverModeError`], which names the disk or its image.
 pub fn set_disk_modes(disk: &mut Disk, probe: &dyn DirectIoProbe) -> Result<(), DriverModeError> {
-    cache_mode(disk, probe)?;
-    io_mode(disk, probe);
+    set_cache_mode(disk, probe)?;
+    set_io_mode(disk, probe);
     Ok(())
 }
 
-fn cache_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) -> Result<(), DriverModeError> {
-    let Some(backend) = DiskBackend::of(disk) else {
+fn set_cache_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) -> Result<(), DriverModeError> {
+    let Some(backend) = DiskBackend::from_disk(disk) else {
         return if disk.device == "cdrom" {
             Ok(())
         } else {
-            Err(DriverModeError::NoSource { disk: name(disk) })
+            Err(DriverModeError::NoSource {
+                disk: alias_or_target(disk),
+            })
         };
     };
-    let asked = disk
+    let requested = disk
         .driver
         .as_ref()
         .map_or("", |driver| driver.cache.as_str());
-    if !matches!(asked, "" | "none") {
+    if !matches!(requested, "" | "none") {
         return Ok(());
     }
-    let mode = match (has_direct_io(disk, &backend, probe), asked) {
+    let mode = match (has_direct_io(disk, &backend, probe), requested) {
         (true, _) => "none",
         (false, "") => "writethrough",
         (false, _) => return Err(DriverModeError::NoDirectIo { path: backend.path }),
@@ -103,8 +104,8 @@ fn probe_direct_io(backend: &DiskBackend, probe: &dyn DirectIoProbe) -> Result<b
     }
 }
 
-/// Whether O_DIRECT works for the image and for its backing image. As in KubeVirt, a file that cannot be opened
-/// counts as no: QEMU would fail on it later.
+/// Whether O_DIRECT works for the image and for its backing image. As in KubeVirt, a file that cannot be opened counts
+/// as no; QEMU fails on it later.
 fn has_direct_io(disk: &Disk, backend: &DiskBackend, probe: &dyn DirectIoProbe) -> bool {
     let backing = disk
         .backing_store
@@ -112,13 +113,14 @@ fn has_direct_io(disk: &Disk, backend: &DiskBackend, probe: &dyn DirectIoProbe) 
         .and_then(|store| store.source.as_ref());
     probe_direct_io(backend, probe).unwrap_or(false)
         && backing
-            .and_then(DiskBackend::of_source)
+            .and_then(DiskBackend::from_source)
             .is_none_or(|backing| probe_direct_io(&backing, probe).unwrap_or(false))
 }
 
-/// Native IO needs O_DIRECT, and is faster only if no blocks have to be allocated.
-fn io_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) {
-    let Some(backend) = DiskBackend::of(disk) else {
+/// Sets native IO if O_DIRECT is used, which native IO needs, and no blocks have to be allocated, else it is not
+/// faster.
+fn set_io_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) {
+    let Some(backend) = DiskBackend::from_disk(disk) else {
         return;
     };
     let driver = disk.driver.get_or_insert_default();
@@ -130,7 +132,7 @@ fn io_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) {
     }
 }
 
-fn name(disk: &Disk) -> String {
+fn alias_or_target(disk: &Disk) -> String {
     disk.alias
         .as_ref()
         .map_or(&disk.target.device, |alias| &alias.name)

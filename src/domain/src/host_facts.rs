@@ -1,38 +1,38 @@
-//! Host facts: what the launcher finds on the node and in its container, and conversion needs.
+//! Host facts: facts about the node and the launcher's container that conversion needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubevirt_api::vmi::{BLOCK, VolumeStatus};
 use serde::{Deserialize, Serialize};
 
-/// Facts the launcher probes before it converts a VMI.
+/// Facts that the launcher collects before it converts a VMI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HostFacts {
-    /// Go's name of the architecture: `amd64`, `arm64`, `s390x`.
+    /// The architecture as Go names it: `amd64`, `arm64`, `s390x`.
     pub architecture: String,
-    /// Fall back to emulation when there is no KVM (`--allow-emulation`).
+    /// Whether to fall back to emulation if there is no KVM (`--allow-emulation`).
     pub allow_emulation: bool,
-    /// The device of `hypervisor` (`/dev/kvm` for `kvm`, `/dev/mshv` for `hyperv-direct`) can be used.
+    /// Whether the device of `hypervisor` (`/dev/kvm` for `kvm`, `/dev/mshv` for `hyperv-direct`) can be used.
     pub kvm_available: bool,
     /// `kvm` or `hyperv-direct` (`--hypervisor`).
     pub hypervisor: String,
-    /// Host processors the pod may use.
+    /// The host CPUs that the pod may use.
     pub cpuset: Vec<u32>,
-    /// Where UEFI firmware lies (`--ovmf-path`).
+    /// The directory of UEFI firmware (`--ovmf-path`).
     pub ovmf_path: String,
-    /// Root of the ephemeral disks (`--ephemeral-disk-dir`).
+    /// The root directory of ephemeral disks (`--ephemeral-disk-dir`).
     pub ephemeral_disk_dir: String,
-    /// Root of the container disks (`--container-disk-dir`).
+    /// The root directory of container disks (`--container-disk-dir`).
     pub container_disk_dir: String,
     /// Format of container disk images, `qcow2` or `raw`.
     pub container_disk_format: String,
-    /// Files and block devices can be opened with O_DIRECT.
+    /// Whether files and block devices can be opened with O_DIRECT.
     #[serde(rename = "directIO")]
     pub direct_io: bool,
-    /// Names of the files in `ovmf_path`; `None` if unknown, and then the plain names are taken.
+    /// Names of the files in `ovmf_path`; `None` if unknown, in which case the default names are used.
     pub firmware_files: Option<Vec<String>>,
-    /// Let libvirt choose firmware with secure boot (`--firmware-auto-selection`).
+    /// Whether libvirt chooses firmware with secure boot (`--firmware-auto-selection`).
     pub firmware_auto_selection: bool,
     /// Environment variables of device plugins: those that start with `PCI_RESOURCE_`,
     /// `MDEV_PCI_RESOURCE_` or `USB_RESOURCE_`. Values are addresses separated by commas.
@@ -41,31 +41,32 @@ pub struct HostFacts {
     pub network_info: Option<NetworkInfo>,
     /// Devices of resource claims: by claim name in `spec.resourceClaims`, then by request.
     pub claimed_devices: BTreeMap<String, BTreeMap<String, ClaimedDevice>>,
-    /// NUMA node of PCI devices (`/sys/bus/pci/devices/ADDRESS/numa_node`), without those that have none.
+    /// NUMA node by PCI address (`/sys/bus/pci/devices/ADDRESS/numa_node`), without devices that have none.
     pub device_numa_nodes: BTreeMap<String, u32>,
-    /// Processors of NUMA nodes (`/sys/bus/node/devices/nodeN/cpulist`).
+    /// CPUs by NUMA node (`/sys/bus/node/devices/nodeN/cpulist`).
     pub numa_cpus: BTreeMap<u32, Vec<u32>>,
-    /// The volumes of [`crate::convert::volume_mode_lookups`] that are block devices.
+    /// The volumes among [`crate::convert::volume_mode_lookups`] that are block devices in the pod.
     pub block_volumes: BTreeSet<String>,
-    /// The volumes of [`crate::convert::volume_mode_lookups`] that are images, although the VMI's status says block device.
+    /// The volumes among [`crate::convert::volume_mode_lookups`] that are images in the pod, although the VMI's status
+    /// reports block devices.
     pub image_volumes: BTreeSet<String>,
-    /// Block sizes of the volumes named by [`crate::convert::block_size_lookups`], by path.
+    /// Block sizes of the volumes from [`crate::convert::block_size_lookups`], by path.
     pub block_sizes: BTreeMap<String, BlockSizes>,
-    /// Why block sizes are not known, by path.
+    /// Why block sizes are unknown, by path.
     pub block_size_problems: BTreeMap<String, String>,
-    /// The launcher edits the domain that arrives by a migration (`--libvirt-hook-server-and-client`).
+    /// Whether the launcher edits the domain of an incoming migration (`--libvirt-hook-server-and-client`).
     pub serves_migration_hook: bool,
-    /// `VIRT_LAUNCHER_LOG_VERBOSITY`; above 5 firmware is logged too.
+    /// `VIRT_LAUNCHER_LOG_VERBOSITY`; above 5, messages of the firmware are logged too.
     pub log_verbosity: u32,
-    /// A device plugin has handed over an iommufd.
+    /// Whether a device plugin provides an iommufd.
     pub iommufd: bool,
 }
 
-/// The pod's interfaces as the cluster describes them.
+/// The pod's interfaces, as the cluster describes them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkInfo {
-    /// One for each network.
+    /// One interface for each network.
     pub interfaces: Vec<NetworkInterface>,
 }
 
@@ -75,7 +76,7 @@ pub struct NetworkInfo {
 pub struct NetworkInterface {
     /// Name of the network in the VMI.
     pub network: String,
-    /// The device behind it.
+    /// The device behind the interface.
     pub device_info: Option<DeviceInfo>,
 }
 
@@ -91,12 +92,12 @@ pub struct DeviceInfo {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PciDevice {
-    /// Such as `0000:65:00.2`.
+    /// The address, such as `0000:65:00.2`.
     #[serde(rename = "pci-address")]
     pub address: String,
 }
 
-/// The device of a request, by the attributes that its driver publishes.
+/// The device of a request in a resource claim, from the attributes that its driver publishes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimedDevice {
@@ -106,7 +107,7 @@ pub struct ClaimedDevice {
     /// `mdevUUID` of a mediated device.
     #[serde(rename = "mdevUUID")]
     pub mdev_uuid: String,
-    /// Why neither is known; empty if one is.
+    /// Why neither address nor UUID is known; empty if one is.
     pub problem: String,
 }
 
@@ -123,7 +124,7 @@ pub struct BlockSizes {
 }
 
 impl HostFacts {
-    /// Whether a volume is a block device: as the pod has it, else by its status.
+    /// Whether a volume is a block device: as found in the pod, else by the VMI's status.
     pub(crate) fn is_block(&self, volume: &str, status: Option<&VolumeStatus>) -> bool {
         let is_reported = || status.and_then(|status| status.volume_mode()) == Some(BLOCK);
         self.block_volumes.contains(volume)
@@ -162,7 +163,7 @@ impl Default for HostFacts {
     }
 }
 
-/// Go's name of an architecture, which Kubernetes uses, from Rust's, as a program's own constant has it.
+/// Converts Rust's name of an architecture (`std::env::consts::ARCH`) to Go's, which Kubernetes uses.
 #[must_use]
 pub fn go_architecture(rust: &str) -> &str {
     match rust {

@@ -1,10 +1,10 @@
-//! The NUMA topology of the host, as this crate asks for it.
+//! Lookups in the host's NUMA topology.
 
-/// The NUMA topology of the host. A trait, so that this crate needs no file system.
+/// Lookups in the host's NUMA topology. A trait, because this crate does not access the file system.
 pub trait HostTopology {
     /// The NUMA node of a host PCI device (`0000:01:00.0`), if known.
     fn numa_node(&self, pci_address: &str) -> Option<u32>;
-    /// Host processors of a NUMA node.
+    /// The host CPUs of a NUMA node.
     fn node_cpus(&self, node: u32) -> Vec<u32>;
 }
 

@@ -1,4 +1,4 @@
-//! The libvirt domain of a VMI: conversion, what libvirt and the guest are given, and reading libvirt's XML back.
+//! The libvirt domain of a VMI: conversion, documents for libvirt and the guest, and parsing of libvirt's XML.
 //! Pure: no file, no process, no libvirt, no runtime.
 //!
 //! ```text

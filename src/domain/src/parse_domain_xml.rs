@@ -7,7 +7,7 @@ use crate::libvirt_spec::DomainSpec;
 pub use kubevirt_api::typed_xml::ParseError;
 use kubevirt_api::typed_xml::{ReadElement, local_name};
 
-/// Reads a domain from libvirt's XML. Elements that [`DomainSpec`] does not have are ignored.
+/// Parses a domain from libvirt's XML. Elements that [`DomainSpec`] does not have are ignored.
 ///
 /// # Errors
 /// [`ParseError`] if the text is not well-formed, its root is not `<domain>`, or a number is invalid.
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_element_and_value() {
+    fn errors_name_element_and_value_and_unknown_elements_are_ignored() {
         let error = |xml: &str| parse(xml).map(|_| ()).map_err(|error| error.to_string());
         assert_eq!(
             error("<network/>"),
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn qemu_namespace_is_not_read() {
+    fn qemu_namespace_declaration_is_ignored() {
         let spec = parse("<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>");
         assert!(spec.is_ok_and(|spec| spec.xmlns_qemu.is_empty()));
     }

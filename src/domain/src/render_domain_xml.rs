@@ -18,7 +18,7 @@ mod tests {
     use crate::parse_domain_xml::parse;
 
     #[test]
-    fn all_texts_survive_rendering_and_parsing() {
+    fn special_characters_survive_rendering_and_parsing() {
         let mut spec = DomainSpec {
             name: "<a> & \"b\" 'c'\t\r\n é".into(),
             ..DomainSpec::default()

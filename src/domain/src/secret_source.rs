@@ -1,4 +1,4 @@
-//! Secrets that cloud-init data and access credentials are read from.
+//! `SecretSource`: secrets from which cloud-init data and access credentials are read.
 
 /// Why a secret cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -11,23 +11,23 @@ pub enum SecretError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The name cannot be that of a mounted secret.
+    /// The name is not valid for a mounted secret.
     #[error("{0:?} is not a name of a mounted secret")]
     Name(String),
-    /// There is no pod that mounts the secret.
+    /// No pod mounts the secret.
     #[error("secret {0} is not mounted here")]
     NotMounted(String),
 }
 
-/// Secrets as the pod mounts them: directories of files. A trait, so that this crate needs no file system.
+/// Secrets as the pod mounts them: directories of files. A trait, because this crate does not access the file system.
 pub trait SecretSource {
-    /// The content of `DIRECTORY/NAME`; `None` when there is no such file.
+    /// The content of `DIRECTORY/NAME`; `None` if there is no such file.
     ///
     /// # Errors
     /// [`SecretError`] if the file cannot be read.
     fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, SecretError>;
 
-    /// Names of the files in a directory, sorted, without those that begin with two dots.
+    /// The sorted names of the files in a directory, without those that start with two dots.
     ///
     /// # Errors
     /// [`SecretError`] if the directory cannot be read or is missing.

@@ -1,27 +1,27 @@
-//! KubeVirt's conversion rules that no case of the corpus covers.
+//! Tests of KubeVirt's conversion rules that no case of the corpus covers.
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "conversion_rules/conversion_errors.rs"]
+mod conversion_errors;
 #[path = "conversion_rules/cpu_pinning_and_numa.rs"]
 mod cpu_pinning_and_numa;
 #[path = "conversion_rules/device_plugins.rs"]
 mod device_plugins;
 #[path = "conversion_rules/disks.rs"]
 mod disks;
-#[path = "conversion_rules/error_texts.rs"]
-mod error_texts;
 #[path = "conversion_rules/firmware_clock_hyperv.rs"]
 mod firmware_clock_hyperv;
 #[path = "conversion_rules/launch_security.rs"]
 mod launch_security;
-#[path = "conversion_rules/network_bindings.rs"]
-mod network_bindings;
 #[path = "conversion_rules/pci_placement.rs"]
 mod pci_placement;
-#[path = "conversion_rules/pod_network.rs"]
-mod pod_network;
 #[path = "conversion_rules/resource_claims.rs"]
 mod resource_claims;
+#[path = "conversion_rules/sriov_and_binding_plugins.rs"]
+mod sriov_and_binding_plugins;
+#[path = "conversion_rules/tap_devices_and_dhcp.rs"]
+mod tap_devices_and_dhcp;
 
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
@@ -30,7 +30,7 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
-/// A VMI with the fields that a case needs, the options and the node's facts.
+/// The inputs of a conversion: fields of the VMI, options and host facts.
 #[derive(Default)]
 struct Case {
     annotations: Value,
@@ -41,6 +41,7 @@ struct Case {
 }
 
 impl Case {
+    /// A case with this `spec`.
     fn of(spec: Value) -> Self {
         Self {
             spec,
@@ -48,7 +49,7 @@ impl Case {
         }
     }
 
-    /// Only what stands in `spec.domain`.
+    /// A case with this `spec.domain`.
     fn domain(domain: Value) -> Self {
         Self::of(json!({"architecture": "amd64", "domain": domain}))
     }
@@ -87,12 +88,12 @@ impl Case {
         )
     }
 
-    fn spec(&self) -> DomainSpec {
+    fn domain_spec(&self) -> DomainSpec {
         let (vmi, options, host) = self.inputs();
         convert(&vmi, &options, &host).unwrap()
     }
 
-    fn refusal(&self) -> String {
+    fn conversion_error(&self) -> String {
         let (vmi, options, host) = self.inputs();
         convert(&vmi, &options, &host).unwrap_err().to_string()
     }
@@ -105,7 +106,7 @@ fn or_empty(value: &Value) -> Value {
     }
 }
 
-/// Two NUMA nodes of two cores of two threads: 0+4, 1+5; 2+6, 3+7.
+/// Two NUMA nodes of two cores of two threads: 0+4 and 1+5; 2+6 and 3+7.
 fn topology() -> Value {
     let cell = |id: u32, cores: [u32; 2]| {
         let cpus = [cores[0], cores[1], cores[0] + 4, cores[1] + 4]

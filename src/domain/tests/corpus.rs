@@ -1,11 +1,11 @@
-//! The corpus in /tests/corpus, as golden tests: VMI -> domain XML, and libvirt's XML -> Domain JSON.
+//! Runs the corpus in /tests/corpus as golden tests: VMI -> domain XML, and libvirt's XML -> Domain JSON.
 //!
-//! Cases that are known to fail are listed in tests/corpus/known-failures.txt. A listed case that passes is an error.
+//! tests/corpus/known-failures.txt lists cases that are known to fail. A listed case that passes is an error.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "corpus/compare.rs"]
-mod compare;
+#[path = "corpus/compare_xml_and_json.rs"]
+mod compare_xml_and_json;
 #[path = "corpus/domain_xml_to_json.rs"]
 mod domain_xml_to_json;
 #[path = "corpus/vmi_to_domain_xml.rs"]
@@ -23,7 +23,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Names of the files in a directory with this ending.
+/// The names of the files in a directory with this ending, without the ending.
 fn names(directory: &Path, ending: &str) -> BTreeSet<String> {
     let files = fs::read_dir(directory)
         .unwrap()
@@ -48,7 +48,7 @@ fn known_failures(kind: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Runs every case; fails when a case fails that is no known failure, or a known failure passes or is gone.
+/// Runs every case. Fails if a case fails that is not a known failure, or a known failure passes or does not exist.
 fn run(kind: &str, cases: &BTreeSet<String>, check: impl Fn(&str) -> Result<(), String>) {
     let known = known_failures(kind);
     let mut problems: Vec<_> = known

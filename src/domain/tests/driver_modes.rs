@@ -1,13 +1,15 @@
-//! Cache and IO modes on nodes that the corpus does not have.
+//! Cache and IO modes for files and devices that the corpus does not have.
 
 #![allow(clippy::unwrap_used)]
 
 use domain::driver_modes::{DirectIoProbe, DriverModeError, ProbeError, set_driver_modes};
 use domain::libvirt_spec::{Alias, BackingStore, Disk, DiskDriver, DiskSource, DomainSpec};
 
-/// Paths with O_DIRECT, and paths that cannot be opened; images under /full are preallocated.
+/// A node on which images below /full are preallocated.
 struct Node {
+    /// Paths for which O_DIRECT works.
     direct: &'static [&'static str],
+    /// Paths that cannot be opened.
     broken: &'static [&'static str],
 }
 
@@ -91,8 +93,8 @@ fn cache_is_none_if_direct_io_works() {
 }
 
 #[test]
-fn backing_images_need_direct_io_too() {
-    let over = |backing: &str| {
+fn cache_is_none_only_if_direct_io_works_for_the_backing_image_too() {
+    let cache_over = |backing: &str| {
         let backing_store = Some(BackingStore {
             source: Some(file(backing)),
             ..BackingStore::default()
@@ -107,12 +109,12 @@ fn backing_images_need_direct_io_too() {
         .unwrap()
         .0
     };
-    assert_eq!(over("/a"), "none");
-    assert_eq!(over("/slow"), "writethrough");
+    assert_eq!(cache_over("/a"), "none");
+    assert_eq!(cache_over("/slow"), "writethrough");
 }
 
 #[test]
-fn disks_without_source_or_direct_io_are_refused() {
+fn disks_without_source_and_cache_none_without_direct_io_are_errors() {
     let error = modes(disk(file("/slow"), "none"), &NODE).unwrap_err();
     assert_eq!(
         error,

@@ -6,7 +6,7 @@ use domain::hotplug_ports::{DefinitionPlan, HotplugPortsError};
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
-const SLOT_COUNT: &str = "kubevirt.io/pci-interface-slot-count";
+const SLOT_COUNT_ANNOTATION: &str = "kubevirt.io/pci-interface-slot-count";
 
 /// A VMI with this number of interfaces.
 fn vmi(interfaces: usize, annotations: &Value) -> Vmi {
@@ -34,10 +34,10 @@ fn domain(memory: &str, disks: usize) -> String {
     )
 }
 
-const SMALL: &str = "unit='MiB'>2048";
-const LARGE: &str = "unit='b'>2147483649";
+const SMALL_MEMORY: &str = "unit='MiB'>2048";
+const LARGE_MEMORY: &str = "unit='b'>2147483649";
 
-/// The placeholders of the first definition, and the spare ports.
+/// The number of placeholders in the first definition, and of spare ports in the last one.
 fn ports(vmi: &Vmi, hooked: &str) -> (usize, usize) {
     let definition = DefinitionPlan::plan(vmi, hooked.to_owned()).unwrap();
     let first = definition.first();
@@ -52,31 +52,32 @@ fn ports(vmi: &Vmi, hooked: &str) -> (usize, usize) {
 #[test]
 fn ports_depend_on_memory_devices_and_interfaces() {
     let none = json!({});
-    let small = |disks| domain(SMALL, disks);
+    let small = |disks| domain(SMALL_MEMORY, disks);
     // Five devices: three controllers, the balloon, a disk.
     assert_eq!(ports(&vmi(0, &none), &small(1)), (0, 3));
     assert_eq!(ports(&vmi(1, &none), &small(1)), (3, 0));
     assert_eq!(ports(&vmi(3, &none), &small(1)), (1, 2));
     assert_eq!(ports(&vmi(9, &none), &small(1)), (0, 3));
     assert_eq!(ports(&vmi(0, &none), &small(0)), (0, 4));
-    assert_eq!(ports(&vmi(1, &none), &domain(LARGE, 1)), (3, 8));
-    assert_eq!(ports(&vmi(1, &none), &domain(LARGE, 20)), (3, 3));
+    assert_eq!(ports(&vmi(1, &none), &domain(LARGE_MEMORY, 1)), (3, 8));
+    assert_eq!(ports(&vmi(1, &none), &domain(LARGE_MEMORY, 20)), (3, 3));
     assert_eq!(ports(&vmi(1, &none), &domain(">2097152", 1)), (3, 0));
     assert_eq!(ports(&vmi(1, &none), &domain("unit='G'>3", 1)), (3, 8));
 }
 
 #[test]
 fn annotations_and_machine_types_change_the_ports() {
-    let hooked = domain(SMALL, 1);
+    let hooked = domain(SMALL_MEMORY, 1);
     let root = json!({"kubevirt.io/placePCIDevicesOnRootComplex": "true"});
     assert_eq!(ports(&vmi(1, &root), &hooked), (0, 0));
-    let frozen = |slots: &str| json!({ SLOT_COUNT: slots });
-    assert_eq!(ports(&vmi(1, &frozen("6")), &hooked), (5, 0));
-    assert_eq!(ports(&vmi(0, &frozen("2")), &hooked), (2, 1));
-    assert_eq!(ports(&vmi(3, &frozen("2")), &hooked), (0, 3));
-    assert_eq!(ports(&vmi(3, &frozen("-1")), &hooked), (0, 3));
-    for bad in ["", "many", "1000000000000"] {
-        let error = DefinitionPlan::plan(&vmi(1, &frozen(bad)), hooked.clone()).unwrap_err();
+    let slot_count = |slots: &str| json!({ SLOT_COUNT_ANNOTATION: slots });
+    assert_eq!(ports(&vmi(1, &slot_count("6")), &hooked), (5, 0));
+    assert_eq!(ports(&vmi(0, &slot_count("2")), &hooked), (2, 1));
+    assert_eq!(ports(&vmi(3, &slot_count("2")), &hooked), (0, 3));
+    assert_eq!(ports(&vmi(3, &slot_count("-1")), &hooked), (0, 3));
+    for invalid in ["", "many", "1000000000000"] {
+        let error =
+            DefinitionPlan::plan(&vmi(1, &slot_count(invalid)), hooked.clone()).unwrap_err();
         assert!(
             matches!(error, HotplugPortsError::Annotation { .. }),
             "{error}"
@@ -89,14 +90,15 @@ fn annotations_and_machine_types_change_the_ports() {
 }
 
 #[test]
-fn spare_ports_follow_the_last_port_up_to_the_limit() {
-    let numbered = |index: &str| {
+fn spare_ports_are_added_after_the_last_port_up_to_the_limit() {
+    let domain_with_port = |index: &str| {
         let port =
             format!("<controller type='pci' index='{index}' model='pcie-root-port'/><memballoon");
-        domain(SMALL, 1).replace("<memballoon", &port)
+        domain(SMALL_MEMORY, 1).replace("<memballoon", &port)
     };
     let added = |index: &str| {
-        let definition = DefinitionPlan::plan(&vmi(0, &json!({})), numbered(index)).unwrap();
+        let definition =
+            DefinitionPlan::plan(&vmi(0, &json!({})), domain_with_port(index)).unwrap();
         definition
             .first()
             .matches("model=\"pcie-root-port\"")
@@ -110,7 +112,8 @@ fn spare_ports_follow_the_last_port_up_to_the_limit() {
     assert_eq!(added("18446744073709551615"), 0);
 }
 
-/// The second definition drops only addresses that libvirt assigned, and of those only the ones that KubeVirt drops.
+/// The second definition removes only addresses that libvirt assigned, and of those only the ones that KubeVirt
+/// removes.
 #[test]
 fn requested_addresses_survive_the_second_definition() {
     let hooked = "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><devices>\
@@ -138,7 +141,7 @@ fn requested_addresses_survive_the_second_definition() {
 }
 
 #[test]
-fn malformed_domains_are_errors() {
+fn invalid_domains_do_not_panic_and_invalid_memory_is_an_error() {
     for hooked in [
         "",
         "<domain",

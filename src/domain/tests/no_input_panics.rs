@@ -1,9 +1,9 @@
-//! No input makes the conversion or the reading panic.
+//! Conversion and parsing do not panic on any input.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "no_input_panics/generated.rs"]
-mod generated;
+#[path = "no_input_panics/generated_vmis.rs"]
+mod generated_vmis;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -52,8 +52,8 @@ fn domains() -> &'static [String] {
     DOMAINS.get_or_init(|| corpus("domain-xml-to-json", ".dumpxml.xml"))
 }
 
-/// A value that does not belong where it is put.
-fn intruder() -> impl Strategy<Value = Value> {
+/// A value that may have the wrong type, or an extreme value.
+fn unexpected_value() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
         Just(json!(true)),
@@ -71,66 +71,66 @@ fn intruder() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Puts the value at one of the places of the tree, counted depth first.
-fn replace(tree: &mut Value, place: &mut usize, value: &Value) {
-    if *place == 0 {
+/// Replaces the node with this number in the tree, counted depth first, by the value.
+fn replace_node(tree: &mut Value, number: &mut usize, value: &Value) {
+    if *number == 0 {
         *tree = value.clone();
-        *place = usize::MAX;
+        *number = usize::MAX;
         return;
     }
-    *place -= 1;
+    *number -= 1;
     match tree {
         Value::Object(fields) => fields
             .values_mut()
-            .for_each(|field| replace(field, place, value)),
+            .for_each(|field| replace_node(field, number, value)),
         Value::Array(elements) => elements
             .iter_mut()
-            .for_each(|element| replace(element, place, value)),
+            .for_each(|element| replace_node(element, number, value)),
         _ => {}
     }
 }
 
-fn convert_all_the_way(text: &[u8]) {
+fn parse_and_convert(text: &[u8]) {
     let Ok(vmi) = Vmi::from_yaml_or_json(text) else {
         return;
     };
     let Ok(spec) = convert(&vmi, &Options::default(), &HostFacts::default()) else {
         return;
     };
-    parse(&render(&spec)).expect("what is rendered can be read");
+    parse(&render(&spec)).expect("rendered XML can be parsed");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
-    fn mutated_vmis(
+    fn mutated_vmis_do_not_panic(
         vmi in prop::sample::select(vmis()),
-        edits in prop::collection::vec((0_usize..200, intruder()), 1..4),
+        edits in prop::collection::vec((0_usize..200, unexpected_value()), 1..4),
     ) {
         let mut vmi = vmi;
-        for (mut place, value) in edits {
-            replace(&mut vmi, &mut place, &value);
+        for (mut number, value) in edits {
+            replace_node(&mut vmi, &mut number, &value);
         }
-        convert_all_the_way(vmi.to_string().as_bytes());
+        parse_and_convert(vmi.to_string().as_bytes());
     }
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
-        convert_all_the_way(&bytes);
+    fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+        parse_and_convert(&bytes);
         let _ = domain::resource_claims::device(&String::from_utf8_lossy(&bytes), "request");
     }
 
     #[test]
-    fn mutated_domains(
+    fn mutated_domains_do_not_panic(
         xml in prop::sample::select(domains()),
         edits in prop::collection::vec((any::<prop::sample::Index>(), "[<>/='\"a-z0-9-]{0,3}"), 1..6),
     ) {
         let mut xml = xml;
-        for (place, text) in edits {
-            let place = place.index(xml.len());
-            if xml.is_char_boundary(place) && xml.is_char_boundary(place + 1) {
-                xml.replace_range(place..=place, &text);
+        for (position, text) in edits {
+            let position = position.index(xml.len());
+            if xml.is_char_boundary(position) && xml.is_char_boundary(position + 1) {
+                xml.replace_range(position..=position, &text);
             }
         }
         if let Ok(spec) = parse(&xml) {
@@ -141,7 +141,7 @@ proptest! {
 
 proptest! {
     #[test]
-    fn what_virt_handler_and_the_kubelet_leave_is_read_or_refused(
+    fn vif_caches_and_resolv_confs_do_not_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..400),
         ip in "[0-9.:a-f]{0,16}",
         base64 in "[A-Za-z0-9/+=]{0,12}",

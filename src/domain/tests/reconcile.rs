@@ -1,6 +1,9 @@
-//! Changes of a running domain: the sequence that the reference launcher was recorded with, and properties of every plan.
+//! Changes of a running domain: the sequence in a recording of KubeVirt's launcher, and properties of every plan.
 
 #![allow(clippy::unwrap_used)]
+
+#[path = "reconcile/plan_properties.rs"]
+mod plan_properties;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +16,6 @@ use domain::render_domain_xml::render;
 use domain_xml::{Document, Element};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn corpus(file: &str) -> String {
@@ -25,7 +27,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn recorded(name: &str) -> Vmi {
+fn recorded_vmi(name: &str) -> Vmi {
     Vmi::from_json(corpus(&format!("{name}.vmi.json")).as_bytes()).unwrap()
 }
 
@@ -37,11 +39,11 @@ fn wanted(vmi: &Vmi) -> DomainSpec {
     convert(vmi, &Options::default(), &host).unwrap()
 }
 
-/// libvirt's side: a domain whose devices are attached, detached and updated.
+/// Simulates libvirt: a domain whose devices are attached, detached and updated.
 struct Simulation(Document);
 
 impl Simulation {
-    fn of(xml: &str) -> Self {
+    fn start(xml: &str) -> Self {
         Simulation(Document::parse(xml).unwrap())
     }
 
@@ -88,7 +90,7 @@ impl Simulation {
     }
 }
 
-/// How libvirt finds a device that is updated: a disk by its target, an interface by its alias.
+/// The key by which libvirt finds a device to update: a disk's target, or an interface's alias.
 fn identity(device: &Element) -> Option<String> {
     let (child, attribute) = match device.name() {
         "disk" => ("target", "dev"),
@@ -100,8 +102,8 @@ fn identity(device: &Element) -> Option<String> {
 }
 
 #[test]
-fn recorded_sequence_gives_the_changes_of_the_reference() {
-    let mut domain = Simulation::of(&render(&wanted(&recorded("hp0"))));
+fn recorded_sequence_gives_the_changes_of_kubevirts_launcher() {
+    let mut domain = Simulation::start(&render(&wanted(&recorded_vmi("hp0"))));
     let steps: [(&str, &[&str]); 8] = [
         ("hp0", &[]),
         ("hp1-attached", &[]),
@@ -113,7 +115,7 @@ fn recorded_sequence_gives_the_changes_of_the_reference() {
         ("hp0", &[]),
     ];
     for (name, expected) in steps {
-        let vmi = recorded(name);
+        let vmi = recorded_vmi(name);
         let changes = plan(&vmi, &wanted(&vmi), &domain.live());
         let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
         assert_eq!(texts, expected, "{name}");
@@ -122,10 +124,10 @@ fn recorded_sequence_gives_the_changes_of_the_reference() {
 }
 
 #[test]
-fn attached_disks_are_those_of_the_reference() {
+fn attached_disks_equal_those_of_kubevirts_launcher() {
     let reference: Value = serde_json::from_str(&corpus("attached-disks.json")).unwrap();
-    let vmi = recorded("hp2-mounted");
-    let live = LiveDomain::parse(render(&wanted(&recorded("hp0")))).unwrap();
+    let vmi = recorded_vmi("hp2-mounted");
+    let live = LiveDomain::parse(render(&wanted(&recorded_vmi("hp0")))).unwrap();
     let changes = plan(&vmi, &wanted(&vmi), &live);
     assert_eq!(changes.len(), 2);
     for change in changes {
@@ -133,7 +135,7 @@ fn attached_disks_are_those_of_the_reference() {
             panic!("{change}");
         };
         let mut expected = reference[change.name()].clone();
-        // Chosen when the disk is attached, and added by libvirt.
+        // The cache mode is chosen when the disk is attached, and libvirt adds the backing store.
         expected["Driver"]["Cache"] = json!("");
         expected["BackingStore"] = Value::Null;
         match expected["Target"]["Bus"].as_str() {
@@ -147,7 +149,7 @@ fn attached_disks_are_those_of_the_reference() {
     }
 }
 
-/// A null and an absent field decode the same.
+/// The value without nulls, which Go decodes like absent fields.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -156,144 +158,5 @@ fn without_nulls(value: &Value) -> Value {
             .map(|(name, value)| (name.clone(), without_nulls(value)))
             .collect(),
         other => other.clone(),
-    }
-}
-
-#[derive(Debug, Clone)]
-struct Volume {
-    phase: &'static str,
-    bus: &'static str,
-    kind: &'static str,
-    hotplugged: bool,
-    present: bool,
-    block: bool,
-}
-
-fn volume() -> impl Strategy<Value = Volume> {
-    let phases = prop_oneof![
-        Just("MountedToPod"),
-        Just("Ready"),
-        Just("AttachedToNode"),
-        Just("Detaching")
-    ];
-    let shapes = prop_oneof![
-        4 => Just(("disk", "virtio")),
-        4 => Just(("disk", "scsi")),
-        1 => Just(("disk", "sata")),
-        2 => Just(("cdrom", "sata")),
-        1 => Just(("cdrom", "scsi")),
-    ];
-    (
-        phases,
-        shapes,
-        prop::bool::weighted(0.8),
-        prop::bool::weighted(0.8),
-        any::<bool>(),
-    )
-        .prop_map(|(phase, (kind, bus), hotplugged, present, block)| Volume {
-            phase,
-            bus,
-            kind,
-            hotplugged,
-            present: present || kind != "cdrom",
-            block,
-        })
-}
-
-/// An interface's state and whether the pod has it; `None` is not in the VMI.
-type Nic = Option<(&'static str, bool)>;
-
-fn nic() -> impl Strategy<Value = Nic> {
-    let states = prop_oneof![Just("up"), Just("down"), Just("absent"), Just("")];
-    prop::option::of((states, any::<bool>()))
-}
-
-fn generated(volumes: &[Option<Volume>], nics: &[Nic], tracked: bool) -> Vmi {
-    let mut vmi = json!({
-        "metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
-        "spec": {"architecture": "amd64", "networks": [], "volumes": [
-            {"name": "root", "persistentVolumeClaim": {"claimName": "root"}}
-        ], "domain": {"devices": {"disks": [{"name": "root", "disk": {"bus": "virtio"}}], "interfaces": []}}},
-        "status": {"phase": "Running", "volumeStatus": [{"name": "root", "target": "vda"}], "interfaces": []},
-    });
-    if tracked {
-        vmi["status"]["changedBlockTracking"] = json!({"state": "Enabled"});
-    }
-    let push = |list: &mut Value, item: Value| list.as_array_mut().unwrap().push(item);
-    for (index, volume) in volumes.iter().enumerate() {
-        let Some(volume) = volume else { continue };
-        let name = format!("vol{index}");
-        push(
-            &mut vmi["spec"]["domain"]["devices"]["disks"],
-            json!({"name": name, volume.kind: {"bus": volume.bus}}),
-        );
-        if !volume.present {
-            continue;
-        }
-        push(
-            &mut vmi["spec"]["volumes"],
-            json!({"name": name, "persistentVolumeClaim": {"claimName": name}}),
-        );
-        let mut status = json!({"name": name, "phase": volume.phase, "target": target(index, volume.bus),
-            "persistentVolumeClaimInfo": {"volumeMode": if volume.block { "Block" } else { "Filesystem" }}});
-        if volume.hotplugged {
-            status["hotplugVolume"] = json!({"attachPodName": "pod"});
-        }
-        push(&mut vmi["status"]["volumeStatus"], status);
-    }
-    for (index, nic) in nics.iter().enumerate() {
-        let Some((state, in_pod)) = nic else { continue };
-        let name = format!("nic{index}");
-        push(
-            &mut vmi["spec"]["networks"],
-            json!({"name": name, "multus": {"networkName": name}}),
-        );
-        push(
-            &mut vmi["spec"]["domain"]["devices"]["interfaces"],
-            json!({"name": name, "bridge": {}, "state": state}),
-        );
-        if *in_pod {
-            push(
-                &mut vmi["status"]["interfaces"],
-                json!({"name": name, "infoSource": "multus-status"}),
-            );
-        }
-    }
-    Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
-}
-
-fn target(index: usize, bus: &str) -> String {
-    let letter = char::from(b'b' + u8::try_from(index).unwrap());
-    let prefix = if bus == "virtio" { "vd" } else { "sd" };
-    format!("{prefix}{letter}")
-}
-
-fn vmi() -> impl Strategy<Value = Vmi> {
-    let volumes = prop::collection::vec(prop::option::of(volume()), 4);
-    let nics = prop::collection::vec(nic(), 3);
-    (volumes, nics, prop::bool::weighted(0.2))
-        .prop_map(|(volumes, nics, tracked)| generated(&volumes, &nics, tracked))
-}
-
-proptest! {
-    /// A domain that was just defined from a VMI needs no change, but for interfaces that are attached later.
-    #[test]
-    fn plan_of_equal_disks_is_empty(vmi in vmi()) {
-        let wanted = wanted(&vmi);
-        let live = LiveDomain::parse(render(&wanted)).unwrap();
-        prop_assert_eq!(plan(&vmi, &wanted, &live), []);
-    }
-
-    /// Whatever the VM was started from: the changes lead to what the VMI asks for, and nothing is left to do.
-    #[test]
-    fn applied_plan_leaves_nothing_to_do(before in vmi(), after in vmi()) {
-        let mut domain = Simulation::of(&render(&wanted(&before)));
-        let wanted = wanted(&after);
-        for change in plan(&after, &wanted, &domain.live()) {
-            domain.apply(&change);
-        }
-        let left = plan(&after, &wanted, &domain.live());
-        let texts: Vec<_> = left.iter().map(ToString::to_string).collect();
-        prop_assert!(texts.is_empty(), "{:?}", texts);
     }
 }

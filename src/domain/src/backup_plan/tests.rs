@@ -21,22 +21,22 @@ fn plan(mode: &BackupMode, incremental: Option<&str>) -> BackupPlan {
     BackupPlan::new(&crate::parse_domain_xml::parse(DOMAIN).unwrap(), &settings)
 }
 
-fn flat(xml: &str) -> String {
+fn flatten(xml: &str) -> String {
     xml.replace(['\n', '\t'], "").replace('"', "'")
 }
 
 #[test]
-fn push_writes_the_tracked_disks_into_files() {
+fn push_backup_writes_tracked_disks_into_files() {
     let plan = plan(&BackupMode::Push, None);
     assert_eq!(
-        flat(&plan.backup_xml),
+        flatten(&plan.backup_xml),
         "<domainbackup mode='push'><disks><disk name='vda' backup='no'/>\
          <disk name='vdc' backup='yes' type='file'>\
          <target file='/run/kubevirt/Bk/vm1/bk1-2026-11-21_13-10-00/bk1-Data&amp;1.qcow2'/></disk>\
          </disks></domainbackup>"
     );
     assert_eq!(
-        flat(&plan.checkpoint_xml),
+        flatten(&plan.checkpoint_xml),
         "<domaincheckpoint><name>bk1-2026-11-21_13-10-00</name><disks>\
          <disk name='vda' checkpoint='no'/><disk name='vdc' checkpoint='bitmap'/></disks>\
          </domaincheckpoint>"
@@ -48,11 +48,11 @@ fn push_writes_the_tracked_disks_into_files() {
 }
 
 #[test]
-fn pull_serves_each_volume_with_its_bitmap() {
+fn pull_backup_exports_each_volume_with_its_bitmap() {
     let mode = BackupMode::Pull {
         socket: "/s/backup-nbd-sock".into(),
     };
-    let xml = flat(&plan(&mode, Some("bk0")).backup_xml);
+    let xml = flatten(&plan(&mode, Some("bk0")).backup_xml);
     assert!(
         xml.starts_with(
             "<domainbackup mode='pull'><incremental>bk0</incremental>\
@@ -66,13 +66,13 @@ fn pull_serves_each_volume_with_its_bitmap() {
 }
 
 #[test]
-fn checkpoint_is_redefined_for_the_disks_that_have_its_bitmap() {
+fn checkpoint_is_redefined_for_disks_that_have_its_bitmap() {
     let domain = crate::parse_domain_xml::parse(DOMAIN).unwrap();
     let redefine =
         |file: &'static str, time| redefined_checkpoint(&domain, "c", time, |path| path == file);
     assert_eq!(redefine("/d/empty.qcow2", None), None, "not tracked");
     assert_eq!(
-        flat(&redefine("/cbt/data.qcow2", Some(1_763_730_780)).unwrap()),
+        flatten(&redefine("/cbt/data.qcow2", Some(1_763_730_780)).unwrap()),
         "<domaincheckpoint><name>c</name><creationTime>1763730780</creationTime><disks>\
          <disk name='vdc' checkpoint='bitmap'/></disks></domaincheckpoint>"
     );

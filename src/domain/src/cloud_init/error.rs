@@ -1,9 +1,13 @@
-//! Why cloud-init data cannot be read.
+//! Errors of reading cloud-init data, and of cloud-init data from hooks.
 
-/// Why cloud-init data cannot be read.
+use serde_json::error::Category;
+
+use crate::cloud_init::cloud_init_data::MAX_JSON_BYTES;
+
+/// Why cloud-init data cannot be read from a VMI and its secrets.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CloudInitError {
-    /// Neither user data nor network data.
+    /// The volume has neither user data nor network data.
     #[error(
         "volume {volume}: userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source{hint}"
     )]
@@ -13,7 +17,7 @@ pub enum CloudInitError {
         /// Why a secret has no data, if the VMI refers to one; else empty.
         hint: String,
     },
-    /// A field that should be base64 is not.
+    /// The value of a base64 field is not base64.
     #[error("volume {volume}: {field} is not base64: {message}")]
     Base64 {
         /// The volume.
@@ -23,12 +27,12 @@ pub enum CloudInitError {
         /// The decoder's message.
         message: String,
     },
-    /// Neither of the two secrets that the VMI refers to can be read.
+    /// The VMI refers to secrets for user data and for network data, and neither can be read.
     #[error("no cloud-init data-source found at volume: {volume} ({message})")]
     Secret {
         /// The volume.
         volume: String,
-        /// Why the secret could not be read.
+        /// Why the secrets could not be read.
         message: String,
     },
     /// A secret of SSH keys cannot be read.
@@ -36,10 +40,50 @@ pub enum CloudInitError {
     AccessCredential {
         /// The secret's name.
         secret: String,
-        /// Why it could not be read.
+        /// Why the secret could not be read.
         message: String,
     },
-    /// There are no data to make an image of.
+    /// There is neither user data nor network data for an image.
     #[error("UserData or NetworkData is required for cloud-init data source")]
     NoFiles,
+}
+
+/// Why the output of hooks cannot be used as cloud-init data.
+#[derive(Debug, thiserror::Error)]
+pub enum HookedDataError {
+    /// The JSON exceeds [`MAX_JSON_BYTES`].
+    #[error("the cloud-init data has {0} bytes, more than the {MAX_JSON_BYTES} that are read")]
+    TooLarge(usize),
+    /// The JSON is not a `CloudInitData`. serde's message is left out because it contains values, which may be secret.
+    #[error(
+        "the cloud-init data is not valid CloudInitData: {reason} at line {line} column {column}"
+    )]
+    Json {
+        /// The kind of error.
+        reason: &'static str,
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+    },
+    /// User data or metadata is missing. KubeVirt checks a hook's output in the same way.
+    #[error(
+        "the cloud-init data has no UserData, or neither NoCloudMetaData nor ConfigDriveMetaData"
+    )]
+    Incomplete,
+}
+
+impl From<serde_json::Error> for HookedDataError {
+    fn from(error: serde_json::Error) -> Self {
+        let reason = match error.classify() {
+            Category::Data => "a value of another type than expected",
+            Category::Eof => "an unexpected end",
+            Category::Syntax | Category::Io => "a syntax error",
+        };
+        Self::Json {
+            reason,
+            line: error.line(),
+            column: error.column(),
+        }
+    }
 }

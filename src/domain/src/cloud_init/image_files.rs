@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use crate::cloud_init::cloud_init_data::{CloudInitData, ConfigDriveMetadata, DataSource};
+use crate::cloud_init::cloud_init_data::{CloudInitData, DataSource};
 use crate::cloud_init::error::CloudInitError;
+use crate::cloud_init::instance_metadata::ConfigDriveMetadata;
 
 /// One file of the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,10 +15,10 @@ pub struct IsoFile {
     pub content: Vec<u8>,
 }
 
-/// The image's files. Without network data there is no file for it; user data may be an empty file.
+/// The files of the image. There is no file for empty network data, but an empty file for empty user data.
 ///
 /// # Errors
-/// [`CloudInitError::NoFiles`] when there are neither user data nor network data.
+/// [`CloudInitError::NoFiles`] if there is neither user data nor network data.
 pub fn files(data: &CloudInitData) -> Result<Vec<IsoFile>, CloudInitError> {
     if data.user_data.is_empty() && data.network_data.is_empty() {
         return Err(CloudInitError::NoFiles);
@@ -58,7 +59,7 @@ pub fn files(data: &CloudInitData) -> Result<Vec<IsoFile>, CloudInitError> {
     Ok(files)
 }
 
-/// The JSON of meta-data. Never fails: strings, numbers and maps with string keys.
+/// The JSON of metadata. Serialization cannot fail: the values are strings, numbers and maps with string keys.
 fn json(meta_data: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(meta_data).unwrap_or_default()
 }

@@ -1,22 +1,22 @@
-//! The identity of the instance, by which cloud-init recognises a new VM.
+//! The instance type and the UUID of the instance, by which cloud-init recognises a new VM.
 
 use kubevirt_api::vmi::Vmi;
 use uuid::Uuid;
 
-const INSTANCE_TYPE: &str = "kubevirt.io/instancetype-name";
-const CLUSTER_INSTANCE_TYPE: &str = "kubevirt.io/cluster-instancetype-name";
+const INSTANCE_TYPE_ANNOTATION: &str = "kubevirt.io/instancetype-name";
+const CLUSTER_INSTANCE_TYPE_ANNOTATION: &str = "kubevirt.io/cluster-instancetype-name";
 
-/// The instance type's name; a cluster-wide one is preferred to one of the namespace.
+/// The name of the instance type. A cluster-wide instance type has precedence over one of the namespace.
 pub(crate) fn instance_type(vmi: &Vmi) -> String {
     let annotation = |key| vmi.annotation(key).filter(|value| !value.is_empty());
-    annotation(CLUSTER_INSTANCE_TYPE)
-        .or_else(|| annotation(INSTANCE_TYPE))
+    annotation(CLUSTER_INSTANCE_TYPE_ANNOTATION)
+        .or_else(|| annotation(INSTANCE_TYPE_ANNOTATION))
         .unwrap_or_default()
         .to_owned()
 }
 
-/// The firmware's UUID. If the VMI has none, KubeVirt generates one per boot; this one stays the same, so that the
-/// guest does not take each boot for its first.
+/// The firmware's UUID, or one derived from the VMI if it has none. KubeVirt generates a new one for each boot; ours
+/// stays the same, so that cloud-init does not treat each boot as the first.
 pub(crate) fn instance_uuid(vmi: &Vmi) -> String {
     let firmware = vmi
         .spec

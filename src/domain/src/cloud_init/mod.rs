@@ -1,25 +1,25 @@
-//! cloud-init: KubeVirt's `CloudInitData` of a VMI, and the files of the image that carries them into the guest.
+//! cloud-init: KubeVirt's `CloudInitData` of a VMI, and the files of the image for the guest.
 //!
 //! ```text
 //! VMI + secrets ─ read ─▶ CloudInitData ─ hooks (JSON) ─▶ with_hooked ─┐
 //! defined domain ─ tagged_devices::metadata ─▶ devices_data ───────────┴─ files ─▶ image
 //! ```
 //!
-//! Rules as in KubeVirt v1.9's pkg/cloud-init.
+//! The rules are those of KubeVirt v1.9's pkg/cloud-init.
 
 mod cloud_init_data;
 mod error;
 mod image_files;
 mod instance_identity;
+mod instance_metadata;
 mod read_from_vmi;
+mod ssh_public_keys;
 pub mod tagged_devices;
 
-pub use cloud_init_data::{
-    CloudInitData, ConfigDriveMetadata, DataSource, DeviceData, HookedDataError, MAX_JSON_BYTES,
-    NoCloudMetadata,
-};
-pub use error::CloudInitError;
+pub use cloud_init_data::{CloudInitData, DataSource, MAX_JSON_BYTES};
+pub use error::{CloudInitError, HookedDataError};
 pub use image_files::{IsoFile, files};
+pub use instance_metadata::{ConfigDriveMetadata, DeviceData, NoCloudMetadata};
 pub use read_from_vmi::read;
 
 #[cfg(test)]

@@ -1,28 +1,25 @@
 //! Reads cloud-init data from a VMI and its secrets.
 
-use std::collections::BTreeMap;
-
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use kubevirt_api::vmi::{CloudInit, Vmi};
-use serde_json::Value;
 
-use crate::cloud_init::cloud_init_data::{
-    CloudInitData, ConfigDriveMetadata, DataSource, NoCloudMetadata,
-};
+use crate::cloud_init::cloud_init_data::{CloudInitData, DataSource};
 use crate::cloud_init::error::CloudInitError;
-use crate::secret_source::{SecretError, SecretSource};
+use crate::cloud_init::instance_metadata::{ConfigDriveMetadata, NoCloudMetadata};
+use crate::cloud_init::ssh_public_keys::read_public_keys;
+use crate::secret_source::SecretSource;
 
-/// The longest DNS label.
+/// The maximum length of a DNS label.
 const MAX_HOSTNAME: usize = 63;
 
-/// Reads the VMI's first cloud-init volume; `None` when it has none.
+/// Reads the data of the VMI's first cloud-init volume; `None` if it has none.
 ///
-/// Data of a secret are preferred to data in the VMI, and text to base64. The secret of volume V is mounted as
+/// Data in a secret has precedence over data in the VMI, and text over base64. The secret of a volume V is mounted as
 /// directory V, that of an SSH credential S as `S-access-cred`.
 ///
 /// # Errors
-/// [`CloudInitError`] naming volume or secret.
+/// [`CloudInitError`], which names the volume or secret.
 pub fn read(
     vmi: &Vmi,
     secrets: &dyn SecretSource,
@@ -46,16 +43,16 @@ fn read_volume(
     data_source: DataSource,
     secrets: &dyn SecretSource,
 ) -> Result<CloudInitData, CloudInitError> {
-    let keys = public_keys(vmi, data_source, secrets)?;
+    let keys = read_public_keys(vmi, data_source, secrets)?;
     let secret = Secret::read(volume, source, secrets)?;
-    let user_data = first(
+    let user_data = first_source(
         volume,
         "userDataBase64",
         secret.user_data,
         &source.user_data,
         &source.user_data_base64,
     )?;
-    let network_data = first(
+    let network_data = first_source(
         volume,
         "networkDataBase64",
         secret.network_data,
@@ -64,8 +61,8 @@ fn read_volume(
     )?;
     if user_data.is_empty() && network_data.is_empty() {
         let hint = secret
-            .problem
-            .map(|problem| format!(" ({problem})"))
+            .error
+            .map(|error| format!(" ({error})"))
             .unwrap_or_default();
         return Err(CloudInitError::Empty {
             volume: volume.to_owned(),
@@ -103,25 +100,26 @@ fn read_volume(
 struct Secret {
     user_data: Vec<u8>,
     network_data: Vec<u8>,
-    /// Why data that the VMI refers to were not found.
-    problem: Option<String>,
+    /// Why data that the VMI refers to was not found.
+    error: Option<String>,
 }
 
 impl Secret {
-    /// A missing file is an error only when both kinds of data were asked for and neither is there:
-    /// the two references often name one secret that holds one of them.
+    /// A missing file is an error only if the VMI refers to secrets for both kinds of data and neither is found: the
+    /// two references often name one secret, which contains only one kind.
     fn read(
         volume: &str,
         source: &CloudInit,
         secrets: &dyn SecretSource,
     ) -> Result<Self, CloudInitError> {
-        let wanted =
-            |wanted: bool, names: [&str; 2]| wanted.then(|| first_file(secrets, volume, names));
-        let user_data = wanted(
+        let read_if = |is_referenced: bool, names: [&str; 2]| {
+            is_referenced.then(|| first_file(secrets, volume, names))
+        };
+        let user_data = read_if(
             source.user_data_secret_ref.is_some(),
             ["userdata", "userData"],
         );
-        let network_data = wanted(
+        let network_data = read_if(
             source.network_data_secret_ref.is_some(),
             ["networkdata", "networkData"],
         );
@@ -133,13 +131,13 @@ impl Secret {
             });
         }
         let mut secret = Self::default();
-        for (result, place) in [
+        for (result, target) in [
             (user_data, &mut secret.user_data),
             (network_data, &mut secret.network_data),
         ] {
             match result {
-                Some(Ok(bytes)) => *place = bytes,
-                Some(Err(problem)) => secret.problem = Some(problem),
+                Some(Ok(bytes)) => *target = bytes,
+                Some(Err(error)) => secret.error = Some(error),
                 None => {}
             }
         }
@@ -164,7 +162,8 @@ fn first_file(
     ))
 }
 
-fn first(
+/// The data of the first source that has some: the secret, the text, or the base64 field.
+fn first_source(
     volume: &str,
     field: &'static str,
     secret: Vec<u8>,
@@ -184,7 +183,7 @@ fn first(
     })
 }
 
-/// As Go's `StdEncoding`: line breaks are skipped, padding is required, trailing bits are ignored.
+/// Decodes base64 as Go's `StdEncoding` does: line breaks are skipped, padding is required, trailing bits are ignored.
 fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
     const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
@@ -197,51 +196,7 @@ fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
     ENGINE.decode(text)
 }
 
-/// Keys of all credentials that this kind of image carries, numbered from 0 across secrets.
-fn public_keys(
-    vmi: &Vmi,
-    data_source: DataSource,
-    secrets: &dyn SecretSource,
-) -> Result<BTreeMap<String, String>, CloudInitError> {
-    let mut keys = BTreeMap::new();
-    for credential in &vmi.spec.access_credentials {
-        let Some(secret) = ssh_secret(credential, data_source) else {
-            continue;
-        };
-        let failed = |error: SecretError| CloudInitError::AccessCredential {
-            secret: secret.to_owned(),
-            message: error.to_string(),
-        };
-        let directory = format!("{secret}-access-cred");
-        for name in secrets.names(&directory).map_err(failed)? {
-            let bytes = secrets
-                .file(&directory, &name)
-                .map_err(failed)?
-                .unwrap_or_default();
-            if !bytes.is_empty() {
-                keys.insert(
-                    keys.len().to_string(),
-                    String::from_utf8_lossy(&bytes).into_owned(),
-                );
-            }
-        }
-    }
-    Ok(keys)
-}
-
-/// The secret of an SSH credential that is propagated through this kind of image.
-fn ssh_secret(credential: &Value, data_source: DataSource) -> Option<&str> {
-    let ssh = credential.get("sshPublicKey")?;
-    let method = ssh.get("propagationMethod")?.get(data_source.name())?;
-    let secret = ssh
-        .get("source")?
-        .get("secret")?
-        .get("secretName")?
-        .as_str()?;
-    (!method.is_null() && !secret.is_empty()).then_some(secret)
-}
-
-/// `spec.hostname`, else the name up to its first dot, cut to the length of a DNS label.
+/// `spec.hostname`, else the VMI's name up to its first dot, cut to the length of a DNS label.
 fn hostname(vmi: &Vmi) -> String {
     if !vmi.spec.hostname.is_empty() {
         return vmi.spec.hostname.clone();

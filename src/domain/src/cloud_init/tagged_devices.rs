@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use kubevirt_api::vmi::Vmi;
 
-use crate::cloud_init::cloud_init_data::DeviceData;
+use crate::cloud_init::instance_metadata::DeviceData;
 use crate::host_topology::HostTopology;
 use crate::libvirt_spec::{Address, Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 
-/// Tagged devices of a *defined* domain: `spec` is parsed from libvirt's XML, which has the
-/// addresses. Interfaces first, then host devices, each in the domain's order; devices without a PCI
+/// The tagged devices of a *defined* domain: `spec` is parsed from libvirt's XML, which contains the
+/// addresses. Interfaces come first, then host devices, each in the domain's order; devices without a PCI
 /// address are left out. `None` if no device is tagged.
 pub fn metadata(
     vmi: &Vmi,
     spec: &DomainSpec,
     topology: &dyn HostTopology,
 ) -> Option<Vec<DeviceData>> {
-    let tags = Tags::of(vmi);
-    let mut found = Vec::new();
+    let tags = Tags::from_vmi(vmi);
+    let mut devices = Vec::new();
     for interface in &spec.devices.interfaces {
         let name = interface
             .alias
@@ -30,23 +30,23 @@ pub fn metadata(
                 .as_ref()
                 .map(|mac| mac.mac.clone())
                 .unwrap_or_default();
-            found.extend(
+            devices.extend(
                 device("nic", interface.address.as_ref(), tag)
                     .map(|data| DeviceData { mac, ..data }),
             );
         }
     }
     for host_device in &spec.devices.host_devices {
-        let Some((kind, tag)) = tags.of_host_device(host_device.alias.as_ref()) else {
+        let Some((kind, tag)) = tags.kind_and_tag(host_device.alias.as_ref()) else {
             continue;
         };
         let data = device(kind, host_device.address.as_ref(), tag);
-        found.extend(data.map(|data| with_numa_affinity(data, vmi, spec, host_device, topology)));
+        devices.extend(data.map(|data| with_numa_affinity(data, vmi, spec, host_device, topology)));
     }
-    (!found.is_empty()).then_some(found)
+    (!devices.is_empty()).then_some(devices)
 }
 
-/// Device name to tag.
+/// The tags of the VMI's devices, by device name.
 struct Tags {
     interfaces: BTreeMap<String, String>,
     host_devices: BTreeMap<String, String>,
@@ -54,19 +54,19 @@ struct Tags {
 }
 
 impl Tags {
-    fn of(vmi: &Vmi) -> Self {
+    fn from_vmi(vmi: &Vmi) -> Self {
         let interfaces = vmi.spec.domain.devices.interfaces.iter();
         Self {
             interfaces: interfaces
                 .filter(|interface| !interface.tag.is_empty())
                 .map(|interface| (interface.name.clone(), interface.tag.clone()))
                 .collect(),
-            host_devices: tags_of(vmi, "hostDevices"),
-            gpus: tags_of(vmi, "gpus"),
+            host_devices: tags_in_list(vmi, "hostDevices"),
+            gpus: tags_in_list(vmi, "gpus"),
         }
     }
 
-    fn of_host_device(&self, alias: Option<&Alias>) -> Option<(&'static str, &str)> {
+    fn kind_and_tag(&self, alias: Option<&Alias>) -> Option<(&'static str, &str)> {
         let name = alias?.name.as_str();
         [
             (SRIOV_ALIAS, "nic", &self.interfaces),
@@ -81,7 +81,7 @@ impl Tags {
     }
 }
 
-fn tags_of(vmi: &Vmi, list: &str) -> BTreeMap<String, String> {
+fn tags_in_list(vmi: &Vmi, list: &str) -> BTreeMap<String, String> {
     let devices = vmi
         .value()
         .pointer(&format!("/spec/domain/devices/{list}"))
@@ -107,7 +107,7 @@ fn device(kind: &str, address: Option<&Address>, tag: &str) -> Option<DeviceData
     })
 }
 
-/// `0000:01:00.0` from libvirt's four hexadecimal numbers.
+/// The address as `0000:01:00.0`, from libvirt's four hexadecimal numbers.
 fn pci_address(address: &Address) -> Option<String> {
     let digits = |text: &'_ str| {
         text.strip_prefix("0x")
@@ -123,8 +123,7 @@ fn pci_address(address: &Address) -> Option<String> {
     ))
 }
 
-/// Adds the host NUMA node if the guest's nodes mirror the host's, or else the virtual processors that are pinned to
-/// that node.
+/// Adds the host NUMA node if the guest gets the host's NUMA topology, else the vCPUs that are pinned to that node.
 fn with_numa_affinity(
     mut data: DeviceData,
     vmi: &Vmi,
@@ -148,12 +147,12 @@ fn with_numa_affinity(
     {
         data.numa_node = node;
     } else if cpu.dedicated_cpu_placement {
-        data.aligned_cpus = pinned_on(spec, &topology.node_cpus(node));
+        data.aligned_cpus = vcpus_pinned_to(spec, &topology.node_cpus(node));
     }
     data
 }
 
-fn pinned_on(spec: &DomainSpec, host_cpus: &[u32]) -> Vec<u32> {
+fn vcpus_pinned_to(spec: &DomainSpec, host_cpus: &[u32]) -> Vec<u32> {
     let Some(tune) = &spec.cpu_tune else {
         return Vec::new();
     };

@@ -1,20 +1,19 @@
 #![allow(clippy::unwrap_used)]
 
-mod device_metadata;
 mod hooked_data;
+mod tagged_devices;
 
 use std::collections::BTreeMap;
 
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
-use super::tagged_devices::metadata;
 use super::*;
 use crate::host_topology::{HostTopology, UnknownTopology};
 use crate::libvirt_spec::DomainSpec;
 use crate::secret_source::{NoSecrets, SecretError, SecretSource};
 
-/// Directory to file to content.
+/// Contents by directory and file name.
 struct SecretFiles(BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>);
 
 impl SecretSource for SecretFiles {
@@ -35,7 +34,7 @@ impl SecretSource for SecretFiles {
     }
 }
 
-fn mounted(files: &[(&'static str, &'static str, &'static str)]) -> SecretFiles {
+fn mounted_secrets(files: &[(&'static str, &'static str, &'static str)]) -> SecretFiles {
     let mut directories: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for (directory, name, content) in files {
         directories
@@ -71,11 +70,11 @@ fn no_cloud(source: Value) -> Vmi {
     vmi(json!({"cloudInitNoCloud": source}), &json!({}))
 }
 
-fn read_one(vmi: &Vmi, secrets: &dyn SecretSource) -> CloudInitData {
+fn read_data(vmi: &Vmi, secrets: &dyn SecretSource) -> CloudInitData {
     read(vmi, secrets).unwrap().unwrap()
 }
 
-fn as_text(data: &CloudInitData) -> Vec<(&'static str, String)> {
+fn files_as_text(data: &CloudInitData) -> Vec<(&'static str, String)> {
     let files = files(data).unwrap();
     files
         .into_iter()
@@ -84,8 +83,8 @@ fn as_text(data: &CloudInitData) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn no_cloud_image_has_its_files() {
-    let data = read_one(
+fn no_cloud_image_has_meta_data_user_data_and_network_config() {
+    let data = read_data(
         &no_cloud(json!({"userData": "#cloud-config\n", "networkData": "version: 2\n"})),
         &NoSecrets,
     );
@@ -101,15 +100,15 @@ fn no_cloud_image_has_its_files() {
         ("network-config", "version: 2\n"),
     ];
     assert_eq!(
-        as_text(&data),
+        files_as_text(&data),
         expected.map(|(path, content)| (path, content.to_owned()))
     );
 }
 
 #[test]
-fn config_drive_image_has_its_files() {
+fn config_drive_image_has_openstack_files_with_tagged_devices() {
     let source = json!({"cloudInitConfigDrive": {"userDataBase64": "I2Nsb3Vk\nLWNvbmZpZwo="}});
-    let mut data = read_one(&vmi(source, &json!({"hostname": "host"})), &NoSecrets);
+    let mut data = read_data(&vmi(source, &json!({"hostname": "host"})), &NoSecrets);
     data.devices_data = Some(vec![DeviceData {
         kind: "nic".into(),
         bus: "pci".into(),
@@ -125,24 +124,24 @@ fn config_drive_image_has_its_files() {
         ("openstack/latest/user_data", "#cloud-config\n"),
     ];
     assert_eq!(
-        as_text(&data),
+        files_as_text(&data),
         expected.map(|(path, content)| (path, content.to_owned()))
     );
     assert_eq!(data.data_source.volume_label(), "config-2");
 }
 
 #[test]
-fn secrets_are_preferred_to_inline_data() {
+fn secrets_have_precedence_over_inline_data() {
     let source = json!({"secretRef": {"name": "s"}, "networkDataSecretRef": {"name": "s"}, "userData": "in place"});
     let vmi = no_cloud(source);
-    let data = read_one(&vmi, &mounted(&[("ci", "userdata", "secret")]));
+    let data = read_data(&vmi, &mounted_secrets(&[("ci", "userdata", "secret")]));
     assert_eq!(
         (data.user_data.as_slice(), data.network_data.as_slice()),
         (&b"secret"[..], &b""[..])
     );
-    let data = read_one(
+    let data = read_data(
         &vmi,
-        &mounted(&[
+        &mounted_secrets(&[
             ("ci", "userData", "other name"),
             ("ci", "networkdata", "net"),
         ]),
@@ -159,7 +158,7 @@ fn secrets_are_preferred_to_inline_data() {
 }
 
 #[test]
-fn volumes_without_data_are_refused() {
+fn volumes_without_data_are_errors() {
     let message = "userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source";
     let error = read(&no_cloud(json!({})), &NoSecrets)
         .unwrap_err()
@@ -193,13 +192,13 @@ fn ssh_keys_are_numbered_across_secrets() {
         json!({"cloudInitNoCloud": {"userData": "u"}}),
         &json!({"accessCredentials": credentials}),
     );
-    let secrets = mounted(&[
+    let secrets = mounted_secrets(&[
         ("one-access-cred", "a", "key a"),
         ("one-access-cred", "b", ""),
         ("two-access-cred", "c", "key c"),
         ("three-access-cred", "d", "key d"),
     ]);
-    let keys = read_one(&vmi, &secrets)
+    let keys = read_data(&vmi, &secrets)
         .no_cloud_meta_data
         .unwrap()
         .public_ssh_keys;
@@ -220,13 +219,13 @@ fn instance_id_is_stable_without_a_firmware_uuid() {
         json!({"cloudInitNoCloud": {"userData": "u"}}),
         &json!({"domain": {}}),
     );
-    let id = read_one(&vmi, &NoSecrets)
+    let id = read_data(&vmi, &NoSecrets)
         .no_cloud_meta_data
         .unwrap()
         .instance_id;
     assert_eq!(id.len(), 36);
     assert_eq!(
-        read_one(&vmi, &NoSecrets)
+        read_data(&vmi, &NoSecrets)
             .no_cloud_meta_data
             .unwrap()
             .instance_id,

@@ -1,4 +1,4 @@
-//! The inputs of a conversion, for all its steps.
+//! `Context`: the inputs of a conversion, for all its steps.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,21 +21,21 @@ pub(crate) struct Context<'a> {
     pub(crate) cluster: ClusterConfig,
     pub(crate) purpose: Purpose,
     pub(crate) architecture: &'static dyn Architecture,
-    /// Model of every virtio device.
+    /// libvirt's model of every virtio device.
     pub(crate) virtio_model: &'static str,
-    /// Processors at boot.
+    /// The CPU topology at boot.
     pub(crate) topology: CpuTopology,
-    /// Product of the topology.
+    /// The number of vCPUs in the topology.
     pub(crate) vcpus: u32,
     /// How the guest is protected from the host.
     pub(crate) protection: Protection,
-    /// Indices of volumes by name; the last volume of a name counts.
+    /// Indices of volumes by name. The last volume of a name has precedence.
     pub(crate) volumes: HashMap<&'a str, usize>,
     /// The cluster's status of each volume.
     pub(crate) volume_status: HashMap<&'a str, &'a VolumeStatus>,
     /// Whether volumes that are not hotplugged are attached already.
     pub(crate) has_permanent_volumes: bool,
-    preallocated: HashSet<&'a str>,
+    preallocated_volumes: HashSet<&'a str>,
 }
 
 impl<'a> Context<'a> {
@@ -47,7 +47,7 @@ impl<'a> Context<'a> {
     ) -> Result<Self, ConvertError> {
         let topology = cpu_topology::boot_topology(vmi)?;
         let vcpus = cpu_topology::count(&topology)?;
-        let architecture = arch::of(vmi, host)?;
+        let architecture = arch::guest_architecture(vmi, host)?;
         Ok(Self {
             vmi,
             options,
@@ -58,15 +58,15 @@ impl<'a> Context<'a> {
             virtio_model: architecture.virtio_model(vmi.is_virtio_transitional()),
             vcpus,
             topology,
-            protection: Protection::of(vmi.spec.domain.launch_security.as_ref()),
-            volumes: index(&vmi.spec.volumes),
-            volume_status: statuses(&vmi.status.volume_status),
+            protection: Protection::from_vmi(vmi.spec.domain.launch_security.as_ref()),
+            volumes: volume_indices(&vmi.spec.volumes),
+            volume_status: statuses_by_volume(&vmi.status.volume_status),
             has_permanent_volumes: vmi
                 .status
                 .volume_status
                 .iter()
                 .any(|status| status.hotplug_volume.is_none()),
-            preallocated: options
+            preallocated_volumes: options
                 .preallocated_volumes
                 .iter()
                 .map(String::as_str)
@@ -92,7 +92,7 @@ impl<'a> Context<'a> {
         cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement)
     }
 
-    /// Whether the VMI asks for huge pages, dedicated processors or realtime.
+    /// Whether the VMI requests huge pages, dedicated CPUs or realtime scheduling.
     pub(crate) fn is_high_performance(&self) -> bool {
         let domain = &self.vmi.spec.domain;
         domain
@@ -124,24 +124,26 @@ impl<'a> Context<'a> {
                 .any(|interface| interface.passt_binding.is_some())
     }
 
+    /// Whether unused blocks of the volume are discarded, as its image is not preallocated.
     pub(crate) fn discards(&self, volume: &str) -> bool {
-        !self.preallocated.contains(volume)
+        !self.preallocated_volumes.contains(volume)
     }
 
+    /// Whether the volume is a block device.
     pub(crate) fn is_block(&self, volume: &str) -> bool {
         let status = self.volume_status.get(volume).copied();
         self.host.is_block(volume, status)
     }
 }
 
-fn index(volumes: &[Volume]) -> HashMap<&str, usize> {
-    let places = volumes.iter().enumerate();
-    places
-        .map(|(place, volume)| (volume.name.as_str(), place))
+fn volume_indices(volumes: &[Volume]) -> HashMap<&str, usize> {
+    let volumes = volumes.iter().enumerate();
+    volumes
+        .map(|(index, volume)| (volume.name.as_str(), index))
         .collect()
 }
 
-fn statuses(statuses: &[VolumeStatus]) -> HashMap<&str, &VolumeStatus> {
+fn statuses_by_volume(statuses: &[VolumeStatus]) -> HashMap<&str, &VolumeStatus> {
     let statuses = statuses.iter();
     statuses
         .map(|status| (status.name.as_str(), status))

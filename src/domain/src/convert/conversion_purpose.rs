@@ -1,13 +1,13 @@
-//! What a converted domain is for.
+//! The purpose of a conversion: a boot or the target of a migration.
 
-/// What the converted domain is for.
+/// The purpose of a conversion.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// It is defined here.
+    /// The domain is started in this pod.
     #[default]
     Boot,
-    /// It arrives here by a migration, from the source's description. The converted domain tells which files and
-    /// taps have to be there: devices that are attached after the arrival (host devices, hotplugged disks) are left
+    /// The domain arrives by a migration, and its XML comes from the source. The converted domain only says which files
+    /// and taps have to exist. Devices that are attached after the migration (host devices, hotplugged disks) are left
     /// out.
     MigrationTarget,
 }

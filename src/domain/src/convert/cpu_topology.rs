@@ -1,14 +1,14 @@
-//! The virtual processor topology: sockets, cores, threads.
+//! The topology of vCPUs: sockets, cores, threads.
 
 use kubevirt_api::vmi::Vmi;
 
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::CpuTopology;
 
-/// More processors than any machine type of QEMU supports.
+/// More vCPUs than any machine type of QEMU supports.
 const MAX_VCPUS: u32 = 8192;
 
-/// The VMI's topology. Without one, the number of sockets is the pod's processor limit or request.
+/// The VMI's topology at boot. Without one, the number of sockets is the pod's CPU limit or request.
 pub(crate) fn boot_topology(vmi: &Vmi) -> Result<CpuTopology, ConvertError> {
     check_resources(vmi)?;
     let cpu = vmi.spec.domain.cpu.clone().unwrap_or_default();
@@ -31,7 +31,7 @@ fn check_resources(vmi: &Vmi) -> Result<(), ConvertError> {
         ("requests", &resources.requests),
     ] {
         if let Some(cpus) = amounts.get("cpu").filter(|cpus| cpus.is_negative()) {
-            return Err(ConvertError::refused(format!(
+            return Err(ConvertError::invalid(format!(
                 "spec.domain.resources.{list}.cpu is {cpus}, and must not be negative"
             )));
         }
@@ -45,11 +45,11 @@ fn sockets_from_resources(vmi: &Vmi) -> Option<u32> {
         .limits
         .get("cpu")
         .or_else(|| resources.requests.get("cpu"))?;
-    // `count` refuses more than 32 bits.
+    // `count` returns an error for u32::MAX.
     Some(u32::try_from(cpus.value()).unwrap_or(u32::MAX))
 }
 
-/// The number of processors in a topology.
+/// The number of vCPUs in a topology.
 pub(crate) fn count(topology: &CpuTopology) -> Result<u32, ConvertError> {
     let CpuTopology {
         sockets,
@@ -61,7 +61,7 @@ pub(crate) fn count(topology: &CpuTopology) -> Result<u32, ConvertError> {
         .and_then(|product| product.checked_mul(threads))
         .filter(|count| *count <= MAX_VCPUS)
         .ok_or_else(|| {
-            ConvertError::refused(format!(
+            ConvertError::invalid(format!(
                 "spec.domain.cpu asks for {sockets} sockets x {cores} cores x {threads} threads, \
                  more than {MAX_VCPUS} virtual processors"
             ))

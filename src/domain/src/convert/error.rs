@@ -1,4 +1,4 @@
-//! Why a VMI cannot be converted.
+//! Errors of the conversion of a VMI.
 
 /// Why a VMI cannot be converted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -19,9 +19,10 @@ pub enum ConvertError {
         /// The supported values.
         allowed: &'static str,
     },
-    /// The VMI contradicts itself or the node. The message is KubeVirt's if KubeVirt has one.
+    /// The VMI is inconsistent, or needs something that the node or the pod does not have. The message is KubeVirt's if
+    /// KubeVirt has one.
     #[error("{0}")]
-    Refused(String),
+    Invalid(String),
 }
 
 impl ConvertError {
@@ -31,7 +32,7 @@ impl ConvertError {
         }
     }
 
-    pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Self::Refused(message.into())
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
     }
 }

@@ -1,4 +1,4 @@
-//! File names of paths in a VMI.
+//! The file name at the end of a path in a VMI.
 
 /// The last component of a path; `None` if it names no file.
 pub(crate) fn file_name(path: &str) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! Conversion of a VMI to a domain.
 //!
-//! Each file below has one function that adds its part to the domain. A new device is a file and a line in
+//! Most files below have a function `add`, which adds a part of the domain. A new device is a new file and a line in
 //! `STEPS`.
 
 pub(crate) mod arch;
@@ -19,14 +19,14 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use compute::{
-    clock, cpu_pinning, features, hypervisor, launch_security, memory, numa, on_reboot, os_element,
-    processors, qemu_arguments, smbios, uefi_firmware,
+    clock, cpu_pinning, hypervisor, hypervisor_features, launch_security, memory, numa_cells,
+    on_reboot, os_element, qemu_arguments, smbios, uefi_firmware, vcpus_and_cpu_model,
 };
 use conversion_inputs::Context;
 use devices::{
-    balloon, check_nvidia_grace, console_and_channels, controllers, graphics,
-    host_device_numa_placement, host_devices, iommufd, panic_devices, rng, root_complex_placement,
-    sound, tablets, tpm, usb_redirection, vsock, watchdog,
+    balloon, console_and_channels, controllers, graphics, host_device_numa_placement, host_devices,
+    iommufd, nvidia_grace_requirements, panic_devices, rng, root_complex_placement, sound, tablets,
+    tpm, usb_redirection, vsock, watchdog,
 };
 use network::interfaces;
 use storage::{disks, filesystems, io_threads};
@@ -45,7 +45,7 @@ pub use storage::volume_mode_lookups::{VolumeModeLookup, volume_mode_lookups};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
-/// The steps in order. If several steps refuse a VMI, the first one's error is reported.
+/// The steps in order. If several steps fail, the error of the first one is reported.
 const STEPS: &[Step] = &[
     uefi_firmware::check,
     host_devices::add,
@@ -63,41 +63,41 @@ const STEPS: &[Step] = &[
     watchdog::add,
     console_and_channels::add_serial,
     panic_devices::add,
-    features::add,
+    hypervisor_features::add,
     smbios::add,
     os_element::add,
     filesystems::add,
     usb_redirection::add,
     controllers::add,
     qemu_arguments::add,
-    processors::add,
+    vcpus_and_cpu_model::add,
     io_threads::add,
     memory::add,
     on_reboot::add,
     iommufd::add,
     hypervisor::add,
     disks::add,
-    check_nvidia_grace::check,
-    // These read the whole domain.
+    nvidia_grace_requirements::check,
+    // These steps read the whole domain.
     cpu_pinning::add,
-    numa::add,
+    numa_cells::add,
     host_device_numa_placement::place,
     root_complex_placement::place,
 ];
 
-/// The steps that place the guest's processors and memory on the host's.
-const PLACEMENT: &[Step] = &[
-    processors::add,
+/// The steps that place the guest's vCPUs and memory on the host's CPUs and NUMA nodes.
+const PLACEMENT_STEPS: &[Step] = &[
+    vcpus_and_cpu_model::add,
     io_threads::add,
     memory::add,
     cpu_pinning::add,
-    numa::add,
+    numa_cells::add,
 ];
 
-/// The part of a domain that places the guest on the host's processors and memory nodes.
+/// The part of a domain that places the guest on the host's CPUs and NUMA nodes.
 ///
 /// # Errors
-/// [`ConvertError`] if the host of `host` and `options` has not what the VMI asks for.
+/// [`ConvertError`] if the host, described by `host` and `options`, lacks something that the VMI requests.
 pub fn processor_placement(
     vmi: &Vmi,
     options: &Options,
@@ -105,16 +105,16 @@ pub fn processor_placement(
 ) -> Result<DomainSpec, ConvertError> {
     let context = Context::new(vmi, options, host, Purpose::Boot)?;
     let mut spec = DomainSpec::default();
-    PLACEMENT
+    PLACEMENT_STEPS
         .iter()
         .try_for_each(|step| step(&context, &mut spec))?;
     Ok(spec)
 }
 
-/// The vGPU of this pod that takes the place of the source's.
+/// The vGPU of this pod that replaces the source's.
 ///
 /// # Errors
-/// [`ConvertError`] for several, and if the pod has not the device that the VMI asks for.
+/// [`ConvertError`] if there are several, or the pod does not have the device that the VMI requests.
 pub(crate) fn migrated_vgpu(
     vmi: &Vmi,
     options: &Options,
@@ -124,26 +124,26 @@ pub(crate) fn migrated_vgpu(
     host_devices::migrated_vgpu(&context)
 }
 
-/// The number of processors that the VMI asks for now: sockets x cores x threads.
+/// The number of vCPUs that the VMI requests now: sockets x cores x threads.
 ///
 /// # Errors
-/// [`ConvertError`] for more processors than any machine has.
+/// [`ConvertError`] for more vCPUs than any machine type supports.
 pub fn requested_vcpus(vmi: &Vmi) -> Result<u32, ConvertError> {
     cpu_topology::count(&cpu_topology::boot_topology(vmi)?)
 }
 
-/// Converts a VMI, domain defaults included.
+/// Converts a VMI to a domain for a boot, with KubeVirt's defaults.
 ///
 /// # Errors
-/// [`ConvertError`] if a field is not supported or the VMI cannot run; no field is left out silently.
+/// [`ConvertError`] if a field is not supported or the VMI cannot run.
 pub fn convert(vmi: &Vmi, options: &Options, host: &HostFacts) -> Result<DomainSpec, ConvertError> {
     convert_for(Purpose::Boot, vmi, options, host)
 }
 
-/// As [`convert`], for a boot or for a migration's target.
+/// Converts a VMI as [`convert`] does, for a boot or for a migration target.
 ///
 /// # Errors
-/// As [`convert`]; also for more than one mediated device on a target.
+/// As for [`convert`], and for several mediated devices on a migration target.
 pub fn convert_for(
     purpose: Purpose,
     vmi: &Vmi,

@@ -1,10 +1,10 @@
-//! PCI addresses such as `0000:81:11.1`.
+//! Parses PCI addresses such as `0000:81:11.1`.
 
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::Address;
 
 pub(crate) fn parse(text: &str) -> Result<Address, ConvertError> {
-    let malformed = || ConvertError::refused(format!("failed to parse pci address {text}"));
+    let malformed = || ConvertError::invalid(format!("failed to parse pci address {text}"));
     let (domain, rest) = text.split_once(':').ok_or_else(malformed)?;
     let (bus, rest) = rest.split_once(':').ok_or_else(malformed)?;
     let (slot, function) = rest.split_once('.').ok_or_else(malformed)?;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn incomplete_addresses_are_errors() {
+    fn invalid_addresses_are_errors() {
         assert!(parse("0000:81:11.1").is_ok_and(|address| address.slot == "0x11"));
         for text in [
             "",

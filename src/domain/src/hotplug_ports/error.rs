@@ -1,9 +1,9 @@
-//! Why ports cannot be reserved.
+//! Errors of reserving ports for hotplug.
 
 /// Why ports cannot be reserved.
 #[derive(Debug, thiserror::Error)]
 pub enum HotplugPortsError {
-    /// The annotation is not a valid number.
+    /// The annotation is not a number, or is too large.
     #[error(
         "invalid {annotation} annotation value {value:?}: it must be a number of interfaces, at most {most}"
     )]
@@ -12,13 +12,13 @@ pub enum HotplugPortsError {
         annotation: &'static str,
         /// The annotation's value.
         value: String,
-        /// The largest number.
+        /// The maximum.
         most: usize,
     },
     /// The domain is not well-formed XML.
     #[error("making room for hotplug: {0}")]
     Xml(#[from] domain_xml::ParseError),
-    /// The domain's memory is not an amount.
+    /// The domain's memory is not a number with a unit of memory.
     #[error(
         "making room for hotplug: <memory unit={unit:?}>{amount}</memory> is not an amount of memory"
     )]

@@ -1,15 +1,15 @@
-//! PCIe root ports for devices that are hotplugged while the guest runs; only a definition can add them. They are
-//! counted on the domain after the hooks, so that a device which a hook adds does not use up a port.
+//! Reserves PCIe root ports for devices that are hotplugged while the guest runs, because ports cannot be hotplugged.
+//! They are counted on the domain after the hooks, so that a device that a hook adds does not use up a port.
 //!
 //! ```text
-//! hooked XML ─plan─▶ first ─define─▶ libvirt's XML ─second─▶ last ─define─▶ (a domain)
-//!                    │ + placeholder interfaces       │ - placeholders, + spare ports
+//! hooked XML ─plan─▶ first XML ─define─▶ libvirt's XML ─second─▶ second XML ─define─▶ domain
+//!                    │ + placeholder interfaces             │ - placeholders, + spare ports
 //!                    └ + spare ports, and no second definition, if there are no placeholders
 //! ```
 //!
-//! For a placeholder interface libvirt adds a root port beside those of the other interfaces; the port stays when
-//! the placeholder is removed. Spare ports come after all others. libvirt assigns the addresses, so they are the same
-//! as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`).
+//! For a placeholder interface libvirt adds a root port next to the ports of the other interfaces. The port stays when
+//! the placeholder is removed. Spare ports come after all others. libvirt assigns the addresses, so that they are the
+//! same as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`).
 
 mod error;
 mod placeholder_name;
@@ -25,7 +25,7 @@ use kubevirt_api::vmi::Vmi;
 pub use port_count::HotplugPorts;
 use second_definition::SecondDefinition;
 
-/// How to define a domain with ports for hotplug.
+/// How to define a domain with ports for hotplug, in one or two definitions.
 #[derive(Debug)]
 pub struct DefinitionPlan {
     ports: HotplugPorts,
@@ -34,13 +34,13 @@ pub struct DefinitionPlan {
 }
 
 impl DefinitionPlan {
-    /// Plans the definition of a domain, as the hooks have left it.
+    /// Plans the definition of the domain that the hooks returned.
     ///
     /// # Errors
-    /// [`HotplugPortsError`] for an annotation or a domain that cannot be understood.
+    /// [`HotplugPortsError`] for an invalid annotation or domain.
     pub fn plan(vmi: &Vmi, hooked: String) -> Result<Self, HotplugPortsError> {
         let mut domain = Document::parse(&hooked)?;
-        let ports = HotplugPorts::of(vmi, &domain)?;
+        let ports = HotplugPorts::count(vmi, &domain)?;
         let HotplugPorts {
             placeholders,
             spare_ports,
@@ -68,7 +68,7 @@ impl DefinitionPlan {
         })
     }
 
-    /// The ports that are reserved.
+    /// The reserved ports.
     pub fn ports(&self) -> HotplugPorts {
         self.ports
     }
@@ -78,13 +78,13 @@ impl DefinitionPlan {
         &self.first
     }
 
-    /// Whether a second definition follows, made from libvirt's XML of the first.
+    /// Whether there is a second definition.
     pub fn has_second(&self) -> bool {
         self.second.is_some()
     }
 
     /// The XML of the second definition, if there is one. `defined` is libvirt's XML of the inactive domain after the
-    /// first definition; everything in it but the placeholders is kept.
+    /// first definition. Everything except the placeholders is kept.
     ///
     /// # Errors
     /// [`HotplugPortsError::Xml`] if libvirt's XML is not well-formed.
@@ -106,7 +106,7 @@ fn add_placeholders(domain: &mut Document, model: &str, count: usize) {
             .with_attr("type", "ethernet")
             .with_child(target)
             .with_child(Element::new("model").with_attr("type", model));
-        // After the others, since libvirt assigns addresses in this order.
+        // Placeholders come after the other interfaces, because libvirt assigns addresses in this order.
         devices.insert_after("interface", placeholder);
     }
 }

@@ -1,12 +1,12 @@
-//! Placeholder interfaces, recognised by their target's name.
+//! The target names by which placeholder interfaces are recognised.
 
 use domain_xml::Element;
 
-const PREFIX: &str = "placeholder-";
+const PLACEHOLDER_PREFIX: &str = "placeholder-";
 
 /// The target name of a placeholder.
 pub(crate) fn name(number: usize) -> String {
-    format!("{PREFIX}{number}")
+    format!("{PLACEHOLDER_PREFIX}{number}")
 }
 
 /// Whether a device is a placeholder.
@@ -15,5 +15,5 @@ pub(crate) fn is_placeholder(device: &Element) -> bool {
         && device
             .child("target")
             .and_then(|target| target.attr("dev"))
-            .is_some_and(|name| name.starts_with(PREFIX))
+            .is_some_and(|name| name.starts_with(PLACEHOLDER_PREFIX))
 }

@@ -1,4 +1,4 @@
-//! How many ports a domain gets. The numbers are KubeVirt's.
+//! Counts the placeholders and spare ports of a domain. The numbers are KubeVirt's.
 
 use domain_xml::{Document, Element};
 use kubevirt_api::vmi::Vmi;
@@ -6,41 +6,54 @@ use kubevirt_api::vmi::Vmi;
 use crate::convert::arch;
 use crate::hotplug_ports::error::HotplugPortsError;
 
-const SLOT_COUNT: &str = "kubevirt.io/pci-interface-slot-count";
-/// More interfaces than a machine has root ports for.
+const SLOT_COUNT_ANNOTATION: &str = "kubevirt.io/pci-interface-slot-count";
+/// The maximum value of the annotation, which is more than a machine has root ports for.
 const MAX_SLOTS: usize = 256;
 /// Interfaces that a guest with at least one interface can have in total.
 const MAX_INTERFACES: usize = 4;
-/// A guest with more memory than this, in bytes, gets the ports of a large guest.
-const LARGE_MEMORY: u128 = 2 * 1024 * 1024 * 1024;
-/// Ports in total, and the minimum of free ports: of a large guest, and of others.
-const LARGE_PORTS: (usize, usize) = (16, 6);
-const PORTS: (usize, usize) = (8, 3);
+/// A guest with more memory than this, in bytes, is a large guest.
+const LARGE_GUEST_BYTES: u128 = 2 * 1024 * 1024 * 1024;
+
+/// The number of ports of a guest.
+struct PortLimits {
+    total: usize,
+    min_free: usize,
+}
+
+const LARGE_GUEST: PortLimits = PortLimits {
+    total: 16,
+    min_free: 6,
+};
+const SMALL_GUEST: PortLimits = PortLimits {
+    total: 8,
+    min_free: 3,
+};
 
 /// The ports that are reserved in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HotplugPorts {
-    /// Interfaces of the first definition for which libvirt adds ports; the second definition drops them.
+    /// Interfaces of the first definition for which libvirt adds ports. The second definition removes the interfaces.
     pub placeholders: usize,
-    /// Spare PCIe root ports, above all others.
+    /// Spare PCIe root ports, after all other ports.
     pub spare_ports: usize,
 }
 
 impl HotplugPorts {
-    pub(crate) fn of(vmi: &Vmi, domain: &Document) -> Result<Self, HotplugPortsError> {
+    /// Counts the ports for the domain that the hooks returned.
+    pub(crate) fn count(vmi: &Vmi, domain: &Document) -> Result<Self, HotplugPortsError> {
         let machine = domain.value("os/type/@machine").ok().flatten();
-        // Plain PCI has no root ports.
+        // PCI without PCI Express has no root ports.
         if !arch::has_pcie(machine.as_deref()) {
             return Ok(Self {
                 placeholders: 0,
                 spare_ports: 0,
             });
         }
-        let placeholders = placeholders(vmi)?;
+        let placeholders = placeholder_count(vmi)?;
         let spare_ports = if vmi.is_on_root_complex() {
             0
         } else {
-            free_ports(domain)?.saturating_sub(placeholders)
+            free_port_count(domain)?.saturating_sub(placeholders)
         };
         Ok(Self {
             placeholders,
@@ -49,10 +62,11 @@ impl HotplugPorts {
     }
 }
 
-/// Placeholders for the interfaces that can be hotplugged. A VM that was created with another number keeps it.
-fn placeholders(vmi: &Vmi) -> Result<usize, HotplugPortsError> {
+/// The number of placeholders, one for each interface that can be hotplugged. A VM that was created with another number
+/// has it in its annotation and keeps it.
+fn placeholder_count(vmi: &Vmi) -> Result<usize, HotplugPortsError> {
     let interfaces = vmi.spec.domain.devices.interfaces.len();
-    if let Some(value) = vmi.annotation(SLOT_COUNT) {
+    if let Some(value) = vmi.annotation(SLOT_COUNT_ANNOTATION) {
         let slots: i64 = value.parse().map_err(|_| invalid_slot_count(value))?;
         return match usize::try_from(slots.max(0)) {
             Ok(slots) if slots <= MAX_SLOTS => Ok(slots.saturating_sub(interfaces)),
@@ -67,29 +81,30 @@ fn placeholders(vmi: &Vmi) -> Result<usize, HotplugPortsError> {
 
 fn invalid_slot_count(value: &str) -> HotplugPortsError {
     HotplugPortsError::Annotation {
-        annotation: SLOT_COUNT,
+        annotation: SLOT_COUNT_ANNOTATION,
         value: value.to_owned(),
         most: MAX_SLOTS,
     }
 }
 
-fn free_ports(domain: &Document) -> Result<usize, HotplugPortsError> {
-    let (all, free) = if memory(domain)? > LARGE_MEMORY {
-        LARGE_PORTS
+fn free_port_count(domain: &Document) -> Result<usize, HotplugPortsError> {
+    let limits = if memory_bytes(domain)? > LARGE_GUEST_BYTES {
+        LARGE_GUEST
     } else {
-        PORTS
+        SMALL_GUEST
     };
-    Ok(all.saturating_sub(pci_devices(domain)).max(free))
+    let free = limits.total.saturating_sub(used_port_count(domain));
+    Ok(free.max(limits.min_free))
 }
 
-/// Bytes of memory at boot. The unit is libvirt's, KiB by default.
-fn memory(domain: &Document) -> Result<u128, HotplugPortsError> {
+/// The memory at boot in bytes. The element's unit is one of libvirt's, KiB by default.
+fn memory_bytes(domain: &Document) -> Result<u128, HotplugPortsError> {
     let Some(element) = domain.root().child("memory") else {
         return Ok(0);
     };
     let amount = element.text();
     let unit = element.attr("unit").unwrap_or_default();
-    let bytes = match &*unit.to_ascii_lowercase() {
+    let unit_bytes = match &*unit.to_ascii_lowercase() {
         "b" | "bytes" => 1,
         "kb" => 1000,
         "" | "k" | "kib" => 1024,
@@ -102,7 +117,7 @@ fn memory(domain: &Document) -> Result<u128, HotplugPortsError> {
         _ => 0,
     };
     match amount.trim().parse::<u64>() {
-        Ok(amount) if bytes > 0 => Ok(u128::from(amount) * bytes),
+        Ok(amount) if unit_bytes > 0 => Ok(u128::from(amount) * unit_bytes),
         _ => Err(HotplugPortsError::Memory {
             amount,
             unit: unit.into_owned(),
@@ -110,28 +125,29 @@ fn memory(domain: &Document) -> Result<u128, HotplugPortsError> {
     }
 }
 
-/// Devices that take a port. As in KubeVirt, controllers count too, though not all of them are PCI devices.
-fn pci_devices(domain: &Document) -> usize {
+/// The number of devices that use a port. As in KubeVirt, controllers are included, although not all are PCI devices.
+fn used_port_count(domain: &Document) -> usize {
     let devices = domain.root().child("devices");
     let devices = devices.into_iter().flat_map(Element::children);
-    let counted = devices.filter(|device| takes_a_port(device) && may_be_pci(device));
-    counted.count()
+    devices
+        .filter(|device| uses_port(device) && may_be_pci(device))
+        .count()
 }
 
-fn takes_a_port(device: &Element) -> bool {
-    let is = |attribute: &str, value: &str| device.attr(attribute).as_deref() == Some(value);
+fn uses_port(device: &Element) -> bool {
+    let has = |attribute: &str, value: &str| device.attr(attribute).as_deref() == Some(value);
     match device.name() {
         "interface" | "watchdog" | "rng" | "memballoon" => true,
-        "hostdev" => is("type", "pci"),
+        "hostdev" => has("type", "pci"),
         "controller" => {
             let buses = ["pci-root", "pcie-root", "pcie-expander-bus"];
-            !buses.iter().any(|bus| is("model", bus))
+            !buses.iter().any(|bus| has("model", bus))
         }
         "disk" => {
             let target = device.child("target");
             target.is_some_and(|target| target.attr("bus").as_deref() == Some("virtio"))
         }
-        "input" => is("bus", "virtio"),
+        "input" => has("bus", "virtio"),
         _ => false,
     }
 }

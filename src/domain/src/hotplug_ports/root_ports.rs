@@ -1,11 +1,11 @@
-//! Spare PCIe root ports.
+//! Adds spare PCIe root ports to a domain.
 
 use domain_xml::{Document, Element};
 
-/// Root ports are functions of slots on the first bus; KubeVirt makes none beyond this index.
-const LAST_PORT: usize = 31;
+/// The highest index of a root port that KubeVirt creates. Root ports are functions of slots on the first bus.
+const MAX_PORT_INDEX: usize = 31;
 
-/// Adds empty root ports above the existing ones.
+/// Adds empty root ports with indices above the existing PCI controllers.
 pub(crate) fn add(domain: &mut Document, count: usize) {
     let devices = domain.root_mut().ensure_child("devices");
     let indices = devices
@@ -13,7 +13,7 @@ pub(crate) fn add(domain: &mut Document, count: usize) {
         .filter(|controller| controller.attr("type").as_deref() == Some("pci"))
         .filter_map(|controller| controller.attr("index")?.parse::<usize>().ok());
     let first = indices.max().unwrap_or_default().saturating_add(1);
-    for index in (first..=LAST_PORT).take(count) {
+    for index in (first..=MAX_PORT_INDEX).take(count) {
         let port = Element::new("controller")
             .with_attr("type", "pci")
             .with_attr("index", index.to_string())

@@ -1,4 +1,4 @@
-//! The second definition, made from libvirt's XML of the first.
+//! Derives the XML of the second definition from libvirt's XML after the first.
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use crate::hotplug_ports::error::HotplugPortsError;
 use crate::hotplug_ports::placeholder_name::is_placeholder;
 use crate::hotplug_ports::root_ports;
 
-/// Devices that keep the address from the first definition. libvirt assigns the others new addresses at the second
-/// one, among the ports that the placeholders leave: KubeVirt's domain types have no address for them.
-const KEEP_ADDRESS: [&str; 7] = [
+/// Devices that keep the address from the first definition. libvirt assigns new addresses to the others in the second
+/// definition, also at ports of the removed placeholders, because KubeVirt's types have no address for these devices.
+const DEVICES_THAT_KEEP_ADDRESS: [&str; 7] = [
     "controller",
     "disk",
     "hostdev",
@@ -20,20 +20,21 @@ const KEEP_ADDRESS: [&str; 7] = [
     "watchdog",
 ];
 
-/// The changes that make the second definition.
+/// The changes from libvirt's XML to the second definition.
 #[derive(Debug)]
 pub(crate) struct SecondDefinition {
     spare_ports: usize,
-    /// Addresses that the domain had before the first definition.
-    requested: HashSet<PciAddress>,
+    /// The addresses in the domain before the first definition.
+    requested_addresses: HashSet<PciAddress>,
 }
 
 impl SecondDefinition {
     pub(crate) fn new(hooked: &Document, spare_ports: usize) -> Self {
-        let requested = devices(hooked).filter_map(PciAddress::of).collect();
         Self {
             spare_ports,
-            requested,
+            requested_addresses: devices(hooked)
+                .filter_map(PciAddress::from_device)
+                .collect(),
         }
     }
 
@@ -42,8 +43,9 @@ impl SecondDefinition {
         let devices = domain.root_mut().ensure_child("devices");
         devices.remove_children(is_placeholder);
         for device in devices.children_mut() {
-            if !KEEP_ADDRESS.contains(&device.name())
-                && PciAddress::of(device).is_some_and(|address| !self.requested.contains(&address))
+            if !DEVICES_THAT_KEEP_ADDRESS.contains(&device.name())
+                && PciAddress::from_device(device)
+                    .is_some_and(|address| !self.requested_addresses.contains(&address))
             {
                 device.remove_child("address");
             }
@@ -64,12 +66,12 @@ struct PciAddress([u32; 4]);
 
 impl PciAddress {
     /// The device's PCI address, if it has one.
-    fn of(device: &Element) -> Option<Self> {
+    fn from_device(device: &Element) -> Option<Self> {
         let address = device.child("address")?;
         if address.attr("type").as_deref() != Some("pci") {
             return None;
         }
-        let part = |name: &str| number(&address.attr(name)?);
+        let part = |name: &str| parse_number(&address.attr(name)?);
         Some(Self([
             part("domain").unwrap_or_default(),
             part("bus")?,
@@ -80,7 +82,7 @@ impl PciAddress {
 }
 
 /// A number in decimal, or in hexadecimal after `0x`.
-fn number(text: &str) -> Option<u32> {
+fn parse_number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),

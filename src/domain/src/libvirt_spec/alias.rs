@@ -1,32 +1,32 @@
-//! Device aliases. libvirt accepts a caller's own names only with the prefix `ua-`.
+//! Device aliases. libvirt accepts aliases chosen by the caller only with the prefix `ua-`.
 
 use domain_xml::Element;
 use kubevirt_api::typed_xml::{JsonField, ParseError, ReadChild, WriteChild, XmlWriter};
 use serde::Serialize;
 
-/// Aliases that the launcher gives begin with this.
+/// The prefix of aliases that the launcher chooses.
 pub(crate) const USER_PREFIX: &str = "ua-";
 
-/// The aliases of SR-IOV interfaces: this and the interface's name.
+/// The prefix of aliases of SR-IOV interfaces, before the interface's name.
 pub(crate) const SRIOV_ALIAS: &str = "sriov-";
 
-/// The name of a device.
+/// The alias of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Alias {
-    /// The name without libvirt's prefix.
+    /// The name without the prefix `ua-`.
     pub name: String,
-    /// The launcher chose the name, not libvirt.
+    /// Whether the launcher chose the name, and not libvirt.
     pub user_defined: bool,
 }
 
 impl Alias {
-    /// The name in libvirt's alias of a device, such as `ua-NAME`.
+    /// The name in the XML's alias of a device, without the prefix `ua-`.
     pub fn name_in(alias: &str) -> &str {
         alias.strip_prefix(USER_PREFIX).unwrap_or(alias)
     }
 
-    /// A name of the launcher's choice (`ua-NAME` in the XML).
+    /// An alias that the launcher chooses (`ua-NAME` in the XML).
     pub fn user(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -34,7 +34,7 @@ impl Alias {
         }
     }
 
-    /// A name of libvirt's choice.
+    /// An alias that libvirt has chosen.
     pub fn libvirt(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

@@ -19,7 +19,7 @@ element! {
         iommu: String = attr "iommu" when set => "IOMMU";
     }
 
-    /// How often guest statistics are collected, in seconds.
+    /// The period in seconds in which guest statistics are collected.
     Stats {
         period: u64 = attr "period" => "Period";
     }
@@ -37,7 +37,7 @@ element! {
         iommu: String = attr "iommu" when set => "IOMMU";
     }
 
-    /// Where entropy comes from on the host.
+    /// The host's source of entropy.
     RngBackend {
         model: String = attr "model" => "Model";
         source: String = text => "Source";
@@ -57,7 +57,7 @@ element! {
         backend: TpmBackend = child "backend" => "Backend";
     }
 
-    /// What emulates the TPM.
+    /// The backend that emulates the TPM.
     TpmBackend {
         kind: String = attr "type" => "Type";
         version: String = attr "version" => "Version";

@@ -33,20 +33,20 @@ element! {
         secret: Option<DiskSecret> = child "secret" => "Secret";
     }
 
-    /// The libvirt secret that holds a network disk's password.
+    /// The libvirt secret with a network disk's password.
     DiskSecret {
         kind: String = attr "type" => "Type";
         usage: String = attr "usage" when set => "Usage";
         uuid: String = attr "uuid" when set => "UUID";
     }
 
-    /// Present: the guest cannot write.
+    /// If present, the guest cannot write.
     ReadOnly {}
 
-    /// Present: several guests may use the disk at once.
+    /// If present, several guests may use the disk at once.
     Shareable {}
 
-    /// Where a disk's data is.
+    /// The file, device or network address of a disk's data.
     DiskSource {
         dev: String = attr "dev" when set => "Dev";
         file: String = attr "file" when set => "File";
@@ -59,14 +59,14 @@ element! {
         data_store: Option<Box<DataStore>> = child "dataStore" => "DataStore";
     }
 
-    /// How the guest sees the disk.
+    /// The disk as the guest sees it.
     DiskTarget {
         bus: String = attr "bus" when set => "Bus";
         device: String = attr "dev" when set => "Device";
         tray: String = attr "tray" when set => "Tray";
     }
 
-    /// QEMU's side of a disk.
+    /// Settings of QEMU's block driver.
     DiskDriver {
         cache: String = attr "cache" when set => "Cache";
         error_policy: String = attr "error_policy" when set => "ErrorPolicy";
@@ -96,7 +96,7 @@ element! {
         port: String = attr "port" when set => "Port";
     }
 
-    /// A separate place for a qcow2 image's data.
+    /// A separate file or device with the data of a qcow2 image.
     DataStore {
         kind: String = attr "type" when set => "Type";
         format: Option<DataStoreFormat> = child "format" => "Format";
@@ -108,7 +108,7 @@ element! {
         kind: String = attr "type" => "Type";
     }
 
-    /// The image an overlay rests on.
+    /// The backing image of an overlay.
     BackingStore {
         kind: String = attr "type" when set => "Type";
         format: Option<BackingStoreFormat> = child "format" => "Format";
@@ -120,7 +120,7 @@ element! {
         kind: String = attr "type" => "Type";
     }
 
-    /// Block sizes shown to the guest.
+    /// The block sizes that the guest sees.
     BlockIo {
         logical_block_size: u64 = attr "logical_block_size" when set => "LogicalBlockSize";
         physical_block_size: u64 = attr "physical_block_size" when set => "PhysicalBlockSize";
@@ -134,7 +134,7 @@ element! {
         source_reservations: Option<SourceReservations> = child "source" => "SourceReservations";
     }
 
-    /// The helper that makes persistent reservations.
+    /// The helper process for persistent reservations.
     SourceReservations {
         kind: String = attr "type" => "Type";
         path: String = attr "path" when set => "Path";
@@ -146,7 +146,7 @@ element! {
         slice: SliceType = child "slice" => "Slice";
     }
 
-    /// Kind, offset and size (bytes) of a slice.
+    /// Kind, offset and size of a slice in bytes.
     SliceType {
         kind: String = attr "type" => "Type";
         offset: i64 = attr "offset" => "Offset";

@@ -1,4 +1,4 @@
-//! The domain's element, and single elements in it.
+//! The `<domain>` element, and small elements directly below it.
 
 use kubevirt_api::typed_xml::element;
 
@@ -37,12 +37,12 @@ element! {
         iommufd: Option<IommuFd> = child "iommufd" => "IOMMUFD";
     }
 
-    /// The cgroup partition the domain runs in.
+    /// The cgroup partition of the domain.
     Resource {
         partition: String = child "partition" => "Partition";
     }
 
-    /// Arguments and environment variables passed through to QEMU.
+    /// Arguments and environment variables that libvirt passes to QEMU.
     Commandline {
         env: Vec<Env> = child "qemu:env" => "QEMUEnv";
         arg: Vec<Arg> = child "qemu:arg" => "QEMUArg";
@@ -75,7 +75,7 @@ element! {
         quote_generation_service: Option<QuoteGenerationService> = child "quoteGenerationService" => "QuoteGenerationService";
     }
 
-    /// Where TDX quotes are generated.
+    /// The socket of the service that generates TDX quotes.
     QuoteGenerationService {
         path: String = attr "path" when set => "Path";
     }

@@ -15,7 +15,7 @@ element! {
         vmport: Option<FeatureState> = child "vmport" => "VMPort";
     }
 
-    /// A feature that is on when present.
+    /// A feature that is on if the element is present.
     FeatureEnabled {}
 
     /// A feature with an on/off state.

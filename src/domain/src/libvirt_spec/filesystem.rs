@@ -13,7 +13,7 @@ element! {
         binary: Option<FilesystemBinary> = child "binary" => "Binary";
     }
 
-    /// The directory or the socket of its daemon.
+    /// The directory, or the socket of virtiofsd.
     FilesystemSource {
         dir: String = attr "dir" => "Dir";
         socket: String = attr "socket" when set => "Socket";
@@ -38,12 +38,12 @@ element! {
         lock: Option<FilesystemBinaryLock> = child "lock" => "Lock";
     }
 
-    /// Its cache mode.
+    /// The cache mode of virtiofsd.
     FilesystemBinaryCache {
         mode: String = attr "mode" when set => "Mode";
     }
 
-    /// Its locking.
+    /// The locking of virtiofsd.
     FilesystemBinaryLock {
         posix: String = attr "posix" when set => "Posix";
         flock: String = attr "flock" when set => "Flock";

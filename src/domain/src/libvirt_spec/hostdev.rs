@@ -1,11 +1,11 @@
-//! Elements of devices of the host given to the guest.
+//! Elements of host devices.
 
 use kubevirt_api::typed_xml::element;
 
 use super::{Address, Alias, BootOrder};
 
 element! {
-    /// A host device given to the guest.
+    /// A device of the host that the guest uses.
     HostDevice named "hostdev" {
         source: HostDeviceSource = child "source" => "Source";
         kind: String = attr "type" => "Type";
@@ -26,7 +26,7 @@ element! {
         address: Option<Address> = child "address" => "Address";
     }
 
-    /// How the host device is opened.
+    /// Driver settings of a host device.
     HostDeviceDriver {
         iommufd: String = attr "iommufd" when set => "Iommufd";
     }

@@ -27,7 +27,7 @@ element! {
         port_forward: Vec<InterfacePortForward> = child "portForward" => "PortForward";
     }
 
-    /// What an interface is connected to on the host.
+    /// The host's side of an interface.
     InterfaceSource {
         network: String = attr "network" when set => "Network";
         device: String = attr "dev" when set => "Device";

@@ -54,10 +54,10 @@ element! {
         mode: String = attr "mode" => "Mode";
     }
 
-    /// Present: pages are not merged with those of other guests.
+    /// If present, pages are not merged with pages of other guests.
     NoSharePages {}
 
-    /// Where a memory device lies in the guest's address space.
+    /// The address of a memory device in the guest's address space.
     MemoryAddress {
         base: String = attr "base" => "Base";
     }

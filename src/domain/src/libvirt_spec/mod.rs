@@ -1,16 +1,15 @@
-//! The domain as typed elements: conversion builds them, rendering writes them, parsing fills them from libvirt's
-//! XML, virt-handler gets them as JSON.
+//! The domain as typed elements. Conversion creates them, `render_domain_xml` writes them as XML, `parse_domain_xml`
+//! reads them from libvirt's XML, and virt-handler receives them as JSON.
 //!
 //! Each element is one entry of a table ([`kubevirt_api::typed_xml`]): Rust field, place in libvirt's domain XML
 //! (<https://libvirt.org/formatdomain.html>), name in KubeVirt's JSON. Attributes and texts are
-//! `String`s with libvirt's words, since libvirt reports more values than conversion writes.
+//! `String`s with libvirt's values, because libvirt reports more values than conversion writes.
 
 mod alias;
 mod balloon_rng_tpm_watchdog;
 mod clock;
-mod console;
 mod controller;
-mod cpu;
+mod cpu_numa_pinning;
 mod devices;
 mod disk;
 mod domain;
@@ -22,18 +21,18 @@ mod iommu;
 mod memory;
 mod os_and_smbios;
 mod panic_vsock_redirdev;
+mod serial_console_channel;
 mod shared_device_elements;
 mod video_graphics_sound_input;
 mod virtio_model;
-mod yes_no;
+mod yes_no_on_off;
 
 pub use alias::Alias;
 pub(crate) use alias::{SRIOV_ALIAS, USER_PREFIX};
 pub use balloon_rng_tpm_watchdog::*;
 pub use clock::*;
-pub use console::*;
 pub use controller::*;
-pub use cpu::*;
+pub use cpu_numa_pinning::*;
 pub use devices::*;
 pub use disk::*;
 pub use domain::*;
@@ -47,12 +46,13 @@ pub use kubevirt_api::typed_xml::XmlName;
 pub use memory::*;
 pub use os_and_smbios::*;
 pub use panic_vsock_redirdev::*;
+pub use serial_console_channel::*;
 pub use shared_device_elements::*;
 pub use video_graphics_sound_input::*;
 pub(crate) use virtio_model::pci_virtio_model;
-pub(crate) use yes_no::{on_off, yes_no};
+pub(crate) use yes_no_on_off::{on_off, yes_no};
 
-/// A domain in the form that virt-handler decodes.
+/// The `Domain` JSON that virt-handler decodes.
 pub type DomainJson = kubevirt_api::domain_json::Domain<DomainSpec>;
 
 impl kubevirt_api::domain_json::Specification for DomainSpec {

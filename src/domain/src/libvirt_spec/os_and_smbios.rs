@@ -20,7 +20,7 @@ element! {
         kernel_args: String = child "cmdline" when set => "KernelArgs";
     }
 
-    /// Features that libvirt's choice of firmware must have.
+    /// Features of the firmware that libvirt chooses.
     FirmwareInfo {
         features: Vec<FirmwareFeature> = child "feature" => "Features";
     }
@@ -85,7 +85,7 @@ element! {
         use_serial: String = attr "useserial" when set => "UseSerial";
     }
 
-    /// SMBIOS data shown to the guest.
+    /// SMBIOS data for the guest.
     SysInfo {
         kind: String = attr "type" => "Type";
         system: Vec<Entry> = list "entry" in "system" => "System";

@@ -20,14 +20,14 @@ element! {
         address: u32 = attr "address" when set => "Address";
     }
 
-    /// A USB port redirected from a client.
+    /// A port to which a client can redirect a USB device.
     RedirectedDevice {
         kind: String = attr "type" => "Type";
         bus: String = attr "bus" => "Bus";
         source: RedirectedDeviceSource = child "source" => "Source";
     }
 
-    /// The socket of a redirected port.
+    /// The socket of such a port.
     RedirectedDeviceSource {
         mode: String = attr "mode" => "Mode";
         path: String = attr "path" => "Path";

@@ -10,7 +10,7 @@ element! {
         model: VideoModel = child "model" => "Model";
     }
 
-    /// The model of a video card; memory in KiB.
+    /// The model of a video card. Memory sizes are in KiB.
     VideoModel {
         kind: String = attr "type" => "Type";
         heads: Option<u64> = attr "heads" => "Heads";
@@ -30,10 +30,11 @@ element! {
         kind: String = attr "type" => "Type";
     }
 
-    /// Where a display listens.
+    /// The socket or address of a display.
     GraphicsListen {
         kind: String = attr "type" => "Type";
         address: String = attr "address" when set => "Address";
+        /// KubeVirt's types spell the attribute `newtork`.
         network: String = attr "newtork" when set => "Network";
         socket: String = attr "socket" when set => "Socket";
     }

@@ -1,4 +1,4 @@
-//! The model of virtio devices.
+//! libvirt's model names of virtio devices.
 
 /// libvirt's model of a virtio device on a PCI bus.
 pub(crate) fn pci_virtio_model(is_transitional: bool) -> &'static str {

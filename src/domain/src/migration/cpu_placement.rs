@@ -1,4 +1,4 @@
-//! The host's processors and memory nodes on the target, for a VM with dedicated ones.
+//! Pins a migrated VM with dedicated CPUs to host CPUs and NUMA nodes of the target.
 
 use domain_xml::{Document, Element};
 use kubevirt_api::virtual_machine_options::{Options, Topology};
@@ -10,18 +10,17 @@ use crate::host_facts::HostFacts;
 use crate::libvirt_spec::DomainSpec;
 use crate::render_domain_xml::render;
 
-const PINS: [&str; 3] = ["vcpupin", "emulatorpin", "iothreadpin"];
+const PIN_ELEMENTS: [&str; 3] = ["vcpupin", "emulatorpin", "iothreadpin"];
 
-/// Where the guest's processors run on the target.
+/// The pinning of the guest's vCPUs and memory on the target: a document with `<cputune>` and `<numatune>`.
 #[derive(Debug, Clone)]
 pub struct TargetProcessors(Document);
 
 impl TargetProcessors {
-    /// The placement on the target that `status.migrationState` describes. `None` for a VM without dedicated
-    /// processors.
+    /// The placement on the target, from the VMI's `status.migrationState`. `None` for a VM without dedicated CPUs.
     ///
     /// # Errors
-    /// [`MigrationXmlError`] if the target's topology is not understood, or has too few processors.
+    /// [`MigrationXmlError`] if the target's topology is invalid, or has too few CPUs.
     pub fn of(vmi: &Vmi, host: &HostFacts) -> Result<Option<Self>, MigrationXmlError> {
         let cpu = vmi.spec.domain.cpu.as_ref();
         let state = vmi.status.migration_state.as_ref();
@@ -39,26 +38,30 @@ impl TargetProcessors {
             cpuset: state.target_cpu_set.clone(),
             ..host.clone()
         };
-        Self::on(vmi, &options, &host).map(Some)
+        Self::place_on_host(vmi, &options, &host).map(Some)
     }
 
-    /// The placement in this pod. `None` for a VM without dedicated processors.
+    /// The placement in this pod, which is the target. `None` for a VM without dedicated CPUs.
     ///
     /// # Errors
-    /// [`MigrationXmlError`] if the pod has too few processors.
-    pub(super) fn here(
+    /// [`MigrationXmlError`] if the pod has too few CPUs.
+    pub(super) fn in_this_pod(
         vmi: &Vmi,
         options: &Options,
         host: &HostFacts,
     ) -> Result<Option<Self>, MigrationXmlError> {
         let cpu = vmi.spec.domain.cpu.as_ref();
         match cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement) {
-            true => Self::on(vmi, options, host).map(Some),
+            true => Self::place_on_host(vmi, options, host).map(Some),
             false => Ok(None),
         }
     }
 
-    fn on(vmi: &Vmi, options: &Options, host: &HostFacts) -> Result<Self, MigrationXmlError> {
+    fn place_on_host(
+        vmi: &Vmi,
+        options: &Options,
+        host: &HostFacts,
+    ) -> Result<Self, MigrationXmlError> {
         let DomainSpec {
             cpu_tune,
             numa_tune,
@@ -75,25 +78,25 @@ impl TargetProcessors {
         ))
     }
 
-    /// Replaces the source's pins. What a hook added beside them stays.
-    pub(super) fn place(&self, document: &mut Document) {
+    /// Replaces the source's pins in the domain. Other elements in `<cputune>`, such as a hook's, are kept.
+    pub(super) fn apply(&self, document: &mut Document) {
         let root = document.root_mut();
         if let Some(tune) = self.0.root().child("cputune") {
-            let known = root.ensure_child_ordered("cputune", &["vcpu", "vcpus", "cputune"]);
-            known.remove_children(|child| PINS.iter().any(|pin| child.is(pin)));
+            let target = root.ensure_child_ordered("cputune", &["vcpu", "vcpus", "cputune"]);
+            target.remove_children(|child| PIN_ELEMENTS.iter().any(|pin| child.is(pin)));
             for pin in tune
                 .children()
-                .filter(|child| PINS.iter().any(|pin| child.is(pin)))
+                .filter(|child| PIN_ELEMENTS.iter().any(|pin| child.is(pin)))
             {
-                known.append(pin.clone());
+                target.append(pin.clone());
             }
         }
         if let Some(tune) = self.0.root().child("numatune") {
-            let known =
+            let target =
                 root.ensure_child_ordered("numatune", &["vcpu", "vcpus", "cputune", "numatune"]);
-            known.remove_children(|_: &Element| true);
+            target.remove_children(|_: &Element| true);
             for child in tune.children() {
-                known.append(child.clone());
+                target.append(child.clone());
             }
         }
     }

@@ -1,18 +1,18 @@
-//! Decentralized migration: paths that contain the VM's name or UID are rewritten for the target's VMI.
+//! Rewrites paths that contain the VM's name or UID for the target's VMI, in a decentralized migration.
 
 use domain_xml::{Document, Element};
 use kubevirt_api::vmi::{MigrationSide, Vmi};
 
 use super::disk_element::disks_mut;
 
-fn target(vmi: &Vmi) -> Option<&MigrationSide> {
+fn target_side(vmi: &Vmi) -> Option<&MigrationSide> {
     let state = vmi.status.migration_state.as_ref()?;
     state.target_state.as_ref()
 }
 
-/// Rewrites the paths of disks: the directory `NAMESPACE/NAME/` of the VMI becomes the one of the target's VMI.
+/// Rewrites the paths of disks: the directory `NAMESPACE/NAME/` of the source's VMI becomes that of the target's VMI.
 pub(super) fn rewrite_disk_paths(document: &mut Document, vmi: &Vmi) {
-    let target = target(vmi).filter(|target| target.domain().is_some());
+    let target = target_side(vmi).filter(|target| target.domain().is_some());
     let Some(target) = target else {
         return;
     };
@@ -33,7 +33,7 @@ pub(super) fn rewrite_disk_paths(document: &mut Document, vmi: &Vmi) {
     }
 }
 
-/// On the target, `vmi` is the target's VMI, and its status names the source.
+/// The source's directory. On the target, `vmi` is the target's VMI, and its status names the source.
 fn source_directory(vmi: &Vmi) -> String {
     let state = vmi.status.migration_state.as_ref();
     let source = state.and_then(|state| state.source_state.as_ref());
@@ -50,9 +50,10 @@ fn rewrite_file_attr(source: &mut Element, from: &str, to: &str) {
     }
 }
 
-/// Replaces the VMI's UID by the target's everywhere in the XML: in paths of the serial console, VNC and logs.
+/// Replaces the VMI's UID with that of the target's VMI everywhere in the XML: in paths of the serial console, VNC and
+/// logs.
 pub(super) fn replace_uid(xml: String, vmi: &Vmi) -> String {
-    let uid = target(vmi).map_or("", |target| target.vmi_uid.as_str());
+    let uid = target_side(vmi).map_or("", |target| target.vmi_uid.as_str());
     if uid.is_empty() || vmi.uid().is_empty() || uid == vmi.uid() {
         return xml;
     }

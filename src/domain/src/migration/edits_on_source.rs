@@ -1,4 +1,4 @@
-//! The XML for the target, from libvirt's migratable XML.
+//! Edits libvirt's migratable XML on the source, for the target.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use super::cpu_placement::TargetProcessors;
 use super::error::MigrationXmlError;
 use super::{decentralized_target_paths, migrated_volume_edits};
 
-/// What to change, beyond what the VMI's status says.
+/// Edits that the VMI's status does not determine.
 #[derive(Debug, Clone, Default)]
 pub struct DestinationEdits {
-    /// The pod's processors on the target, for a VM with dedicated ones; `None` if the target places them itself.
+    /// The placement on the target's CPUs, for a VM with dedicated CPUs; `None` if the target places the VM itself.
     pub processors: Option<TargetProcessors>,
-    /// Whether the source names the target's files; otherwise the target does.
+    /// Whether the source rewrites the paths of files for the target; otherwise the target does.
     pub names_files: bool,
     /// Virtual sizes in bytes of the disks of migrated volumes, by volume.
     pub disk_sizes: BTreeMap<String, u64>,
 }
 
-/// The domain as the target is to define and run it. `xml` is libvirt's migratable XML.
+/// The domain that the target has to define and run. `xml` is libvirt's migratable XML.
 ///
 /// # Errors
-/// [`MigrationXmlError`] if the XML is not understood, or a disk or the processors do not fit what the VMI says.
+/// [`MigrationXmlError`] if the XML is invalid, or its disks or the target's CPUs do not fit the VMI.
 pub fn destination_xml(
     xml: String,
     vmi: &Vmi,
@@ -35,7 +35,7 @@ pub fn destination_xml(
         decentralized_target_paths::rewrite_disk_paths(&mut document, vmi);
     }
     if let Some(processors) = &edits.processors {
-        processors.place(&mut document);
+        processors.apply(&mut document);
     }
     migrated_volume_edits::edit(&mut document, vmi, &edits.disk_sizes)?;
     Ok(decentralized_target_paths::replace_uid(

@@ -1,4 +1,4 @@
-//! The incoming domain, with processors, file paths, taps and vGPU of the target's pod.
+//! Edits the XML of the incoming domain on the target: CPUs, file paths, taps and vGPU of the target's pod.
 
 use domain_xml::Document;
 use kubevirt_api::virtual_machine_options::Options;
@@ -10,20 +10,20 @@ use super::{decentralized_target_paths, taps_and_vgpus_on_target};
 use crate::convert::migrated_vgpu;
 use crate::host_facts::HostFacts;
 
-/// The edits that further flags of the launcher ask for.
+/// Edits that depend on flags of the launcher.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IncomingEdits {
-    /// Tap devices that the source numbers are named by their networks (`--upgrade-ordinal-ifaces`).
+    /// Whether numbered tap devices are renamed after their networks (`--upgrade-ordinal-ifaces`).
     pub renames_ordinal_taps: bool,
-    /// The vGPU is this pod's mediated device (`--vgpu-dedicated-hook`).
+    /// Whether the vGPU is replaced by this pod's mediated device (`--vgpu-dedicated-hook`).
     pub replaces_vgpu: bool,
 }
 
-/// The incoming domain with this host's processors, for a VM with dedicated ones, with the paths of this cluster's
-/// files, and with `edits`. Used if the source does not make these edits (`--libvirt-hook-server-and-client`).
+/// The incoming domain with this pod's CPUs (for a VM with dedicated CPUs), with the paths of this cluster's files, and
+/// with `edits`. Used if the source does not make these edits (`--libvirt-hook-server-and-client`).
 ///
 /// # Errors
-/// [`MigrationXmlError`] if the XML is not understood, or this pod has too few processors, networks or vGPUs.
+/// [`MigrationXmlError`] if the XML is invalid, or this pod has too few CPUs, networks or vGPUs.
 pub fn incoming_xml(
     xml: String,
     vmi: &Vmi,
@@ -34,8 +34,8 @@ pub fn incoming_xml(
     let mut document =
         Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
     decentralized_target_paths::rewrite_disk_paths(&mut document, vmi);
-    if let Some(processors) = TargetProcessors::here(vmi, options, host)? {
-        processors.place(&mut document);
+    if let Some(processors) = TargetProcessors::in_this_pod(vmi, options, host)? {
+        processors.apply(&mut document);
     }
     if edits.renames_ordinal_taps {
         taps_and_vgpus_on_target::rename_ordinal_taps(&mut document, vmi)?;
@@ -57,7 +57,7 @@ mod tests {
         <devices><disk type='file'><source file='/data/default/vm1/a.iso'/></disk></devices></domain>";
 
     #[test]
-    fn pins_are_this_pods_and_files_this_namespaces() {
+    fn pins_are_those_of_this_pod_and_paths_those_of_this_namespace() {
         let vmi = r#"{"metadata":{"name":"vm1","namespace":"other","uid":"u"},"spec":{"architecture":"amd64","domain":{
             "machine":{"type":"q35"},"memory":{"guest":"128Mi"},"cpu":{"cores":1,"dedicatedCpuPlacement":true}}},
             "status":{"migrationState":{"sourceState":{"domainName":"vm1","domainNamespace":"default"},
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn domain_of_a_plain_migration_stays_as_it_is() {
+    fn domain_of_a_plain_migration_is_not_changed() {
         let vmi = r#"{"metadata":{"name":"vm1","namespace":"default","uid":"u"}}"#;
         let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
         let facts = HostFacts::default();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn vgpu_is_the_device_of_this_pods_plugin() {
+    fn vgpu_is_replaced_by_the_device_of_this_pods_plugin() {
         const VGPU: &str = "<domain><devices><hostdev type='mdev'><source><address uuid='there'/></source></hostdev>\
             </devices></domain>";
         let vmi = r#"{"metadata":{"name":"vm1","namespace":"default"},"spec":{"architecture":"amd64","domain":{

@@ -1,25 +1,27 @@
+//! Errors of editing the domain's XML for a migration.
+
 use crate::convert::ConvertError;
 use crate::parse_domain_xml::ParseError;
 
-/// The domain cannot be described to the target.
+/// Why the domain's XML cannot be edited for the target.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationXmlError {
-    /// libvirt's XML is not understood.
+    /// libvirt's XML is invalid.
     #[error("libvirt's migratable XML of the domain: {0}")]
     Domain(#[from] ParseError),
-    /// The target node's topology, which virt-controller copies into the VMI.
+    /// The target node's topology, which virt-controller copies into the VMI, is invalid.
     #[error(
         "status.migrationState.targetNodeTopology is not the JSON of a topology ({0}); the VM's dedicated processors \
          cannot be placed on the target"
     )]
     Topology(String),
-    /// The processors do not fit.
+    /// The target has too few CPUs, or its CPUs do not fit the VM.
     #[error("the VM's dedicated processors cannot be placed on the target: {0}")]
     Placement(#[from] ConvertError),
     /// The pod's vGPU cannot be used.
     #[error("{0}")]
     Device(ConvertError),
-    /// A numbered tap device whose network is unknown.
+    /// The network of a numbered tap device is unknown.
     #[error(
         "the interface {alias:?} of tap device {tap} has none of the VMI's networks, by which the tap device is named here"
     )]
@@ -29,18 +31,18 @@ pub enum MigrationXmlError {
         /// The interface's alias.
         alias: String,
     },
-    /// Not exactly one vGPU on both sides.
+    /// One of the sides does not have exactly one vGPU and no other host device.
     #[error("a VM can migrate with exactly one vGPU and no other host device; this one {0}")]
     Vgpu(&'static str),
-    /// A migrated volume's size is unknown.
+    /// The size of a migrated volume's disk is unknown.
     #[error("the size of the disk of volume {0} is unknown, which its copy on the target needs")]
     Size(String),
-    /// A disk without the parts that its copy needs.
+    /// The disk lacks an element that its copy needs.
     #[error("the disk of volume {volume} has no {what}, so that it cannot be migrated")]
     Disk {
         /// The volume.
         volume: String,
-        /// What is missing.
+        /// The missing element.
         what: &'static str,
     },
 }

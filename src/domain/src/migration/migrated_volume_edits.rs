@@ -1,5 +1,5 @@
-//! The disks of volumes that are copied to other claims: the size to copy, and a file in place of a block device or
-//! the other way round.
+//! Edits the disks of volumes that are copied to other claims: sets the size to copy, and replaces a block device with
+//! a file or a file with a block device.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn edit(
             volume: volume.clone(),
             what: "source",
         })?;
-        slice(source_of(backend), size);
+        set_slice(source_mut(backend), size);
         match mode_change(vmi, &volume) {
             Some(VolumeMode::Block) => {
                 let path = volume_paths::block(&volume, is_hotplugged(vmi, &volume));
@@ -57,12 +57,13 @@ fn backend(disk: &mut Element) -> Option<&mut Element> {
     Some(disk)
 }
 
-fn source_of(backend: &mut Element) -> &mut Element {
+fn source_mut(backend: &mut Element) -> &mut Element {
     backend.ensure_child("source")
 }
 
-/// The data may be smaller than the target's volume: without the size, libvirt refuses other sizes than the source's.
-fn slice(source: &mut Element, size: u64) {
+/// Sets the size of the data, which may be smaller than the target's volume. Without it, libvirt refuses volumes of
+/// another size than the source's.
+fn set_slice(source: &mut Element, size: u64) {
     if source.child("slices").is_some() {
         return;
     }
@@ -73,11 +74,12 @@ fn slice(source: &mut Element, size: u64) {
     source.append(Element::new("slices").with_child(slice));
 }
 
+/// Sets type and path of the backend. `attribute` is the attribute of the path, and `other` that of the other type.
 fn set_backend(backend: &mut Element, kind: &str, attribute: &str, other: &str, path: &str) {
     if !attr(Some(backend), "type").is_empty() || backend.is("disk") {
         backend.set_attr("type", kind);
     }
-    let source = source_of(backend);
+    let source = source_mut(backend);
     source.remove_attr(other);
     source.set_attr(attribute, path);
 }
@@ -88,7 +90,7 @@ enum VolumeMode {
     Filesystem,
 }
 
-/// The mode of the target's claim, if it is not the source's.
+/// The volume mode of the target's claim, if it differs from the source's.
 fn mode_change(vmi: &Vmi, volume: &str) -> Option<VolumeMode> {
     let mut migrated = vmi.status.migrated_volumes.iter();
     let migrated = migrated.find(|migrated| migrated.volume_name == volume)?;

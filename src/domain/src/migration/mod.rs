@@ -1,7 +1,8 @@
-//! What the source of a live migration sends to libvirt about the domain.
+//! The domain in a live migration: edits of its XML on source and target, the disks to copy, and the amount of data.
 //!
 //! ```text
-//! libvirt's migratable XML ─ cpu_placement, migrated_volume_edits, decentralized_target_paths ─▶ destination_xml = persistent_xml
+//! libvirt's migratable XML ─ cpu_placement, migrated_volume_edits, decentralized_target_paths ─▶ destination_xml =
+//! persistent_xml
 //! ```
 //! The XML is edited as a tree, so that everything that no rule names (a hook's elements, the spelling of numbers)
 //! reaches the target as the source's libvirt has written it. The rules are KubeVirt's.

@@ -1,4 +1,4 @@
-//! Devices of the incoming domain that are the target's own: names of tap devices, and the mediated device of a vGPU.
+//! Replaces devices of the incoming domain with the target's: names of tap devices, and the mediated device of a vGPU.
 
 use domain_xml::{Document, Element};
 use kubevirt_api::vmi::Vmi;
@@ -7,11 +7,11 @@ use super::error::MigrationXmlError;
 use crate::libvirt_spec::{HostDevice, USER_PREFIX};
 use crate::pod_network_and_dhcp::hotplug_tap;
 
-/// The tap device of the pod's own network, in both naming schemes.
+/// The tap device of the pod's default network, in both naming schemes.
 const PRIMARY_TAP: &str = "tap0";
 
-/// Names tap devices by their networks' hashes, as virt-handler names the links of this pod. Sources of an older version
-/// number them.
+/// Renames numbered tap devices after the hashes of their networks, as virt-handler names the links of this pod.
+/// Sources of an older version number them.
 pub(super) fn rename_ordinal_taps(
     document: &mut Document,
     vmi: &Vmi,
@@ -38,7 +38,7 @@ fn is_ordinal(tap: &str) -> bool {
     tap != PRIMARY_TAP && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Gives the only host device the mediated device of this pod.
+/// Replaces the mediated device of the only host device with this pod's.
 pub(super) fn replace_vgpu(
     document: &mut Document,
     vgpu: &HostDevice,
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_taps_get_the_names_of_their_networks() {
+    fn numbered_taps_are_renamed_after_their_networks() {
         let taps = [
             ("tap0", "default"),
             ("tap1", "red"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_tap_of_an_unknown_network_is_refused() {
+    fn numbered_tap_of_an_unknown_network_is_an_error() {
         for alias in ["ua-blue", "net1", ""] {
             let mut document = domain(&interface("tap1", alias));
             let error = rename_ordinal_taps(&mut document, &vmi()).unwrap_err();
@@ -126,15 +126,15 @@ mod tests {
     }
 
     #[test]
-    fn vgpu_is_this_pods() {
+    fn only_vgpu_is_replaced_and_other_host_devices_are_errors() {
         const MDEV: &str = "<hostdev type='mdev' model='vfio-pci'><source><address uuid='source'/></source>\
             <address type='pci' slot='0x05'/></hostdev>";
         let mut document = domain(MDEV);
         replace_vgpu(&mut document, &vgpu("target")).unwrap();
         let expected = domain(&MDEV.replace("'source'", "'target'"));
         assert_eq!(document.render(), expected.render());
-        let mut none = domain("<disk/>");
-        replace_vgpu(&mut none, &vgpu("target")).unwrap();
+        let mut without_vgpu = domain("<disk/>");
+        replace_vgpu(&mut without_vgpu, &vgpu("target")).unwrap();
         for others in [MDEV.repeat(2), MDEV.replace("mdev", "pci")] {
             assert!(replace_vgpu(&mut domain(&others), &vgpu("target")).is_err());
         }

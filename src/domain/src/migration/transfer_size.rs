@@ -1,4 +1,4 @@
-//! How much a migration transfers, from which its deadline follows.
+//! The amount of data that a migration transfers, from which its completion timeout is computed.
 
 use kubevirt_api::vmi::{ClaimInfo, Vmi};
 
@@ -6,28 +6,28 @@ const GIGABYTE: u64 = 1_000_000_000;
 const MEMORY: &str = "memory";
 const STORAGE: &str = "storage";
 
-/// The data of a migration in units of 10⁹ bytes, rounded up: the guest's memory and `disks`, bytes of disks that are
-/// copied.
-pub fn completion_units(vmi: &Vmi, disks: u64) -> u64 {
+/// The data of a migration in units of 10⁹ bytes, rounded up: the guest's memory, the migrated volumes, and
+/// `disk_bytes` of other disks that are copied.
+pub fn completion_units(vmi: &Vmi, disk_bytes: u64) -> u64 {
     let domain = &vmi.spec.domain;
     let guest = domain.memory.as_ref().and_then(|memory| memory.guest);
     let memory = guest.or_else(|| domain.resources.requests.get(MEMORY).copied());
     let memory = memory.map_or(0, |memory| memory.bytes().unwrap_or(0));
     let bytes = memory
-        .saturating_add(disks)
+        .saturating_add(disk_bytes)
         .saturating_add(migrated_volume_bytes(vmi));
     bytes.div_ceil(GIGABYTE)
 }
 
-/// The bytes of the volumes that are copied to other claims, as far as the VMI tells.
+/// The size in bytes of the volumes that are copied to other claims, as far as the VMI's status contains it.
 pub fn migrated_volume_bytes(vmi: &Vmi) -> u64 {
     let volumes = vmi.status.migrated_volumes.iter();
-    let sizes = volumes.filter_map(|volume| size(volume.source.as_ref()?));
+    let sizes = volumes.filter_map(|volume| claim_bytes(volume.source.as_ref()?));
     sizes.fold(0, u64::saturating_add)
 }
 
-/// The smaller one of what the claim has and what it asks for.
-fn size(claim: &ClaimInfo) -> Option<u64> {
+/// The claim's capacity or request, whichever is smaller.
+fn claim_bytes(claim: &ClaimInfo) -> Option<u64> {
     let capacity = claim.capacity.get(STORAGE)?.integer()?;
     let request = claim.requests.get(STORAGE)?.integer()?;
     u64::try_from(capacity.min(request)).ok()

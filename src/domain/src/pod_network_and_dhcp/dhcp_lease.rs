@@ -1,33 +1,33 @@
-//! DHCP leases.
+//! A guest's DHCP leases.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
 
 use crate::pod_network_and_dhcp::mac_address::Mac;
-use crate::pod_network_and_dhcp::masquerade_subnet::Subnets;
+use crate::pod_network_and_dhcp::masquerade_subnet::MasqueradeSubnets;
 
-/// A guest's addresses on one network, without any if the network has no IP.
+/// A guest's addresses on one network; none if the pod has no IP address on the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lease {
-    /// The IPv4 lease, given by DHCP.
+    /// The IPv4 lease, which DHCP assigns.
     pub v4: Option<Lease4>,
-    /// The IPv6 address, given by DHCPv6.
+    /// The IPv6 address, which DHCPv6 assigns.
     pub v6: Option<Ipv6Addr>,
 }
 
 /// An IPv4 lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease4 {
-    /// The only client that gets an answer; `None` if the guest is the only client on the bridge.
+    /// The client to which the server answers; `None` for any client, if the guest is the only one on the bridge.
     pub client: Option<Mac>,
-    /// The guest's address with its mask.
+    /// The guest's address and its prefix length.
     pub address: Ipv4Net,
     /// The DHCP server's address.
     pub server: Ipv4Addr,
     /// The default gateway.
     pub router: Option<Ipv4Addr>,
-    /// Further routes. The default route comes last, since its gateway may be reachable through another route only.
+    /// Other routes. A default route comes last, because its gateway may be reachable only through another route.
     pub routes: Vec<Route>,
 }
 
@@ -41,8 +41,8 @@ pub struct Route {
 }
 
 impl Lease {
-    /// The lease of a masqueraded guest, with the IP versions that the pod has.
-    pub fn masquerade(subnets: &Subnets, pod_has_v4: bool, pod_has_v6: bool) -> Lease {
+    /// The lease of a guest behind masquerade, with the IP versions that the pod has.
+    pub fn masquerade(subnets: &MasqueradeSubnets, pod_has_v4: bool, pod_has_v6: bool) -> Lease {
         let (gateway, guest) = subnets.addresses_v4();
         let v4 = || {
             Some(Lease4 {

@@ -1,9 +1,9 @@
-//! Why an interface cannot be connected.
+//! Errors of connecting an interface to the pod's network.
 
-/// Why an interface cannot be connected as the VMI asks.
+/// Why an interface cannot be connected as the VMI requests.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PodNetworkError {
-    /// The interface's network is not one of the pod's.
+    /// The pod is not connected to the interface's network.
     #[error(
         "interface {interface}: could not find the pod interface of network {interface}: it is neither the pod's \
          network nor one of Multus"
@@ -21,10 +21,10 @@ pub enum PodNetworkError {
         field: &'static str,
         /// The value.
         value: String,
-        /// The values that are supported.
+        /// The supported values.
         allowed: &'static str,
     },
-    /// Neither the VMI nor the pod gives the guest's interface an Ethernet address.
+    /// Neither the VMI nor the pod's link has an Ethernet address for the guest's interface.
     #[error(
         "interface {interface}: {link}, its link in the pod, has no Ethernet address; macAddress can say one"
     )]

@@ -3,18 +3,23 @@
 use kubevirt_api::vmi::{Network, Vmi};
 use sha2::{Digest, Sha256};
 
-const PRIMARY: &str = "eth0";
-/// Prefix of links that are named by their network's hash.
+/// The pod's interface of its default network.
+const PRIMARY_INTERFACE: &str = "eth0";
+/// The prefix of links that are named after their network's hash.
 const HASH_PREFIX: &str = "pod";
-/// Short enough for the prefix `pod` and the suffix `-nic` in the 15 characters of a link's name.
+/// The number of hash digits, so that a name with prefix `pod` or suffix `-nic` has at most 15 characters.
 const HASH_LENGTH: usize = 11;
 
-/// Possible names of the pod's interface of a network, the likely one first; empty if the network is not the pod's.
+/// Possible names of the pod's interface of a network, the likely name first; empty if the pod does not have the
+/// network.
 pub(super) fn pod_interfaces(vmi: &Vmi, network: &Network) -> Vec<String> {
     if is_secondary(network) {
-        let others = vmi.spec.networks.iter().filter(|one| is_secondary(one));
-        let ordinal = others.take_while(|one| one.name != network.name).count() + 1;
-        return vec![hashed(&network.name), format!("net{ordinal}")];
+        let secondary = vmi.spec.networks.iter().filter(|other| is_secondary(other));
+        let ordinal = secondary
+            .take_while(|other| other.name != network.name)
+            .count()
+            + 1;
+        return vec![hash_name(&network.name), format!("net{ordinal}")];
     }
     if network.pod.is_none() && network.multus.is_none() {
         return Vec::new();
@@ -22,16 +27,21 @@ pub(super) fn pod_interfaces(vmi: &Vmi, network: &Network) -> Vec<String> {
     let reported = (vmi.status.interfaces.iter())
         .find(|status| status.name == network.name)
         .map(|status| status.pod_interface_name.clone())
-        .filter(|name| !name.is_empty() && name != PRIMARY);
-    reported.into_iter().chain([PRIMARY.to_owned()]).collect()
+        .filter(|name| !name.is_empty() && name != PRIMARY_INTERFACE);
+    reported
+        .into_iter()
+        .chain([PRIMARY_INTERFACE.to_owned()])
+        .collect()
 }
 
+/// Whether Multus attaches the network in addition to the pod's default network.
 pub(super) fn is_secondary(network: &Network) -> bool {
     let multus = network.multus.as_ref();
     multus.is_some_and(|multus| !multus.default)
 }
 
-fn hashed(network: &str) -> String {
+/// The name of the pod's interface after its network's hash: `pod` and the start of the SHA-256.
+fn hash_name(network: &str) -> String {
     let digest = Sha256::digest(network);
     let mut name: String = HASH_PREFIX.into();
     name.extend(digest.iter().map(|byte| format!("{byte:02x}")));
@@ -39,28 +49,28 @@ fn hashed(network: &str) -> String {
     name
 }
 
-/// The tap device of an interface that was hotplugged: named by its network's hash. A network that the VMI does not have
-/// counts as the pod's own.
+/// The tap device of a hotplugged interface, which is named after its network's hash. A network that the VMI does not
+/// have is treated as the pod's default network.
 pub(crate) fn hotplug_tap(vmi: &Vmi, interface: &str) -> String {
     let mut networks = vmi.spec.networks.iter();
     let network = networks.find(|network| network.name == interface);
-    tap(&hashed(interface), network.is_some_and(is_secondary))
+    tap(&hash_name(interface), network.is_some_and(is_secondary))
 }
 
-/// The tap device for an interface of the pod.
-pub(super) fn tap(pod_interface: &str, secondary: bool) -> String {
+/// The name of the tap device for an interface of the pod.
+pub(super) fn tap(pod_interface: &str, is_secondary: bool) -> String {
     match pod_interface.get(HASH_PREFIX.len()..) {
-        Some(rest) if secondary => format!("tap{rest}"),
+        Some(rest) if is_secondary => format!("tap{rest}"),
         _ => "tap0".into(),
     }
 }
 
-/// The bridge that connects the tap device with the pod's interface.
+/// The name of the bridge that connects the tap device with the pod's interface.
 pub(super) fn bridge(pod_interface: &str) -> String {
     format!("k6t-{}", without_prefix(pod_interface))
 }
 
-/// The new name of the pod's interface, once a dummy has its old name (bridge binding).
+/// The new name of the pod's interface with the bridge binding, in which a dummy link gets the old name.
 pub(super) fn renamed(pod_interface: &str) -> String {
     format!("{}-nic", without_prefix(pod_interface))
 }
@@ -76,9 +86,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_virt_handler() {
-        assert_eq!(hashed("red"), "podb1f51a511f1");
-        assert_eq!(hashed("network1"), "poda7662f44d65");
+    fn names_are_the_same_as_virt_handlers() {
+        assert_eq!(hash_name("red"), "podb1f51a511f1");
+        assert_eq!(hash_name("network1"), "poda7662f44d65");
         assert_eq!(
             (
                 tap("podb1f51a511f1", true),

@@ -1,3 +1,5 @@
+//! Ethernet (MAC) addresses.
+
 use std::fmt;
 
 /// An Ethernet address.
@@ -5,9 +7,11 @@ use std::fmt;
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Reads an address as Go does: `02:00:00:00:00:01`, with dashes, or `0200.0000.0001`.
+    /// Parses an address as Go does: `02:00:00:00:00:01`, `02-00-00-00-00-01` or `0200.0000.0001`.
     pub fn parse(text: &str) -> Option<Mac> {
-        let separator = text.chars().find(|one| !one.is_ascii_hexdigit())?;
+        let separator = text
+            .chars()
+            .find(|character| !character.is_ascii_hexdigit())?;
         let digits = match separator {
             ':' | '-' => 2,
             '.' => 4,
@@ -15,10 +19,10 @@ impl Mac {
         };
         let mut groups = text.split(separator);
         let mut mac = [0; 6];
-        for place in mac.chunks_mut(digits / 2) {
+        for bytes in mac.chunks_mut(digits / 2) {
             let group = groups.next().filter(|group| group.len() == digits)?;
             let value = u16::from_str_radix(group, 16).ok()?.to_be_bytes();
-            place.copy_from_slice(&value[2 - digits / 2..]);
+            bytes.copy_from_slice(&value[2 - digits / 2..]);
         }
         groups.next().is_none().then_some(Mac(mac))
     }
@@ -36,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_three_spellings_of_go_are_read() {
+    fn all_three_spellings_of_go_are_parsed() {
         for text in ["de:ad:00:00:be:af", "DE-AD-00-00-BE-AF", "dead.0000.beaf"] {
             let mac = Mac::parse(text).map(|mac| mac.to_string());
             assert_eq!(mac.as_deref(), Some("de:ad:00:00:be:af"), "{text}");

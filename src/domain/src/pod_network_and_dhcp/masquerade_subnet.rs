@@ -1,4 +1,4 @@
-//! The subnet of a masqueraded interface: the first address is the gateway's, the second one the guest's.
+//! The subnets of a guest behind masquerade. The first address is the gateway's, the second one the guest's.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,18 +10,21 @@ use crate::pod_network_and_dhcp::error::PodNetworkError;
 const DEFAULT_V4: &str = "10.0.2.0/24";
 const DEFAULT_V6: &str = "fd10:0:2::/120";
 
-/// The subnets of a masqueraded guest.
+/// The subnets of a guest behind masquerade.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subnets {
+pub struct MasqueradeSubnets {
     /// The IPv4 subnet.
     pub(super) v4: Ipv4Net,
     /// The IPv6 subnet.
     pub(super) v6: Ipv6Net,
 }
 
-impl Subnets {
-    pub(super) fn of(interface: &str, network: &PodNetwork) -> Result<Self, PodNetworkError> {
-        let refuse = |field, value: &str, allowed| PodNetworkError::Field {
+impl MasqueradeSubnets {
+    pub(super) fn from_network(
+        interface: &str,
+        network: &PodNetwork,
+    ) -> Result<Self, PodNetworkError> {
+        let field_error = |field, value: &str, allowed| PodNetworkError::Field {
             interface: interface.to_owned(),
             field,
             value: value.to_owned(),
@@ -33,7 +36,7 @@ impl Subnets {
             v4: (v4.parse().ok())
                 .filter(|net: &Ipv4Net| net.prefix_len() <= 30)
                 .ok_or_else(|| {
-                    refuse(
+                    field_error(
                         "pod.vmNetworkCIDR",
                         v4,
                         "an IPv4 subnet of four addresses or more",
@@ -42,7 +45,7 @@ impl Subnets {
             v6: (v6.parse().ok())
                 .filter(|net: &Ipv6Net| net.prefix_len() <= 126)
                 .ok_or_else(|| {
-                    refuse(
+                    field_error(
                         "pod.vmIPv6NetworkCIDR",
                         v6,
                         "an IPv6 subnet of four addresses or more",
@@ -51,13 +54,16 @@ impl Subnets {
         })
     }
 
-    /// The gateway's address and the guest's.
+    /// The IPv4 addresses of gateway and guest.
     pub(super) fn addresses_v4(&self) -> (Ipv4Addr, Ipv4Addr) {
-        let base = self.v4.network().to_bits();
-        (Ipv4Addr::from_bits(base + 1), Ipv4Addr::from_bits(base + 2))
+        let network = self.v4.network().to_bits();
+        (
+            Ipv4Addr::from_bits(network + 1),
+            Ipv4Addr::from_bits(network + 2),
+        )
     }
 
-    /// The guest's address.
+    /// The guest's IPv6 address.
     pub(super) fn guest_v6(&self) -> Ipv6Addr {
         Ipv6Addr::from_bits(self.v6.network().to_bits() + 2)
     }
@@ -72,12 +78,12 @@ fn non_empty_or<'a>(text: &'a str, default: &'a str) -> &'a str {
 mod tests {
     use super::*;
 
-    fn subnets(v4: &str, v6: &str) -> Result<Subnets, String> {
+    fn subnets(v4: &str, v6: &str) -> Result<MasqueradeSubnets, String> {
         let network = PodNetwork {
             vm_network_cidr: v4.into(),
             vm_ipv6_network_cidr: v6.into(),
         };
-        Subnets::of("n", &network).map_err(|error| error.to_string())
+        MasqueradeSubnets::from_network("n", &network).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -92,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_and_too_small_subnets_are_refused() {
+    fn invalid_and_too_small_subnets_are_errors() {
         assert_eq!(
             subnets("10.0.0.0/31", "").unwrap_err(),
             "interface n: pod.vmNetworkCIDR is \"10.0.0.0/31\"; it can be an IPv4 subnet of four addresses or more"

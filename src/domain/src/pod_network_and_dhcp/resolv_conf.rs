@@ -1,16 +1,16 @@
-//! The pod's DNS configuration, which the guest gets too.
+//! The pod's DNS configuration (`resolv.conf`), which the guest also gets.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The largest `resolv.conf` that is accepted, in bytes; Kubernetes' own limit is 2 KiB of search domains.
+/// The maximum size of `resolv.conf` in bytes. Kubernetes limits the search domains to 2 KiB.
 pub const MAX_RESOLV_CONF_BYTES: usize = 64 * 1024;
 
-/// The name server and the search domain if the file has none, as in KubeVirt.
+/// The name server and the search domain for a file without them, as in KubeVirt.
 const DEFAULT_SERVER: Ipv4Addr = Ipv4Addr::new(8, 8, 8, 8);
 const DEFAULT_SEARCH: &str = "cluster.local";
-/// More than any resolver uses.
+/// The maximum number of servers per IP version, which is more than any resolver uses.
 const MAX_SERVERS: usize = 16;
-/// The part that all search domains of services contain.
+/// The part that every search domain for services contains.
 const SERVICE_DOMAIN_INFIX: &str = ".svc.";
 /// Limits of RFC 1035.
 const MAX_DOMAIN: usize = 253;
@@ -28,8 +28,8 @@ pub struct DnsConfig {
 }
 
 impl DnsConfig {
-    /// Reads a `resolv.conf`. Invalid addresses and domain names are left out, since a guest needs a lease more than
-    /// these.
+    /// Parses a `resolv.conf`. Invalid addresses and domain names are ignored, because a guest should get a lease even
+    /// without them.
     pub fn parse(resolv_conf: &str) -> DnsConfig {
         let mut dns = DnsConfig::default();
         for line in resolv_conf.lines() {
@@ -58,7 +58,8 @@ impl DnsConfig {
         dns
     }
 
-    /// Puts a guest's subdomain before the search domains; Kubernetes does not include it in the pod's.
+    /// Adds a search domain with the guest's subdomain as the first one, because the pod's search domains do not
+    /// include the subdomain.
     pub fn with_subdomain(mut self, subdomain: &str) -> DnsConfig {
         let services = self
             .search
@@ -94,8 +95,8 @@ fn longest<'a>(domains: impl Iterator<Item = &'a String>) -> Option<&'a str> {
 /// Normalises a domain name; `None` if it is invalid.
 fn normalize_domain(text: &str) -> Option<String> {
     let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-    let fits = text.len() <= MAX_DOMAIN && text.split('.').all(is_label);
-    fits.then_some(text)
+    let is_valid = text.len() <= MAX_DOMAIN && text.split('.').all(is_label);
+    is_valid.then_some(text)
 }
 
 fn is_label(label: &str) -> bool {
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn invalid_entries_are_left_out() {
+    fn invalid_entries_are_ignored() {
         let dns = DnsConfig::parse(
             "# by the kubelet\nsearch default.svc.cluster.local svc.Cluster.local cluster.local. . -x a..b\n\
              nameserver 10.96.0.10\nnameserver fd00::10\nnameserver ::ffff:10.0.0.1\nnameserver nobody\n\
@@ -141,16 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn subdomain_comes_first_and_once() {
-        let of = |subdomain: &str| {
+    fn subdomain_is_added_once_as_the_first_search_domain() {
+        let search = |subdomain: &str| {
             let dns = DnsConfig::parse(
                 "search ns.svc.cluster.local sub2.ns.svc.cluster.local cluster.local",
             );
             dns.with_subdomain(subdomain).search
         };
-        assert_eq!(of("sub")[0], "sub.sub2.ns.svc.cluster.local");
-        assert_eq!(of("sub2")[0], "ns.svc.cluster.local");
-        assert_eq!(of("")[0], "ns.svc.cluster.local");
-        assert_eq!(of(&"s".repeat(64))[0], "ns.svc.cluster.local");
+        assert_eq!(search("sub")[0], "sub.sub2.ns.svc.cluster.local");
+        assert_eq!(search("sub2")[0], "ns.svc.cluster.local");
+        assert_eq!(search("")[0], "ns.svc.cluster.local");
+        assert_eq!(search(&"s".repeat(64))[0], "ns.svc.cluster.local");
     }
 }

@@ -1,4 +1,4 @@
-//! The tap device of an interface, and the domain's interface on it.
+//! Tap devices of the VMI's interfaces, and the domain's interfaces on them.
 
 use core::net::Ipv4Addr;
 
@@ -7,18 +7,18 @@ use kubevirt_api::vmi::{Interface, Vmi};
 
 use crate::libvirt_spec::{self, DomainSpec, InterfaceTarget, Mtu};
 use crate::pod_network_and_dhcp::error::PodNetworkError;
-use crate::pod_network_and_dhcp::is_tap_attachment::is_tap;
 use crate::pod_network_and_dhcp::link_names;
 use crate::pod_network_and_dhcp::mac_address::Mac;
-use crate::pod_network_and_dhcp::masquerade_subnet::Subnets;
+use crate::pod_network_and_dhcp::masquerade_subnet::MasqueradeSubnets;
+use crate::pod_network_and_dhcp::tap_attachment::is_tap;
 use crate::pod_network_and_dhcp::vmi_dhcp_options::DhcpOptions;
 
-/// A link in the pod.
+/// A network link in the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
     /// The link's name.
     pub name: String,
-    /// The link's address, if it is an Ethernet link.
+    /// The MAC address, if it is an Ethernet link.
     pub mac: Option<Mac>,
     /// The MTU in bytes.
     pub mtu: u32,
@@ -27,10 +27,10 @@ pub struct Link {
 /// KubeVirt's binding of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Binding {
-    /// The guest takes over the pod's address; the DHCP server has this address.
+    /// The guest takes over the pod's address. The DHCP server has the given address.
     Bridge(Ipv4Addr),
     /// The guest has its own subnet behind NAT.
-    Masquerade(Subnets),
+    Masquerade(MasqueradeSubnets),
     /// A binding plugin connects the guest.
     Plugin,
 }
@@ -47,22 +47,22 @@ pub struct Tap {
     /// DHCP options from the VMI.
     pub dhcp_options: DhcpOptions,
     mac: Option<Mac>,
-    secondary: bool,
+    is_secondary: bool,
 }
 
 /// The interfaces that have a tap device, in the VMI's order.
 ///
 /// # Errors
-/// [`PodNetworkError`] naming the interface and the field.
+/// [`PodNetworkError`], which names the interface and the field.
 pub fn taps(vmi: &Vmi, options: &Options) -> Result<Vec<Tap>, PodNetworkError> {
     let interfaces = vmi.spec.domain.devices.interfaces.iter().enumerate();
     interfaces
         .filter(|(_, interface)| interface.state != "absent" && is_tap(options, interface))
-        .map(|(place, interface)| tap(vmi, interface, place))
+        .map(|(index, interface)| tap(vmi, interface, index))
         .collect()
 }
 
-fn tap(vmi: &Vmi, interface: &Interface, place: usize) -> Result<Tap, PodNetworkError> {
+fn tap(vmi: &Vmi, interface: &Interface, index: usize) -> Result<Tap, PodNetworkError> {
     let name = &interface.name;
     let no_network = || PodNetworkError::NoPodNetwork {
         interface: name.clone(),
@@ -76,35 +76,35 @@ fn tap(vmi: &Vmi, interface: &Interface, place: usize) -> Result<Tap, PodNetwork
         return Err(no_network());
     }
     let binding = if interface.bridge.is_some() {
-        Binding::Bridge(bridge_address(place))
+        Binding::Bridge(bridge_address(index))
     } else if interface.masquerade.is_some() {
         let pod = network.pod.clone().unwrap_or_default();
-        Binding::Masquerade(Subnets::of(name, &pod)?)
+        Binding::Masquerade(MasqueradeSubnets::from_network(name, &pod)?)
     } else {
         Binding::Plugin
     };
     let dhcp_options = interface.dhcp_options.as_ref();
     let dhcp_options = dhcp_options
-        .map(|options| DhcpOptions::of(name, options))
+        .map(|options| DhcpOptions::from_vmi(name, options))
         .transpose()?;
     Ok(Tap {
         interface: name.clone(),
         binding,
         pod_interfaces,
         dhcp_options: dhcp_options.unwrap_or_default(),
-        mac: mac(interface)?,
-        secondary: link_names::is_secondary(network),
+        mac: vmi_mac(interface)?,
+        is_secondary: link_names::is_secondary(network),
     })
 }
 
-/// The bridge's address, which virt-handler derives from the interface's index in the VMI by appending it to `1`.
-/// Indices that give no valid address get the last one.
+/// The bridge's address. As in virt-handler, its last number is `1` followed by the interface's index in the VMI, or
+/// the last possible number if this is too large.
 fn bridge_address(index: usize) -> Ipv4Addr {
     let host = format!("1{index}").parse().unwrap_or(u8::MAX - 1);
     Ipv4Addr::new(169, 254, 75, host)
 }
 
-fn mac(interface: &Interface) -> Result<Option<Mac>, PodNetworkError> {
+fn vmi_mac(interface: &Interface) -> Result<Option<Mac>, PodNetworkError> {
     let text = &interface.mac_address;
     if text.is_empty() {
         return Ok(None);
@@ -119,12 +119,13 @@ fn mac(interface: &Interface) -> Result<Option<Mac>, PodNetworkError> {
 }
 
 impl Tap {
-    /// The tap device for an interface of the pod. If it does not exist, a plugin made the interface itself the tap.
+    /// The name of the tap device for an interface of the pod. If there is no such link, a binding plugin uses the
+    /// interface itself as the tap.
     pub fn device(&self, pod_interface: &str) -> String {
-        link_names::tap(pod_interface, self.secondary)
+        link_names::tap(pod_interface, self.is_secondary)
     }
 
-    /// The bridge that connects guest and launcher.
+    /// The name of the bridge that connects guest and launcher.
     pub fn bridge(&self, pod_interface: &str) -> String {
         link_names::bridge(pod_interface)
     }
@@ -134,10 +135,11 @@ impl Tap {
         link_names::renamed(pod_interface)
     }
 
-    /// Attaches the domain's interface to `device`, with the pod's MTU, and the pod's address unless the VMI has one.
+    /// Attaches the domain's interface to `device`, with the MTU of the pod's link, and with the link's MAC address
+    /// unless the VMI has one.
     ///
     /// # Errors
-    /// [`PodNetworkError::NoMac`].
+    /// [`PodNetworkError::NoMac`] if neither has a MAC address.
     pub fn attach(
         &self,
         spec: &mut DomainSpec,

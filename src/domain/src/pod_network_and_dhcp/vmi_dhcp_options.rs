@@ -1,4 +1,4 @@
-//! DHCP options from the VMI (`dhcpOptions`).
+//! Validates the DHCP options in the VMI (`dhcpOptions`).
 
 use core::net::Ipv4Addr;
 use core::ops::RangeInclusive;
@@ -8,36 +8,40 @@ use kubevirt_api::vmi;
 use crate::pod_network_and_dhcp::error::PodNetworkError;
 
 /// The codes for private use (RFC 3942).
-const PRIVATE: RangeInclusive<u64> = 224..=254;
+const PRIVATE_CODES: RangeInclusive<u64> = 224..=254;
 
-/// Valid `dhcpOptions` of an interface.
+/// The validated `dhcpOptions` of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DhcpOptions {
-    /// Option 67.
+    /// Boot file name (option 67).
     pub boot_file_name: String,
-    /// Option 66.
+    /// TFTP server name (option 66).
     pub tftp_server_name: String,
-    /// Option 42.
+    /// NTP servers (option 42).
     pub ntp_servers: Vec<Ipv4Addr>,
-    /// Options of private codes.
+    /// Options with codes for private use.
     pub private: Vec<(u8, String)>,
 }
 
 impl DhcpOptions {
-    pub(super) fn of(interface: &str, options: &vmi::DhcpOptions) -> Result<Self, PodNetworkError> {
-        let refuse = |field, value: String, allowed| PodNetworkError::Field {
+    pub(super) fn from_vmi(
+        interface: &str,
+        options: &vmi::DhcpOptions,
+    ) -> Result<Self, PodNetworkError> {
+        let field_error = |field, value: String, allowed| PodNetworkError::Field {
             interface: interface.to_owned(),
             field,
             value,
             allowed,
         };
         let ntp_server = |server: &String| {
-            let refused = || refuse("dhcpOptions.ntpServers", server.clone(), "IPv4 addresses");
-            server.parse().map_err(|_| refused())
+            let invalid =
+                || field_error("dhcpOptions.ntpServers", server.clone(), "IPv4 addresses");
+            server.parse().map_err(|_| invalid())
         };
-        let private = |option: &vmi::DhcpPrivateOption| {
-            let refused = || {
-                refuse(
+        let private_option = |option: &vmi::DhcpPrivateOption| {
+            let invalid = || {
+                field_error(
                     "dhcpOptions.privateOptions.option",
                     option.option.to_string(),
                     "224 to 254",
@@ -45,8 +49,8 @@ impl DhcpOptions {
             };
             let code = u8::try_from(option.option)
                 .ok()
-                .filter(|_| PRIVATE.contains(&option.option));
-            Ok((code.ok_or_else(refused)?, option.value.clone()))
+                .filter(|_| PRIVATE_CODES.contains(&option.option));
+            Ok((code.ok_or_else(invalid)?, option.value.clone()))
         };
         Ok(Self {
             boot_file_name: options.boot_file_name.clone(),
@@ -59,7 +63,7 @@ impl DhcpOptions {
             private: options
                 .private_options
                 .iter()
-                .map(private)
+                .map(private_option)
                 .collect::<Result<_, _>>()?,
         })
     }

@@ -1,39 +1,39 @@
-//! Media of CD-ROM drives.
+//! Changes of media in CD-ROM drives.
 
 use domain_xml::Element;
 
 use super::device_change::{DeviceChange, MediumChange};
 use super::hotplugged_disks::{is_hotpluggable, is_hotplugged};
-use super::live_domain::Live;
+use super::live_domain::TypedDevice;
 use crate::disk_backend::DiskBackend;
 use crate::libvirt_spec::Disk;
 
 const CDROM: &str = "cdrom";
-/// The order of a disk's children in libvirt's schema, up to what is inserted here.
-const ORDER: [&str; 3] = ["driver", "auth", "source"];
+/// The order of a disk's first children in libvirt's schema.
+const CHILD_ORDER: [&str; 3] = ["driver", "auth", "source"];
 
-pub(super) fn changes(wanted: &[Disk], live: &[Live<'_, Disk>]) -> Vec<DeviceChange> {
+pub(super) fn changes(wanted: &[Disk], live: &[TypedDevice<'_, Disk>]) -> Vec<DeviceChange> {
     let changes = live.iter().filter_map(|drive| {
         let target = &drive.spec.target.device;
         let wanted = wanted.iter().find(|disk| disk.target.device == *target);
-        change(drive, wanted)
+        medium_change(drive, wanted)
     });
     changes.collect()
 }
 
-/// The change of one drive. A permanent medium is never changed.
-fn change(drive: &Live<'_, Disk>, wanted: Option<&Disk>) -> Option<DeviceChange> {
+/// The change of one drive's medium. A medium that is not hotplugged is never changed.
+fn medium_change(drive: &TypedDevice<'_, Disk>, wanted: Option<&Disk>) -> Option<DeviceChange> {
     let is_managed = |disk: &Disk| {
-        disk.device == CDROM && (DiskBackend::of(disk).is_none() || is_hotplugged(disk))
+        disk.device == CDROM && (DiskBackend::from_disk(disk).is_none() || is_hotplugged(disk))
     };
     let is_detached = wanted.is_none() && is_hotpluggable(&drive.spec);
     if !is_managed(&drive.spec) || is_detached || !wanted.is_none_or(is_managed) {
         return None;
     }
-    let medium = wanted.and_then(DiskBackend::of);
+    let medium = wanted.and_then(DiskBackend::from_disk);
     let path = |backend: &DiskBackend| backend.path.clone();
-    let now = DiskBackend::of(&drive.spec);
-    if now.as_ref().map(path) == medium.as_ref().map(path) {
+    let current = DiskBackend::from_disk(&drive.spec);
+    if current.as_ref().map(path) == medium.as_ref().map(path) {
         return None;
     }
     let device = drive.device(&drive.spec.target.device, None);
@@ -44,21 +44,21 @@ fn change(drive: &Live<'_, Disk>, wanted: Option<&Disk>) -> Option<DeviceChange>
     }))
 }
 
-/// The drive with another medium. A medium is read-only, so that its changed blocks are never tracked, and raw.
+/// The drive with another medium. Media are raw images, and read-only, so that their changed blocks are never tracked.
 fn with_medium(drive: &Element, medium: Option<&DiskBackend>) -> Element {
     let mut drive = drive.clone();
     drive.remove_child("source");
-    // libvirt's description of the old medium's images.
+    // libvirt describes the old medium's backing images here.
     drive.remove_child("backingStore");
     let is_file = medium.is_some_and(|medium| !medium.is_block);
     drive.set_attr("type", if is_file { "file" } else { "block" });
     drive
-        .ensure_child_ordered("driver", &ORDER)
+        .ensure_child_ordered("driver", &CHILD_ORDER)
         .set_attr("type", "raw");
     if let Some(medium) = medium {
         let attribute = if is_file { "file" } else { "dev" };
         let source = Element::new("source").with_attr(attribute, &medium.path);
-        drive.insert_ordered(source, &ORDER);
+        drive.insert_ordered(source, &CHILD_ORDER);
     }
     drive
 }

@@ -1,4 +1,4 @@
-//! One change of a running domain.
+//! The changes of devices of a running domain.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use crate::libvirt_spec::{Disk, Interface};
 /// A device of the running domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveDevice {
-    /// The volume or interface of the VMI: the alias without `ua-`, or the target of a device without an alias.
+    /// The name of the VMI's volume or interface: the alias without `ua-`, or the target of a device without an alias.
     pub name: String,
-    /// libvirt's alias, as in its events.
+    /// The alias in libvirt's XML and events.
     pub alias: String,
-    /// The device as libvirt described it.
+    /// libvirt's XML of the device.
     pub xml: String,
-    /// The image of changed blocks in front of a disk's data, which the launcher has made for this disk.
+    /// The image that tracks a disk's changed blocks, which the launcher has created for this disk.
     pub overlay: Option<String>,
 }
 
-/// Another medium in a CD-ROM drive.
+/// A change of the medium in a CD-ROM drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediumChange {
     /// The volume.
     pub name: String,
-    /// The file or device to insert; `None` ejects.
+    /// The file or device to insert; `None` to eject the medium.
     pub medium: Option<String>,
-    /// The drive as libvirt described it, with the new medium.
+    /// libvirt's XML of the drive, with the new medium.
     pub xml: String,
 }
 
@@ -33,20 +33,20 @@ pub struct MediumChange {
 pub enum DeviceChange {
     /// Detach a disk.
     DetachDisk(LiveDevice),
-    /// Attach a disk, whose cache and IO modes are not chosen yet.
+    /// Attach a disk. Its cache and IO modes are not set yet.
     AttachDisk(Box<Disk>),
     /// Change or eject the medium of a CD-ROM drive.
     ChangeMedium(MediumChange),
-    /// Attach an interface, which is not connected to a tap device yet.
+    /// Attach an interface. It is not connected to a tap device yet.
     AttachInterface(Box<Interface>),
     /// Detach an interface.
     DetachInterface(LiveDevice),
-    /// Set an interface's link; the XML has the new state.
+    /// Set an interface's link state, which the XML contains.
     SetLink(LiveDevice),
 }
 
 impl DeviceChange {
-    /// Whether the change is about a disk.
+    /// Whether a disk is changed.
     pub fn is_of_disk(&self) -> bool {
         match self {
             DeviceChange::AttachDisk(_)
@@ -58,7 +58,7 @@ impl DeviceChange {
         }
     }
 
-    /// The volume or interface of the VMI.
+    /// The name of the VMI's volume or interface.
     pub fn name(&self) -> &str {
         match self {
             DeviceChange::AttachDisk(disk) => match &disk.alias {

@@ -1,6 +1,6 @@
-//! What QEMU keeps of a device when libvirt's daemon dies inside of the attach: the device, its block nodes, its network
-//! backend. The next daemon does not know them, and every further attach of the device fails. Pure: from the answers of
-//! QEMU's monitor, [`AttachLeftovers`] names the parts that the launcher must remove.
+//! Parts of a device that QEMU keeps if libvirt's daemon dies during the attach: the device, its block nodes, its
+//! network backend. The restarted daemon does not know them, and every further attach of the device fails. Pure:
+//! [`AttachLeftovers`] determines the parts that the launcher must remove from the answers of QEMU's monitor.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::live_domain::{LiveDomain, for_each_source};
 
-/// What libvirt gives to QEMU for one device with an alias of KubeVirt's.
+/// The identifiers of a device's parts in QEMU, for a device with an alias that the launcher chose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceParts {
     alias: String,
@@ -19,7 +19,7 @@ pub struct DeviceParts {
 }
 
 impl DeviceParts {
-    /// Of a device's XML; `None` for a device whose alias libvirt chooses.
+    /// Reads the parts from a device's XML; `None` for a device without an alias, which libvirt chooses then.
     pub fn of(xml: &str) -> Option<DeviceParts> {
         let document = Document::parse(xml).ok()?;
         let device = document.root();
@@ -56,31 +56,31 @@ pub struct QomMember {
     pub name: String,
 }
 
-/// An image that QEMU has opened, as `query-named-block-nodes` describes it.
+/// A block node of QEMU, as `query-named-block-nodes` describes it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct BlockNode {
-    /// `libvirt-NUMBER-storage`, `libvirt-NUMBER-format`.
+    /// The name, such as `libvirt-NUMBER-storage` or `libvirt-NUMBER-format`.
     #[serde(default, rename = "node-name")]
     pub name: String,
-    /// The path of its image.
+    /// The path of the node's image.
     #[serde(default)]
     pub file: String,
 }
 
-/// What QEMU may have of a device that libvirt does not know.
+/// Parts of a device that QEMU may have and libvirt does not know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttachLeftovers {
     /// The id of the device, if QEMU has it.
     pub device: Option<String>,
-    /// The id of an interface's backend. Whether QEMU has it is not known.
+    /// The id of an interface's network backend. It is not known whether QEMU has it.
     pub netdev: Option<String>,
-    /// Names of block nodes, in no order.
+    /// Names of block nodes, in no particular order.
     pub nodes: Vec<String>,
 }
 
 impl AttachLeftovers {
-    /// The parts of `device` that libvirt does not know. `None` if libvirt knows the device. `live` must have been read after
-    /// QEMU's answers.
+    /// The parts of `device` that libvirt does not know; `None` if libvirt knows the device. `live` must have been read
+    /// after QEMU answered.
     pub fn of(
         device: &DeviceParts,
         peripherals: &[QomMember],
@@ -90,28 +90,28 @@ impl AttachLeftovers {
         if live.has_alias(&device.alias) {
             return None;
         }
-        let is_device = peripherals.iter().any(|member| member.name == device.alias);
-        let known = live.source_indexes();
+        let has_device = peripherals.iter().any(|member| member.name == device.alias);
+        let known_numbers = live.source_indexes();
         let numbers: BTreeSet<&str> = nodes
             .iter()
             .filter(|node| device.files.contains(&node.file))
-            .filter_map(|node| number(&node.name))
-            .filter(|number| !known.contains(*number))
+            .filter_map(|node| node_number(&node.name))
+            .filter(|number| !known_numbers.contains(*number))
             .collect();
         let nodes = nodes
             .iter()
-            .filter(|node| number(&node.name).is_some_and(|number| numbers.contains(number)));
+            .filter(|node| node_number(&node.name).is_some_and(|number| numbers.contains(number)));
         Some(AttachLeftovers {
-            device: is_device.then(|| device.alias.clone()),
-            // libvirt's name for the backend of an interface.
+            device: has_device.then(|| device.alias.clone()),
+            // libvirt's id of an interface's network backend.
             netdev: device.is_interface.then(|| format!("host{}", device.alias)),
             nodes: nodes.map(|node| node.name.clone()).collect(),
         })
     }
 }
 
-/// The number in libvirt's names of block nodes, which is also the index of the source in the domain's XML.
-fn number(node: &str) -> Option<&str> {
+/// The number in libvirt's name of a block node, which is also the index of the source in the domain's XML.
+fn node_number(node: &str) -> Option<&str> {
     let (number, _) = node.strip_prefix("libvirt-")?.split_once('-')?;
     let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then_some(number)
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn device_that_libvirt_knows_leaves_nothing() {
+    fn device_that_libvirt_knows_has_no_leftovers() {
         let device = DeviceParts::of(DISK).unwrap();
         let live = live(DISK);
         assert_eq!(
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_of_the_images_are_leftovers_unless_libvirt_counts_them() {
+    fn block_nodes_of_the_images_are_leftovers_unless_libvirt_knows_them() {
         let device = DeviceParts::of(DISK).unwrap();
         assert!(device.has_block_nodes());
         let other = "<disk type='file'><source file='/hp/one.img' index='1'/><alias name='ua-same-image'/></disk>";
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn backend_of_an_interface_is_returned_without_its_device() {
+    fn network_backend_is_a_leftover_even_if_qemu_has_no_device() {
         let xml = "<interface type='ethernet'><alias name='ua-blue'/></interface>";
         let device = DeviceParts::of(xml).unwrap();
         let parts =

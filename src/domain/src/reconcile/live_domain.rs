@@ -1,4 +1,4 @@
-//! The running domain, as libvirt describes it, without loss.
+//! The running domain: libvirt's XML, without loss.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::parse_domain_xml::ParseError;
 #[derive(Debug, Clone)]
 pub struct LiveDomain(Document);
 
-/// A device of the running domain, typed and as it was read.
-pub(crate) struct Live<'a, T> {
+/// A device of the running domain: libvirt's element, and the typed device.
+pub(crate) struct TypedDevice<'a, T> {
     pub(crate) element: &'a Element,
     pub(crate) spec: T,
 }
 
 impl LiveDomain {
-    /// Reads libvirt's XML of the running domain.
+    /// Parses libvirt's XML of the running domain.
     ///
     /// # Errors
     /// [`ParseError`] if the text is not well-formed, or its root is not `<domain>`.
@@ -41,19 +41,19 @@ impl LiveDomain {
         self.0.root().attr("id").is_some()
     }
 
-    /// Whether a device of this alias (`ua-NAME`, `virtiomem0`) is in the domain.
+    /// Whether the domain has a device with this alias (`ua-NAME`, `virtiomem0`).
     pub fn has_alias(&self, alias: &str) -> bool {
         self.devices().any(|device| self::alias(device) == alias)
     }
 
-    /// The device of this alias, for libvirt.
+    /// The XML of the device with this alias.
     pub fn device(&self, alias: &str) -> Option<String> {
         let mut devices = self.devices();
         let device = devices.find(|device| self::alias(device) == alias);
         device.map(Element::render)
     }
 
-    /// The numbers that libvirt has given to the images of the domain.
+    /// The indexes that libvirt has assigned to the sources of the domain's images.
     pub(crate) fn source_indexes(&self) -> BTreeSet<String> {
         let mut indexes = BTreeSet::new();
         for device in self.devices() {
@@ -64,7 +64,7 @@ impl LiveDomain {
         indexes
     }
 
-    /// Copies of the devices of this kind, such as `memory`, to edit.
+    /// Copies of the devices of this kind, such as `memory`.
     pub(crate) fn devices_of(&self, kind: &str) -> Vec<Element> {
         self.elements(kind).cloned().collect()
     }
@@ -74,26 +74,27 @@ impl LiveDomain {
         self.devices().filter(move |device| device.is(kind))
     }
 
-    pub(crate) fn disks(&self) -> Vec<Live<'_, Disk>> {
-        self.read("disk")
+    pub(crate) fn disks(&self) -> Vec<TypedDevice<'_, Disk>> {
+        self.typed_devices("disk")
     }
 
-    pub(crate) fn interfaces(&self) -> Vec<Live<'_, Interface>> {
-        self.read("interface")
+    pub(crate) fn interfaces(&self) -> Vec<TypedDevice<'_, Interface>> {
+        self.typed_devices("interface")
     }
 
-    pub(crate) fn host_devices(&self) -> Vec<Live<'_, HostDevice>> {
-        self.read("hostdev")
+    pub(crate) fn host_devices(&self) -> Vec<TypedDevice<'_, HostDevice>> {
+        self.typed_devices("hostdev")
     }
 
-    /// A device with a value that this crate cannot read, which only a hook can have added, is not managed here.
-    fn read<'a, T: ReadElement>(&'a self, kind: &str) -> Vec<Live<'a, T>> {
+    /// The typed devices of this kind. Devices with a value that cannot be parsed are left out: only a hook can have
+    /// added them, and they are not managed here.
+    fn typed_devices<'a, T: ReadElement>(&'a self, kind: &str) -> Vec<TypedDevice<'a, T>> {
         let devices = self.devices().filter(|device| device.is(kind));
         devices
             .filter_map(|element| {
                 let mut spec = T::default();
                 spec.read(element).ok()?;
-                Some(Live { element, spec })
+                Some(TypedDevice { element, spec })
             })
             .collect()
     }
@@ -104,8 +105,8 @@ impl LiveDomain {
     }
 }
 
-impl<T> Live<'_, T> {
-    /// The device for libvirt. `target` is the name of a device without an alias.
+impl<T> TypedDevice<'_, T> {
+    /// The device as libvirt describes it. `target` becomes the name of a device without an alias.
     pub(crate) fn device(&self, target: &str, overlay: Option<String>) -> LiveDevice {
         let alias = alias(self.element);
         let name = match Alias::name_in(&alias) {
@@ -126,22 +127,22 @@ pub(crate) fn alias(device: &Element) -> String {
     alias.unwrap_or_default().into_owned()
 }
 
-/// Calls `found` with each `<source>` in the element, those of backing images and data files included.
-pub(crate) fn for_each_source(element: &Element, found: &mut impl FnMut(&Element)) {
+/// Calls `visit` with each `<source>` in the element, including those of backing images and data stores.
+pub(crate) fn for_each_source(element: &Element, visit: &mut impl FnMut(&Element)) {
     for child in element.children() {
         if child.is("source") {
-            found(child);
+            visit(child);
         }
-        for_each_source(child, found);
+        for_each_source(child, visit);
     }
 }
 
-/// Whether an alias is the one of this volume or interface of the VMI.
+/// Whether the alias is that of the VMI's volume or interface with this name.
 pub(crate) fn is_named(alias: Option<&Alias>, name: &str) -> bool {
     alias.is_some_and(|alias| alias.name == name)
 }
 
-/// The XML of one device, for libvirt's calls that attach it. `kind` is the element's name, such as `disk`.
+/// The XML of a device, for attaching it. `kind` is the element's name, such as `disk`.
 pub fn device_xml(kind: &str, device: &impl WriteElement) -> String {
     let mut writer = XmlWriter::new();
     device.write(kind, &mut writer);

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
+mod interfaces;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -26,7 +28,7 @@ fn live(devices: &str) -> LiveDomain {
     LiveDomain::parse(xml(devices)).unwrap()
 }
 
-fn texts(changes: &[DeviceChange]) -> Vec<String> {
+fn descriptions(changes: &[DeviceChange]) -> Vec<String> {
     changes.iter().map(ToString::to_string).collect()
 }
 
@@ -40,7 +42,7 @@ const ROOT: &str = "<disk type='file' device='disk'><source file='/root.img'/>\
 const DATA: &str = "<disk type='file' device='disk'>\
     <source file='/var/run/kubevirt/hotplug-disks/data.img'/>\
     <target dev='sda' bus='scsi'/><alias name='ua-data'/></disk>";
-/// As DATA, with what libvirt and a hook add; written as libvirt does not write it.
+/// The disk `DATA` with additions of libvirt and a hook, in a notation that libvirt does not use.
 const LIVE_DATA: &str = "<disk type='file' device='disk'><driver name='qemu' discard_no_unref='on'/>\
     <source file=\"/var/run/kubevirt/hotplug-disks/data.img\" index='3'/><backingStore/>\
     <target dev='sda' bus='scsi'/><serial>CaseKept</serial><hook:made xmlns:hook='urn:x'/>\
@@ -50,9 +52,12 @@ const LIVE_DATA: &str = "<disk type='file' device='disk'><driver name='qemu' dis
 fn only_hotplugged_disks_are_attached_and_detached() {
     let both = format!("{ROOT}{DATA}");
     let live_both = format!("{ROOT}{LIVE_DATA}");
-    assert_eq!(texts(&disk_changes(&both, ROOT)), ["attaching volume data"]);
     assert_eq!(
-        texts(&disk_changes(ROOT, &live_both)),
+        descriptions(&disk_changes(&both, ROOT)),
+        ["attaching volume data"]
+    );
+    assert_eq!(
+        descriptions(&disk_changes(ROOT, &live_both)),
         ["detaching volume data"]
     );
     assert_eq!(disk_changes(&both, &live_both), []);
@@ -77,7 +82,7 @@ fn detached_disk_is_sent_as_libvirt_described_it() {
 }
 
 #[test]
-fn cbt_overlay_path_is_returned_on_detach() {
+fn detached_disk_names_the_image_that_tracks_its_changed_blocks() {
     let tracked = "<disk type='file' device='disk'><source file='/cbt/data.qcow2'>\
         <dataStore type='file'><format type='raw'/>\
         <source file='/var/run/kubevirt/hotplug-disks/data.img'/></dataStore></source>\
@@ -104,8 +109,8 @@ fn volume_whose_target_a_hook_disk_occupies_is_reported() {
     };
     let data = disk("/var/run/kubevirt/hotplug-disks/data.img", "ua-data");
     let occupied = |other: &str| occupied_targets(&wanted(&data), &live(other));
-    let of_hook = disk("/srv/cache.img", "scsi0-0-0-1");
-    assert_eq!(occupied(&of_hook), [("data".into(), "sdb".into())]);
+    let hook_disk = disk("/srv/cache.img", "scsi0-0-0-1");
+    assert_eq!(occupied(&hook_disk), [("data".into(), "sdb".into())]);
     assert_eq!(occupied(&data), []);
     assert_eq!(occupied(""), []);
 }
@@ -123,7 +128,7 @@ fn only_hotplugged_media_are_changed() {
     let hotplugged = drive("<source file='/var/run/kubevirt/hotplug-disks/cd.img'/>");
     let other = drive("<source file='/var/run/kubevirt/hotplug-disks/other.img'/>");
     let (empty, permanent) = (drive(""), drive("<source file='/cd.iso'/>"));
-    let changes = |wanted: &str, live: &str| texts(&disk_changes(wanted, live));
+    let changes = |wanted: &str, live: &str| descriptions(&disk_changes(wanted, live));
     let (insert, eject) = (
         ["inserting volume cd"],
         ["ejecting the medium of CD-ROM drive cd"],
@@ -144,9 +149,9 @@ fn only_hotplugged_media_are_changed() {
 }
 
 #[test]
-fn media_change_keeps_the_rest_of_the_cdrom_xml() {
+fn change_of_a_medium_keeps_the_rest_of_the_drive() {
     let medium = "<source file='/var/run/kubevirt/hotplug-disks/cd.img'/>";
-    let read = drive(&format!(
+    let with_medium = drive(&format!(
         "{}<backingStore/>",
         medium.replace("/>", " index='2'/>")
     ));
@@ -154,7 +159,7 @@ fn media_change_keeps_the_rest_of_the_cdrom_xml() {
         [DeviceChange::ChangeMedium(change)] => (change.medium.clone(), change.xml.clone()),
         other => panic!("{other:?}"),
     };
-    assert_eq!(xml(&drive(""), &read), (None, drive("")));
+    assert_eq!(xml(&drive(""), &with_medium), (None, drive("")));
     let (path, inserted) = xml(&drive(medium), &drive(""));
     assert_eq!(
         path.as_deref(),
@@ -165,81 +170,17 @@ fn media_change_keeps_the_rest_of_the_cdrom_xml() {
 }
 
 #[test]
-fn hotplugged_scsi_drive_is_detached_not_ejected() {
+fn hotplugged_scsi_drive_is_detached_and_not_ejected() {
     let scsi =
         drive("<source file='/var/run/kubevirt/hotplug-disks/cd.img'/>").replace("sata", "scsi");
-    assert_eq!(texts(&disk_changes("", &scsi)), ["detaching volume cd"]);
-}
-
-fn in_pod() -> Value {
-    json!([{"name": "blue", "infoSource": "domain, multus-status"}])
-}
-
-fn interface_changes(phase: &str, interface: &Value, live_devices: &str) -> Vec<DeviceChange> {
-    let interfaces = json!([interface]);
-    let vmi = vmi(json!({"phase": phase, "interfaces": in_pod()}), interfaces);
-    let link = match interface["state"].as_str() {
-        Some("down") => "<link state='down'/>",
-        _ => "",
-    };
-    let spec = match interface["state"].as_str() {
-        Some("absent") => String::new(),
-        _ => format!("<interface type='ethernet'>{link}<alias name='ua-blue'/></interface>"),
-    };
-    plan(&vmi, &wanted(&spec), &live(live_devices))
-}
-
-/// The tap device of network `blue` has the first digits of its SHA-256 in its name.
-const BLUE: &str = "<interface type='ethernet'><mac address='02:00:00:AB:00:01'/>\
-    <target dev='tap16477688c0e' managed='no'/><model type='virtio-non-transitional'/>\
-    <alias name='ua-blue'/></interface>";
-
-#[test]
-fn interfaces_are_attached_once_the_pod_has_them_and_the_vmi_runs() {
-    let blue = json!({"name": "blue", "bridge": {}});
-    let attach = ["attaching interface blue"];
-    assert_eq!(texts(&interface_changes("Running", &blue, "")), attach);
-    assert_eq!(interface_changes("Scheduled", &blue, ""), []);
-    assert_eq!(interface_changes("Running", &blue, BLUE), []);
-    let sriov = json!({"name": "blue", "sriov": {}});
-    assert_eq!(interface_changes("Running", &sriov, ""), []);
+    assert_eq!(
+        descriptions(&disk_changes("", &scsi)),
+        ["detaching volume cd"]
+    );
 }
 
 #[test]
-fn interfaces_with_a_hashed_tap_device_are_detached() {
-    let absent = json!({"name": "blue", "bridge": {}, "state": "absent"});
-    let changes = interface_changes("Running", &absent, BLUE);
-    let [DeviceChange::DetachInterface(device)] = changes.as_slice() else {
-        panic!("{changes:?}");
-    };
-    assert_eq!(device.xml, BLUE);
-    let ordinal = BLUE.replace("tap16477688c0e", "tap1");
-    assert_eq!(interface_changes("Running", &absent, &ordinal), []);
-    assert_eq!(interface_changes("Running", &absent, ""), []);
-}
-
-#[test]
-fn link_state_is_changed_in_the_live_interface() {
-    let down = json!({"name": "blue", "bridge": {}, "state": "down"});
-    let up = json!({"name": "blue", "bridge": {}});
-    let changes = interface_changes("Running", &down, BLUE);
-    let [DeviceChange::SetLink(device)] = changes.as_slice() else {
-        panic!("{changes:?}");
-    };
-    let live_down = device.xml.clone();
-    assert!(live_down.contains("<link state='down'/>"), "{live_down}");
-    assert_eq!(interface_changes("Running", &down, &live_down), []);
-    let changes = interface_changes("Running", &up, &live_down);
-    let [DeviceChange::SetLink(device)] = changes.as_slice() else {
-        panic!("{changes:?}");
-    };
-    assert_eq!(device.xml, BLUE);
-    let live_up = live_down.replace("down", "up");
-    assert_eq!(interface_changes("Running", &up, &live_up), []);
-}
-
-#[test]
-fn document_without_domain_root_is_refused() {
+fn documents_without_domain_root_are_errors() {
     assert!(LiveDomain::parse("<network/>".into()).is_err());
     assert!(LiveDomain::parse("<domain>".into()).is_err());
 }

@@ -1,4 +1,4 @@
-//! Settings of a running VM that a sync does not change: the values with which the VM runs, and those of the VMI now.
+//! Settings of a running VM that a sync does not change: compares the VM's values with those in the VMI now.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,12 @@ use kubevirt_api::vmi::Vmi;
 
 use crate::convert::requested_vcpus;
 
-/// Settings that a sync leaves as they are. They are compared between VMIs, since hooks may have changed the domain.
+/// The settings with which a VM running and which a sync does not change. They come from VMIs and not from the domain,
+/// which hooks may have changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunningSettings {
-    processors: Option<u32>,
-    /// The guest's memory, in bytes.
+    vcpus: Option<u32>,
+    /// The guest's memory in bytes.
     memory: Option<i64>,
     /// MAC addresses by interface.
     macs: BTreeMap<String, String>,
@@ -26,10 +27,13 @@ impl RunningSettings {
         let interfaces = domain.devices.interfaces.iter();
         let disks = domain.devices.disks.iter();
         RunningSettings {
-            processors: requested_vcpus(vmi).ok(),
+            vcpus: requested_vcpus(vmi).ok(),
             memory: memory.and_then(|memory| Some(memory.guest.as_ref()?.value())),
             macs: interfaces
-                .map(|one| (one.name.clone(), one.mac_address.to_lowercase()))
+                .map(|interface| {
+                    let mac = interface.mac_address.to_lowercase();
+                    (interface.name.clone(), mac)
+                })
                 .collect(),
             caches: disks
                 .map(|disk| (disk.name.clone(), disk.cache.clone()))
@@ -37,60 +41,65 @@ impl RunningSettings {
         }
     }
 
-    /// The VM has the processors of this VMI now.
+    /// Records that the VM has the vCPUs of this VMI now.
     pub fn set_processors(&mut self, vmi: &Vmi) {
-        self.processors = RunningSettings::of(vmi).processors;
+        self.vcpus = RunningSettings::of(vmi).vcpus;
     }
 
-    /// The VM has the memory of this VMI now.
+    /// Records that the VM has the memory of this VMI now.
     pub fn set_memory(&mut self, vmi: &Vmi) {
         self.memory = RunningSettings::of(vmi).memory;
     }
 
-    /// The settings that differ in `now`, and that the running VM keeps. Settings of new devices are added to `self`, those
-    /// of removed devices are removed.
+    /// The differences to the settings in `now`, which the running VM does not get. Settings of new devices are added
+    /// to `self`, and those of removed devices are removed.
     pub fn unapplied(&mut self, now: &RunningSettings) -> Vec<String> {
-        let mut found = Vec::new();
-        if let (Some(runs), Some(wanted)) = (self.processors, now.processors)
-            && runs != wanted
+        let mut differences = Vec::new();
+        if let (Some(running), Some(wanted)) = (self.vcpus, now.vcpus)
+            && running != wanted
         {
-            found.push(format!("{wanted} processors (it has {runs})"));
+            differences.push(format!("{wanted} processors (it has {running})"));
         }
-        if let (Some(runs), Some(wanted)) = (self.memory, now.memory)
-            && runs != wanted
+        if let (Some(running), Some(wanted)) = (self.memory, now.memory)
+            && running != wanted
         {
-            found.push(format!("{wanted} bytes of memory (it has {runs})"));
+            differences.push(format!("{wanted} bytes of memory (it has {running})"));
         }
-        for (device, what, runs, wanted) in devices(self, now) {
-            found.push(format!("{what} {wanted:?} of {device} (it has {runs:?})"));
+        for (device, setting, running, wanted) in changed_device_settings(self, now) {
+            differences.push(format!(
+                "{setting} {wanted:?} of {device} (it has {running:?})"
+            ));
         }
-        follow(&mut self.macs, &now.macs);
-        follow(&mut self.caches, &now.caches);
-        found
+        update_devices(&mut self.macs, &now.macs);
+        update_devices(&mut self.caches, &now.caches);
+        differences
     }
 }
 
-fn devices<'a>(
-    runs: &'a RunningSettings,
+/// Device, name of the setting, running value and wanted value of each setting that differs.
+fn changed_device_settings<'a>(
+    running: &'a RunningSettings,
     now: &'a RunningSettings,
 ) -> impl Iterator<Item = (&'a String, &'static str, &'a String, &'a String)> {
     let lists = [
-        ("MAC address", &runs.macs, &now.macs),
-        ("cache mode", &runs.caches, &now.caches),
+        ("MAC address", &running.macs, &now.macs),
+        ("cache mode", &running.caches, &now.caches),
     ];
-    lists.into_iter().flat_map(|(what, runs, now)| {
-        runs.iter().filter_map(move |(device, setting)| {
-            let wanted = now.get(device).filter(|wanted| *wanted != setting)?;
-            Some((device, what, setting, wanted))
+    lists.into_iter().flat_map(|(setting, running, now)| {
+        running.iter().filter_map(move |(device, value)| {
+            let wanted = now.get(device).filter(|wanted| *wanted != value)?;
+            Some((device, setting, value, wanted))
         })
     })
 }
 
-fn follow(runs: &mut BTreeMap<String, String>, now: &BTreeMap<String, String>) {
-    runs.retain(|device, _| now.contains_key(device));
-    for (device, setting) in now {
-        runs.entry(device.clone())
-            .or_insert_with(|| setting.clone());
+/// Removes devices that are gone, and adds the settings of new devices.
+fn update_devices(running: &mut BTreeMap<String, String>, now: &BTreeMap<String, String>) {
+    running.retain(|device, _| now.contains_key(device));
+    for (device, value) in now {
+        running
+            .entry(device.clone())
+            .or_insert_with(|| value.clone());
     }
 }
 
@@ -101,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    fn settings(edit: impl FnOnce(&mut Value)) -> RunningSettings {
+    fn settings_with(edit: impl FnOnce(&mut Value)) -> RunningSettings {
         let mut vmi = json!({
             "metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
             "spec": {"domain": {"cpu": {"sockets": 1}, "memory": {"guest": "1Gi"}, "devices": {
@@ -115,9 +124,9 @@ mod tests {
 
     #[test]
     fn each_changed_setting_is_listed() {
-        let mut runs = settings(|_| {});
-        assert_eq!(runs.unapplied(&settings(|_| {})), [""; 0]);
-        let changed = settings(|vmi| {
+        let mut running = settings_with(|_| {});
+        assert_eq!(running.unapplied(&settings_with(|_| {})), [""; 0]);
+        let changed = settings_with(|vmi| {
             let domain = &mut vmi["spec"]["domain"];
             domain["cpu"]["sockets"] = json!(2);
             domain["memory"]["guest"] = json!("2Gi");
@@ -130,35 +139,35 @@ mod tests {
             "MAC address \"02:00:00:00:00:ac\" of blue (it has \"02:00:00:00:00:ab\")",
             "cache mode \"writeback\" of data (it has \"none\")",
         ];
-        assert_eq!(runs.unapplied(&changed), expected);
+        assert_eq!(running.unapplied(&changed), expected);
         assert_eq!(
-            runs.unapplied(&changed),
+            running.unapplied(&changed),
             expected,
             "the VM keeps its settings"
         );
     }
 
     #[test]
-    fn hotplugged_cpus_and_memory_are_applied_settings() {
+    fn hotplugged_vcpus_and_memory_are_not_listed() {
         let json = json!({"metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
             "spec": {"domain": {"cpu": {"sockets": 2}, "memory": {"guest": "2Gi"}}}});
         let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
         let now = RunningSettings::of(&vmi);
-        let mut runs = settings(|_| {});
-        assert_eq!(runs.unapplied(&now).len(), 2);
-        runs.set_processors(&vmi);
-        runs.set_memory(&vmi);
-        assert_eq!(runs.unapplied(&now), [""; 0]);
+        let mut running = settings_with(|_| {});
+        assert_eq!(running.unapplied(&now).len(), 2);
+        running.set_processors(&vmi);
+        running.set_memory(&vmi);
+        assert_eq!(running.unapplied(&now), [""; 0]);
     }
 
     #[test]
-    fn device_that_is_plugged_again_may_have_other_settings() {
-        let mut runs = settings(|_| {});
-        let unplugged = settings(|vmi| vmi["spec"]["domain"]["devices"] = json!({}));
-        assert_eq!(runs.unapplied(&unplugged), [""; 0]);
-        let again = settings(|vmi| {
+    fn device_that_is_attached_again_may_have_other_settings() {
+        let mut running = settings_with(|_| {});
+        let unplugged = settings_with(|vmi| vmi["spec"]["domain"]["devices"] = json!({}));
+        assert_eq!(running.unapplied(&unplugged), [""; 0]);
+        let again = settings_with(|vmi| {
             vmi["spec"]["domain"]["devices"]["disks"][0]["cache"] = json!("writeback");
         });
-        assert_eq!(runs.unapplied(&again), [""; 0]);
+        assert_eq!(running.unapplied(&again), [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Memory hotplug: changes of a running domain's virtio-mem device.
+//! Memory hotplug: attaches or updates the virtio-mem device of a running domain.
 
 use domain_xml::Element;
 use kubevirt_api::vmi::{Quantity, Vmi};
@@ -6,19 +6,19 @@ use kubevirt_api::vmi::{Quantity, Vmi};
 use super::live_domain::LiveDomain;
 
 const MODEL: &str = "virtio-mem";
-/// The annotation by which KubeVirt's functional tests have the change fail.
-const FAIL: &str = "kubevirt.io/func-test-memory-hotplug-fail";
-/// The unit in which the guest plugs memory, in bytes.
+/// The annotation with which KubeVirt's functional tests let the change fail.
+const FAIL_ANNOTATION: &str = "kubevirt.io/func-test-memory-hotplug-fail";
+/// The unit in which the guest plugs memory, in bytes, without huge pages of 1 GiB.
 const BLOCK_SIZE: u64 = 2 << 20;
-/// The unit with huge pages of 1 GiB.
+/// The unit in which the guest plugs memory, in bytes, with huge pages of 1 GiB.
 const HUGE_BLOCK_SIZE: u64 = 1 << 30;
 
 /// A change of the guest's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryChange {
-    /// Attach the memory device.
+    /// Attach the memory device with this XML.
     Attach(String),
-    /// Give the memory device another requested size.
+    /// Update the memory device with this XML, which has another requested size.
     Update(String),
 }
 
@@ -28,42 +28,42 @@ pub enum MemoryChangeError {
     /// A size is missing in the VMI.
     #[error("the VMI's field {0} is missing, so that the guest's memory cannot be changed")]
     Missing(&'static str),
-    /// The size would be less than at the start of the guest.
+    /// A size is smaller than the guest's memory at boot.
     #[error(
         "the VMI's field {field} is {bytes} bytes, less than the {at_boot} bytes with which the guest was started"
     )]
     BelowBoot {
         /// The field.
         field: &'static str,
-        /// Its value.
+        /// The size in bytes.
         bytes: i64,
-        /// `status.memory.guestAtBoot`.
+        /// `status.memory.guestAtBoot` in bytes.
         at_boot: i64,
     },
-    /// The annotation of KubeVirt's functional tests is set; the text is the annotation's name.
-    #[error("{FAIL}")]
+    /// The annotation of KubeVirt's functional tests is set. The message is the annotation's name.
+    #[error("{FAIL_ANNOTATION}")]
     Annotation,
 }
 
-/// The change that gives the guest the memory that the VMI asks for; `None` if that size is requested already.
+/// The change to the memory size in the VMI; `None` if that size is already requested.
 ///
 /// # Errors
-/// [`MemoryChangeError`] naming the field.
+/// [`MemoryChangeError`], which names the field.
 pub fn memory_change(
     vmi: &Vmi,
     live: &LiveDomain,
 ) -> Result<Option<MemoryChange>, MemoryChangeError> {
-    if vmi.annotation(FAIL).is_some() {
+    if vmi.annotation(FAIL_ANNOTATION).is_some() {
         return Err(MemoryChangeError::Annotation);
     }
-    let Sizes {
+    let DeviceSizes {
         max_pluggable,
         requested,
-    } = Sizes::of(vmi)?;
-    let device = live.devices_of("memory");
-    let device = device.into_iter().find(is_memory_device);
+    } = DeviceSizes::from_vmi(vmi)?;
+    let devices = live.devices_of("memory");
+    let device = devices.into_iter().find(is_virtio_mem);
     let Some(mut device) = device else {
-        let xml = new_device(max_pluggable, requested, block(vmi)).render();
+        let xml = new_device(max_pluggable, requested, block_size(vmi)).render();
         return Ok(Some(MemoryChange::Attach(xml)));
     };
     let size = device.ensure_child("target").ensure_child("requested");
@@ -74,16 +74,16 @@ pub fn memory_change(
     Ok(Some(MemoryChange::Update(device.render())))
 }
 
-/// Sizes of the memory device, in bytes.
-struct Sizes {
+/// Sizes of the memory device in bytes.
+struct DeviceSizes {
     max_pluggable: u64,
     requested: u64,
 }
 
-impl Sizes {
-    fn of(vmi: &Vmi) -> Result<Sizes, MemoryChangeError> {
-        const MAX: &str = "spec.domain.memory.maxGuest";
-        const GUEST: &str = "spec.domain.memory.guest";
+impl DeviceSizes {
+    fn from_vmi(vmi: &Vmi) -> Result<DeviceSizes, MemoryChangeError> {
+        const MAX_GUEST_FIELD: &str = "spec.domain.memory.maxGuest";
+        const GUEST_FIELD: &str = "spec.domain.memory.guest";
         let value = |field, quantity: Option<&Quantity>| {
             let quantity = quantity.ok_or(MemoryChangeError::Missing(field))?;
             Ok(quantity.value())
@@ -103,14 +103,17 @@ impl Sizes {
                 at_boot,
             })
         };
-        Ok(Sizes {
-            max_pluggable: above_boot(MAX, memory.and_then(|memory| memory.max_guest.as_ref()))?,
-            requested: above_boot(GUEST, memory.and_then(|memory| memory.guest.as_ref()))?,
+        Ok(DeviceSizes {
+            max_pluggable: above_boot(
+                MAX_GUEST_FIELD,
+                memory.and_then(|memory| memory.max_guest.as_ref()),
+            )?,
+            requested: above_boot(GUEST_FIELD, memory.and_then(|memory| memory.guest.as_ref()))?,
         })
     }
 }
 
-fn block(vmi: &Vmi) -> u64 {
+fn block_size(vmi: &Vmi) -> u64 {
     let memory = vmi.spec.domain.memory.as_ref();
     let pages = memory.and_then(|memory| memory.hugepages.as_ref());
     match pages.is_some_and(|pages| pages.page_size == "1Gi") {
@@ -119,7 +122,7 @@ fn block(vmi: &Vmi) -> u64 {
     }
 }
 
-fn is_memory_device(device: &Element) -> bool {
+fn is_virtio_mem(device: &Element) -> bool {
     device.attr("model").is_some_and(|model| model == MODEL)
 }
 
@@ -139,7 +142,7 @@ fn new_device(max_pluggable: u64, requested: u64, block: u64) -> Element {
         .with_child(target)
 }
 
-/// The amount that an element states, in bytes. libvirt writes KiB.
+/// The amount in an element in bytes. Without a unit, the amount is in KiB.
 fn amount_in_bytes(amount: &Element) -> Option<u64> {
     let value: u64 = amount.text().trim().parse().ok()?;
     let unit = match amount.attr("unit").as_deref() {
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn later_changes_are_the_requested_size_of_the_live_device() {
+    fn later_changes_update_the_requested_size_of_the_live_device() {
         assert_eq!(change("512Mi", LIVE).unwrap(), None);
         let Some(MemoryChange::Update(xml)) = change("768Mi", LIVE).unwrap() else {
             panic!("no update");
@@ -199,11 +202,14 @@ mod tests {
         let requested = "<requested unit='b'>536870912</requested>";
         let expected = LIVE.replace("<requested unit='KiB'>262144</requested>", requested);
         assert_eq!(xml, expected);
-        assert!(change("256Mi", LIVE).unwrap().is_some(), "all of it back");
+        assert!(
+            change("256Mi", LIVE).unwrap().is_some(),
+            "all plugged memory is unplugged"
+        );
     }
 
     #[test]
-    fn error_contains_the_field_of_an_invalid_size() {
+    fn error_of_an_invalid_size_names_the_field() {
         let error = change("128Mi", "").unwrap_err().to_string();
         assert!(
             error.contains("spec.domain.memory.guest is 134217728"),
@@ -221,11 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn annotation_of_kubevirts_tests_fails_the_change() {
+    fn annotation_of_kubevirts_tests_is_an_error() {
         let vmi = json!({"metadata": {"name": "vm1", "namespace": "default", "uid": "1",
-            "annotations": {FAIL: ""}}});
+            "annotations": {FAIL_ANNOTATION: ""}}});
         let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
         let live = LiveDomain::parse("<domain id='1'/>".into()).unwrap();
-        assert_eq!(memory_change(&vmi, &live).unwrap_err().to_string(), FAIL);
+        assert_eq!(
+            memory_change(&vmi, &live).unwrap_err().to_string(),
+            FAIL_ANNOTATION
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! Images of configuration: configMap, secret, downwardAPI, serviceAccount and sysprep volumes.
+//! Images with configuration: configMap, secret, downwardAPI, serviceAccount and sysprep volumes.
 //!
-//! Paths and labels are those of KubeVirt v1.9's pkg/config.
+//! The paths and labels are those of KubeVirt v1.9's pkg/config.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use crate::libvirt_spec::Disk;
 use crate::required_files::error::RequiredFileError;
 use crate::required_files::path_check;
 
-const PRIVATE: &str = "/var/run/kubevirt-private";
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// The label if the VMI gives none.
-const LABEL: &str = "cfgdata";
+const PRIVATE_DIR: &str = "/var/run/kubevirt-private";
+const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// The label if the VMI sets none.
+const DEFAULT_LABEL: &str = "cfgdata";
 const SYSPREP_LABEL: &str = "unattendCD";
 
-/// An image made of the files in a directory.
+/// An ISO image with the files of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigIso {
     /// The volume.
@@ -29,27 +29,27 @@ pub struct ConfigIso {
     pub path: String,
     /// The file system's label.
     pub label: String,
-    /// Bytes that the image has at least; 0 unless it takes the place of the image on a migration's source.
+    /// The minimum size of the image in bytes: that of the source's image on a migration target, else 0.
     pub min_bytes: u64,
 }
 
 /// The kind of configuration in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigKind {
-    /// A configuration map.
+    /// A ConfigMap.
     ConfigMap,
-    /// A secret.
+    /// A Secret.
     Secret,
     /// Fields of the pod.
     DownwardApi,
-    /// The pod's token, its namespace and the cluster's certificate.
+    /// The service account's token, the namespace and the cluster's certificate.
     ServiceAccount,
-    /// Windows' answer file, from a configuration map or a secret.
+    /// Windows' answer file, from a ConfigMap or a Secret.
     Sysprep,
 }
 
 impl ConfigKind {
-    /// File names of which one must be in the directory, in upper or lower case. Empty if no file is required.
+    /// The file names of which the directory must contain one, in upper or lower case; empty if no file is required.
     pub fn answer_files(self) -> &'static [&'static str] {
         match self {
             ConfigKind::Sysprep => &["autounattend.xml", "unattend.xml"],
@@ -71,12 +71,12 @@ impl fmt::Display for ConfigKind {
 }
 
 /// The image of a configuration volume; `None` for other volumes.
-pub(crate) fn iso(
+pub(crate) fn config_iso(
     volume: &Volume,
     disk: &Disk,
     min_bytes: u64,
 ) -> Result<Option<ConfigIso>, RequiredFileError> {
-    let Some((kind, label)) = kind(volume) else {
+    let Some((kind, label)) = kind_and_label(volume) else {
         return Ok(None);
     };
     if let Some(sysprep) = &volume.sysprep {
@@ -87,13 +87,13 @@ pub(crate) fn iso(
             });
         }
     }
-    let below = |name: &str| format!("{PRIVATE}/{name}/{}", volume.name);
+    let private_dir = |name: &str| format!("{PRIVATE_DIR}/{name}/{}", volume.name);
     let directory = match kind {
-        ConfigKind::ConfigMap => below("config-map"),
-        ConfigKind::Secret => below("secret"),
-        ConfigKind::DownwardApi => below("downwardapi"),
-        ConfigKind::Sysprep => below("sysprep"),
-        ConfigKind::ServiceAccount => SERVICE_ACCOUNT.to_owned(),
+        ConfigKind::ConfigMap => private_dir("config-map"),
+        ConfigKind::Secret => private_dir("secret"),
+        ConfigKind::DownwardApi => private_dir("downwardapi"),
+        ConfigKind::Sysprep => private_dir("sysprep"),
+        ConfigKind::ServiceAccount => SERVICE_ACCOUNT_DIR.to_owned(),
     };
     Ok(Some(ConfigIso {
         volume: volume.name.clone(),
@@ -105,20 +105,27 @@ pub(crate) fn iso(
     }))
 }
 
-fn kind(volume: &Volume) -> Option<(ConfigKind, &str)> {
-    let labelled = [
+fn kind_and_label(volume: &Volume) -> Option<(ConfigKind, &str)> {
+    let with_label = [
         (ConfigKind::ConfigMap, &volume.config_map),
         (ConfigKind::Secret, &volume.secret),
         (ConfigKind::DownwardApi, &volume.downward_api),
     ];
-    for (kind, source) in labelled {
+    for (kind, source) in with_label {
         if let Some(source) = source {
             let label = source.volume_label.as_str();
-            return Some((kind, if label.is_empty() { LABEL } else { label }));
+            return Some((
+                kind,
+                if label.is_empty() {
+                    DEFAULT_LABEL
+                } else {
+                    label
+                },
+            ));
         }
     }
     if volume.service_account.is_some() {
-        return Some((ConfigKind::ServiceAccount, LABEL));
+        return Some((ConfigKind::ServiceAccount, DEFAULT_LABEL));
     }
     volume
         .sysprep
@@ -126,7 +133,7 @@ fn kind(volume: &Volume) -> Option<(ConfigKind, &str)> {
         .then_some((ConfigKind::Sysprep, SYSPREP_LABEL))
 }
 
-/// Whether the volume shows configuration of the cluster.
+/// Whether the volume contains configuration from the cluster.
 pub(crate) fn is_configuration(volume: &Volume) -> bool {
-    kind(volume).is_some()
+    kind_and_label(volume).is_some()
 }

@@ -1,42 +1,42 @@
-//! Why the required files cannot be determined.
+//! Errors of determining the required files.
 
-/// Image sizes are whole mebibytes.
+/// The size of images is a multiple of a mebibyte.
 pub(crate) const MIB: u64 = 1024 * 1024;
 
 /// Why the required files cannot be determined.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RequiredFileError {
-    /// The VMI gives no size.
+    /// The VMI does not set the size of an image.
     #[error("volume {volume}: {kind} needs a capacity")]
     NoCapacity {
         /// The volume.
         volume: String,
-        /// `an emptyDisk`, `a hostDisk`.
+        /// `an emptyDisk` or `a hostDisk`.
         kind: &'static str,
     },
-    /// Less than a mebibyte.
+    /// The size is less than a mebibyte.
     #[error("the size for volume {volume} is too low: {bytes} bytes, {kind} needs at least {MIB}")]
     TooSmall {
         /// The volume.
         volume: String,
         /// The requested size in bytes.
         bytes: i64,
-        /// `an emptyDisk`, `a hostDisk`.
+        /// `an emptyDisk` or `a hostDisk`.
         kind: &'static str,
     },
-    /// The sysprep volume names neither configMap nor secret.
+    /// The sysprep volume refers to neither a ConfigMap nor a Secret.
     #[error("volume {volume}: a sysprep volume needs a configMap or a secret with the answer file")]
     NoSysprepSource {
         /// The volume.
         volume: String,
     },
-    /// The source's virt-handler has not reported the volume, whose image a migration's target makes in the same size.
+    /// The source's virt-handler has not reported the size of a volume's image, which the migration target needs.
     #[error("failed to find the status of volume {volume}")]
     NoStatus {
         /// The volume.
         volume: String,
     },
-    /// The domain's disk has no such path.
+    /// The domain's disk lacks a path.
     #[error("volume {volume}: its disk has no {what} in the domain")]
     NoPath {
         /// The volume.
@@ -44,7 +44,7 @@ pub enum RequiredFileError {
         /// `file` or `backing image`.
         what: &'static str,
     },
-    /// A name in the VMI leads the path out of its directory.
+    /// A path is relative or contains `..`, because of a name in the VMI.
     #[error(
         "volume {volume}: {path} is not an absolute path without \"..\"; names must not contain slashes or dots alone"
     )]

@@ -1,4 +1,4 @@
-//! The required files of one volume.
+//! The required files of one volume: its image, and the image that tracks its changed blocks.
 
 use kubevirt_api::vmi::{ChangedBlockTracking, HostDisk, Quantity, Vmi, Volume, VolumeStatus};
 
@@ -11,6 +11,7 @@ use crate::required_files::error::{MIB, RequiredFileError};
 use crate::required_files::required_file::RequiredFile;
 use crate::required_files::{config_iso, path_check};
 
+/// The file that must exist for the volume, if any, other than the image that tracks its changed blocks.
 pub(crate) fn required_file(
     purpose: Purpose,
     vmi: &Vmi,
@@ -23,14 +24,14 @@ pub(crate) fn required_file(
             volume: name(),
             path: path_check::image_path(volume, disk)?,
             data_source,
-            min_bytes: generated_bytes(purpose, vmi, volume)?,
+            min_bytes: min_image_bytes(purpose, vmi, volume)?,
         }))
     };
     if let Some(empty) = &volume.empty_disk {
         return Ok(Some(RequiredFile::EmptyDisk {
             volume: name(),
             path: path_check::image_path(volume, disk)?,
-            bytes: bytes(volume, "an emptyDisk", empty.capacity.as_ref())?,
+            bytes: capacity_bytes(volume, "an emptyDisk", empty.capacity.as_ref())?,
         }));
     }
     if volume.cloud_init_no_cloud.is_some() {
@@ -40,7 +41,7 @@ pub(crate) fn required_file(
         return iso(DataSource::ConfigDrive);
     }
     if volume.container_disk.is_some() || volume.ephemeral.is_some() {
-        return overlay(volume, disk).map(Some);
+        return overlay_file(volume, disk).map(Some);
     }
     if volume.downward_metrics.is_some() {
         return Ok(Some(RequiredFile::DownwardMetrics {
@@ -48,19 +49,19 @@ pub(crate) fn required_file(
             path: path_check::image_path(volume, disk)?,
         }));
     }
-    if let Some(host_disk) = creatable(vmi, volume) {
-        return self::host_disk(volume, host_disk, disk).map(Some);
+    if let Some(host_disk) = host_disk_to_create(vmi, volume) {
+        return host_disk_file(volume, host_disk, disk).map(Some);
     }
     if !config_iso::is_configuration(volume) {
         return Ok(None);
     }
-    let min_bytes = generated_bytes(purpose, vmi, volume)?;
-    Ok(config_iso::iso(volume, disk, min_bytes)?.map(RequiredFile::ConfigIso))
+    let min_bytes = min_image_bytes(purpose, vmi, volume)?;
+    Ok(config_iso::config_iso(volume, disk, min_bytes)?.map(RequiredFile::ConfigIso))
 }
 
-/// The size of the source's image, which a target's is not to be smaller than. virt-handler on the source reports it in
-/// the volume's status.
-fn generated_bytes(purpose: Purpose, vmi: &Vmi, volume: &Volume) -> Result<u64, RequiredFileError> {
+/// The minimum size of a generated image. On a migration target, the image must not be smaller than the source's, whose
+/// size the source's virt-handler reports in the volume's status.
+fn min_image_bytes(purpose: Purpose, vmi: &Vmi, volume: &Volume) -> Result<u64, RequiredFileError> {
     if purpose == Purpose::Boot {
         return Ok(0);
     }
@@ -70,8 +71,8 @@ fn generated_bytes(purpose: Purpose, vmi: &Vmi, volume: &Volume) -> Result<u64, 
     Ok(u64::try_from(status.size.unwrap_or_default()).unwrap_or_default())
 }
 
-/// The capacity, rounded down to whole mebibytes as in KubeVirt.
-fn bytes(
+/// The capacity in bytes, rounded down to mebibytes as in KubeVirt.
+fn capacity_bytes(
     volume: &Volume,
     kind: &'static str,
     capacity: Option<&Quantity>,
@@ -90,8 +91,8 @@ fn bytes(
     }
 }
 
-fn overlay(volume: &Volume, disk: &Disk) -> Result<RequiredFile, RequiredFileError> {
-    let missing = || path_check::missing(volume, "backing image");
+fn overlay_file(volume: &Volume, disk: &Disk) -> Result<RequiredFile, RequiredFileError> {
+    let missing = || path_check::missing_path(volume, "backing image");
     let store = disk.backing_store.as_ref().ok_or_else(missing)?;
     let source = store.source.as_ref().ok_or_else(missing)?;
     let backing = [&source.file, &source.dev]
@@ -109,50 +110,50 @@ fn overlay(volume: &Volume, disk: &Disk) -> Result<RequiredFile, RequiredFileErr
     })
 }
 
-/// The volume's hostDisk, if its image may have to be made. That of a hotplugged volume exists already.
-fn creatable<'a>(vmi: &Vmi, volume: &'a Volume) -> Option<&'a HostDisk> {
+/// The volume's hostDisk, if its image may have to be created. The image of a hotplugged volume exists already.
+fn host_disk_to_create<'a>(vmi: &Vmi, volume: &'a Volume) -> Option<&'a HostDisk> {
     let host_disk = volume.host_disk.as_ref()?;
     let is_hotplugged = status(vmi, volume).is_some_and(|status| status.hotplug_volume.is_some());
     (host_disk.kind == "DiskOrCreate" && !is_hotplugged).then_some(host_disk)
 }
 
-fn host_disk(
+fn host_disk_file(
     volume: &Volume,
     host_disk: &HostDisk,
     disk: &Disk,
 ) -> Result<RequiredFile, RequiredFileError> {
-    let path = match DiskBackend::of_data_store(disk) {
+    let path = match DiskBackend::from_data_store(disk) {
         Some(data) if !data.is_block => path_check::check_path(&volume.name, &data.path)?,
         _ => path_check::image_path(volume, disk)?,
     };
     Ok(RequiredFile::HostDisk {
         volume: volume.name.clone(),
         path,
-        bytes: bytes(volume, "a hostDisk", host_disk.capacity.as_ref())?,
+        bytes: capacity_bytes(volume, "a hostDisk", host_disk.capacity.as_ref())?,
     })
 }
 
-/// The image of the bitmaps of changed blocks. It is made once in a VM's life: when tracking is switched on, when
-/// a volume is hotplugged while tracking is on, or when a migration leads to backend storage of its own.
+/// The image with the bitmaps of changed blocks, if it has to be created: when tracking is switched on, when a volume
+/// is hotplugged while tracking is on, or when a migration target has its own backend storage.
 pub(crate) fn changed_blocks(
     purpose: Purpose,
     vmi: &Vmi,
     volume: &Volume,
     disk: &Disk,
 ) -> Result<Option<RequiredFile>, RequiredFileError> {
-    let Some(data) = DiskBackend::of_data_store(disk) else {
+    let Some(data) = DiskBackend::from_data_store(disk) else {
         return Ok(None);
     };
     let tracking = vmi.status.changed_block_tracking.as_ref();
     let is_hotplugged = status(vmi, volume)
         .is_some_and(|status| status.hotplug_volume.is_some() && status.phase == "MountedToPod");
     let is_on = tracking.is_some_and(ChangedBlockTracking::is_on);
-    let is_due = match tracking.map(|tracking| tracking.state.as_str()) {
+    let must_create = match tracking.map(|tracking| tracking.state.as_str()) {
         _ if purpose == Purpose::MigrationTarget => is_on && has_new_backend_storage(vmi),
         Some("Initializing") => true,
         _ => is_on && is_hotplugged,
     };
-    if !is_due {
+    if !must_create {
         return Ok(None);
     }
     Ok(Some(RequiredFile::ChangedBlocks {
@@ -163,19 +164,20 @@ pub(crate) fn changed_blocks(
     }))
 }
 
-/// The image of the bitmaps of a hotplugged volume on a migration's target with backend storage of its own. The target's
-/// domain has no hotplugged disks: they come with the source's domain.
+/// The image with the bitmaps of a hotplugged volume, on a migration target that has its own backend storage. The
+/// converted domain of a target has no hotplugged disks, because they arrive with the source's domain.
 pub(crate) fn hotplugged_changed_blocks(
     vmi: &Vmi,
     volume: &Volume,
     facts: &HostFacts,
 ) -> Result<Option<RequiredFile>, RequiredFileError> {
     let tracking = vmi.status.changed_block_tracking.as_ref();
-    let is_due = tracking.is_some_and(ChangedBlockTracking::is_on) && has_new_backend_storage(vmi);
+    let must_create =
+        tracking.is_some_and(ChangedBlockTracking::is_on) && has_new_backend_storage(vmi);
     let status = status(vmi, volume).filter(|status| {
         status.hotplug_volume.is_some() && matches!(status.phase.as_str(), "MountedToPod" | "Ready")
     });
-    let Some(status) = status.filter(|_| is_due && is_trackable(volume)) else {
+    let Some(status) = status.filter(|_| must_create && is_trackable(volume)) else {
         return Ok(None);
     };
     let is_block = facts.is_block(&volume.name, Some(status));
@@ -192,14 +194,14 @@ pub(crate) fn hotplugged_changed_blocks(
     }))
 }
 
-/// Whether the changed blocks of a volume of this kind are tracked.
+/// Whether changed blocks can be tracked for a volume of this kind.
 fn is_trackable(volume: &Volume) -> bool {
     volume.persistent_volume_claim.is_some()
         || volume.data_volume.is_some()
         || volume.host_disk.is_some()
 }
 
-/// Whether the migration's target keeps its persistent state in another claim than the source.
+/// Whether the migration target stores its persistent state in another claim than the source.
 fn has_new_backend_storage(vmi: &Vmi) -> bool {
     let state = vmi.status.migration_state.as_ref();
     state.is_some_and(|state| {

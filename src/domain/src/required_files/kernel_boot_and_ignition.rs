@@ -1,4 +1,4 @@
-//! Files that the firmware passes to the guest.
+//! Required files of a direct kernel boot, and of Ignition.
 
 use kubevirt_api::vmi::Vmi;
 
@@ -7,10 +7,11 @@ use crate::required_files::error::RequiredFileError;
 use crate::required_files::path_check;
 use crate::required_files::required_file::RequiredFile;
 
-const IGNITION: &str = "kubevirt.io/ignitiondata";
-/// The start of the QEMU argument that conversion writes; the path follows.
-const IGNITION_ARGUMENT: &str = "name=opt/com.coreos/config,file=";
+const IGNITION_ANNOTATION: &str = "kubevirt.io/ignitiondata";
+/// The start of the QEMU argument that conversion adds, before the path.
+const IGNITION_ARGUMENT_PREFIX: &str = "name=opt/com.coreos/config,file=";
 
+/// Kernel and initrd, if the VMI boots them from a container image.
 pub(crate) fn kernel_boot(
     vmi: &Vmi,
     spec: &DomainSpec,
@@ -32,16 +33,16 @@ pub(crate) fn kernel_boot(
     Ok((!artifacts.is_empty()).then_some(RequiredFile::KernelBoot { artifacts }))
 }
 
-/// The Ignition file, if QEMU has an argument for it.
+/// The file with Ignition data, if QEMU has an argument for it.
 pub(crate) fn ignition(
     vmi: &Vmi,
     spec: &DomainSpec,
 ) -> Result<Option<RequiredFile>, RequiredFileError> {
     let arguments = spec.qemu_commandline.iter().flat_map(|line| &line.arg);
     let path = arguments
-        .filter_map(|argument| argument.value.strip_prefix(IGNITION_ARGUMENT))
+        .filter_map(|argument| argument.value.strip_prefix(IGNITION_ARGUMENT_PREFIX))
         .next();
-    path.zip(vmi.annotation(IGNITION))
+    path.zip(vmi.annotation(IGNITION_ANNOTATION))
         .map(|(path, content)| {
             Ok(RequiredFile::Ignition {
                 path: path_check::check_path("ignition data", path)?,

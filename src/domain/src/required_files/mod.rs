@@ -1,6 +1,6 @@
-//! The files that must exist before a VM starts, as data for the launcher.
+//! Lists the files that must exist before a VM starts. The launcher creates or checks them.
 //!
-//! Paths are taken from the domain, where conversion put them.
+//! The paths are taken from the converted domain.
 
 mod config_iso;
 mod error;
@@ -21,11 +21,11 @@ pub use config_iso::{ConfigIso, ConfigKind};
 pub use error::RequiredFileError;
 pub use required_file::RequiredFile;
 
-/// The files that must exist for this VMI and its domain as [`crate::convert`] returns it for the same purpose, before
-/// hooks. Volumes without a disk need none. `facts` are those of the conversion.
+/// The files that must exist for this VMI. `spec` is the domain that [`crate::convert`] returned for the same purpose,
+/// before hooks, and `facts` are the host facts of the conversion. Volumes without a disk need no file.
 ///
 /// # Errors
-/// [`RequiredFileError`] naming the volume.
+/// [`RequiredFileError`], which names the volume.
 pub fn required_files(
     purpose: Purpose,
     vmi: &Vmi,
@@ -33,7 +33,7 @@ pub fn required_files(
     facts: &HostFacts,
 ) -> Result<Vec<RequiredFile>, RequiredFileError> {
     let mut files = Vec::new();
-    let disks = by_volume(spec);
+    let disks = disks_by_volume(spec);
     for volume in &vmi.spec.volumes {
         match disks.get(volume.name.as_str()) {
             Some(disk) => {
@@ -53,10 +53,11 @@ pub fn required_files(
     Ok(files)
 }
 
-/// The image of changed blocks that must exist before a hotplugged disk is attached, if its blocks are tracked.
+/// The image that tracks changed blocks and must exist before a hotplugged disk is attached, if changed blocks are
+/// tracked.
 ///
 /// # Errors
-/// [`RequiredFileError`] naming the volume.
+/// [`RequiredFileError`], which names the volume.
 pub fn changed_blocks(vmi: &Vmi, disk: &Disk) -> Result<Option<RequiredFile>, RequiredFileError> {
     let volume = (disk.alias.as_ref()).and_then(|alias| vmi.volume(&alias.name));
     match volume {
@@ -65,8 +66,8 @@ pub fn changed_blocks(vmi: &Vmi, disk: &Disk) -> Result<Option<RequiredFile>, Re
     }
 }
 
-/// Disks by the volumes that they show.
-fn by_volume(spec: &DomainSpec) -> HashMap<&str, &Disk> {
+/// The disks by the names of their volumes.
+fn disks_by_volume(spec: &DomainSpec) -> HashMap<&str, &Disk> {
     let mut disks = HashMap::new();
     for disk in &spec.devices.disks {
         if let Some(alias) = &disk.alias {

@@ -1,12 +1,12 @@
-//! Reads the paths of the domain's disks, and refuses relative paths and paths with `..`.
+//! Checks the paths of the domain's disks: relative paths and paths with `..` are errors.
 
 use kubevirt_api::vmi::Volume;
 
 use crate::libvirt_spec::Disk;
 use crate::required_files::error::RequiredFileError;
 
-/// Accepts an absolute path without `..`. Volume names are part of paths, and a VMI that no cluster has checked may
-/// hold any name.
+/// Returns the path if it is absolute and has no `..`. Volume names are part of paths, and a VMI that no cluster has
+/// validated may contain any name.
 pub(crate) fn check_path(volume: &str, path: &str) -> Result<String, RequiredFileError> {
     let escapes =
         !path.starts_with('/') || path.contains('\0') || path.split('/').any(|part| part == "..");
@@ -19,15 +19,15 @@ pub(crate) fn check_path(volume: &str, path: &str) -> Result<String, RequiredFil
     Ok(path.to_owned())
 }
 
-/// The image of a volume's disk.
+/// The path of the image of a volume's disk.
 pub(crate) fn image_path(volume: &Volume, disk: &Disk) -> Result<String, RequiredFileError> {
     match disk.source.file.as_str() {
-        "" => Err(missing(volume, "file")),
+        "" => Err(missing_path(volume, "file")),
         path => check_path(&volume.name, path),
     }
 }
 
-pub(crate) fn missing(volume: &Volume, what: &'static str) -> RequiredFileError {
+pub(crate) fn missing_path(volume: &Volume, what: &'static str) -> RequiredFileError {
     RequiredFileError::NoPath {
         volume: volume.name.clone(),
         what,

@@ -3,7 +3,7 @@
 use crate::cloud_init::DataSource;
 use crate::required_files::config_iso::ConfigIso;
 
-/// A file that must exist before the VM starts: made by the launcher, or checked by it.
+/// A file that must exist before the VM starts. The launcher creates it, or checks that it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequiredFile {
     /// An empty qcow2 image.
@@ -12,10 +12,10 @@ pub enum RequiredFile {
         volume: String,
         /// Path of the image.
         path: String,
-        /// The virtual size: whole mebibytes, at least one.
+        /// The virtual size in bytes, a multiple of a mebibyte.
         bytes: u64,
     },
-    /// A qcow2 image for the guest's writes, over a backing image that is only read.
+    /// A qcow2 image for the guest's writes, over a read-only backing image.
     Overlay {
         /// The volume.
         volume: String,
@@ -26,8 +26,8 @@ pub enum RequiredFile {
         /// The backing image's format, `qcow2` or `raw`.
         format: String,
     },
-    /// The cloud-init image. It is written after define; its directory must exist before, since the disk's cache
-    /// mode depends on the file system.
+    /// The cloud-init image. It is written after the domain is defined, but its directory must exist before, because
+    /// the disk's cache mode depends on the file system.
     CloudInitIso {
         /// The volume.
         volume: String,
@@ -35,29 +35,29 @@ pub enum RequiredFile {
         path: String,
         /// The kind of image.
         data_source: DataSource,
-        /// Bytes that the image has at least; 0 unless it takes the place of the image on a migration's source.
+        /// The minimum size of the image in bytes: that of the source's image on a migration target, else 0.
         min_bytes: u64,
     },
-    /// An image made of a configuration directory of the pod.
+    /// An image with the files of a configuration directory of the pod.
     ConfigIso(ConfigIso),
-    /// A raw image on the node or on a claim. virt-handler makes a missing one.
+    /// A raw image on the node or on a claim. virt-handler creates it if it is missing.
     HostDisk {
         /// The volume.
         volume: String,
         /// Path of the image.
         path: String,
-        /// The size of a new image: whole mebibytes.
+        /// The size of a new image in bytes, a multiple of a mebibyte.
         bytes: u64,
     },
-    /// A qcow2 image that holds only the bitmaps of changed blocks; the data stay in a raw image.
+    /// A qcow2 image that contains only the bitmaps of changed blocks. The data is in a raw image or a block device.
     ChangedBlocks {
         /// The volume.
         volume: String,
         /// Path of the qcow2 image.
         path: String,
-        /// The raw image or the device, which must exist.
+        /// The raw image or the block device, which must exist.
         data: String,
-        /// Whether the data are on a block device.
+        /// Whether the data is on a block device.
         is_block: bool,
     },
     /// The disk through which virt-handler publishes the node's metrics to the guest.
@@ -67,14 +67,14 @@ pub enum RequiredFile {
         /// Path of the disk.
         path: String,
     },
-    /// Ignition data for Fedora CoreOS guests, passed through the firmware.
+    /// Ignition data for Fedora CoreOS guests, which QEMU passes through the firmware configuration device.
     Ignition {
         /// Path of the file.
         path: String,
         /// The file's content.
         content: String,
     },
-    /// Kernel and initrd, which come with the container disks and must exist.
+    /// Kernel and initrd from a container image. They must exist.
     KernelBoot {
         /// Paths of the kernel and the initrd, if they are used.
         artifacts: Vec<String>,

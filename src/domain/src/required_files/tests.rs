@@ -23,7 +23,7 @@ fn files(vmi: &str) -> Result<Vec<RequiredFile>, RequiredFileError> {
 }
 
 #[test]
-fn required_files_of_each_kind_of_volume() {
+fn each_kind_of_volume_has_its_required_file() {
     let disks = "/var/run/kubevirt-ephemeral-disks";
     let images = "/var/run/kubevirt/container-disks";
     let expected = [
@@ -54,7 +54,7 @@ fn required_files_of_each_kind_of_volume() {
 }
 
 #[test]
-fn invalid_sizes_and_names_are_refused() {
+fn invalid_sizes_and_paths_are_errors() {
     let error = files(&VMI.replace("1500k", "1000k")).unwrap_err();
     assert!(
         error
@@ -76,7 +76,7 @@ fn invalid_sizes_and_names_are_refused() {
     );
 }
 
-const CONFIGURED: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u",
+const VMI_WITH_CONFIGURATION: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u",
     "annotations":{"kubevirt.io/ignitiondata":"{\"ignition\":{}}"}},"spec":{
     "domain":{"machine":{"type":"q35"},"memory":{"guest":"128Mi"},"devices":{"disks":[
       {"name":"cm","cdrom":{"bus":"sata"}},{"name":"secret","disk":{"bus":"virtio"}},
@@ -89,7 +89,7 @@ const CONFIGURED: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u",
       {"name":"host","hostDisk":{"path":"/data/disk.img","type":"DiskOrCreate","capacity":"1500k"}}]}}"#;
 
 #[test]
-fn configuration_volumes_need_images() {
+fn configuration_volumes_and_ignition_have_required_files() {
     let private = "/var/run/kubevirt-private";
     let iso = |volume: &str, kind, directory: &str, image: &str, label: &str| {
         RequiredFile::ConfigIso(ConfigIso {
@@ -151,28 +151,32 @@ fn configuration_volumes_need_images() {
             content: r#"{"ignition":{}}"#.into(),
         },
     ];
-    assert_eq!(files(CONFIGURED).unwrap(), expected);
+    assert_eq!(files(VMI_WITH_CONFIGURATION).unwrap(), expected);
     let empty_sysprep =
-        CONFIGURED.replace(r#""sysprep":{"secret":{"name":"x"}}"#, r#""sysprep":{}"#);
+        VMI_WITH_CONFIGURATION.replace(r#""sysprep":{"secret":{"name":"x"}}"#, r#""sysprep":{}"#);
     let error = files(&empty_sysprep).unwrap_err();
     assert!(
         matches!(error, RequiredFileError::NoSysprepSource { .. }),
         "{error}"
     );
-    let unread = CONFIGURED.replace(r#"{\"ignition\":{}}"#, "x");
-    let left = files(&unread).unwrap();
-    assert_eq!(left.len(), expected.len() - 1, "nobody reads it: {left:?}");
+    let invalid_ignition = VMI_WITH_CONFIGURATION.replace(r#"{\"ignition\":{}}"#, "x");
+    let without_ignition = files(&invalid_ignition).unwrap();
+    assert_eq!(
+        without_ignition.len(),
+        expected.len() - 1,
+        "{without_ignition:?}"
+    );
 }
 
 #[test]
-fn images_of_a_migration_target_are_as_large_as_the_sources() {
+fn images_of_a_migration_target_have_at_least_the_size_of_the_sources() {
     let target = |vmi: &str| {
         let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
         let spec =
             crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
         required_files(Purpose::MigrationTarget, &vmi, &spec, &HostFacts::default())
     };
-    let error = target(CONFIGURED).unwrap_err();
+    let error = target(VMI_WITH_CONFIGURATION).unwrap_err();
     assert_eq!(error.to_string(), "failed to find the status of volume cm");
     let status = |name: &str| format!(r#"{{"name":"{name}","target":"","size":2097152}}"#);
     let statuses = ["cm", "secret", "api", "sa", "sysprep", "metrics", "host"].map(status);
@@ -180,8 +184,11 @@ fn images_of_a_migration_target_are_as_large_as_the_sources() {
         r#"}},"status":{{"volumeStatus":[{}]}}}}"#,
         statuses.join(",")
     );
-    let known = format!("{}{statuses}", CONFIGURED.strip_suffix("}}").unwrap());
-    let sizes: Vec<u64> = target(&known)
+    let with_sizes = format!(
+        "{}{statuses}",
+        VMI_WITH_CONFIGURATION.strip_suffix("}}").unwrap()
+    );
+    let sizes: Vec<u64> = target(&with_sizes)
         .unwrap()
         .into_iter()
         .filter_map(|file| match file {

@@ -1,4 +1,4 @@
-//! Dedicated processors and guest NUMA.
+//! Pinning to dedicated CPUs, and guest NUMA.
 
 use serde_json::{Value, json};
 
@@ -11,15 +11,15 @@ fn case(mut domain: Value, cpuset: &[u32]) -> Case {
         .host(json!({"cpuset": cpuset}))
 }
 
-const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+const ALL_CPUS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[test]
 fn sockets_for_hotplug_are_not_pinned() {
     let case = case(
         json!({"cpu": {"cores": 2, "sockets": 1, "maxSockets": 4}}),
-        &ALL,
+        &ALL_CPUS,
     );
-    let spec = case.spec();
+    let spec = case.domain_spec();
     assert_eq!(spec.vcpu.unwrap().cpus, 8);
     let pins: Vec<_> = spec
         .cpu_tune
@@ -32,19 +32,19 @@ fn sockets_for_hotplug_are_not_pinned() {
 }
 
 #[test]
-fn too_few_processors_are_refused() {
+fn too_few_host_cpus_are_errors() {
     let case = |cpu: Value, cpuset: &[u32]| case(json!({"cpu": cpu}), cpuset);
     assert_eq!(
-        case(json!({"cores": 4}), &[0, 1, 2]).refusal(),
+        case(json!({"cores": 4}), &[0, 1, 2]).conversion_error(),
         "not enough exclusive threads provided, could not fit 1 core(s)"
     );
     assert_eq!(
-        case(json!({"cores": 2, "isolateEmulatorThread": true}), &[0, 1]).refusal(),
+        case(json!({"cores": 2, "isolateEmulatorThread": true}), &[0, 1]).conversion_error(),
         "no CPU allocated for the emulation thread: no remaining unassigned threads"
     );
     let numa = json!({"cores": 1, "threads": 2, "numa": {"guestMappingPassthrough": {}}});
     assert_eq!(
-        case(numa, &[0, 2]).refusal(),
+        case(numa, &[0, 2]).conversion_error(),
         "could not fit 1 core(s) without crossing numa cell boundaries for individual cores"
     );
 }
@@ -53,9 +53,14 @@ fn too_few_processors_are_refused() {
 fn emulator_thread_completes_to_even_parity_on_request() {
     let emulator = |cores: u32| {
         let cpu = json!({"cores": cores, "isolateEmulatorThread": true});
-        let case = case(json!({"cpu": cpu}), &ALL)
+        let case = case(json!({"cpu": cpu}), &ALL_CPUS)
             .annotation("alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity", "");
-        case.spec().cpu_tune.unwrap().emulator_pin.unwrap().cpuset
+        case.domain_spec()
+            .cpu_tune
+            .unwrap()
+            .emulator_pin
+            .unwrap()
+            .cpuset
     };
     assert_eq!(emulator(2), "1,5");
     assert_eq!(emulator(3), "5");
@@ -75,10 +80,10 @@ fn disks(count: u32) -> (Value, Value) {
 
 fn io_pins(domain: Value, count: u32) -> Vec<(u32, String)> {
     let (devices, volumes) = disks(count);
-    let mut case = case(domain, &ALL);
+    let mut case = case(domain, &ALL_CPUS);
     case.spec["domain"]["devices"] = devices;
     case.spec["volumes"] = volumes;
-    let tune = case.spec().cpu_tune.unwrap();
+    let tune = case.domain_spec().cpu_tune.unwrap();
     tune.io_thread_pin
         .into_iter()
         .map(|pin| (pin.io_thread, pin.cpuset))
@@ -86,7 +91,7 @@ fn io_pins(domain: Value, count: u32) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn io_threads_share_the_guests_processors() {
+fn io_threads_are_pinned_to_the_guests_cpus() {
     let auto = json!({"cpu": {"cores": 4}, "ioThreadsPolicy": "auto", "resources": {"requests": {"cpu": "4"}}});
     assert_eq!(
         io_pins(auto, 3),
@@ -103,9 +108,9 @@ fn io_threads_share_the_guests_processors() {
 fn io_threads_need_disks() {
     let case = case(
         json!({"cpu": {"cores": 1}, "ioThreadsPolicy": "auto"}),
-        &ALL,
+        &ALL_CPUS,
     );
-    assert_eq!(case.refusal(), "domain is missing IOThreads");
+    assert_eq!(case.conversion_error(), "domain is missing IOThreads");
 }
 
 fn numa(cores: u32, memory: &str, realtime: Value) -> Case {
@@ -113,19 +118,19 @@ fn numa(cores: u32, memory: &str, realtime: Value) -> Case {
         json!({"cores": cores, "numa": {"guestMappingPassthrough": {}}, "realtime": realtime});
     case(
         json!({"cpu": cpu, "memory": {"guest": memory, "hugepages": {"pageSize": "2Mi"}}}),
-        &ALL,
+        &ALL_CPUS,
     )
 }
 
 #[test]
 fn guest_numa_has_one_cell_per_host_node() {
-    let spec = numa(6, "130Mi", json!({})).spec();
+    let spec = numa(6, "130Mi", json!({})).domain_spec();
     let cells = spec.cpu.numa.unwrap().cells;
     assert_eq!(
         (cells[0].cpus.as_str(), cells[1].cpus.as_str()),
         ("0,1,2,3", "4,5")
     );
-    // 65 pages: one more for the first cell.
+    // The first cell gets one more of the 65 pages.
     assert_eq!(
         (cells[0].memory, cells[1].memory),
         (Some(33 * (2 << 20)), Some(32 * (2 << 20)))
@@ -149,17 +154,17 @@ fn guest_numa_has_one_cell_per_host_node() {
 fn numa_memory_must_be_whole_huge_pages() {
     assert!(
         numa(6, "2Mi", json!(null))
-            .refusal()
+            .conversion_error()
             .starts_with("not enough memory requested")
     );
     assert!(
         numa(2, "3Mi", json!(null))
-            .refusal()
+            .conversion_error()
             .contains("numa page size")
     );
     let no_pages = json!({"cpu": {"cores": 1, "numa": {"guestMappingPassthrough": {}}}, "memory": {"guest": "64Mi"}});
     assert_eq!(
-        case(no_pages, &ALL).refusal(),
+        case(no_pages, &ALL_CPUS).conversion_error(),
         "passing through a numa topology is restricted to VMIs with hugepages enabled"
     );
 }

@@ -1,4 +1,4 @@
-//! Devices from device plugins.
+//! GPUs and other host devices from device plugins.
 
 use domain::convert::{Purpose, convert_for};
 use domain::libvirt_spec::HostDevice;
@@ -10,8 +10,8 @@ fn gpus(gpus: Value, plugins: Value) -> Case {
     Case::devices(json!({"gpus": gpus})).host(json!({"devicePlugins": plugins}))
 }
 
-/// Type, alias, display and frame buffer.
-fn shown(device: &HostDevice) -> (&str, &str, &str, &str) {
+/// Type, alias, display and frame buffer of a host device.
+fn type_alias_and_display(device: &HostDevice) -> (&str, &str, &str, &str) {
     let alias = &device.alias.as_ref().unwrap().name;
     (&device.kind, alias, &device.display, &device.ramfb)
 }
@@ -22,13 +22,19 @@ fn gpus_are_pci_or_mediated_devices() {
         json!([{"name": "whole", "deviceName": "nvidia.com/GA102"}, {"name": "part", "deviceName": "nvidia.com/T4-1Q"}]),
         json!({"PCI_RESOURCE_NVIDIA_COM_GA102": "0000:65:00.0", "MDEV_PCI_RESOURCE_NVIDIA_COM_T4-1Q": "11111111-2222-3333-4444-555555555555,"}),
     );
-    let devices = case.spec().devices.host_devices;
-    assert_eq!(shown(&devices[0]), ("pci", "gpu-whole", "", ""));
+    let devices = case.domain_spec().devices.host_devices;
+    assert_eq!(
+        type_alias_and_display(&devices[0]),
+        ("pci", "gpu-whole", "", "")
+    );
     assert_eq!(devices[0].managed, "no");
     let source = devices[0].source.address.as_ref().unwrap();
     assert_eq!((source.kind.as_str(), source.bus.as_str()), ("pci", "0x65"));
     // The first mediated device gets the display if the VMI configures none.
-    assert_eq!(shown(&devices[1]), ("mdev", "gpu-part", "on", "on"));
+    assert_eq!(
+        type_alias_and_display(&devices[1]),
+        ("mdev", "gpu-part", "on", "on")
+    );
     assert_eq!(
         (devices[1].mode.as_str(), devices[1].model.as_str()),
         ("subsystem", "vfio-pci")
@@ -73,8 +79,8 @@ fn gpu_displays_follow_the_vmi() {
         ]),
         json!({"MDEV_PCI_RESOURCE_A_B": "1,2,3"}),
     );
-    let devices = case.spec().devices.host_devices;
-    let shown: Vec<_> = devices.iter().map(shown).collect();
+    let devices = case.domain_spec().devices.host_devices;
+    let shown: Vec<_> = devices.iter().map(type_alias_and_display).collect();
     assert_eq!(
         shown,
         [
@@ -89,7 +95,7 @@ fn gpu_displays_follow_the_vmi() {
             json!([named("g", display)]),
             json!({"PCI_RESOURCE_A_B": "0000:65:00.0"}),
         );
-        let device = case.spec().devices.host_devices.remove(0);
+        let device = case.domain_spec().devices.host_devices.remove(0);
         (device.display, device.ramfb)
     };
     assert_eq!(pci(json!({})), (String::new(), String::new()));
@@ -104,53 +110,59 @@ fn host_devices_can_be_usb_devices() {
         {"name": "nic", "deviceName": "x/nic"}, {"name": "stick", "deviceName": "x/stick"}
     ]}))
     .host(json!({"devicePlugins": {"PCI_RESOURCE_X_NIC": "0000:01:00.1", "USB_RESOURCE_X_STICK": "3:7"}}));
-    let spec = case.spec();
+    let spec = case.domain_spec();
     let devices = &spec.devices.host_devices;
-    assert_eq!(shown(&devices[0]), ("pci", "hostdevice-nic", "", ""));
-    assert_eq!(shown(&devices[1]), ("usb", "usb-host-stick", "", ""));
+    assert_eq!(
+        type_alias_and_display(&devices[0]),
+        ("pci", "hostdevice-nic", "", "")
+    );
+    assert_eq!(
+        type_alias_and_display(&devices[1]),
+        ("usb", "usb-host-stick", "", "")
+    );
     let address = devices[1].source.address.as_ref().unwrap();
     assert_eq!((address.bus.as_str(), address.device.as_str()), ("3", "7"));
     assert_eq!(spec.devices.controllers[0].model, "qemu-xhci");
 }
 
 #[test]
-fn devices_that_no_plugin_provides_are_refused() {
+fn missing_and_invalid_plugin_devices_are_errors() {
     let missing = gpus(json!([{"name": "g", "deviceName": "a/b"}]), json!({}));
-    assert!(missing.refusal().starts_with(
+    assert!(missing.conversion_error().starts_with(
         "failed to create GPU host-devices: the number of device plugin GPU/s do not match the number of devices:"
     ));
     let missing = Case::devices(json!({"hostDevices": [{"name": "d", "deviceName": "a/b"}]}));
-    assert!(missing.refusal().starts_with(
+    assert!(missing.conversion_error().starts_with(
         "failed to create generic host-devices: the number of device plugin HostDevice/s"
     ));
-    let bad = gpus(
+    let invalid = gpus(
         json!([{"name": "g", "deviceName": "a/b"}]),
         json!({"PCI_RESOURCE_A_B": "65:00.0"}),
     );
     assert_eq!(
-        bad.refusal(),
+        invalid.conversion_error(),
         "failed to create GPU host-devices: failed to create hostdevice for g: \
          failed to create PCI device for g: failed to parse pci address 65:00.0"
     );
-    let bad = Case::devices(json!({"hostDevices": [{"name": "d", "deviceName": "a/b"}]}))
+    let invalid = Case::devices(json!({"hostDevices": [{"name": "d", "deviceName": "a/b"}]}))
         .host(json!({"devicePlugins": {"USB_RESOURCE_A_B": "3"}}));
     assert_eq!(
-        bad.refusal(),
+        invalid.conversion_error(),
         "failed to create hostdevice for d: Bad value: 3"
     );
 }
 
 #[test]
-fn devices_without_plugin_or_claim_are_refused() {
+fn devices_without_plugin_or_claim_are_errors() {
     let nameless = gpus(json!([{"name": "g"}]), json!({}));
-    assert!(nameless.refusal().contains("\nGPU: [g ()]\n"));
+    assert!(nameless.conversion_error().contains("\nGPU: [g ()]\n"));
     let with_gap = Case::devices(json!({"hostDevices": [
         {"name": "a", "deviceName": "x/y"}, {"name": "b", "deviceName": "x/y"}
     ]}))
     .host(json!({"devicePlugins": {"PCI_RESOURCE_X_Y": "0000:01:00.1,,0000:01:00.2"}}));
     assert!(
         with_gap
-            .refusal()
+            .conversion_error()
             .ends_with("\nHostDevice: [a (x/y) b (x/y)]\nDevice: [hostdevice-a]")
     );
 }

@@ -1,4 +1,4 @@
-//! Disks.
+//! Sources, block sizes, volume modes and target names of disks, and pools of IO threads.
 
 use domain::convert::block_size_lookups;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn volumes_with_changed_block_tracking_get_a_qcow2_image() {
         let mut case = case(disk.clone(), volume, mode);
         case.status["changedBlockTracking"] = json!({"state": "Enabled"});
         case.status["runtimeUser"] = json!(107);
-        case.spec().devices.disks.remove(0)
+        case.domain_spec().devices.disks.remove(0)
     };
     let overlay = "/var/run/kubevirt-private/libvirt/qemu/cbt/v.qcow2";
     let block = tracked(claim(), "Block");
@@ -58,23 +58,23 @@ fn volumes_with_changed_block_tracking_get_a_qcow2_image() {
 }
 
 #[test]
-fn matched_block_sizes_are_those_of_the_volume() {
+fn match_volume_gives_the_guest_the_block_sizes_of_the_volume() {
     let disk = json!({"name": "v", "disk": {"bus": "virtio"}, "blockSize": {"matchVolume": {}}});
     let case = case(disk, claim(), "Block");
     let (vmi, options, host) = case.inputs();
-    let matched = block_size_lookups(&vmi, &options, &host).unwrap();
+    let lookups = block_size_lookups(&vmi, &options, &host).unwrap();
     assert_eq!(
-        (matched[0].path.as_str(), matched[0].is_block),
+        (lookups[0].path.as_str(), lookups[0].is_block),
         ("/dev/v", true)
     );
     assert_eq!(
-        case.refusal(),
+        case.conversion_error(),
         "failed to configure disk with block size detection enabled: nobody has asked /dev/v for its block sizes; they belong into the host facts"
     );
     let sizes = json!({"blockSizes": {"/dev/v": {"logical": 512, "physical": 4096, "discardGranularity": 4096}}});
     let io = case
         .host(sizes)
-        .spec()
+        .domain_spec()
         .devices
         .disks
         .remove(0)
@@ -91,7 +91,7 @@ fn matched_block_sizes_are_those_of_the_volume() {
 }
 
 #[test]
-fn block_sizes_of_a_hotplugged_volume_matter_once_it_is_in_the_pod() {
+fn block_sizes_of_a_hotplugged_volume_are_needed_when_it_is_in_the_pod() {
     let disk = json!({"name": "v", "disk": {"bus": "scsi"}, "blockSize": {"matchVolume": {}}});
     let plugged = |phase: &str| {
         Case::of(json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [claim()]})).status(
@@ -103,22 +103,28 @@ fn block_sizes_of_a_hotplugged_volume_matter_once_it_is_in_the_pod() {
     };
     let (vmi, options, host) = plugged("AttachedToNode").inputs();
     assert_eq!(block_size_lookups(&vmi, &options, &host).unwrap(), []);
-    assert!(plugged("AttachedToNode").spec().devices.disks.is_empty());
-    let refusal = plugged("MountedToPod").refusal();
     assert!(
-        refusal.contains("/var/run/kubevirt/hotplug-disks/v"),
-        "{refusal}"
+        plugged("AttachedToNode")
+            .domain_spec()
+            .devices
+            .disks
+            .is_empty()
+    );
+    let error = plugged("MountedToPod").conversion_error();
+    assert!(
+        error.contains("/var/run/kubevirt/hotplug-disks/v"),
+        "{error}"
     );
 }
 
-/// virt-controller reports no mode of the claim below an ephemeral volume, and none to a standalone VM. It reports the mode of
-/// the new claim while a volume is migrated, when the source has the old one.
+/// virt-controller does not report the mode of the claim below an ephemeral volume, nor any mode to a standalone VM.
+/// While a volume is migrated, it reports the mode of the new claim, and the source has the old claim.
 #[test]
-fn mode_of_a_volume_is_that_of_the_pod() {
+fn volume_mode_found_in_the_pod_has_precedence_over_the_status() {
     let disk = json!({"name": "v", "disk": {"bus": "virtio"}});
     let convert = |volume: Value, host: Value| {
         let case = Case::of(json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [volume]}));
-        case.host(host).spec().devices.disks.remove(0)
+        case.host(host).domain_spec().devices.disks.remove(0)
     };
     let device = json!({"blockVolumes": ["v"]});
     let layer = json!({"name": "v", "ephemeral": {"persistentVolumeClaim": {"claimName": "c"}}});
@@ -132,7 +138,7 @@ fn mode_of_a_volume_is_that_of_the_pod() {
     assert_eq!(convert(claim(), device.clone()).source.dev, "/dev/v");
     let reported = |mode: &str, host: Value| {
         let case = case(disk.clone(), claim(), mode).host(host);
-        case.spec().devices.disks.remove(0).kind
+        case.domain_spec().devices.disks.remove(0).kind
     };
     assert_eq!(reported("Filesystem", json!({})), "file");
     assert_eq!(reported("Filesystem", device), "block");
@@ -141,31 +147,34 @@ fn mode_of_a_volume_is_that_of_the_pod() {
 }
 
 #[test]
-fn empty_cdrom_drives_have_no_block_sizes() {
+fn match_volume_of_an_empty_cdrom_drive_is_an_error() {
     let disk = json!({"name": "v", "cdrom": {"bus": "sata"}, "blockSize": {"matchVolume": {}}});
     let case = Case::devices(json!({"disks": [disk]}));
     assert!(
-        case.refusal()
+        case.conversion_error()
             .ends_with("disk is neither a block device nor a file")
     );
     let off = json!({"name": "v", "cdrom": {"bus": "sata"}, "blockSize": {"matchVolume": {"enabled": false}}});
     assert!(
-        Case::devices(json!({"disks": [off]})).spec().devices.disks[0]
+        Case::devices(json!({"disks": [off]}))
+            .domain_spec()
+            .devices
+            .disks[0]
             .block_io
             .is_none()
     );
 }
 
 #[test]
-fn supplemental_io_thread_pools_need_a_size() {
+fn supplemental_io_thread_pool_without_a_size_is_an_error() {
     let case = Case::domain(json!({"ioThreadsPolicy": "supplementalPool"}));
     assert!(
-        case.refusal()
+        case.conversion_error()
             .starts_with("spec.domain.ioThreads.supplementalPoolThreadCount is \"\"")
     );
 }
 
-/// libvirt says which name is there twice.
+/// libvirt then reports the duplicate name.
 #[test]
 fn disks_listed_twice_share_one_target_name() {
     let disk = json!({"name": "d", "disk": {"bus": "virtio"}});
@@ -174,7 +183,7 @@ fn disks_listed_twice_share_one_target_name() {
         "domain": {"devices": {"disks": [disk, other, disk]}},
         "volumes": [{"name": "d", "emptyDisk": {}}, {"name": "e", "emptyDisk": {}}]
     }));
-    let disks = case.spec().devices.disks;
+    let disks = case.domain_spec().devices.disks;
     let names: Vec<_> = disks.iter().map(|disk| &*disk.target.device).collect();
     assert_eq!(names, ["vda", "vdb", "vda"]);
 }

@@ -1,4 +1,4 @@
-//! Firmware, timers, Hyper-V and iommufd.
+//! Firmware, timers, Hyper-V enlightenments, domain type and iommufd.
 
 use serde_json::{Value, json};
 
@@ -11,21 +11,21 @@ fn efi(efi: Value) -> Case {
 #[test]
 fn firmware_image_depends_on_the_installed_files() {
     let files = |files: Value| json!({"ovmfPath": "/o", "firmwareFiles": files});
-    let usual = json!([
+    let with_secure_boot = json!([
         "OVMF_CODE.secboot.fd",
         "OVMF_VARS.secboot.fd",
         "OVMF_VARS.fd"
     ]);
     let os = efi(json!({"secureBoot": false}))
-        .host(files(usual))
-        .spec()
+        .host(files(with_secure_boot))
+        .domain_spec()
         .os;
     assert_eq!(os.boot_loader.unwrap().path, "/o/OVMF_CODE.secboot.fd");
     assert_eq!(os.nvram.unwrap().template, "/o/OVMF_VARS.fd");
     assert_eq!(
         efi(json!({}))
             .host(files(json!(["OVMF_CODE.fd", "OVMF_VARS.fd"])))
-            .refusal(),
+            .conversion_error(),
         "EFI OVMF roms missing for booting in EFI mode with SecureBoot=true, \
          SEV/SEV-ES=false, SEV-SNP=false, TDX=false"
     );
@@ -33,13 +33,13 @@ fn firmware_image_depends_on_the_installed_files() {
 
 #[test]
 fn libvirt_chooses_firmware_if_configured() {
-    let chosen = |efi_: Value| {
-        efi(efi_)
+    let os_with = |settings: Value| {
+        efi(settings)
             .host(json!({"firmwareAutoSelection": true}))
-            .spec()
+            .domain_spec()
             .os
     };
-    let os = chosen(json!({}));
+    let os = os_with(json!({}));
     assert_eq!(os.firmware, "efi");
     assert!(os.boot_loader.is_none());
     let features = os.firmware_info.unwrap().features;
@@ -55,14 +55,14 @@ fn libvirt_chooses_firmware_if_configured() {
         (nvram.format.as_str(), nvram.nvram.as_str()),
         ("raw", "/var/lib/libvirt/qemu/nvram/vm_VARS.fd")
     );
-    assert!(chosen(json!({"secureBoot": false})).boot_loader.is_some());
+    assert!(os_with(json!({"secureBoot": false})).boot_loader.is_some());
 }
 
 #[test]
-fn non_root_annotation_of_older_clusters_is_read() {
+fn non_root_annotation_of_older_clusters_changes_the_nvram_path() {
     let os = efi(json!({}))
         .annotation("kubevirt.io/nonroot", "true")
-        .spec()
+        .domain_spec()
         .os;
     assert_eq!(
         os.nvram.unwrap().nvram,
@@ -75,7 +75,7 @@ fn timers_get_only_their_own_attributes() {
     let timer = json!({"tickPolicy": "delay", "track": "guest", "present": false});
     let clock = json!({"timer": {"rtc": timer, "pit": timer, "kvm": timer, "hpet": timer, "hyperv": timer}});
     let timers = Case::domain(json!({"clock": clock}))
-        .spec()
+        .domain_spec()
         .clock
         .unwrap()
         .timer;
@@ -105,7 +105,7 @@ fn timers_get_only_their_own_attributes() {
 fn tsc_frequency_is_fixed_if_the_guest_relies_on_it() {
     let hints = json!({"topologyHints": {"tscFrequency": 2_100_000_000_i64}});
     let frequency = |domain: Value| {
-        let spec = Case::domain(domain).status(hints.clone()).spec();
+        let spec = Case::domain(domain).status(hints.clone()).domain_spec();
         spec.clock
             .and_then(|clock| Some(clock.timer.first()?.frequency.clone()))
     };
@@ -123,10 +123,16 @@ fn tsc_frequency_is_fixed_if_the_guest_relies_on_it() {
 
 #[test]
 fn hyperv_passthrough_enables_all_enlightenments() {
-    let passed = Case::domain(json!({"features": {"hypervPassthrough": {"enabled": true}}})).spec();
+    let passed =
+        Case::domain(json!({"features": {"hypervPassthrough": {"enabled": true}}})).domain_spec();
     assert_eq!(passed.features.unwrap().hyperv.unwrap().mode, "passthrough");
     let both = json!({"features": {"hypervPassthrough": {}, "hyperv": {"relaxed": {}}}});
-    let hyperv = Case::domain(both).spec().features.unwrap().hyperv.unwrap();
+    let hyperv = Case::domain(both)
+        .domain_spec()
+        .features
+        .unwrap()
+        .hyperv
+        .unwrap();
     assert_eq!(
         (hyperv.mode.as_str(), hyperv.relaxed.unwrap().state.as_str()),
         ("", "on")
@@ -134,20 +140,20 @@ fn hyperv_passthrough_enables_all_enlightenments() {
 }
 
 #[test]
-fn hyperv_direct_is_supported() {
+fn hyperv_direct_is_a_domain_type() {
     let kind = |available: bool, emulate: bool| {
         Case::default().host(json!({"hypervisor": "hyperv-direct", "kvmAvailable": available, "allowEmulation": emulate}))
     };
-    assert_eq!(kind(true, false).spec().kind, "hyperv");
-    assert_eq!(kind(false, true).spec().kind, "qemu");
-    assert_eq!(kind(false, false).refusal(), "MSHV not present");
+    assert_eq!(kind(true, false).domain_spec().kind, "hyperv");
+    assert_eq!(kind(false, true).domain_spec().kind, "qemu");
+    assert_eq!(kind(false, false).conversion_error(), "MSHV not present");
 }
 
 #[test]
-fn firmware_is_logged_at_high_verbosity() {
+fn firmware_log_is_enabled_at_high_verbosity() {
     let arguments = |verbosity: u32| {
         let case = Case::default().host(json!({"logVerbosity": verbosity}));
-        case.spec()
+        case.domain_spec()
             .qemu_commandline
             .map_or(0, |commandline| commandline.arg.len())
     };
@@ -155,8 +161,8 @@ fn firmware_is_logged_at_high_verbosity() {
 }
 
 #[test]
-fn iommufd_is_used_if_handed_over() {
-    let spec = Case::default().host(json!({"iommufd": true})).spec();
+fn iommufd_is_used_if_a_device_plugin_provides_one() {
+    let spec = Case::default().host(json!({"iommufd": true})).domain_spec();
     assert_eq!(spec.iommufd.unwrap().fd_group, "iommu");
-    assert!(Case::default().spec().iommufd.is_none());
+    assert!(Case::default().domain_spec().iommufd.is_none());
 }

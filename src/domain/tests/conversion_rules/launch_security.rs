@@ -1,11 +1,11 @@
-//! Confidential computing.
+//! Confidential computing: SEV, SEV-SNP and TDX.
 
 use domain::libvirt_spec::DomainSpec;
 use serde_json::{Value, json};
 
 use super::Case;
 
-fn protected(security: Value) -> DomainSpec {
+fn protected_guest(security: Value) -> DomainSpec {
     let disks = json!([
         {"name": "a", "disk": {"bus": "virtio"}, "dedicatedIOThread": true},
         {"name": "b", "disk": {"bus": "scsi"}, "dedicatedIOThread": true},
@@ -26,12 +26,12 @@ fn protected(security: Value) -> DomainSpec {
         "networks": [{"name": "n", "pod": {}}, {"name": "o"}],
         "volumes": volumes,
     }))
-    .spec()
+    .domain_spec()
 }
 
 #[test]
 fn virtio_devices_of_sev_guests_use_the_iommu() {
-    let devices = protected(json!({"sev": {}})).devices;
+    let devices = protected_guest(json!({"sev": {}})).devices;
     assert_eq!(devices.rng.unwrap().driver.unwrap().iommu, "on");
     let disks: Vec<_> = devices
         .disks
@@ -51,9 +51,9 @@ fn virtio_devices_of_sev_guests_use_the_iommu() {
 }
 
 #[test]
-fn policies() {
+fn launch_security_has_the_policy_of_its_kind() {
     let policy = |security: Value| {
-        protected(security)
+        protected_guest(security)
             .launch_security
             .map(|security| (security.kind, security.policy))
     };
@@ -74,14 +74,17 @@ fn policies() {
         Some(("tdx".into(), String::new()))
     );
     assert_eq!(policy(json!({})), None);
-    let tdx = protected(json!({"tdx": {}}));
+    let tdx = protected_guest(json!({"tdx": {}}));
     assert_eq!(tdx.features.unwrap().pmu.unwrap().state, "off");
     assert!(tdx.os.nvram.is_none());
     assert!(tdx.devices.rng.unwrap().driver.is_none());
 }
 
 #[test]
-fn several_kinds_of_launch_security_are_refused() {
+fn several_kinds_of_launch_security_are_an_error() {
     let case = Case::domain(json!({"launchSecurity": {"sev": {}, "tdx": {}}}));
-    assert!(case.refusal().starts_with("spec.domain.launchSecurity"));
+    assert!(
+        case.conversion_error()
+            .starts_with("spec.domain.launchSecurity")
+    );
 }

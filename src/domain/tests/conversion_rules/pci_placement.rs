@@ -1,4 +1,4 @@
-//! PCI addresses and buses of devices.
+//! Placement of PCI devices on the root complex, and of host devices on buses of their NUMA node.
 
 use domain::libvirt_spec::DomainSpec;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ fn on_root(devices: Value) -> Case {
 
 #[test]
 fn occupied_root_slots_are_skipped() {
-    let panic = json!({"inputs": [{"name": "t", "type": "tablet", "bus": "virtio"}], "watchdog": {"name": "w", "i6300esb": {}}});
-    let spec = on_root(panic).spec();
+    let devices = json!({"inputs": [{"name": "t", "type": "tablet", "bus": "virtio"}], "watchdog": {"name": "w", "i6300esb": {}}});
+    let spec = on_root(devices).domain_spec();
     let slot =
         |address: &Option<domain::libvirt_spec::Address>| address.as_ref().unwrap().slot.clone();
     let controllers: Vec<_> = spec
@@ -29,7 +29,7 @@ fn occupied_root_slots_are_skipped() {
         .map(|input| json!({"name": format!("t{input}"), "type": "tablet", "bus": "virtio"}))
         .collect();
     let slots: Vec<_> = on_root(json!({"inputs": inputs[..23]}))
-        .spec()
+        .domain_spec()
         .devices
         .inputs
         .iter()
@@ -41,12 +41,13 @@ fn occupied_root_slots_are_skipped() {
         .map(|input| json!({"name": format!("t{input}"), "type": "tablet", "bus": "virtio"}))
         .collect();
     assert_eq!(
-        on_root(json!({"inputs": full})).refusal(),
+        on_root(json!({"inputs": full})).conversion_error(),
         "No space left on the root PCI bus."
     );
 }
 
-fn near(numa: Value, nodes: Value) -> Case {
+/// A guest with three GPUs on NUMA nodes of the host.
+fn numa_case(numa: Value, nodes: Value) -> Case {
     let gpus = json!([{"name": "a", "deviceName": "x/gpu"}, {"name": "b", "deviceName": "x/gpu"}, {"name": "c", "deviceName": "x/gpu"}]);
     let mut case = Case::domain(json!({
         "cpu": {"cores": 6, "dedicatedCpuPlacement": true, "numa": numa},
@@ -63,7 +64,8 @@ fn near(numa: Value, nodes: Value) -> Case {
     }))
 }
 
-fn added(spec: &DomainSpec) -> Vec<(&str, &str, Option<u32>)> {
+/// Model, index and bus number of the PCI controllers.
+fn pci_controllers(spec: &DomainSpec) -> Vec<(&str, &str, Option<u32>)> {
     let pci = spec
         .devices
         .controllers
@@ -83,9 +85,9 @@ fn added(spec: &DomainSpec) -> Vec<(&str, &str, Option<u32>)> {
 #[test]
 fn host_devices_get_a_bus_on_their_numa_node() {
     let nodes = json!({"0000:01:00.0": 0, "0000:81:00.0": 1, "0000:02:00.0": 0});
-    let spec = near(json!({"guestMappingPassthrough": {}}), nodes).spec();
+    let spec = numa_case(json!({"guestMappingPassthrough": {}}), nodes).domain_spec();
     assert_eq!(
-        added(&spec),
+        pci_controllers(&spec),
         [
             ("pcie-expander-bus", "1", Some(253)),
             ("pcie-root-port", "2", None),
@@ -119,19 +121,19 @@ fn host_devices_get_a_bus_on_their_numa_node() {
 }
 
 #[test]
-fn devices_without_a_numa_node_are_refused_only_with_guest_numa() {
-    let refusal = near(
+fn devices_without_a_numa_node_are_errors_only_with_guest_numa() {
+    let error = numa_case(
         json!({"guestMappingPassthrough": {}}),
         json!({"0000:01:00.0": 0, "0000:02:00.0": 0}),
     )
-    .refusal();
+    .conversion_error();
     assert!(
-        refusal.starts_with("failed to process strict PCIe NUMA-aware topology: "),
-        "{refusal}"
+        error.starts_with("failed to process strict PCIe NUMA-aware topology: "),
+        "{error}"
     );
-    assert!(refusal.contains("0000:81:00.0"));
-    // With the one cell that huge pages in a memfd need, all devices are near it.
-    let relaxed = near(json!(null), json!({"0000:01:00.0": 0})).spec();
+    assert!(error.contains("0000:81:00.0"));
+    // Without guest NUMA, the guest has the single cell that huge pages in a memfd need.
+    let relaxed = numa_case(json!(null), json!({"0000:01:00.0": 0})).domain_spec();
     let placed = relaxed
         .devices
         .host_devices
@@ -141,32 +143,32 @@ fn devices_without_a_numa_node_are_refused_only_with_guest_numa() {
 }
 
 #[test]
-fn nvidia_grace_is_refused_on_amd64() {
-    let mut case = near(
+fn nvidia_grace_io_virtualization_is_an_error_on_amd64() {
+    let mut case = numa_case(
         json!({"guestMappingPassthrough": {}}),
         json!({"0000:01:00.0": 0, "0000:81:00.0": 1, "0000:02:00.0": 0}),
     );
     case.options["GraceHostDeviceAliases"] = json!(["gpu-a"]);
     assert_eq!(
-        case.refusal(),
+        case.conversion_error(),
         "GraceIOVirtualization conversion requested without the GraceIOVirtualization feature gate"
     );
     case.options["clusterConfig"]["GraceIOVirtualizationEnabled"] = json!(true);
     assert_eq!(
-        case.refusal(),
+        case.conversion_error(),
         "GraceIOVirtualization requires an IOMMUFD file descriptor in virt-launcher"
     );
     case.host["iommufd"] = json!(true);
     assert_eq!(
-        case.refusal(),
+        case.conversion_error(),
         "GraceIOVirtualization requires SMMUv3 on the host"
     );
 }
 
 #[test]
-fn devices_without_a_numa_node_are_ordered_by_address() {
-    let refusal = near(json!({"guestMappingPassthrough": {}}), json!({})).refusal();
-    let place = |address: &str| refusal.find(address).unwrap();
-    assert!(place("0000:01:00.0") < place("0000:02:00.0"));
-    assert!(place("0000:02:00.0") < place("0000:81:00.0"));
+fn error_lists_devices_without_a_numa_node_by_address() {
+    let error = numa_case(json!({"guestMappingPassthrough": {}}), json!({})).conversion_error();
+    let position = |address: &str| error.find(address).unwrap();
+    assert!(position("0000:01:00.0") < position("0000:02:00.0"));
+    assert!(position("0000:02:00.0") < position("0000:81:00.0"));
 }

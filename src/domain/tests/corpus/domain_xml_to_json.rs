@@ -1,12 +1,12 @@
-//! domain-xml-to-json/: libvirt's XML to the Domain JSON that virt-handler decodes.
+//! The cases in domain-xml-to-json/: libvirt's XML to the Domain JSON that virt-handler decodes.
 
 use domain::libvirt_spec::DomainJson;
 use kubevirt_api::domain_metadata::{GracePeriod, KubeVirtMetadata, Migration};
 use kubevirt_api::domain_state::{LifeCycle, reason};
 
-use super::{compare, corpus, names, read, run};
+use super::{compare_xml_and_json, corpus, names, read, run};
 
-fn check(case: &str) -> Result<(), String> {
+fn check_case(case: &str) -> Result<(), String> {
     let file = |ending: &str| read(&corpus().join(format!("domain-xml-to-json/{case}{ending}")));
     let spec = domain::parse_domain_xml::parse(&file(".dumpxml.xml"))
         .map_err(|error| error.to_string())?;
@@ -30,32 +30,32 @@ fn check(case: &str) -> Result<(), String> {
         reason::UNKNOWN,
     );
     let actual = serde_json::from_slice(&domain.to_json().unwrap()).unwrap();
-    compare::json(&expected, &actual, "")
+    compare_xml_and_json::compare_json(&expected, &actual, "")
 }
 
 #[test]
-fn domain_json_is_that_of_kubevirt() {
+fn domain_json_equals_kubevirts() {
     run(
         "domain-xml-to-json",
         &names(&corpus().join("domain-xml-to-json"), ".domain.json"),
-        check,
+        check_case,
     );
 }
 
 /// The last notification of the recorded life cycle.
 #[test]
-fn domain_json_of_the_end_is_that_of_kubevirt() {
+fn domain_json_of_a_gone_domain_equals_kubevirts() {
     let events = read(&corpus().join("launcher-transcripts/start-to-delete.events.jsonl"));
     let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     let timestamp = last["deletionTimestamp"].as_str().unwrap();
     let actual =
         serde_json::to_value(DomainJson::gone("default", "vm1", "1234", timestamp)).unwrap();
-    compare::json(&last["domain"], &actual, "").unwrap();
+    compare_xml_and_json::compare_json(&last["domain"], &actual, "").unwrap();
 }
 
 /// The metadata in the notifications of the recorded life cycle.
 #[test]
-fn metadata_json_is_that_of_kubevirt() {
+fn metadata_json_equals_kubevirts() {
     let events = read(&corpus().join("launcher-transcripts/start-to-delete.events.jsonl"));
     let metadata = KubeVirtMetadata {
         uid: "1234".into(),
@@ -71,11 +71,11 @@ fn metadata_json_is_that_of_kubevirt() {
         ..KubeVirtMetadata::default()
     };
     let actual = serde_json::to_value(&metadata).unwrap();
-    let is_it = |line: &str| {
+    let has_metadata = |line: &str| {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
-        compare::json(&event["metadata"]["KubeVirt"], &actual, "").is_ok()
+        compare_xml_and_json::compare_json(&event["metadata"]["KubeVirt"], &actual, "").is_ok()
     };
-    assert!(events.lines().any(is_it));
+    assert!(events.lines().any(has_metadata));
     assert_eq!(
         KubeVirtMetadata::parse(&metadata.render()).unwrap(),
         metadata

@@ -1,4 +1,4 @@
-//! vmi-to-domain-xml/: VMI, options and host facts to domain XML or an error.
+//! The cases in vmi-to-domain-xml/: VMI, options and host facts to domain XML or an error.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,19 @@ use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
-use super::{compare, corpus, names, read, run};
+use super::{compare_xml_and_json, corpus, names, read, run};
 
-/// The corpus' node: O_DIRECT as its facts say, nothing preallocated.
-struct Node(bool);
+/// The corpus' node: O_DIRECT works or not for all files and devices, and no image is preallocated.
+struct Node {
+    direct_io: bool,
+}
 
 impl DirectIoProbe for Node {
     fn block_device(&self, _path: &str) -> Result<bool, ProbeError> {
-        Ok(self.0)
+        Ok(self.direct_io)
     }
     fn file(&self, _path: &str) -> Result<bool, ProbeError> {
-        Ok(self.0)
+        Ok(self.direct_io)
     }
     fn preallocated(&self, _path: &str) -> bool {
         false
@@ -35,27 +37,30 @@ fn host() -> HostFacts {
     serde_json::from_str(&read(&directory().join("host.json"))).unwrap()
 }
 
-fn spec(case: &str) -> Result<DomainSpec, String> {
+fn convert_case(case: &str) -> Result<DomainSpec, String> {
     let file = |ending: &str| read(&directory().join(format!("{case}{ending}")));
     let vmi = Vmi::from_json(file(".vmi.json").as_bytes()).map_err(|error| error.to_string())?;
     let options: Options = serde_json::from_str(&file(".options.json")).unwrap();
     convert(&vmi, &options, &host()).map_err(|error| error.to_string())
 }
 
-fn check(case: &str) -> Result<(), String> {
+fn check_case(case: &str) -> Result<(), String> {
     let file = |ending: &str| directory().join(format!("{case}{ending}"));
     if file(".error").exists() {
-        return match spec(case) {
+        return match convert_case(case) {
             Err(message) if message == read(&file(".error")).trim() => Ok(()),
-            other => Err(format!("expected a refusal, got {other:?}")),
+            other => Err(format!("expected an error, got {other:?}")),
         };
     }
-    let mut spec = spec(case)?;
-    compare::xml(&read(&file(".xml")), &render(&spec))?;
+    let mut spec = convert_case(case)?;
+    compare_xml_and_json::compare_xml(&read(&file(".xml")), &render(&spec))?;
     if file(".driver-modes.xml").exists() {
-        set_driver_modes(&mut spec, &Node(host().direct_io)).map_err(|error| error.to_string())?;
-        compare::xml(&read(&file(".driver-modes.xml")), &render(&spec))
-            .map_err(|error| format!("prepared: {error}"))?;
+        let node = Node {
+            direct_io: host().direct_io,
+        };
+        set_driver_modes(&mut spec, &node).map_err(|error| error.to_string())?;
+        compare_xml_and_json::compare_xml(&read(&file(".driver-modes.xml")), &render(&spec))
+            .map_err(|error| format!("with driver modes: {error}"))?;
     }
     Ok(())
 }
@@ -65,16 +70,18 @@ fn vmis_convert_to_domains() {
     run(
         "vmi-to-domain-xml",
         &names(&directory(), ".vmi.json"),
-        check,
+        check_case,
     );
 }
 
-/// Reading back what was rendered gives the same domain.
+/// Parsing the rendered domain gives the same domain.
 #[test]
 fn rendered_domains_parse_to_themselves() {
     for case in names(&directory(), ".vmi.json") {
-        let Ok(mut spec) = spec(&case) else { continue };
-        // As in KubeVirt, what has a namespace prefix is only ever written.
+        let Ok(mut spec) = convert_case(&case) else {
+            continue;
+        };
+        // As in KubeVirt, elements and attributes with a namespace prefix are written and not parsed.
         spec.xmlns_qemu.clear();
         spec.qemu_commandline = None;
         assert_eq!(
@@ -85,9 +92,8 @@ fn rendered_domains_parse_to_themselves() {
     }
 }
 
-/// The VMI of the recorded life cycle.
 #[test]
-fn the_lifecycle_vmi_converts() {
+fn vmi_of_the_recorded_life_cycle_converts() {
     let vmi = Vmi::from_json(
         read(&corpus().join("launcher-transcripts/vmi-of-all-transcripts.json")).as_bytes(),
     )

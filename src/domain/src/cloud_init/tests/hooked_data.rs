@@ -1,10 +1,10 @@
-//! Cloud-init data that pass through hooks.
+//! Cloud-init data that hooks receive and return.
 
 use super::*;
 
 #[test]
-fn hook_json_is_that_of_kubevirt() {
-    let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
+fn hooks_receive_kubevirts_json() {
+    let data = read_data(&no_cloud(json!({"userData": "u"})), &NoSecrets);
     let expected = json!({
         "DataSource": "noCloud",
         "NoCloudMetaData": {"instance-id": "6a375988-78d3-5007-949e-a176270c5f03", "local-hostname": "my-vm"},
@@ -18,8 +18,8 @@ fn hook_json_is_that_of_kubevirt() {
 }
 
 #[test]
-fn unchanged_binary_data_survive_hooks() {
-    let mut data = read_one(
+fn binary_data_that_hooks_do_not_change_is_kept() {
+    let mut data = read_data(
         &no_cloud(json!({"userDataBase64": "H4sIAAAA/w=="})),
         &NoSecrets,
     );
@@ -35,9 +35,9 @@ fn unchanged_binary_data_survive_hooks() {
 }
 
 #[test]
-fn invalid_hook_output_is_refused() {
-    let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
-    for (json, complaint) in [
+fn invalid_hook_output_is_an_error_without_secret_values() {
+    let data = read_data(&no_cloud(json!({"userData": "u"})), &NoSecrets);
+    for (json, message) in [
         ("nonsense", "not valid CloudInitData"),
         (r#"{"DataSource":"floppy"}"#, "not valid CloudInitData"),
         (
@@ -50,7 +50,7 @@ fn invalid_hook_output_is_refused() {
         ),
     ] {
         let error = data.with_hooked(json).unwrap_err().to_string();
-        assert!(error.contains(complaint), "{json}: {error}");
+        assert!(error.contains(message), "{json}: {error}");
     }
     let secret = r#"{"DataSource":"noCloud","NoCloudMetaData":"SECRET"}"#;
     let error = data.with_hooked(secret).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! How a guest is protected from its host.
+//! The technology that protects a guest from its host.
 
 use kubevirt_api::vmi::LaunchSecurity;
 
@@ -15,7 +15,7 @@ pub(crate) enum Protection {
 }
 
 impl Protection {
-    pub(crate) fn of(security: Option<&LaunchSecurity>) -> Self {
+    pub(crate) fn from_vmi(security: Option<&LaunchSecurity>) -> Self {
         match security {
             Some(security) if security.snp.is_some() => Self::Snp,
             Some(security) if security.sev.is_some() => Self::Sev,
@@ -34,7 +34,8 @@ impl Protection {
         matches!(self, Self::Snp | Self::Tdx)
     }
 
-    /// Whether the firmware image holds the secure boot keys. libvirt's `secure` attribute would ask for SMM.
+    /// Whether the firmware image contains the secure boot keys. Then libvirt's `secure` attribute is not set, because
+    /// it would require SMM.
     pub(crate) fn has_keys_in_firmware(self) -> bool {
         self == Self::Tdx
     }

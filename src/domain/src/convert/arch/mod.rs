@@ -1,4 +1,4 @@
-//! What differs between the architectures of guests. Only the modules below know one of them.
+//! Differences between the architectures of guests. Only the modules below depend on a specific architecture.
 
 pub(crate) mod amd64;
 pub(crate) mod guest_protection;
@@ -10,7 +10,7 @@ use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;
 use crate::libvirt_spec::{Features, LaunchSecurity, Timer, VideoModel};
 
-/// An image of firmware code, and the template of its variables.
+/// File names of an image of firmware code, and of the template of its variable store.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FirmwareImage {
     pub(crate) code: &'static str,
@@ -22,13 +22,13 @@ pub(crate) trait Architecture: Sync {
     /// libvirt's name of the architecture.
     fn libvirt_name(&self) -> &'static str;
 
-    /// The machine type of a VMI that names none.
+    /// The machine type of a VMI without one.
     fn default_machine(&self) -> &'static str;
 
-    /// Whether the firmware shows SMBIOS tables to the guest.
+    /// Whether the guest gets SMBIOS tables.
     fn has_smbios(&self) -> bool;
 
-    /// The UEFI image, chosen from the files in the firmware directory if they are known.
+    /// The UEFI image, chosen among the files in the firmware directory if they are known.
     fn uefi_image(
         &self,
         secure_boot: bool,
@@ -39,22 +39,22 @@ pub(crate) trait Architecture: Sync {
     /// The QEMU device, without its backend, to which the firmware writes its log.
     fn firmware_log_device(&self) -> Option<&'static str>;
 
-    /// The CPU mode of a VMI that names no model.
+    /// The CPU mode of a VMI without a CPU model.
     fn default_cpu_mode(&self) -> &'static str;
 
-    /// CPU features that libvirt's model descriptions list and newer processors lack.
+    /// CPU features that libvirt's model descriptions contain and newer CPUs lack.
     fn obsolete_cpu_features(&self) -> &'static [&'static str];
 
-    /// Whether guests take the hint that their processors are dedicated.
+    /// Whether guests can get the hint that their CPUs are dedicated.
     fn has_dedicated_cpu_hint(&self) -> bool;
 
-    /// Features of the hypervisor, from the VMI's.
+    /// The hypervisor features for those that the VMI requests.
     fn features(&self, requested: &vmi::Features, protection: Protection) -> Features;
 
-    /// Timers beside those that the VMI lists.
+    /// Additional timers that the VMI does not list.
     fn extra_timers(&self, vmi: &Vmi) -> Vec<Timer>;
 
-    /// Protection of the guest from its host, if the VMI asks for it.
+    /// Protection of the guest from its host, if the VMI requests it.
     fn launch_security(&self, vmi: &Vmi) -> Result<Option<LaunchSecurity>, ConvertError>;
 
     /// libvirt's model of virtio devices.
@@ -63,7 +63,7 @@ pub(crate) trait Architecture: Sync {
     /// The USB controller's model.
     fn usb_controller(&self) -> &'static str;
 
-    /// The video card of a VMI that names none. `prefers_bochs` is the cluster's setting for UEFI guests.
+    /// The video card of a VMI without one. `prefers_bochs` is the cluster's setting for UEFI guests.
     fn default_video(&self, prefers_bochs: bool) -> VideoModel;
 
     /// Models of sound cards; the first is the default.
@@ -79,13 +79,16 @@ pub(crate) trait Architecture: Sync {
     fn can_have_smmuv3(&self) -> bool;
 }
 
-/// Whether a machine of any architecture has PCI Express, which is what libvirt chooses for a domain without a machine.
+/// Whether a machine type has PCI Express, which libvirt's default machine type also has. For all architectures.
 pub(crate) fn has_pcie(machine: Option<&str>) -> bool {
     machine.is_none_or(|machine| machine.contains("q35") || machine.starts_with("virt"))
 }
 
 /// The guest's architecture, which is the node's unless the VMI names another.
-pub(crate) fn of(vmi: &Vmi, host: &HostFacts) -> Result<&'static dyn Architecture, ConvertError> {
+pub(crate) fn guest_architecture(
+    vmi: &Vmi,
+    host: &HostFacts,
+) -> Result<&'static dyn Architecture, ConvertError> {
     let guest = match vmi.spec.architecture.as_str() {
         "" => &host.architecture,
         guest => guest,

@@ -45,17 +45,17 @@ fn timers(timers: &vmi::Timers) -> Vec<Timer> {
     .collect()
 }
 
-/// Sets the attributes that this timer has.
+/// The timer with only those attributes that this kind of timer has.
 fn convert_timer(name: &str, timer: &vmi::Timer) -> Timer {
-    let only = |kinds: &[&str], value: &str| match kinds.contains(&name) {
+    let if_supported = |kinds: &[&str], value: &str| match kinds.contains(&name) {
         true => value.to_owned(),
         false => String::new(),
     };
     Timer {
         name: name.into(),
-        tick_policy: only(&["rtc", "pit", "hpet"], &timer.tick_policy),
+        tick_policy: if_supported(&["rtc", "pit", "hpet"], &timer.tick_policy),
         present: yes_no(timer.is_present()),
-        track: only(&["rtc"], &timer.track),
+        track: if_supported(&["rtc"], &timer.track),
         ..Timer::default()
     }
 }

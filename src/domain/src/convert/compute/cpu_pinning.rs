@@ -1,16 +1,16 @@
-//! Pins virtual processors, IO threads and emulator threads to dedicated host processors.
+//! Pins vCPUs, IO threads and the emulator thread to dedicated host CPUs.
 
 use kubevirt_api::vmi::Cpu;
 
 use super::cpu_pool::{CpuPool, NodeCrossing};
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::convert::storage::io_threads::Threads;
+use crate::convert::storage::io_threads::IoThreadCounts;
 use crate::libvirt_spec::{
     CpuTopology, CpuTune, DomainSpec, EmulatorPin, FeatureState, IoThreadPin, VcpuPin,
 };
 
-const EVEN_PARITY: &str = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity";
+const EVEN_PARITY_ANNOTATION: &str = "alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity";
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let Some(cpu) = context.vmi.spec.domain.cpu.as_ref() else {
@@ -19,34 +19,39 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     if !cpu.dedicated_cpu_placement {
         return Ok(());
     }
-    let mut pool = pool(context, cpu, spec);
+    let mut pool = new_pool(context, cpu, spec);
     let mut tune = CpuTune {
         vcpu_pin: vcpu_pins(&mut pool)?,
         ..CpuTune::default()
     };
-    let supplemental = Threads::of(context.vmi).pool.unwrap_or_default();
+    let supplemental = IoThreadCounts::from_vmi(context.vmi)
+        .pool
+        .unwrap_or_default();
     for id in 1..=supplemental {
-        let thread = pool.take_thread().ok_or_else(|| no_cpu("the iothread: "))?;
+        let thread = pool
+            .take_thread()
+            .ok_or_else(|| no_cpu_error("the iothread: "))?;
         tune.io_thread_pin
             .push(io_thread_pin(id, thread.to_string()));
     }
     if cpu.isolate_emulator_thread {
-        let pinned = vcpus(cpu) + u64::from(supplemental);
+        let pinned = requested_vcpus(cpu) + u64::from(supplemental);
         let cpuset = emulator_cpus(context, &mut pool, pinned)?;
         tune.emulator_pin = Some(EmulatorPin { cpuset });
     }
-    if Threads::are_asked_for(context.vmi) && supplemental == 0 {
+    if IoThreadCounts::are_requested(context.vmi) && supplemental == 0 {
         tune.io_thread_pin = io_thread_pins(context, cpu, spec, tune.emulator_pin.as_ref())?;
     }
     spec.cpu_tune = Some(tune);
-    hint(context, cpu, spec);
+    set_performance_features(context, cpu, spec);
     Ok(())
 }
 
-/// A guest with processors of its own may spin instead of yielding; a realtime guest gets no performance counters.
-fn hint(context: &Context<'_>, cpu: &Cpu, spec: &mut DomainSpec) {
+/// Tells the guest that its CPUs are dedicated, so that it may spin instead of yielding. A realtime guest gets no
+/// performance counters.
+fn set_performance_features(context: &Context<'_>, cpu: &Cpu, spec: &mut DomainSpec) {
     let features = spec.features.get_or_insert_default();
-    // KubeVirt gives the hint only if the VMI names its architecture.
+    // KubeVirt sets the hint only if the VMI names its architecture.
     if context.architecture.has_dedicated_cpu_hint() && !context.vmi.spec.architecture.is_empty() {
         features.kvm.get_or_insert_default().hint_dedicated =
             Some(FeatureState { state: "on".into() });
@@ -58,8 +63,8 @@ fn hint(context: &Context<'_>, cpu: &Cpu, spec: &mut DomainSpec) {
     }
 }
 
-/// The pod's processors, for the sockets that are present at boot.
-fn pool(context: &Context<'_>, cpu: &Cpu, spec: &DomainSpec) -> CpuPool {
+/// A pool of the pod's CPUs, for the sockets that are present at boot.
+fn new_pool(context: &Context<'_>, cpu: &Cpu, spec: &DomainSpec) -> CpuPool {
     let mut topology = spec.cpu.topology.clone().unwrap_or_default();
     if cpu.max_sockets != 0 {
         topology.sockets = topology.sockets.min(context.topology.sockets);
@@ -70,7 +75,7 @@ fn pool(context: &Context<'_>, cpu: &Cpu, spec: &DomainSpec) -> CpuPool {
         threads,
     } = topology;
     let crossing = match is_numa_passed_through(cpu) {
-        true => NodeCrossing::Refused,
+        true => NodeCrossing::Forbidden,
         false => NodeCrossing::Allowed,
     };
     CpuPool::new(
@@ -91,7 +96,7 @@ pub(crate) fn is_numa_passed_through(cpu: &Cpu) -> bool {
 fn vcpu_pins(pool: &mut CpuPool) -> Result<Vec<VcpuPin>, ConvertError> {
     let threads = pool
         .take_cores()
-        .map_err(|error| ConvertError::refused(error.to_string()))?;
+        .map_err(|error| ConvertError::invalid(error.to_string()))?;
     let pins = threads.into_iter().zip(0..);
     Ok(pins
         .map(|(thread, vcpu)| VcpuPin {
@@ -101,13 +106,13 @@ fn vcpu_pins(pool: &mut CpuPool) -> Result<Vec<VcpuPin>, ConvertError> {
         .collect())
 }
 
-fn no_cpu(what: &str) -> ConvertError {
-    ConvertError::refused(format!(
+fn no_cpu_error(what: &str) -> ConvertError {
+    ConvertError::invalid(format!(
         "no CPU allocated for {what}no remaining unassigned threads"
     ))
 }
 
-/// The emulator's processor, or two if the VMI asks for an even number of processors.
+/// The CPU of the emulator thread, or two CPUs if the VMI requires an even number of CPUs in total.
 fn emulator_cpus(
     context: &Context<'_>,
     pool: &mut CpuPool,
@@ -115,12 +120,12 @@ fn emulator_cpus(
 ) -> Result<String, ConvertError> {
     let first = pool
         .take_thread()
-        .ok_or_else(|| no_cpu("the emulation thread: "))?;
-    if context.vmi.annotation(EVEN_PARITY).is_none() || !pinned.is_multiple_of(2) {
+        .ok_or_else(|| no_cpu_error("the emulation thread: "))?;
+    if context.vmi.annotation(EVEN_PARITY_ANNOTATION).is_none() || !pinned.is_multiple_of(2) {
         return Ok(first.to_string());
     }
     let second = pool.take_thread().ok_or_else(|| {
-        ConvertError::refused(
+        ConvertError::invalid(
             "no second CPU allocated for the emulation thread: no remaining unassigned threads",
         )
     })?;
@@ -131,17 +136,17 @@ fn io_thread_pin(io_thread: u32, cpuset: String) -> IoThreadPin {
     IoThreadPin { io_thread, cpuset }
 }
 
-/// The product of the counts that the VMI gives, as KubeVirt computes it here; missing counts are skipped.
-fn vcpus(cpu: &Cpu) -> u64 {
+/// The product of the VMI's sockets, cores and threads. KubeVirt also skips missing counts here.
+fn requested_vcpus(cpu: &Cpu) -> u64 {
     let counts = [cpu.cores, cpu.sockets, cpu.threads];
-    let written = counts.into_iter().filter(|count| *count != 0);
-    written
+    let given = counts.into_iter().filter(|count| *count != 0);
+    given
         .map(u64::from)
         .reduce(u64::saturating_mul)
         .unwrap_or_default()
 }
 
-/// Pins IO threads to the emulator's processor, or distributes them over the guest's.
+/// Pins the IO thread to the emulator thread's CPU, or distributes the IO threads over the guest's CPUs.
 fn io_thread_pins(
     context: &Context<'_>,
     cpu: &Cpu,
@@ -151,18 +156,18 @@ fn io_thread_pins(
     let threads = spec
         .io_threads
         .as_ref()
-        .ok_or_else(|| ConvertError::refused("domain is missing IOThreads"))?
+        .ok_or_else(|| ConvertError::invalid("domain is missing IOThreads"))?
         .io_threads;
     if let Some(emulator) = emulator {
         return Ok(vec![io_thread_pin(1, emulator.cpuset.clone())]);
     }
-    let vcpus = match vcpus(cpu) {
+    let vcpus = match requested_vcpus(cpu) {
         0 => u64::from(context.vcpus).max(1),
         vcpus => vcpus,
     };
     let pins = (1..=threads).map(|thread| {
-        let cpuset = share(&context.host.cpuset, thread, threads, vcpus)
-            .ok_or_else(|| no_cpu("the iothread: "))?;
+        let cpuset = cpus_of_thread(&context.host.cpuset, thread, threads, vcpus)
+            .ok_or_else(|| no_cpu_error("the iothread: "))?;
         Ok(io_thread_pin(
             u32::try_from(thread).unwrap_or(u32::MAX),
             cpuset,
@@ -171,16 +176,16 @@ fn io_thread_pins(
     pins.collect()
 }
 
-/// The processors of one thread, counted from 1: one processor, or an even share of all.
-fn share(cpuset: &[u32], thread: u64, threads: u64, vcpus: u64) -> Option<String> {
-    let index = |place: u64| usize::try_from(place).ok();
+/// The CPUs of an IO thread, which is counted from 1: one CPU, or an even share of all CPUs.
+fn cpus_of_thread(cpuset: &[u32], thread: u64, threads: u64, vcpus: u64) -> Option<String> {
+    let index = |number: u64| usize::try_from(number).ok();
     if threads >= vcpus {
         let cpu = cpuset.get(index(thread % vcpus)?)?;
         return Some(cpu.to_string());
     }
-    let (part, longer) = (vcpus / threads, vcpus % threads);
-    let start = (thread - 1) * part + (thread - 1).min(longer);
-    let length = part + u64::from(thread <= longer);
+    let (share, remainder) = (vcpus / threads, vcpus % threads);
+    let start = (thread - 1) * share + (thread - 1).min(remainder);
+    let length = share + u64::from(thread <= remainder);
     let cpus = cpuset.get(index(start)?..index(start + length)?)?;
     let cpus: Vec<_> = cpus.iter().map(u32::to_string).collect();
     Some(cpus.join(","))
@@ -192,11 +197,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_split_evenly_among_threads() {
+    fn cpus_are_split_evenly_among_io_threads() {
         let cpus: Vec<u32> = (0..8).collect();
         let shares = |threads, vcpus| {
-            let share = |thread| share(&cpus, thread, threads, vcpus);
-            (1..=threads).map(share).collect::<Option<Vec<_>>>()
+            let cpus = |thread| cpus_of_thread(&cpus, thread, threads, vcpus);
+            (1..=threads).map(cpus).collect::<Option<Vec<_>>>()
         };
         assert_eq!(shares(3, 8).unwrap(), ["0,1,2", "3,4,5", "6,7"]);
         assert_eq!(shares(1, 2).unwrap(), ["0,1"]);
@@ -213,7 +218,7 @@ mod tests {
             threads,
             ..Cpu::default()
         };
-        assert_eq!(vcpus(&cpu(0, 0, 0)), 0);
-        assert_eq!(vcpus(&cpu(2, 0, 3)), 6);
+        assert_eq!(requested_vcpus(&cpu(0, 0, 0)), 0);
+        assert_eq!(requested_vcpus(&cpu(2, 0, 3)), 6);
     }
 }

@@ -1,4 +1,4 @@
-//! The hypervisor, or emulation if it is allowed.
+//! The domain type: the hypervisor, or emulation if there is none and emulation is allowed.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
@@ -12,7 +12,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     spec.kind = match (context.host.kvm_available, context.host.allow_emulation) {
         (true, _) => native.into(),
         (false, true) => "qemu".into(),
-        (false, false) => return Err(ConvertError::refused(missing)),
+        (false, false) => return Err(ConvertError::invalid(missing)),
     };
     Ok(())
 }

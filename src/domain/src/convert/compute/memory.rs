@@ -1,4 +1,4 @@
-//! Memory and its backing.
+//! The guest's memory and its backing.
 
 use kubevirt_api::vmi::{Quantity, Vmi};
 
@@ -9,10 +9,10 @@ use crate::libvirt_spec::{
     MemoryBackingSource,
 };
 
-const MEMFD: &str = "kubevirt.io/memfd";
+const MEMFD_ANNOTATION: &str = "kubevirt.io/memfd";
 
-/// The guest's memory: from the VMI, or else the pod's request, or else its limit.
-pub(crate) fn guest(vmi: &Vmi) -> Quantity {
+/// The size of the guest's memory: from the VMI, else the pod's request, else the pod's limit.
+pub(crate) fn guest_memory(vmi: &Vmi) -> Quantity {
     let domain = &vmi.spec.domain;
     let resources = &domain.resources;
     domain
@@ -25,11 +25,11 @@ pub(crate) fn guest(vmi: &Vmi) -> Quantity {
 }
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
-    let guest = guest(context.vmi);
+    let guest = guest_memory(context.vmi);
     let memory = context.vmi.spec.domain.memory.as_ref();
     let max = memory.and_then(|memory| memory.max_guest);
     if max.is_some() && memory.is_none_or(|memory| memory.guest.is_none()) {
-        return Err(ConvertError::refused(
+        return Err(ConvertError::invalid(
             "spec.domain.memory.maxGuest is set and spec.domain.memory.guest is not; \
              memory can be plugged only where both are",
         ));
@@ -52,7 +52,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
 pub(crate) fn bytes(quantity: Quantity) -> Result<u64, ConvertError> {
     quantity.memory_bytes().map_err(|error| {
         let amount = error.quantity();
-        ConvertError::refused(format!(
+        ConvertError::invalid(format!(
             "Memory size '{amount}' must be greater than or equal to 0"
         ))
     })
@@ -72,8 +72,8 @@ fn backing(context: &Context<'_>) -> Option<MemoryBacking> {
     })
 }
 
-/// Whether the memory is a memfd: if another process maps it, and for huge pages unless the VMI disables it.
+/// Whether the memory is a memfd: if another process maps the memory, and for huge pages unless the VMI disables that.
 pub(crate) fn needs_memfd(context: &Context<'_>) -> bool {
     context.shares_memory()
-        || (context.has_hugepages() && context.vmi.annotation(MEMFD) != Some("false"))
+        || (context.has_hugepages() && context.vmi.annotation(MEMFD_ANNOTATION) != Some("false"))
 }

@@ -1,4 +1,4 @@
-//! Machine type, BIOS, direct kernel boot, ACPI tables.
+//! The `<os>` element: machine type, firmware, direct kernel boot, ACPI tables.
 
 use kubevirt_api::vmi::{Acpi, Firmware, KernelBootContainer};
 
@@ -9,8 +9,8 @@ use crate::convert::file_name::file_name;
 use crate::libvirt_spec::{AcpiTable, Bios, BootMenu, DomainSpec, Os, OsAcpi, OsType, Smbios};
 
 /// How long a guest that starts paused waits in the boot menu, in milliseconds.
-const PAUSED_MENU_TIMEOUT: u64 = 10_000;
-const SECRETS: &str = "/var/run/kubevirt-private/secret";
+const PAUSED_MENU_TIMEOUT_MS: u64 = 10_000;
+const SECRETS_DIR: &str = "/var/run/kubevirt-private/secret";
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     spec.os = Os {
@@ -24,12 +24,12 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         }),
         boot_menu: context.vmi.starts_paused().then(|| BootMenu {
             enable: "yes".into(),
-            timeout: Some(PAUSED_MENU_TIMEOUT),
+            timeout: Some(PAUSED_MENU_TIMEOUT_MS),
         }),
         ..Os::default()
     };
     match &context.vmi.spec.domain.firmware {
-        Some(asked) => add_firmware(context, asked, &mut spec.os),
+        Some(firmware) => add_firmware(context, firmware, &mut spec.os),
         None => Ok(()),
     }
 }
@@ -92,7 +92,7 @@ fn add_kernel(
 
 fn add_acpi(context: &Context<'_>, acpi: &Acpi, os: &mut Os) -> Result<(), ConvertError> {
     if acpi.slic_name_ref.is_empty() && acpi.msdm_name_ref.is_empty() {
-        return Err(ConvertError::refused(
+        return Err(ConvertError::invalid(
             "No ACPI tables were set. Expecting at least one.",
         ));
     }
@@ -108,14 +108,14 @@ fn add_acpi(context: &Context<'_>, acpi: &Acpi, os: &mut Os) -> Result<(), Conve
 
 fn acpi_table(context: &Context<'_>, kind: &str, volume: &str) -> Result<AcpiTable, ConvertError> {
     match context.vmi.volume(volume) {
-        None => Err(ConvertError::refused(format!(
+        None => Err(ConvertError::invalid(format!(
             "Firmware's volume for {kind} was not found"
         ))),
-        Some(source) if source.secret.is_none() => Err(ConvertError::refused(format!(
+        Some(source) if source.secret.is_none() => Err(ConvertError::invalid(format!(
             "Firmware's volume type is unsupported for {kind}"
         ))),
         Some(_) => Ok(AcpiTable {
-            path: format!("{SECRETS}/{volume}/{kind}.bin"),
+            path: format!("{SECRETS_DIR}/{volume}/{kind}.bin"),
             kind: kind.into(),
         }),
     }

@@ -1,4 +1,4 @@
-//! QEMU arguments that libvirt passes through: Ignition data for Fedora CoreOS guests, the firmware's log.
+//! QEMU arguments that libvirt passes through, for Ignition data of Fedora CoreOS guests and for the firmware's log.
 
 use kubevirt_api::vmi::Vmi;
 
@@ -6,29 +6,29 @@ use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{Arg, Commandline, DomainSpec};
 
-const IGNITION: &str = "kubevirt.io/ignitiondata";
+const IGNITION_ANNOTATION: &str = "kubevirt.io/ignitiondata";
 
-const PRIVATE: &str = "/var/run/kubevirt-private";
-/// The named pipe that QEMU writes the firmware's log into, in KubeVirt's private directory.
+const PRIVATE_DIR: &str = "/var/run/kubevirt-private";
+/// The named pipe into which QEMU writes the firmware's log, in KubeVirt's private directory.
 pub const FIRMWARE_LOG: &str = "QEMUSeaBiosDebugPipe";
-/// Firmware is logged above this verbosity.
+/// The firmware's messages are logged above this verbosity.
 const MAX_VERBOSITY_WITHOUT_LOG: u32 = 5;
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     if has_ignition(context.vmi) {
-        pass(spec, ["-fw_cfg", &ignition_file(context)]);
+        add_arguments(spec, ["-fw_cfg", &ignition_file(context)]);
     }
     if is_firmware_logged(context.host.log_verbosity)
         && let Some(device) = context.architecture.firmware_log_device()
     {
-        let file = format!("file,id=firmwarelog,path={PRIVATE}/{FIRMWARE_LOG}");
+        let file = format!("file,id=firmwarelog,path={PRIVATE_DIR}/{FIRMWARE_LOG}");
         let device = format!("{device},chardev=firmwarelog");
-        pass(spec, ["-chardev", &file, "-device", &device]);
+        add_arguments(spec, ["-chardev", &file, "-device", &device]);
     }
     Ok(())
 }
 
-/// Whether the firmware's log is read at this verbosity.
+/// Whether the firmware's messages are logged at this verbosity.
 pub fn is_firmware_logged(verbosity: u32) -> bool {
     verbosity > MAX_VERBOSITY_WITHOUT_LOG
 }
@@ -39,7 +39,7 @@ fn ignition_file(context: &Context<'_>) -> String {
     format!("name=opt/com.coreos/config,file={directory}/{namespace}/{name}/data.ign")
 }
 
-fn pass<'a>(spec: &mut DomainSpec, arguments: impl IntoIterator<Item = &'a str>) {
+fn add_arguments<'a>(spec: &mut DomainSpec, arguments: impl IntoIterator<Item = &'a str>) {
     let arguments = arguments.into_iter().map(|value| Arg {
         value: value.into(),
     });
@@ -50,6 +50,6 @@ fn pass<'a>(spec: &mut DomainSpec, arguments: impl IntoIterator<Item = &'a str>)
 }
 
 fn has_ignition(vmi: &Vmi) -> bool {
-    vmi.annotation(IGNITION)
+    vmi.annotation(IGNITION_ANNOTATION)
         .is_some_and(|data| data.contains("ignition"))
 }

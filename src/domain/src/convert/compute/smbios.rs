@@ -1,4 +1,4 @@
-//! SMBIOS data shown to the guest.
+//! SMBIOS data for the guest.
 
 use kubevirt_api::virtual_machine_options::Smbios;
 use kubevirt_api::vmi::{Chassis, Firmware};
@@ -9,12 +9,20 @@ use crate::libvirt_spec::{DomainSpec, Entry, SysInfo};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let domain = &context.vmi.spec.domain;
-    let mut system = domain.firmware.as_ref().map(identity).unwrap_or_default();
-    system.extend(context.options.smbios.iter().flat_map(cluster));
+    let mut system = domain
+        .firmware
+        .as_ref()
+        .map(firmware_entries)
+        .unwrap_or_default();
+    system.extend(context.options.smbios.iter().flat_map(cluster_entries));
     spec.sys_info = Some(SysInfo {
         kind: "smbios".into(),
         system,
-        chassis: domain.chassis.as_ref().map(chassis).unwrap_or_default(),
+        chassis: domain
+            .chassis
+            .as_ref()
+            .map(chassis_entries)
+            .unwrap_or_default(),
         ..SysInfo::default()
     });
     Ok(())
@@ -27,7 +35,7 @@ fn entry(name: &str, value: &str) -> Entry {
     }
 }
 
-fn identity(firmware: &Firmware) -> Vec<Entry> {
+fn firmware_entries(firmware: &Firmware) -> Vec<Entry> {
     let mut entries = vec![entry("uuid", &firmware.uuid)];
     if !firmware.serial.is_empty() {
         entries.push(entry("serial", &firmware.serial));
@@ -35,7 +43,7 @@ fn identity(firmware: &Firmware) -> Vec<Entry> {
     entries
 }
 
-fn cluster(smbios: &Smbios) -> [Entry; 5] {
+fn cluster_entries(smbios: &Smbios) -> [Entry; 5] {
     [
         entry("manufacturer", &smbios.manufacturer),
         entry("family", &smbios.family),
@@ -45,7 +53,7 @@ fn cluster(smbios: &Smbios) -> [Entry; 5] {
     ]
 }
 
-fn chassis(chassis: &Chassis) -> Vec<Entry> {
+fn chassis_entries(chassis: &Chassis) -> Vec<Entry> {
     vec![
         entry("manufacturer", &chassis.manufacturer),
         entry("version", &chassis.version),

@@ -9,13 +9,13 @@ use crate::convert::error::ConvertError;
 use crate::convert::storage::volume_paths::libvirt_directory;
 use crate::libvirt_spec::{DomainSpec, FirmwareFeature, FirmwareInfo, Loader, NVRam, Os, yes_no};
 
-/// Refuses a guest for which no firmware is installed. This error comes before all others.
+/// Checks that firmware for the guest is installed. This error is reported before all others.
 pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let firmware = context.vmi.spec.domain.firmware.as_ref();
     let bootloader = firmware.and_then(|firmware| firmware.bootloader.as_ref());
     match bootloader.and_then(|bootloader| bootloader.efi.as_ref()) {
         Some(efi) if !is_chosen_by_libvirt(context, efi) => {
-            image(context, is_secure(efi)).map(drop)
+            image(context, has_secure_boot(efi)).map(drop)
         }
         _ => Ok(()),
     }
@@ -28,16 +28,18 @@ fn image(context: &Context<'_>, secure_boot: bool) -> Result<FirmwareImage, Conv
         .uefi_image(secure_boot, context.protection, installed)
 }
 
-fn is_secure(efi: &Efi) -> bool {
+fn has_secure_boot(efi: &Efi) -> bool {
     efi.secure_boot.unwrap_or(true)
 }
 
 fn is_chosen_by_libvirt(context: &Context<'_>, efi: &Efi) -> bool {
-    is_secure(efi) && context.protection == Protection::None && context.host.firmware_auto_selection
+    has_secure_boot(efi)
+        && context.protection == Protection::None
+        && context.host.firmware_auto_selection
 }
 
 pub(crate) fn add(context: &Context<'_>, efi: &Efi, os: &mut Os) -> Result<(), ConvertError> {
-    let secure = is_secure(efi);
+    let secure = has_secure_boot(efi);
     let protection = context.protection;
     if is_chosen_by_libvirt(context, efi) {
         request_from_libvirt(context, os);
@@ -78,7 +80,7 @@ fn request_from_libvirt(context: &Context<'_>, os: &mut Os) {
     os.firmware_info = Some(FirmwareInfo {
         features: vec![feature("secure-boot"), feature("enrolled-keys")],
     });
-    // The path is given, so that a persistent store can be mounted there.
+    // With a given path a persistent store can be mounted there.
     os.nvram = Some(NVRam {
         format: "raw".into(),
         nvram: variable_store(context),

@@ -4,7 +4,7 @@ use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{DomainSpec, MemBalloon, MemBalloonDriver, Stats, on_off};
 
-const REPORTING_DISABLED: &str = "kubevirt.io/free-page-reporting-disabled";
+const REPORTING_DISABLED_ANNOTATION: &str = "kubevirt.io/free-page-reporting-disabled";
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     spec.devices.ballooning = Some(if context.devices().autoattach_mem_balloon == Some(false) {
@@ -13,12 +13,12 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
             ..MemBalloon::default()
         }
     } else {
-        attached(context)
+        virtio_balloon(context)
     });
     Ok(())
 }
 
-fn attached(context: &Context<'_>) -> MemBalloon {
+fn virtio_balloon(context: &Context<'_>) -> MemBalloon {
     let period = context.options.mem_balloon_stats_period;
     MemBalloon {
         model: context.virtio_model.into(),
@@ -39,5 +39,5 @@ fn attached(context: &Context<'_>) -> MemBalloon {
 fn reports_free_pages(context: &Context<'_>) -> bool {
     !context.cluster.free_page_reporting_disabled
         && !context.is_high_performance()
-        && context.vmi.annotation(REPORTING_DISABLED) != Some("true")
+        && context.vmi.annotation(REPORTING_DISABLED_ANNOTATION) != Some("true")
 }

@@ -7,9 +7,9 @@ use crate::libvirt_spec::{
     SerialSource, SerialTarget,
 };
 
-const PORT: u64 = 0;
-const GUEST_AGENT: &str = "org.qemu.guest_agent.0";
-const METRICS: &str = "org.github.vhostmd.1";
+const SERIAL_PORT: u64 = 0;
+const GUEST_AGENT_CHANNEL: &str = "org.qemu.guest_agent.0";
+const METRICS_CHANNEL: &str = "org.github.vhostmd.1";
 const METRICS_SOCKET: &str =
     "/var/run/kubevirt-private/downwardmetrics-channel/downwardmetrics.sock";
 
@@ -19,13 +19,13 @@ pub(crate) fn add_channels(
 ) -> Result<(), ConvertError> {
     let channels = &mut spec.devices.channels;
     // libvirt chooses the path if there is no source.
-    channels.push(channel(GUEST_AGENT, None));
+    channels.push(channel(GUEST_AGENT_CHANNEL, None));
     if context.devices().downward_metrics.is_some() {
         let socket = ChannelSource {
             mode: "bind".into(),
             path: METRICS_SOCKET.into(),
         };
-        channels.push(channel(METRICS, Some(socket)));
+        channels.push(channel(METRICS_CHANNEL, Some(socket)));
     }
     Ok(())
 }
@@ -47,20 +47,22 @@ pub(crate) fn add_serial(context: &Context<'_>, spec: &mut DomainSpec) -> Result
         return Ok(());
     }
     let socket = format!(
-        "/var/run/kubevirt-private/{}/virt-serial{PORT}",
+        "/var/run/kubevirt-private/{}/virt-serial{SERIAL_PORT}",
         context.vmi.uid()
     );
     spec.devices.consoles.push(Console {
         kind: "pty".into(),
         target: Some(ConsoleTarget {
             kind: Some("serial".into()),
-            port: Some(PORT),
+            port: Some(SERIAL_PORT),
         }),
         ..Console::default()
     });
     spec.devices.serials.push(Serial {
         kind: "unix".into(),
-        target: Some(SerialTarget { port: Some(PORT) }),
+        target: Some(SerialTarget {
+            port: Some(SERIAL_PORT),
+        }),
         log: is_logged(context).then(|| SerialLog {
             file: format!("{socket}-log"),
             append: "on".into(),

@@ -1,4 +1,4 @@
-//! Bus controllers that libvirt does not add itself, or adds with another model.
+//! Controllers of buses that libvirt does not add itself, or adds with another model.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::device_plugins;
@@ -6,7 +6,7 @@ use crate::convert::error::ConvertError;
 use crate::convert::storage::io_threads;
 use crate::libvirt_spec::{Controller, ControllerDriver, DomainSpec, PciHole64};
 
-const NO_PCI_HOLE64: &str = "kubevirt.io/disablePCIHole64";
+const NO_PCI_HOLE64_ANNOTATION: &str = "kubevirt.io/disablePCIHole64";
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let controllers = &mut spec.devices.controllers;
@@ -17,7 +17,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     };
     controllers.push(controller("usb", usb));
     if needs_scsi(context) {
-        let driver = scsi_threads(context).or_else(|| protected(context));
+        let driver = scsi_io_thread(context).or_else(|| iommu_driver(context));
         controllers.push(Controller {
             driver,
             ..controller("scsi", context.virtio_model)
@@ -35,7 +35,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     }
     if context.devices().autoattach_serial_console != Some(false) {
         controllers.push(Controller {
-            driver: protected(context),
+            driver: iommu_driver(context),
             ..controller("virtio-serial", context.virtio_model)
         });
     }
@@ -45,11 +45,12 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
 pub(crate) fn disables_pci_hole64(context: &Context<'_>) -> bool {
     context
         .vmi
-        .annotation(NO_PCI_HOLE64)
+        .annotation(NO_PCI_HOLE64_ANNOTATION)
         .is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-fn protected(context: &Context<'_>) -> Option<ControllerDriver> {
+/// The driver element of a controller of a guest with encrypted memory.
+fn iommu_driver(context: &Context<'_>) -> Option<ControllerDriver> {
     context
         .protection
         .encrypts_memory()
@@ -91,10 +92,10 @@ fn needs_scsi(context: &Context<'_>) -> bool {
             .any(|disk| disk.bus() == "scsi")
 }
 
-/// IO threads of the SCSI controller, which gets one if a SCSI disk has a dedicated IO thread.
-fn scsi_threads(context: &Context<'_>) -> Option<ControllerDriver> {
+/// The driver element of the SCSI controller with an IO thread, if a SCSI disk has a dedicated IO thread.
+fn scsi_io_thread(context: &Context<'_>) -> Option<ControllerDriver> {
     let disks = &context.devices().disks;
-    let automatic = io_threads::Threads::of(context.vmi).automatic;
+    let automatic = io_threads::IoThreadCounts::from_vmi(context.vmi).automatic;
     if automatic == 0
         || !disks
             .iter()
@@ -106,9 +107,9 @@ fn scsi_threads(context: &Context<'_>) -> Option<ControllerDriver> {
         .iter()
         .filter(|disk| disk.bus() == "virtio" && !io_threads::is_dedicated(disk))
         .count();
-    let taken = u64::try_from(shared).unwrap_or_default() % automatic;
+    let used = u64::try_from(shared).unwrap_or_default() % automatic;
     Some(ControllerDriver {
-        io_thread: Some(taken + 1),
+        io_thread: Some(used + 1),
         queues: Some(u64::from(context.vcpus.max(1))),
         iommu: context.iommu(),
     })

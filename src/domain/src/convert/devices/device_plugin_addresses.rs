@@ -1,10 +1,10 @@
-//! Addresses of the devices that device plugins gave to the pod, by resource, from environment variables.
+//! Addresses of the devices that device plugins allocated to the pod, from environment variables, by resource.
 
 use std::collections::BTreeMap;
 
 use crate::host_facts::HostFacts;
 
-/// The kind of address that a device plugin hands out, which decides the prefix of its environment variables.
+/// The kind of address that a device plugin provides, which determines the prefix of its environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressKind {
     Pci,
@@ -13,7 +13,7 @@ pub(crate) enum AddressKind {
 }
 
 impl AddressKind {
-    /// `PCI_RESOURCE_NVIDIA_COM_GPU` for `nvidia.com/gpu`.
+    /// The environment variable of a resource, such as `PCI_RESOURCE_NVIDIA_COM_GPU` for `nvidia.com/gpu`.
     pub(crate) fn variable(self, resource: &str) -> String {
         let prefix = match self {
             Self::Pci => "PCI_RESOURCE",
@@ -25,7 +25,7 @@ impl AddressKind {
     }
 }
 
-/// Addresses that are still free.
+/// Addresses that are not assigned to a device yet.
 pub(crate) struct DevicePool<'a> {
     by_resource: BTreeMap<&'a str, Vec<&'a str>>,
 }
@@ -48,8 +48,8 @@ impl<'a> DevicePool<'a> {
         }
     }
 
-    /// Takes the next address of a resource, and takes it from all resources, since they may share devices.
-    /// An empty address stands for no device.
+    /// Takes the next address of a resource, and removes it from all resources, because they may share devices.
+    /// An empty address means no device.
     pub(crate) fn take(&mut self, resource: &str) -> Option<&'a str> {
         let address = *self.by_resource.get(resource)?.first()?;
         for addresses in self.by_resource.values_mut() {

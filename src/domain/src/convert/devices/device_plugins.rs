@@ -1,4 +1,4 @@
-//! Host devices from device plugins: GPUs and others.
+//! GPUs and other host devices from device plugins.
 
 use kubevirt_api::vmi::{self, VirtualGpuDisplay};
 
@@ -10,39 +10,41 @@ use crate::libvirt_spec::{Address, Alias, HostDevice, HostDeviceSource};
 
 /// A device that the VMI requests.
 struct Request<'a> {
-    alias: &'static str,
+    alias_prefix: &'static str,
     name: &'a str,
     resource: &'a str,
     display: Option<&'a VirtualGpuDisplay>,
-    /// A claim provides the device, not a plugin.
+    /// Whether a resource claim provides the device, and not a plugin.
     is_claimed: bool,
 }
 
-/// Whether a device is a USB device, which needs a USB controller in the guest.
+/// Whether there is a USB device, which needs a USB controller in the guest.
 pub(crate) fn any_usb(context: &Context<'_>) -> bool {
     let plugins = &context.host.device_plugins;
     let mut devices = context.devices().host_devices.iter();
     devices.any(|device| plugins.contains_key(&AddressKind::Usb.variable(&device.device_name)))
 }
 
-/// GPUs. Each device has an address in at most one of the pools.
+/// The GPUs. Each GPU has either a PCI address or an address of a mediated device.
 pub(crate) fn gpus(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
-    let failed = |message: String| {
-        ConvertError::refused(format!("failed to create GPU host-devices: {message}"))
+    let gpu_or_device_error = |message: String| {
+        ConvertError::invalid(format!("failed to create GPU host-devices: {message}"))
     };
     let gpus = &context.devices().gpus;
     let requests: Vec<_> = gpus.iter().map(gpu_request).collect();
-    let mut devices = from_plugin(AddressKind::Pci, &requests, context).map_err(failed)?;
-    let mut mediated = from_plugin(AddressKind::Mdev, &requests, context).map_err(failed)?;
+    let mut devices =
+        from_plugin(AddressKind::Pci, &requests, context).map_err(gpu_or_device_error)?;
+    let mut mediated =
+        from_plugin(AddressKind::Mdev, &requests, context).map_err(gpu_or_device_error)?;
     enable_first_display(&requests, &mut mediated);
     devices.extend(mediated);
-    check_count("GPU", &requests, &devices).map_err(failed)?;
+    check_count("GPU", &requests, &devices).map_err(gpu_or_device_error)?;
     Ok(devices)
 }
 
 fn gpu_request(gpu: &vmi::Gpu) -> Request<'_> {
     Request {
-        alias: "gpu-",
+        alias_prefix: "gpu-",
         name: &gpu.name,
         resource: &gpu.device_name,
         display: gpu
@@ -58,13 +60,13 @@ fn gpu_request(gpu: &vmi::Gpu) -> Request<'_> {
 }
 
 pub(crate) fn host_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
-    let failed = |message: String| {
-        ConvertError::refused(format!("failed to create generic host-devices: {message}"))
+    let gpu_or_device_error = |message: String| {
+        ConvertError::invalid(format!("failed to create generic host-devices: {message}"))
     };
     let host_devices = context.devices().host_devices.iter();
     let requests: Vec<_> = host_devices
         .map(|device| Request {
-            alias: "hostdevice-",
+            alias_prefix: "hostdevice-",
             name: &device.name,
             resource: &device.device_name,
             display: None,
@@ -75,11 +77,13 @@ pub(crate) fn host_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, Con
             ),
         })
         .collect();
-    let mut devices = from_plugin(AddressKind::Pci, &requests, context).map_err(failed)?;
-    devices.extend(from_plugin(AddressKind::Mdev, &requests, context).map_err(failed)?);
+    let mut devices =
+        from_plugin(AddressKind::Pci, &requests, context).map_err(gpu_or_device_error)?;
     devices
-        .extend(from_plugin(AddressKind::Usb, &requests, context).map_err(ConvertError::refused)?);
-    check_count("HostDevice", &requests, &devices).map_err(failed)?;
+        .extend(from_plugin(AddressKind::Mdev, &requests, context).map_err(gpu_or_device_error)?);
+    devices
+        .extend(from_plugin(AddressKind::Usb, &requests, context).map_err(ConvertError::invalid)?);
+    check_count("HostDevice", &requests, &devices).map_err(gpu_or_device_error)?;
     Ok(devices)
 }
 
@@ -96,12 +100,12 @@ fn from_plugin(
         let Some(address) = pool.take(device.resource) else {
             continue;
         };
-        let created = match kind {
+        let result = match kind {
             AddressKind::Pci => pci(device, address),
             AddressKind::Mdev => Ok(mdev(device, address)),
             AddressKind::Usb => usb(device, address),
         };
-        devices.push(created.map_err(|error| {
+        devices.push(result.map_err(|error| {
             format!("failed to create hostdevice for {}: {error}", device.name)
         })?);
     }
@@ -110,10 +114,8 @@ fn from_plugin(
 
 fn pci(request: &Request<'_>, address: &str) -> Result<HostDevice, String> {
     let mut device =
-        hostdev_element::pci_device(format!("{}{}", request.alias, request.name), address)
-            .map_err(|error| {
-                format!("failed to create PCI device for {}: {error}", request.name)
-            })?;
+        hostdev_element::pci_device(format!("{}{}", request.alias_prefix, request.name), address)
+            .map_err(|error| format!("failed to create PCI device for {}: {error}", request.name))?;
     if let Some(display) = request
         .display
         .filter(|display| display.enabled == Some(true))
@@ -129,12 +131,12 @@ fn pci(request: &Request<'_>, address: &str) -> Result<HostDevice, String> {
 
 fn mdev(request: &Request<'_>, uuid: &str) -> HostDevice {
     let mut device =
-        hostdev_element::mdev_device(format!("{}{}", request.alias, request.name), uuid);
+        hostdev_element::mdev_device(format!("{}{}", request.alias_prefix, request.name), uuid);
     hostdev_element::apply_display(&mut device, request.display);
     device
 }
 
-/// `BUS:DEVICE`.
+/// A USB device from an address `BUS:DEVICE`.
 fn usb(request: &Request<'_>, address: &str) -> Result<HostDevice, String> {
     let (bus, number) = address
         .split_once(':')
@@ -164,7 +166,7 @@ fn enable_first_display(requests: &[Request<'_>], mediated: &mut [HostDevice]) {
     }
 }
 
-/// Refuses the VMI if a plugin did not provide a device.
+/// Checks that the plugins provide all requested devices.
 fn check_count(kind: &str, requests: &[Request<'_>], devices: &[HostDevice]) -> Result<(), String> {
     let requests: Vec<_> = requests
         .iter()
@@ -174,13 +176,13 @@ fn check_count(kind: &str, requests: &[Request<'_>], devices: &[HostDevice]) -> 
     if requests.is_empty() || requests.len() == devices.len() {
         return Ok(());
     }
-    let found: Vec<_> = devices
+    let aliases: Vec<_> = devices
         .iter()
         .filter_map(|device| Some(device.alias.as_ref()?.name.as_str()))
         .collect();
     Err(format!(
         "the number of device plugin {kind}/s do not match the number of devices:\n{kind}: [{}]\nDevice: [{}]",
         requests.join(" "),
-        found.join(" ")
+        aliases.join(" ")
     ))
 }

@@ -6,7 +6,7 @@ use crate::libvirt_spec::{DomainSpec, Graphics, GraphicsListen, Video, VideoMode
 
 const HEADS: u64 = 1;
 /// Video memory in KiB.
-const VRAM: u64 = 16_384;
+const VRAM_KIB: u64 = 16_384;
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     if context.devices().autoattach_graphics_device == Some(false) {
@@ -31,7 +31,7 @@ fn video(context: &Context<'_>) -> VideoModel {
     let model = match &context.devices().video {
         Some(video) => VideoModel {
             kind: video.kind.clone(),
-            vram: Some(VRAM),
+            vram: Some(VRAM_KIB),
             ..VideoModel::default()
         },
         None => {

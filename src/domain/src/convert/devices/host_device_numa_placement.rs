@@ -1,23 +1,15 @@
-//! Host devices on a PCIe bus of their NUMA node, so that the guest's drivers know which memory is near: an expander
-//! bus for each guest cell, a root port for each device.
+//! Places host devices on a PCIe bus of their NUMA node, so that the guest's drivers know which memory is near: an
+//! expander bus for each guest cell, a root port for each device.
+
+mod pcie_expander_buses;
 
 use std::collections::BTreeMap;
 
 use crate::convert::compute::cpu_pinning::is_numa_passed_through;
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::libvirt_spec::{Address, Controller, ControllerTarget, DomainSpec, HostDevice};
-
-/// Expander buses get bus numbers from here downwards.
-const LAST_BUS: u32 = 255;
-
-/// The additions to a domain.
-#[derive(Default)]
-struct Plan {
-    controllers: Vec<Controller>,
-    /// Indices of host devices, and their new addresses.
-    addresses: Vec<(usize, Address)>,
-}
+use crate::libvirt_spec::{Address, DomainSpec, HostDevice};
+use pcie_expander_buses::{NumaPlacement, Planner};
 
 pub(crate) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let cpu = context.vmi.spec.domain.cpu.as_ref();
@@ -27,35 +19,42 @@ pub(crate) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), 
     if !context.cluster.pci_numa_aware_topology_enabled {
         return Ok(());
     }
-    match plan(context, spec, is_numa_passed_through(cpu)) {
-        Ok(plan) => plan.apply(spec),
+    match plan_placement(context, spec, is_numa_passed_through(cpu)) {
+        Ok(placement) => placement.apply(spec),
         Err(message) if is_numa_passed_through(cpu) => {
-            return Err(ConvertError::refused(format!(
+            return Err(ConvertError::invalid(format!(
                 "failed to process strict PCIe NUMA-aware topology: {message}"
             )));
         }
-        // Without guest NUMA the placement is an optimisation.
+        // Without guest NUMA the placement is only an optimisation.
         Err(_) => {}
     }
     Ok(())
 }
 
-fn plan(context: &Context<'_>, spec: &DomainSpec, is_strict: bool) -> Result<Plan, String> {
-    let mut by_cell: BTreeMap<u32, BTreeMap<String, usize>> = BTreeMap::new();
+fn plan_placement(
+    context: &Context<'_>,
+    spec: &DomainSpec,
+    is_strict: bool,
+) -> Result<NumaPlacement, String> {
+    let mut devices_by_cell: BTreeMap<u32, BTreeMap<String, usize>> = BTreeMap::new();
     let mut failures = Vec::new();
     let mut movable = Vec::new();
     let devices = spec.devices.host_devices.iter().enumerate();
-    for (place, device) in devices.filter(|(_, device)| device.kind == "pci") {
+    for (index, device) in devices.filter(|(_, device)| device.kind == "pci") {
         match movable_address(device) {
-            Ok(address) => movable.push((address, place)),
+            Ok(address) => movable.push((address, index)),
             Err(failure) => failures.push(failure),
         }
     }
     movable.sort();
-    for (address, place) in movable {
+    for (address, index) in movable {
         match nearest_cell(context, spec, &address) {
             Ok(cell) => {
-                by_cell.entry(cell).or_default().insert(address, place);
+                devices_by_cell
+                    .entry(cell)
+                    .or_default()
+                    .insert(address, index);
             }
             Err(reason) => failures.push(format!(
                 "device {address} cannot be placed on a NUMA-aware PCIe topology: {reason}"
@@ -69,19 +68,19 @@ fn plan(context: &Context<'_>, spec: &DomainSpec, is_strict: bool) -> Result<Pla
         ));
     }
     let mut planner = Planner::new(spec);
-    for (cell, devices) in by_cell {
+    for (cell, devices) in devices_by_cell {
         planner.add_bus(cell, &devices)?;
     }
-    Ok(planner.plan)
+    Ok(planner.placement)
 }
 
-/// The host address of a device whose guest address is free to choose.
+/// The host address of a device that has no guest address yet.
 fn movable_address(device: &HostDevice) -> Result<String, String> {
     let source = device.source.address.as_ref().ok_or_else(|| {
         "PCI host device has no source address, skipping pcie-expander-bus assignment".to_owned()
     })?;
-    let address = text(source);
-    if device.address.as_ref().is_some_and(is_given) {
+    let address = format_address(source);
+    if device.address.as_ref().is_some_and(has_pci_address) {
         return Err(format!(
             "device {address} already has a guest PCI address, skipping pcie-expander-bus assignment"
         ));
@@ -89,7 +88,7 @@ fn movable_address(device: &HostDevice) -> Result<String, String> {
     Ok(address)
 }
 
-fn is_given(address: &Address) -> bool {
+fn has_pci_address(address: &Address) -> bool {
     let parts = [
         &address.domain,
         &address.bus,
@@ -99,8 +98,8 @@ fn is_given(address: &Address) -> bool {
     parts.into_iter().any(|part| !part.is_empty())
 }
 
-/// `0000:65:00.2`.
-fn text(address: &Address) -> String {
+/// The address as `0000:65:00.2`.
+fn format_address(address: &Address) -> String {
     let part = |part: &str| part.trim_start_matches("0x").to_owned();
     format!(
         "{}:{}:{}.{}",
@@ -111,7 +110,8 @@ fn text(address: &Address) -> String {
     )
 }
 
-/// The guest cell of a device's NUMA node: by the cell's memory, or else by a processor pinned to the node.
+/// The guest cell of a device's NUMA node: the cell with memory of the node, else a cell with a vCPU that is pinned to
+/// the node.
 fn nearest_cell(context: &Context<'_>, spec: &DomainSpec, address: &str) -> Result<u32, String> {
     let numa = spec
         .cpu
@@ -123,7 +123,7 @@ fn nearest_cell(context: &Context<'_>, spec: &DomainSpec, address: &str) -> Resu
         .device_numa_nodes
         .get(address)
         .ok_or("failed to read host NUMA affinity: the device has none")?;
-    if let Some(cell) = by_memory(spec, node) {
+    if let Some(cell) = cell_by_memory(spec, node) {
         return Ok(cell);
     }
     let pins = spec.cpu_tune.iter().flat_map(|tune| &tune.vcpu_pin);
@@ -142,13 +142,13 @@ fn nearest_cell(context: &Context<'_>, spec: &DomainSpec, address: &str) -> Resu
 fn list_contains(list: &str, number: u32) -> bool {
     list.split(',').any(|part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let within = |first: u32, last: u32| (first..=last).contains(&number);
-        matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if within(first, last))
+        let contains = |first: u32, last: u32| (first..=last).contains(&number);
+        matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if contains(first, last))
     })
 }
 
 /// The cell whose memory comes from this node, if there is only one.
-fn by_memory(spec: &DomainSpec, node: u32) -> Option<u32> {
+fn cell_by_memory(spec: &DomainSpec, node: u32) -> Option<u32> {
     let tune = spec.numa_tune.as_ref()?;
     let node = node.to_string();
     let mut cells = tune
@@ -157,85 +157,4 @@ fn by_memory(spec: &DomainSpec, node: u32) -> Option<u32> {
         .filter(|mem_node| mem_node.node_set == node)
         .map(|mem_node| mem_node.cell_id);
     cells.next().filter(|_| cells.next().is_none())
-}
-
-/// Adds buses and counts controllers.
-struct Planner {
-    plan: Plan,
-    /// The highest index of a controller.
-    index: u32,
-    lowest_bus: u32,
-}
-
-impl Planner {
-    fn new(spec: &DomainSpec) -> Self {
-        let controllers = spec.devices.controllers.iter();
-        let indices = controllers.filter_map(|controller| controller.index.parse().ok());
-        Self {
-            plan: Plan::default(),
-            index: indices.max().unwrap_or_default(),
-            lowest_bus: LAST_BUS,
-        }
-    }
-
-    fn add_bus(&mut self, cell: u32, devices: &BTreeMap<String, usize>) -> Result<(), String> {
-        let bus = self.plan.controllers.len();
-        let bus_index = self.add_controller("pcie-expander-bus", None);
-        for (slot, (address, place)) in devices.iter().enumerate() {
-            if self.index >= self.lowest_bus - 1 {
-                return Err(format!(
-                    "failed to create PCIe topology with NUMA alignment: failed to place device {address}: \
-                     insufficient bus numbers for NUMA-aligned PCIe topology: current controller index {}, \
-                     last assigned expander bus number {}",
-                    self.index, self.lowest_bus
-                ));
-            }
-            let port_address = pci(&bus_index, &format!("{slot:#04x}"));
-            let port = self.add_controller("pcie-root-port", Some(port_address));
-            self.plan.addresses.push((*place, pci(&port, "0x00")));
-        }
-        // The bus numbers above are for the ports behind the bus.
-        let count = u32::try_from(self.plan.controllers.len()).unwrap_or(LAST_BUS);
-        self.lowest_bus = (LAST_BUS + 1).saturating_sub(count).max(1);
-        self.plan.controllers[bus].target = Some(ControllerTarget {
-            bus_nr: Some(self.lowest_bus),
-            numa_node: Some(cell),
-        });
-        Ok(())
-    }
-
-    fn add_controller(&mut self, model: &str, address: Option<Address>) -> String {
-        self.index = self.index.saturating_add(1);
-        let index = self.index.to_string();
-        self.plan.controllers.push(Controller {
-            kind: "pci".into(),
-            index: index.clone(),
-            model: model.into(),
-            address,
-            ..Controller::default()
-        });
-        index
-    }
-}
-
-fn pci(bus: &str, slot: &str) -> Address {
-    Address {
-        kind: "pci".into(),
-        domain: "0x0000".into(),
-        bus: bus.into(),
-        slot: slot.into(),
-        function: "0x0".into(),
-        ..Address::default()
-    }
-}
-
-impl Plan {
-    fn apply(self, spec: &mut DomainSpec) {
-        spec.devices.controllers.extend(self.controllers);
-        for (place, address) in self.addresses {
-            if let Some(device) = spec.devices.host_devices.get_mut(place) {
-                device.address = Some(address);
-            }
-        }
-    }
 }

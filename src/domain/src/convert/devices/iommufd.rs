@@ -1,4 +1,4 @@
-//! Host devices opened through an iommufd that a device plugin handed over.
+//! The iommufd from a device plugin, through which QEMU opens host devices.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;

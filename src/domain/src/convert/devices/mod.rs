@@ -1,7 +1,6 @@
-//! All other devices.
+//! Devices other than disks, file systems and network interfaces.
 
 pub(crate) mod balloon;
-pub(crate) mod check_nvidia_grace;
 pub(crate) mod console_and_channels;
 pub(crate) mod controllers;
 pub(crate) mod device_plugin_addresses;
@@ -11,6 +10,7 @@ pub(crate) mod host_device_numa_placement;
 pub(crate) mod host_devices;
 pub(crate) mod hostdev_element;
 pub(crate) mod iommufd;
+pub(crate) mod nvidia_grace_requirements;
 pub(crate) mod panic_devices;
 pub(crate) mod resource_claim_devices;
 pub(crate) mod rng;

@@ -1,5 +1,5 @@
-//! Host devices from claims (Kubernetes' dynamic resource allocation). The host facts name the device behind
-//! each request.
+//! Host devices from resource claims (Kubernetes' dynamic resource allocation, DRA). The host facts contain the device
+//! of each request.
 
 use kubevirt_api::vmi::{Gpu, VirtualGpuDisplay};
 
@@ -9,10 +9,10 @@ use crate::convert::error::ConvertError;
 use crate::host_facts::ClaimedDevice;
 use crate::libvirt_spec::HostDevice;
 
-/// A device that the VMI requests through a claim.
+/// A device that the VMI requests through a resource claim.
 struct Request<'a> {
     kind: &'static str,
-    alias: &'static str,
+    alias_prefix: &'static str,
     name: &'a str,
     claim: &'a str,
     request: &'a str,
@@ -27,26 +27,26 @@ pub(crate) fn host_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, Con
             &device.request_name,
         )
     });
-    let wanted = claimed.map(|device| Request {
+    let requests = claimed.map(|device| Request {
         kind: "HostDevice",
-        alias: "dra-hostdevice-",
+        alias_prefix: "dra-hostdevice-",
         name: &device.name,
         claim: device.claim_name.as_deref().unwrap_or_default(),
         request: device.request_name.as_deref().unwrap_or_default(),
     });
-    wanted
-        .map(|wanted| create(context, &wanted))
+    requests
+        .map(|request| create_device(context, &request))
         .collect::<Result<_, _>>()
         .map_err(|error| {
-            ConvertError::refused(format!(
+            ConvertError::invalid(format!(
                 "failed to create dra generic host-devices: {error}"
             ))
         })
 }
 
 pub(crate) fn gpus(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
-    let failed = |error: String| {
-        ConvertError::refused(format!("failed to create DRA GPU host-devices: {error}"))
+    let gpu_error = |error: String| {
+        ConvertError::invalid(format!("failed to create DRA GPU host-devices: {error}"))
     };
     let gpus = &context.devices().gpus;
     let mut devices = Vec::new();
@@ -54,14 +54,14 @@ pub(crate) fn gpus(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertErro
         .iter()
         .filter(|gpu| is_claimed(&gpu.device_name, &gpu.claim_name, &gpu.request_name));
     for gpu in claimed {
-        let wanted = Request {
+        let request = Request {
             kind: "GPU",
-            alias: "dra-gpu-",
+            alias_prefix: "dra-gpu-",
             name: &gpu.name,
             claim: gpu.claim_name.as_deref().unwrap_or_default(),
             request: gpu.request_name.as_deref().unwrap_or_default(),
         };
-        let mut device = create(context, &wanted).map_err(failed)?;
+        let mut device = create_device(context, &request).map_err(gpu_error)?;
         if device.kind == "mdev" {
             hostdev_element::apply_display(&mut device, display(gpu));
         }
@@ -79,7 +79,8 @@ fn display(gpu: &Gpu) -> Option<&VirtualGpuDisplay> {
     gpu.virtual_gpu_options.as_ref()?.display.as_ref()
 }
 
-/// Whether a claim provides the device. A device with neither plugin nor claim is found by the plugins' count.
+/// Whether a resource claim provides the device. A device with neither plugin nor claim makes the check of the plugins'
+/// device count fail.
 pub(crate) fn is_claimed(
     device_name: &str,
     claim: &Option<String>,
@@ -88,19 +89,19 @@ pub(crate) fn is_claimed(
     device_name.is_empty() && (claim.is_some() || request.is_some())
 }
 
-fn create(context: &Context<'_>, wanted: &Request<'_>) -> Result<HostDevice, String> {
+fn create_device(context: &Context<'_>, device: &Request<'_>) -> Result<HostDevice, String> {
     let Request {
         kind,
-        alias,
+        alias_prefix,
         name,
         claim,
         request,
-    } = wanted;
+    } = device;
     if claim.is_empty() || request.is_empty() {
         return Err(format!("{kind} {name} has incomplete ClaimRequest"));
     }
-    let alias = format!("{alias}{name}");
-    let device = device(context, claim, request);
+    let alias = format!("{alias_prefix}{name}");
+    let device = claimed_device(context, claim, request);
     match device {
         Some(device) if !device.mdev_uuid.is_empty() => {
             Ok(hostdev_element::mdev_device(alias, &device.mdev_uuid))
@@ -110,7 +111,7 @@ fn create(context: &Context<'_>, wanted: &Request<'_>) -> Result<HostDevice, Str
                 .map_err(|error| format!("failed to create PCI device for {name}: {error}"))
         }
         device => {
-            let problem = |attribute| problem(device, attribute, claim, request);
+            let problem = |attribute| missing_attribute(device, attribute, claim, request);
             Err(format!(
                 "{kind} {name} has no mdevUUID or pciBusID in metadata for claim {claim} request {request} \
                  (mdev: {}, pci: {})",
@@ -121,7 +122,11 @@ fn create(context: &Context<'_>, wanted: &Request<'_>) -> Result<HostDevice, Str
     }
 }
 
-fn device<'a>(context: &Context<'a>, claim: &str, request: &str) -> Option<&'a ClaimedDevice> {
+fn claimed_device<'a>(
+    context: &Context<'a>,
+    claim: &str,
+    request: &str,
+) -> Option<&'a ClaimedDevice> {
     let claims = &context.vmi.spec.resource_claims;
     claims.iter().find(|listed| listed.name == claim)?;
     context.host.claimed_devices.get(claim)?.get(request)
@@ -133,15 +138,20 @@ pub(crate) fn pci_address<'a>(
     claim: &str,
     request: &str,
 ) -> Result<&'a str, String> {
-    let device = device(context, claim, request);
+    let device = claimed_device(context, claim, request);
     device
         .map(|device| device.pci_address.as_str())
         .filter(|address| !address.is_empty())
-        .ok_or_else(|| problem(device, "pciBusID", claim, request))
+        .ok_or_else(|| missing_attribute(device, "pciBusID", claim, request))
 }
 
-/// Why a device has no such attribute.
-fn problem(device: Option<&ClaimedDevice>, attribute: &str, claim: &str, request: &str) -> String {
+/// Why an attribute of a claimed device is unknown.
+fn missing_attribute(
+    device: Option<&ClaimedDevice>,
+    attribute: &str,
+    claim: &str,
+    request: &str,
+) -> String {
     match device {
         None => format!("metadata not found for claim {claim:?}"),
         Some(device) if !device.problem.is_empty() => device.problem.clone(),

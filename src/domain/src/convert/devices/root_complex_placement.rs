@@ -1,26 +1,27 @@
-//! PCI devices on the root complex instead of root ports, for guests that cannot use bridges.
+//! Places PCI devices on the root complex instead of root ports, for guests that cannot use bridges.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{Address, Controller, Devices, DomainSpec};
 
-/// The first slot that is given to a device.
+/// The first slot that a device can get.
 const FIRST_SLOT: u32 = 0x02;
-const SLOTS: u32 = 0x20;
+/// The number of slots of a bus.
+const SLOT_COUNT: u32 = 0x20;
 
 pub(crate) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     if !context.vmi.is_on_root_complex() {
         return Ok(());
     }
     let occupied = context.architecture.occupied_root_slots();
-    let mut slots = (FIRST_SLOT..SLOTS).filter(|slot| !occupied.contains(slot));
+    let mut slots = (FIRST_SLOT..SLOT_COUNT).filter(|slot| !occupied.contains(slot));
     for address in addresses(&mut spec.devices) {
         if !needs_pci_address(address.as_ref()) {
             continue;
         }
         let slot = slots
             .next()
-            .ok_or_else(|| ConvertError::refused("No space left on the root PCI bus."))?;
+            .ok_or_else(|| ConvertError::invalid("No space left on the root PCI bus."))?;
         *address = Some(Address {
             kind: "pci".into(),
             domain: "0x0000".into(),
@@ -33,14 +34,14 @@ pub(crate) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), 
     Ok(())
 }
 
-/// An address from the VMI is kept, and so is an address on another kind of bus.
+/// Whether a device needs an address. Addresses from the VMI and addresses on another kind of bus are kept.
 fn needs_pci_address(address: Option<&Address>) -> bool {
     address.is_none_or(|address| {
         matches!(address.kind.as_str(), "" | "pci") && address.domain.is_empty()
     })
 }
 
-/// The addresses of all PCI devices, in the order in which slots are given.
+/// The addresses of all PCI devices, in the order in which they get slots.
 fn addresses(devices: &mut Devices) -> Vec<&mut Option<Address>> {
     let mut addresses = Vec::new();
     addresses.extend(
@@ -102,14 +103,14 @@ mod tests {
 
     #[test]
     fn requested_addresses_are_kept() {
-        let kind = |kind: &str, domain: &str| Address {
+        let address = |kind: &str, domain: &str| Address {
             kind: kind.into(),
             domain: domain.into(),
             ..Address::default()
         };
         assert!(needs_pci_address(None));
-        assert!(needs_pci_address(Some(&kind("pci", ""))));
-        assert!(!needs_pci_address(Some(&kind("pci", "0x0000"))));
-        assert!(!needs_pci_address(Some(&kind("drive", ""))));
+        assert!(needs_pci_address(Some(&address("pci", ""))));
+        assert!(!needs_pci_address(Some(&address("pci", "0x0000"))));
+        assert!(!needs_pci_address(Some(&address("drive", ""))));
     }
 }

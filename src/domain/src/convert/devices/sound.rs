@@ -12,7 +12,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     let model = models
         .iter()
         .find(|model| sound.model.is_empty() || **model == sound.model)
-        .ok_or_else(|| ConvertError::refused(format!("invalid model: {}", sound.model)))?;
+        .ok_or_else(|| ConvertError::invalid(format!("invalid model: {}", sound.model)))?;
     spec.devices.sound_cards.push(SoundCard {
         alias: Some(Alias::user(&sound.name)),
         model: (*model).into(),

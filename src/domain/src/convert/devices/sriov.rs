@@ -11,8 +11,8 @@ use crate::convert::pci_address;
 use crate::host_facts::NetworkInfo;
 use crate::libvirt_spec::{BootOrder, HostDevice, SRIOV_ALIAS};
 
-/// The source that the status names once Multus has attached an interface.
-const ATTACHED: &str = "multus-status";
+/// The info source in an interface's status after Multus has attached the interface.
+const MULTUS_STATUS: &str = "multus-status";
 
 pub(crate) fn devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
     let mut devices = multus_devices(context)?;
@@ -20,8 +20,8 @@ pub(crate) fn devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertE
     Ok(devices)
 }
 
-/// Whether Multus has attached an SR-IOV interface to the pod: its address is in [`crate::host_facts::HostFacts::network_info`],
-/// which the kubelet writes a moment later.
+/// Whether Multus has attached an SR-IOV interface to the pod. Its address is then in
+/// [`crate::host_facts::HostFacts::network_info`], which the kubelet writes slightly later.
 pub fn has_attached_sriov(vmi: &Vmi) -> bool {
     sriov_interfaces(vmi).any(|interface| is_attached(vmi, interface))
 }
@@ -41,29 +41,31 @@ fn multus_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError
     let info = context.host.network_info.as_ref();
     let mut addresses = info.map(addresses).unwrap_or_default();
     if addresses.is_empty() {
-        return Err(ConvertError::refused(
+        return Err(ConvertError::invalid(
             "found no SR-IOV networks to PCI-Address mapping",
         ));
     }
     let device = |interface: &Interface| {
-        let failed = |error: String| {
+        let device_error = |error: String| {
             let name = &interface.name;
-            ConvertError::refused(format!("failed to create hostdevice for {name}: {error}"))
+            ConvertError::invalid(format!(
+                "device_error to create hostdevice for {name}: {error}"
+            ))
         };
         let address = addresses.remove(interface.name.as_str()).ok_or_else(|| {
-            failed(format!(
+            device_error(format!(
                 "PCI-Address for SR-IOV network {:?} not found",
                 interface.name
             ))
         })?;
         let device =
             pci_device(format!("{SRIOV_ALIAS}{}", interface.name), address).map_err(|error| {
-                failed(format!(
-                    "failed to create PCI device for {}: {error}",
+                device_error(format!(
+                    "device_error to create PCI device for {}: {error}",
                     interface.name
                 ))
             })?;
-        set_address_and_boot_order(interface, device, "").map_err(failed)
+        set_address_and_boot_order(interface, device, "").map_err(device_error)
     };
     attached.into_iter().map(device).collect()
 }
@@ -73,11 +75,11 @@ fn is_attached(vmi: &Vmi, interface: &Interface) -> bool {
     let status = statuses.find(|status| status.name == interface.name);
     status.is_some_and(|status| {
         let mut sources = status.info_source.split(", ");
-        sources.any(|source| source == ATTACHED)
+        sources.any(|source| source == MULTUS_STATUS)
     })
 }
 
-/// PCI addresses by network.
+/// The PCI addresses by network.
 fn addresses(info: &NetworkInfo) -> BTreeMap<&str, &str> {
     let interfaces = info.interfaces.iter();
     interfaces
@@ -97,7 +99,7 @@ fn set_address_and_boot_order(
 ) -> Result<HostDevice, String> {
     if !interface.pci_address.is_empty() {
         let address = pci_address::parse(&interface.pci_address).map_err(|error| {
-            format!("failed to interpret the guest PCI address{error_suffix}: {error}")
+            format!("device_error to interpret the guest PCI address{error_suffix}: {error}")
         })?;
         device.address = Some(address);
     }
@@ -113,18 +115,18 @@ fn dra_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
         let Some(request) = network.and_then(|network| network.resource_claim.as_ref()) else {
             continue;
         };
-        let failed = |error: String| ConvertError::refused(error);
+        let device_error = |error: String| ConvertError::invalid(error);
         let (claim, name) = (&request.claim_name, &request.request_name);
         let address = resource_claim_devices::pci_address(context, claim, name).map_err(|error| {
-            failed(format!(
-                "failed to resolve PCI address for SR-IOV DRA interface {} (claim {claim} request {name}): {error}",
+            device_error(format!(
+                "device_error to resolve PCI address for SR-IOV DRA interface {} (claim {claim} request {name}): {error}",
                 interface.name
             ))
         })?;
         let device =
             pci_device(format!("{SRIOV_ALIAS}{}", interface.name), address).map_err(|error| {
-                failed(format!(
-                    "failed to create PCI address for SR-IOV DRA interface {}: {error}",
+                device_error(format!(
+                    "device_error to create PCI address for SR-IOV DRA interface {}: {error}",
                     interface.name
                 ))
             })?;
@@ -133,7 +135,7 @@ fn dra_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
             device,
             &format!(" for interface {}", interface.name),
         );
-        devices.push(device.map_err(failed)?);
+        devices.push(device.map_err(device_error)?);
     }
     Ok(devices)
 }

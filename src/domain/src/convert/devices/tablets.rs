@@ -1,4 +1,4 @@
-//! Tablets.
+//! Tablets, the only input devices that KubeVirt supports.
 
 use kubevirt_api::vmi;
 
@@ -18,13 +18,13 @@ fn convert(input: &vmi::Input) -> Result<Input, ConvertError> {
         "" => "usb",
         bus @ ("usb" | "virtio") => bus,
         bus => {
-            return Err(ConvertError::refused(format!(
+            return Err(ConvertError::invalid(format!(
                 "input contains unsupported bus {bus}"
             )));
         }
     };
     if input.kind != "tablet" {
-        return Err(ConvertError::refused(format!(
+        return Err(ConvertError::invalid(format!(
             "input contains unsupported type {}",
             input.kind
         )));

@@ -1,22 +1,22 @@
-//! USB ports redirected from clients.
+//! Ports to which clients can redirect USB devices.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{DomainSpec, RedirectedDevice, RedirectedDeviceSource};
 
-/// How many devices clients can redirect at once.
-const PORTS: usize = 4;
+/// The number of USB devices that clients can redirect at the same time.
+const PORT_COUNT: usize = 4;
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     if context.devices().client_passthrough.is_some() {
         spec.devices
             .redirs
-            .extend((0..PORTS).map(|port| redirected(context.vmi.uid(), port)));
+            .extend((0..PORT_COUNT).map(|port| redirection_port(context.vmi.uid(), port)));
     }
     Ok(())
 }
 
-fn redirected(uid: &str, port: usize) -> RedirectedDevice {
+fn redirection_port(uid: &str, port: usize) -> RedirectedDevice {
     RedirectedDevice {
         kind: "unix".into(),
         bus: "usb".into(),

@@ -9,7 +9,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         return Ok(());
     };
     let Some(device) = &source.i6300esb else {
-        return Err(ConvertError::refused(format!(
+        return Err(ConvertError::invalid(format!(
             "watchdog {} can't be mapped, no watchdog type specified",
             source.name
         )));

@@ -13,7 +13,7 @@ use crate::libvirt_spec::{
 };
 use crate::pod_network_and_dhcp::is_tap;
 
-/// The most queues of a tap device.
+/// The maximum number of queues of a tap device.
 const MAX_QUEUES: u32 = 256;
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
@@ -26,12 +26,12 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         .filter(|interface| interface.state != "absent")
     {
         if !networks.contains(interface.name.as_str()) {
-            return Err(ConvertError::refused(format!(
+            return Err(ConvertError::invalid(format!(
                 "failed to find network {}",
                 interface.name
             )));
         }
-        // Other binding plugins add their own interface; an SR-IOV interface is a host device.
+        // Other binding plugins add their interface themselves; an SR-IOV interface is a host device.
         if interface.sriov.is_none()
             && (interface.binding.is_none() || is_tap(context.options, interface))
         {
@@ -62,7 +62,7 @@ fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, 
     };
     if !source.pci_address.is_empty() {
         let address = pci_address::parse(&source.pci_address).map_err(|error| {
-            ConvertError::refused(format!(
+            ConvertError::invalid(format!(
                 "failed to configure interface {}: {error}",
                 source.name
             ))
@@ -74,7 +74,7 @@ fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, 
     } else if source.passt_binding.is_some() {
         passt::attach(context, source, &mut interface)?;
     } else {
-        return Err(ConvertError::refused(format!(
+        return Err(ConvertError::invalid(format!(
             "interface {}: no domain attachment was given for it (interfaceDomainAttachment)",
             source.name
         )));
@@ -98,7 +98,7 @@ fn queues(context: &Context<'_>) -> Option<InterfaceDriver> {
 fn attach_tap(context: &Context<'_>, source: &vmi::Interface, interface: &mut Interface) {
     interface.kind = "ethernet".into();
     interface.boot_order = source.boot_order.map(|order| BootOrder { order });
-    // Without network boot the option ROM only costs time; encrypted memory cannot hold one.
+    // Without network boot the option ROM only delays the boot; with encrypted memory it is not possible.
     if source.boot_order.is_none() || context.protection.encrypts_memory() {
         interface.rom = Some(Rom {
             enabled: "no".into(),

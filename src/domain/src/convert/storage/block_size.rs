@@ -1,4 +1,4 @@
-//! Block sizes that the guest sees: fixed, or those of the volume.
+//! Block sizes that the guest sees: fixed sizes, or the sizes of the volume.
 
 use kubevirt_api::vmi::{Disk, FeatureState};
 
@@ -8,7 +8,7 @@ use crate::disk_backend::DiskBackend;
 use crate::host_facts::BlockSizes;
 use crate::libvirt_spec::{self, BlockIo};
 
-/// Whether the disk takes over the block sizes of its volume.
+/// Whether the guest sees the block sizes of the disk's volume.
 pub(crate) fn matches_volume(disk: &Disk) -> bool {
     disk.block_size.as_ref().is_some_and(|size| {
         size.custom.is_none()
@@ -19,14 +19,14 @@ pub(crate) fn matches_volume(disk: &Disk) -> bool {
     })
 }
 
-pub(crate) fn of(
+pub(crate) fn block_io(
     context: &Context<'_>,
     source: &Disk,
     disk: &libvirt_spec::Disk,
 ) -> Result<Option<BlockIo>, ConvertError> {
     if matches_volume(source) {
-        return of_volume(context, disk).map(Some).map_err(|error| {
-            ConvertError::refused(format!(
+        return volume_block_io(context, disk).map(Some).map_err(|error| {
+            ConvertError::invalid(format!(
                 "failed to configure disk with block size detection enabled: {error}"
             ))
         });
@@ -42,26 +42,28 @@ pub(crate) fn of(
     }))
 }
 
-fn of_volume(context: &Context<'_>, disk: &libvirt_spec::Disk) -> Result<BlockIo, String> {
-    let backend = DiskBackend::of(disk).ok_or("disk is neither a block device nor a file")?;
+fn volume_block_io(context: &Context<'_>, disk: &libvirt_spec::Disk) -> Result<BlockIo, String> {
+    let backend =
+        DiskBackend::from_disk(disk).ok_or("disk is neither a block device nor a file")?;
     let sizes = context
         .host
         .block_sizes
         .get(&backend.path)
-        .ok_or_else(|| problem(context, &backend.path))?;
+        .ok_or_else(|| unknown_sizes(context, &backend.path))?;
     guest_sizes(sizes)
         .ok_or_else(|| format!("block sizes returned by device {} are 0", backend.path))
 }
 
-fn problem(context: &Context<'_>, path: &str) -> String {
+/// Why the block sizes are not among the host facts.
+fn unknown_sizes(context: &Context<'_>, path: &str) -> String {
     let problem = context.host.block_size_problems.get(path);
     problem.cloned().unwrap_or_else(|| {
         format!("nobody has asked {path} for its block sizes; they belong into the host facts")
     })
 }
 
-/// The sizes shown to the guest. A size that the device does not report is the other one; a discard granularity
-/// that is not a multiple of the logical size becomes the physical size.
+/// The sizes that the guest sees. A size that the device does not report is replaced by the other one; a discard
+/// granularity that is not a multiple of the logical size is replaced by the physical size.
 fn guest_sizes(sizes: &BlockSizes) -> Option<BlockIo> {
     let (logical, physical) = match (sizes.logical, sizes.physical) {
         (0, 0) => return None,

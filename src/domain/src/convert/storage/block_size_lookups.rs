@@ -1,4 +1,4 @@
-//! Volumes whose block sizes must be looked up before the conversion.
+//! Lists volumes whose block sizes must be looked up before the conversion.
 
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
@@ -11,19 +11,19 @@ use crate::convert::storage::{block_size, disk_sources, disks};
 use crate::disk_backend::DiskBackend;
 use crate::host_facts::HostFacts;
 
-/// A volume whose block sizes a disk shows to the guest.
+/// A volume whose block sizes the guest sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockSizeLookup {
     /// Path of the image or the device; the key in [`HostFacts::block_sizes`].
     pub path: String,
-    /// The volume is a block device, not a file.
+    /// Whether the volume is a block device, and not a file.
     pub is_block: bool,
 }
 
-/// The volumes whose block sizes must be among the facts before [`crate::convert::convert`].
+/// The volumes whose block sizes must be in the host facts before [`crate::convert::convert`].
 ///
 /// # Errors
-/// As [`crate::convert::convert`], for a disk that cannot be converted.
+/// [`ConvertError`] if a disk cannot be converted.
 pub fn block_size_lookups(
     vmi: &Vmi,
     options: &Options,
@@ -31,19 +31,21 @@ pub fn block_size_lookups(
 ) -> Result<Vec<BlockSizeLookup>, ConvertError> {
     let context = Context::new(vmi, options, host, Purpose::Boot)?;
     let mut names = DeviceNames::new(vmi);
-    let mut matched = Vec::new();
-    for (place, source) in context.devices().disks.iter().enumerate() {
+    let mut lookups = Vec::new();
+    for (index, source) in context.devices().disks.iter().enumerate() {
         if !block_size::matches_volume(source) {
             continue;
         }
-        let mut disk = disks::convert(&context, source, &mut names, place)?;
-        if !disk_sources::fill(&context, source, &mut disk)? {
+        let mut disk = disks::convert(&context, source, &mut names, index)?;
+        if !disk_sources::set_source(&context, source, &mut disk)? {
             continue;
         }
-        matched.extend(DiskBackend::of(&disk).map(|backend| BlockSizeLookup {
-            path: backend.path,
-            is_block: backend.is_block,
-        }));
+        lookups.extend(
+            DiskBackend::from_disk(&disk).map(|backend| BlockSizeLookup {
+                path: backend.path,
+                is_block: backend.is_block,
+            }),
+        );
     }
-    Ok(matched)
+    Ok(lookups)
 }

@@ -1,4 +1,4 @@
-//! Target names of disks: `vda`, `sdb`, ... Names from the VMI's status are kept.
+//! Assigns target names to disks: `vda`, `sdb`, ... Names in the VMI's status are kept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,22 +6,22 @@ use kubevirt_api::vmi::{Disk, Vmi};
 
 use crate::convert::error::ConvertError;
 
-/// Names have at most three letters.
-const MAX_DISKS: usize = 26 + 26 * 26 + 26 * 26 * 26;
+/// The number of names per prefix, which have at most three letters after it.
+const MAX_NAMES: usize = 26 + 26 * 26 + 26 * 26 * 26;
 
 /// The names in use.
 pub(crate) struct DeviceNames<'a> {
-    /// Names from the status, by prefix and disk.
+    /// Names from the VMI's status, by prefix and disk.
     recorded: HashMap<(&'static str, &'a str), &'a str>,
-    /// Indices by prefix and disk; a disk that is listed twice has one name.
-    given: HashMap<(&'static str, &'a str), usize>,
-    /// All names with their prefix, since names on another bus are independent.
+    /// Indices of the names assigned here, by prefix and disk. A disk that is listed twice has one name.
+    assigned: HashMap<(&'static str, &'a str), usize>,
+    /// All names in use, with their prefix. The names of different prefixes are independent.
     used: HashSet<(&'static str, String)>,
-    /// The next index of each prefix; no name before it is free.
+    /// The next index of each prefix. All names with a lower index are in use.
     next: HashMap<&'static str, usize>,
 }
 
-/// A target's name, and its index among those of its prefix.
+/// The name of a target, and its index among the names with its prefix.
 pub(crate) struct DeviceName {
     pub(crate) name: String,
     pub(crate) index: usize,
@@ -31,7 +31,7 @@ impl<'a> DeviceNames<'a> {
     pub(crate) fn new(vmi: &'a Vmi) -> Self {
         let mut names = Self {
             recorded: HashMap::new(),
-            given: HashMap::new(),
+            assigned: HashMap::new(),
             used: HashSet::new(),
             next: HashMap::new(),
         };
@@ -50,7 +50,7 @@ impl<'a> DeviceNames<'a> {
         names
     }
 
-    /// The disk's name from the status, or the first free name of its bus.
+    /// The disk's name from the status, or the first unused name with the prefix of its bus.
     pub(crate) fn take(&mut self, disk: &'a Disk, field: &str) -> Result<DeviceName, ConvertError> {
         let prefix = prefix(disk.bus()).ok_or_else(|| ConvertError::Value {
             field: field.to_owned(),
@@ -60,28 +60,28 @@ impl<'a> DeviceNames<'a> {
         if let Some(name) = self.recorded.get(&(prefix, disk.name.as_str())) {
             let index = name
                 .strip_prefix(prefix)
-                .and_then(index)
+                .and_then(index_of)
                 .unwrap_or_default();
             return Ok(DeviceName {
                 name: (*name).to_owned(),
                 index,
             });
         }
-        if let Some(index) = self.given.get(&(prefix, disk.name.as_str())).copied() {
+        if let Some(index) = self.assigned.get(&(prefix, disk.name.as_str())).copied() {
             return Ok(DeviceName {
-                name: format(prefix, index),
+                name: name_at(prefix, index),
                 index,
             });
         }
         let next = self.next.entry(prefix).or_default();
-        let (index, name) = (*next..MAX_DISKS)
-            .map(|index| (index, (prefix, format(prefix, index))))
+        let (index, name) = (*next..MAX_NAMES)
+            .map(|index| (index, (prefix, name_at(prefix, index))))
             .find(|(_, name)| !self.used.contains(name))
             .ok_or_else(|| {
-                ConvertError::refused(format!("{field}: there is no device name left"))
+                ConvertError::invalid(format!("{field}: there is no device name left"))
             })?;
         *next = index + 1;
-        self.given.insert((prefix, &disk.name), index);
+        self.assigned.insert((prefix, &disk.name), index);
         Ok(DeviceName {
             name: name.1,
             index,
@@ -97,8 +97,8 @@ fn prefix(bus: &str) -> Option<&'static str> {
     }
 }
 
-/// `a` to `z`, then `aa`, as in the kernel.
-fn format(prefix: &str, mut index: usize) -> String {
+/// The name with this index: `a` to `z`, then `aa` and so on, as in the kernel.
+fn name_at(prefix: &str, mut index: usize) -> String {
     let mut letters = Vec::new();
     loop {
         letters.push(char::from(
@@ -112,7 +112,7 @@ fn format(prefix: &str, mut index: usize) -> String {
     prefix.chars().chain(letters.into_iter().rev()).collect()
 }
 
-fn index(letters: &str) -> Option<usize> {
+fn index_of(letters: &str) -> Option<usize> {
     if letters.is_empty() || letters.len() > 3 {
         return None;
     }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_counted_like_those_of_the_kernel() {
+    fn names_are_numbered_as_in_the_kernel() {
         let names = [
             (0, "vda"),
             (25, "vdz"),
@@ -139,11 +139,11 @@ mod tests {
             (701, "vdzz"),
             (702, "vdaaa"),
         ];
-        for (place, name) in names {
-            assert_eq!(format("vd", place), name);
-            assert_eq!(index(&name[2..]), Some(place));
+        for (index, name) in names {
+            assert_eq!(name_at("vd", index), name);
+            assert_eq!(index_of(&name[2..]), Some(index));
         }
-        assert_eq!(index("A"), None);
-        assert_eq!(index(""), None);
+        assert_eq!(index_of("A"), None);
+        assert_eq!(index_of(""), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Disks: bus, target and driver of the guest's volumes.
+//! Disks: target, bus and driver of the guest's volumes.
 
 use kubevirt_api::vmi;
 
@@ -8,31 +8,31 @@ use crate::convert::pci_address;
 use crate::convert::storage::block_size;
 use crate::convert::storage::device_names::{DeviceName, DeviceNames};
 use crate::convert::storage::disk_sources;
-use crate::convert::storage::io_threads::Assignment;
+use crate::convert::storage::io_threads::IoThreadAssignment;
 use crate::libvirt_spec::{
     Address, Alias, BootOrder, Disk, DiskDriver, DomainSpec, ReadOnly, Reservations, Shareable,
     SourceReservations,
 };
 
-/// More than the buses of a machine can hold.
+/// The maximum number of disks, which is more than the buses of a machine can have.
 const MAX_DISKS: usize = 4096;
-const PR_HELPER: &str = "/var/run/kubevirt/daemons/pr/pr-helper.sock";
+const PR_HELPER_SOCKET: &str = "/var/run/kubevirt/daemons/pr/pr-helper.sock";
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let count = context.devices().disks.len();
     if count > MAX_DISKS {
-        return Err(ConvertError::refused(format!(
+        return Err(ConvertError::invalid(format!(
             "spec.domain.devices.disks has {count} disks, more than {MAX_DISKS}"
         )));
     }
     let mut names = DeviceNames::new(context.vmi);
-    let mut threads = Assignment::new(context.vmi)?;
+    let mut threads = IoThreadAssignment::new(context.vmi)?;
     spec.devices.disks.reserve_exact(count);
-    for (place, source) in context.devices().disks.iter().enumerate() {
-        let mut disk = convert(context, source, &mut names, place)?;
-        let is_present = disk_sources::fill(context, source, &mut disk)?;
+    for (index, source) in context.devices().disks.iter().enumerate() {
+        let mut disk = convert(context, source, &mut names, index)?;
+        let is_present = disk_sources::set_source(context, source, &mut disk)?;
         if is_present {
-            disk.block_io = block_size::of(context, source, &disk)?;
+            disk.block_io = block_size::block_io(context, source, &disk)?;
         }
         disk.driver_mut().error_policy = error_policy(source)?;
         threads.assign(source, &mut disk);
@@ -43,14 +43,14 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     Ok(())
 }
 
-/// The disk without its source.
+/// Converts a disk without its source.
 pub(crate) fn convert<'a>(
     context: &Context<'_>,
     source: &'a vmi::Disk,
     names: &mut DeviceNames<'a>,
-    place: usize,
+    index: usize,
 ) -> Result<Disk, ConvertError> {
-    let field = format!("spec.domain.devices.disks[{place}]");
+    let field = format!("spec.domain.devices.disks[{index}]");
     let mut disk = Disk {
         alias: Some(Alias::user(&source.name)),
         boot_order: source.boot_order.map(|order| BootOrder { order }),
@@ -64,20 +64,20 @@ pub(crate) fn convert<'a>(
     };
     if let Some(target) = &source.disk {
         let name = names.take(source, &format!("{field}.disk.bus"))?;
-        as_disk(context, source, target, name, &mut disk)?;
+        set_disk_target(context, source, target, name, &mut disk)?;
     } else if let Some(target) = &source.lun {
         let name = names.take(source, &format!("{field}.lun.bus"))?;
-        as_lun(target, name, &mut disk);
+        set_lun_target(target, name, &mut disk);
     } else if let Some(target) = &source.cdrom {
         let name = names.take(source, &format!("{field}.cdrom.bus"))?;
-        as_cdrom(target, name, &mut disk);
+        set_cdrom_target(target, name, &mut disk);
     } else {
-        return Err(ConvertError::refused(format!(
+        return Err(ConvertError::invalid(format!(
             "{field} is neither disk, lun nor cdrom"
         )));
     }
     if source.disk.is_some() || source.lun.is_some() {
-        set_space(context, source, &mut disk);
+        set_discard_and_capacity(context, source, &mut disk);
     }
     if context.devices().block_multi_queue == Some(true) && disk.target.bus == "virtio" {
         disk.driver_mut().queues = Some(context.vcpus.max(1).into());
@@ -88,7 +88,7 @@ pub(crate) fn convert<'a>(
     Ok(disk)
 }
 
-fn as_disk(
+fn set_disk_target(
     context: &Context<'_>,
     source: &vmi::Disk,
     target: &vmi::DiskTarget,
@@ -100,33 +100,33 @@ fn as_disk(
     disk.serial.clone_from(&source.serial);
     set_target(&target.bus, name, disk);
     if !target.pci_address.is_empty() {
-        disk.address = Some(pci_address_of(source, target)?);
+        disk.address = Some(disk_pci_address(source, target)?);
     }
     if target.bus == "virtio" {
         disk.model = context.virtio_model.into();
     }
     if source.shareable == Some(true) {
-        share(source, disk)?;
+        set_shareable(source, disk)?;
     }
     Ok(())
 }
 
-fn pci_address_of(source: &vmi::Disk, target: &vmi::DiskTarget) -> Result<Address, ConvertError> {
+fn disk_pci_address(source: &vmi::Disk, target: &vmi::DiskTarget) -> Result<Address, ConvertError> {
     if target.bus != "virtio" {
-        return Err(ConvertError::refused(format!(
+        return Err(ConvertError::invalid(format!(
             "setting a pci address is not allowed for non-virtio bus types, for disk {}",
             source.name
         )));
     }
     pci_address::parse(&target.pci_address).map_err(|error| {
-        ConvertError::refused(format!("failed to configure disk {}: {error}", source.name))
+        ConvertError::invalid(format!("failed to configure disk {}: {error}", source.name))
     })
 }
 
-/// A shared disk must not be cached.
-fn share(source: &vmi::Disk, disk: &mut Disk) -> Result<(), ConvertError> {
+/// Makes a disk shareable, which requires cache mode `none`.
+fn set_shareable(source: &vmi::Disk, disk: &mut Disk) -> Result<(), ConvertError> {
     if !matches!(source.cache.as_str(), "" | "none") {
-        return Err(ConvertError::refused(format!(
+        return Err(ConvertError::invalid(format!(
             "a sharable disk requires cache = none got: {}",
             source.cache
         )));
@@ -136,7 +136,7 @@ fn share(source: &vmi::Disk, disk: &mut Disk) -> Result<(), ConvertError> {
     Ok(())
 }
 
-fn as_lun(target: &vmi::LunTarget, name: DeviceName, disk: &mut Disk) {
+fn set_lun_target(target: &vmi::LunTarget, name: DeviceName, disk: &mut Disk) {
     disk.device = "lun".into();
     disk.read_only = target.read_only.then(ReadOnly::default);
     set_target(&target.bus, name, disk);
@@ -146,14 +146,14 @@ fn as_lun(target: &vmi::LunTarget, name: DeviceName, disk: &mut Disk) {
             migration: "yes".into(),
             source_reservations: Some(SourceReservations {
                 kind: "unix".into(),
-                path: PR_HELPER.into(),
+                path: PR_HELPER_SOCKET.into(),
                 mode: "client".into(),
             }),
         });
     }
 }
 
-fn as_cdrom(target: &vmi::CdromTarget, name: DeviceName, disk: &mut Disk) {
+fn set_cdrom_target(target: &vmi::CdromTarget, name: DeviceName, disk: &mut Disk) {
     disk.device = "cdrom".into();
     disk.read_only = target.read_only.unwrap_or(true).then(ReadOnly::default);
     disk.target.tray.clone_from(&target.tray);
@@ -161,7 +161,7 @@ fn as_cdrom(target: &vmi::CdromTarget, name: DeviceName, disk: &mut Disk) {
     disk.target.device = name.name;
 }
 
-/// Sets name and bus. All SCSI disks are on the first controller.
+/// Sets target name and bus. All SCSI disks are on the first controller.
 fn set_target(bus: &str, name: DeviceName, disk: &mut Disk) {
     disk.target.bus = bus.into();
     disk.target.device = name.name;
@@ -176,8 +176,8 @@ fn set_target(bus: &str, name: DeviceName, disk: &mut Disk) {
     }
 }
 
-/// Sets the discard mode, and the claim's capacity and overhead.
-fn set_space(context: &Context<'_>, source: &vmi::Disk, disk: &mut Disk) {
+/// Sets the discard mode, and the capacity and file system overhead of the claim.
+fn set_discard_and_capacity(context: &Context<'_>, source: &vmi::Disk, disk: &mut Disk) {
     if context.discards(&source.name) {
         disk.driver_mut().discard = "unmap".into();
     }
@@ -190,7 +190,7 @@ fn set_space(context: &Context<'_>, source: &vmi::Disk, disk: &mut Disk) {
         };
         disk.capacity = storage(&claim.capacity)
             .zip(storage(&claim.requests))
-            .map(|(has, asked)| has.min(asked));
+            .map(|(capacity, request)| capacity.min(request));
     }
 }
 
@@ -198,7 +198,7 @@ fn error_policy(source: &vmi::Disk) -> Result<String, ConvertError> {
     match source.error_policy.as_deref() {
         None => Ok("stop".into()),
         Some(policy @ ("stop" | "ignore" | "report" | "enospace")) => Ok(policy.into()),
-        Some(policy) => Err(ConvertError::refused(format!(
+        Some(policy) => Err(ConvertError::invalid(format!(
             "error policy {policy} not recognized"
         ))),
     }

@@ -1,4 +1,4 @@
-//! Directories shared through virtiofs; virtiofsd runs in another container.
+//! Directories that are shared through virtiofs. virtiofsd runs in another container.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;

@@ -7,13 +7,13 @@ use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{self, DiskIoThread, DiskIoThreads, DomainSpec};
 
 const THREADS_PER_CPU: i64 = 2;
-const POOL: &str = "supplementalPool";
-/// The largest pool that is accepted.
-const MAX_POOL: u32 = 1024;
+const POOL_POLICY: &str = "supplementalPool";
+/// The maximum number of threads in a pool.
+const MAX_POOL_SIZE: u32 = 1024;
 
-/// The threads of a VM.
+/// The numbers of IO threads of a VM.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Threads {
+pub(crate) struct IoThreadCounts {
     pub(crate) total: u64,
     /// Threads shared by the disks without a dedicated one.
     pub(crate) automatic: u64,
@@ -25,20 +25,20 @@ pub(crate) fn is_dedicated(disk: &Disk) -> bool {
     disk.dedicated_io_thread == Some(true)
 }
 
-impl Threads {
-    pub(crate) fn are_asked_for(vmi: &Vmi) -> bool {
+impl IoThreadCounts {
+    pub(crate) fn are_requested(vmi: &Vmi) -> bool {
         let domain = &vmi.spec.domain;
         domain.io_threads_policy.is_some() || domain.devices.disks.iter().any(is_dedicated)
     }
 
-    pub(crate) fn of(vmi: &Vmi) -> Self {
+    pub(crate) fn from_vmi(vmi: &Vmi) -> Self {
         let disks = &vmi.spec.domain.devices.disks;
         let policy = vmi.spec.domain.io_threads_policy.as_deref();
-        if !Self::are_asked_for(vmi) {
+        if !Self::are_requested(vmi) {
             return Self::default();
         }
-        if policy == Some(POOL) {
-            let pool = pool(vmi).unwrap_or_default();
+        if policy == Some(POOL_POLICY) {
+            let pool = pool_size(vmi).unwrap_or_default();
             return Self {
                 total: pool.into(),
                 automatic: 0,
@@ -46,12 +46,12 @@ impl Threads {
             };
         }
         let dedicated = count(disks.iter().filter(|disk| is_dedicated(disk)));
-        let wanted = count(disks.iter()) - dedicated;
-        let limit = limit(vmi, policy);
-        let automatic = if wanted + dedicated > limit {
+        let others = count(disks.iter()) - dedicated;
+        let limit = max_threads(vmi, policy);
+        let automatic = if others + dedicated > limit {
             limit.saturating_sub(dedicated).max(1)
         } else {
-            wanted
+            others
         };
         Self {
             total: automatic + dedicated,
@@ -61,7 +61,7 @@ impl Threads {
     }
 }
 
-fn pool(vmi: &Vmi) -> Option<u32> {
+fn pool_size(vmi: &Vmi) -> Option<u32> {
     let threads = vmi.spec.domain.io_threads.as_ref()?;
     threads.supplemental_pool_thread_count
 }
@@ -70,12 +70,12 @@ fn count<'a>(disks: impl Iterator<Item = &'a Disk>) -> u64 {
     u64::try_from(disks.count()).unwrap_or(u64::MAX)
 }
 
-fn limit(vmi: &Vmi, policy: Option<&str>) -> u64 {
+fn max_threads(vmi: &Vmi, policy: Option<&str>) -> u64 {
     let resources = &vmi.spec.domain.resources;
     match policy {
         None | Some("shared") => 1,
-        // One IO thread shares the emulator's processor.
-        Some("auto") if has_emulator_cpu(vmi) => 1,
+        // One IO thread, which shares the CPU of the emulator thread.
+        Some("auto") if has_isolated_emulator_thread(vmi) => 1,
         Some("auto") => {
             let cpus = resources
                 .requests
@@ -88,7 +88,7 @@ fn limit(vmi: &Vmi, policy: Option<&str>) -> u64 {
     }
 }
 
-fn has_emulator_cpu(vmi: &Vmi) -> bool {
+fn has_isolated_emulator_thread(vmi: &Vmi) -> bool {
     let cpu = vmi.spec.domain.cpu.as_ref();
     cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement && cpu.isolate_emulator_thread)
 }
@@ -104,7 +104,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
             allowed: "shared, auto or supplementalPool",
         });
     }
-    let threads = Threads::of(context.vmi);
+    let threads = IoThreadCounts::from_vmi(context.vmi);
     if threads.total > 0 {
         spec.io_threads = Some(libvirt_spec::IoThreads {
             io_threads: threads.total,
@@ -113,20 +113,20 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     Ok(())
 }
 
-/// Assigns threads to disks in order.
-pub(crate) struct Assignment {
-    threads: Threads,
+/// Assigns IO threads to disks in their order.
+pub(crate) struct IoThreadAssignment {
+    threads: IoThreadCounts,
     next_automatic: u64,
     next_dedicated: u64,
 }
 
-impl Assignment {
+impl IoThreadAssignment {
     pub(crate) fn new(vmi: &Vmi) -> Result<Self, ConvertError> {
-        let threads = Threads::of(vmi);
-        if threads.pool.is_some() && pool(vmi).is_none_or(|pool| pool > MAX_POOL) {
+        let threads = IoThreadCounts::from_vmi(vmi);
+        if threads.pool.is_some() && pool_size(vmi).is_none_or(|pool| pool > MAX_POOL_SIZE) {
             return Err(ConvertError::Value {
                 field: "spec.domain.ioThreads.supplementalPoolThreadCount".into(),
-                value: pool(vmi).map_or_else(String::new, |pool| pool.to_string()),
+                value: pool_size(vmi).map_or_else(String::new, |pool| pool.to_string()),
                 allowed: "a number up to 1024",
             });
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod block_size;
 pub(crate) mod block_size_lookups;
+pub(crate) mod claim_sources;
 pub(crate) mod device_names;
 pub(crate) mod disk_sources;
 pub(crate) mod disks;

@@ -1,4 +1,4 @@
-//! Claims whose volume mode (block device or file system) must be looked up in the pod before the conversion.
+//! Lists claims whose volume mode (block device or file system) must be looked up in the pod before the conversion.
 
 use kubevirt_api::vmi::{BLOCK, Vmi, Volume};
 
@@ -7,18 +7,19 @@ use crate::convert::storage::volume_paths;
 /// A claim to look up in the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeModeLookup {
-    /// Name of the volume; the entry in [`HostFacts::block_volumes`](crate::host_facts::HostFacts::block_volumes) or
+    /// Name of the volume, which is the entry in
+    /// [`HostFacts::block_volumes`](crate::host_facts::HostFacts::block_volumes) or
     /// [`HostFacts::image_volumes`](crate::host_facts::HostFacts::image_volumes).
     pub volume: String,
-    /// Its path in the pod if it is a block device.
+    /// The path of the volume in the pod if it is a block device.
     pub block_path: String,
-    /// Where its image is if it is none, for a volume that is a block device by the VMI's status.
+    /// The path of the volume's image if it is not a block device. Set only if the VMI's status reports a block device.
     pub image_path: Option<String>,
 }
 
-/// The claims that have to be looked up before [`crate::convert::convert`]. The VMI's status has no mode of the claim below
-/// an ephemeral volume, and none for a standalone VM. During a migration to other claims, it has the modes of the target's
-/// claims, which are not in the source's pod.
+/// The claims that have to be looked up before [`crate::convert::convert`]. The VMI's status has no mode of the claim
+/// below an ephemeral volume, and none for a standalone VM. During a migration to other claims, it has the modes of the
+/// target's claims, which are not in the source's pod.
 pub fn volume_mode_lookups(vmi: &Vmi) -> Vec<VolumeModeLookup> {
     let claims = vmi.spec.volumes.iter().filter(|volume| is_claim(volume));
     claims

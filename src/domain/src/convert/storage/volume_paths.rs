@@ -1,21 +1,21 @@
-//! Where the data of claims are in the pod.
+//! Paths in the pod of volumes' images, block devices and changed-block images, and libvirt's directory.
 
 use kubevirt_api::vmi::Vmi;
 
-const CLAIMS: &str = "/var/run/kubevirt-private/vmi-disks";
-const HOTPLUG: &str = "/var/run/kubevirt/hotplug-disks";
+const CLAIM_IMAGES_DIR: &str = "/var/run/kubevirt-private/vmi-disks";
+const HOTPLUG_DISKS_DIR: &str = "/var/run/kubevirt/hotplug-disks";
 
 /// The directory of a volume's images.
 pub(crate) fn directory(volume: &str) -> String {
-    format!("{CLAIMS}/{volume}")
+    format!("{CLAIM_IMAGES_DIR}/{volume}")
 }
 
-/// The image of a volume's changed blocks.
+/// The image that tracks a volume's changed blocks.
 pub(crate) fn changed_blocks(vmi: &Vmi, volume: &str) -> String {
     format!("{}/cbt/{volume}.qcow2", libvirt_directory(vmi))
 }
 
-/// The directory of libvirt's files about guests.
+/// libvirt's directory of QEMU guests.
 pub(crate) fn libvirt_directory(vmi: &Vmi) -> &'static str {
     if vmi.is_non_root() {
         "/var/run/kubevirt-private/libvirt/qemu"
@@ -27,7 +27,7 @@ pub(crate) fn libvirt_directory(vmi: &Vmi) -> &'static str {
 /// The block device of a claim.
 pub(crate) fn block(volume: &str, is_hotplugged: bool) -> String {
     match is_hotplugged {
-        true => format!("{HOTPLUG}/{volume}"),
+        true => format!("{HOTPLUG_DISKS_DIR}/{volume}"),
         false => format!("/dev/{volume}"),
     }
 }
@@ -35,7 +35,7 @@ pub(crate) fn block(volume: &str, is_hotplugged: bool) -> String {
 /// The image on a claim with a file system.
 pub(crate) fn file(volume: &str, is_hotplugged: bool) -> String {
     match is_hotplugged {
-        true => format!("{HOTPLUG}/{volume}.img"),
+        true => format!("{HOTPLUG_DISKS_DIR}/{volume}.img"),
         false => format!("{}/disk.img", directory(volume)),
     }
 }

@@ -2,8 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// As virt-handler 1.9.0 writes it, but for fields of routes that are always zero.
-fn written() -> Value {
+/// The file as virt-handler 1.9.0 writes it, without those fields of routes that are always zero.
+fn recorded() -> Value {
     let none = json!({
         "Label": "", "Flags": 0, "Scope": 0, "Peer": null, "Broadcast": "", "PreferedLft": 0, "ValidLft": 0,
         "LinkIndex": 0
@@ -27,15 +27,15 @@ fn lease(file: &Value) -> Result<Lease, String> {
         .map_err(|error| error.to_string())
 }
 
-fn changed(field: &str, value: Value) -> Result<Lease, String> {
-    let mut file = written();
+fn lease_with(field: &str, value: Value) -> Result<Lease, String> {
+    let mut file = recorded();
     file[field] = value;
     lease(&file)
 }
 
 #[test]
-fn bridge_lease_is_the_address_of_the_pod() {
-    let lease = lease(&written()).unwrap().v4.unwrap();
+fn bridge_lease_has_the_address_and_routes_of_the_pod() {
+    let lease = lease(&recorded()).unwrap().v4.unwrap();
     assert_eq!(lease.client.unwrap().to_string(), "02:00:00:ab:cd:ef");
     assert_eq!(lease.address.to_string(), "10.244.1.7/24");
     assert_eq!(lease.server.to_string(), "169.254.75.10");
@@ -56,13 +56,16 @@ fn bridge_lease_is_the_address_of_the_pod() {
 
 #[test]
 fn pods_without_an_address_give_no_lease() {
-    assert_eq!(changed("IPAMDisabled", true.into()), Ok(Lease::default()));
-    assert_eq!(changed("IP", json!({"Label": ""})), Ok(Lease::default()));
+    assert_eq!(
+        lease_with("IPAMDisabled", true.into()),
+        Ok(Lease::default())
+    );
+    assert_eq!(lease_with("IP", json!({"Label": ""})), Ok(Lease::default()));
 }
 
 #[test]
 fn optional_fields_can_be_missing() {
-    let mut file = written();
+    let mut file = recorded();
     file["MAC"] = Value::Null;
     file["Routes"] = Value::Null;
     file["Gateway"] = "".into();
@@ -71,12 +74,12 @@ fn optional_fields_can_be_missing() {
         (lease.client, lease.router, lease.routes),
         (None, None, vec![])
     );
-    let unspecified_gateway = changed("Gateway", "0.0.0.0".into()).unwrap().v4.unwrap();
+    let unspecified_gateway = lease_with("Gateway", "0.0.0.0".into()).unwrap().v4.unwrap();
     assert_eq!(unspecified_gateway.router, None);
 }
 
 #[test]
-fn invalid_fields_are_reported_by_name() {
+fn errors_of_invalid_fields_name_the_field() {
     for (field, value, error) in [
         (
             "MAC",
@@ -104,10 +107,10 @@ fn invalid_fields_are_reported_by_name() {
             "its field Routes.Gw is \"y\", which is not an IPv4 address",
         ),
     ] {
-        assert_eq!(changed(field, value).unwrap_err(), error);
+        assert_eq!(lease_with(field, value).unwrap_err(), error);
     }
     assert!(
-        changed("Routes", 7.into())
+        lease_with("Routes", 7.into())
             .unwrap_err()
             .starts_with("it is not virt-handler's JSON")
     );

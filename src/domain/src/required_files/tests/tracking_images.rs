@@ -1,13 +1,13 @@
 //! Images that track changed blocks.
 
 use super::*;
-use crate::disk_expansion::tests::CLAIMED;
+use crate::disk_expansion::tests::VMI_WITH_CLAIM;
 
 #[test]
-fn tracking_images_are_made_when_tracking_starts() {
+fn tracking_images_are_required_when_tracking_starts() {
     let overlays = |state: &str| {
-        let mut all = files(&CLAIMED.replace("STATE", state)).unwrap();
-        all.retain(|one| matches!(one, RequiredFile::ChangedBlocks { .. }));
+        let mut all = files(&VMI_WITH_CLAIM.replace("STATE", state)).unwrap();
+        all.retain(|file| matches!(file, RequiredFile::ChangedBlocks { .. }));
         all
     };
     let expected = RequiredFile::ChangedBlocks {
@@ -31,7 +31,7 @@ fn tracking_images_of_a_target_with_its_own_storage_include_hotplugged_volumes()
             ..HostFacts::default()
         };
         let mode = (!mode.is_empty()).then_some(mode);
-        let mut vmi: serde_json::Value = serde_json::from_str(CLAIMED).unwrap();
+        let mut vmi: serde_json::Value = serde_json::from_str(VMI_WITH_CLAIM).unwrap();
         vmi["spec"]["volumes"] = serde_json::json!([
             {"name": "pvc", "persistentVolumeClaim": {"claimName": "a"}},
             {"name": "plugged", "persistentVolumeClaim": {"claimName": "b", "hotpluggable": true}},
@@ -72,7 +72,7 @@ fn tracking_images_of_a_target_with_its_own_storage_include_hotplugged_volumes()
         overlays("a", "b", "Block", "Ready"),
         [permanent.clone(), device.clone()]
     );
-    // The cluster does not report its mode, and the pod has a block device.
+    // The cluster does not report the volume mode, and the pod has a block device.
     assert_eq!(overlays("a", "b", "", "Ready"), [permanent.clone(), device]);
     let file = plugged("/var/run/kubevirt/hotplug-disks/plugged.img");
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Confidential computing: AMD SEV, SEV-ES and SEV-SNP, Intel TDX.
 //!
-//! Under SEV the host cannot read the guest's memory, so every virtio device has to go through the
-//! guest's IOMMU; see `Context::iommu`.
+//! Under SEV the host cannot read the guest's memory, so every virtio device has to use the guest's IOMMU; see
+//! `Context::iommu`.
 
 use kubevirt_api::vmi::{self, Sev, Vmi};
 
@@ -12,7 +12,8 @@ const SEV_NO_DEBUG: u32 = 1 << 0;
 const SEV_ENCRYPTED_STATE: u32 = 1 << 2;
 const SNP_SMT: u32 = 1 << 16;
 const SNP_RESERVED: u32 = 1 << 17;
-const QUOTE_SOCKET: &str = "kubevirt.io/qgs-socket-path";
+/// The annotation with the socket of TDX's quote generation service.
+const QUOTE_SOCKET_ANNOTATION: &str = "kubevirt.io/qgs-socket-path";
 
 pub(crate) fn launch_security(vmi: &Vmi) -> Result<Option<LaunchSecurity>, ConvertError> {
     let Some(security) = &vmi.spec.domain.launch_security else {
@@ -23,25 +24,30 @@ pub(crate) fn launch_security(vmi: &Vmi) -> Result<Option<LaunchSecurity>, Conve
         security.snp.is_some(),
         security.tdx.is_some(),
     ];
-    if kinds.into_iter().filter(|asked| *asked).count() > 1 {
-        return Err(ConvertError::refused(
+    if kinds
+        .into_iter()
+        .filter(|is_requested| *is_requested)
+        .count()
+        > 1
+    {
+        return Err(ConvertError::invalid(
             "spec.domain.launchSecurity asks for several of sev, snp and tdx; \
              there can be only one kind of launch security",
         ));
     }
     Ok(match security {
-        vmi::LaunchSecurity { sev: Some(sev), .. } => Some(of_sev(sev)),
+        vmi::LaunchSecurity { sev: Some(sev), .. } => Some(sev_element(sev)),
         vmi::LaunchSecurity { snp: Some(_), .. } => Some(LaunchSecurity {
             kind: "sev-snp".into(),
             policy: format!("{:#x}", SNP_SMT | SNP_RESERVED),
             ..LaunchSecurity::default()
         }),
-        vmi::LaunchSecurity { tdx: Some(_), .. } => Some(of_tdx(vmi)),
+        vmi::LaunchSecurity { tdx: Some(_), .. } => Some(tdx_element(vmi)),
         _ => None,
     })
 }
 
-fn of_sev(sev: &Sev) -> LaunchSecurity {
+fn sev_element(sev: &Sev) -> LaunchSecurity {
     let encrypts_state = sev
         .policy
         .as_ref()
@@ -60,8 +66,8 @@ fn of_sev(sev: &Sev) -> LaunchSecurity {
     }
 }
 
-fn of_tdx(vmi: &Vmi) -> LaunchSecurity {
-    let socket = vmi.annotation(QUOTE_SOCKET).unwrap_or_default();
+fn tdx_element(vmi: &Vmi) -> LaunchSecurity {
+    let socket = vmi.annotation(QUOTE_SOCKET_ANNOTATION).unwrap_or_default();
     LaunchSecurity {
         kind: "tdx".into(),
         quote_generation_service: Some(QuoteGenerationService {

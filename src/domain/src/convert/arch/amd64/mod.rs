@@ -13,8 +13,8 @@ use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{Features, LaunchSecurity, Timer, VideoModel, pci_virtio_model};
 
 /// VGA memory in KiB.
-const VGA_MEMORY: u64 = 16_384;
-/// VGA, ich9 sound, ich9 SATA.
+const VGA_MEMORY_KIB: u64 = 16_384;
+/// The slots of VGA, ich9 sound and ich9 SATA.
 const OCCUPIED_ROOT_SLOTS: [u32; 3] = [0x01, 0x1b, 0x1f];
 
 /// The architecture amd64.
@@ -81,7 +81,7 @@ impl Architecture for Amd64 {
     fn default_video(&self, prefers_bochs: bool) -> VideoModel {
         let (kind, vram) = match prefers_bochs {
             true => ("bochs", None),
-            false => ("vga", Some(VGA_MEMORY)),
+            false => ("vga", Some(VGA_MEMORY_KIB)),
         };
         VideoModel {
             kind: kind.into(),

@@ -4,20 +4,20 @@ use crate::convert::arch::FirmwareImage;
 use crate::convert::arch::guest_protection::Protection;
 use crate::convert::error::ConvertError;
 
-/// Chooses among the installed files, or takes the plain names if the files are unknown.
+/// Chooses an image among the installed files, or the default names if the files are unknown.
 pub(crate) fn image(
     secure: bool,
     protection: Protection,
     files: Option<&[String]>,
 ) -> Result<FirmwareImage, ConvertError> {
     let image = match files {
-        None => plain(secure, protection),
-        Some(files) => installed(secure, protection, |name| {
+        None => default_image(secure, protection),
+        Some(files) => installed_image(secure, protection, |name| {
             files.iter().any(|file| file == name)
         }),
     };
     image.ok_or_else(|| {
-        ConvertError::refused(format!(
+        ConvertError::invalid(format!(
             "EFI OVMF roms missing for booting in EFI mode with SecureBoot={secure}, \
              SEV/SEV-ES={}, SEV-SNP={}, TDX={}",
             protection == Protection::Sev,
@@ -27,7 +27,7 @@ pub(crate) fn image(
     })
 }
 
-fn plain(secure: bool, protection: Protection) -> Option<FirmwareImage> {
+fn default_image(secure: bool, protection: Protection) -> Option<FirmwareImage> {
     let (code, variables) = match (secure, protection) {
         (true, Protection::Sev | Protection::Snp) => return None,
         (true, _) => ("OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd"),
@@ -36,8 +36,8 @@ fn plain(secure: bool, protection: Protection) -> Option<FirmwareImage> {
     Some(FirmwareImage { code, variables })
 }
 
-/// KubeVirt's choice. An image with secure boot also serves guests without it.
-fn installed(
+/// Chooses an installed image as KubeVirt does. An image with secure boot also serves guests without secure boot.
+fn installed_image(
     secure: bool,
     protection: Protection,
     has: impl Fn(&&str) -> bool,
@@ -62,10 +62,10 @@ mod tests {
     #[test]
     fn image_depends_on_the_installed_files() {
         let code = |secure, protection, files: &[&str]| {
-            installed(secure, protection, |name| files.contains(name)).map(|image| image.code)
+            installed_image(secure, protection, |name| files.contains(name)).map(|image| image.code)
         };
-        let usual = ["OVMF_CODE.fd", "OVMF_VARS.fd"];
-        let all = [
+        let without_secure_boot = ["OVMF_CODE.fd", "OVMF_VARS.fd"];
+        let all_files = [
             "OVMF_CODE.secboot.fd",
             "OVMF_VARS.secboot.fd",
             "OVMF_CODE.fd",
@@ -75,14 +75,23 @@ mod tests {
             "OVMF.inteltdx.fd",
         ];
         use Protection::{None as Unprotected, Sev, Snp, Tdx};
-        assert_eq!(code(false, Unprotected, &usual), Some("OVMF_CODE.fd"));
-        assert_eq!(code(true, Unprotected, &usual), None);
-        assert_eq!(code(false, Unprotected, &all), Some("OVMF_CODE.secboot.fd"));
-        assert_eq!(code(true, Unprotected, &all), Some("OVMF_CODE.secboot.fd"));
-        assert_eq!(code(false, Sev, &all), Some("OVMF_CODE.cc.fd"));
-        assert_eq!(code(true, Sev, &all), None);
-        assert_eq!(code(false, Snp, &all), Some("OVMF.amdsev.fd"));
-        assert_eq!(code(false, Tdx, &all), Some("OVMF.inteltdx.fd"));
-        assert_eq!(code(true, Tdx, &all), None);
+        assert_eq!(
+            code(false, Unprotected, &without_secure_boot),
+            Some("OVMF_CODE.fd")
+        );
+        assert_eq!(code(true, Unprotected, &without_secure_boot), None);
+        assert_eq!(
+            code(false, Unprotected, &all_files),
+            Some("OVMF_CODE.secboot.fd")
+        );
+        assert_eq!(
+            code(true, Unprotected, &all_files),
+            Some("OVMF_CODE.secboot.fd")
+        );
+        assert_eq!(code(false, Sev, &all_files), Some("OVMF_CODE.cc.fd"));
+        assert_eq!(code(true, Sev, &all_files), None);
+        assert_eq!(code(false, Snp, &all_files), Some("OVMF.amdsev.fd"));
+        assert_eq!(code(false, Tdx, &all_files), Some("OVMF.inteltdx.fd"));
+        assert_eq!(code(true, Tdx, &all_files), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The time stamp counter.
+//! The timer of the time stamp counter (TSC).
 
 use kubevirt_api::vmi::Vmi;
 
@@ -12,10 +12,10 @@ pub(crate) fn timer(vmi: &Vmi) -> Option<Timer> {
     })
 }
 
-/// The node's TSC frequency, if the guest relies on it: with an invariant TSC or Hyper-V's re-enlightenment.
+/// The TSC frequency, if the guest relies on it: with an invariant TSC or Hyper-V's re-enlightenment.
 fn frequency(vmi: &Vmi) -> Option<i64> {
     let frequency = vmi.status.topology_hints.as_ref()?.tsc_frequency?;
-    (frequency > 0 && (has_invariant_tsc(vmi) || is_reenlightened(vmi))).then_some(frequency)
+    (frequency > 0 && (has_invariant_tsc(vmi) || has_reenlightenment(vmi))).then_some(frequency)
 }
 
 fn has_invariant_tsc(vmi: &Vmi) -> bool {
@@ -26,7 +26,7 @@ fn has_invariant_tsc(vmi: &Vmi) -> bool {
     })
 }
 
-fn is_reenlightened(vmi: &Vmi) -> bool {
+fn has_reenlightenment(vmi: &Vmi) -> bool {
     let hyperv = vmi
         .spec
         .domain

@@ -1,4 +1,4 @@
-//! Virtual processors: count, model, and which can be hotplugged.
+//! vCPUs and the CPU model: number, topology, features, and which vCPUs can be hotplugged.
 
 use kubevirt_api::vmi;
 
@@ -21,7 +21,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     {
         topology.sockets = max_sockets;
         cpus = cpu_topology::count(&topology)?;
-        spec.vcpus = Some(pluggable(&topology, context.vcpus, cpus));
+        spec.vcpus = Some(vcpu_list(&topology, context.vcpus, cpus));
     }
     spec.vcpu = Some(Vcpu {
         placement: "static".into(),
@@ -29,21 +29,21 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     });
     spec.cpu = Cpu {
         topology: Some(topology),
-        ..model(context.architecture, requested)
+        ..cpu_model(context.architecture, requested)
     };
     if memory::needs_memfd(context) {
-        spec.cpu.numa = Some(one_cell(context, cpus));
+        spec.cpu.numa = Some(single_numa_cell(context, cpus));
     }
     Ok(())
 }
 
-/// The list of processors. Those of the first socket are always present, the others can be hotplugged.
-fn pluggable(topology: &CpuTopology, enabled: u32, all: u32) -> Vcpus {
-    let fixed = topology.cores * topology.threads;
+/// The list of vCPUs. The vCPUs of the first socket are always present, the others can be hotplugged.
+fn vcpu_list(topology: &CpuTopology, enabled: u32, all: u32) -> Vcpus {
+    let first_socket = topology.cores * topology.threads;
     let vcpu = |id| VcpusVcpu {
         id,
         enabled: yes_no(id < enabled),
-        hotpluggable: yes_no(id >= fixed),
+        hotpluggable: yes_no(id >= first_socket),
         ..VcpusVcpu::default()
     };
     Vcpus {
@@ -51,7 +51,7 @@ fn pluggable(topology: &CpuTopology, enabled: u32, all: u32) -> Vcpus {
     }
 }
 
-fn model(architecture: &dyn Architecture, requested: Option<&vmi::Cpu>) -> Cpu {
+fn cpu_model(architecture: &dyn Architecture, requested: Option<&vmi::Cpu>) -> Cpu {
     let name = requested.map_or("", |cpu| cpu.model.as_str());
     let (mode, model) = match name {
         "" => (architecture.default_cpu_mode(), ""),
@@ -84,9 +84,9 @@ fn features(architecture: &dyn Architecture, cpu: &vmi::Cpu) -> Vec<CpuFeature> 
     requested.chain(disabled).collect()
 }
 
-/// libvirt takes a memfd only with a NUMA cell.
-fn one_cell(context: &Context<'_>, cpus: u32) -> Numa {
-    let bytes = memory::guest(context.vmi).value();
+/// A single NUMA cell, without which libvirt does not accept a memfd.
+fn single_numa_cell(context: &Context<'_>, cpus: u32) -> Numa {
+    let bytes = memory::guest_memory(context.vmi).value();
     Numa {
         cells: vec![NumaCell {
             id: "0".into(),

@@ -1,4 +1,4 @@
-//! VMIs generated from one with every field: each field is removed, kept or set to an extreme value.
+//! VMIs generated from a VMI with every field: each field is removed, kept or set to an extreme value.
 
 use domain::access_credentials::{GuestCredentials, agent_credentials};
 use domain::cloud_init;
@@ -21,7 +21,7 @@ const VMI: &str = include_str!("every_field.vmi.json");
 const OPTIONS: &str = include_str!("every_field.options.json");
 const HOST: &str = include_str!("every_field.host.json");
 
-/// Numbers that decide what happens to each field (xorshift; proptest gives the seed).
+/// Random numbers for the choice of edits (xorshift; proptest chooses the seed).
 struct Dice(u64);
 
 impl Dice {
@@ -37,8 +37,8 @@ impl Dice {
     }
 
     fn pick<'a, T>(&mut self, values: &'a [T]) -> &'a T {
-        let place = self.roll(u64::try_from(values.len()).unwrap());
-        &values[usize::try_from(place).unwrap()]
+        let index = self.roll(u64::try_from(values.len()).unwrap());
+        &values[usize::try_from(index).unwrap()]
     }
 }
 
@@ -71,7 +71,7 @@ const NUMBERS: [u64; 10] = [
     u64::MAX,
 ];
 
-/// Changes one field in `rarity`; every third of these is left out, the others become extreme.
+/// Changes about one field in `rarity` to an extreme value, and removes about one in three times `rarity`.
 fn mutate(value: &mut Value, dice: &mut Dice, rarity: u64) {
     match value {
         Value::Object(fields) => {
@@ -90,12 +90,12 @@ fn mutate(value: &mut Value, dice: &mut Dice, rarity: u64) {
                 .iter_mut()
                 .for_each(|element| mutate(element, dice, rarity));
         }
-        leaf if dice.one_in(rarity) => *leaf = extreme(leaf, dice),
+        leaf if dice.one_in(rarity) => *leaf = extreme_value(leaf, dice),
         _ => {}
     }
 }
 
-fn extreme(leaf: &Value, dice: &mut Dice) -> Value {
+fn extreme_value(leaf: &Value, dice: &mut Dice) -> Value {
     match leaf {
         Value::Bool(value) => json!(!value),
         Value::Number(_) if dice.one_in(6) => json!(-1),
@@ -111,8 +111,8 @@ fn parse_mutated(text: &str, dice: &mut Dice, rarity: u64) -> Value {
     value
 }
 
-/// Everything that takes a VMI.
-fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
+/// Calls every function of this crate that takes a VMI.
+fn run_all(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).map_err(|error| error.to_string())?;
     let options: Options = serde_json::from_value(options).map_err(|error| error.to_string())?;
     let host: HostFacts = serde_json::from_value(host).map_err(|error| error.to_string())?;
@@ -121,18 +121,18 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let _ = cloud_init::read(&vmi, &NoSecrets);
     let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;
     let _ = required_files(domain::convert::Purpose::Boot, &vmi, &spec, &host);
-    for growth in image_expansions(&vmi, &spec) {
-        let sizes = [None, Some(0), Some(u64::MAX)].map(|usable| growth.size(usable));
-        assert!(sizes[1].is_none() && sizes[2] == sizes[0], "{growth:?}");
+    for expansion in image_expansions(&vmi, &spec) {
+        let sizes = [None, Some(0), Some(u64::MAX)].map(|usable| expansion.size(usable));
+        assert!(sizes[1].is_none() && sizes[2] == sizes[0], "{expansion:?}");
     }
     let _ = GuestCredentials::read(&agent_credentials(&vmi), &NoSecrets);
     let _ = claimed_requests(&vmi);
     let xml = render(&spec);
-    parse(&xml).expect("what is rendered can be read");
+    parse(&xml).expect("rendered XML can be parsed");
     if let Ok(definition) = DefinitionPlan::plan(&vmi, xml) {
         let second = definition.second(definition.first());
-        if let Some(second) = second.expect("what was defined can be read") {
-            parse(&second).expect("what is defined last can be read");
+        if let Some(second) = second.expect("the first definition can be parsed") {
+            parse(&second).expect("the second definition can be parsed");
         }
     }
     Ok(())
@@ -150,18 +150,21 @@ impl secret_source::SecretSource for NoSecrets {
 }
 
 #[test]
-fn the_vmi_with_every_field_converts() {
-    let value = |text| serde_json::from_str::<Value>(text).unwrap();
-    assert_eq!(run(&value(VMI), value(OPTIONS), value(HOST)), Ok(()));
+fn vmi_with_every_field_converts() {
+    let parse_json = |text| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!(
+        run_all(&parse_json(VMI), parse_json(OPTIONS), parse_json(HOST)),
+        Ok(())
+    );
 }
 
-/// Most fields must stay for anything to convert, so rare changes come first.
+/// The generated VMIs must not all be invalid. With rare changes, enough of them convert.
 #[test]
 fn some_generated_vmis_convert() {
     let converted = (1..500_u64).filter(|seed| {
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let vmi = parse_mutated(VMI, &mut dice, 200);
-        run(
+        run_all(
             &vmi,
             parse_mutated(OPTIONS, &mut dice, 200),
             parse_mutated(HOST, &mut dice, 400),
@@ -175,14 +178,14 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
 
     #[test]
-    fn fields_left_out_kept_and_extreme(seed in 1_u64.., rarity in prop::sample::select(vec![3_u64, 10, 40, 160])) {
+    fn generated_vmis_do_not_panic(seed in 1_u64.., rarity in prop::sample::select(vec![3_u64, 10, 40, 160])) {
         let mut dice = Dice(seed);
         let vmi = parse_mutated(VMI, &mut dice, rarity);
-        let _ = run(&vmi, parse_mutated(OPTIONS, &mut dice, rarity * 2), parse_mutated(HOST, &mut dice, rarity * 2));
+        let _ = run_all(&vmi, parse_mutated(OPTIONS, &mut dice, rarity * 2), parse_mutated(HOST, &mut dice, rarity * 2));
     }
 }
 
-fn many(count: usize, bus: &str) -> Value {
+fn vmi_with_disks(count: usize, bus: &str) -> Value {
     let names = (0..count).map(|disk| format!("d{disk}"));
     let disks: Vec<_> = names
         .clone()
@@ -194,8 +197,9 @@ fn many(count: usize, bus: &str) -> Value {
     json!({"metadata": {"name": "vm"}, "spec": {"volumes": volumes, "domain": {"devices": {"disks": disks}}}})
 }
 
-fn many_disks(count: usize) -> Result<usize, String> {
-    let vmi = Vmi::from_json(many(count, "virtio").to_string().as_bytes()).unwrap();
+/// Converts a VMI with this number of disks, and returns the number of different target names.
+fn convert_disks(count: usize) -> Result<usize, String> {
+    let vmi = Vmi::from_json(vmi_with_disks(count, "virtio").to_string().as_bytes()).unwrap();
     let spec = convert(&vmi, &Options::default(), &HostFacts::default())
         .map_err(|error| error.to_string())?;
     let disks = spec.devices.disks.iter();
@@ -204,10 +208,10 @@ fn many_disks(count: usize) -> Result<usize, String> {
 }
 
 #[test]
-fn ten_thousand_disks() {
-    assert_eq!(many_disks(4096), Ok(4096));
+fn disks_above_the_limit_are_an_error() {
+    assert_eq!(convert_disks(4096), Ok(4096));
     assert_eq!(
-        many_disks(10_000),
+        convert_disks(10_000),
         Err("spec.domain.devices.disks has 10000 disks, more than 4096".into())
     );
 }

@@ -47,7 +47,7 @@ element! {
         path: String = attr "path" when set => "Path";
     }
 
-    /// The file a serial port is logged to.
+    /// The log file of a serial port.
     SerialLog {
         file: String = attr "file" when set => "File";
         append: String = attr "append" when set => "Append";

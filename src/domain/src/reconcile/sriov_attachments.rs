@@ -1,4 +1,4 @@
-//! SR-IOV interfaces to attach, which are host devices.
+//! SR-IOV interfaces to attach to a running domain, as host devices.
 
 use kubevirt_api::vmi::Vmi;
 
@@ -9,21 +9,21 @@ use crate::libvirt_spec::{Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 /// A host device to attach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostDeviceAttachment {
-    /// The interface of the VMI.
+    /// The name of the VMI's interface.
     pub interface: String,
-    /// The device for libvirt.
+    /// The device's XML.
     pub xml: String,
 }
 
-/// The SR-IOV interfaces of the `wanted` domain that are not in the running one. Those of resource claims are not
-/// hotplugged.
+/// The SR-IOV interfaces of the `wanted` domain that the running domain does not have. Interfaces of resource claims
+/// are left out, because they are not hotplugged.
 pub fn sriov_attachments(
     vmi: &Vmi,
     wanted: &DomainSpec,
     live: &LiveDomain,
 ) -> Vec<HostDeviceAttachment> {
     let devices = live.host_devices();
-    let wanted = wanted.devices.host_devices.iter().filter_map(|device| {
+    let missing = wanted.devices.host_devices.iter().filter_map(|device| {
         let alias = device.alias.as_ref()?;
         let interface = alias.name.strip_prefix(SRIOV_ALIAS)?;
         let is_live = devices
@@ -31,10 +31,10 @@ pub fn sriov_attachments(
             .any(|live| is_named(live.spec.alias.as_ref(), &alias.name));
         (!is_live && !is_claimed(vmi, interface)).then(|| attachment(interface, device))
     });
-    wanted.collect()
+    missing.collect()
 }
 
-/// The SR-IOV interfaces of a domain, whatever else their elements say.
+/// The SR-IOV interfaces of a domain. Only their aliases are parsed.
 pub fn sriov_interfaces(domain: &LiveDomain) -> Vec<LiveDevice> {
     let devices = domain.elements("hostdev").filter_map(|element| {
         let alias = alias(element);
@@ -82,22 +82,22 @@ mod tests {
     }
 
     #[test]
-    fn only_sriov_interfaces_are_found() {
+    fn only_host_devices_with_an_sriov_alias_are_sriov_interfaces() {
         let xml = "<domain><devices><hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>\
             <hostdev><alias name='ua-gpu-one'/></hostdev><interface><alias name='ua-sriov-red'/></interface>\
             </devices></domain>";
-        let found = sriov_interfaces(&LiveDomain::parse(xml.into()).unwrap());
+        let interfaces = sriov_interfaces(&LiveDomain::parse(xml.into()).unwrap());
         let expected = LiveDevice {
             name: "blue".into(),
             alias: "ua-sriov-blue".into(),
             xml: "<hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>".into(),
             overlay: None,
         };
-        assert_eq!(found, [expected]);
+        assert_eq!(interfaces, [expected]);
     }
 
     #[test]
-    fn new_sriov_interfaces_are_attached_unless_they_are_claimed() {
+    fn new_sriov_interfaces_are_attached_unless_a_claim_provides_them() {
         let vmi = json!({"metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
             "spec": {"networks": [{"name": "blue", "multus": {"networkName": "blue"}},
                 {"name": "dra", "resourceClaim": {"claimName": "c", "requestName": "r"}}]}});
@@ -110,7 +110,9 @@ mod tests {
         };
         let names = |live: &[&str]| {
             let attachments = attach(live).into_iter();
-            attachments.map(|one| one.interface).collect::<Vec<_>>()
+            attachments
+                .map(|attachment| attachment.interface)
+                .collect::<Vec<_>>()
         };
         assert_eq!(names(&[]), ["blue", "red"]);
         assert_eq!(names(&["sriov-red"]), ["blue"]);

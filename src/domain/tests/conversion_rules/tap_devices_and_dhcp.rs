@@ -1,11 +1,12 @@
-//! Tap devices: names, addresses, and the domain's interfaces.
+//! Tap devices (names, addresses, the domain's interfaces on them), DHCP leases and DHCP options.
 
 use domain::pod_network_and_dhcp::{Binding, Lease, Link, Mac, Tap, taps};
 use serde_json::{Value, json};
 
 use super::Case;
 
-/// Interfaces in the pod's network and, for each name that does not begin with `pod`, in one of Multus.
+/// A case with these interfaces. The network of a name that starts with `pod` is the pod's network, all others are
+/// networks of Multus.
 fn case(interfaces: Value) -> Case {
     let names = interfaces.as_array().unwrap().iter().map(|interface| {
         let name = interface["name"].as_str().unwrap();
@@ -20,26 +21,26 @@ fn case(interfaces: Value) -> Case {
     Case::of(json!({"domain": {"devices": {"interfaces": interfaces}}, "networks": networks}))
 }
 
-fn found(case: &Case) -> Vec<Tap> {
+fn tap_devices(case: &Case) -> Vec<Tap> {
     let (vmi, options, _) = case.inputs();
     taps(&vmi, &options).unwrap()
 }
 
-fn refused(interface: Value) -> String {
+fn tap_error(interface: Value) -> String {
     let (vmi, options, _) = case(json!([interface])).inputs();
     taps(&vmi, &options).unwrap_err().to_string()
 }
 
 #[test]
 fn each_network_has_its_own_links() {
-    let found = found(&case(json!([
+    let devices = tap_devices(&case(json!([
         {"name": "pod", "masquerade": {}},
         {"name": "gone", "bridge": {}, "state": "absent"},
         {"name": "vf", "sriov": {}},
         {"name": "red", "bridge": {}},
     ])));
-    let [pod, red] = found.as_slice() else {
-        panic!("{found:?}")
+    let [pod, red] = devices.as_slice() else {
+        panic!("{devices:?}")
     };
     assert_eq!(pod.pod_interfaces, ["eth0"]);
     assert_eq!(
@@ -55,7 +56,7 @@ fn each_network_has_its_own_links() {
         ),
         ("tap3".into(), "k6t-net3".into(), "net3-nic".into())
     );
-    // Counted over all interfaces, as virt-handler does.
+    // The last octet contains the index among all interfaces, also absent and SR-IOV ones, as in virt-handler.
     assert_eq!(red.binding, Binding::Bridge([169, 254, 75, 13].into()));
 }
 
@@ -63,22 +64,22 @@ fn each_network_has_its_own_links() {
 fn primary_interface_name_comes_from_the_status() {
     let named = case(json!([{"name": "default", "bridge": {}}]))
         .status(json!({"interfaces": [{"name": "default", "podInterfaceName": "ovn-udn1"}]}));
-    let found = found(&named);
-    assert_eq!(found[0].pod_interfaces, ["ovn-udn1", "eth0"]);
-    assert_eq!(found[0].device("ovn-udn1"), "tap0");
+    let devices = tap_devices(&named);
+    assert_eq!(devices[0].pod_interfaces, ["ovn-udn1", "eth0"]);
+    assert_eq!(devices[0].device("ovn-udn1"), "tap0");
 }
 
 #[test]
-fn attachment_of_virt_handler_decides_about_taps() {
+fn binding_plugin_has_a_tap_only_if_virt_handler_says_so() {
     let plugin = || case(json!([{"name": "pod", "binding": {"name": "b"}}]));
-    assert_eq!(found(&plugin()), []);
+    assert_eq!(tap_devices(&plugin()), []);
     let attached = plugin().options(json!({"interfaceDomainAttachment": {"pod": "tap"}}));
-    assert_eq!(found(&attached)[0].binding, Binding::Plugin);
+    assert_eq!(tap_devices(&attached)[0].binding, Binding::Plugin);
 }
 
 #[test]
 fn masquerade_lease_has_the_ip_versions_of_the_pod() {
-    let taps = found(&case(json!([{"name": "pod", "masquerade": {}}])));
+    let taps = tap_devices(&case(json!([{"name": "pod", "masquerade": {}}])));
     let Binding::Masquerade(subnets) = &taps[0].binding else {
         panic!("{taps:?}")
     };
@@ -108,8 +109,8 @@ fn domain_interface_is_attached_to_the_tap() {
         {"name": "pod-own", "masquerade": {}},
         {"name": "named", "bridge": {}, "macAddress": "DE-AD-00-00-BE-AF"},
     ]));
-    let mut spec = case.spec();
-    let taps = found(&case);
+    let mut spec = case.domain_spec();
+    let taps = tap_devices(&case);
     for tap in &taps {
         tap.attach(&mut spec, &pod, &format!("tap-{}", tap.interface))
             .unwrap();
@@ -143,23 +144,23 @@ fn domain_interface_is_attached_to_the_tap() {
 }
 
 #[test]
-fn unsupported_networks_and_values_are_refused() {
+fn unsupported_networks_and_values_are_errors() {
     let masquerade =
         |options: Value| json!({"name": "pod", "masquerade": {}, "dhcpOptions": options});
     assert_eq!(
-        refused(masquerade(
+        tap_error(masquerade(
             json!({"ntpServers": ["10.0.0.1", "pool.ntp.org"]})
         )),
         "interface pod: dhcpOptions.ntpServers is \"pool.ntp.org\"; it can be IPv4 addresses"
     );
     assert_eq!(
-        refused(masquerade(
+        tap_error(masquerade(
             json!({"privateOptions": [{"option": 480, "value": "v"}]})
         )),
         "interface pod: dhcpOptions.privateOptions.option is \"480\"; it can be 224 to 254"
     );
     assert_eq!(
-        refused(json!({"name": "pod", "masquerade": {}, "macAddress": "x"})),
+        tap_error(json!({"name": "pod", "masquerade": {}, "macAddress": "x"})),
         "interface pod: macAddress is \"x\"; it can be an Ethernet address such as 02:00:00:00:00:01"
     );
     let claimed = Case::of(json!({

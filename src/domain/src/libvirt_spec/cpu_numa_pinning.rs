@@ -1,9 +1,9 @@
-//! Elements of processors, NUMA and pinning.
+//! Elements of CPUs, NUMA and pinning.
 
 use kubevirt_api::typed_xml::element;
 
 element! {
-    /// The processor model, its features and its topology.
+    /// The CPU model, its features and its topology, and NUMA cells.
     Cpu {
         mode: String = attr "mode" when set => "Mode";
         model: String = child "model" when set => "Model";
@@ -12,7 +12,7 @@ element! {
         numa: Option<Numa> = child "numa" => "NUMA";
     }
 
-    /// One processor feature and its policy.
+    /// One CPU feature and its policy.
     CpuFeature {
         name: String = attr "name" => "Name";
         policy: String = attr "policy" when set => "Policy";
@@ -51,18 +51,18 @@ element! {
         value: u64 = attr "value" => "Value";
     }
 
-    /// The number of virtual processors.
+    /// The number of vCPUs.
     Vcpu {
         placement: String = attr "placement" => "Placement";
         cpus: u32 = text => "CPUs";
     }
 
-    /// The list of virtual processors, for hotplug.
+    /// The list of vCPUs, for hotplug.
     Vcpus {
         vcpu: Vec<VcpusVcpu> = child "vcpu" => "VCPU";
     }
 
-    /// One virtual processor.
+    /// One vCPU.
     VcpusVcpu {
         id: u32 = attr "id" => "ID";
         enabled: String = attr "enabled" when set => "Enabled";
@@ -70,43 +70,43 @@ element! {
         order: u32 = attr "order" when set => "Order";
     }
 
-    /// Pinning of threads to host processors.
+    /// Pinning of threads to host CPUs.
     CpuTune {
         vcpu_pin: Vec<VcpuPin> = child "vcpupin" => "VCPUPin";
         io_thread_pin: Vec<IoThreadPin> = child "iothreadpin" => "IOThreadPin";
         emulator_pin: Option<EmulatorPin> = child "emulatorpin" => "EmulatorPin";
     }
 
-    /// Host processors of one virtual processor.
+    /// The host CPUs of one vCPU.
     VcpuPin {
         vcpu: u32 = attr "vcpu" => "VCPU";
         cpuset: String = attr "cpuset" => "CPUSet";
     }
 
-    /// Host processors of one IO thread.
+    /// The host CPUs of one IO thread.
     IoThreadPin {
         io_thread: u32 = attr "iothread" => "IOThread";
         cpuset: String = attr "cpuset" => "CPUSet";
     }
 
-    /// Host processors of the emulator's own threads.
+    /// The host CPUs of QEMU's emulator threads.
     EmulatorPin {
         cpuset: String = attr "cpuset" => "CPUSet";
     }
 
-    /// Host NUMA nodes that memory comes from.
+    /// The host NUMA nodes of the guest's memory.
     NumaTune {
         memory: NumaTuneMemory = child "memory" => "Memory";
         mem_nodes: Vec<MemNode> = child "memnode" => "MemNodes";
     }
 
-    /// Host NUMA nodes for the guest as a whole.
+    /// The host NUMA nodes for all memory of the guest.
     NumaTuneMemory {
         mode: String = attr "mode" => "Mode";
         node_set: String = attr "nodeset" => "NodeSet";
     }
 
-    /// Host NUMA nodes for one guest cell.
+    /// The host NUMA nodes for one guest cell.
     MemNode {
         cell_id: u32 = attr "cellid" => "CellID";
         mode: String = attr "mode" => "Mode";

@@ -1,10 +1,11 @@
 //! The metadata of tagged devices.
 
 use super::*;
+use crate::cloud_init::tagged_devices::metadata;
 
-struct Topology;
+struct FakeTopology;
 
-impl HostTopology for Topology {
+impl HostTopology for FakeTopology {
     fn numa_node(&self, pci_address: &str) -> Option<u32> {
         (pci_address == "0000:81:00.0").then_some(1)
     }
@@ -39,13 +40,13 @@ fn tagged_devices_are_listed_with_their_addresses() {
     let cpu = json!({"dedicatedCpuPlacement": true});
     let more = json!({"domain": {"devices": devices, "cpu": cpu}});
     let vmi = vmi(json!({"cloudInitConfigDrive": {"userData": "u"}}), &more);
-    let found = metadata(&vmi, &domain(), &Topology).unwrap();
+    let listed = metadata(&vmi, &domain(), &FakeTopology).unwrap();
     let expected = json!([
         {"type": "nic", "bus": "pci", "address": "0000:01:00.0", "mac": "02:00:00:00:00:01", "tags": ["b"]},
         {"type": "nic", "bus": "pci", "address": "0000:06:00.0", "alignedCPUs": [0, 1], "tags": ["r"]},
         {"type": "hostdev", "bus": "pci", "address": "0000:07:00.0", "tags": ["graphics"]},
     ]);
-    assert_eq!(serde_json::to_value(found).unwrap(), expected);
+    assert_eq!(serde_json::to_value(listed).unwrap(), expected);
 }
 
 #[test]

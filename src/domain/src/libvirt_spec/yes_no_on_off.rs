@@ -1,11 +1,11 @@
-//! libvirt's spelling of truth values.
+//! libvirt's text of boolean values.
 
-/// libvirt's `yes` and `no`.
+/// `yes` or `no`.
 pub(crate) fn yes_no(value: bool) -> String {
     if value { "yes" } else { "no" }.into()
 }
 
-/// libvirt's `on` and `off`.
+/// `on` or `off`.
 pub(crate) fn on_off(value: bool) -> String {
     if value { "on" } else { "off" }.into()
 }

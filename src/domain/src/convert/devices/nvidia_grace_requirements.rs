@@ -1,5 +1,5 @@
-//! IO virtualization on NVIDIA Grace, which needs a host with SMMUv3. KubeVirt makes the same checks, with the same
-//! messages, except the last one, for SMMUv3.
+//! Checks the requirements of IO virtualization on NVIDIA Grace, which needs a host with SMMUv3. KubeVirt makes the
+//! same checks with the same messages, except for the last check, for SMMUv3.
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::controllers::disables_pci_hole64;
@@ -41,6 +41,6 @@ pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(),
             "GraceIOVirtualization requires SMMUv3 on the host",
         ),
     ];
-    let failed = checks.into_iter().find(|(fails, _)| *fails);
-    failed.map_or(Ok(()), |(_, message)| Err(ConvertError::refused(message)))
+    let failed_check = checks.into_iter().find(|(fails, _)| *fails);
+    failed_check.map_or(Ok(()), |(_, message)| Err(ConvertError::invalid(message)))
 }
