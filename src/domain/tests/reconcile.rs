@@ -31,7 +31,7 @@ fn recorded_vmi(name: &str) -> Vmi {
     Vmi::from_json(corpus(&format!("{name}.vmi.json")).as_bytes()).unwrap()
 }
 
-fn wanted(vmi: &Vmi) -> DomainSpec {
+fn converted(vmi: &Vmi) -> DomainSpec {
     let host = HostFacts {
         allow_emulation: true,
         ..HostFacts::default()
@@ -103,7 +103,7 @@ fn identity(device: &Element) -> Option<String> {
 
 #[test]
 fn recorded_sequence_gives_the_changes_of_kubevirts_launcher() {
-    let mut domain = Simulation::start(&render(&wanted(&recorded_vmi("hp0"))));
+    let mut domain = Simulation::start(&render(&converted(&recorded_vmi("hp0"))));
     let steps: [(&str, &[&str]); 8] = [
         ("hp0", &[]),
         ("hp1-attached", &[]),
@@ -116,7 +116,7 @@ fn recorded_sequence_gives_the_changes_of_kubevirts_launcher() {
     ];
     for (name, expected) in steps {
         let vmi = recorded_vmi(name);
-        let changes = plan(&vmi, &wanted(&vmi), &domain.live());
+        let changes = plan(&vmi, &converted(&vmi), &domain.live());
         let texts: Vec<_> = changes.iter().map(ToString::to_string).collect();
         assert_eq!(texts, expected, "{name}");
         changes.iter().for_each(|change| domain.apply(change));
@@ -127,8 +127,8 @@ fn recorded_sequence_gives_the_changes_of_kubevirts_launcher() {
 fn attached_disks_equal_those_of_kubevirts_launcher() {
     let reference: Value = serde_json::from_str(&corpus("attached-disks.json")).unwrap();
     let vmi = recorded_vmi("hp2-mounted");
-    let live = LiveDomain::parse(render(&wanted(&recorded_vmi("hp0")))).unwrap();
-    let changes = plan(&vmi, &wanted(&vmi), &live);
+    let live = LiveDomain::parse(render(&converted(&recorded_vmi("hp0")))).unwrap();
+    let changes = plan(&vmi, &converted(&vmi), &live);
     assert_eq!(changes.len(), 2);
     for change in changes {
         let DeviceChange::AttachDisk(disk) = &change else {

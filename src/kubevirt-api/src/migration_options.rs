@@ -54,7 +54,7 @@ pub struct StallDetectorOptions {
     pub precopy_possible_factor: f64,
     /// The factor that shortens the time after which a larger amount of remaining memory is accepted.
     pub patience_window_decay_factor: f64,
-    /// Switch over only when the remaining memory is near its smallest value so far.
+    /// Whether to act on a stall only when the remaining memory is near its smallest value so far.
     pub search_local_minima: bool,
     /// The timeout of the whole migration, as a multiple of the completion timeout.
     pub completion_timeout_factor: f64,

@@ -6,7 +6,7 @@ use kubevirt_api::vmi::Vmi;
 
 use crate::convert::requested_vcpus;
 
-/// The settings with which a VM running and which a sync does not change. They come from VMIs and not from the domain,
+/// The settings with which a VM runs and which a sync does not change. They come from VMIs and not from the domain,
 /// which hooks may have changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunningSettings {

@@ -55,34 +55,34 @@ fn vgpu_of_a_migration_target_needs_the_hook() {
         spec.map(|spec| spec.devices.host_devices.len())
             .map_err(|error| error.to_string())
     };
-    let one = json!([{"name": "a", "deviceName": "a/b"}]);
-    assert_eq!(target(one.clone(), "1", true), Ok(1));
+    let one_gpu = json!([{"name": "a", "deviceName": "a/b"}]);
+    assert_eq!(target(one_gpu.clone(), "1", true), Ok(1));
     assert_eq!(
-        target(one, "1", false).unwrap_err(),
+        target(one_gpu, "1", false).unwrap_err(),
         "vGPU live migration requires LibvirtHooksServerAndClient feature gate for vmi vm"
     );
-    let two = json!([{"name": "a", "deviceName": "a/b"}, {"name": "b", "deviceName": "a/b"}]);
+    let two_gpus = json!([{"name": "a", "deviceName": "a/b"}, {"name": "b", "deviceName": "a/b"}]);
     assert_eq!(
-        target(two, "1,2", true).unwrap_err(),
+        target(two_gpus, "1,2", true).unwrap_err(),
         "vGPU live migration currently only supports a single vGPU, found 2 for vmi vm"
     );
 }
 
 #[test]
 fn gpu_displays_follow_the_vmi() {
-    let named = |name: &str, display: Value| json!({"name": name, "deviceName": "a/b", "virtualGPUOptions": {"display": display}});
+    let gpu = |name: &str, display: Value| json!({"name": name, "deviceName": "a/b", "virtualGPUOptions": {"display": display}});
     let case = gpus(
         json!([
-            named("on", json!({})),
-            named("off", json!({"enabled": false})),
-            named("bare", json!({"ramFB": {"enabled": false}}))
+            gpu("on", json!({})),
+            gpu("off", json!({"enabled": false})),
+            gpu("bare", json!({"ramFB": {"enabled": false}}))
         ]),
         json!({"MDEV_PCI_RESOURCE_A_B": "1,2,3"}),
     );
     let devices = case.domain_spec().devices.host_devices;
-    let shown: Vec<_> = devices.iter().map(type_alias_and_display).collect();
+    let displays: Vec<_> = devices.iter().map(type_alias_and_display).collect();
     assert_eq!(
-        shown,
+        displays,
         [
             ("mdev", "gpu-on", "on", "on"),
             ("mdev", "gpu-off", "", ""),
@@ -92,7 +92,7 @@ fn gpu_displays_follow_the_vmi() {
     // A whole GPU gets a display only on request.
     let pci = |display: Value| {
         let case = gpus(
-            json!([named("g", display)]),
+            json!([gpu("g", display)]),
             json!({"PCI_RESOURCE_A_B": "0000:65:00.0"}),
         );
         let device = case.domain_spec().devices.host_devices.remove(0);

@@ -62,9 +62,9 @@ fn each_network_has_its_own_links() {
 
 #[test]
 fn primary_interface_name_comes_from_the_status() {
-    let named = case(json!([{"name": "default", "bridge": {}}]))
+    let with_status = case(json!([{"name": "default", "bridge": {}}]))
         .status(json!({"interfaces": [{"name": "default", "podInterfaceName": "ovn-udn1"}]}));
-    let devices = tap_devices(&named);
+    let devices = tap_devices(&with_status);
     assert_eq!(devices[0].pod_interfaces, ["ovn-udn1", "eth0"]);
     assert_eq!(devices[0].device("ovn-udn1"), "tap0");
 }

@@ -6,7 +6,7 @@ use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Simulation, wanted};
+use super::{Simulation, converted};
 
 #[derive(Debug, Clone)]
 struct Volume {
@@ -128,7 +128,7 @@ proptest! {
     /// A domain that was just converted from a VMI needs no change.
     #[test]
     fn plan_for_the_converted_domain_is_empty(vmi in vmi()) {
-        let wanted = wanted(&vmi);
+        let wanted = converted(&vmi);
         let live = LiveDomain::parse(render(&wanted)).unwrap();
         prop_assert_eq!(plan(&vmi, &wanted, &live), []);
     }
@@ -136,8 +136,8 @@ proptest! {
     /// After the changes are applied, a second plan is empty, for any two VMIs.
     #[test]
     fn plan_after_an_applied_plan_is_empty(before in vmi(), after in vmi()) {
-        let mut domain = Simulation::start(&render(&wanted(&before)));
-        let wanted = wanted(&after);
+        let mut domain = Simulation::start(&render(&converted(&before)));
+        let wanted = converted(&after);
         for change in plan(&after, &wanted, &domain.live()) {
             domain.apply(&change);
         }

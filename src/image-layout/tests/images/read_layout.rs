@@ -29,8 +29,8 @@ pub(crate) fn sha256_hex(content: &[u8]) -> String {
 fn read_blob(layout: &Path, descriptor: &Json) -> Vec<u8> {
     let digest = descriptor["digest"].as_str().unwrap();
     let content = fs::read(layout.join("blobs").join(digest.replace(':', "/"))).unwrap();
-    let found = sha256_hex(&content);
-    assert_eq!(digest, format!("sha256:{found}"));
+    let actual = sha256_hex(&content);
+    assert_eq!(digest, format!("sha256:{actual}"));
     if let Some(size) = descriptor["size"].as_u64() {
         assert_eq!(size, content.len() as u64);
     }
@@ -62,8 +62,8 @@ pub(crate) fn unpack(layout: &Path) -> BTreeMap<String, Entry> {
         GzDecoder::new(&read_blob(layout, layer)[..])
             .read_to_end(&mut archive)
             .unwrap();
-        let found = sha256_hex(&archive);
-        assert_eq!(*diff_id, format!("sha256:{found}"));
+        let actual = sha256_hex(&archive);
+        assert_eq!(*diff_id, format!("sha256:{actual}"));
         for entry in tar::Archive::new(&archive[..]).entries().unwrap() {
             let (path, entry) = read_entry(entry.unwrap());
             files.insert(path, entry);

@@ -6,7 +6,7 @@
 /// field: Type = PLACE => "JSONName";
 /// ```
 ///
-/// PLACE is `attr "name"`, `text`, `child "name"` (an element, `Option`, `Vec` or an element that holds only
+/// PLACE is `attr "name"`, `text`, `child "name"` (an element, `Option`, `Vec` or an element with only
 /// text) or `list "name" in "parent"`. `when set` after an attribute or child omits its zero value from the XML.
 /// `named "x"` after the type writes Go's `XMLName` to JSON; `xmlns "uri"` declares a default namespace.
 #[macro_export]

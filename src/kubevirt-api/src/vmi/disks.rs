@@ -89,7 +89,7 @@ pub struct CdromTarget {
     pub tray: String,
 }
 
-/// Block sizes shown to the guest.
+/// The block sizes that the guest sees.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BlockSize {

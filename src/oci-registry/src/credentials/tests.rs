@@ -40,14 +40,14 @@ fn auth_files_of_podman_and_docker_are_read_in_podmans_order() {
     for (variables, file) in cases {
         let variable = |name: &str| {
             let mut variables = variables.iter();
-            let found = variables.find(|(known, _)| *known == name);
-            found.map(|(_, value)| at(value).into_os_string())
+            let variable = variables.find(|(key, _)| *key == name);
+            variable.map(|(_, value)| at(value).into_os_string())
         };
         let files = auth_files(&variable, &run_dir);
         assert_eq!(password(&files, "r.example/a"), None, "{file}");
         write(&at(file), &["r.example"]);
-        let found = password(&files, "r.example/a");
-        assert_eq!(found.as_deref(), Some("r.example"), "{file}");
+        let stored = password(&files, "r.example/a");
+        assert_eq!(stored.as_deref(), Some("r.example"), "{file}");
         std::fs::remove_file(at(file)).unwrap();
     }
     // The session's file has precedence over the one that outlasts a restart, and podman's files over Docker's.
@@ -55,8 +55,8 @@ fn auth_files_of_podman_and_docker_are_read_in_podmans_order() {
     let order = auth_files(&variable, &run_dir);
     for (number, path) in order.iter().enumerate().rev() {
         write(path, &["r.example", &format!("r.example/{number}")]);
-        let found = password(&order, &format!("r.example/{number}"));
-        assert_eq!(found, Some(format!("r.example/{number}")));
+        let stored = password(&order, &format!("r.example/{number}"));
+        assert_eq!(stored, Some(format!("r.example/{number}")));
     }
     assert_eq!(order.len(), 3);
 }
@@ -107,7 +107,7 @@ fn the_longest_key_of_a_repository_wins() {
     ];
     for (keys, reference, expected) in cases {
         write(&file, keys);
-        let found = password(std::slice::from_ref(&file), reference);
-        assert_eq!(found.as_deref(), *expected, "{keys:?} {reference}");
+        let stored = password(std::slice::from_ref(&file), reference);
+        assert_eq!(stored.as_deref(), *expected, "{keys:?} {reference}");
     }
 }

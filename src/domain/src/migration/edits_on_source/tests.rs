@@ -9,7 +9,7 @@ use super::super::{completion_units, disks_to_copy, migrated_volume_disks};
 use super::*;
 use crate::host_facts::HostFacts;
 
-/// Of a recorded block migration: an emptyDisk (vda) and a generated cloud-init image (vdb).
+/// The domain of a recorded block migration, with an emptyDisk (vda) and a generated cloud-init image (vdb).
 const RECORDED: &str = include_str!("recorded.xml");
 
 fn vmi(spec: Value, status: Value) -> Vmi {
@@ -26,7 +26,7 @@ fn volumes() -> Value {
         {"name": "ci", "cloudInitNoCloud": {"userData": "#cloud-config\n"}}]})
 }
 
-fn edited(xml: &str, vmi: &Vmi, edits: &DestinationEdits) -> String {
+fn edit_xml(xml: &str, vmi: &Vmi, edits: &DestinationEdits) -> String {
     destination_xml(xml.to_owned(), vmi, edits).unwrap()
 }
 
@@ -35,21 +35,21 @@ fn document(xml: &str) -> Document {
 }
 
 #[test]
-fn xml_without_a_reason_to_edit_is_sent_byte_for_byte() {
+fn xml_that_needs_no_edit_is_unchanged() {
     let vmi = vmi(volumes(), json!({"migrationState": {"migrationUid": "m"}}));
     let names_files = DestinationEdits {
         names_files: true,
         ..DestinationEdits::default()
     };
-    assert_eq!(edited(RECORDED, &vmi, &names_files), RECORDED);
+    assert_eq!(edit_xml(RECORDED, &vmi, &names_files), RECORDED);
     assert_eq!(
-        edited(RECORDED, &vmi, &DestinationEdits::default()),
+        edit_xml(RECORDED, &vmi, &DestinationEdits::default()),
         RECORDED
     );
 }
 
 #[test]
-fn recorded_disks_are_copied() {
+fn emptydisk_and_generated_images_are_copied() {
     let vmi = vmi(volumes(), json!({"migrationMethod": "BlockMigration"}));
     assert_eq!(disks_to_copy(&vmi, &document(RECORDED)), ["vda", "vdb"]);
 }
@@ -59,7 +59,7 @@ fn decentralized_target_gets_its_own_directories_and_uid() {
     let state = json!({"migrationState": {"sourceState": {"syncAddress": "a"}, "targetState": {
         "domainNamespace": "other", "domainName": "vm2", "virtualMachineInstanceUID": "5678"}}});
     let vmi = vmi(volumes(), state);
-    let named_by_target = edited(RECORDED, &vmi, &DestinationEdits::default());
+    let named_by_target = edit_xml(RECORDED, &vmi, &DestinationEdits::default());
     assert_eq!(named_by_target, RECORDED.replace("1234", "5678"));
     let edits = DestinationEdits {
         names_files: true,
@@ -70,11 +70,11 @@ fn decentralized_target_gets_its_own_directories_and_uid() {
         "cloud-init-data/other/vm2/noCloud.iso",
     );
     assert_ne!(expected, named_by_target);
-    assert_eq!(edited(RECORDED, &vmi, &edits), expected);
+    assert_eq!(edit_xml(RECORDED, &vmi, &edits), expected);
 }
 
 #[test]
-fn only_directories_of_the_vm_are_renamed() {
+fn only_directories_of_the_vm_are_rewritten() {
     let xml = "<domain><devices><disk type='file'><source file='/var/run/x/run/vm1/a'/></disk>\
         <disk type='file'><source file='/run/x.img'><dataStore type='file'><source file='/d/run/vm1/b'/></dataStore>\
         </source></disk></devices></domain>";
@@ -86,7 +86,7 @@ fn only_directories_of_the_vm_are_renamed() {
         ..DestinationEdits::default()
     };
     let expected = xml.replace("/run/vm1/", "/other/vm1/");
-    assert_eq!(edited(xml, &vmi, &edits), expected);
+    assert_eq!(edit_xml(xml, &vmi, &edits), expected);
 }
 
 fn disk(kind: &str, source: &str, alias: &str, rest: &str) -> String {
@@ -100,7 +100,7 @@ fn domain(disks: &[String]) -> String {
 }
 
 #[test]
-fn shared_read_only_and_exchangeable_disks_are_not_copied() {
+fn shared_read_only_cdrom_and_network_disks_are_not_copied() {
     let spec = json!({"volumes": [
         {"name": "claim", "persistentVolumeClaim": {"claimName": "c"}},
         {"name": "data", "dataVolume": {"name": "d"}},
@@ -128,17 +128,18 @@ fn shared_read_only_and_exchangeable_disks_are_not_copied() {
     assert_eq!(migrated_volume_disks(&vmi, &domain), [moved]);
 }
 
-fn dedicated(target: Value) -> Vmi {
+/// A VMI with dedicated CPUs and this migration state.
+fn dedicated_cpus(target: Value) -> Vmi {
     let spec = json!({"architecture": "amd64", "domain": {"memory": {"guest": "128Mi"},
         "cpu": {"cores": 2, "sockets": 1, "threads": 1, "dedicatedCpuPlacement": true}}});
     vmi(spec, json!({"migrationState": target}))
 }
 
 #[test]
-fn dedicated_processors_are_the_targets() {
+fn dedicated_cpus_are_those_of_the_target() {
     let topology = json!({"numa_cells": [{"id": 0, "cpus": [{"id": 4, "siblings": [4]}, {"id": 5, "siblings": [5]}]}]});
     let vmi =
-        dedicated(json!({"targetCPUSet": [4, 5], "targetNodeTopology": topology.to_string()}));
+        dedicated_cpus(json!({"targetCPUSet": [4, 5], "targetNodeTopology": topology.to_string()}));
     let processors = TargetProcessors::of(&vmi, &HostFacts::default()).unwrap();
     let xml = "<domain>\n  <vcpu placement='static'>2</vcpu>\n  <cputune>\n    <shares>7</shares>\n    \
         <vcpupin vcpu='0' cpuset='1'/>\n    <vcpupin vcpu='1' cpuset='2'/>\n  </cputune>\n  <devices/>\n</domain>\n";
@@ -151,34 +152,34 @@ fn dedicated_processors_are_the_targets() {
         .replace("cpuset='2'", "cpuset=\"5\"")
         .replace("vcpu='0'", "vcpu=\"0\"")
         .replace("vcpu='1'", "vcpu=\"1\"");
-    assert_eq!(edited(xml, &vmi, &edits), expected);
+    assert_eq!(edit_xml(xml, &vmi, &edits), expected);
 }
 
 #[test]
-fn target_that_cannot_hold_the_processors_is_an_error() {
-    let none = vmi(json!({}), json!({"migrationState": {}}));
+fn missing_topology_and_too_few_cpus_on_the_target_are_errors() {
+    let without_dedicated_cpus = vmi(json!({}), json!({"migrationState": {}}));
     assert!(
-        TargetProcessors::of(&none, &HostFacts::default())
+        TargetProcessors::of(&without_dedicated_cpus, &HostFacts::default())
             .unwrap()
             .is_none()
     );
-    let of = |state| {
-        TargetProcessors::of(&dedicated(state), &HostFacts::default())
+    let placement_error = |state| {
+        TargetProcessors::of(&dedicated_cpus(state), &HostFacts::default())
             .unwrap_err()
             .to_string()
     };
-    let no_topology = of(json!({"targetCPUSet": [4, 5]}));
+    let no_topology = placement_error(json!({"targetCPUSet": [4, 5]}));
     assert!(no_topology.contains("targetNodeTopology"), "{no_topology}");
     let topology = r#"{"numa_cells": [{"id": 0, "cpus": [{"id": 4, "siblings": [4]}]}]}"#;
-    let few = of(json!({"targetCPUSet": [4], "targetNodeTopology": topology}));
+    let too_few = placement_error(json!({"targetCPUSet": [4], "targetNodeTopology": topology}));
     assert!(
-        few.starts_with("the VM's dedicated processors cannot be placed"),
-        "{few}"
+        too_few.starts_with("the VM's dedicated processors cannot be placed"),
+        "{too_few}"
     );
 }
 
 #[test]
-fn data_are_counted_in_gigabytes_rounded_up() {
+fn completion_units_are_gigabytes_rounded_up() {
     let units =
         |memory: Value, disks| completion_units(&vmi(json!({"domain": memory}), json!({})), disks);
     assert_eq!(units(json!({"memory": {"guest": "256Mi"}}), 0), 1);
@@ -193,13 +194,13 @@ fn data_are_counted_in_gigabytes_rounded_up() {
 }
 
 proptest! {
-    /// Whatever the paths are, an edit for a plain migration changes nothing.
+    /// An edit for a migration within one cluster changes nothing, for any paths and elements.
     #[test]
-    fn plain_migration_is_lossless(file in "/[a-z/]{0,30}", extra in "[a-z]{1,8}", value in "[^<&'\\p{Cc}]{0,20}") {
+    fn xml_of_a_plain_migration_is_unchanged(file in "/[a-z/]{0,30}", extra in "[a-z]{1,8}", value in "[^<&'\\p{Cc}]{0,20}") {
         let xml = format!("<domain><devices><disk type='file'><source file='{file}' {extra}x='{value}'/><!-- {extra} -->\
             <alias name='ua-a'/></disk><{extra}y  z = \"1\" /></devices></domain>");
         let vmi = vmi(volumes(), json!({"migrationState": {}}));
         let edits = DestinationEdits { names_files: true, ..DestinationEdits::default() };
-        prop_assert_eq!(edited(&xml, &vmi, &edits), xml);
+        prop_assert_eq!(edit_xml(&xml, &vmi, &edits), xml);
     }
 }

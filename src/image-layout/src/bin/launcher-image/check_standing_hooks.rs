@@ -13,11 +13,11 @@ const PREFIX: &str = "image-";
 pub(crate) fn check(hooks: &Path) -> Result<()> {
     let mut has_hooks = false;
     for path in entries(hooks)? {
-        let place = path.display();
+        let shown_path = path.display();
         if !path.is_dir() {
             if is_module(&path) {
                 bail!(
-                    "{place}: the launcher does not find it; a hook is NAME/hook.wasm below {}",
+                    "{shown_path}: the launcher does not find it; a hook is NAME/hook.wasm below {}",
                     hooks.display()
                 );
             }
@@ -25,12 +25,12 @@ pub(crate) fn check(hooks: &Path) -> Result<()> {
         }
         let modules = entries(&path)?;
         if !modules.iter().any(|file| is_module(file)) {
-            bail!("{place}: it has no *.wasm file");
+            bail!("{shown_path}: it has no *.wasm file");
         }
         let name = path.file_name().and_then(|name| name.to_str());
         if !name.is_some_and(|name| name.starts_with(PREFIX)) {
             bail!(
-                "{place}: rename it to {PREFIX}NAME: the guard of deploy/admission keeps such names for the image, and a \
+                "{shown_path}: rename it to {PREFIX}NAME: the guard of deploy/admission keeps such names for the image, and a \
                  VM's annotations mount a hook of another name over this one"
             );
         }

@@ -1,6 +1,6 @@
 //! amd64, which libvirt calls x86_64: the q35 and pc machine types.
 
-mod features;
+mod hypervisor_features;
 mod launch_security;
 mod ovmf;
 mod tsc;
@@ -59,7 +59,7 @@ impl Architecture for Amd64 {
     }
 
     fn features(&self, requested: &vmi::Features, protection: Protection) -> Features {
-        features::features(requested, protection)
+        hypervisor_features::features(requested, protection)
     }
 
     fn extra_timers(&self, vmi: &Vmi) -> Vec<Timer> {

@@ -1,15 +1,15 @@
-//! Disks whose data are copied to another claim.
+//! Edits of disks whose data is copied to another claim.
 
 use super::*;
 
-fn migrated(from: &str, to: &str, hotpluggable: bool) -> Vmi {
+fn vmi_with_migrated_volume(from: &str, to: &str, hotpluggable: bool) -> Vmi {
     let spec = json!({"volumes": [{"name": "moved", "dataVolume": {"name": "d", "hotpluggable": hotpluggable}}]});
     let volume = json!({"volumeName": "moved", "sourcePVCInfo": {"volumeMode": from},
         "destinationPVCInfo": {"volumeMode": to}});
     vmi(spec, json!({"migratedVolumes": [volume]}))
 }
 
-fn sizes(bytes: u64) -> DestinationEdits {
+fn edits_with_size(bytes: u64) -> DestinationEdits {
     DestinationEdits {
         disk_sizes: BTreeMap::from([("moved".to_owned(), bytes)]),
         ..DestinationEdits::default()
@@ -17,7 +17,7 @@ fn sizes(bytes: u64) -> DestinationEdits {
 }
 
 #[test]
-fn migrated_volume_is_sliced_and_changes_its_mode() {
+fn migrated_volume_gets_a_slice_and_the_volume_mode_of_the_target() {
     let slices = "<slices>\n  <slice type='storage' offset='0' size='4096'/>\n</slices>";
     let cases = [
         (
@@ -68,7 +68,11 @@ fn migrated_volume_is_sliced_and_changes_its_mode() {
     ];
     for (kind, source, from, to, hotplugged, expected_kind, expected_source) in cases {
         let xml = domain(&[disk(kind, source, "moved", "")]);
-        let edited = edited(&xml, &migrated(from, to, hotplugged), &sizes(4096));
+        let edited = edit_xml(
+            &xml,
+            &vmi_with_migrated_volume(from, to, hotplugged),
+            &edits_with_size(4096),
+        );
         let edited = document(&edited);
         let disk = edited.find("/domain/devices/disk").unwrap().unwrap();
         assert_eq!(disk.attr("type").unwrap(), expected_kind);
@@ -85,14 +89,14 @@ fn migrated_volume_is_sliced_and_changes_its_mode() {
 }
 
 #[test]
-fn volume_behind_an_image_changes_in_its_data_store() {
+fn data_store_of_a_tracked_disk_gets_the_volume_mode_of_the_target() {
     let xml = "<domain><devices><disk type='file'><source file='/overlay.qcow2'><dataStore type='file'>\
         <format type='raw'/><source file='/a.img'/></dataStore></source><target dev='vda'/>\
         <alias name='ua-moved'/></disk></devices></domain>";
-    let edited = document(&edited(
+    let edited = document(&edit_xml(
         xml,
-        &migrated("Filesystem", "Block", false),
-        &sizes(1),
+        &vmi_with_migrated_volume("Filesystem", "Block", false),
+        &edits_with_size(1),
     ));
     let disk = edited.find("/domain/devices/disk").unwrap().unwrap();
     assert_eq!(disk.attr("type").unwrap(), "file");
@@ -109,15 +113,15 @@ fn volume_behind_an_image_changes_in_its_data_store() {
 }
 
 #[test]
-fn existing_slice_is_kept_and_an_unknown_size_is_an_error() {
+fn existing_slice_is_kept_and_missing_size_or_source_is_an_error() {
     let sliced = "<domain><devices><disk type='file'><source file='/a'><slices><slice size='1'/></slices></source>\
         <alias name='ua-moved'/></disk></devices></domain>";
-    let vmi = migrated("Block", "Block", false);
-    assert_eq!(edited(sliced, &vmi, &sizes(7)), sliced);
+    let vmi = vmi_with_migrated_volume("Block", "Block", false);
+    assert_eq!(edit_xml(sliced, &vmi, &edits_with_size(7)), sliced);
     let unknown = destination_xml(sliced.to_owned(), &vmi, &DestinationEdits::default());
     assert!(unknown.unwrap_err().to_string().contains("volume moved"));
     let empty = "<domain><devices><disk><alias name='ua-moved'/></disk></devices></domain>";
-    let error = destination_xml(empty.to_owned(), &vmi, &sizes(7)).unwrap_err();
+    let error = destination_xml(empty.to_owned(), &vmi, &edits_with_size(7)).unwrap_err();
     assert!(error.to_string().contains("no source"), "{error}");
-    assert!(destination_xml("<domain".into(), &vmi, &sizes(7)).is_err());
+    assert!(destination_xml("<domain".into(), &vmi, &edits_with_size(7)).is_err());
 }
