@@ -49,7 +49,7 @@ fn multus_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError
         let device_error = |error: String| {
             let name = &interface.name;
             ConvertError::invalid(format!(
-                "device_error to create hostdevice for {name}: {error}"
+                "failed to create hostdevice for {name}: {error}"
             ))
         };
         let address = addresses.remove(interface.name.as_str()).ok_or_else(|| {
@@ -61,7 +61,7 @@ fn multus_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError
         let device =
             pci_device(format!("{SRIOV_ALIAS}{}", interface.name), address).map_err(|error| {
                 device_error(format!(
-                    "device_error to create PCI device for {}: {error}",
+                    "failed to create PCI device for {}: {error}",
                     interface.name
                 ))
             })?;
@@ -99,7 +99,7 @@ fn set_address_and_boot_order(
 ) -> Result<HostDevice, String> {
     if !interface.pci_address.is_empty() {
         let address = pci_address::parse(&interface.pci_address).map_err(|error| {
-            format!("device_error to interpret the guest PCI address{error_suffix}: {error}")
+            format!("failed to interpret the guest PCI address{error_suffix}: {error}")
         })?;
         device.address = Some(address);
     }
@@ -119,14 +119,14 @@ fn dra_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
         let (claim, name) = (&request.claim_name, &request.request_name);
         let address = resource_claim_devices::pci_address(context, claim, name).map_err(|error| {
             device_error(format!(
-                "device_error to resolve PCI address for SR-IOV DRA interface {} (claim {claim} request {name}): {error}",
+                "failed to resolve PCI address for SR-IOV DRA interface {} (claim {claim} request {name}): {error}",
                 interface.name
             ))
         })?;
         let device =
             pci_device(format!("{SRIOV_ALIAS}{}", interface.name), address).map_err(|error| {
                 device_error(format!(
-                    "device_error to create PCI address for SR-IOV DRA interface {}: {error}",
+                    "failed to create PCI address for SR-IOV DRA interface {}: {error}",
                     interface.name
                 ))
             })?;
