@@ -117,8 +117,8 @@ fn has_direct_io(disk: &Disk, backend: &DiskBackend, probe: &dyn DirectIoProbe) 
             .is_none_or(|backing| probe_direct_io(&backing, probe).unwrap_or(false))
 }
 
-/// Sets native IO if O_DIRECT is used, which native IO needs, and no blocks have to be allocated, else it is not
-/// faster.
+/// Sets native IO if the cache mode is `none`, because native IO needs O_DIRECT, and only if no blocks have to be
+/// allocated, because otherwise native IO is not faster.
 fn set_io_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) {
     let Some(backend) = DiskBackend::from_disk(disk) else {
         return;

@@ -156,8 +156,8 @@ fn is_host(host: &str) -> bool {
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
     };
-    let is_distinct = name.contains('.') || port.is_some() || name == "localhost";
-    is_distinct
+    let is_host_like = name.contains('.') || port.is_some() || name == "localhost";
+    is_host_like
         && name.split('.').all(is_label)
         && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }

@@ -31,7 +31,7 @@ pub enum MigrationXmlError {
         /// The interface's alias.
         alias: String,
     },
-    /// One of the sides does not have exactly one vGPU and no other host device.
+    /// The domain has other host devices than one vGPU, or this pod has no vGPU.
     #[error("a VM can migrate with exactly one vGPU and no other host device; this one {0}")]
     Vgpu(&'static str),
     /// The size of a migrated volume's disk is unknown.

@@ -33,7 +33,7 @@ pub struct Status {
     /// The conditions, whatever their status is.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<Condition>,
-    /// The TSC frequency that the VMI needs.
+    /// Hints about the node's topology: the TSC frequency.
     pub topology_hints: Option<TopologyHints>,
     /// Machine type and architecture.
     pub machine: Option<super::Machine>,
@@ -145,7 +145,7 @@ pub struct InterfaceStatus {
     pub info_source: String,
 }
 
-/// Requirements on the node.
+/// Hints about the node's topology.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologyHints {

@@ -79,7 +79,8 @@ pub(crate) trait Architecture: Sync {
     fn can_have_smmuv3(&self) -> bool;
 }
 
-/// Whether a machine type has PCI Express, which libvirt's default machine type also has. For all architectures.
+/// Whether a machine type of any architecture has PCI Express; true without a machine type, since libvirt's default has
+/// it.
 pub(crate) fn has_pcie(machine: Option<&str>) -> bool {
     machine.is_none_or(|machine| machine.contains("q35") || machine.starts_with("virt"))
 }
