@@ -48,9 +48,7 @@ fn multus_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError
     let device = |interface: &Interface| {
         let device_error = |error: String| {
             let name = &interface.name;
-            ConvertError::invalid(format!(
-                "failed to create hostdevice for {name}: {error}"
-            ))
+            ConvertError::invalid(format!("failed to create hostdevice for {name}: {error}"))
         };
         let address = addresses.remove(interface.name.as_str()).ok_or_else(|| {
             device_error(format!(
