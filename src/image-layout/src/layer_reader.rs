@@ -31,7 +31,7 @@ pub enum LayerError {
     /// The unpacked layers exceed the limit in bytes.
     #[error("the image has more than {0} bytes when its layers are unpacked")]
     ImageTooLarge(u64),
-    /// The layer has more than [`MAX_ENTRIES`] entries.
+    /// The layer has more than 10,000 entries.
     #[error("a layer has more than {MAX_ENTRIES} entries")]
     TooManyEntries,
     /// A wanted file exceeds its size limit.

@@ -63,7 +63,7 @@ fn hint_suffix(hint: &str) -> String {
 /// Why a key cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The file is larger than [`MAX_PEM`].
+    /// The file has more than 16 KiB.
     #[error("it has more than the {MAX_PEM} bytes that a key may have")]
     TooLarge,
     /// The file has no PEM section.
