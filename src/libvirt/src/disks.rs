@@ -6,10 +6,10 @@ use crate::error::Result;
 
 /// The disks of a running domain, named by target (`vda`) or by source path.
 pub trait Blocks {
-    /// The sizes of all disks by source path, with one call. A disk whose size libvirt cannot report now is left out.
+    /// The sizes of all disks by source path, in one call. A disk whose size libvirt does not report is omitted.
     fn block_infos(&self) -> Result<BTreeMap<String, BlockInfo>>;
 
-    /// The disks with an error that QEMU reports, by target.
+    /// The errors that QEMU reports for disks, by target.
     fn disk_errors(&self) -> Result<BTreeMap<String, DiskFault>>;
 
     /// Resizes a disk, and notifies the guest.
@@ -27,10 +27,10 @@ pub struct BlockInfo {
     pub physical: u64,
 }
 
-/// Why a disk cannot be read or written.
+/// The error of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFault {
-    /// Its storage is full.
+    /// The storage is full.
     NoSpace,
     /// Another error.
     Other,

@@ -1,4 +1,4 @@
-//! One domain: the roles that its handle plays, its identity and its state.
+//! The trait of a domain: its identity, state and statistics, and one supertrait per group of calls.
 
 use crate::backups_and_checkpoints::Checkpoints;
 use crate::devices::Devices;
@@ -43,10 +43,10 @@ pub trait Domain:
     /// The domain's UUID, lower case with dashes.
     fn uuid(&self) -> &str;
 
-    /// The connection it belongs to still works, as far as is known without asking the daemon.
+    /// Whether the domain's connection still works, as far as is known without a call to the daemon.
     fn is_connected(&self) -> bool;
 
-    /// What the domain is doing, and why.
+    /// The domain's state, and the reason for it.
     fn state(&self) -> Result<State>;
 
     /// The domain's statistics. `None` while it has no QEMU process.

@@ -1,28 +1,28 @@
-//! A domain's XML.
+//! A domain's definition: its XML, and the removal of it.
 
 use crate::error::Result;
 
-/// What libvirt keeps about the domain.
+/// The domain's XML and its persistent definition.
 pub trait Definition {
     /// The domain's XML.
     fn xml(&self, kind: XmlKind) -> Result<String>;
 
-    /// Forgets the persistent definition; a running domain lives on as a transient one.
-    fn undefine(&self, what: UndefineOptions) -> Result<()>;
+    /// Removes the persistent definition. A running domain continues as a transient one.
+    fn undefine(&self, options: UndefineOptions) -> Result<()>;
 }
 
-/// Which XML.
+/// The kinds of a domain's XML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XmlKind {
-    /// With run-time details, when the domain runs.
+    /// The running configuration with run-time details; the persistent one if the domain does not run.
     Active,
-    /// As it will be at the next start.
+    /// The configuration of the next start.
     Inactive,
-    /// Fit to be sent to another host.
+    /// The configuration without details of this host, for a migration.
     Migratable,
 }
 
-/// What becomes of the files that belong to a definition.
+/// What an undefinition does with the files that belong to the definition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UndefineOptions {
     /// UEFI variables.
@@ -32,19 +32,19 @@ pub struct UndefineOptions {
 }
 
 impl UndefineOptions {
-    /// Nothing is removed: what KubeVirt does, since the files live on a volume of their own.
+    /// Keeps all files, as KubeVirt does: they are on a volume of their own.
     pub const KEEP: UndefineOptions = UndefineOptions {
         nvram: FilePolicy::Keep,
         tpm: FilePolicy::AsDefined,
     };
 }
 
-/// Keep, or as the definition says (libvirt refuses to guess for UEFI variables).
+/// What an undefinition does with a file. For UEFI variables libvirt refuses [`FilePolicy::AsDefined`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilePolicy {
-    /// As the definition says.
+    /// Keep or remove the file, as the definition says.
     #[default]
     AsDefined,
-    /// Keep them.
+    /// Keep the file.
     Keep,
 }

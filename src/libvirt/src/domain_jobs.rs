@@ -1,71 +1,71 @@
 //! Jobs of a domain: long-running operations (`virDomainJob`), such as a memory dump or a migration.
 //!
-//! libvirt runs one job of a domain at a time. Calls that change the domain wait for its end, 30 s at
-//! most, and then fail with [`OPERATION_TIMEOUT`](crate::error::code::OPERATION_TIMEOUT); queries,
-//! [`abort_job`](Jobs::abort_job) and [`destroy`](crate::Power::destroy) are answered meanwhile.
+//! libvirt runs one job of a domain at a time. Calls that change the domain wait at most 30 s for the end of the job,
+//! and then fail with [`OPERATION_TIMEOUT`](crate::error::code::OPERATION_TIMEOUT). Queries,
+//! [`abort_job`](Jobs::abort_job) and [`destroy`](crate::Power::destroy) work during a job.
+
+use virt_sys as sys;
 
 use crate::error::Result;
-use crate::typed_params::ParamValue;
+use crate::typed_params::{ParamValue, find};
 
 /// The jobs of a running domain.
 pub trait Jobs {
     /// Writes the guest's memory and registers to a new file, an ELF core.
     ///
-    /// The call lasts as long as the dump. A running guest is paused for it
-    /// ([`Reason::Dump`](crate::Reason::Dump)) and resumed after it, also when it fails; a file that
-    /// is not complete is removed. The end of QEMU ends it with
-    /// [`OPERATION_FAILED`](crate::error::code::OPERATION_FAILED).
+    /// The call lasts as long as the dump. A running guest is paused for the dump
+    /// ([`Reason::Dump`](crate::Reason::Dump)) and resumed afterwards, also when the dump fails; an incomplete file is
+    /// removed. If QEMU ends, the call fails with [`OPERATION_FAILED`](crate::error::code::OPERATION_FAILED).
     fn core_dump_memory(&self, path: &str) -> Result<()>;
 
-    /// Ends the running job. Fails with
-    /// [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID) when there is none, and for a
-    /// dump of memory: QEMU has no command to abort that.
+    /// Aborts the running job. Fails with [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID) when no job runs,
+    /// and during a memory dump, which QEMU cannot abort.
     fn abort_job(&self) -> Result<()>;
 
     /// The running job's progress.
     fn job_stats(&self) -> Result<JobStats>;
 
-    /// The end of the job that ended last, which the daemon remembers until it ends itself or another job ends.
+    /// The job that ended last. The daemon remembers it until another job ends, or the daemon itself.
     fn completed_job(&self) -> Result<CompletedJob>;
 }
 
 /// A job that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompletedJob {
-    /// How it ended ([`JobType::None`] when no job is remembered), and its last statistics.
+    /// How the job ended ([`JobType::None`] when the daemon remembers none), and its last statistics.
     pub stats: JobStats,
-    /// libvirt's reason for a failure.
+    /// libvirt's message, if the job failed.
     pub error: Option<String>,
 }
 
-/// Progress of a job. What libvirt does not report is `None`; sizes are bytes.
+/// Progress of a job. Values that libvirt does not report are `None`; sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobStats {
-    /// Whether a job runs.
+    /// Whether a job runs, or how it ended.
     pub job_type: JobType,
     /// What the job does.
     pub operation: JobOperation,
     /// Milliseconds since the job's start.
     pub time_elapsed: Option<u64>,
-    /// How much memory there is to transfer.
+    /// Memory to transfer in total.
     pub memory_total: Option<u64>,
-    /// How much memory is transferred.
+    /// Memory that has been transferred.
     pub memory_processed: Option<u64>,
-    /// How much memory is left.
+    /// Memory that remains to be transferred.
     pub memory_remaining: Option<u64>,
-    /// How much memory and how much of the disks there is to transfer.
+    /// Memory and disks to transfer in total.
     pub data_total: Option<u64>,
-    /// How much of both is transferred.
+    /// Memory and disks that have been transferred.
     pub data_processed: Option<u64>,
-    /// How much of both is left.
+    /// Memory and disks that remain to be transferred.
     pub data_remaining: Option<u64>,
-    /// How many bytes of memory are transferred in a second.
+    /// Transfer rate of memory, in bytes per second.
     pub memory_bps: Option<u64>,
-    /// How many pages the guest writes in a second.
+    /// Pages per second that the guest writes.
     pub memory_dirty_rate: Option<u64>,
-    /// Bytes of a page.
+    /// Size of a page.
     pub memory_page_size: Option<u64>,
-    /// The pass over the guest's memory, from 1.
+    /// The number of the pass over the guest's memory, from 1.
     pub memory_iteration: Option<u64>,
 }
 
@@ -80,15 +80,8 @@ pub enum JobType {
     Completed,
     Failed,
     Cancelled,
-    /// Of a newer libvirt.
+    /// A type of a newer libvirt.
     Other,
-}
-
-impl JobOperation {
-    /// The job that the parameters of an [event](crate::Event::JobCompleted) are about.
-    pub fn of_params(params: &[(String, ParamValue)]) -> JobOperation {
-        JobStats::from_typed_params(0, params).operation
-    }
 }
 
 /// `virDomainJobOperation`.
@@ -109,61 +102,75 @@ pub enum JobOperation {
     SnapshotDelete,
 }
 
-// In the order of libvirt's enum: the index is the number on the wire.
-const TYPES: [JobType; 6] = [
-    JobType::None,
-    JobType::Bounded,
-    JobType::Unbounded,
-    JobType::Completed,
-    JobType::Failed,
-    JobType::Cancelled,
-];
-const OPERATIONS: [JobOperation; 11] = [
-    JobOperation::Unknown,
-    JobOperation::Start,
-    JobOperation::Save,
-    JobOperation::Restore,
-    JobOperation::MigrationIn,
-    JobOperation::MigrationOut,
-    JobOperation::Snapshot,
-    JobOperation::SnapshotRevert,
-    JobOperation::Dump,
-    JobOperation::Backup,
-    JobOperation::SnapshotDelete,
-];
-
-impl JobStats {
-    /// From what `virDomainGetJobStats` returns; unknown names are left out.
-    pub fn from_typed_params(job_type: i32, params: &[(String, ParamValue)]) -> Self {
-        let mut stats = JobStats {
-            job_type: from_number(&TYPES, i64::from(job_type)).unwrap_or(JobType::Other),
-            ..JobStats::default()
-        };
-        for (name, value) in params {
-            let value = value.as_u64();
-            match name.as_str() {
-                "operation" => stats.operation = operation(value),
-                "time_elapsed" => stats.time_elapsed = value,
-                "memory_total" => stats.memory_total = value,
-                "memory_processed" => stats.memory_processed = value,
-                "memory_remaining" => stats.memory_remaining = value,
-                "data_total" => stats.data_total = value,
-                "data_processed" => stats.data_processed = value,
-                "data_remaining" => stats.data_remaining = value,
-                "memory_bps" => stats.memory_bps = value,
-                "memory_dirty_rate" => stats.memory_dirty_rate = value,
-                "memory_page_size" => stats.memory_page_size = value,
-                "memory_iteration" => stats.memory_iteration = value,
-                // Of a backup, which has no sum of both.
-                "disk_total" => stats.data_total = stats.data_total.or(value),
-                "disk_processed" => stats.data_processed = stats.data_processed.or(value),
-                _ => {}
-            }
+impl JobType {
+    fn decode(raw: i32) -> JobType {
+        match raw.cast_unsigned() {
+            sys::VIR_DOMAIN_JOB_NONE => JobType::None,
+            sys::VIR_DOMAIN_JOB_BOUNDED => JobType::Bounded,
+            sys::VIR_DOMAIN_JOB_UNBOUNDED => JobType::Unbounded,
+            sys::VIR_DOMAIN_JOB_COMPLETED => JobType::Completed,
+            sys::VIR_DOMAIN_JOB_FAILED => JobType::Failed,
+            sys::VIR_DOMAIN_JOB_CANCELLED => JobType::Cancelled,
+            _ => JobType::Other,
         }
-        stats
+    }
+}
+
+impl JobOperation {
+    /// The operation of the job whose parameters these are, such as those of an [event](crate::Event::JobCompleted).
+    pub fn of_params(params: &[(String, ParamValue)]) -> JobOperation {
+        let number = find(params, sys::VIR_DOMAIN_JOB_OPERATION).and_then(ParamValue::as_u64);
+        let number = number.and_then(|number| u32::try_from(number).ok());
+        number.map(JobOperation::decode).unwrap_or_default()
     }
 
-    /// How much of the memory is transferred, in percent.
+    fn decode(number: sys::virDomainJobOperation) -> JobOperation {
+        match number {
+            sys::VIR_DOMAIN_JOB_OPERATION_START => JobOperation::Start,
+            sys::VIR_DOMAIN_JOB_OPERATION_SAVE => JobOperation::Save,
+            sys::VIR_DOMAIN_JOB_OPERATION_RESTORE => JobOperation::Restore,
+            sys::VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN => JobOperation::MigrationIn,
+            sys::VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT => JobOperation::MigrationOut,
+            sys::VIR_DOMAIN_JOB_OPERATION_SNAPSHOT => JobOperation::Snapshot,
+            sys::VIR_DOMAIN_JOB_OPERATION_SNAPSHOT_REVERT => JobOperation::SnapshotRevert,
+            sys::VIR_DOMAIN_JOB_OPERATION_DUMP => JobOperation::Dump,
+            sys::VIR_DOMAIN_JOB_OPERATION_BACKUP => JobOperation::Backup,
+            sys::VIR_DOMAIN_JOB_OPERATION_SNAPSHOT_DELETE => JobOperation::SnapshotDelete,
+            _ => JobOperation::Unknown,
+        }
+    }
+}
+
+impl JobStats {
+    /// The progress from the results of `virDomainGetJobStats`. Parameters with other names are ignored.
+    pub fn from_typed_params(job_type: i32, params: &[(String, ParamValue)]) -> Self {
+        let number = |name| find(params, name).and_then(ParamValue::as_u64);
+        // The parameters of a backup have no sum of memory and disks.
+        let sum = |name, disk_name| number(name).or_else(|| number(disk_name));
+        JobStats {
+            job_type: JobType::decode(job_type),
+            operation: JobOperation::of_params(params),
+            time_elapsed: number(sys::VIR_DOMAIN_JOB_TIME_ELAPSED),
+            memory_total: number(sys::VIR_DOMAIN_JOB_MEMORY_TOTAL),
+            memory_processed: number(sys::VIR_DOMAIN_JOB_MEMORY_PROCESSED),
+            memory_remaining: number(sys::VIR_DOMAIN_JOB_MEMORY_REMAINING),
+            data_total: sum(
+                sys::VIR_DOMAIN_JOB_DATA_TOTAL,
+                sys::VIR_DOMAIN_JOB_DISK_TOTAL,
+            ),
+            data_processed: sum(
+                sys::VIR_DOMAIN_JOB_DATA_PROCESSED,
+                sys::VIR_DOMAIN_JOB_DISK_PROCESSED,
+            ),
+            data_remaining: number(sys::VIR_DOMAIN_JOB_DATA_REMAINING),
+            memory_bps: number(sys::VIR_DOMAIN_JOB_MEMORY_BPS),
+            memory_dirty_rate: number(sys::VIR_DOMAIN_JOB_MEMORY_DIRTY_RATE),
+            memory_page_size: number(sys::VIR_DOMAIN_JOB_MEMORY_PAGE_SIZE),
+            memory_iteration: number(sys::VIR_DOMAIN_JOB_MEMORY_ITERATION),
+        }
+    }
+
+    /// The transferred share of the memory, in percent.
     pub fn memory_percent(&self) -> Option<u8> {
         let (total, processed) = (self.memory_total?, self.memory_processed?);
         let percent = u128::from(processed.min(total)) * 100 / u128::from(total.max(1));
@@ -172,31 +179,22 @@ impl JobStats {
 }
 
 impl CompletedJob {
-    /// From what `virDomainGetJobStats` returns of a job that has ended.
+    /// The ended job from the results of `virDomainGetJobStats`.
     pub fn from_typed_params(job_type: i32, params: &[(String, ParamValue)]) -> Self {
-        let error = params.iter().find(|(name, _)| name == "errmsg");
+        let error = find(params, sys::VIR_DOMAIN_JOB_ERRMSG).and_then(ParamValue::as_str);
         CompletedJob {
             stats: JobStats::from_typed_params(job_type, params),
-            error: error.and_then(|(_, text)| text.as_str()).map(str::to_owned),
+            error: error.map(str::to_owned),
         }
     }
-}
-
-fn operation(value: Option<u64>) -> JobOperation {
-    value
-        .and_then(|value| from_number(&OPERATIONS, i64::try_from(value).ok()?))
-        .unwrap_or_default()
-}
-
-fn from_number<T: Copy>(list: &[T], number: i64) -> Option<T> {
-    list.get(usize::try_from(number).ok()?).copied()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn stats(total: u64, processed: u64) -> JobStats {
+    /// Statistics of a memory dump, with the numbers that libvirt sends.
+    fn dump_stats(total: u64, processed: u64) -> JobStats {
         let params = [
             ("operation".to_owned(), ParamValue::Signed(8)),
             ("time_elapsed".to_owned(), ParamValue::Unsigned(572)),
@@ -212,7 +210,7 @@ mod tests {
 
     #[test]
     fn running_dump_is_decoded() {
-        let stats = stats(3_145_990_144, 501_579_776);
+        let stats = dump_stats(3_145_990_144, 501_579_776);
         assert_eq!(stats.job_type, JobType::Unbounded);
         assert_eq!(stats.operation, JobOperation::Dump);
         assert_eq!(stats.time_elapsed, Some(572));
@@ -222,9 +220,9 @@ mod tests {
 
     #[test]
     fn memory_percent_is_at_most_100_and_never_divides_by_zero() {
-        assert_eq!(stats(10, 20).memory_percent(), Some(100));
-        assert_eq!(stats(0, 0).memory_percent(), Some(0));
-        assert_eq!(stats(u64::MAX, u64::MAX).memory_percent(), Some(100));
+        assert_eq!(dump_stats(10, 20).memory_percent(), Some(100));
+        assert_eq!(dump_stats(0, 0).memory_percent(), Some(0));
+        assert_eq!(dump_stats(u64::MAX, u64::MAX).memory_percent(), Some(100));
         assert_eq!(JobStats::default().memory_percent(), None);
     }
 

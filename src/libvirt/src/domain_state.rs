@@ -1,13 +1,17 @@
-//! The state of a domain, as `virDomainGetState` tells it.
+//! The state of a domain, as `virDomainGetState` reports it.
 
 use std::fmt;
 
-/// A domain's state and how it came about.
+use virt_sys as sys;
+
+use crate::state_reason::Reason;
+
+/// A domain's state and the reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// What the domain is doing.
     pub state: DomainState,
-    /// Why.
+    /// Why the domain is in that state.
     pub reason: Reason,
 }
 
@@ -17,7 +21,7 @@ impl State {
         State { state, reason }
     }
 
-    /// From the two integers of `virDomainGetState`.
+    /// The state for the two numbers that `virDomainGetState` returns.
     pub fn decode(state: i32, reason: i32) -> Self {
         let state = DomainState::decode(state);
         State {
@@ -34,27 +38,27 @@ impl State {
         )
     }
 
-    /// The guest is stopped for a migration: for the switch to the target, or because the migration would not end.
+    /// The guest is paused for a migration: for the switchover to the target, or because the migration would not converge.
     pub fn is_stopped_for_migration(&self) -> bool {
         *self == State::new(DomainState::Paused, Reason::Migration)
     }
 
-    /// The domain of a migration's target, to which the guest is still to come.
+    /// The domain is that of a migration's target, and the guest has not arrived yet.
     pub fn waits_for_guest(&self) -> bool {
-        let waits = matches!(
+        let is_before_arrival = matches!(
             self.reason,
             Reason::Migration | Reason::StartingUp | Reason::Unknown
         );
-        self.state == DomainState::Paused && waits
+        self.state == DomainState::Paused && is_before_arrival
     }
 
-    /// The guest is stopped for a migration after which the target may run it, or has begun to.
+    /// The guest is paused by a migration, and may be running on the target.
     pub fn may_run_on_target(&self) -> bool {
-        let is_left = matches!(
+        let is_after_switchover = matches!(
             self.reason,
             Reason::Migration | Reason::Postcopy | Reason::PostcopyFailed
         );
-        self.state == DomainState::Paused && is_left
+        self.state == DomainState::Paused && is_after_switchover
     }
 
     /// There is a QEMU process, whatever its guest is doing.
@@ -72,7 +76,7 @@ impl fmt::Display for State {
 /// `virDomainState`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DomainState {
-    /// libvirt knows of none.
+    /// libvirt reports no state, or one of a newer libvirt.
     NoState,
     /// The guest runs.
     Running,
@@ -92,129 +96,26 @@ pub enum DomainState {
 
 impl DomainState {
     fn decode(raw: i32) -> Self {
-        match raw {
-            1 => Self::Running,
-            2 => Self::Blocked,
-            3 => Self::Paused,
-            4 => Self::Shutdown,
-            5 => Self::Shutoff,
-            6 => Self::Crashed,
-            7 => Self::PmSuspended,
+        match raw.cast_unsigned() {
+            sys::VIR_DOMAIN_RUNNING => Self::Running,
+            sys::VIR_DOMAIN_BLOCKED => Self::Blocked,
+            sys::VIR_DOMAIN_PAUSED => Self::Paused,
+            sys::VIR_DOMAIN_SHUTDOWN => Self::Shutdown,
+            sys::VIR_DOMAIN_SHUTOFF => Self::Shutoff,
+            sys::VIR_DOMAIN_CRASHED => Self::Crashed,
+            sys::VIR_DOMAIN_PMSUSPENDED => Self::PmSuspended,
             _ => Self::NoState,
         }
     }
 }
-
-/// Why a domain is in its state: libvirt's per-state reasons in one list.
-///
-/// `Debug` gives KubeVirt's spelling (`StateChangeReason`) for the reasons that KubeVirt has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are libvirt's and say it all")]
-pub enum Reason {
-    Unknown,
-    // Running
-    Booted,
-    Restored,
-    Unpaused,
-    MigrationCanceled,
-    SaveCanceled,
-    Wakeup,
-    // Paused, or Shutdown by a user
-    User,
-    Migration,
-    Save,
-    Dump,
-    IOError,
-    Watchdog,
-    ShuttingDown,
-    Snapshot,
-    StartingUp,
-    Postcopy,
-    PostcopyFailed,
-    ApiError,
-    // Shutoff
-    Shutdown,
-    Destroyed,
-    Crashed,
-    Migrated,
-    Saved,
-    Failed,
-    FromSnapshot,
-    Daemon,
-    // Crashed
-    Panicked,
-}
-
-impl Reason {
-    fn decode(state: DomainState, raw: i32) -> Self {
-        let known: &[Reason] = match state {
-            DomainState::Running => &RUNNING,
-            DomainState::Paused => &PAUSED,
-            DomainState::Shutdown => &SHUTDOWN,
-            DomainState::Shutoff => &SHUTOFF,
-            DomainState::Crashed => &CRASHED,
-            DomainState::NoState | DomainState::Blocked | DomainState::PmSuspended => &[],
-        };
-        usize::try_from(raw)
-            .ok()
-            .and_then(|index| known.get(index))
-            .copied()
-            .unwrap_or(Reason::Unknown)
-    }
-}
-
-// Each list is in the order of libvirt's enum: the index is the number on the wire.
-const RUNNING: [Reason; 12] = [
-    Reason::Unknown,
-    Reason::Booted,
-    Reason::Migrated,
-    Reason::Restored,
-    Reason::FromSnapshot,
-    Reason::Unpaused,
-    Reason::MigrationCanceled,
-    Reason::SaveCanceled,
-    Reason::Wakeup,
-    Reason::Crashed,
-    Reason::Postcopy,
-    Reason::PostcopyFailed,
-];
-const PAUSED: [Reason; 15] = [
-    Reason::Unknown,
-    Reason::User,
-    Reason::Migration,
-    Reason::Save,
-    Reason::Dump,
-    Reason::IOError,
-    Reason::Watchdog,
-    Reason::FromSnapshot,
-    Reason::ShuttingDown,
-    Reason::Snapshot,
-    Reason::Crashed,
-    Reason::StartingUp,
-    Reason::Postcopy,
-    Reason::PostcopyFailed,
-    Reason::ApiError,
-];
-const SHUTDOWN: [Reason; 2] = [Reason::Unknown, Reason::User];
-const SHUTOFF: [Reason; 9] = [
-    Reason::Unknown,
-    Reason::Shutdown,
-    Reason::Destroyed,
-    Reason::Crashed,
-    Reason::Migrated,
-    Reason::Saved,
-    Reason::Failed,
-    Reason::FromSnapshot,
-    Reason::Daemon,
-];
-const CRASHED: [Reason; 2] = [Reason::Unknown, Reason::Panicked];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn reason_depends_on_its_state() {
+    fn reason_is_decoded_by_its_state() {
+        // Numbers as libvirt sends them.
         assert_eq!(
             State::decode(3, 1),
             State::new(DomainState::Paused, Reason::User)
@@ -234,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_newer_libvirt_are_unknown() {
+    fn unknown_numbers_of_a_newer_libvirt_are_decoded() {
         assert_eq!(
             State::decode(5, 99),
             State::new(DomainState::Shutoff, Reason::Unknown)

@@ -1,4 +1,4 @@
-//! The guest agent, as libvirt reaches it.
+//! Calls to the guest agent through libvirt.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use crate::error::Result;
 
 /// Commands to the guest agent.
 pub trait Agent {
-    /// Sends one JSON command to the guest agent and returns its JSON answer.
+    /// Sends one JSON command to the guest agent and returns its JSON response.
     ///
-    /// libvirt counts in whole seconds: `timeout` is rounded up, at least to one.
-    /// Without an agent it fails with [`AGENT_UNRESPONSIVE`](crate::error::code::AGENT_UNRESPONSIVE).
+    /// libvirt's timeouts are whole seconds: `timeout` is rounded up, to at least one second.
+    /// Without an agent the call fails with [`AGENT_UNRESPONSIVE`](crate::error::code::AGENT_UNRESPONSIVE).
     fn agent_command(&self, json: &str, timeout: Duration) -> Result<String>;
 
-    /// How long libvirt waits for the guest agent in calls that have no timeout of their own; for ever
-    /// otherwise. Whole seconds, as above. It holds until the domain ends.
+    /// Sets how long libvirt waits for the guest agent in calls without a timeout of their own; by default libvirt waits
+    /// for ever. `timeout` is rounded as in [`Agent::agent_command`], and holds until the domain ends.
     fn set_agent_timeout(&self, timeout: Duration) -> Result<()>;
 
     /// Sets the guest's clock, through the guest agent; `now` counts from the Unix epoch.

@@ -1,41 +1,41 @@
-//! A connection to libvirt.
+//! The trait of a connection to libvirt.
 //!
-//! Every call, on the connection or on a domain, blocks until the daemon has answered: keep calls off
-//! async workers. A call ends by itself in these cases:
+//! Every call, on the connection or on a domain, blocks until the daemon has answered, and must not run on async workers.
+//! libvirt ends a call without an answer in these cases:
 //! - the daemon has ended: the call fails at once;
-//! - the daemon is stopped or stuck: the call fails when [`KEEPALIVE`] runs out (the connection is
+//! - the daemon is stopped or stuck: the call fails when [`KEEPALIVE`] expires (the connection is
 //!   then closed, and a [`ConnectionClosed`](crate::Event::ConnectionClosed) event follows);
 //! - the daemon is busy with another job of the same domain: the call fails with
 //!   [`OPERATION_TIMEOUT`](crate::error::code::OPERATION_TIMEOUT) after 30 s;
 //! - the guest agent does not answer: agent commands carry their own timeout.
 //!
-//! Nothing bounds a call while QEMU itself is slow and the daemon is well: callers that must answer
-//! sooner put a deadline around the call and go on without its result.
+//! Nothing limits the duration of a call while QEMU is slow and the daemon works: callers that must answer sooner put
+//! a deadline around the call and continue without its result.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::Domain;
 use crate::error::Result;
+use crate::event_subscription::{EventHandler, Subscription};
 use crate::launch_security::SevInfo;
-use crate::subscription::{EventHandler, Subscription};
 
-/// Interval and count of the keepalive messages: the connection to a silent daemon is closed after
+/// Interval and count of the keepalive messages. libvirt closes the connection to a silent daemon after
 /// `interval * (count + 1)`.
 pub const KEEPALIVE: (Duration, u32) = (Duration::from_secs(5), 3);
 
 /// A connection to a hypervisor's daemon.
 pub trait HypervisorConnection: Send + Sync {
-    /// The domain of that name, if libvirt knows it.
+    /// The domain with this name, if there is one.
     fn lookup(&self, name: &str) -> Result<Option<Arc<dyn Domain>>>;
 
-    /// Makes the domain known, or replaces its persistent definition.
+    /// Defines a domain, or replaces its persistent definition.
     fn define(&self, xml: &str) -> Result<Arc<dyn Domain>>;
 
-    /// Delivers every domain event and the connection's end until the subscription is dropped.
+    /// Calls the handler for each domain event and for the connection's end, until the subscription is dropped.
     fn subscribe(&self, handler: EventHandler) -> Result<Subscription>;
 
-    /// The connection still works, as far as is known without asking the daemon.
+    /// Whether the connection still works, as far as is known without a call to the daemon.
     fn is_alive(&self) -> bool;
 
     /// The version of the daemon's libvirt.

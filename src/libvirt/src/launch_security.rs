@@ -1,4 +1,5 @@
-//! Confidential guests on AMD SEV: what the owner of a guest needs to trust it, and the secret that the guest gets then.
+//! Launch security of confidential guests on AMD SEV: the measurement by which the owner verifies a guest, and the
+//! secret that the guest receives afterwards.
 
 use crate::error::Result;
 
@@ -11,7 +12,7 @@ pub struct SevInfo {
     pub cert_chain: String,
 }
 
-/// How a guest was launched. What libvirt does not report is zero or empty.
+/// How a guest was launched. Values that libvirt does not report are zero or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchSecurityInfo {
     /// The launch measurement, base64.
@@ -26,7 +27,7 @@ pub struct LaunchSecurityInfo {
     pub policy: u64,
 }
 
-/// A secret for the guest's memory.
+/// A secret that libvirt writes into the guest's memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LaunchSecret {
     /// The packet header, base64.
@@ -35,18 +36,18 @@ pub struct LaunchSecret {
     pub secret: String,
 }
 
-/// It is a secret.
+/// Omits the fields, which are secret.
 impl std::fmt::Debug for LaunchSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("LaunchSecret")
     }
 }
 
-/// Confidential guests.
+/// The launch security of a domain.
 pub trait LaunchSecurity {
     /// How the guest was launched.
     fn launch_security_info(&self) -> Result<LaunchSecurityInfo>;
 
-    /// Puts a secret into the memory of a guest that is paused before its first instruction.
+    /// Writes a secret into the memory of a guest that is paused before its first instruction.
     fn set_launch_secret(&self, secret: &LaunchSecret) -> Result<()>;
 }

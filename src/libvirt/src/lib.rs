@@ -1,16 +1,15 @@
-//! libvirt, as the launcher needs it: typed, blocking, safe.
+//! A typed, blocking, safe interface to the libvirt calls that the launcher needs.
 //!
-//! This is the only crate of the project that calls C. It sits right on `virt-sys`: the events,
-//! the close callback, bulk statistics and agent commands exist nowhere else, and errors keep
-//! libvirt's own numbers that way.
+//! This is the only crate of the project that calls C. It uses `virt-sys` directly: no other binding has the events, the
+//! close callback, bulk statistics and agent commands, and errors keep libvirt's own numbers.
 //!
-//! - [`HypervisorConnection`] is a connection, [`Domain`] one domain of it. [`connect`] gives the real ones,
-//!   [`fake`] a stateful daemon in memory; one contract (`tests/driver_contract`) is checked on both.
+//! - [`HypervisorConnection`] is a connection, [`Domain`] one domain of it. [`connect`] opens a real connection, and
+//!   [`fake`] has a stateful daemon in memory; one contract (`tests/driver_contract`) is checked on both.
 //! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
 //!   to the end of the process; [`Event`]s arrive on it.
-//! - libvirt's callbacks are given numbers, never pointers to memory (`real_driver::callback_registry` has
-//!   the reason): a number that was released, even twice, refers to nothing.
-//! - libvirt never writes to stderr by itself: an error is returned, once.
+//! - libvirt's callbacks receive numbers instead of pointers (`real_driver::callback_registry` has the reason): a number
+//!   that was released, even twice, refers to nothing.
+//! - libvirt never writes errors to stderr: the call returns them.
 
 mod backups_and_checkpoints;
 mod devices;
@@ -22,6 +21,8 @@ mod domain_jobs;
 mod domain_state;
 mod error;
 mod event;
+mod event_handlers;
+mod event_subscription;
 mod guest_agent;
 mod hypervisor_connection;
 mod launch_security;
@@ -34,9 +35,8 @@ mod qemu_monitor;
 mod real_driver;
 mod screenshot;
 mod start_pause_stop;
+mod state_reason;
 mod stats;
-mod subscribers;
-mod subscription;
 mod typed_params;
 mod vcpus;
 
@@ -49,9 +49,10 @@ pub use disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 pub use domain::Domain;
 pub use domain_definition::{Definition, FilePolicy, UndefineOptions, XmlKind};
 pub use domain_jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
-pub use domain_state::{DomainState, Reason, State};
-pub use error::{Error, Result, code};
+pub use domain_state::{DomainState, State};
+pub use error::{Error, Result, code, origin};
 pub use event::{CloseReason, Detail, Event, LifecycleEvent, WatchdogAction};
+pub use event_subscription::{EventHandler, Subscription};
 pub use guest_agent::Agent;
 pub use hypervisor_connection::{HypervisorConnection, KEEPALIVE, Version};
 pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
@@ -60,10 +61,10 @@ pub use qemu_monitor::QemuMonitor;
 pub use real_driver::{connect, library_version, limit_malloc_arenas};
 pub use screenshot::{Screen, Screenshot};
 pub use start_pause_stop::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
+pub use state_reason::Reason;
 pub use stats::{
     BlockStats, CpuStats, DirtyRateStats, DomainStats, MemoryStats, NetStats, RequestStats,
     TrafficStats, VcpuStats,
 };
-pub use subscription::{EventHandler, Subscription};
 pub use typed_params::ParamValue;
 pub use vcpus::Vcpus;

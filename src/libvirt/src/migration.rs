@@ -1,20 +1,22 @@
-//! Live migration of a running domain, as its source sees it.
+//! Live migration of a running domain, on the side of the source.
 
 use std::ops::BitOr;
 
+use virt_sys as sys;
+
 use crate::error::Result;
 
-/// Sends the domain to another host.
+/// Migrates the domain to another host.
 ///
 /// A migration is a job (see [`Jobs`](crate::Jobs)): [`abort_job`](crate::Jobs::abort_job) ends it, and
-/// [`job_stats`](crate::Jobs::job_stats) has its progress. [`suspend`](crate::Power::suspend) is answered while it
-/// runs; the domain is then [`Paused`](crate::DomainState::Paused) for
+/// [`job_stats`](crate::Jobs::job_stats) has its progress. [`suspend`](crate::Power::suspend) works while the
+/// migration runs; the domain is then [`Paused`](crate::DomainState::Paused) for
 /// [`Migration`](crate::Reason::Migration).
 pub trait Migration {
-    /// Migrates the domain to the daemon at `destination`, a connection URI as this host's daemon reaches it.
+    /// Migrates the domain to the daemon at `destination`, a connection URI that this host's daemon connects to.
     ///
     /// The call lasts as long as the migration. After success the domain is shut off
-    /// ([`Migrated`](crate::Reason::Migrated)) and its definition stays; after a failure it runs on.
+    /// ([`Migrated`](crate::Reason::Migrated)) and its definition stays; after a failure the guest runs on here.
     fn migrate(&self, destination: &str, request: &MigrationRequest) -> Result<()>;
 
     /// Sets the maximum downtime of the running migration, in milliseconds.
@@ -26,11 +28,10 @@ pub trait Migration {
     fn start_post_copy(&self) -> Result<()>;
 }
 
-/// What is migrated, and how: the typed parameters of `virDomainMigrateToURI3`. An empty list, `None` and no text are
-/// left out.
+/// The flags and typed parameters of `virDomainMigrateToURI3`. A parameter that is `None` or an empty list is not passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationRequest {
-    /// How.
+    /// The flags.
     pub flags: MigrationFlags,
     /// `migrate_uri`: where QEMU sends the guest's memory.
     pub uri: Option<String>,
@@ -57,28 +58,28 @@ pub struct MigrationRequest {
 pub struct MigrationFlags(u32);
 
 impl MigrationFlags {
-    /// The guest runs meanwhile.
-    pub const LIVE: MigrationFlags = MigrationFlags(1);
+    /// The guest runs during the migration.
+    pub const LIVE: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_LIVE);
     /// This host's daemon talks to the target's.
-    pub const PEER2PEER: MigrationFlags = MigrationFlags(2);
+    pub const PEER2PEER: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_PEER2PEER);
     /// The target keeps a definition.
-    pub const PERSIST_DEST: MigrationFlags = MigrationFlags(8);
+    pub const PERSIST_DEST: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_PERSIST_DEST);
     /// The guest stays paused on the target.
-    pub const PAUSED: MigrationFlags = MigrationFlags(32);
-    /// Disks are copied.
-    pub const NON_SHARED_INC: MigrationFlags = MigrationFlags(128);
-    /// libvirt's safety checks are left out.
-    pub const UNSAFE: MigrationFlags = MigrationFlags(512);
+    pub const PAUSED: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_PAUSED);
+    /// Disks that are not shared are copied.
+    pub const NON_SHARED_INC: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_NON_SHARED_INC);
+    /// libvirt skips its safety checks.
+    pub const UNSAFE: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_UNSAFE);
     /// Memory is compressed.
-    pub const COMPRESSED: MigrationFlags = MigrationFlags(2048);
+    pub const COMPRESSED: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_COMPRESSED);
     /// The guest is slowed down when it writes faster than memory is sent.
-    pub const AUTO_CONVERGE: MigrationFlags = MigrationFlags(8192);
+    pub const AUTO_CONVERGE: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_AUTO_CONVERGE);
     /// [`Migration::start_post_copy`] may follow.
-    pub const POST_COPY: MigrationFlags = MigrationFlags(32_768);
+    pub const POST_COPY: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_POSTCOPY);
     /// Memory is sent over several connections.
-    pub const PARALLEL: MigrationFlags = MigrationFlags(131_072);
+    pub const PARALLEL: MigrationFlags = MigrationFlags(sys::VIR_MIGRATE_PARALLEL);
 
-    /// libvirt's number.
+    /// libvirt's bit mask.
     pub fn bits(self) -> u32 {
         self.0
     }

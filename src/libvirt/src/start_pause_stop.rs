@@ -4,52 +4,52 @@ use std::os::fd::BorrowedFd;
 
 use crate::error::Result;
 
-/// Starting and stopping.
+/// Starting, pausing and stopping.
 pub trait Power {
-    /// Lends open files to the domain, for elements that name them by `fdgroup`.
+    /// Associates open files with the domain, for elements that refer to them by `fdgroup`.
     ///
-    /// libvirt gets copies, over a UNIX socket only, and forgets them when the connection ends that
-    /// lent them: lend right before each start.
+    /// libvirt receives copies of the file descriptors, over a UNIX socket only, and drops them when this connection ends:
+    /// call this right before each start.
     fn associate_fds(&self, group: &str, files: &[BorrowedFd<'_>]) -> Result<()>;
 
     /// Starts the domain's QEMU process.
-    fn start(&self, how: StartOptions) -> Result<()>;
+    fn start(&self, options: StartOptions) -> Result<()>;
 
-    /// Stops the guest's processors.
+    /// Pauses the guest's CPUs.
     fn suspend(&self) -> Result<()>;
 
-    /// Lets them run again.
+    /// Resumes the guest's CPUs.
     fn resume(&self) -> Result<()>;
 
-    /// Presses the reset button.
+    /// Resets the guest, as its reset button does.
     fn reset(&self) -> Result<()>;
 
     /// Asks the guest to reboot.
-    fn reboot(&self, by: RebootMode) -> Result<()>;
+    fn reboot(&self, mode: RebootMode) -> Result<()>;
 
-    /// Asks the guest to power off; an event tells when it has.
-    fn shutdown(&self, by: ShutdownMode) -> Result<()>;
+    /// Asks the guest to power off. An event follows when it has done so.
+    fn shutdown(&self, mode: ShutdownMode) -> Result<()>;
 
     /// Ends the QEMU process: `SIGTERM`, then, unless graceful, `SIGKILL`.
-    fn destroy(&self, how: DestroyMode) -> Result<()>;
+    fn destroy(&self, mode: DestroyMode) -> Result<()>;
 }
 
-/// How to start.
+/// How to start a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartOptions {
     /// Leave the guest paused before its first instruction.
     pub paused: bool,
-    /// StartOptions from fresh UEFI variables.
+    /// Start with new UEFI variables.
     pub reset_nvram: bool,
 }
 
 impl StartOptions {
-    /// Running at once.
+    /// The guest runs at once.
     pub const RUNNING: StartOptions = StartOptions {
         paused: false,
         reset_nvram: false,
     };
-    /// Paused before the first instruction.
+    /// The guest is paused before its first instruction.
     pub const PAUSED: StartOptions = StartOptions {
         paused: true,
         reset_nvram: false,
@@ -77,9 +77,9 @@ pub enum ShutdownMode {
 /// How to end a QEMU process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DestroyMode {
-    /// Whatever it takes.
+    /// `SIGTERM`, then `SIGKILL`.
     #[default]
     Forceful,
-    /// Only `SIGTERM`; fails when QEMU does not end by it.
+    /// Only `SIGTERM`. Fails if QEMU does not end.
     Graceful,
 }

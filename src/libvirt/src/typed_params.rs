@@ -1,5 +1,7 @@
 //! The values of libvirt's typed parameters (`virTypedParameter`).
 
+use std::ffi::CStr;
+
 /// One value of a libvirt typed parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamValue {
@@ -16,7 +18,7 @@ pub enum ParamValue {
 }
 
 impl ParamValue {
-    /// The value as an unsigned number, when it is one.
+    /// The value, if it is a number that is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
             ParamValue::Unsigned(value) => Some(value),
@@ -25,7 +27,7 @@ impl ParamValue {
         }
     }
 
-    /// The value as a signed number, when it is one.
+    /// The value, if it is a number that an `i64` can hold.
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
             ParamValue::Signed(value) => Some(value),
@@ -34,11 +36,18 @@ impl ParamValue {
         }
     }
 
-    /// The value as a text, when it is one.
+    /// The value, if it is a text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             ParamValue::Text(text) => Some(text),
             _ => None,
         }
     }
+}
+
+/// The value of the parameter with this name, if there is one.
+pub(crate) fn find<'a>(params: &'a [(String, ParamValue)], name: &CStr) -> Option<&'a ParamValue> {
+    let mut params = params.iter();
+    let param = params.find(|(param_name, _)| param_name.as_bytes() == name.to_bytes());
+    param.map(|(_, value)| value)
 }

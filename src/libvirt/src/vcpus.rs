@@ -1,17 +1,17 @@
-//! Virtual processors of a domain.
+//! Virtual CPUs of a domain.
 
 use crate::devices::Affect;
 use crate::error::Result;
 
-/// The number of virtual processors, and where they run.
+/// The number of virtual CPUs, and the host CPUs that they are pinned to.
 pub trait Vcpus {
-    /// Sets the number of processors, at most the domain's maximum. For a guest that keeps processors libvirt waits 5 s
-    /// and fails; some may be gone then.
+    /// Sets the number of virtual CPUs, at most the domain's maximum. If the guest does not release a CPU, libvirt fails
+    /// after 5 s; the guest may have released other CPUs by then.
     fn set_vcpus(&self, count: u32, of: Affect) -> Result<()>;
 
-    /// Lets processor `vcpu` run on the host's processors `cpus` only.
+    /// Pins the virtual CPU `vcpu` to the host CPUs `cpus`.
     fn pin_vcpu(&self, vcpu: u32, cpus: &[u32], of: Affect) -> Result<()>;
 
-    /// Lets QEMU's own threads run on the host's processors `cpus` only.
+    /// Pins QEMU's own threads to the host CPUs `cpus`.
     fn pin_emulator(&self, cpus: &[u32], of: Affect) -> Result<()>;
 }

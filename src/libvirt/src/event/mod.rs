@@ -1,53 +1,54 @@
-//! Events that libvirt sends unasked: those of domains, and the end of a connection.
+//! Events that libvirt sends: those of domains, and the end of a connection.
 
 mod lifecycle;
 
 use std::fmt;
 
 pub use lifecycle::{Detail, LifecycleEvent};
+use virt_sys as sys;
 
 use crate::typed_params::ParamValue;
 
-/// One thing that happened. `domain` is always the domain's name.
+/// An event. `domain` is always the domain's name.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The domain was defined, started, stopped...
+    /// The domain was defined, started, stopped, and so on.
     Lifecycle {
         /// The domain's name.
         domain: String,
         /// What happened.
         event: LifecycleEvent,
-        /// How it came about.
+        /// The cause.
         detail: Detail,
     },
-    /// The guest rebooted. libvirt sends two per reboot.
+    /// The guest rebooted. libvirt sends two events per reboot.
     Reboot {
         /// The domain's name.
         domain: String,
     },
-    /// The guest agent connected or went away.
+    /// The guest agent connected or disconnected.
     AgentLifecycle {
         /// The domain's name.
         domain: String,
-        /// Whether an agent is there now.
+        /// Whether an agent is connected now.
         connected: bool,
     },
-    /// A device was plugged in.
+    /// A device was attached.
     DeviceAdded {
         /// The domain's name.
         domain: String,
         /// The device's alias.
         alias: String,
     },
-    /// The guest let go of a device.
+    /// The guest released a device, which is detached now.
     DeviceRemoved {
         /// The domain's name.
         domain: String,
         /// The device's alias.
         alias: String,
     },
-    /// The guest refused to let go of a device.
+    /// The guest refused to release a device.
     DeviceRemovalFailed {
         /// The domain's name.
         domain: String,
@@ -61,7 +62,7 @@ pub enum Event {
         /// The job's typed parameters, under libvirt's names.
         params: Vec<(String, ParamValue)>,
     },
-    /// A migration begins another pass over the guest's memory.
+    /// A migration began another pass over the guest's memory.
     MigrationIteration {
         /// The domain's name.
         domain: String,
@@ -72,23 +73,23 @@ pub enum Event {
     IoError {
         /// The domain's name.
         domain: String,
-        /// QEMU stops the guest; else the guest gets the error, or nobody does.
+        /// Whether QEMU pauses the guest. Otherwise QEMU reports the error to the guest, or ignores it.
         pauses_guest: bool,
         /// The disk's alias.
         alias: String,
         /// The source's path.
         path: String,
-        /// libvirt's word for it, e.g. `enospc`.
+        /// libvirt's name of the error, e.g. `enospc`.
         reason: String,
     },
     /// The guest did not reset its watchdog in time.
     Watchdog {
         /// The domain's name.
         domain: String,
-        /// What QEMU does.
+        /// What QEMU does about it.
         action: WatchdogAction,
     },
-    /// A memory device was resized by the guest.
+    /// The guest resized a memory device.
     MemoryDeviceSize {
         /// The domain's name.
         domain: String,
@@ -97,15 +98,15 @@ pub enum Event {
         /// The new size, in KiB.
         kib: u64,
     },
-    /// The connection to the daemon is over; no event follows on it.
+    /// The connection to the daemon has ended; no further event arrives on it.
     ConnectionClosed {
-        /// Why.
+        /// Why the connection ended.
         reason: CloseReason,
     },
 }
 
 impl Event {
-    /// The domain the event is about; none when it is about the connection.
+    /// The name of the event's domain; `None` for an event of the connection.
     pub fn domain(&self) -> Option<&str> {
         match self {
             Event::Lifecycle { domain, .. }
@@ -130,38 +131,35 @@ impl Event {
 pub enum WatchdogAction {
     /// Nothing.
     None,
-    /// It pauses the guest.
+    /// QEMU pauses the guest.
     Pause,
-    /// It resets the guest.
+    /// QEMU resets the guest.
     Reset,
-    /// It ends, without asking the guest.
+    /// QEMU ends without a shutdown of the guest.
     PowerOff,
-    /// It asks the guest to shut down.
+    /// QEMU asks the guest to shut down.
     Shutdown,
-    /// It prints a message.
+    /// QEMU prints a message.
     Debug,
-    /// It sends the guest a non-maskable interrupt.
+    /// QEMU sends the guest a non-maskable interrupt.
     InjectNmi,
-    /// An action that this version does not know.
+    /// An action of a newer libvirt.
     Other(i32),
 }
 
 impl WatchdogAction {
-    /// libvirt's number.
+    /// The action for libvirt's number.
     pub(crate) fn decode(raw: i32) -> WatchdogAction {
-        const ACTIONS: [WatchdogAction; 7] = [
-            WatchdogAction::None,
-            WatchdogAction::Pause,
-            WatchdogAction::Reset,
-            WatchdogAction::PowerOff,
-            WatchdogAction::Shutdown,
-            WatchdogAction::Debug,
-            WatchdogAction::InjectNmi,
-        ];
-        let known = usize::try_from(raw)
-            .ok()
-            .and_then(|index| ACTIONS.get(index));
-        known.copied().unwrap_or(WatchdogAction::Other(raw))
+        match raw.cast_unsigned() {
+            sys::VIR_DOMAIN_EVENT_WATCHDOG_NONE => WatchdogAction::None,
+            sys::VIR_DOMAIN_EVENT_WATCHDOG_PAUSE => WatchdogAction::Pause,
+            sys::VIR_DOMAIN_EVENT_WATCHDOG_RESET => WatchdogAction::Reset,
+            sys::VIR_DOMAIN_EVENT_WATCHDOG_POWEROFF => WatchdogAction::PowerOff,
+            sys::VIR_DOMAIN_EVENT_WATCHDOG_SHUTDOWN => WatchdogAction::Shutdown,
+            sys::VIR_DOMAIN_EVENT_WATCHDOG_DEBUG => WatchdogAction::Debug,
+            sys::VIR_DOMAIN_EVENT_WATCHDOG_INJECTNMI => WatchdogAction::InjectNmi,
+            _ => WatchdogAction::Other(raw),
+        }
     }
 }
 
@@ -170,20 +168,21 @@ impl WatchdogAction {
 pub enum CloseReason {
     /// An I/O error.
     Error,
-    /// The daemon went away.
+    /// The daemon closed the connection or ended.
     Eof,
     /// The daemon did not answer keepalive messages.
     Keepalive,
-    /// This side closed it.
+    /// This process closed the connection.
     Client,
 }
 
 impl CloseReason {
+    /// The reason for libvirt's number.
     pub(crate) fn decode(raw: i32) -> Self {
-        match raw {
-            1 => CloseReason::Eof,
-            2 => CloseReason::Keepalive,
-            3 => CloseReason::Client,
+        match raw.cast_unsigned() {
+            sys::VIR_CONNECT_CLOSE_REASON_EOF => CloseReason::Eof,
+            sys::VIR_CONNECT_CLOSE_REASON_KEEPALIVE => CloseReason::Keepalive,
+            sys::VIR_CONNECT_CLOSE_REASON_CLIENT => CloseReason::Client,
             _ => CloseReason::Error,
         }
     }

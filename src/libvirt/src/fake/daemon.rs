@@ -1,4 +1,4 @@
-//! The fake daemon: its domains, its open connections, and how tests want it to behave.
+//! The fake daemon: its domains, its open connections, its recorded calls, and the behavior that a test has set.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,42 +7,46 @@ use std::time::Duration;
 
 use super::Call;
 use super::definition_xml::DefinitionXml;
+use super::errors::{domain_not_found, qemu_error};
 use super::migration_plan::{MigrationPlan, SentMigration};
 use super::simulated_domain::SimulatedDomain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
+use crate::event_handlers::EventHandlers;
 use crate::launch_security::SevInfo;
-use crate::subscribers::Subscribers;
 
-/// How the daemon is to behave, and the calls that it received.
+/// The behavior that a test has set, and the recorded calls.
 #[derive(Default)]
 pub(super) struct Controls {
     pub(super) failures: VecDeque<(Call, Error)>,
     pub(super) delays: HashMap<Call, Duration>,
     pub(super) calls: Vec<Call>,
-    pub(super) disobedient: bool,
-    pub(super) down: bool,
+    /// Guests ignore shutdown requests.
+    pub(super) ignores_shutdown: bool,
+    /// The daemon is stopped.
+    pub(super) is_stopped: bool,
     pub(super) dump_duration: Duration,
-    pub(super) migration: MigrationPlan,
-    pub(super) migrations: Vec<SentMigration>,
+    pub(super) migration_plan: MigrationPlan,
+    pub(super) sent_migrations: Vec<SentMigration>,
     pub(super) max_downtimes: Vec<u64>,
     pub(super) backup_duration: Duration,
     pub(super) sev_info: Option<SevInfo>,
 }
 
-/// The daemon's end of one connection.
+/// The daemon's side of one connection.
 #[derive(Default)]
 pub(super) struct ConnectionState {
-    pub(super) subscribers: Subscribers,
-    pub(super) dead: AtomicBool,
+    pub(super) handlers: EventHandlers,
+    pub(super) is_closed: AtomicBool,
 }
 
+/// The daemon that [`FakeDaemon`](super::FakeDaemon) controls.
 #[derive(Default)]
 pub(super) struct Daemon {
     controls: Mutex<Controls>,
     domains: Mutex<BTreeMap<String, SimulatedDomain>>,
     connections: Mutex<Vec<Weak<ConnectionState>>>,
-    /// One batch of events at a time, so that two callers' events do not mix.
+    /// Held while the events of one change are published, so that the events of two callers do not mix.
     event_order: Mutex<()>,
     last_number: Mutex<u32>,
 }
@@ -52,19 +56,19 @@ impl Daemon {
         with(&mut lock(&self.controls))
     }
 
-    /// The start of every call: it is recorded, delayed, and fails if a failure is queued.
+    /// Begins a call: records and delays it, and fails if a failure is queued.
     pub(super) fn begin_call(&self, call: Call) -> Result<()> {
         self.record_call(call).map_or(Ok(()), Err)
     }
 
-    /// Records and delays the call; returns the failure that is queued for it.
+    /// Records and delays the call. Returns the failure that is queued for it, if any.
     pub(super) fn record_call(&self, call: Call) -> Option<Error> {
         let (delay, failure) = self.controls(|controls| {
             controls.calls.push(call);
             let failure = controls
                 .failures
                 .iter()
-                .position(|(which, _)| *which == call);
+                .position(|(failing_call, _)| *failing_call == call);
             let failure = failure.and_then(|index| controls.failures.remove(index));
             (controls.delays.get(&call).copied(), failure)
         });
@@ -76,7 +80,7 @@ impl Daemon {
 
     pub(super) fn open(&self) -> Result<Arc<ConnectionState>> {
         self.begin_call(Call::Connect)?;
-        if self.controls(|controls| controls.down) {
+        if self.controls(|controls| controls.is_stopped) {
             return Err(Error {
                 code: code::SYSTEM_ERROR,
                 domain: origin::RPC,
@@ -91,17 +95,15 @@ impl Daemon {
     }
 
     pub(super) fn stop(&self, reason: CloseReason) {
-        self.controls(|controls| controls.down = true);
+        self.controls(|controls| controls.is_stopped = true);
         let connections = std::mem::take(&mut *lock(&self.connections));
         for state in connections.iter().filter_map(Weak::upgrade) {
-            state.dead.store(true, Ordering::SeqCst);
-            state
-                .subscribers
-                .publish(&Event::ConnectionClosed { reason });
+            state.is_closed.store(true, Ordering::SeqCst);
+            state.handlers.publish(&Event::ConnectionClosed { reason });
         }
     }
 
-    /// Runs `with` on a domain, if there is such a domain.
+    /// Runs `with` on the domain; `None` if it does not exist.
     pub(super) fn with_domain<T>(
         &self,
         name: &str,
@@ -110,12 +112,12 @@ impl Daemon {
         lock(&self.domains).get_mut(name).map(with)
     }
 
-    /// Adds a domain without an event.
+    /// Adds a domain without publishing an event.
     pub(super) fn insert(&self, domain: SimulatedDomain) {
         lock(&self.domains).insert(domain.name.clone(), domain);
     }
 
-    /// Changes a running domain and publishes the events; does nothing if the domain does not run.
+    /// Changes a domain and publishes the events, if the domain runs.
     pub(super) fn change_if_active(
         &self,
         name: &str,
@@ -130,7 +132,7 @@ impl Daemon {
         });
     }
 
-    /// Changes a domain and publishes the events, unless the change fails.
+    /// Changes a domain, and publishes the events if the change succeeds.
     pub(super) fn change(
         &self,
         name: &str,
@@ -138,7 +140,9 @@ impl Daemon {
     ) -> Result<()> {
         let event_order = lock(&self.event_order);
         let mut domains = lock(&self.domains);
-        let domain = domains.get_mut(name).ok_or_else(|| no_domain(name))?;
+        let domain = domains
+            .get_mut(name)
+            .ok_or_else(|| domain_not_found(name))?;
         let events = change(domain)?;
         domains.retain(|_, domain| !domain.is_gone());
         drop(domains);
@@ -149,21 +153,21 @@ impl Daemon {
         Ok(())
     }
 
-    /// Adds a domain or replaces its persistent configuration; returns its UUID.
-    pub(super) fn define(&self, mut config: DefinitionXml) -> Result<String> {
+    /// Adds a domain or replaces its persistent configuration. Returns the domain's UUID.
+    pub(super) fn define(&self, mut definition: DefinitionXml) -> Result<String> {
         let event_order = lock(&self.event_order);
         let mut domains = lock(&self.domains);
-        let name = config.name.clone();
-        let uuid = config.uuid.clone().unwrap_or_else(|| self.make_uuid());
-        config.set_uuid(&uuid);
+        let name = definition.name.clone();
+        let uuid = definition.uuid.clone().unwrap_or_else(|| self.make_uuid());
+        definition.set_uuid(&uuid);
         let detail = match domains.get_mut(&name) {
-            Some(domain) if domain.uuid != uuid => return Err(other_uuid(domain)),
+            Some(domain) if domain.uuid != uuid => return Err(uuid_conflict(domain)),
             Some(domain) => {
-                domain.inactive = Some(config);
+                domain.inactive = Some(definition);
                 Detail::Updated
             }
             None => {
-                domains.insert(name.clone(), SimulatedDomain::new(config, uuid.clone()));
+                domains.insert(name.clone(), SimulatedDomain::new(definition, uuid.clone()));
                 Detail::Added
             }
         };
@@ -194,28 +198,19 @@ impl Daemon {
             .filter_map(Weak::upgrade)
             .collect();
         for state in connections {
-            state.subscribers.publish(event);
+            state.handlers.publish(event);
         }
     }
 }
 
-pub(super) fn no_domain(name: &str) -> Error {
-    Error {
-        code: code::NO_DOMAIN,
-        domain: origin::QEMU,
-        message: format!("Domain not found: no domain with matching name '{name}'"),
-    }
-}
-
-fn other_uuid(domain: &SimulatedDomain) -> Error {
-    Error {
-        code: code::OPERATION_FAILED,
-        domain: origin::QEMU,
-        message: format!(
+fn uuid_conflict(domain: &SimulatedDomain) -> Error {
+    qemu_error(
+        code::OPERATION_FAILED,
+        format!(
             "operation failed: domain '{}' already exists with uuid {}",
             domain.name, domain.uuid
         ),
-    }
+    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,14 +1,15 @@
-//! A domain's XML. Name and UUID are interpreted; all other elements are kept unchanged.
+//! One configuration of a domain as XML. Name and UUID are interpreted; other elements are kept unchanged.
 
 use domain_xml::{Document, Element};
 
-use crate::error::{Error, Result, code, origin};
+use super::errors::xml_error;
+use crate::error::Result;
 
-/// What libvirt takes where a domain has no UUID of its own.
-const SYSTEM_UUID: &str = "sysinfo/system/entry[@name='uuid']";
+/// The UUID that libvirt takes if the domain has no `<uuid>`.
+const SMBIOS_UUID: &str = "sysinfo/system/entry[@name='uuid']";
 
-/// The guest's end of the agent's channel.
-const AGENT_TARGET: &str = "devices/channel/target[@name='org.qemu.guest_agent.0']";
+/// The target of the guest agent's channel.
+const AGENT_CHANNEL_TARGET: &str = "devices/channel/target[@name='org.qemu.guest_agent.0']";
 
 /// One configuration of a domain.
 #[derive(Clone)]
@@ -30,13 +31,13 @@ impl DefinitionXml {
         Ok(DefinitionXml {
             name: name.ok_or_else(|| xml_error("missing domain name"))?,
             uuid: text("uuid")
-                .or_else(|| document.value(SYSTEM_UUID).ok().flatten())
+                .or_else(|| document.value(SMBIOS_UUID).ok().flatten())
                 .map(|uuid| uuid.to_lowercase()),
             document,
         })
     }
 
-    /// Gives the domain its UUID, right behind its name, as libvirt prints it.
+    /// Sets the domain's UUID. A new element is inserted after the name, where libvirt writes it.
     pub(super) fn set_uuid(&mut self, uuid: &str) {
         let root = self.document.root_mut();
         if root.child("uuid").is_none() {
@@ -55,7 +56,7 @@ impl DefinitionXml {
         self.document.root_mut().ensure_child("devices")
     }
 
-    /// Sets the number of processors at the start, if the domain's maximum allows it.
+    /// Sets the current number of virtual CPUs. The error is the domain's maximum, if that is lower.
     pub(super) fn set_vcpus(&mut self, count: u32) -> std::result::Result<(), u32> {
         let vcpu = self.document.root_mut().ensure_child("vcpu");
         let maximum = vcpu.text().trim().parse().unwrap_or(1);
@@ -70,12 +71,12 @@ impl DefinitionXml {
         self.document.render()
     }
 
-    /// The same with the number of its QEMU process, and whether the guest agent has opened its channel.
+    /// The XML of the running domain: with its id, and the state of the guest agent's channel.
     pub(super) fn render_active(&self, id: u32, agent_connected: bool) -> String {
         let mut document = self.document.clone();
         document.root_mut().set_attr("id", id.to_string());
-        // A domain without a channel for the agent stays without one.
-        if let Ok(Some(target)) = document.find_mut(AGENT_TARGET) {
+        // A domain without a channel for the agent gets none.
+        if let Ok(Some(target)) = document.find_mut(AGENT_CHANNEL_TARGET) {
             let state = match agent_connected {
                 true => "connected",
                 false => "disconnected",
@@ -83,13 +84,5 @@ impl DefinitionXml {
             target.set_attr("state", state);
         }
         document.render()
-    }
-}
-
-pub(super) fn xml_error(what: &str) -> Error {
-    Error {
-        code: code::XML_ERROR,
-        domain: origin::DOMAIN,
-        message: format!("XML error: {what}"),
     }
 }

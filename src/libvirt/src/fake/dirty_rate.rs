@@ -1,6 +1,8 @@
-//! The calls about the dirty rate of a simulated domain.
+//! Measurements of a simulated domain's dirty rate.
 
 use std::time::Duration;
+
+use virt_sys as sys;
 
 use super::Call;
 use super::domain_handle::FakeDomain;
@@ -8,9 +10,8 @@ use crate::dirty_rate::DirtyRate;
 use crate::error::Result;
 use crate::stats::DirtyRateStats;
 
-/// `virDomainDirtyRateStatus`.
-const MEASURING: i32 = 1;
-const MEASURED: i32 = 2;
+const MEASURING: i32 = sys::VIR_DOMAIN_DIRTYRATE_MEASURING.cast_signed();
+const MEASURED: i32 = sys::VIR_DOMAIN_DIRTYRATE_MEASURED.cast_signed();
 
 impl DirtyRate for FakeDomain {
     fn start_dirty_rate_calculation(&self, period: Duration) -> Result<()> {
@@ -27,16 +28,16 @@ impl DirtyRate for FakeDomain {
         })
     }
 
-    /// The first answer after the start is that the measurement goes on.
+    /// The first call after the start returns that the measurement is running, the next one its result.
     fn dirty_rate(&self) -> Result<Option<DirtyRateStats>> {
         self.with_domain(Call::DirtyRate, |domain| {
             let state = &mut domain.dirty_rate;
-            let known = state.last;
-            if known.status == Some(MEASURING) {
+            let reported = state.last;
+            if reported.status == Some(MEASURING) {
                 state.last.status = Some(MEASURED);
                 state.last.mib_per_second = Some(state.next_mib);
             }
-            Ok(domain.active.is_some().then_some(known))
+            Ok(domain.active.is_some().then_some(reported))
         })
     }
 }

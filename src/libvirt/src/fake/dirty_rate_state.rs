@@ -1,8 +1,8 @@
-//! The dirty rate of a simulated domain.
+//! The state of a simulated domain's dirty rate measurements.
 
 use crate::stats::DirtyRateStats;
 
-/// The measurements of a simulated domain.
+/// The last measurement, and the result of the next one.
 #[derive(Default)]
 pub(super) struct DirtyRateState {
     pub(super) last: DirtyRateStats,

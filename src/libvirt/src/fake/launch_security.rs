@@ -1,8 +1,9 @@
-//! The calls about the launch security of a simulated domain.
+//! Launch security of a simulated domain.
 
 use super::Call;
 use super::domain_handle::FakeDomain;
-use crate::error::{Error, Result, code, origin};
+use super::errors::qemu_error;
+use crate::error::{Result, code};
 use crate::launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo};
 
 impl LaunchSecurity for FakeDomain {
@@ -10,7 +11,7 @@ impl LaunchSecurity for FakeDomain {
         self.with_domain(Call::LaunchSecurity, |domain| {
             domain.must_run()?;
             let info = domain.launch_security.info.clone();
-            // libvirt reports nothing of a domain without launch security, and no error.
+            // For a domain without launch security libvirt reports no values, and no error.
             Ok(info.unwrap_or_default())
         })
     }
@@ -19,11 +20,10 @@ impl LaunchSecurity for FakeDomain {
         self.with_domain(Call::LaunchSecurity, |domain| {
             domain.must_run()?;
             if domain.launch_security.info.is_none() {
-                return Err(Error {
-                    code: code::OPERATION_UNSUPPORTED,
-                    domain: origin::QEMU,
-                    message: "Operation not supported: launch security type is not SEV".into(),
-                });
+                return Err(qemu_error(
+                    code::OPERATION_UNSUPPORTED,
+                    "Operation not supported: launch security type is not SEV",
+                ));
             }
             domain.launch_security.secret = Some(secret.clone());
             Ok(())

@@ -1,31 +1,32 @@
-//! How a test plans a fake migration, and the migration that was requested.
+//! The course of a simulated migration, as a test plans it, and the record of a requested migration.
 
 use std::time::Duration;
 
 use crate::migration::MigrationRequest;
 
-/// How a migration goes.
+/// The course of a migration.
 #[derive(Clone, Debug, Default)]
 pub struct MigrationPlan {
-    /// How long the target takes to get ready. An abort has no effect before.
+    /// How long the target's preparation takes. An abort has no effect until it is complete.
     pub prepare: Duration,
-    /// How long memory is transferred after that.
+    /// How long the transfer of the memory takes after the preparation.
     pub transfer: Duration,
-    /// The guest writes to its memory as fast as it is transferred: the transfer begins to end only when the guest is
-    /// stopped, continues on the target, or has a downtime of more than a minute.
+    /// The guest writes to its memory as fast as the memory is transferred. The transfer makes progress only once the guest
+    /// is paused, continues on the target, or may have a downtime of more than a minute.
     pub never_converges: bool,
-    /// Nothing is transferred any more.
+    /// The transfer makes no progress.
     pub stuck: bool,
-    /// An abort is accepted and has no effect until [`FakeDaemon::finish_hung_abort`](super::FakeDaemon::finish_hung_abort).
+    /// An abort is accepted, but has no effect until
+    /// [`FakeDaemon::finish_hung_abort`](super::FakeDaemon::finish_hung_abort).
     pub abort_hangs: bool,
-    /// The whole guest is on the target, which may run it: should the daemon die now, the next one leaves the guest paused.
+    /// The whole guest is on the target, which may run it: if the daemon dies now, the next daemon leaves the guest paused.
     pub handed_over: bool,
-    /// Should the daemon die, the next one takes this long to resume the guest. The state is that of the daemon that died
-    /// meanwhile, and calls that need the domain's job wait.
+    /// How long the next daemon takes to resume the guest, if the daemon dies. Until then the domain's state is unchanged,
+    /// and calls that need the domain's job wait.
     pub recovery: Duration,
 }
 
-/// A migration as it was asked for.
+/// A requested migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentMigration {
     /// The URI of the target.

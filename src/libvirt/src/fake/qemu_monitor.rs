@@ -1,10 +1,20 @@
-//! The monitor of a simulated domain's QEMU: the commands that the launcher sends.
+//! The QEMU monitor of a simulated domain, with the commands that the launcher sends.
 
+use super::Call;
+use super::domain_handle::FakeDomain;
+use super::errors::qemu_error;
 use super::simulated_domain::SimulatedDomain;
-use crate::error::{Error, Result, code, origin};
+use crate::error::{Result, code};
+use crate::qemu_monitor::QemuMonitor;
 
-/// QEMU's answer.
-pub(super) fn answer(domain: &mut SimulatedDomain, command: &str) -> Result<String> {
+impl QemuMonitor for FakeDomain {
+    fn qemu_command(&self, command: &str) -> Result<String> {
+        self.with_domain(Call::QemuCommand, |domain| respond(domain, command))
+    }
+}
+
+/// QEMU's response to a command.
+fn respond(domain: &mut SimulatedDomain, command: &str) -> Result<String> {
     domain.must_run()?;
     let contains = |word: &str| command.contains(&format!("\"{word}\""));
     if contains("query-named-block-nodes") {
@@ -13,7 +23,7 @@ pub(super) fn answer(domain: &mut SimulatedDomain, command: &str) -> Result<Stri
     if contains("qom-list") {
         let devices = domain.leftover_devices.iter();
         let devices = devices.map(|id| format!(r#"{{"name":"{id}","type":"child<vfio-pci>"}}"#));
-        return Ok(returned(devices.collect()));
+        return Ok(return_list(devices.collect()));
     }
     let before = domain.leftover_devices.len();
     if contains("device_del") {
@@ -27,18 +37,17 @@ pub(super) fn answer(domain: &mut SimulatedDomain, command: &str) -> Result<Stri
     })
 }
 
-/// QEMU's refusal of a device that it has already.
-pub(super) fn must_not_have(domain: &SimulatedDomain, alias: &str) -> Result<()> {
+/// Fails if QEMU has a device with this id already, as QEMU does.
+pub(super) fn refuse_duplicate_id(domain: &SimulatedDomain, alias: &str) -> Result<()> {
     if !domain.leftover_devices.contains(alias) {
         return Ok(());
     }
-    Err(Error {
-        code: code::INTERNAL_ERROR,
-        domain: origin::QEMU,
-        message: format!(
+    Err(qemu_error(
+        code::INTERNAL_ERROR,
+        format!(
             "internal error: unable to execute QEMU command 'device_add': Duplicate device ID '{alias}'"
         ),
-    })
+    ))
 }
 
 fn block_nodes(domain: &SimulatedDomain) -> String {
@@ -49,9 +58,9 @@ fn block_nodes(domain: &SimulatedDomain) -> String {
         let bitmaps = bitmaps.collect::<Vec<_>>().join(",");
         format!(r#"{{"node-name":"f","file":"{file}","dirty-bitmaps":[{bitmaps}]}}"#)
     });
-    returned(images.collect())
+    return_list(images.collect())
 }
 
-fn returned(list: Vec<String>) -> String {
+fn return_list(list: Vec<String>) -> String {
     format!(r#"{{"return":[{}],"id":"libvirt-1"}}"#, list.join(","))
 }

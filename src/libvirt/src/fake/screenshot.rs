@@ -2,7 +2,8 @@
 
 use super::Call;
 use super::domain_handle::FakeDomain;
-use crate::error::{Error, Result, code, origin};
+use super::errors::qemu_error;
+use crate::error::{Result, code};
 use crate::screenshot::{Screen, Screenshot};
 
 impl Screen for FakeDomain {
@@ -11,24 +12,16 @@ impl Screen for FakeDomain {
             domain.must_run()?;
             let screenshot = domain.screenshot.clone();
             let screenshot = screenshot.ok_or_else(|| {
-                error(
+                qemu_error(
                     code::INTERNAL_ERROR,
                     "internal error: no screen to take a screenshot of",
                 )
             })?;
             if screenshot.data.len() > limit {
                 let message = format!("operation failed: more than {limit} bytes were sent");
-                return Err(error(code::OPERATION_FAILED, &message));
+                return Err(qemu_error(code::OPERATION_FAILED, &message));
             }
             Ok(screenshot)
         })
-    }
-}
-
-fn error(code: i32, message: &str) -> Error {
-    Error {
-        code,
-        domain: origin::QEMU,
-        message: message.to_owned(),
     }
 }

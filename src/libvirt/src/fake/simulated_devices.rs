@@ -1,27 +1,27 @@
-//! Devices of a simulated domain: found as libvirt finds them, in the running and the persistent configuration.
+//! Changes of devices in the running and the persistent configuration of a simulated domain.
 
 use domain_xml::{Document, Element};
 
-use super::definition_xml::{DefinitionXml, xml_error};
+use super::definition_xml::DefinitionXml;
+use super::errors::{qemu_error, xml_error};
 use super::qemu_monitor;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::devices::Affect;
-use crate::error::{Error, Result, code, origin};
+use crate::error::{Error, Result, code};
 use crate::event::{Detail, Event, LifecycleEvent};
 
 impl SimulatedDomain {
     pub(super) fn attach_device(&mut self, xml: &str, to: Affect) -> Result<Events> {
-        let device = parse(xml)?;
-        qemu_monitor::must_not_have(self, &alias(&device))?;
+        let device = parse_device(xml)?;
+        qemu_monitor::refuse_duplicate_id(self, &alias(&device))?;
         self.change_devices(to, |config| {
             if let Some(target) = disk_target(&device)
-                && config.devices().any(|one| is_same(one, &device))
+                && config.devices().any(|other| is_same(other, &device))
             {
-                return Err(Error {
-                    code: code::OPERATION_FAILED,
-                    domain: origin::QEMU,
-                    message: format!("operation failed: target {target} already exists"),
-                });
+                return Err(qemu_error(
+                    code::OPERATION_FAILED,
+                    format!("operation failed: target {target} already exists"),
+                ));
             }
             config.devices_mut().append(device.clone());
             Ok(())
@@ -33,51 +33,46 @@ impl SimulatedDomain {
         Ok(self.device_events(to, Some(added)))
     }
 
-    /// A guest that keeps its devices is asked, and the device stays in the running configuration.
+    /// Detaches a device. If the guest keeps its devices, the device stays in the running configuration.
     pub(super) fn detach_device(&mut self, xml: &str, from: Affect) -> Result<Events> {
-        let device = parse(xml)?;
-        let keeps = self.keeps_devices;
+        let device = parse_device(xml)?;
+        let keeps_devices = self.keeps_devices;
         let is_running = self.is_active();
-        self.change_devices_of(from, |config, is_live| {
-            let found = config.devices().any(|one| is_same(one, &device));
-            if !found {
-                return Err(Error {
-                    code: code::DEVICE_MISSING,
-                    domain: origin::QEMU,
-                    message: format!("device not found: no such device {}", alias(&device)),
-                });
+        self.change_live_and_config(from, |config, is_live| {
+            if !config.devices().any(|other| is_same(other, &device)) {
+                return Err(device_missing(&device));
             }
-            if !(is_live && keeps) {
+            if !(is_live && keeps_devices) {
                 config
                     .devices_mut()
-                    .remove_children(|one| is_same(one, &device));
+                    .remove_children(|other| is_same(other, &device));
             }
             Ok(())
         })?;
-        let is_gone = is_running && !keeps;
-        let removed = is_gone.then(|| self.removed(&device));
+        let is_gone = is_running && !keeps_devices;
+        let removed = is_gone.then(|| self.device_removed(&device));
         if !is_gone {
             self.kept_devices.push(device);
         }
         Ok(self.device_events(from, removed))
     }
 
-    /// The guest lets go of the devices that it has kept.
+    /// Detaches the devices that the guest was asked to release and has kept.
     pub(super) fn release_devices(&mut self) -> Events {
         let kept = std::mem::take(&mut self.kept_devices);
         let mut events = Vec::new();
         for device in kept {
             if let Some(active) = &mut self.active {
                 let devices = active.devices_mut();
-                if devices.remove_children(|one| is_same(one, &device)) > 0 {
-                    events.push(self.removed(&device));
+                if devices.remove_children(|other| is_same(other, &device)) > 0 {
+                    events.push(self.device_removed(&device));
                 }
             }
         }
         events
     }
 
-    fn removed(&self, device: &Element) -> Event {
+    fn device_removed(&self, device: &Element) -> Event {
         Event::DeviceRemoved {
             domain: self.name.clone(),
             alias: alias(device),
@@ -85,15 +80,11 @@ impl SimulatedDomain {
     }
 
     pub(super) fn update_device(&mut self, xml: &str, of: Affect) -> Result<Events> {
-        let device = parse(xml)?;
+        let device = parse_device(xml)?;
         self.change_devices(of, |config| {
             let devices = config.devices_mut();
-            if devices.remove_children(|one| is_same(one, &device)) == 0 {
-                return Err(Error {
-                    code: code::DEVICE_MISSING,
-                    domain: origin::QEMU,
-                    message: format!("device not found: no such device {}", alias(&device)),
-                });
+            if devices.remove_children(|other| is_same(other, &device)) == 0 {
+                return Err(device_missing(&device));
             }
             devices.append(device.clone());
             Ok(())
@@ -103,14 +94,10 @@ impl SimulatedDomain {
 
     pub(super) fn set_vcpus(&mut self, count: u32, of: Affect) -> Result<()> {
         self.change_devices(of, |config| {
-            config.set_vcpus(count).map_err(|maximum| Error {
-                code: code::INVALID_ARG,
-                domain: origin::QEMU,
-                message: format!(
+            config.set_vcpus(count).map_err(|maximum| qemu_error(code::INVALID_ARG, format!(
                     "invalid argument: requested vcpus is greater than max allowable vcpus for the live \
                      domain: {count} > {maximum}"
-                ),
-            })
+                )))
         })
     }
 
@@ -120,27 +107,28 @@ impl SimulatedDomain {
         Ok(())
     }
 
+    /// Changes the configurations, or none of them if a change fails.
     fn change_devices(
         &mut self,
         of: Affect,
         change: impl Fn(&mut DefinitionXml) -> Result<()>,
     ) -> Result<()> {
-        self.change_devices_of(of, |config, _| change(config))
+        self.change_live_and_config(of, |config, _| change(config))
     }
 
-    /// Changes copies of the configurations, and keeps them only if every change succeeds.
-    fn change_devices_of(
+    /// As [`Self::change_devices`]. `change` is also told whether it gets the running configuration.
+    fn change_live_and_config(
         &mut self,
         of: Affect,
         change: impl Fn(&mut DefinitionXml, bool) -> Result<()>,
     ) -> Result<()> {
-        let (live, config) = affected(of);
+        let (live, persistent) = affected(of);
         if live {
             self.must_run()?;
             self.must_be_idle()?;
         }
         let (mut active, mut inactive) = (self.active.clone(), self.inactive.clone());
-        if let Some(inactive) = inactive.as_mut().filter(|_| config) {
+        if let Some(inactive) = inactive.as_mut().filter(|_| persistent) {
             change(inactive, false)?;
         }
         if let Some(active) = active.as_mut().filter(|_| live) {
@@ -150,15 +138,15 @@ impl SimulatedDomain {
         Ok(())
     }
 
-    /// libvirt's order: the persistent configuration is saved before the event of the device arrives.
+    /// The events of a change in libvirt's order: the definition's event comes before the device's.
     fn device_events(&self, of: Affect, device: Option<Event>) -> Events {
-        let (_, config) = affected(of);
-        let updated = config.then(|| self.lifecycle(LifecycleEvent::Defined, Detail::Updated));
+        let (_, persistent) = affected(of);
+        let updated = persistent.then(|| self.lifecycle(LifecycleEvent::Defined, Detail::Updated));
         updated.into_iter().chain(device).collect()
     }
 }
 
-/// Whether the running and the persistent configuration are meant.
+/// Whether a call changes the running and the persistent configuration.
 fn affected(of: Affect) -> (bool, bool) {
     match of {
         Affect::Live => (true, false),
@@ -167,7 +155,12 @@ fn affected(of: Affect) -> (bool, bool) {
     }
 }
 
-fn parse(xml: &str) -> Result<Element> {
+fn device_missing(device: &Element) -> Error {
+    let message = format!("device not found: no such device {}", alias(device));
+    qemu_error(code::DEVICE_MISSING, message)
+}
+
+fn parse_device(xml: &str) -> Result<Element> {
     let document = Document::parse(xml).map_err(|error| xml_error(&error.to_string()))?;
     Ok(document.root().clone())
 }
@@ -182,11 +175,11 @@ fn disk_target(device: &Element) -> Option<String> {
     Some(target.attr("dev")?.into_owned())
 }
 
-/// A disk is found by its target, any other device by its alias.
-fn is_same(one: &Element, other: &Element) -> bool {
-    one.name() == other.name()
-        && match disk_target(one) {
+/// Whether two elements describe the same device: libvirt identifies a disk by its target, other devices by their alias.
+fn is_same(device: &Element, other: &Element) -> bool {
+    device.name() == other.name()
+        && match disk_target(device) {
             Some(target) => disk_target(other) == Some(target),
-            None => alias(one) == alias(other),
+            None => alias(device) == alias(other),
         }
 }

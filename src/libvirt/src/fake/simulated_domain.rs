@@ -1,49 +1,44 @@
-//! One simulated domain: how each request changes its state, and the events that follow.
-//!
-//! ```text
-//!            start                 suspend
-//! Shutoff ──────────▶ Running ◀──────────────▶ Paused
-//!    ▲                   │         resume         │
-//!    └─ shutdown, destroy, QEMU's death ──────────┘
-//! ```
+//! One simulated domain: its configurations, state, properties and running jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain_xml::Element;
 
-use super::backup_progress::RunningBackup;
+use super::Agent;
 use super::definition_xml::DefinitionXml;
 use super::dirty_rate_state::DirtyRateState;
-use super::dump_progress::RunningDump;
-use super::invalid_operation::invalid;
+use super::errors::{operation_invalid, qemu_error};
+use super::running_backup::RunningBackup;
+use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
-use super::{Agent, FakeDaemon};
 use crate::disks::{BlockInfo, DiskFault};
-use crate::domain_jobs::{CompletedJob, JobType};
-use crate::domain_state::{DomainState, Reason, State};
-use crate::error::{Error, Result, code, origin};
+use crate::domain_jobs::CompletedJob;
+use crate::domain_state::{DomainState, State};
+use crate::error::{Result, code};
 use crate::event::{Detail, Event, LifecycleEvent};
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo};
 use crate::screenshot::Screenshot;
-use crate::start_pause_stop::{RebootMode, ShutdownMode, StartOptions};
+use crate::state_reason::Reason;
 use crate::stats::DomainStats;
 
 /// The launch security of a domain.
 #[derive(Default)]
 pub(super) struct LaunchSecurityState {
-    /// What a test gives the domain. `None` for a domain without launch security.
+    /// The properties that a test has set; `None` for a domain without launch security.
     pub(super) info: Option<LaunchSecurityInfo>,
     /// The secret that the domain received.
     pub(super) secret: Option<LaunchSecret>,
 }
 
+/// A domain of the fake daemon.
 pub(super) struct SimulatedDomain {
     pub(super) name: String,
     pub(super) uuid: String,
-    /// The persistent configuration; none for a transient domain.
+    /// The persistent configuration; `None` for a transient domain.
     pub(super) inactive: Option<DefinitionXml>,
-    /// The running configuration.
+    /// The running configuration; `None` while the domain does not run.
     pub(super) active: Option<DefinitionXml>,
+    /// The number of the QEMU process.
     pub(super) id: u32,
     pub(super) state: State,
     pub(super) stats: DomainStats,
@@ -52,23 +47,23 @@ pub(super) struct SimulatedDomain {
     pub(super) associated_fds: BTreeMap<String, usize>,
     pub(super) blocks: BTreeMap<String, BlockInfo>,
     pub(super) disk_errors: BTreeMap<String, DiskFault>,
-    /// The guest ignores requests to let go of a device.
+    /// The guest ignores requests to release a device.
     pub(super) keeps_devices: bool,
-    /// The devices that the guest was asked to let go of and has kept.
+    /// The devices that the guest was asked to release and has kept.
     pub(super) kept_devices: Vec<Element>,
-    /// The pinned processors: of QEMU's own threads under `None`.
+    /// The host CPUs that virtual CPUs are pinned to; the key `None` stands for QEMU's own threads.
     pub(super) pins: BTreeMap<Option<u32>, Vec<u32>>,
     pub(super) screenshot: Option<Screenshot>,
     pub(super) dirty_rate: DirtyRateState,
     pub(super) launch_security: LaunchSecurityState,
-    /// The running memory dump; there is one job at a time.
+    /// The running memory dump. A domain has one job at a time.
     pub(super) dump: Option<RunningDump>,
     /// The running migration.
     pub(super) migration: Option<RunningMigration>,
-    /// The daemon recovers the job of the daemon that died.
-    pub(super) recovers: bool,
-    /// The job of a migration to this daemon runs.
-    pub(super) incoming: bool,
+    /// The daemon is recovering a job after the previous daemon died.
+    pub(super) recovers_job: bool,
+    /// The domain arrives by a migration whose job has not ended.
+    pub(super) is_incoming: bool,
     pub(super) backup: Option<RunningBackup>,
     /// The job that ended last.
     pub(super) completed_job: CompletedJob,
@@ -80,6 +75,7 @@ pub(super) struct SimulatedDomain {
     pub(super) leftover_devices: BTreeSet<String>,
 }
 
+/// The events of a change, in the order in which libvirt sends them.
 pub(super) type Events = Vec<Event>;
 
 impl SimulatedDomain {
@@ -104,8 +100,8 @@ impl SimulatedDomain {
             launch_security: LaunchSecurityState::default(),
             dump: None,
             migration: None,
-            recovers: false,
-            incoming: false,
+            recovers_job: false,
+            is_incoming: false,
             backup: None,
             completed_job: CompletedJob::default(),
             checkpoints: Vec::new(),
@@ -115,10 +111,11 @@ impl SimulatedDomain {
     }
 
     pub(super) fn block(&mut self, disk: &str) -> Result<&mut BlockInfo> {
-        self.blocks.get_mut(disk).ok_or_else(|| Error {
-            code: code::INVALID_ARG,
-            domain: origin::QEMU,
-            message: format!("invalid argument: invalid path '{disk}' not assigned to domain"),
+        self.blocks.get_mut(disk).ok_or_else(|| {
+            qemu_error(
+                code::INVALID_ARG,
+                format!("invalid argument: invalid path '{disk}' not assigned to domain"),
+            )
         })
     }
 
@@ -126,11 +123,12 @@ impl SimulatedDomain {
         self.active.is_some()
     }
 
-    /// Neither configuration is left.
+    /// Whether the domain has neither configuration, and no longer exists.
     pub(super) fn is_gone(&self) -> bool {
         self.active.is_none() && self.inactive.is_none()
     }
 
+    /// A lifecycle event of this domain.
     pub(super) fn lifecycle(&self, event: LifecycleEvent, detail: Detail) -> Event {
         Event::Lifecycle {
             domain: self.name.clone(),
@@ -139,158 +137,38 @@ impl SimulatedDomain {
         }
     }
 
+    /// Fails if the domain does not run.
     pub(super) fn must_run(&self) -> Result<()> {
         if self.is_active() {
             return Ok(());
         }
-        Err(invalid("domain is not running"))
+        Err(operation_invalid("domain is not running"))
     }
 
-    /// Fails while a job runs: libvirt's calls that change a domain wait for the job for 30 s, then fail so.
+    /// Fails while a job runs, with the error of libvirt's calls that wait 30 s for the job's end (here without the wait).
     pub(super) fn must_be_idle(&self) -> Result<()> {
         let held_by = match (&self.dump, &self.migration) {
             (None, None) => return Ok(()),
             (Some(_), _) => "CoreDumpWithFormat",
             (None, Some(_)) => "MigratePerform3Params",
         };
-        Err(Error {
-            code: code::OPERATION_TIMEOUT,
-            domain: origin::QEMU,
-            message: format!(
+        Err(qemu_error(
+            code::OPERATION_TIMEOUT,
+            format!(
                 "Timed out during operation: cannot acquire state change lock (held by \
                  monitor=remoteDispatchDomain{held_by})"
             ),
-        })
+        ))
     }
 
-    pub(super) fn start(&mut self, how: StartOptions, id: u32) -> Result<Events> {
-        if self.is_active() {
-            return Err(invalid("domain is already running"));
-        }
-        self.active.clone_from(&self.inactive);
-        self.id = id;
-        let started = self.lifecycle(LifecycleEvent::Started, Detail::Booted);
-        if how.paused {
-            self.state = State::new(DomainState::Paused, Reason::User);
-            let paused = self.lifecycle(LifecycleEvent::Suspended, Detail::Paused);
-            return Ok(vec![started, paused]);
-        }
-        self.state = State::new(DomainState::Running, Reason::Booted);
-        let resumed = self.lifecycle(LifecycleEvent::Resumed, Detail::Unpaused);
-        Ok(vec![resumed, started])
-    }
-
-    pub(super) fn suspend(&mut self) -> Result<Events> {
-        self.must_run()?;
-        if self.state.state == DomainState::Paused {
-            return Ok(Vec::new());
-        }
-        if self.migration.is_some() {
-            return Ok(self.stopped_by_migration());
-        }
-        self.state = State::new(DomainState::Paused, Reason::User);
-        Ok(vec![
-            self.lifecycle(LifecycleEvent::Suspended, Detail::Paused),
-        ])
-    }
-
-    pub(super) fn resume(&mut self) -> Result<Events> {
-        self.must_run()?;
-        self.must_be_idle()?;
-        if self.state.state == DomainState::Running {
-            return Err(invalid("domain is already running"));
-        }
-        self.state = State::new(DomainState::Running, Reason::Unpaused);
-        Ok(vec![
-            self.lifecycle(LifecycleEvent::Resumed, Detail::Unpaused),
-        ])
-    }
-
-    pub(super) fn reset(&mut self) -> Result<Events> {
-        self.must_run()?;
-        Ok(self.rebooted())
-    }
-
-    pub(super) fn reboot(&mut self, by: RebootMode) -> Result<Events> {
-        self.must_run()?;
-        if by == RebootMode::Agent {
-            self.must_have_agent()?;
-        }
-        Ok(self.rebooted())
-    }
-
-    /// libvirt sends two events for each reboot.
-    pub(super) fn rebooted(&self) -> Events {
-        let reboot = Event::Reboot {
-            domain: self.name.clone(),
-        };
-        vec![reboot.clone(), reboot]
-    }
-
-    pub(super) fn shutdown(&mut self, by: ShutdownMode, obey: bool) -> Result<Events> {
-        self.must_run()?;
-        self.must_be_idle()?;
-        if by == ShutdownMode::Agent {
-            self.must_have_agent()?;
-        }
-        // A paused guest cannot react.
-        if !obey || self.state.state != DomainState::Running {
-            return Ok(Vec::new());
-        }
-        Ok(self.power_off())
-    }
-
-    pub(super) fn power_off(&mut self) -> Events {
-        let mut events = vec![self.lifecycle(LifecycleEvent::Shutdown, Detail::Guest)];
-        events.extend(self.ended(Reason::Shutdown, Detail::Shutdown));
-        events
-    }
-
-    pub(super) fn destroy(&mut self) -> Result<Events> {
-        self.must_run()?;
-        let mut events = vec![self.lifecycle(LifecycleEvent::Shutdown, Detail::Host)];
-        events.extend(self.ended(Reason::Destroyed, Detail::Destroyed));
-        Ok(events)
-    }
-
-    /// Sets the state after QEMU has ended.
-    pub(super) fn ended(&mut self, reason: Reason, detail: Detail) -> Events {
-        self.state = State::new(DomainState::Shutoff, reason);
-        self.active = None;
-        self.agent = None;
-        self.dump = None;
-        self.migration = None;
-        self.checkpoints.clear();
-        let mut events = self.end_backup(JobType::Cancelled, None);
-        events.push(self.lifecycle(LifecycleEvent::Stopped, detail));
-        events
-    }
-
-    pub(super) fn undefine(&mut self) -> Result<Events> {
-        if self.inactive.take().is_none() {
-            return Err(invalid("cannot undefine transient domain"));
-        }
-        Ok(vec![
-            self.lifecycle(LifecycleEvent::Undefined, Detail::Removed),
-        ])
-    }
-
-    /// The agent, or libvirt's error when none is connected.
+    /// The guest agent. Fails with libvirt's error if none is connected.
     pub(super) fn must_have_agent(&self) -> Result<Agent> {
         self.must_run()?;
-        self.agent.clone().ok_or_else(|| Error {
-            code: code::AGENT_UNRESPONSIVE,
-            domain: origin::QEMU,
-            message: "Guest agent is not responding: QEMU guest agent is not connected".into(),
+        self.agent.clone().ok_or_else(|| {
+            qemu_error(
+                code::AGENT_UNRESPONSIVE,
+                "Guest agent is not responding: QEMU guest agent is not connected",
+            )
         })
-    }
-}
-
-impl FakeDaemon {
-    /// The inactive XML of the domain.
-    pub fn inactive_xml(&self, domain: &str) -> Option<String> {
-        let xml =
-            |domain: &mut SimulatedDomain| domain.inactive.as_ref().map(DefinitionXml::render);
-        self.daemon.with_domain(domain, xml).flatten()
     }
 }

@@ -1,4 +1,4 @@
-//! A memory dump: it pauses a running guest, lasts as long as configured, and resumes the guest.
+//! The course of a simulated memory dump: it pauses a running guest, lasts as long as configured, and resumes the guest.
 //!
 //! ```text
 //!   [idle] ── core_dump_memory ──▶ [dumping] ── time over, failure, QEMU's end ──▶ [idle]
@@ -9,17 +9,17 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::daemon::no_domain;
-use super::dump_progress::RunningDump;
-use super::fake_connection::FakeConnection;
-use super::invalid_operation::invalid;
+use super::connection_handle::FakeConnection;
+use super::errors::{domain_ended_during_job, domain_not_found, operation_invalid, qemu_error};
+use super::running_dump::RunningDump;
 use super::simulated_domain::SimulatedDomain;
 use crate::domain_jobs::JobStats;
-use crate::domain_state::{DomainState, Reason, State};
-use crate::error::{Error, Result, code, origin};
+use crate::domain_state::{DomainState, State};
+use crate::error::{Error, Result, code};
 use crate::event::{Detail, Event, LifecycleEvent};
+use crate::state_reason::Reason;
 
-const POLL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Pauses the guest, waits for the dump's end and resumes the guest.
 pub(super) fn run(
@@ -29,23 +29,23 @@ pub(super) fn run(
     failure: Option<Error>,
 ) -> Result<()> {
     let daemon = &connection.daemon;
-    let lasts = daemon.controls(|controls| controls.dump_duration);
-    daemon.change(name, |domain| begin(domain, lasts, failure))?;
-    let mut result = create(path);
-    while result.is_ok() && daemon.with_domain(name, |domain| is_under_way(domain)) == Some(true) {
-        thread::sleep(POLL);
-        // The next daemon resumes a guest whose dump ended with the one before.
+    let duration = daemon.controls(|controls| controls.dump_duration);
+    daemon.change(name, |domain| begin(domain, duration, failure))?;
+    let mut result = create_file(path);
+    while result.is_ok() && daemon.with_domain(name, |domain| is_running(domain)) == Some(true) {
+        thread::sleep(POLL_INTERVAL);
+        // The next daemon resumes the guest of a dump that ended with the previous daemon.
         result = connection.must_be_open();
     }
-    let mut ended = Err(no_domain(name));
-    let known = daemon.change(name, |domain| {
+    let mut dump_result = Err(domain_not_found(name));
+    let change_result = daemon.change(name, |domain| {
         let events;
-        (ended, events) = end(domain);
+        (dump_result, events) = end(domain);
         Ok(events)
     });
-    result = result.and(known).and(ended);
+    result = result.and(change_result).and(dump_result);
     if result.is_err() {
-        // libvirt leaves no incomplete file either.
+        // Like libvirt, which removes an incomplete file.
         let _ = fs::remove_file(path);
     }
     result
@@ -53,19 +53,19 @@ pub(super) fn run(
 
 fn begin(
     domain: &mut SimulatedDomain,
-    lasts: Duration,
+    duration: Duration,
     failure: Option<Error>,
 ) -> Result<Vec<Event>> {
     domain.must_run()?;
     domain.must_be_idle()?;
-    let resume = domain.state.state == DomainState::Running;
+    let resumes_guest = domain.state.state == DomainState::Running;
     domain.dump = Some(RunningDump {
         started: Instant::now(),
-        lasts,
-        resume,
+        duration,
+        resumes_guest,
         failure,
     });
-    if !resume {
+    if !resumes_guest {
         return Ok(Vec::new());
     }
     domain.state = State::new(DomainState::Paused, Reason::Dump);
@@ -74,16 +74,17 @@ fn begin(
     ])
 }
 
-fn create(path: &str) -> Result<()> {
-    fs::write(path, b"\x7fELF").map_err(|error| Error {
-        code: code::SYSTEM_ERROR,
-        domain: origin::QEMU,
-        message: format!("Failed to create file '{path}': {}", reason(&error)),
+fn create_file(path: &str) -> Result<()> {
+    fs::write(path, b"\x7fELF").map_err(|error| {
+        qemu_error(
+            code::SYSTEM_ERROR,
+            format!("Failed to create file '{path}': {}", c_library_text(&error)),
+        )
     })
 }
 
 /// The C library's text, without Rust's error number.
-fn reason(error: &io::Error) -> String {
+fn c_library_text(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {
         Some((reason, _)) => reason.to_owned(),
@@ -91,19 +92,19 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-fn is_under_way(domain: &SimulatedDomain) -> bool {
+fn is_running(domain: &SimulatedDomain) -> bool {
     let dump = domain.dump.as_ref();
-    dump.is_some_and(|dump| dump.failure.is_none() && dump.share() < 1.0)
+    dump.is_some_and(|dump| dump.failure.is_none() && dump.progress() < 1.0)
 }
 
-/// The dump's result, and the events that follow.
+/// Ends the dump. Returns its result, and the events that follow.
 fn end(domain: &mut SimulatedDomain) -> (Result<()>, Vec<Event>) {
     let Some(dump) = domain.dump.take() else {
-        return (Err(ended_early()), Vec::new());
+        return (Err(domain_ended_during_job()), Vec::new());
     };
     let result = dump.failure.map_or(Ok(()), Err);
     let paused = domain.state == State::new(DomainState::Paused, Reason::Dump);
-    if !(dump.resume && paused) {
+    if !(dump.resumes_guest && paused) {
         return (result, Vec::new());
     }
     domain.state = State::new(DomainState::Running, Reason::Unpaused);
@@ -111,28 +112,20 @@ fn end(domain: &mut SimulatedDomain) -> (Result<()>, Vec<Event>) {
     (result, vec![resumed])
 }
 
-/// QEMU ended before the dump was complete.
-fn ended_early() -> Error {
-    Error {
-        code: code::OPERATION_FAILED,
-        domain: origin::QEMU,
-        message: "operation failed: domain is not running".into(),
-    }
-}
-
-/// What libvirt answers to a request to abort.
-pub(super) fn abort(domain: &SimulatedDomain) -> Result<()> {
+/// libvirt's error for a request to abort a memory dump, or no job at all.
+pub(super) fn refuse_abort(domain: &SimulatedDomain) -> Result<()> {
     domain.must_run()?;
-    Err(invalid(match domain.dump {
+    Err(operation_invalid(match domain.dump {
         Some(_) => "cannot abort memory-only dump",
         None => "no job is active on the domain",
     }))
 }
 
+/// The progress of the memory dump; default values if none runs.
 pub(super) fn stats(domain: &SimulatedDomain) -> Result<JobStats> {
     domain.must_run()?;
-    if domain.incoming {
-        return Err(invalid(
+    if domain.is_incoming {
+        return Err(operation_invalid(
             "migration statistics are available only on the source host",
         ));
     }

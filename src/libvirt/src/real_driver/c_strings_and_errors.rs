@@ -1,4 +1,4 @@
-//! Conversions of libvirt's C strings and results, and the error of a call that failed.
+//! Conversions of libvirt's C strings and return values, and the error of a failed call.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -6,13 +6,13 @@ use virt_sys as sys;
 
 use crate::error::{Error, Result, code, origin};
 
-/// A text for libvirt.
-pub(super) fn c_string(what: &str, text: &str) -> Result<CString> {
+/// The text as a C string. `name` is the argument's name for the error about a NUL byte.
+pub(super) fn c_string(name: &str, text: &str) -> Result<CString> {
     CString::new(text)
-        .map_err(|_| Error::invalid_argument(&format!("the {what} contains a NUL byte")))
+        .map_err(|_| Error::invalid_argument(&format!("the {name} contains a NUL byte")))
 }
 
-/// libvirt's convention for numbers: negative is failure.
+/// The result of a call that returns a number: libvirt returns a negative number on failure.
 pub(super) fn check(returned: c_int) -> Result<c_int> {
     if returned < 0 {
         return Err(last_error());
@@ -20,7 +20,7 @@ pub(super) fn check(returned: c_int) -> Result<c_int> {
     Ok(returned)
 }
 
-/// libvirt's convention for pointers: null is failure.
+/// The result of a call that returns a pointer: libvirt returns null on failure.
 pub(super) fn check_pointer<T>(returned: *mut T) -> Result<*mut T> {
     if returned.is_null() {
         return Err(last_error());
@@ -28,7 +28,7 @@ pub(super) fn check_pointer<T>(returned: *mut T) -> Result<*mut T> {
     Ok(returned)
 }
 
-/// A text that libvirt allocated for the caller.
+/// Copies and frees a text that libvirt allocated for the caller.
 ///
 /// # Safety
 /// `returned` is null or a NUL-terminated string from libvirt that the caller owns.
@@ -41,7 +41,7 @@ pub(super) unsafe fn take_string(returned: *mut c_char) -> Result<String> {
     Ok(text)
 }
 
-/// A copy of a text that libvirt keeps; empty when there is none.
+/// A copy of a text that libvirt keeps; empty for null.
 ///
 /// # Safety
 /// `borrowed` is null or a NUL-terminated string that lives during the call.
@@ -54,8 +54,8 @@ pub(super) unsafe fn copy_string(borrowed: *const c_char) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// The error of the call that has just failed. libvirt keeps it per thread, so this must run on
-/// the thread of the call, before the next one.
+/// The error of the call that has just failed. libvirt keeps it per thread: this must run on the thread of that call,
+/// before the next call.
 pub(super) fn last_error() -> Error {
     // SAFETY: no arguments; the result is null or this thread's error, which lives until this
     // thread's next libvirt call.
@@ -76,12 +76,11 @@ pub(super) fn last_error() -> Error {
     }
 }
 
-/// libvirt's error callback. Without one it prints every error on stderr, although the call
-/// returns it too.
+/// libvirt's error callback. Without it libvirt prints every error on stderr, although the call returns the error too.
 unsafe extern "C" fn ignore(_user_data: *mut c_void, _error: sys::virErrorPtr) {}
 
 /// Stops libvirt from printing errors.
-pub(super) fn silence() {
+pub(super) fn disable_error_output() {
     // SAFETY: the handler has the expected signature, takes no user data and lives for ever.
     unsafe { sys::virSetErrorFunc(std::ptr::null_mut(), Some(ignore)) };
 }

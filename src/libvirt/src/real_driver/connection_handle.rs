@@ -1,4 +1,4 @@
-//! An open connection: its keepalive, callbacks and end.
+//! An open connection: its keepalive, its callbacks, and its closing.
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,20 +7,20 @@ use virt_sys as sys;
 
 use super::c_strings_and_errors::{c_string, check, check_pointer};
 use super::callback_registry::CallbackKey;
-use super::event_callbacks;
+use super::event_registration;
 use crate::error::{Result, code};
+use crate::event_handlers::EventHandlers;
+use crate::event_subscription::EventHandler;
 use crate::hypervisor_connection::KEEPALIVE;
-use crate::subscribers::Subscribers;
-use crate::subscription::EventHandler;
 
-/// An open connection; closed when the last user has dropped it.
+/// An open connection. It is closed when the last reference is dropped.
 pub(super) struct Connection {
     raw: sys::virConnectPtr,
-    subscribers: Arc<Subscribers>,
-    /// The event callbacks' ids; none before the first subscription.
-    callbacks: Mutex<Option<Vec<c_int>>>,
-    /// The close callback's.
-    end: Option<CallbackKey>,
+    handlers: Arc<EventHandlers>,
+    /// The ids of the event callbacks; `None` before the first subscription.
+    event_callback_ids: Mutex<Option<Vec<c_int>>>,
+    /// The key of the close callback.
+    close_callback: Option<CallbackKey>,
 }
 
 // SAFETY: libvirt's connections may be used from any thread, by several at once.
@@ -35,56 +35,57 @@ impl Connection {
         let raw = check_pointer(unsafe { sys::virConnectOpen(name.as_ptr()) })?;
         let mut connection = Connection {
             raw,
-            subscribers: Arc::default(),
-            callbacks: Mutex::default(),
-            end: None,
+            handlers: Arc::default(),
+            event_callback_ids: Mutex::default(),
+            close_callback: None,
         };
-        connection.keep_alive(uri)?;
-        connection.watch_end()?;
+        connection.set_keepalive(uri)?;
+        connection.register_close()?;
         Ok(Arc::new(connection))
     }
 
-    /// A daemon that stops answering ends the connection instead of hanging every call.
-    fn keep_alive(&self, uri: &str) -> Result<()> {
+    /// Makes libvirt close the connection when the daemon stops answering; without that every call would hang.
+    fn set_keepalive(&self, uri: &str) -> Result<()> {
         let (interval, count) = KEEPALIVE;
         let seconds = i32::try_from(interval.as_secs()).unwrap_or(i32::MAX);
         // SAFETY: the connection is open.
         match check(unsafe { sys::virConnectSetKeepAlive(self.raw, seconds, count) }) {
             Ok(0) => {}
             Ok(_) => tracing::debug!(uri, "the daemon knows no keepalive messages"),
-            // A driver in this very process has nobody to keep alive.
+            // A driver inside this process supports no keepalive.
             Err(error) if error.code == code::NO_SUPPORT => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    fn watch_end(&mut self) -> Result<()> {
+    fn register_close(&mut self) -> Result<()> {
         // SAFETY: the connection is open.
-        self.end = Some(unsafe { event_callbacks::register_close(self.raw, &self.subscribers) }?);
+        let key = unsafe { event_registration::register_close(self.raw, &self.handlers) }?;
+        self.close_callback = Some(key);
         Ok(())
     }
 
-    fn watch_domains(&self) -> Result<()> {
-        let mut callbacks = self
-            .callbacks
+    fn register_events(&self) -> Result<()> {
+        let mut ids = self
+            .event_callback_ids
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if callbacks.is_none() {
+        if ids.is_none() {
             // SAFETY: the connection is open.
-            *callbacks = Some(unsafe { event_callbacks::register(self.raw, &self.subscribers) }?);
+            *ids = Some(unsafe { event_registration::register_events(self.raw, &self.handlers) }?);
         }
         Ok(())
     }
 
-    /// Adds an event handler for as long as the result lives.
-    pub(super) fn add_subscriber(&self, handler: EventHandler) -> Result<Arc<EventHandler>> {
-        let handler = self.subscribers.add(handler);
-        self.watch_domains()?;
+    /// Adds an event handler. It receives events as long as the result lives.
+    pub(super) fn add_handler(&self, handler: EventHandler) -> Result<Arc<EventHandler>> {
+        let handler = self.handlers.add(handler);
+        self.register_events()?;
         Ok(handler)
     }
 
-    /// The pointer, for calls; valid while `self` is.
+    /// The pointer for calls. It is valid as long as `self`.
     pub(super) fn as_ptr(&self) -> sys::virConnectPtr {
         self.raw
     }
@@ -97,20 +98,20 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let callbacks = self
-            .callbacks
+        let ids = self
+            .event_callback_ids
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
             .unwrap_or_default();
         // SAFETY: the connection is open; this is its last use, and that of its callbacks.
         unsafe {
-            event_callbacks::deregister(self.raw, &callbacks);
-            event_callbacks::unregister_close(self.raw);
+            event_registration::deregister_events(self.raw, &ids);
+            event_registration::unregister_close(self.raw);
             sys::virConnectClose(self.raw);
         }
-        if let Some(end) = self.end {
-            end.release();
+        if let Some(key) = self.close_callback {
+            key.release();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Devices of a domain.
+//! Attaching, detaching and updating devices of a domain.
 
 use std::ffi::c_uint;
 
@@ -38,7 +38,7 @@ impl Devices for RealDomain {
     }
 }
 
-/// `VIR_DOMAIN_AFFECT_*` have the same values in all these calls.
+/// Asserts that the flags of device calls have the values of `VIR_DOMAIN_AFFECT_*`, which `affect_flags` returns.
 const _: () = {
     let devices: [c_uint; 2] = [
         sys::VIR_DOMAIN_DEVICE_MODIFY_LIVE,

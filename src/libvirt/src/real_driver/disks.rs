@@ -1,4 +1,4 @@
-//! The disks of a domain.
+//! Sizes, errors and resizing of a domain's disks.
 
 use std::collections::BTreeMap;
 use std::ffi::c_uint;
@@ -27,26 +27,26 @@ impl Blocks for RealDomain {
     }
 
     fn disk_errors(&self) -> Result<BTreeMap<String, DiskFault>> {
-        const NONE: sys::virDomainDiskError = sys::virDomainDiskError {
+        const EMPTY: sys::virDomainDiskError = sys::virDomainDiskError {
             disk: ptr::null_mut(),
-            error: 0,
+            error: sys::VIR_DOMAIN_DISK_ERROR_NONE.cast_signed(),
         };
         // SAFETY: the domain is valid; without an array libvirt only counts the disks.
         let disks =
             check(unsafe { sys::virDomainGetDiskErrors(self.as_ptr(), ptr::null_mut(), 0, 0) })?;
-        let mut errors = vec![NONE; usize::try_from(disks).unwrap_or_default()];
-        // libvirt refuses an array without elements.
+        let mut errors = vec![EMPTY; usize::try_from(disks).unwrap_or_default()];
+        // libvirt refuses an empty array.
         if errors.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let room = c_uint::try_from(errors.len()).unwrap_or_default();
-        // SAFETY: the domain is valid, and the array has `room` elements.
+        let capacity = c_uint::try_from(errors.len()).unwrap_or_default();
+        // SAFETY: the domain is valid, and the array has `capacity` elements.
         let filled = check(unsafe {
-            sys::virDomainGetDiskErrors(self.as_ptr(), errors.as_mut_ptr(), room, 0)
+            sys::virDomainGetDiskErrors(self.as_ptr(), errors.as_mut_ptr(), capacity, 0)
         })?;
         let filled = usize::try_from(filled).unwrap_or_default();
         let disk_error = |error: sys::virDomainDiskError| -> Result<(String, DiskFault)> {
-            // SAFETY: libvirt has set this element; its name is a string of ours.
+            // SAFETY: libvirt has set this element; the caller owns the string of its name.
             let target = unsafe { take_string(error.disk) }?;
             let is_full = c_uint::try_from(error.error) == Ok(sys::VIR_DOMAIN_DISK_ERROR_NO_SPACE);
             let kind = match is_full {

@@ -25,7 +25,7 @@ impl Domain for RealDomain {
 
     fn state(&self) -> Result<State> {
         let (mut state, mut reason) = (0, 0);
-        // SAFETY: the domain is valid, and the results have places to go.
+        // SAFETY: the domain is valid, and the pointers to the results are valid.
         check(unsafe {
             sys::virDomainGetState(self.as_ptr(), &raw mut state, &raw mut reason, 0)
         })?;

@@ -1,4 +1,4 @@
-//! A domain's XML.
+//! A domain's XML, and the removal of its definition.
 
 use std::ffi::c_uint;
 
@@ -20,28 +20,28 @@ impl Definition for RealDomain {
         unsafe { take_string(sys::virDomainGetXMLDesc(self.as_ptr(), flags)) }
     }
 
-    fn undefine(&self, what: UndefineOptions) -> Result<()> {
+    fn undefine(&self, options: UndefineOptions) -> Result<()> {
         // SAFETY: the domain is valid.
         let undefine = |flags| check(unsafe { sys::virDomainUndefineFlags(self.as_ptr(), flags) });
-        match undefine(undefine_flags(what)) {
+        match undefine(undefine_flags(options)) {
             // A driver that does not know the flags (libvirt's test driver) has no such files.
             Err(error) if error.code == code::INVALID_ARG => undefine(0),
-            done => done,
+            result => result,
         }
         .map(drop)
     }
 }
 
-fn undefine_flags(what: UndefineOptions) -> c_uint {
-    let nvram = match what.nvram {
+fn undefine_flags(options: UndefineOptions) -> c_uint {
+    let nvram = match options.nvram {
         FilePolicy::AsDefined => 0,
         FilePolicy::Keep => sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM,
     };
-    let tpm = match what.tpm {
+    let tpm = match options.tpm {
         FilePolicy::AsDefined => 0,
         FilePolicy::Keep => sys::VIR_DOMAIN_UNDEFINE_KEEP_TPM,
     };
-    // What libvirt itself remembers of checkpoints goes with the definition.
+    // libvirt's metadata of checkpoints is removed with the definition.
     nvram | tpm | sys::VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
 }
 
@@ -51,7 +51,9 @@ mod tests {
 
     #[test]
     fn undefine_keep_passes_the_flags_of_kubevirt() {
-        // KEEP_NVRAM | CHECKPOINTS_METADATA, as KubeVirt's manager passes them.
-        assert_eq!(undefine_flags(UndefineOptions::KEEP), 8 | 16);
+        // As KubeVirt's manager passes them.
+        let expected =
+            sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | sys::VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA;
+        assert_eq!(undefine_flags(UndefineOptions::KEEP), expected);
     }
 }

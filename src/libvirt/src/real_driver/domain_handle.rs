@@ -8,7 +8,7 @@ use super::c_strings_and_errors::{check, copy_string};
 use super::connection_handle::Connection;
 use crate::error::Result;
 
-/// A domain, with a reference of its own to it and to its connection.
+/// A reference to a domain and to its connection.
 pub(super) struct RealDomain {
     connection: Arc<Connection>,
     raw: sys::virDomainPtr,
@@ -22,11 +22,14 @@ unsafe impl Send for RealDomain {}
 unsafe impl Sync for RealDomain {}
 
 impl RealDomain {
-    /// Takes over a domain.
+    /// Takes over a reference to a domain.
     ///
     /// # Safety
-    /// `raw` is a domain of `connection`, and its reference is the caller's to give.
-    pub(super) unsafe fn own(connection: Arc<Connection>, raw: sys::virDomainPtr) -> Result<Self> {
+    /// `raw` is a domain of `connection`, with a reference that the caller owns and gives away.
+    pub(super) unsafe fn from_raw(
+        connection: Arc<Connection>,
+        raw: sys::virDomainPtr,
+    ) -> Result<Self> {
         let mut domain = RealDomain {
             connection,
             raw,
@@ -57,12 +60,12 @@ impl RealDomain {
         &self.uuid
     }
 
-    /// The pointer, for calls; valid while `self` is.
+    /// The pointer for calls. It is valid as long as `self`.
     pub(super) fn as_ptr(&self) -> sys::virDomainPtr {
         self.raw
     }
 
-    /// The connection it belongs to.
+    /// The domain's connection.
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
     }

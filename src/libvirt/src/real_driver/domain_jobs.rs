@@ -1,10 +1,10 @@
-//! The jobs of a domain.
+//! Memory dumps of a domain, and the progress and abort of its jobs.
 
 use virt_sys as sys;
 
 use super::c_strings_and_errors::{c_string, check};
 use super::domain_handle::RealDomain;
-use super::typed_params;
+use super::typed_param_conversion;
 use crate::domain_jobs::{CompletedJob, JobStats, Jobs};
 use crate::error::Result;
 use crate::typed_params::ParamValue;
@@ -47,7 +47,7 @@ fn read_stats(
 ) -> Result<(i32, Vec<(String, ParamValue)>)> {
     let (mut job_type, mut count) = (0, 0);
     let mut list: sys::virTypedParameterPtr = std::ptr::null_mut();
-    // SAFETY: the domain is valid, and the results have places to go.
+    // SAFETY: the domain is valid, and the pointers to the results are valid.
     check(unsafe {
         sys::virDomainGetJobStats(
             domain.as_ptr(),
@@ -57,9 +57,8 @@ fn read_stats(
             flags,
         )
     })?;
-    // SAFETY: libvirt has allocated `count` parameters, or none; they live until they are freed
-    // below.
-    let params = unsafe { typed_params::copy(list, count) };
+    // SAFETY: libvirt has allocated `count` parameters, or none, which are freed below.
+    let params = unsafe { typed_param_conversion::copy(list, count) };
     // SAFETY: the list is the caller's to free (null is accepted) and not used again.
     unsafe { sys::virTypedParamsFree(list, count) };
     Ok((job_type, params))

@@ -1,4 +1,4 @@
-//! Reading a domain's statistics: bulk statistics, memory statistics, processor pinning.
+//! Reading a domain's statistics: bulk statistics, memory statistics, CPU pinning.
 
 use std::ffi::{c_int, c_uint};
 use std::slice;
@@ -7,53 +7,53 @@ use virt_sys as sys;
 
 use super::c_strings_and_errors::{check, copy_string};
 use super::domain_handle::RealDomain;
-use super::typed_params;
+use super::typed_param_conversion;
 use crate::error::{Error, Result, code};
 use crate::stats::{BlockStats, DirtyRateStats, DomainStats, MemoryStats};
 use crate::typed_params::ParamValue;
 
-// What KubeVirt asks for (GetDomainStats), so that the same fields are present.
-const WANTED: c_uint = sys::VIR_DOMAIN_STATS_BALLOON
+/// The groups that KubeVirt reads (GetDomainStats), so that the same fields are present.
+const STATS_GROUPS: c_uint = sys::VIR_DOMAIN_STATS_BALLOON
     | sys::VIR_DOMAIN_STATS_CPU_TOTAL
     | sys::VIR_DOMAIN_STATS_VCPU
     | sys::VIR_DOMAIN_STATS_INTERFACE
     | sys::VIR_DOMAIN_STATS_BLOCK
     | sys::VIR_DOMAIN_STATS_DIRTYRATE;
-// Only domains with a QEMU process, and rather less than everything than waiting for a job.
+/// Only domains with a QEMU process. With NOWAIT libvirt omits values instead of waiting for a job.
 const FLAGS: c_uint = sys::VIR_CONNECT_GET_ALL_DOMAINS_STATS_RUNNING
     | sys::VIR_CONNECT_GET_ALL_DOMAINS_STATS_PAUSED
     | sys::VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT;
-const MEMORY_TAGS: usize = sys::VIR_DOMAIN_MEMORY_STAT_NR as usize;
+const MEMORY_STAT_COUNT: usize = sys::VIR_DOMAIN_MEMORY_STAT_NR as usize;
 
-/// All of a domain's statistics, or `None` when it has no QEMU process.
+/// All statistics of a domain; `None` if it has no QEMU process.
 pub(super) fn read(domain: &RealDomain) -> Result<Option<DomainStats>> {
-    let Some(params) = bulk(domain, WANTED)? else {
+    let Some(params) = read_bulk(domain, STATS_GROUPS)? else {
         return Ok(None);
     };
     let mut stats = DomainStats::from_typed_params(domain.name(), domain.uuid(), &params);
-    optional(memory(domain, &mut stats.memory))?;
-    stats.cpu_map = optional(cpu_map(domain, current_vcpus(&params)))?;
+    none_if_unsupported(read_memory(domain, &mut stats.memory))?;
+    stats.cpu_map = none_if_unsupported(read_cpu_map(domain, current_vcpus(&params)))?;
     Ok(Some(stats))
 }
 
-/// How fast the guest writes to its memory, or `None` when it has no QEMU process.
+/// The dirty rate of a domain; `None` if it has no QEMU process.
 pub(super) fn read_dirty_rate(domain: &RealDomain) -> Result<Option<DirtyRateStats>> {
-    let params = bulk(domain, sys::VIR_DOMAIN_STATS_DIRTYRATE)?;
+    let params = read_bulk(domain, sys::VIR_DOMAIN_STATS_DIRTYRATE)?;
     let stats = |params: Vec<_>| {
         DomainStats::from_typed_params(domain.name(), domain.uuid(), &params).dirty_rate
     };
     Ok(params.map(stats))
 }
 
-/// The statistics of the disks; none when the domain has no QEMU process.
+/// The statistics of a domain's disks; empty if the domain has no QEMU process.
 pub(super) fn read_blocks(domain: &RealDomain) -> Result<Vec<BlockStats>> {
-    let params = bulk(domain, sys::VIR_DOMAIN_STATS_BLOCK)?.unwrap_or_default();
+    let params = read_bulk(domain, sys::VIR_DOMAIN_STATS_BLOCK)?.unwrap_or_default();
     let stats = DomainStats::from_typed_params(domain.name(), domain.uuid(), &params);
     Ok(stats.blocks)
 }
 
-/// What a driver does not offer is absent, not a failure.
-fn optional<T>(result: Result<T>) -> Result<Option<T>> {
+/// `None` instead of the error of a driver that does not implement the call.
+fn none_if_unsupported<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(Error {
@@ -64,43 +64,44 @@ fn optional<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// A list of records that libvirt allocated.
-struct Records(*mut sys::virDomainStatsRecordPtr);
+/// A list of statistics records that libvirt allocated.
+struct RecordList(*mut sys::virDomainStatsRecordPtr);
 
-impl Drop for Records {
+impl Drop for RecordList {
     fn drop(&mut self) {
         // SAFETY: the list is libvirt's own (or null, which it accepts) and not used again.
         unsafe { sys::virDomainStatsRecordListFree(self.0) };
     }
 }
 
-fn bulk(domain: &RealDomain, wanted: c_uint) -> Result<Option<Vec<(String, ParamValue)>>> {
+fn read_bulk(domain: &RealDomain, groups: c_uint) -> Result<Option<Vec<(String, ParamValue)>>> {
     let mut list = std::ptr::null_mut();
     let connection = domain.connection().as_ptr();
-    // SAFETY: the connection is open, and the list has a place to go.
+    // SAFETY: the connection is open, and the pointer to the list is valid.
     let count = check(unsafe {
-        sys::virConnectGetAllDomainStats(connection, wanted, &raw mut list, FLAGS)
+        sys::virConnectGetAllDomainStats(connection, groups, &raw mut list, FLAGS)
     })?;
-    let records = Records(list);
+    let list = RecordList(list);
     let count = usize::try_from(count).unwrap_or(0);
-    if records.0.is_null() || count == 0 {
+    if list.0.is_null() || count == 0 {
         return Ok(None);
     }
     // SAFETY: libvirt returned `count` records, each valid until the list is freed.
-    let records_of_all = unsafe { slice::from_raw_parts(records.0, count) };
-    Ok(records_of_all.iter().find_map(|&record| {
+    let records = unsafe { slice::from_raw_parts(list.0, count) };
+    Ok(records.iter().find_map(|&record| {
         // SAFETY: as above; the record's domain and parameters live as long as it does.
         unsafe {
             let record = &*record;
             let name = copy_string(sys::virDomainGetName(record.dom));
-            (name == domain.name()).then(|| typed_params::copy(record.params, record.nparams))
+            (name == domain.name())
+                .then(|| typed_param_conversion::copy(record.params, record.nparams))
         }
     }))
 }
 
-fn memory(domain: &RealDomain, into: &mut MemoryStats) -> Result<()> {
-    let mut list = [sys::virDomainMemoryStatStruct { tag: 0, val: 0 }; MEMORY_TAGS];
-    // SAFETY: the domain is valid, and the list has room for as many as it says.
+fn read_memory(domain: &RealDomain, stats: &mut MemoryStats) -> Result<()> {
+    let mut list = [sys::virDomainMemoryStatStruct { tag: 0, val: 0 }; MEMORY_STAT_COUNT];
+    // SAFETY: the domain is valid, and the list has as many elements as the length says.
     let count = check(unsafe {
         sys::virDomainMemoryStats(
             domain.as_ptr(),
@@ -110,23 +111,23 @@ fn memory(domain: &RealDomain, into: &mut MemoryStats) -> Result<()> {
         )
     })?;
     for stat in list.iter().take(usize::try_from(count).unwrap_or(0)) {
-        set_memory(into, stat.tag.cast_unsigned(), stat.val);
+        set_memory_stat(stats, stat.tag.cast_unsigned(), stat.val);
     }
     Ok(())
 }
 
-fn set_memory(into: &mut MemoryStats, tag: c_uint, value: u64) {
+fn set_memory_stat(stats: &mut MemoryStats, tag: c_uint, value: u64) {
     let field = match tag {
-        sys::VIR_DOMAIN_MEMORY_STAT_SWAP_IN => &mut into.swap_in,
-        sys::VIR_DOMAIN_MEMORY_STAT_SWAP_OUT => &mut into.swap_out,
-        sys::VIR_DOMAIN_MEMORY_STAT_MAJOR_FAULT => &mut into.major_faults,
-        sys::VIR_DOMAIN_MEMORY_STAT_MINOR_FAULT => &mut into.minor_faults,
-        sys::VIR_DOMAIN_MEMORY_STAT_UNUSED => &mut into.unused,
-        sys::VIR_DOMAIN_MEMORY_STAT_AVAILABLE => &mut into.available,
-        sys::VIR_DOMAIN_MEMORY_STAT_ACTUAL_BALLOON => &mut into.actual_balloon,
-        sys::VIR_DOMAIN_MEMORY_STAT_RSS => &mut into.rss,
-        sys::VIR_DOMAIN_MEMORY_STAT_USABLE => &mut into.usable,
-        sys::VIR_DOMAIN_MEMORY_STAT_DISK_CACHES => &mut into.cached,
+        sys::VIR_DOMAIN_MEMORY_STAT_SWAP_IN => &mut stats.swap_in,
+        sys::VIR_DOMAIN_MEMORY_STAT_SWAP_OUT => &mut stats.swap_out,
+        sys::VIR_DOMAIN_MEMORY_STAT_MAJOR_FAULT => &mut stats.major_faults,
+        sys::VIR_DOMAIN_MEMORY_STAT_MINOR_FAULT => &mut stats.minor_faults,
+        sys::VIR_DOMAIN_MEMORY_STAT_UNUSED => &mut stats.unused,
+        sys::VIR_DOMAIN_MEMORY_STAT_AVAILABLE => &mut stats.available,
+        sys::VIR_DOMAIN_MEMORY_STAT_ACTUAL_BALLOON => &mut stats.actual_balloon,
+        sys::VIR_DOMAIN_MEMORY_STAT_RSS => &mut stats.rss,
+        sys::VIR_DOMAIN_MEMORY_STAT_USABLE => &mut stats.usable,
+        sys::VIR_DOMAIN_MEMORY_STAT_DISK_CACHES => &mut stats.cached,
         _ => return,
     };
     *field = Some(value);
@@ -141,9 +142,9 @@ fn current_vcpus(params: &[(String, ParamValue)]) -> usize {
         .unwrap_or(0)
 }
 
-/// Per virtual CPU, which host CPUs it may run on.
-fn cpu_map(domain: &RealDomain, vcpus: usize) -> Result<Vec<Vec<bool>>> {
-    let cpus = host_cpus(domain)?;
+/// For each virtual CPU, whether it may run on each host CPU.
+fn read_cpu_map(domain: &RealDomain, vcpus: usize) -> Result<Vec<Vec<bool>>> {
+    let cpus = read_host_cpu_count(domain)?;
     let bytes = cpus.div_ceil(8);
     if vcpus == 0 || bytes == 0 {
         return Ok(Vec::new());
@@ -176,10 +177,10 @@ fn bits(map: &[u8], count: usize) -> Vec<bool> {
         .collect()
 }
 
-/// How many CPUs the host can have (libvirt's VIR_NODEINFO_MAXCPUS).
-fn host_cpus(domain: &RealDomain) -> Result<usize> {
+/// The maximum number of CPUs that the host can have (libvirt's VIR_NODEINFO_MAXCPUS).
+fn read_host_cpu_count(domain: &RealDomain) -> Result<usize> {
     let mut info = std::mem::MaybeUninit::<sys::virNodeInfo>::zeroed();
-    // SAFETY: the connection is open, and the result has a place to go.
+    // SAFETY: the connection is open, and the pointer to the result is valid.
     check(unsafe { sys::virNodeGetInfo(domain.connection().as_ptr(), info.as_mut_ptr()) })?;
     // SAFETY: the call succeeded; besides, all zeroes is a valid value of this plain struct.
     let info = unsafe { info.assume_init() };

@@ -1,7 +1,7 @@
-//! libvirt's event loop: one thread for the life of the process.
+//! libvirt's event loop, which one thread runs for the life of the process.
 //!
-//! It has to be registered before the first connection is opened, or that connection neither
-//! delivers events nor answers keepalive messages.
+//! The event loop must be registered before the first connection is opened: otherwise that connection neither delivers
+//! events nor answers keepalive messages.
 
 use std::sync::OnceLock;
 use std::thread;
@@ -12,27 +12,27 @@ use virt_sys as sys;
 use super::c_strings_and_errors;
 use crate::error::{Error, Result, code, origin};
 
-// The loop itself needs little; an event handler only sends to a channel.
-const STACK: usize = 256 * 1024;
-// A loop that fails at once every time must not use up a processor.
+/// Stack size of the thread in bytes. The loop needs little, and event handlers only send to a channel.
+const STACK_SIZE: usize = 256 * 1024;
+/// Pause after an iteration that failed, so that a loop that always fails at once does not use up a CPU.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 static STARTED: OnceLock<Result<()>> = OnceLock::new();
 
-/// Starts the loop, once; later calls return the same result.
-pub(super) fn ensure() -> Result<()> {
+/// Starts the event loop on the first call. Later calls return the result of the first.
+pub(super) fn start_once() -> Result<()> {
     STARTED.get_or_init(start).clone()
 }
 
 fn start() -> Result<()> {
-    c_strings_and_errors::silence();
+    c_strings_and_errors::disable_error_output();
     // SAFETY: no arguments; initialising more than once is allowed.
     c_strings_and_errors::check(unsafe { sys::virInitialize() })?;
     // SAFETY: no arguments; runs once (OnceLock) and before any connection is opened.
     c_strings_and_errors::check(unsafe { sys::virEventRegisterDefaultImpl() })?;
     thread::Builder::new()
         .name("libvirt-events".into())
-        .stack_size(STACK)
+        .stack_size(STACK_SIZE)
         .spawn(run)
         .map(drop)
         .map_err(|error| Error {

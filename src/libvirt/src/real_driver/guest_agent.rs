@@ -1,4 +1,4 @@
-//! Calls that the guest agent answers.
+//! Calls to the guest agent.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ impl Agent for RealDomain {
     fn agent_command(&self, json: &str, timeout: Duration) -> Result<String> {
         let command = c_string("agent command", json)?;
         let seconds = agent_seconds(timeout);
-        // SAFETY: the domain is valid, the command NUL-terminated; the answer is the caller's.
+        // SAFETY: the domain is valid, the command NUL-terminated; the caller owns the response.
         unsafe {
             take_string(sys::virDomainQemuAgentCommand(
                 self.as_ptr(),
@@ -38,12 +38,12 @@ impl Agent for RealDomain {
     }
 }
 
-/// Whole seconds, rounded up: zero would mean "do not wait", and negative ones "for ever".
+/// The timeout in whole seconds, rounded up. libvirt takes zero as "do not wait", and negative numbers as "for ever".
 fn agent_seconds(timeout: Duration) -> i32 {
-    let up = timeout
+    let rounded_up = timeout
         .as_secs()
         .saturating_add(u64::from(timeout.subsec_nanos() > 0));
-    i32::try_from(up.max(1)).unwrap_or(i32::MAX)
+    i32::try_from(rounded_up.max(1)).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agent_timeouts_are_full_seconds_and_never_special_values() {
+    fn agent_timeouts_are_whole_seconds_of_at_least_one() {
         assert_eq!(agent_seconds(Duration::ZERO), 1);
         assert_eq!(agent_seconds(Duration::from_millis(1)), 1);
         assert_eq!(agent_seconds(Duration::from_millis(1001)), 2);

@@ -1,4 +1,4 @@
-//! Confidential guests.
+//! Launch security of confidential guests.
 
 use std::ffi::CStr;
 
@@ -10,28 +10,22 @@ use super::domain_handle::RealDomain;
 use super::typed_param_list::TypedParamList;
 use crate::error::Result;
 use crate::launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
-use crate::typed_params::ParamValue;
+use crate::typed_params::{ParamValue, find};
 
 fn text(params: &[(String, ParamValue)], name: &CStr) -> String {
-    let found = params
-        .iter()
-        .find(|(one, _)| one.as_bytes() == name.to_bytes());
-    let text = found.and_then(|(_, value)| value.as_str());
+    let text = find(params, name).and_then(ParamValue::as_str);
     text.unwrap_or_default().to_owned()
 }
 
 fn number(params: &[(String, ParamValue)], name: &CStr) -> u64 {
-    let found = params
-        .iter()
-        .find(|(one, _)| one.as_bytes() == name.to_bytes());
-    found.and_then(|(_, value)| value.as_u64()).unwrap_or(0)
+    find(params, name).and_then(ParamValue::as_u64).unwrap_or(0)
 }
 
 /// The SEV firmware of the connection's host.
 pub(super) fn sev_info(connection: &Connection) -> Result<SevInfo> {
     let mut params = TypedParamList::new()?;
     let (list, count) = params.receive();
-    // SAFETY: the connection is open, and the list has a place to go.
+    // SAFETY: the connection is open, and the pointers to the list and its length are valid.
     check(unsafe { sys::virNodeGetSEVInfo(connection.as_ptr(), list, count, 0) })?;
     let params = params.copy();
     Ok(SevInfo {
@@ -44,7 +38,7 @@ impl LaunchSecurity for RealDomain {
     fn launch_security_info(&self) -> Result<LaunchSecurityInfo> {
         let mut params = TypedParamList::new()?;
         let (list, count) = params.receive();
-        // SAFETY: the domain is valid, and the list has a place to go.
+        // SAFETY: the domain is valid, and the pointers to the list and its length are valid.
         check(unsafe { sys::virDomainGetLaunchSecurityInfo(self.as_ptr(), list, count, 0) })?;
         let params = params.copy();
         Ok(LaunchSecurityInfo {

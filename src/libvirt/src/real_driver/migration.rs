@@ -11,10 +11,10 @@ use crate::migration::{Migration, MigrationRequest};
 impl Migration for RealDomain {
     fn migrate(&self, destination: &str, request: &MigrationRequest) -> Result<()> {
         let destination = c_string("URI of the migration's target", destination)?;
-        let mut params = parameters(request)?;
+        let mut params = typed_params(request)?;
         let (list, count) = params.as_ptr();
         // SAFETY: the domain is valid, the URI NUL-terminated, and the list has `count` initialised parameters; all
-        // live during the call, and libvirt keeps none of them.
+        // live during the call, and libvirt keeps no pointer to them.
         check(unsafe {
             sys::virDomainMigrateToURI3(
                 self.as_ptr(),
@@ -39,7 +39,7 @@ impl Migration for RealDomain {
     }
 }
 
-fn parameters(request: &MigrationRequest) -> Result<TypedParamList> {
+fn typed_params(request: &MigrationRequest) -> Result<TypedParamList> {
     let MigrationRequest {
         flags: _,
         uri,

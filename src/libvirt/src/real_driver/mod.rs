@@ -1,9 +1,8 @@
-//! Calls to libvirt's C library: everything that touches a pointer of it.
+//! The real driver: calls to libvirt's C library, and all code that handles its pointers.
 
 mod backups_and_checkpoints;
 mod c_strings_and_errors;
 mod callback_registry;
-mod connection_calls;
 mod connection_handle;
 mod devices;
 mod dirty_rate;
@@ -15,7 +14,9 @@ mod domain_jobs;
 mod domain_stats;
 mod event_callbacks;
 mod event_loop;
+mod event_registration;
 mod guest_agent;
+mod hypervisor_connection;
 mod launch_security;
 mod malloc_arenas;
 mod migration;
@@ -23,9 +24,9 @@ mod qemu_monitor;
 mod read_stream;
 mod screenshot;
 mod start_pause_stop;
+mod typed_param_conversion;
 mod typed_param_list;
-mod typed_params;
 mod vcpus;
 
-pub use connection_calls::{connect, library_version};
+pub use hypervisor_connection::{connect, library_version};
 pub use malloc_arenas::limit_malloc_arenas;

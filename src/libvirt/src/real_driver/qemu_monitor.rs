@@ -11,7 +11,7 @@ impl QemuMonitor for RealDomain {
     fn qemu_command(&self, command: &str) -> Result<String> {
         let command = c_string("monitor command", command)?;
         let mut answer = std::ptr::null_mut();
-        // SAFETY: the domain is valid, the command NUL-terminated, and the answer has a place to go.
+        // SAFETY: the domain is valid, the command NUL-terminated, and the pointer to the answer is valid.
         check(unsafe {
             sys::virDomainQemuMonitorCommand(
                 self.as_ptr(),

@@ -1,4 +1,4 @@
-//! A libvirt stream that is read to its end.
+//! A libvirt stream that delivers data, such as a screenshot.
 
 use std::ffi::c_char;
 
@@ -8,34 +8,34 @@ use super::c_strings_and_errors::{check_pointer, last_error};
 use super::connection_handle::Connection;
 use crate::error::{Error, Result, code, origin};
 
-/// The most that libvirt puts into one message of a stream.
-const CHUNK: usize = 256 * 1024;
+/// Maximum payload of one message of a stream, in bytes.
+const CHUNK_SIZE: usize = 256 * 1024;
 
-/// A blocking stream. Dropping it ends it, complete or not.
-pub(super) struct Stream {
+/// A blocking stream. Dropping it aborts the stream if it was not read to its end.
+pub(super) struct ReadStream {
     raw: sys::virStreamPtr,
     complete: bool,
 }
 
-impl Stream {
-    pub(super) fn new(connection: &Connection) -> Result<Stream> {
-        // SAFETY: the connection is open; the stream keeps a reference of its own to it.
+impl ReadStream {
+    pub(super) fn new(connection: &Connection) -> Result<ReadStream> {
+        // SAFETY: the connection is open; the stream keeps its own reference to it.
         let raw = check_pointer(unsafe { sys::virStreamNew(connection.as_ptr(), 0) })?;
-        Ok(Stream {
+        Ok(ReadStream {
             raw,
             complete: false,
         })
     }
 
-    /// The pointer, for the call that fills the stream; valid while `self` is.
+    /// The pointer for the call that fills the stream. It is valid as long as `self`.
     pub(super) fn as_ptr(&self) -> sys::virStreamPtr {
         self.raw
     }
 
-    /// Everything until the stream's end, at most `limit` bytes.
+    /// Reads the stream to its end. Fails if it has more than `limit` bytes.
     pub(super) fn read(mut self, limit: usize) -> Result<Vec<u8>> {
         let mut data = Vec::new();
-        let mut chunk = vec![0_u8; CHUNK];
+        let mut chunk = vec![0_u8; CHUNK_SIZE];
         loop {
             // SAFETY: the stream is valid, and the buffer has as many bytes as the length says.
             let count = unsafe {
@@ -63,10 +63,10 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for ReadStream {
     fn drop(&mut self) {
         if !self.complete {
-            // SAFETY: the stream is valid; aborting one that nothing was sent on only returns an error.
+            // SAFETY: the stream is valid; aborting a stream without data only returns an error.
             unsafe { sys::virStreamAbort(self.raw) };
         }
         // SAFETY: the reference is this value's own, and this is its last use.

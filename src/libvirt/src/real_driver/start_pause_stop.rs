@@ -13,25 +13,25 @@ use crate::start_pause_stop::{DestroyMode, Power, RebootMode, ShutdownMode, Star
 impl Power for RealDomain {
     fn associate_fds(&self, group: &str, files: &[BorrowedFd<'_>]) -> Result<()> {
         let group = c_string("group of open files", group)?;
-        let mut numbers: Vec<c_int> = files.iter().map(AsRawFd::as_raw_fd).collect();
-        let count = c_uint::try_from(numbers.len()).unwrap_or(c_uint::MAX);
-        // SAFETY: the domain is valid, the group NUL-terminated. `count` numbers are there, each of a
-        // file that its borrow keeps open during the call; libvirt sends copies and keeps no number.
+        let mut descriptors: Vec<c_int> = files.iter().map(AsRawFd::as_raw_fd).collect();
+        let count = c_uint::try_from(descriptors.len()).unwrap_or(c_uint::MAX);
+        // SAFETY: the domain is valid, the group NUL-terminated. The list has `count` file descriptors, whose files the
+        // borrows keep open during the call; libvirt sends copies and keeps no descriptor.
         check(unsafe {
             sys::virDomainFDAssociate(
                 self.as_ptr(),
                 group.as_ptr(),
                 count,
-                numbers.as_mut_ptr(),
+                descriptors.as_mut_ptr(),
                 0,
             )
         })
         .map(drop)
     }
 
-    fn start(&self, how: StartOptions) -> Result<()> {
-        let flags = flag(how.paused, sys::VIR_DOMAIN_START_PAUSED)
-            | flag(how.reset_nvram, sys::VIR_DOMAIN_START_RESET_NVRAM);
+    fn start(&self, options: StartOptions) -> Result<()> {
+        let flags = flag_if(options.paused, sys::VIR_DOMAIN_START_PAUSED)
+            | flag_if(options.reset_nvram, sys::VIR_DOMAIN_START_RESET_NVRAM);
         // SAFETY: the domain is valid.
         check(unsafe { sys::virDomainCreateWithFlags(self.as_ptr(), flags) }).map(drop)
     }
@@ -51,8 +51,8 @@ impl Power for RealDomain {
         check(unsafe { sys::virDomainReset(self.as_ptr(), 0) }).map(drop)
     }
 
-    fn reboot(&self, by: RebootMode) -> Result<()> {
-        let flags = match by {
+    fn reboot(&self, mode: RebootMode) -> Result<()> {
+        let flags = match mode {
             RebootMode::Acpi => sys::VIR_DOMAIN_REBOOT_ACPI_POWER_BTN,
             RebootMode::Agent => sys::VIR_DOMAIN_REBOOT_GUEST_AGENT,
         };
@@ -60,8 +60,8 @@ impl Power for RealDomain {
         check(unsafe { sys::virDomainReboot(self.as_ptr(), flags) }).map(drop)
     }
 
-    fn shutdown(&self, by: ShutdownMode) -> Result<()> {
-        let flags = match by {
+    fn shutdown(&self, mode: ShutdownMode) -> Result<()> {
+        let flags = match mode {
             ShutdownMode::Acpi => sys::VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN,
             ShutdownMode::Agent => sys::VIR_DOMAIN_SHUTDOWN_GUEST_AGENT,
         };
@@ -69,8 +69,8 @@ impl Power for RealDomain {
         check(unsafe { sys::virDomainShutdownFlags(self.as_ptr(), flags) }).map(drop)
     }
 
-    fn destroy(&self, how: DestroyMode) -> Result<()> {
-        let flags = match how {
+    fn destroy(&self, mode: DestroyMode) -> Result<()> {
+        let flags = match mode {
             DestroyMode::Forceful => sys::VIR_DOMAIN_DESTROY_DEFAULT,
             DestroyMode::Graceful => sys::VIR_DOMAIN_DESTROY_GRACEFUL,
         };
@@ -79,6 +79,6 @@ impl Power for RealDomain {
     }
 }
 
-fn flag(wanted: bool, flag: c_uint) -> c_uint {
-    if wanted { flag } else { 0 }
+fn flag_if(is_set: bool, flag: c_uint) -> c_uint {
+    if is_set { flag } else { 0 }
 }

@@ -1,15 +1,15 @@
-//! A list of typed parameters for a call to libvirt. libvirt allocates it and frees it with all its texts.
+//! A list of typed parameters that libvirt allocates: to pass to a call, or to receive from one.
 
 use std::ffi::{CStr, c_int};
 
 use virt_sys as sys;
 
 use super::c_strings_and_errors::{c_string, check};
-use super::typed_params;
+use super::typed_param_conversion;
 use crate::error::Result;
 use crate::typed_params::ParamValue;
 
-/// The list. The same name may appear several times.
+/// The list. A name may appear several times. Dropping the list frees it with all its texts.
 pub(super) struct TypedParamList {
     list: sys::virTypedParameterPtr,
     count: c_int,
@@ -19,8 +19,8 @@ pub(super) struct TypedParamList {
 impl TypedParamList {
     /// An empty list.
     pub(super) fn new() -> Result<TypedParamList> {
-        // libvirt's calls for lists clear the thread's last error. Before `virInitialize`, which the first connection would
-        // call, that is another library's thread-local value, and libvirt crashes.
+        // libvirt's functions for lists clear the thread's last error. Before `virInitialize`, which also the first
+        // connection calls, that is another library's thread-local value, and libvirt crashes.
         // SAFETY: no arguments; initialising more than once is allowed.
         check(unsafe { sys::virInitialize() })?;
         Ok(TypedParamList {
@@ -30,7 +30,7 @@ impl TypedParamList {
         })
     }
 
-    /// Adds a copy of a text.
+    /// Appends a text.
     pub(super) fn add_text(&mut self, name: &CStr, value: &str) -> Result<()> {
         let value = c_string(&name.to_string_lossy(), value)?;
         // SAFETY: the three fields describe one list that libvirt allocated, or an empty one; name and value are
@@ -47,7 +47,7 @@ impl TypedParamList {
         .map(drop)
     }
 
-    /// Adds an unsigned number of 64 bits.
+    /// Appends an unsigned number of 64 bits.
     pub(super) fn add_u64(&mut self, name: &CStr, value: u64) -> Result<()> {
         // SAFETY: as in `add_text`.
         check(unsafe {
@@ -62,7 +62,7 @@ impl TypedParamList {
         .map(drop)
     }
 
-    /// Adds a signed number of 32 bits.
+    /// Appends a signed number of 32 bits.
     pub(super) fn add_i32(&mut self, name: &CStr, value: i32) -> Result<()> {
         // SAFETY: as in `add_text`.
         check(unsafe {
@@ -77,19 +77,20 @@ impl TypedParamList {
         .map(drop)
     }
 
-    /// Where a call puts a list that it allocates, and its length; valid while `self` is, which is to be empty.
+    /// Pointers to which a call writes the list that it allocates, and its length. They are valid as long as `self`, which
+    /// must be empty.
     pub(super) fn receive(&mut self) -> (*mut sys::virTypedParameterPtr, *mut c_int) {
-        debug_assert!(self.list.is_null(), "the former list would leak");
+        debug_assert!(self.list.is_null(), "the previous list would leak");
         (&raw mut self.list, &raw mut self.count)
     }
 
     /// Copies of the parameters.
     pub(super) fn copy(&self) -> Vec<(String, ParamValue)> {
         // SAFETY: libvirt has set as many parameters as it counts; they live as long as `self`.
-        unsafe { typed_params::copy(self.list, self.count) }
+        unsafe { typed_param_conversion::copy(self.list, self.count) }
     }
 
-    /// The list for a call, and its length; valid while `self` is.
+    /// The list for a call, and its length. Both are valid as long as `self`.
     pub(super) fn as_ptr(&mut self) -> (sys::virTypedParameterPtr, u32) {
         (self.list, u32::try_from(self.count).unwrap_or(0))
     }
@@ -127,11 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn text_with_a_nul_byte_is_refused_by_its_name() {
+    fn error_about_a_nul_byte_names_the_parameter() {
         let mut params = TypedParamList::new().unwrap();
-        let refused = params.add_text(c"destination_xml", "<a\0/>");
+        let error = params.add_text(c"destination_xml", "<a\0/>");
         assert!(
-            refused
+            error
                 .unwrap_err()
                 .message
                 .contains("the destination_xml contains")

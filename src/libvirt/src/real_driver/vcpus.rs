@@ -1,4 +1,4 @@
-//! Virtual processors of a domain, and on which processors of the host they run.
+//! The number of a domain's virtual CPUs, and their pinning to host CPUs.
 
 use virt_sys as sys;
 
@@ -9,7 +9,7 @@ use crate::devices::Affect;
 use crate::error::{Error, Result};
 use crate::vcpus::Vcpus;
 
-/// More processors than any host has: a longer map is a mistake of the caller's.
+/// More CPUs than any host has. A higher CPU number is an error of the caller.
 const MAX_HOST_CPUS: u32 = 1 << 16;
 
 impl Vcpus for RealDomain {
@@ -49,7 +49,7 @@ impl Vcpus for RealDomain {
     }
 }
 
-/// libvirt's bit map: processor 0 is the lowest bit of the first byte.
+/// libvirt's bit map of host CPUs: CPU 0 is the lowest bit of the first byte.
 fn cpu_map(cpus: &[u32]) -> Result<Vec<u8>> {
     let last = cpus.iter().max().copied().unwrap_or_default();
     if last >= MAX_HOST_CPUS {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_map_has_a_bit_for_each_processor() {
+    fn cpu_map_has_a_bit_for_each_cpu() {
         assert_eq!(cpu_map(&[0]).unwrap(), [1]);
         assert_eq!(cpu_map(&[1, 8, 15]).unwrap(), [2, 0x81]);
         assert_eq!(cpu_map(&[]).unwrap(), [0]);

@@ -1,4 +1,8 @@
-//! libvirt's bulk statistics (`vcpu.0.time`, `net.1.rx.bytes`...) sorted into [`DomainStats`].
+//! Conversion of libvirt's bulk statistics (`vcpu.0.time`, `net.1.rx.bytes`...) into [`DomainStats`].
+//!
+//! The names are literals: `virt-sys` has them only as C strings, in prefixes and suffixes without the index between.
+
+use virt_sys as sys;
 
 use crate::stats::{
     BlockStats, CpuStats, DirtyRateStats, DomainStats, NetStats, RequestStats, TrafficStats,
@@ -6,13 +10,11 @@ use crate::stats::{
 };
 use crate::typed_params::ParamValue;
 
-// Above what any hypervisor has; a daemon that counts further is not believed.
-const MOST: usize = 8192;
-// virVcpuState; libvirt says nothing at all about a virtual CPU that is not plugged in.
-const OFFLINE: i32 = 0;
+/// Maximum number of virtual CPUs, interfaces or disks, above that of any hypervisor. A larger count or index is ignored.
+const MAX_LIST_LENGTH: usize = 8192;
 
 impl DomainStats {
-    /// From what libvirt reports; unknown names are left out.
+    /// The statistics from libvirt's parameters. Parameters with unknown names are ignored.
     pub fn from_typed_params(name: &str, uuid: &str, params: &[(String, ParamValue)]) -> Self {
         let mut stats = DomainStats {
             name: name.to_owned(),
@@ -20,62 +22,65 @@ impl DomainStats {
             ..DomainStats::default()
         };
         for (name, value) in params {
-            place(&mut stats, name, value);
+            set_param(&mut stats, name, value);
         }
         for vcpu in &mut stats.vcpus {
+            // libvirt reports nothing about a virtual CPU that is not plugged in.
             if *vcpu == VcpuStats::default() {
-                vcpu.state = Some(OFFLINE);
+                vcpu.state = Some(sys::VIR_VCPU_OFFLINE.cast_signed());
             }
         }
         stats
     }
 }
 
-fn place(stats: &mut DomainStats, name: &str, value: &ParamValue) {
+fn set_param(stats: &mut DomainStats, name: &str, value: &ParamValue) {
     let Some((group, rest)) = name.split_once('.') else {
         return;
     };
     match group {
-        "cpu" => cpu(&mut stats.cpu, rest, value),
+        "cpu" => set_cpu(&mut stats.cpu, rest, value),
         "balloon" if rest == "current" => stats.memory.total = value.as_u64(),
-        "vcpu" if rest == "maximum" => reserve(&mut stats.vcpus, value),
-        "vcpu" => indexed(&mut stats.vcpus, rest, |item, rest| vcpu(item, rest, value)),
-        "net" if rest == "count" => reserve(&mut stats.nets, value),
-        "net" => indexed(&mut stats.nets, rest, |item, rest| net(item, rest, value)),
-        "block" if rest == "count" => reserve(&mut stats.blocks, value),
-        "block" => indexed(&mut stats.blocks, rest, |item, rest| {
-            block(item, rest, value)
+        "vcpu" if rest == "maximum" => extend_to_count(&mut stats.vcpus, value),
+        "vcpu" => set_indexed(&mut stats.vcpus, rest, |vcpu, rest| {
+            set_vcpu(vcpu, rest, value)
         }),
-        "dirtyrate" => dirty_rate(&mut stats.dirty_rate, rest, value),
+        "net" if rest == "count" => extend_to_count(&mut stats.nets, value),
+        "net" => set_indexed(&mut stats.nets, rest, |net, rest| set_net(net, rest, value)),
+        "block" if rest == "count" => extend_to_count(&mut stats.blocks, value),
+        "block" => set_indexed(&mut stats.blocks, rest, |block, rest| {
+            set_block(block, rest, value)
+        }),
+        "dirtyrate" => set_dirty_rate(&mut stats.dirty_rate, rest, value),
         _ => {}
     }
 }
 
-fn reserve<T: Default>(list: &mut Vec<T>, count: &ParamValue) {
+fn extend_to_count<T: Default>(list: &mut Vec<T>, count: &ParamValue) {
     let count = count.as_u64().and_then(|count| usize::try_from(count).ok());
-    grow(list, count.unwrap_or(0));
+    extend(list, count.unwrap_or(0));
 }
 
-fn grow<T: Default>(list: &mut Vec<T>, length: usize) {
-    if list.len() < length && length <= MOST {
+fn extend<T: Default>(list: &mut Vec<T>, length: usize) {
+    if list.len() < length && length <= MAX_LIST_LENGTH {
         list.resize_with(length, T::default);
     }
 }
 
-fn indexed<T: Default>(list: &mut Vec<T>, name: &str, set: impl FnOnce(&mut T, &str)) {
+fn set_indexed<T: Default>(list: &mut Vec<T>, name: &str, set: impl FnOnce(&mut T, &str)) {
     let Some((index, rest)) = name.split_once('.') else {
         return;
     };
     let Ok(index) = index.parse::<usize>() else {
         return;
     };
-    grow(list, index.saturating_add(1));
+    extend(list, index.saturating_add(1));
     if let Some(item) = list.get_mut(index) {
         set(item, rest);
     }
 }
 
-fn cpu(cpu: &mut CpuStats, name: &str, value: &ParamValue) {
+fn set_cpu(cpu: &mut CpuStats, name: &str, value: &ParamValue) {
     match name {
         "time" => cpu.time = value.as_u64(),
         "user" => cpu.user = value.as_u64(),
@@ -84,9 +89,9 @@ fn cpu(cpu: &mut CpuStats, name: &str, value: &ParamValue) {
     }
 }
 
-fn vcpu(vcpu: &mut VcpuStats, name: &str, value: &ParamValue) {
+fn set_vcpu(vcpu: &mut VcpuStats, name: &str, value: &ParamValue) {
     match name {
-        "state" => vcpu.state = small(value),
+        "state" => vcpu.state = integer(value),
         "time" => vcpu.time = value.as_u64(),
         "wait" => vcpu.wait = value.as_u64(),
         "delay" => vcpu.delay = value.as_u64(),
@@ -94,16 +99,16 @@ fn vcpu(vcpu: &mut VcpuStats, name: &str, value: &ParamValue) {
     }
 }
 
-fn net(net: &mut NetStats, name: &str, value: &ParamValue) {
+fn set_net(net: &mut NetStats, name: &str, value: &ParamValue) {
     match name.split_once('.') {
-        Some(("rx", rest)) => traffic(&mut net.rx, rest, value),
-        Some(("tx", rest)) => traffic(&mut net.tx, rest, value),
+        Some(("rx", rest)) => set_traffic(&mut net.rx, rest, value),
+        Some(("tx", rest)) => set_traffic(&mut net.tx, rest, value),
         None if name == "name" => net.name = text(value),
         _ => {}
     }
 }
 
-fn traffic(traffic: &mut TrafficStats, name: &str, value: &ParamValue) {
+fn set_traffic(traffic: &mut TrafficStats, name: &str, value: &ParamValue) {
     match name {
         "bytes" => traffic.bytes = value.as_u64(),
         "pkts" => traffic.packets = value.as_u64(),
@@ -113,15 +118,15 @@ fn traffic(traffic: &mut TrafficStats, name: &str, value: &ParamValue) {
     }
 }
 
-fn block(block: &mut BlockStats, name: &str, value: &ParamValue) {
+fn set_block(block: &mut BlockStats, name: &str, value: &ParamValue) {
     match name.split_once('.') {
-        Some(("rd", rest)) => requests(&mut block.reads, rest, value),
-        Some(("wr", rest)) => requests(&mut block.writes, rest, value),
-        Some(("fl", rest)) => requests(&mut block.flushes, rest, value),
+        Some(("rd", rest)) => set_requests(&mut block.reads, rest, value),
+        Some(("wr", rest)) => set_requests(&mut block.writes, rest, value),
+        Some(("fl", rest)) => set_requests(&mut block.flushes, rest, value),
         _ => match name {
             "name" => block.name = text(value),
             "path" => block.path = text(value),
-            "backingIndex" => block.backing_index = small(value),
+            "backingIndex" => block.backing_index = integer(value),
             "errors" => block.errors = value.as_u64(),
             "allocation" => block.allocation = value.as_u64(),
             "capacity" => block.capacity = value.as_u64(),
@@ -131,7 +136,7 @@ fn block(block: &mut BlockStats, name: &str, value: &ParamValue) {
     }
 }
 
-fn requests(requests: &mut RequestStats, name: &str, value: &ParamValue) {
+fn set_requests(requests: &mut RequestStats, name: &str, value: &ParamValue) {
     match name {
         "reqs" => requests.requests = value.as_u64(),
         "bytes" => requests.bytes = value.as_u64(),
@@ -140,17 +145,17 @@ fn requests(requests: &mut RequestStats, name: &str, value: &ParamValue) {
     }
 }
 
-fn dirty_rate(rate: &mut DirtyRateStats, name: &str, value: &ParamValue) {
+fn set_dirty_rate(rate: &mut DirtyRateStats, name: &str, value: &ParamValue) {
     match name {
-        "calc_status" => rate.status = small(value),
+        "calc_status" => rate.status = integer(value),
         "calc_start_time" => rate.start = value.as_i64(),
-        "calc_period" => rate.period = small(value),
+        "calc_period" => rate.period = integer(value),
         "megabytes_per_second" => rate.mib_per_second = value.as_i64(),
         _ => {}
     }
 }
 
-fn small<T: TryFrom<i64>>(value: &ParamValue) -> Option<T> {
+fn integer<T: TryFrom<i64>>(value: &ParamValue) -> Option<T> {
     T::try_from(value.as_i64()?).ok()
 }
 
@@ -162,7 +167,7 @@ fn text(value: &ParamValue) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(params: &[(&str, ParamValue)]) -> DomainStats {
+    fn stats_from(params: &[(&str, ParamValue)]) -> DomainStats {
         let params: Vec<_> = params
             .iter()
             .map(|(name, value)| ((*name).to_owned(), value.clone()))
@@ -171,8 +176,8 @@ mod tests {
     }
 
     #[test]
-    fn params_are_sorted_into_their_fields() {
-        let stats = read(&[
+    fn each_param_sets_its_field() {
+        let stats = stats_from(&[
             ("cpu.time", ParamValue::Unsigned(540)),
             ("balloon.current", ParamValue::Unsigned(131_072)),
             ("vcpu.current", ParamValue::Unsigned(1)),
@@ -202,7 +207,7 @@ mod tests {
 
     #[test]
     fn absurd_counts_and_unknown_names_are_ignored() {
-        let stats = read(&[
+        let stats = stats_from(&[
             ("net.count", ParamValue::Unsigned(u64::MAX)),
             ("net.99999999999.rx.bytes", ParamValue::Unsigned(1)),
             ("net.18446744073709551615.rx.bytes", ParamValue::Unsigned(1)),
@@ -210,6 +215,6 @@ mod tests {
             ("perf.cmt", ParamValue::Unsigned(1)),
             ("vcpu", ParamValue::Unsigned(1)),
         ]);
-        assert_eq!(stats, read(&[]));
+        assert_eq!(stats, stats_from(&[]));
     }
 }

@@ -1,8 +1,8 @@
-//! A domain's statistics, typed. What libvirt did not report is `None`, never zero.
+//! A domain's statistics. Values that libvirt did not report are `None`, never zero.
 
 mod bulk_stats;
 
-/// Everything `Domain::stats` reads.
+/// The result of [`Domain::stats`](crate::Domain::stats).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DomainStats {
     /// The domain's name.
@@ -11,24 +11,24 @@ pub struct DomainStats {
     pub uuid: String,
     /// Processor time of the whole domain.
     pub cpu: CpuStats,
-    /// Memory, as QEMU's balloon and the host see it.
+    /// Memory, as QEMU's balloon and the host report it.
     pub memory: MemoryStats,
-    /// One per virtual CPU, by its number; an offline one has state 0 and nothing else.
+    /// The virtual CPUs by number. An offline one has state 0 and no other value.
     pub vcpus: Vec<VcpuStats>,
-    /// One per network interface, in the domain's order.
+    /// The network interfaces, in the domain's order.
     pub nets: Vec<NetStats>,
-    /// One per disk (and per backing file, when asked for), in the domain's order.
+    /// The disks, in the domain's order.
     pub blocks: Vec<BlockStats>,
-    /// Per virtual CPU, which host CPUs it may run on; none when libvirt could not say.
+    /// For each virtual CPU, whether it may run on each host CPU. `None` if the driver does not report that.
     pub cpu_map: Option<Vec<Vec<bool>>>,
-    /// The last measurement of how fast the guest writes to its memory.
+    /// The last measurement of the dirty rate.
     pub dirty_rate: DirtyRateStats,
 }
 
 /// Nanoseconds of processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStats {
-    /// All of it.
+    /// In total.
     pub time: Option<u64>,
     /// In user mode.
     pub user: Option<u64>,
@@ -36,14 +36,14 @@ pub struct CpuStats {
     pub system: Option<u64>,
 }
 
-/// KiB, except for the two fault counts.
+/// Sizes in KiB, and two counts of page faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
-    /// Left unused by the guest.
+    /// Memory that the guest does not use.
     pub unused: Option<u64>,
     /// The guest's reclaimable caches.
     pub cached: Option<u64>,
-    /// What the guest sees as its memory.
+    /// Memory that the guest has in total.
     pub available: Option<u64>,
     /// The balloon's current size.
     pub actual_balloon: Option<u64>,
@@ -55,24 +55,24 @@ pub struct MemoryStats {
     pub swap_out: Option<u64>,
     /// Page faults that needed the disk.
     pub major_faults: Option<u64>,
-    /// Page faults that did not.
+    /// Page faults that did not need the disk.
     pub minor_faults: Option<u64>,
-    /// What could be used without swapping.
+    /// Memory that the guest can use without swapping.
     pub usable: Option<u64>,
-    /// What the domain has now (`balloon.current`).
+    /// The domain's memory now (`balloon.current`).
     pub total: Option<u64>,
 }
 
 /// One virtual CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VcpuStats {
-    /// `virVcpuState`: 0 offline, 1 running, 2 blocked.
+    /// `virVcpuState`: 0 is offline, 1 running, 2 blocked.
     pub state: Option<i32>,
-    /// Nanoseconds run.
+    /// Nanoseconds that it ran.
     pub time: Option<u64>,
-    /// Nanoseconds waited for I/O.
+    /// Nanoseconds that it waited for I/O.
     pub wait: Option<u64>,
-    /// Nanoseconds spent runnable but not running.
+    /// Nanoseconds that it was runnable and did not run.
     pub delay: Option<u64>,
 }
 
@@ -81,9 +81,9 @@ pub struct VcpuStats {
 pub struct NetStats {
     /// The host device's name, e.g. `tap0`.
     pub name: Option<String>,
-    /// Received, from the guest's point of view.
+    /// Traffic that the guest receives.
     pub rx: TrafficStats,
-    /// Sent.
+    /// Traffic that the guest sends.
     pub tx: TrafficStats,
 }
 
@@ -105,7 +105,7 @@ pub struct TrafficStats {
 pub struct BlockStats {
     /// The target device's name, e.g. `vda`.
     pub name: Option<String>,
-    /// The place in the backing chain.
+    /// The index in the backing chain.
     pub backing_index: Option<u32>,
     /// The source's path.
     pub path: Option<String>,
@@ -113,38 +113,38 @@ pub struct BlockStats {
     pub reads: RequestStats,
     /// Writes.
     pub writes: RequestStats,
-    /// Flushes (they move no bytes).
+    /// Flushes, which transfer no bytes.
     pub flushes: RequestStats,
     /// Errors (Xen only).
     pub errors: Option<u64>,
     /// The highest offset written, in bytes.
     pub allocation: Option<u64>,
-    /// What the guest sees, in bytes.
+    /// The size that the guest sees, in bytes.
     pub capacity: Option<u64>,
-    /// What the file or device takes, in bytes.
+    /// The size of the file or device, in bytes.
     pub physical: Option<u64>,
 }
 
 /// One kind of request to a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestStats {
-    /// How many.
+    /// The number of requests.
     pub requests: Option<u64>,
-    /// Bytes moved.
+    /// The bytes that were transferred.
     pub bytes: Option<u64>,
-    /// Nanoseconds taken.
+    /// The nanoseconds that the requests took.
     pub nanoseconds: Option<u64>,
 }
 
-/// How fast the guest writes to its memory.
+/// The dirty rate: how fast the guest writes to its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirtyRateStats {
-    /// `virDomainDirtyRateStatus`: 0 not started, 1 measuring, 2 measured.
+    /// `virDomainDirtyRateStatus`: 0 is not started, 1 measuring, 2 measured.
     pub status: Option<i32>,
-    /// When it started, in seconds of the host's monotonic clock.
+    /// When the measurement started, in seconds of the host's monotonic clock.
     pub start: Option<i64>,
-    /// How long it took, in seconds.
+    /// How long the measurement takes, in seconds.
     pub period: Option<i32>,
-    /// MiB/s.
+    /// The result in MiB/s.
     pub mib_per_second: Option<i64>,
 }

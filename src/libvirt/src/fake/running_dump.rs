@@ -1,29 +1,30 @@
-//! The progress of a memory dump.
+//! A running memory dump and its progress.
 
 use std::time::{Duration, Instant};
 
 use crate::domain_jobs::{JobOperation, JobStats, JobType};
 use crate::error::Error;
 
-/// Bytes that the guest's memory and registers take in the file.
-const SIZE: u64 = 64 << 20;
+/// The size of the dump in bytes.
+const TOTAL_BYTES: u64 = 64 << 20;
 
-/// A memory dump under way.
+/// A running memory dump.
 pub(super) struct RunningDump {
     pub(super) started: Instant,
-    pub(super) lasts: Duration,
-    /// Whether the guest was running and is to be resumed.
-    pub(super) resume: bool,
-    /// The error that ends it early.
+    pub(super) duration: Duration,
+    /// Whether the guest was running, and is resumed at the end.
+    pub(super) resumes_guest: bool,
+    /// The error with which the dump ends early.
     pub(super) failure: Option<Error>,
 }
 
 impl RunningDump {
-    pub(super) fn share(&self) -> f64 {
-        if self.lasts.is_zero() {
+    /// The share of the dump that is written, from 0 to 1.
+    pub(super) fn progress(&self) -> f64 {
+        if self.duration.is_zero() {
             return 1.0;
         }
-        (self.started.elapsed().as_secs_f64() / self.lasts.as_secs_f64()).min(1.0)
+        (self.started.elapsed().as_secs_f64() / self.duration.as_secs_f64()).min(1.0)
     }
 
     #[expect(
@@ -33,14 +34,14 @@ impl RunningDump {
         reason = "a share of a size"
     )]
     pub(super) fn stats(&self) -> JobStats {
-        let processed = (SIZE as f64 * self.share()) as u64;
+        let processed = (TOTAL_BYTES as f64 * self.progress()) as u64;
         JobStats {
             job_type: JobType::Unbounded,
             operation: JobOperation::Dump,
             time_elapsed: u64::try_from(self.started.elapsed().as_millis()).ok(),
-            memory_total: Some(SIZE),
+            memory_total: Some(TOTAL_BYTES),
             memory_processed: Some(processed),
-            memory_remaining: Some(SIZE - processed),
+            memory_remaining: Some(TOTAL_BYTES - processed),
             ..JobStats::default()
         }
     }

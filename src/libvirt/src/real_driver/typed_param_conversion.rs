@@ -1,4 +1,4 @@
-//! libvirt's typed parameters, copied into Rust.
+//! Conversion of libvirt's typed parameters into Rust values.
 
 use std::ffi::{c_char, c_int};
 
@@ -7,7 +7,7 @@ use virt_sys as sys;
 use super::c_strings_and_errors::copy_string;
 use crate::typed_params::ParamValue;
 
-/// Copies an array of typed parameters. Types of a newer libvirt are left out.
+/// Copies an array of typed parameters. Parameters with types of a newer libvirt are skipped.
 ///
 /// # Safety
 /// `params` points to `count` initialised parameters (or `count` is zero) that live during the
@@ -43,7 +43,7 @@ fn name(field: &[c_char]) -> String {
 }
 
 /// # Safety
-/// `param` was filled in by libvirt: its type tells which member of the union is set.
+/// `param` was filled in by libvirt: its type says which member of the union is set.
 unsafe fn value(param: &sys::virTypedParameter) -> Option<ParamValue> {
     let value = &param.value;
     let kind = param.type_.cast_unsigned();

@@ -1,4 +1,4 @@
-//! The client's end of a connection to the fake daemon.
+//! The client's side of a connection to the fake daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ impl FakeConnection {
         })
     }
 
-    /// Every call begins here.
+    /// Begins a call: records it, and fails if a failure is queued or the connection has ended.
     pub(super) fn begin_call(&self, call: Call) -> Result<()> {
         self.daemon.begin_call(call)?;
         self.must_be_open()
@@ -39,6 +39,6 @@ impl FakeConnection {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !self.state.dead.load(Ordering::SeqCst)
+        !self.state.is_closed.load(Ordering::SeqCst)
     }
 }

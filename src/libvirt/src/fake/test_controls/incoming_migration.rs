@@ -1,30 +1,31 @@
-//! The target side of a simulated migration.
+//! What a test makes of a simulated migration to this daemon: arrival, resumption, failure and end.
 //!
 //! ```text
 //!   [none] ── begin_incoming ──▶ Paused/Migration ── resume_incoming ──▶ Running or Paused/User ── end_incoming_job ──▶ [no job]
 //! ```
 
 use super::FakeDaemon;
-use super::definition_xml::DefinitionXml;
-use super::simulated_domain::SimulatedDomain;
-use crate::domain_state::{DomainState, Reason, State};
+use crate::domain_state::{DomainState, State};
 use crate::error::Result;
 use crate::event::{Detail, LifecycleEvent};
+use crate::fake::definition_xml::DefinitionXml;
+use crate::fake::simulated_domain::SimulatedDomain;
+use crate::state_reason::Reason;
 
 impl FakeDaemon {
-    /// The source sends a domain: it has a QEMU process, and is transient until [`FakeDaemon::resume_incoming`].
+    /// Makes a domain arrive from a source. It has a QEMU process, and is transient until [`FakeDaemon::resume_incoming`].
     ///
     /// # Errors
-    /// XML that is not a domain.
+    /// The XML is not that of a domain.
     pub fn begin_incoming(&self, xml: &str) -> Result<()> {
-        let config = DefinitionXml::parse(xml)?;
-        let uuid = config.uuid.clone().unwrap_or_default();
-        let name = config.name.clone();
+        let definition = DefinitionXml::parse(xml)?;
+        let uuid = definition.uuid.clone().unwrap_or_default();
+        let name = definition.name.clone();
         let id = self.daemon.next_number();
-        let mut domain = SimulatedDomain::new(config, uuid);
+        let mut domain = SimulatedDomain::new(definition, uuid);
         domain.active = domain.inactive.take();
         domain.id = id;
-        domain.incoming = true;
+        domain.is_incoming = true;
         domain.state = State::new(DomainState::Paused, Reason::Migration);
         self.daemon.insert(domain);
         self.daemon.change(&name, |domain| {
@@ -34,16 +35,16 @@ impl FakeDaemon {
         })
     }
 
-    /// The transfer is complete: libvirt defines the domain as the source described it, and the guest runs, unless the
-    /// source's was `paused`. The job of the migration goes on.
+    /// Completes the transfer: libvirt defines the domain with the source's XML and resumes the guest, unless it was
+    /// `paused` on the source. The job of the migration continues.
     ///
     /// # Errors
-    /// XML that is not a domain.
+    /// The XML is not that of a domain.
     pub fn resume_incoming(&self, persistent_xml: &str, paused: bool) -> Result<()> {
-        let config = DefinitionXml::parse(persistent_xml)?;
-        let name = config.name.clone();
+        let definition = DefinitionXml::parse(persistent_xml)?;
+        let name = definition.name.clone();
         self.daemon.change(&name, |domain| {
-            domain.inactive = Some(config);
+            domain.inactive = Some(definition);
             let defined = domain.lifecycle(LifecycleEvent::Defined, Detail::Added);
             let (state, event) = match paused {
                 true => (
@@ -60,17 +61,17 @@ impl FakeDaemon {
         })
     }
 
-    /// The migration fails: libvirt ends the domain's QEMU without an event.
+    /// Makes the migration fail: libvirt ends the domain's QEMU without an event.
     pub fn fail_incoming(&self, domain: &str) {
         let _ = self.daemon.change(domain, |domain| {
-            domain.ended(Reason::Failed, Detail::Failed);
+            domain.end_qemu(Reason::Failed, Detail::Failed);
             Ok(Vec::new())
         });
     }
 
-    /// The job of the migration ends.
+    /// Ends the job of the migration.
     pub fn end_incoming_job(&self, domain: &str) {
         self.daemon
-            .with_domain(domain, |domain| domain.incoming = false);
+            .with_domain(domain, |domain| domain.is_incoming = false);
     }
 }

@@ -1,4 +1,4 @@
-//! The calls on a connection.
+//! Opening a connection, and the calls on it.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -12,25 +12,24 @@ use super::domain_handle::RealDomain;
 use super::{event_loop, launch_security};
 use crate::domain::Domain;
 use crate::error::Result;
+use crate::event_subscription::{EventHandler, Subscription};
 use crate::hypervisor_connection::{HypervisorConnection, Version};
 use crate::launch_security::SevInfo;
-use crate::subscription::{EventHandler, Subscription};
 
 /// Opens a connection, e.g. to `qemu:///system` or `test:///default`.
 ///
-/// The first one starts the event loop's thread. It blocks until the daemon has accepted: a
-/// socket that is not there fails at once, a daemon that accepts but is stuck does not, so keep a
-/// deadline around it.
+/// The first call starts the event loop's thread. The call blocks until the daemon has answered. It fails at once if the
+/// socket is missing, but not if the daemon accepts the connection and is stuck: callers need a deadline around it.
 pub fn connect(uri: &str) -> Result<Arc<dyn HypervisorConnection>> {
-    event_loop::ensure()?;
+    event_loop::start_once()?;
     Ok(Arc::new(RealConnection(Connection::open(uri)?)))
 }
 
-/// The version of the library that this program is linked with at run time. Needs no daemon. An image's daemons are of the
-/// same build.
+/// The version of the library that this program is linked with at run time. Needs no daemon. The daemons of an image have
+/// the same version.
 pub fn library_version() -> Result<Version> {
     let mut packed = 0;
-    // SAFETY: the result has a place to go; without a driver's name, nothing is written to the third argument.
+    // SAFETY: the pointer to the result is valid; without a driver's name, nothing is written to the third argument.
     check(unsafe { sys::virGetVersion(&raw mut packed, ptr::null(), ptr::null_mut()) })?;
     Ok(Version(packed))
 }
@@ -41,17 +40,17 @@ impl RealConnection {
     fn domain(&self, raw: sys::virDomainPtr) -> Result<Arc<dyn Domain>> {
         let raw = check_pointer(raw)?;
         // SAFETY: libvirt has just returned this domain of this connection, with a reference.
-        let domain = unsafe { RealDomain::own(Arc::clone(&self.0), raw) }?;
+        let domain = unsafe { RealDomain::from_raw(Arc::clone(&self.0), raw) }?;
         Ok(Arc::new(domain))
     }
 
-    fn version_by(
+    fn read_version(
         &self,
-        ask: unsafe extern "C" fn(sys::virConnectPtr, *mut libc::c_ulong) -> c_int,
+        call: unsafe extern "C" fn(sys::virConnectPtr, *mut libc::c_ulong) -> c_int,
     ) -> Result<Version> {
         let mut packed = 0;
-        // SAFETY: the connection is open and the result has a place to go.
-        check(unsafe { ask(self.0.as_ptr(), &raw mut packed) })?;
+        // SAFETY: the connection is open, and the pointer to the result is valid.
+        check(unsafe { call(self.0.as_ptr(), &raw mut packed) })?;
         Ok(Version(packed))
     }
 }
@@ -60,8 +59,8 @@ impl HypervisorConnection for RealConnection {
     fn lookup(&self, name: &str) -> Result<Option<Arc<dyn Domain>>> {
         let name = c_string("domain name", name)?;
         // SAFETY: the connection is open, the name NUL-terminated.
-        let found = unsafe { sys::virDomainLookupByName(self.0.as_ptr(), name.as_ptr()) };
-        match self.domain(found) {
+        let raw = unsafe { sys::virDomainLookupByName(self.0.as_ptr(), name.as_ptr()) };
+        match self.domain(raw) {
             Ok(domain) => Ok(Some(domain)),
             Err(error) if error.is_no_domain() => Ok(None),
             Err(error) => Err(error),
@@ -77,7 +76,7 @@ impl HypervisorConnection for RealConnection {
 
     fn subscribe(&self, handler: EventHandler) -> Result<Subscription> {
         let connection = Arc::clone(&self.0);
-        let handler = connection.add_subscriber(handler)?;
+        let handler = connection.add_handler(handler)?;
         Ok(Subscription::new(move || drop((handler, connection))))
     }
 
@@ -86,11 +85,11 @@ impl HypervisorConnection for RealConnection {
     }
 
     fn version(&self) -> Result<Version> {
-        self.version_by(sys::virConnectGetLibVersion)
+        self.read_version(sys::virConnectGetLibVersion)
     }
 
     fn qemu_version(&self) -> Result<Version> {
-        self.version_by(sys::virConnectGetVersion)
+        self.read_version(sys::virConnectGetVersion)
     }
 
     fn sev_info(&self) -> Result<SevInfo> {

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use super::Call;
+use super::connection_handle::FakeConnection;
 use super::definition_xml::DefinitionXml;
 use super::domain_handle::FakeDomain;
-use super::fake_connection::FakeConnection;
+use super::errors::qemu_error;
 use crate::domain::Domain;
-use crate::error::{Error, Result, code, origin};
+use crate::error::{Result, code};
+use crate::event_subscription::{EventHandler, Subscription};
 use crate::hypervisor_connection::{HypervisorConnection, Version};
 use crate::launch_security::SevInfo;
-use crate::subscription::{EventHandler, Subscription};
 
 fn domain(connection: &FakeConnection, name: &str, uuid: String) -> Arc<dyn Domain> {
     Arc::new(FakeDomain::new(connection.clone(), name.to_owned(), uuid))
@@ -34,7 +35,7 @@ impl HypervisorConnection for FakeConnection {
     fn subscribe(&self, handler: EventHandler) -> Result<Subscription> {
         self.begin_call(Call::Subscribe)?;
         let state = Arc::clone(&self.state);
-        let handler = state.subscribers.add(handler);
+        let handler = state.handlers.add(handler);
         Ok(Subscription::new(move || drop((handler, state))))
     }
 
@@ -53,10 +54,11 @@ impl HypervisorConnection for FakeConnection {
     fn sev_info(&self) -> Result<SevInfo> {
         self.begin_call(Call::SevInfo)?;
         let info = self.daemon.controls(|controls| controls.sev_info.clone());
-        info.ok_or_else(|| Error {
-            code: code::OPERATION_UNSUPPORTED,
-            domain: origin::QEMU,
-            message: "Operation not supported: QEMU does not support SEV guest".into(),
+        info.ok_or_else(|| {
+            qemu_error(
+                code::OPERATION_UNSUPPORTED,
+                "Operation not supported: QEMU does not support SEV guest",
+            )
         })
     }
 }

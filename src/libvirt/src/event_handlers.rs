@@ -1,28 +1,28 @@
 //! The event handlers of one connection.
 //!
-//! libvirt takes each callback only once per connection, so one registration serves all of them.
+//! libvirt accepts each callback only once per connection, so one registration serves all handlers.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::event::Event;
-use crate::subscription::EventHandler;
+use crate::event_subscription::EventHandler;
 
-/// The handlers; those whose subscription was dropped are removed.
+/// The handlers of a connection. Handlers whose subscription was dropped are removed.
 #[derive(Default)]
-pub(crate) struct Subscribers(Mutex<Vec<Weak<EventHandler>>>);
+pub(crate) struct EventHandlers(Mutex<Vec<Weak<EventHandler>>>);
 
-impl Subscribers {
-    /// Adds a handler for as long as the result lives.
+impl EventHandlers {
+    /// Adds a handler. It receives events as long as the result lives.
     pub(crate) fn add(&self, handler: EventHandler) -> Arc<EventHandler> {
         let handler = Arc::new(handler);
         self.lock().push(Arc::downgrade(&handler));
         handler
     }
 
-    /// Calls every handler, in the order in which they subscribed. No lock is held meanwhile, and a
-    /// handler that panics does not keep the event from the next.
+    /// Calls all handlers, in the order in which they were added. No lock is held during the calls, and a handler that
+    /// panics does not keep the event from the next one.
     pub(crate) fn publish(&self, event: &Event) {
         for handler in self.current() {
             catch_panic(|| handler(event.clone()));
@@ -30,9 +30,9 @@ impl Subscribers {
     }
 
     fn current(&self) -> Vec<Arc<EventHandler>> {
-        let mut subscribers = self.lock();
-        subscribers.retain(|handler| handler.strong_count() > 0);
-        subscribers.iter().filter_map(Weak::upgrade).collect()
+        let mut handlers = self.lock();
+        handlers.retain(|handler| handler.strong_count() > 0);
+        handlers.iter().filter_map(Weak::upgrade).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<EventHandler>>> {
@@ -40,7 +40,7 @@ impl Subscribers {
     }
 }
 
-/// Runs `run`; a panic in it is logged and does not reach the caller.
+/// Runs `run`. A panic in it is logged and does not reach the caller.
 pub(crate) fn catch_panic(run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         // Dropping the payload could panic again.
