@@ -1,4 +1,4 @@
-//! The driver contract on libvirt's in-process test driver: the real client library, no daemon, no root.
+//! The driver contract on libvirt's test driver, which is part of the client library and needs no daemon and no root.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -18,15 +18,15 @@ fn test_driver_keeps_the_domain_contract() {
     let hypervisor = libvirt::connect("test:///default").unwrap();
     let driver = Driver {
         xml: XML.into(),
-        start_paused: false,
-        // It knows no ACPI and no agent, and refuses to be asked for either.
+        starts_paused: false,
+        // The test driver has neither ACPI nor an agent, and refuses such requests.
         obeys_shutdown: false,
-        refusals: &[
+        state_error_codes: &[
             code::OPERATION_INVALID,
             code::INTERNAL_ERROR,
             code::INVALID_ARG,
         ],
-        events: domain_lifecycle::TEST,
+        events: domain_lifecycle::TEST_DRIVER_EVENTS,
     };
     domain_lifecycle::check(&*hypervisor, &driver);
 }
@@ -35,12 +35,14 @@ fn test_driver_keeps_the_domain_contract() {
 fn one_thread_runs_the_event_loop() {
     let _first = libvirt::connect("test:///default").unwrap();
     let _second = libvirt::connect("test:///default").unwrap();
-    // A thread gives itself its name.
-    driver_contract::wait_until("the loop's thread is there", || loops() > 0);
-    assert_eq!(loops(), 1);
+    // The thread sets its name after it has started.
+    driver_contract::wait_until("the event loop's thread has its name", || {
+        event_loop_threads() > 0
+    });
+    assert_eq!(event_loop_threads(), 1);
 }
 
-fn loops() -> usize {
+fn event_loop_threads() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     tasks
         .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
@@ -71,10 +73,10 @@ fn invalid_input_is_an_error() {
 #[test]
 fn panicking_event_handler_does_not_end_the_process() {
     let hypervisor = libvirt::connect("test:///default").unwrap();
-    let _bad = hypervisor
+    let _panicking = hypervisor
         .subscribe(Box::new(|_| panic!("a handler's own bug")))
         .unwrap();
-    let recorder = driver_contract::Recorder::on(&*hypervisor, "default_other");
+    let recorder = driver_contract::EventRecorder::subscribe(&*hypervisor, "default_other");
     hypervisor
         .define(&XML.replace("default_vm", "default_other"))
         .unwrap();

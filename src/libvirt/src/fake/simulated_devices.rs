@@ -94,10 +94,13 @@ impl SimulatedDomain {
 
     pub(super) fn set_vcpus(&mut self, count: u32, of: Affect) -> Result<()> {
         self.change_devices(of, |config| {
-            config.set_vcpus(count).map_err(|maximum| qemu_error(code::INVALID_ARG, format!(
-                    "invalid argument: requested vcpus is greater than max allowable vcpus for the live \
-                     domain: {count} > {maximum}"
-                )))
+            config.set_vcpus(count).map_err(|maximum| {
+                let message = format!(
+                    "invalid argument: requested vcpus is greater than max allowable vcpus for the \
+                     live domain: {count} > {maximum}"
+                );
+                qemu_error(code::INVALID_ARG, message)
+            })
         })
     }
 

@@ -1,4 +1,5 @@
-//! A memory dump as libvirt's QEMU driver tells it: the fake and real QEMU must not differ.
+//! The contract of memory dumps, by libvirt's QEMU driver: the states, errors and events of the fake and of real QEMU
+//! must not differ.
 
 use std::path::Path;
 use std::thread;
@@ -9,32 +10,32 @@ use libvirt::{
 };
 
 use super::domain_lifecycle::NAME;
-use super::{Recorder, SharedDomain, wait_until};
+use super::{EventRecorder, SharedDomain, wait_until};
 
 const DUMPING: State = State::new(DomainState::Paused, Reason::Dump);
 const RESUMED: State = State::new(DomainState::Running, Reason::Unpaused);
-const STARTED: [&str; 3] = ["Defined Added", "Resumed Unpaused", "Started Booted"];
-const AROUND: [&str; 2] = ["Suspended Paused", "Resumed Unpaused"];
+const START_EVENTS: [&str; 3] = ["Defined Added", "Resumed Unpaused", "Started Booted"];
+const DUMP_EVENTS: [&str; 2] = ["Suspended Paused", "Resumed Unpaused"];
 
-/// `slow` makes the dumps last long enough for what is asked meanwhile; `directory` is writable for
-/// the daemon.
+/// Checks the contract. `slow_dumps` makes dumps last long enough for calls during one; the daemon can write to
+/// `directory`.
 pub(crate) fn check(
     hypervisor: &dyn HypervisorConnection,
     xml: &str,
     directory: &Path,
-    slow: impl Fn(),
+    slow_dumps: impl Fn(),
 ) {
-    let recorder = Recorder::on(hypervisor, NAME);
+    let recorder = EventRecorder::subscribe(hypervisor, NAME);
     let domain = hypervisor.define(xml).unwrap();
-    let refused = domain.core_dump_memory("/tmp/x.dump").unwrap_err();
-    assert_eq!(refused.code, code::OPERATION_INVALID, "{refused}");
+    let error = domain.core_dump_memory("/tmp/x.dump").unwrap_err();
+    assert_eq!(error.code, code::OPERATION_INVALID, "{error}");
     domain.start(StartOptions::RUNNING).unwrap();
-    assert_eq!(recorder.lifecycle(3), STARTED);
+    assert_eq!(recorder.lifecycle(3), START_EVENTS);
     check_no_job(&*domain);
     check_complete_dump(&*domain, directory, &recorder);
     check_missing_directory(&*domain, &recorder);
     check_paused_guest(&*domain, directory, &recorder);
-    slow();
+    slow_dumps();
     check_destroy_during_dump(hypervisor, &domain, directory, &recorder);
     domain.undefine(UndefineOptions::KEEP).unwrap();
     assert_eq!(recorder.lifecycle(1), ["Undefined Removed"]);
@@ -46,34 +47,34 @@ fn path(directory: &Path, name: &str) -> String {
 
 fn check_no_job(domain: &dyn Domain) {
     assert_eq!(domain.job_stats().unwrap().job_type, JobType::None);
-    let refused = domain.abort_job().unwrap_err();
+    let error = domain.abort_job().unwrap_err();
     assert_eq!(
-        refused.to_string(),
+        error.to_string(),
         "virError(Code=55, Domain=10, Message='Requested operation is not valid: no job is active \
          on the domain')"
     );
 }
 
-fn check_complete_dump(domain: &dyn Domain, directory: &Path, recorder: &Recorder) {
+fn check_complete_dump(domain: &dyn Domain, directory: &Path, recorder: &EventRecorder) {
     let file = path(directory, "complete.memory.dump");
     domain.core_dump_memory(&file).unwrap();
-    assert_eq!(recorder.lifecycle(2), AROUND);
+    assert_eq!(recorder.lifecycle(2), DUMP_EVENTS);
     assert_eq!(domain.state().unwrap(), RESUMED);
     assert_eq!(&std::fs::read(&file).unwrap()[..4], b"\x7fELF");
 }
 
-fn check_missing_directory(domain: &dyn Domain, recorder: &Recorder) {
+fn check_missing_directory(domain: &dyn Domain, recorder: &EventRecorder) {
     let error = domain.core_dump_memory("/nonexistent/x.dump").unwrap_err();
     assert_eq!(
         error.to_string(),
         "virError(Code=38, Domain=10, Message='Failed to create file '/nonexistent/x.dump': No such \
          file or directory')"
     );
-    assert_eq!(recorder.lifecycle(2), AROUND);
+    assert_eq!(recorder.lifecycle(2), DUMP_EVENTS);
     assert_eq!(domain.state().unwrap(), RESUMED);
 }
 
-fn check_paused_guest(domain: &dyn Domain, directory: &Path, recorder: &Recorder) {
+fn check_paused_guest(domain: &dyn Domain, directory: &Path, recorder: &EventRecorder) {
     domain.suspend().unwrap();
     let paused = domain.state().unwrap();
     domain
@@ -81,18 +82,18 @@ fn check_paused_guest(domain: &dyn Domain, directory: &Path, recorder: &Recorder
         .unwrap();
     assert_eq!(domain.state().unwrap(), paused);
     domain.resume().unwrap();
-    assert_eq!(recorder.lifecycle(2), AROUND);
+    assert_eq!(recorder.lifecycle(2), DUMP_EVENTS);
 }
 
 fn check_destroy_during_dump(
     hypervisor: &dyn HypervisorConnection,
     domain: &SharedDomain,
     directory: &Path,
-    recorder: &Recorder,
+    recorder: &EventRecorder,
 ) {
     let file = path(directory, "interrupted.memory.dump");
-    let (dumped, to) = (domain.clone(), file.clone());
-    let dump = thread::spawn(move || dumped.core_dump_memory(&to));
+    let (dumped_domain, path) = (domain.clone(), file.clone());
+    let dump = thread::spawn(move || dumped_domain.core_dump_memory(&path));
     wait_until("the dump runs", || {
         domain.state().unwrap() == DUMPING
             && domain.job_stats().unwrap().operation == JobOperation::Dump
@@ -100,9 +101,9 @@ fn check_destroy_during_dump(
     let stats = domain.job_stats().unwrap();
     assert_eq!(stats.job_type, JobType::Unbounded);
     assert!(stats.memory_percent().is_some(), "{stats:?}");
-    let refused = domain.abort_job().unwrap_err();
+    let error = domain.abort_job().unwrap_err();
     assert_eq!(
-        refused.to_string(),
+        error.to_string(),
         "virError(Code=55, Domain=10, Message='Requested operation is not valid: cannot abort \
          memory-only dump')"
     );
@@ -110,8 +111,8 @@ fn check_destroy_during_dump(
     domain.destroy(DestroyMode::Forceful).unwrap();
     let error = dump.join().unwrap().unwrap_err();
     assert_eq!(error.code, code::OPERATION_FAILED, "{error}");
-    // Which of the two, and whether libvirt still tries to resume the domain and fails, depends on
-    // whether libvirt was inside a QEMU command when QEMU ended.
+    // The message, and whether libvirt still tries to resume the domain and fails, depend on whether libvirt was executing
+    // a QEMU command when QEMU ended.
     assert!(
         [
             "operation failed: domain is not running",
@@ -130,6 +131,6 @@ fn check_destroy_during_dump(
         events,
         ["Suspended Paused", "Shutdown Host", "Stopped Destroyed"]
     );
-    let refused = domain.shutdown(ShutdownMode::Acpi).unwrap_err();
-    assert_eq!(refused.code, code::OPERATION_INVALID);
+    let error = domain.shutdown(ShutdownMode::Acpi).unwrap_err();
+    assert_eq!(error.code, code::OPERATION_INVALID);
 }
