@@ -5,8 +5,8 @@ use crate::error::Result;
 /// The backups and checkpoints of a running domain.
 pub trait Checkpoints {
     /// Starts a backup, and creates a checkpoint of the same moment. The backup is a job
-    /// ([`JobOperation::Backup`](crate::JobOperation::Backup)): the call returns once the job runs. In push mode the job
-    /// ends by itself, in pull mode when it is [aborted](crate::Jobs::abort_job).
+    /// ([`JobOperation::Backup`](crate::JobOperation::Backup)): the call returns once the job runs. In push mode the
+    /// job ends by itself, in pull mode when it is [aborted](crate::Jobs::abort_job).
     ///
     /// Fails with [`NO_DOMAIN_CHECKPOINT`](crate::error::code::NO_DOMAIN_CHECKPOINT) when libvirt does not know
     /// the checkpoint that an incremental backup starts from, and with

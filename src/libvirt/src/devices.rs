@@ -7,9 +7,9 @@ pub trait Devices {
     /// Attaches the device that an XML element describes.
     fn attach_device(&self, xml: &str, to: Affect) -> Result<()>;
 
-    /// Detaches the device that an XML element identifies. Success means that the guest was asked to release it. libvirt
-    /// waits at most 5 s for the guest; a [`DeviceRemoved`](crate::Event::DeviceRemoved) event follows once the device is
-    /// released.
+    /// Detaches the device that an XML element identifies. Success means that the guest was asked to release it.
+    /// libvirt waits at most 5 s for the guest; a [`DeviceRemoved`](crate::Event::DeviceRemoved) event follows once the
+    /// device is released.
     fn detach_device(&self, xml: &str, from: Affect) -> Result<()>;
 
     /// Changes a device: the medium of a drive, the link of an interface, the requested size of a memory device.

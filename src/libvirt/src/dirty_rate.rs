@@ -7,8 +7,8 @@ use crate::stats::DirtyRateStats;
 
 /// Measurements of the dirty rate.
 pub trait DirtyRate {
-    /// Starts a measurement that samples pages, and returns at once. From then on [`DirtyRate::dirty_rate`] returns this
-    /// measurement and no earlier one. `period` is cut to whole seconds, at least one.
+    /// Starts a measurement that samples pages, and returns at once. From then on [`DirtyRate::dirty_rate`] returns
+    /// this measurement and no earlier one. `period` is cut to whole seconds, at least one.
     fn start_dirty_rate_calculation(&self, period: Duration) -> Result<()>;
 
     /// The last measurement; `None` when the domain has no QEMU process.

@@ -18,8 +18,8 @@ pub trait Jobs {
     /// removed. If QEMU ends, the call fails with [`OPERATION_FAILED`](crate::error::code::OPERATION_FAILED).
     fn core_dump_memory(&self, path: &str) -> Result<()>;
 
-    /// Aborts the running job. Fails with [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID) when no job runs,
-    /// and during a memory dump, which QEMU cannot abort.
+    /// Aborts the running job. Fails with [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID) when no job
+    /// runs, and during a memory dump, which QEMU cannot abort.
     fn abort_job(&self) -> Result<()>;
 
     /// The running job's progress.

@@ -38,7 +38,8 @@ impl State {
         )
     }
 
-    /// The guest is paused for a migration: for the switchover to the target, or because the migration would not converge.
+    /// The guest is paused for a migration: for the switchover to the target, or because the migration would not
+    /// converge.
     pub fn is_stopped_for_migration(&self) -> bool {
         *self == State::new(DomainState::Paused, Reason::Migration)
     }

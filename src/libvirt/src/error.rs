@@ -102,8 +102,8 @@ impl Error {
         text
     }
 
-    /// Whether the call never left this process, since the connection had ended before. The caller can repeat the call on
-    /// another connection.
+    /// Whether the call never left this process, since the connection had ended before. The caller can repeat the call
+    /// on another connection.
     pub fn is_unsent(&self) -> bool {
         self.code == code::INTERNAL_ERROR && self.message.ends_with("client socket is closed")
     }

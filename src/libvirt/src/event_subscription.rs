@@ -7,8 +7,8 @@ use crate::event::Event;
 /// Receives each event of a subscription. The handler runs on the event loop's thread. For the connection's end it may
 /// also run on any thread that notices the end, inside that thread's call.
 ///
-/// A handler must return at once (send the event to a channel) and must not call libvirt: the event loop, which delivers
-/// responses, is waiting for the handler, and libvirt holds locks of the connection.
+/// A handler must return at once (send the event to a channel) and must not call libvirt: the event loop, which
+/// delivers responses, is waiting for the handler, and libvirt holds locks of the connection.
 pub type EventHandler = Box<dyn Fn(Event) + Send + Sync>;
 
 /// Delivers events to its handler until it is dropped.

@@ -12,8 +12,8 @@ pub trait Agent {
     /// Without an agent the call fails with [`AGENT_UNRESPONSIVE`](crate::error::code::AGENT_UNRESPONSIVE).
     fn agent_command(&self, json: &str, timeout: Duration) -> Result<String>;
 
-    /// Sets how long libvirt waits for the guest agent in calls without a timeout of their own; by default libvirt waits
-    /// for ever. `timeout` is rounded as in [`Agent::agent_command`], and holds until the domain ends.
+    /// Sets how long libvirt waits for the guest agent in calls without a timeout of their own; by default libvirt
+    /// waits for ever. `timeout` is rounded as in [`Agent::agent_command`], and holds until the domain ends.
     fn set_agent_timeout(&self, timeout: Duration) -> Result<()>;
 
     /// Sets the guest's clock, through the guest agent; `now` counts from the Unix epoch.

@@ -1,7 +1,7 @@
 //! The trait of a connection to libvirt.
 //!
-//! Every call, on the connection or on a domain, blocks until the daemon has answered, and must not run on async workers.
-//! libvirt ends a call without an answer in these cases:
+//! Every call, on the connection or on a domain, blocks until the daemon has answered, and must not run on async
+//! workers. libvirt ends a call without an answer in these cases:
 //! - the daemon has ended: the call fails at once;
 //! - the daemon is stopped or stuck: the call fails when [`KEEPALIVE`] expires (the connection is
 //!   then closed, and a [`ConnectionClosed`](crate::Event::ConnectionClosed) event follows);

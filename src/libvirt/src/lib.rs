@@ -1,14 +1,14 @@
 //! A typed, blocking, safe interface to the libvirt calls that the launcher needs.
 //!
-//! This is the only crate of the project that calls C. It uses `virt-sys` directly: no other binding has the events, the
-//! close callback, bulk statistics and agent commands, and errors keep libvirt's own numbers.
+//! This is the only crate of the project that calls C. It uses `virt-sys` directly: no other binding has the events,
+//! the close callback, bulk statistics and agent commands, and errors keep libvirt's own numbers.
 //!
 //! - [`HypervisorConnection`] is a connection, [`Domain`] one domain of it. [`connect`] opens a real connection, and
 //!   [`fake`] has a stateful daemon in memory; one contract (`tests/driver_contract`) is checked on both.
-//! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
-//!   to the end of the process; [`Event`]s arrive on it.
-//! - libvirt's callbacks receive numbers instead of pointers (`real_driver::callback_registry` has the reason): a number
-//!   that was released, even twice, refers to nothing.
+//! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`] to the end of the
+//!   process; [`Event`]s are delivered on it.
+//! - libvirt's callbacks receive numbers instead of pointers (`real_driver::callback_registry` has the reason): a
+//!   number that was released, even twice, refers to nothing.
 //! - libvirt never writes errors to stderr: the call returns them.
 
 mod backups_and_checkpoints;

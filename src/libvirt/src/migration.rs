@@ -28,7 +28,8 @@ pub trait Migration {
     fn start_post_copy(&self) -> Result<()>;
 }
 
-/// The flags and typed parameters of `virDomainMigrateToURI3`. A parameter that is `None` or an empty list is not passed.
+/// The flags and typed parameters of `virDomainMigrateToURI3`. A parameter that is `None` or an empty list is not
+/// passed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationRequest {
     /// The flags.

@@ -13,6 +13,7 @@ pub struct Screenshot {
 
 /// The screen of a running domain.
 pub trait Screen {
-    /// A picture of the first screen, also while the domain is paused. Fails if the picture has more than `limit` bytes.
+    /// A picture of the first screen, also while the domain is paused. Fails if the picture has more than `limit`
+    /// bytes.
     fn screenshot(&self, limit: usize) -> Result<Screenshot>;
 }

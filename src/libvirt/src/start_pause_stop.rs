@@ -8,8 +8,8 @@ use crate::error::Result;
 pub trait Power {
     /// Associates open files with the domain, for elements that refer to them by `fdgroup`.
     ///
-    /// libvirt receives copies of the file descriptors, over a UNIX socket only, and drops them when this connection ends:
-    /// call this right before each start.
+    /// libvirt receives copies of the file descriptors, over a UNIX socket only, and drops them when this connection
+    /// ends: call this right before each start.
     fn associate_fds(&self, group: &str, files: &[BorrowedFd<'_>]) -> Result<()>;
 
     /// Starts the domain's QEMU process.

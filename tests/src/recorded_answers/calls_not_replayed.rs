@@ -107,7 +107,7 @@ pub const TOPICS_NOT_REPLAYED: &[TopicNotReplayed] = &[
         "07-cpuhotplug",
         Coverage::Test("processors_are_plugged_up_to_the_maximum"),
         "the recorded refusal of a fifth processor; that of an unplug which the guest ignores is compared with libvirt's \
-         fake (processor_that_the_guest_keeps_fails_the_request)",
+         fake (cpu_that_the_guest_keeps_fails_the_request)",
     ),
     topic(
         "07-memhotplug-slots4",

@@ -1,111 +1,21 @@
-//! Access credentials that go through the guest's agent.
+//! Access credentials that the guest agent sets.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::FakeDaemon;
-use serde_json::{Value, json};
+use libvirt::{code, origin};
+use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::scripted_agent::{ScriptedAgent, eventually};
-use crate::test_launcher::{DOMAIN, TestLauncher, sync_of, vmi_json};
+use crate::support::credentials_guest::CredentialsGuest;
+use crate::support::scripted_agent::ScriptedAgent;
+use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request_for, vmi_json, wait_for};
 
 const KEY: &str = "ssh-rsa AAAA one@example";
-const FILE: &str = "/home/fedora/.ssh/authorized_keys";
+const AUTHORIZED_KEYS: &str = "/home/fedora/.ssh/authorized_keys";
 
-/// A guest with one user and an agent.
-#[derive(Default)]
-struct Guest {
-    /// An agent before 5.2 has no command for SSH keys.
-    is_old: bool,
-    state: Mutex<GuestState>,
-}
-
-#[derive(Default)]
-struct GuestState {
-    files: BTreeMap<String, String>,
-    programs: Vec<String>,
-    open: String,
-    keys: Vec<String>,
-    passwords: Vec<String>,
-}
-
-impl Guest {
-    fn answer(&self, json: &str) -> libvirt::Result<String> {
-        let command: Value = serde_json::from_str(json).unwrap();
-        let arguments = &command["arguments"];
-        let text = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
-        let mut state = self.state.lock().unwrap();
-        let answer = match command["execute"].as_str().unwrap() {
-            "guest-ping" => json!({}),
-            "guest-ssh-add-authorized-keys" if !self.is_old => {
-                state
-                    .keys
-                    .push(format!("{} {}", text("username"), arguments["keys"]));
-                json!({})
-            }
-            "guest-set-user-password" => {
-                let password = STANDARD.decode(text("password")).unwrap();
-                let password = String::from_utf8(password).unwrap();
-                state
-                    .passwords
-                    .push(format!("{} {password}", text("username")));
-                json!({})
-            }
-            "guest-exec" => {
-                let program = text("path");
-                state
-                    .programs
-                    .push(format!("{program} {}", arguments["arg"]));
-                json!({ "pid": i32::from(program == "getent") })
-            }
-            "guest-exec-status" if arguments["pid"] == 1 => {
-                let entry = STANDARD.encode("fedora:x:1000:1000::/home/fedora:/bin/sh\n");
-                json!({ "exited": true, "exitcode": 0, "out-data": entry })
-            }
-            "guest-exec-status" => json!({ "exited": true, "exitcode": 0 }),
-            "guest-file-open"
-                if arguments["mode"] == "r" && !state.files.contains_key(&text("path")) =>
-            {
-                return Err(FakeDaemon::error(
-                    1,
-                    10,
-                    "failed to open file: No such file or directory",
-                ));
-            }
-            "guest-file-open" => {
-                state.open = text("path");
-                json!(7)
-            }
-            "guest-file-read" => {
-                let content = state.files[&state.open].clone();
-                json!({ "buf-b64": STANDARD.encode(content), "count": 1, "eof": true })
-            }
-            "guest-file-write" => {
-                let content = STANDARD.decode(text("buf-b64")).unwrap();
-                let open = state.open.clone();
-                state
-                    .files
-                    .insert(open, String::from_utf8(content).unwrap());
-                json!({ "count": 1 })
-            }
-            "guest-file-close" => json!({}),
-            unknown => {
-                return Err(FakeDaemon::error(
-                    1,
-                    10,
-                    &format!("command {unknown} not found"),
-                ));
-            }
-        };
-        Ok(json!({ "return": answer }).to_string())
-    }
-}
-
-fn vmi() -> Vmi {
+fn vmi_with_credentials() -> Vmi {
     let mut vmi = vmi_json();
     let secret = |name: &str| json!({ "secret": { "secretName": name } });
     vmi["spec"]["accessCredentials"] = json!([
@@ -117,7 +27,8 @@ fn vmi() -> Vmi {
     Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
 }
 
-fn put_secrets(launcher: &TestLauncher) {
+/// Writes the secrets, as the kubelet does.
+fn write_secrets(launcher: &TestLauncher) {
     for (directory, name, content) in [
         ("keys-access-cred", "key", KEY),
         ("passwords-access-cred", "fedora", "s3cret\n"),
@@ -128,17 +39,17 @@ fn put_secrets(launcher: &TestLauncher) {
     }
 }
 
-/// A VM whose credentials were set before its agent connected.
-async fn started(guest: &Arc<Guest>) -> (TestLauncher, Vec<String>) {
+/// A VM whose agent connects after the start, and sets the credentials.
+async fn start_with_credentials(guest: &Arc<CredentialsGuest>) -> (TestLauncher, Vec<String>) {
     let launcher = TestLauncher::new().await;
-    put_secrets(&launcher);
+    write_secrets(&launcher);
     launcher
         .manager
-        .run(Command::sync(sync_of(vmi())))
+        .run(Command::sync(sync_request_for(vmi_with_credentials())))
         .await
         .unwrap();
     launcher
-        .notifications_until("credentials=Guest agent is offline")
+        .notifications_until("credentials=CredentialsGuest agent is offline")
         .await;
     let guest = Arc::clone(guest);
     let agent = move |json: &str| guest.answer(json);
@@ -149,8 +60,8 @@ async fn started(guest: &Arc<Guest>) -> (TestLauncher, Vec<String>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn credentials_are_set_once_the_agent_connects() {
-    let guest = Arc::new(Guest::default());
-    let (_launcher, notifications) = started(&guest).await;
+    let guest = Arc::new(CredentialsGuest::default());
+    let (_launcher, notifications) = start_with_credentials(&guest).await;
     let state = guest.state.lock().unwrap();
     assert_eq!(state.keys, [format!("fedora [\"{KEY}\"]")]);
     assert_eq!(state.passwords, ["fedora s3cret"]);
@@ -162,40 +73,40 @@ async fn credentials_are_set_once_the_agent_connects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn old_agent_gets_a_file_and_the_owner_a_warning() {
-    let guest = Arc::new(Guest {
-        is_old: true,
-        ..Guest::default()
+    let guest = Arc::new(CredentialsGuest {
+        lacks_ssh_commands: true,
+        ..CredentialsGuest::default()
     });
-    let (launcher, _) = started(&guest).await;
+    let (launcher, _) = start_with_credentials(&guest).await;
     launcher
         .notifications_until("EVENT AccessCredentialsSyncSuccess")
         .await;
     let state = guest.state.lock().unwrap();
-    assert_eq!(state.files[FILE], KEY);
-    let owned = format!(r#"chown ["1000:1000","{FILE}"]"#);
-    let closed = format!(r#"chmod ["600","{FILE}"]"#);
+    assert_eq!(state.files[AUTHORIZED_KEYS], KEY);
+    let owned = format!(r#"chown ["1000:1000","{AUTHORIZED_KEYS}"]"#);
+    let closed = format!(r#"chmod ["600","{AUTHORIZED_KEYS}"]"#);
     assert_eq!(state.programs.last_chunk(), Some(&[owned, closed]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn long_agent_answers_are_truncated_in_events() {
     let (launcher, agent) = (TestLauncher::new().await, ScriptedAgent::default());
-    put_secrets(&launcher);
+    write_secrets(&launcher);
     agent.answer("guest-ping", json!({}));
     // Too large to be parsed.
-    let flood = "\u{1b}x".repeat(3 << 19);
-    agent.answer("guest-set-user-password", json!(flood));
+    let large_answer = "\u{1b}x".repeat(3 << 19);
+    agent.answer("guest-set-user-password", json!(large_answer));
     // libvirt quotes the agent's reason.
-    let refusal = FakeDaemon::error(1, 10, &flood);
-    agent.fail("guest-ssh-add-authorized-keys", Some(refusal.clone()));
-    agent.fail("guest-exec", Some(refusal));
+    let error = FakeDaemon::error(code::INTERNAL_ERROR, origin::QEMU, &large_answer);
+    agent.fail("guest-ssh-add-authorized-keys", Some(error.clone()));
+    agent.fail("guest-exec", Some(error));
     launcher
         .manager
-        .run(Command::sync(sync_of(vmi())))
+        .run(Command::sync(sync_request_for(vmi_with_credentials())))
         .await
         .unwrap();
     agent.connect(&launcher);
-    put_secrets(&launcher);
+    write_secrets(&launcher);
     let notifications = launcher
         .notifications_until("credentials=setting the SSH")
         .await;
@@ -204,14 +115,14 @@ async fn long_agent_answers_are_truncated_in_events() {
     assert!(!notification.contains('\u{1b}'), "{notification}");
     agent.answer("guest-ssh-add-authorized-keys", json!({}));
     agent.fail("guest-ssh-add-authorized-keys", None);
-    put_secrets(&launcher);
+    write_secrets(&launcher);
     launcher
         .notifications_until("credentials=setting the password of user fedora: guest-set")
         .await;
     agent.answer("guest-set-user-password", json!({}));
-    put_secrets(&launcher);
+    write_secrets(&launcher);
     let is_set = |line: &String| line.contains("credentials=set") && !line.contains("setting");
-    eventually("the credentials", async || {
+    wait_for("the credentials", async || {
         launcher.notifications(0).await.iter().any(is_set)
     })
     .await;
@@ -222,7 +133,7 @@ async fn missing_secret_fails_the_start() {
     let launcher = TestLauncher::new().await;
     let error = launcher
         .manager
-        .run(Command::sync(sync_of(vmi())))
+        .run(Command::sync(sync_request_for(vmi_with_credentials())))
         .await
         .unwrap_err();
     let message = error.message();
@@ -231,24 +142,24 @@ async fn missing_secret_fails_the_start() {
             && message.contains("secret/keys-access-cred"),
         "{message}"
     );
-    put_secrets(&launcher);
+    write_secrets(&launcher);
     launcher
         .manager
-        .run(Command::sync(sync_of(vmi())))
+        .run(Command::sync(sync_request_for(vmi_with_credentials())))
         .await
         .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_synchronization_is_not_notified() {
-    let guest = Arc::new(Guest::default());
-    let (launcher, before) = started(&guest).await;
-    let set = |guest: &Guest| guest.state.lock().unwrap().passwords.len();
+    let guest = Arc::new(CredentialsGuest::default());
+    let (launcher, notifications) = start_with_credentials(&guest).await;
+    let password_count = |guest: &CredentialsGuest| guest.state.lock().unwrap().passwords.len();
     for _ in 0..2 {
-        let already = set(&guest);
-        // The kubelet writes the same secret again.
-        put_secrets(&launcher);
-        eventually("the credentials", async || set(&guest) > already).await;
+        let before = password_count(&guest);
+        // As when the kubelet writes the same secret again.
+        write_secrets(&launcher);
+        wait_for("the credentials", async || password_count(&guest) > before).await;
     }
-    assert_eq!(launcher.notifications(0).await, before);
+    assert_eq!(launcher.notifications(0).await, notifications);
 }

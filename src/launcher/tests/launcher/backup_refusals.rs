@@ -1,4 +1,4 @@
-//! Requests for backups and checkpoints that the launcher refuses, and the reasons that it answers with.
+//! Requests for backups and checkpoints that the launcher refuses, and the reasons in the responses.
 
 use std::time::Duration;
 
@@ -7,17 +7,23 @@ use proto::cmd::v1::{BackupRequest, RedefineCheckpointRequest};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command_client::{backup, backup_start, client, vmi_with_tracking};
-use crate::test_launcher::{TestLauncher, sync};
+use crate::support::command_client::{
+    backup, backup_start_options, client, vmi_with_block_tracking,
+};
+use crate::support::test_launcher::{TestLauncher, sync_request};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_backup_requests_are_answered_with_a_reason() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    for (state, options, part) in [
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    for (state, options, reason) in [
         (
             "Initializing",
-            backup_start(),
+            backup_start_options(),
             "ChangedBlockTracking is not enabled",
         ),
         ("Enabled", Value::Null, "cannot be read"),
@@ -39,16 +45,19 @@ async fn unusable_backup_requests_are_answered_with_a_reason() {
         ),
         (
             "Enabled",
-            backup_start(),
+            backup_start_options(),
             "no disk of the domain has its changed blocks tracked",
         ),
     ] {
         let answer = backup(&launcher, state, options.clone()).await;
         assert!(!answer.success, "{options}");
-        assert!(answer.message.contains(part), "{options}: {answer:?}");
+        assert!(answer.message.contains(reason), "{options}: {answer:?}");
     }
-    let nobody = BackupRequest::default();
-    let answer = client(&launcher).await.backup_virtual_machine(nobody).await;
+    let without_vmi = BackupRequest::default();
+    let answer = client(&launcher)
+        .await
+        .backup_virtual_machine(without_vmi)
+        .await;
     assert!(
         answer
             .unwrap()
@@ -63,11 +72,14 @@ async fn unusable_backup_requests_are_answered_with_a_reason() {
             "Redefine checkpoint failed: ChangedBlockTracking is not enabled",
         ),
     ] {
-        let empty = RedefineCheckpointRequest {
-            vmi: vmi_with_tracking(state),
+        let without_name = RedefineCheckpointRequest {
+            vmi: vmi_with_block_tracking(state),
             checkpoint: b"{}".to_vec(),
         };
-        let answer = client(&launcher).await.redefine_checkpoint(empty).await;
+        let answer = client(&launcher)
+            .await
+            .redefine_checkpoint(without_name)
+            .await;
         let answer = answer.unwrap().into_inner();
         assert!(!answer.checkpoint_invalid);
         assert_eq!(answer.response.unwrap().message, reason);

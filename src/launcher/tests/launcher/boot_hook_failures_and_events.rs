@@ -1,25 +1,29 @@
-//! Hooks of a boot: refusals, failures, and the events about them.
+//! Hooks of a boot: vetoes, failures, and the events about them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain_xml::{Change, ChangeKind};
 use hook_host::{FailurePolicy, HookIdentity, HookPoint, Outcome, Run};
-use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
+use libvirt::{DomainState, code, origin};
 use virt_launcher::manager::Command;
 
-use crate::scripted_hooks::ScriptedHooks;
-use crate::test_launcher::{TestLauncher, count, state, sync};
+use crate::support::scripted_hooks::{ScriptedHooks, run_at};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, count_with, domain_state, sync_request};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_domain_names_the_hook_that_changed_it() {
+async fn error_about_an_invalid_domain_names_the_hook_that_changed_it() {
     let launcher = TestLauncher::new().await;
-    let refusal = FakeDaemon::error(27, 20, "XML error: unknown video model 'rainbow'");
-    launcher.fake.fail_next(Call::Define, refusal);
+    let error = FakeDaemon::error(
+        code::XML_ERROR,
+        origin::DOMAIN,
+        "XML error: unknown video model 'rainbow'",
+    );
+    launcher.fake.fail_next(Call::Define, error);
     let error = launcher
         .manager
-        .run(Command::sync(sync()))
+        .run(Command::sync(sync_request()))
         .await
         .unwrap_err();
     assert_eq!(
@@ -27,19 +31,23 @@ async fn refused_domain_names_the_hook_that_changed_it() {
         "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow'') \
          (hook painter changed /domain/devices/video)"
     );
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
 }
 
-/// A hook's text comes back in libvirt's refusal.
+/// libvirt's error quotes text that a hook has written.
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_text_of_a_hook_is_escaped_in_the_answer() {
+async fn text_of_a_hook_in_libvirts_error_is_escaped() {
     let launcher = TestLauncher::new().await;
-    let refusal = "XML error: unknown video model 'rainbow\u{9b}\u{202e}'";
-    let refusal = FakeDaemon::error(27, 20, refusal);
-    launcher.fake.fail_next(Call::Define, refusal);
+    let message = "XML error: unknown video model 'rainbow\u{9b}\u{202e}'";
+    let error = FakeDaemon::error(code::XML_ERROR, origin::DOMAIN, message);
+    launcher.fake.fail_next(Call::Define, error);
     let error = launcher
         .manager
-        .run(Command::sync(sync()))
+        .run(Command::sync(sync_request()))
         .await
         .unwrap_err();
     assert_eq!(
@@ -52,12 +60,12 @@ async fn refused_text_of_a_hook_is_escaped_in_the_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_interrupts_a_hanging_hook() {
     let hooks = Arc::new(ScriptedHooks {
-        hang: true,
+        hangs_at_pre_start: true,
         ..ScriptedHooks::default()
     });
-    let launcher = TestLauncher::with(hooks).await;
+    let launcher = TestLauncher::with_hooks(hooks).await;
     let manager = launcher.manager.clone();
-    let starting = tokio::spawn(async move { manager.run(Command::sync(sync())).await });
+    let starting = tokio::spawn(async move { manager.run(Command::sync(sync_request())).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     launcher.manager.run(Command::Kill).await.unwrap();
     assert!(starting.await.unwrap().unwrap_err().is_refusal());
@@ -68,11 +76,11 @@ async fn kill_interrupts_a_hanging_hook() {
 async fn veto_leaves_no_domain_and_one_event() {
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.veto.lock().unwrap() = Some("no GPU today".into());
-    let launcher = TestLauncher::with(hooks.clone()).await;
+    let launcher = TestLauncher::with_hooks(hooks.clone()).await;
     for _ in 0..3 {
         let error = launcher
             .manager
-            .run(Command::sync(sync()))
+            .run(Command::sync(sync_request()))
             .await
             .unwrap_err();
         assert_eq!(
@@ -80,7 +88,7 @@ async fn veto_leaves_no_domain_and_one_event() {
             "hook policy refuses at PreStart: no GPU today"
         );
     }
-    assert_eq!(state(&launcher), None);
+    assert_eq!(domain_state(&launcher), None);
     assert_eq!(
         hooks.count("PreStart"),
         3,
@@ -92,56 +100,43 @@ async fn veto_leaves_no_domain_and_one_event() {
         ["EVENT HookDenied: hook policy refuses at PreStart: no GPU today"]
     );
     *hooks.veto.lock().unwrap() = None;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(state(&launcher), Some(DomainState::Running));
-}
-
-pub(crate) fn run_at(point: HookPoint) -> Run {
-    Run {
-        hook: "hook-sidecar-0".into(),
-        identity: HookIdentity {
-            name: "smbios".into(),
-            version: "1.2.0".into(),
-            digest: "ab".repeat(32),
-        },
-        hook_point: point,
-        changes: vec![Change::new(
-            "/domain/title",
-            ChangeKind::Inserted,
-            None,
-            None,
-        )],
-        duration: Duration::from_millis(1),
-        peak_memory: 0,
-        outcome: Outcome::Ok,
-        failure_policy: FailurePolicy::Fail,
-        log: Vec::new(),
-    }
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    assert_eq!(domain_state(&launcher), Some(DomainState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_of_a_boot_are_published_once_after_the_start() {
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
-    let launcher = TestLauncher::with(hooks.clone()).await;
-    launcher
-        .fake
-        .fail_next(Call::Define, FakeDaemon::error(38, 10, "not yet"));
+    let launcher = TestLauncher::with_hooks(hooks.clone()).await;
+    launcher.fake.fail_next(
+        Call::Define,
+        FakeDaemon::error(code::SYSTEM_ERROR, origin::QEMU, "not yet"),
+    );
     launcher
         .manager
-        .run(Command::sync(sync()))
+        .run(Command::sync(sync_request()))
         .await
         .unwrap_err();
-    launcher
-        .fake
-        .fail_next(Call::Start, FakeDaemon::error(38, 10, "not yet"));
+    launcher.fake.fail_next(
+        Call::Start,
+        FakeDaemon::error(code::SYSTEM_ERROR, origin::QEMU, "not yet"),
+    );
     launcher
         .manager
-        .run(Command::sync(sync()))
+        .run(Command::sync(sync_request()))
         .await
         .unwrap_err();
     for _ in 0..2 {
-        launcher.manager.run(Command::sync(sync())).await.unwrap();
+        launcher
+            .manager
+            .run(Command::sync(sync_request()))
+            .await
+            .unwrap();
     }
     launcher.manager.run(Command::Pause).await.unwrap();
     let notifications = launcher.notifications_until("Paused").await;
@@ -164,34 +159,42 @@ async fn operator_can_omit_the_events_of_applied_hooks() {
         ..ScriptedHooks::default()
     });
     *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
-    let launcher = TestLauncher::with(hooks.clone()).await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let launcher = TestLauncher::with_hooks(hooks.clone()).await;
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.manager.run(Command::Pause).await.unwrap();
     let notifications = launcher.notifications_until("Paused").await;
-    assert_eq!(count(&notifications, "EVENT"), 0, "{notifications:#?}");
+    assert_eq!(count_with(&notifications, "EVENT"), 0, "{notifications:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_start_is_repeated_without_hooks() {
+async fn repeated_sync_after_a_failed_start_calls_no_hooks() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let launcher = TestLauncher::with(hooks.clone()).await;
+    let launcher = TestLauncher::with_hooks(hooks.clone()).await;
     launcher.fake.fail_next(
         Call::Start,
         FakeDaemon::error(
-            1,
-            10,
+            code::INTERNAL_ERROR,
+            origin::QEMU,
             "internal error: QEMU unexpectedly closed the monitor",
         ),
     );
     let error = launcher
         .manager
-        .run(Command::sync(sync()))
+        .run(Command::sync(sync_request()))
         .await
         .unwrap_err();
     assert!(error.message().contains("closed the monitor"));
-    assert_eq!(state(&launcher), Some(DomainState::Shutoff));
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(state(&launcher), Some(DomainState::Running));
+    assert_eq!(domain_state(&launcher), Some(DomainState::Shutoff));
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    assert_eq!(domain_state(&launcher), Some(DomainState::Running));
     assert_eq!(
         (
             hooks.count("OnDefineDomain"),

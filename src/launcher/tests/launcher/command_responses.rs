@@ -1,8 +1,5 @@
-//! The command service over its real socket.
+//! The responses of the command service on its socket.
 
-use std::sync::Arc;
-
-use hook_host::Chain;
 use proto::cmd::info::CmdInfoRequest;
 use proto::cmd::info::cmd_info_client::CmdInfoClient;
 use proto::cmd::v1::*;
@@ -10,9 +7,10 @@ use serde_json::{Value, json};
 use tonic::Code;
 use virt_launcher::manager::Command;
 
-use crate::command_client::{channel, client, unreadable_vmi_request, vmi_request};
-use crate::guest_exec::exec;
-use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
+use crate::support::command_client::{
+    channel, client, exec_request, invalid_vmi_request, vmi_request,
+};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ready_socket_answers() {
@@ -36,102 +34,15 @@ async fn ready_socket_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invalid_vmi_gives_kubevirts_message() {
-    let launcher = TestLauncher::new().await;
-    let mut client = client(&launcher).await;
-    let answers = [
-        client.sync_virtual_machine(unreadable_vmi_request()).await,
-        client.pause_virtual_machine(unreadable_vmi_request()).await,
-        client.kill_virtual_machine(unreadable_vmi_request()).await,
-        client
-            .soft_reboot_virtual_machine(VmiRequest::default())
-            .await,
-    ];
-    for answer in answers {
-        let answer = answer.unwrap().into_inner();
-        assert!(!answer.success);
-        assert_eq!(
-            answer.message,
-            "No valid vmi object present in command server request"
-        );
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn unconvertible_vmi_is_refused_with_the_reason() {
-    let launcher = TestLauncher::new().await;
-    let mut json = vmi_json();
-    json["spec"]["domain"]["devices"]["disks"] =
-        serde_json::json!([{"name": "lost", "disk": {"bus": "virtio"}}]);
-    let request = VmiRequest {
-        vmi: Some(Vmi {
-            vmi_json: json.to_string().into_bytes(),
-        }),
-        options: None,
-    };
-    let answer = client(&launcher)
-        .await
-        .sync_virtual_machine(request)
-        .await
-        .unwrap()
-        .into_inner();
-    assert!(
-        !answer.success && answer.message.contains("lost"),
-        "{answer:?}"
-    );
-}
-
-async fn sync_with(launcher: &TestLauncher, plugins: &str) -> Response {
-    let request = VmiRequest {
-        options: Some(VirtualMachineOptions {
-            plugins_json: plugins.as_bytes().to_vec(),
-            ..Default::default()
-        }),
-        ..vmi_request()
-    };
-    let answer = client(launcher).await.sync_virtual_machine(request).await;
-    answer.unwrap().into_inner()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn unusable_plugin_refuses_the_start_before_any_change() {
-    let launcher = TestLauncher::with(Arc::new(Chain::default())).await;
-    let answer = sync_with(&launcher, "{").await;
-    assert!(
-        !answer.success && answer.message.contains("failed to deserialize plugins"),
-        "{answer:?}"
-    );
-    let plugin = |strategy: &str| {
-        let hook = r#"{"cel":{"expression":"Domain{}"}}"#;
-        format!(
-            r#"[{{"metadata":{{"name":"numa"}},"spec":{{"failureStrategy":"{strategy}","domainHooks":[{hook}]}}}}]"#
-        )
-    };
-    let answer = sync_with(&launcher, &plugin("Fail")).await;
-    assert!(
-        !answer.success
-            && answer
-                .message
-                .contains("spec.domainHooks[0].cel of plugin numa"),
-        "{answer:?}"
-    );
-    assert!(launcher.fake.state(DOMAIN).is_none());
-    launcher.notifications_until("HookFailed").await;
-    let answer = sync_with(&launcher, &plugin("Ignore")).await;
-    assert!(answer.success, "{answer:?}");
-    assert!(launcher.fake.state(DOMAIN).is_some());
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn commands_change_the_domain() {
     let launcher = TestLauncher::new().await;
     let mut client = client(&launcher).await;
-    let none = client
+    let without_domain = client
         .get_domain(EmptyRequest {})
         .await
         .unwrap()
         .into_inner();
-    assert!(none.response.unwrap().success && none.domain.is_empty());
+    assert!(without_domain.response.unwrap().success && without_domain.domain.is_empty());
     assert!(
         client
             .sync_virtual_machine(vmi_request())
@@ -213,7 +124,11 @@ async fn queries_without_an_agent_are_empty_and_succeed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     let mut client = client(&launcher).await;
     let ping = GuestPingRequest {
         domain_name: DOMAIN.into(),
@@ -230,7 +145,7 @@ async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
     assert!(notifications.contains(
         &"EVENT GuestAgentPingFailed: GuestAgentPing probe failed for VMI vm1".to_owned()
     ));
-    let status = client.exec(exec("/bin/true", 1)).await.unwrap_err();
+    let status = client.exec(exec_request("/bin/true", 1)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
     assert!(status.message().contains("Code=86"), "{}", status.message());
 }
@@ -250,34 +165,8 @@ async fn disabled_statistics_are_an_unknown_error() {
 async fn cleanup_signal_for_another_pod_does_nothing() {
     let launcher = TestLauncher::new().await;
     let mut client = client(&launcher).await;
-    for (request, succeeds) in [(vmi_request(), true), (unreadable_vmi_request(), false)] {
+    for (request, succeeds) in [(vmi_request(), true), (invalid_vmi_request(), false)] {
         let answer = client.signal_target_pod_cleanup(request).await.unwrap();
         assert_eq!(answer.into_inner().success, succeeds);
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn oversized_request_is_refused() {
-    let launcher = TestLauncher::new().await;
-    let request = VmiRequest {
-        vmi: Some(Vmi {
-            vmi_json: vec![b' '; 7 << 20],
-        }),
-        options: None,
-    };
-    let status = client(&launcher)
-        .await
-        .sync_virtual_machine(request)
-        .await
-        .unwrap_err();
-    assert_eq!(status.code(), Code::OutOfRange, "{status}");
-    assert!(
-        client(&launcher)
-            .await
-            .ping(EmptyRequest {})
-            .await
-            .unwrap()
-            .into_inner()
-            .success
-    );
 }

@@ -4,21 +4,21 @@ use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest};
 use serde_json::Value;
 use virt_launcher::manager::Command;
 
-use crate::command_client::{client, vmi_request};
-use crate::freeze::freeze;
-use crate::migration_requests::{NEVER_ENDING, migrate, records, running, until_migrating};
-use crate::scripted_agent::eventually;
-use crate::test_launcher::sync;
+use crate::support::command_client::{client, freeze, vmi_request};
+use crate::support::migration_commands::{
+    TEN_MINUTE_MIGRATION, migrate, migration_notifications, wait_until_migrating,
+};
+use crate::support::test_launcher::{launcher_with_running_vm, sync_request, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
-    let launcher = running().await;
-    launcher.fake.set_migration(NEVER_ENDING);
+async fn commands_that_libvirt_refuses_during_a_migration_are_refused() {
+    let launcher = launcher_with_running_vm().await;
+    launcher.fake.set_migration(TEN_MINUTE_MIGRATION);
     assert!(migrate(&launcher, "m1").await.success);
-    until_migrating(&launcher).await;
+    wait_until_migrating(&launcher).await;
     for command in [Command::Pause, Command::Unpause, Command::Reset] {
-        let refused = launcher.manager.run(command).await.unwrap_err();
-        assert!(refused.message().contains("is being migrated"), "{refused}");
+        let error = launcher.manager.run(command).await.unwrap_err();
+        assert!(error.message().contains("is being migrated"), "{error}");
     }
     let frozen = freeze(&launcher, 0).await;
     assert_eq!(
@@ -28,7 +28,11 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
             "failed to freeze VMI, VMI is currently during migration"
         )
     );
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     let mut client = client(&launcher).await;
     let dump = MemoryDumpRequest {
         vmi: vmi_request().vmi,
@@ -43,7 +47,7 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
         dump.message.contains("a migration is in progress"),
         "{dump:?}"
     );
-    eventually("the progress of the migration", async || {
+    wait_for("the progress of the migration", async || {
         let stats = client.clone().get_domain_stats(EmptyRequest {}).await;
         let stats = stats.unwrap().into_inner().domain_stats;
         let stats: Value = serde_json::from_str(&stats).unwrap();
@@ -53,7 +57,7 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
     let killed = client.kill_virtual_machine(vmi_request()).await.unwrap();
     assert!(killed.into_inner().success);
     let notifications = launcher.notifications_until("ended").await;
-    let last = records(&notifications).pop().unwrap();
+    let last = migration_notifications(&notifications).pop().unwrap();
     let expected =
         "migration=m1 PreCopy ended failed: aborted, since the virtual machine is being ended";
     assert!(last.ends_with(expected), "{last}");

@@ -1,17 +1,17 @@
-//! GetDomainDirtyRateStats.
+//! GetDomainDirtyRateStats: measurements of the dirty rate.
 
-use libvirt::code;
 use libvirt::fake::{Call, FakeDaemon};
+use libvirt::{code, origin};
 use proto::cmd::v1::EmptyRequest;
 
-use crate::command_client::client;
-use crate::test_launcher::{DOMAIN, running_with_stats};
+use crate::support::command_client::client;
+use crate::support::test_launcher::{DOMAIN, launcher_with_vm_stats};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dirty_rate_is_that_of_its_own_measurement_and_is_shared() {
-    let launcher = running_with_stats().await;
+    let launcher = launcher_with_vm_stats().await;
     launcher.fake.set_dirty_rate(DOMAIN, 7);
-    let ask = async || {
+    let get_dirty_rate = async || {
         let answer = client(&launcher)
             .await
             .get_domain_dirty_rate_stats(EmptyRequest {})
@@ -20,20 +20,20 @@ async fn dirty_rate_is_that_of_its_own_measurement_and_is_shared() {
         assert!(answer.response.as_ref().unwrap().success, "{answer:?}");
         answer.dirty_rate_mbs
     };
-    let rates = futures_util::future::join_all((0..20).map(|_| ask())).await;
-    assert_eq!(rates, [7; 20], "also the first answer");
+    let rates = futures_util::future::join_all((0..20).map(|_| get_dirty_rate())).await;
+    assert_eq!(rates, [7; 20], "the first response, too");
     assert_eq!(launcher.fake.count(Call::StartDirtyRate), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dirty_rate_waits_for_another_measurement_and_names_failures() {
-    let launcher = running_with_stats().await;
+async fn dirty_rate_waits_for_another_measurement_and_reports_failures() {
+    let launcher = launcher_with_vm_stats().await;
     let mut client = client(&launcher).await;
-    let refusal =
+    let message =
         "internal error: unable to execute QEMU command 'calc-dirty-rate': still in progress";
     launcher.fake.fail_next(
         Call::StartDirtyRate,
-        FakeDaemon::error(code::INTERNAL_ERROR, 10, refusal),
+        FakeDaemon::error(code::INTERNAL_ERROR, origin::QEMU, message),
     );
     let answer = client
         .get_domain_dirty_rate_stats(EmptyRequest {})

@@ -1,4 +1,4 @@
-//! Disks of a running VM that grow with their claims.
+//! Disks of a running VM that are expanded with their claims.
 
 use kubevirt_api::vmi::Vmi;
 use libvirt::BlockInfo;
@@ -6,7 +6,7 @@ use libvirt::fake::Call;
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::test_launcher::{DOMAIN, TestLauncher, sync_of, vmi_json};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request_for, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disk_of_a_running_vm_is_expanded_to_its_device() {
@@ -20,13 +20,13 @@ async fn disk_of_a_running_vm_is_expanded_to_its_device() {
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
     launcher
         .manager
-        .run(Command::sync(sync_of(vmi.clone())))
+        .run(Command::sync(sync_request_for(vmi.clone())))
         .await
         .unwrap();
     assert_eq!(
         launcher.fake.count(Call::BlockInfo),
         0,
-        "nothing grew before the start"
+        "no disk is expanded before the start"
     );
     let grown = BlockInfo {
         capacity: 1 << 30,
@@ -37,22 +37,22 @@ async fn disk_of_a_running_vm_is_expanded_to_its_device() {
     for _ in 0..2 {
         launcher
             .manager
-            .run(Command::sync(sync_of(vmi.clone())))
+            .run(Command::sync(sync_request_for(vmi.clone())))
             .await
             .unwrap();
     }
-    let now = launcher.fake.block_info(DOMAIN, "/dev/data").unwrap();
+    let expanded = launcher.fake.block_info(DOMAIN, "/dev/data").unwrap();
     assert_eq!(
-        (now.capacity, launcher.fake.count(Call::ResizeBlock)),
+        (expanded.capacity, launcher.fake.count(Call::ResizeBlock)),
         (2 << 30, 1)
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sizes_of_disks_are_asked_for_once() {
+async fn sizes_of_disks_are_read_once() {
     let launcher = TestLauncher::new().await;
     let mut vmi = vmi_json();
-    // The claim's device is /dev/null, which is there and has no size.
+    // The claim's device is /dev/null, which exists and has no size.
     vmi["spec"]["volumes"] = json!([{"name": "null", "persistentVolumeClaim": {"claimName": "x"}}]);
     vmi["spec"]["domain"]["devices"]["disks"] =
         json!([{"name": "null", "disk": {"bus": "virtio"}}]);
@@ -60,7 +60,7 @@ async fn sizes_of_disks_are_asked_for_once() {
         "persistentVolumeClaimInfo": {"volumeMode": "Block", "capacity": {"storage": "1Gi"}}}]});
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
     let sync = async || {
-        let sync = Command::sync(sync_of(vmi.clone()));
+        let sync = Command::sync(sync_request_for(vmi.clone()));
         launcher.manager.run(sync).await.unwrap()
     };
     sync().await;

@@ -1,49 +1,21 @@
-//! Freeze and Unfreeze, and the safety thaw.
+//! FreezeVirtualMachine and UnfreezeVirtualMachine.
 
 use std::time::Duration;
 
-use libvirt::code;
 use libvirt::fake::{Call, FakeDaemon};
+use libvirt::{code, origin};
 use proto::cmd::v1::{FreezeRequest, Response, Vmi};
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::command_client::{client, vmi_request};
-use crate::migration_requests::migrate;
-use crate::scripted_agent::{ScriptedAgent, eventually, guest_info};
-use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
-
-pub(crate) async fn freeze(launcher: &TestLauncher, seconds: i32) -> Response {
-    let request = FreezeRequest {
-        vmi: Some(Vmi {
-            vmi_json: vmi_json().to_string().into_bytes(),
-        }),
-        unfreeze_timeout_seconds: seconds,
-    };
-    let answer = client(launcher).await.freeze_virtual_machine(request).await;
-    answer.unwrap().into_inner()
-}
-
-async fn unfreeze(launcher: &TestLauncher) -> Response {
-    let answer = client(launcher)
-        .await
-        .unfreeze_virtual_machine(vmi_request())
-        .await;
-    answer.unwrap().into_inner()
-}
-
-async fn running() -> (TestLauncher, ScriptedAgent) {
-    let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    let agent = ScriptedAgent::recorded();
-    agent.connect(&launcher);
-    launcher.notifications_until("freeze=thawed").await;
-    (launcher, agent)
-}
+use crate::support::command_client::{client, freeze, guest_info, unfreeze, vmi_message};
+use crate::support::migration_commands::migrate;
+use crate::support::scripted_agent::launcher_with_recorded_agent;
+use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request, vmi_json, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn freeze_and_unfreeze_are_idempotent_and_notified() {
-    let (launcher, agent) = running().await;
+    let (launcher, agent) = launcher_with_recorded_agent().await;
     for _ in 0..2 {
         let answer = freeze(&launcher, 300).await;
         assert!(answer.success && answer.message.is_empty(), "{answer:?}");
@@ -63,35 +35,8 @@ async fn freeze_and_unfreeze_are_idempotent_and_notified() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn frozen_guest_is_thawed_after_its_time() {
-    let (launcher, agent) = running().await;
-    assert!(freeze(&launcher, 1).await.success);
-    // The first attempts fail: the daemon is away, then the agent refuses, then it is silent.
-    for (error_code, message) in [
-        (
-            code::INTERNAL_ERROR,
-            "internal error: client socket is closed",
-        ),
-        (
-            code::AGENT_COMMAND_FAILED,
-            "guest agent command failed: busy",
-        ),
-    ] {
-        launcher
-            .fake
-            .fail_next(Call::Agent, FakeDaemon::error(error_code, 10, message));
-    }
-    eventually("the safety thaw", async || {
-        agent.count("guest-fsfreeze-thaw") > 0
-    })
-    .await;
-    launcher.notifications_until("freeze=thawed").await;
-    assert_eq!(guest_info(&launcher).await["fsFreezeStatus"], "thawed");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn frozen_guest_is_not_migrated() {
-    let (launcher, agent) = running().await;
+    let (launcher, agent) = launcher_with_recorded_agent().await;
     assert!(freeze(&launcher, 300).await.success);
     let refused = migrate(&launcher, "m1").await;
     assert!(
@@ -108,37 +53,12 @@ async fn frozen_guest_is_not_migrated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn safety_thaw_survives_a_restart_of_the_daemon() {
-    let (launcher, agent) = running().await;
-    assert!(freeze(&launcher, 1).await.success);
-    launcher.fake.stop_daemon(libvirt::CloseReason::Eof);
-    tokio::time::sleep(Duration::from_millis(2500)).await;
-    assert_eq!(agent.count("guest-fsfreeze-thaw"), 0);
-    launcher.fake.start_daemon();
-    eventually("the safety thaw", async || {
-        agent.count("guest-fsfreeze-thaw") > 0
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn unfreeze_and_an_unlimited_freeze_end_the_safety_thaw() {
-    let (launcher, agent) = running().await;
-    assert!(freeze(&launcher, 1).await.success);
-    assert!(unfreeze(&launcher).await.success);
-    assert!(freeze(&launcher, 0).await.success);
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(guest_info(&launcher).await["fsFreezeStatus"], "frozen");
-    assert_eq!(agent.count("guest-fsfreeze-thaw"), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn failed_unfreeze_is_reported_and_retried() {
-    let (launcher, agent) = running().await;
+    let (launcher, agent) = launcher_with_recorded_agent().await;
     assert!(freeze(&launcher, 0).await.success);
     let refusal = FakeDaemon::error(
         code::AGENT_COMMAND_FAILED,
-        10,
+        origin::QEMU,
         "guest agent command failed: no",
     );
     agent.fail("guest-fsfreeze-thaw", Some(refusal));
@@ -148,7 +68,7 @@ async fn failed_unfreeze_is_reported_and_retried() {
         "{answer:?}"
     );
     agent.fail("guest-fsfreeze-thaw", None);
-    eventually("the thaw", async || {
+    wait_for("the thaw", async || {
         guest_info(&launcher).await["fsFreezeStatus"] == "thawed"
     })
     .await;
@@ -156,9 +76,13 @@ async fn failed_unfreeze_is_reported_and_retried() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_unfreeze_of_a_guest_that_was_never_frozen_is_not_tried_again() {
+async fn refused_unfreeze_of_a_guest_that_was_never_frozen_is_not_retried() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     let answer = unfreeze(&launcher).await;
     assert!(answer.message.contains("Code=86"), "no agent: {answer:?}");
     let calls = launcher.fake.count(Call::Agent);
@@ -167,12 +91,16 @@ async fn refused_unfreeze_of_a_guest_that_was_never_frozen_is_not_tried_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unfreeze_of_a_guest_without_an_agents_channel_is_not_tried_again() {
+async fn unfreeze_of_a_guest_without_an_agents_channel_is_not_retried() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     let text = "argument unsupported: QEMU guest agent is not configured";
     for _ in 0..2 {
-        let error = FakeDaemon::error(code::ARGUMENT_UNSUPPORTED, 10, text);
+        let error = FakeDaemon::error(code::ARGUMENT_UNSUPPORTED, origin::QEMU, text);
         launcher.fake.fail_next(Call::Agent, error);
     }
     let answer = unfreeze(&launcher).await;
@@ -183,30 +111,30 @@ async fn unfreeze_of_a_guest_without_an_agents_channel_is_not_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn freeze_without_an_answer_is_undone() {
-    // The status is answered, the freeze is not: the agent is too slow, or ends.
+async fn guest_is_thawed_after_a_freeze_without_an_answer() {
+    // The agent answers the status, but not the freeze: it is too slow, or has ended.
     for error_code in [code::AGENT_COMMAND_TIMEOUT, code::AGENT_UNRESPONSIVE] {
-        let (launcher, agent) = running().await;
-        let silent = FakeDaemon::error(error_code, 10, "no answer");
-        agent.fail("guest-fsfreeze-freeze", Some(silent));
+        let (launcher, agent) = launcher_with_recorded_agent().await;
+        let no_answer = FakeDaemon::error(error_code, origin::QEMU, "no answer");
+        agent.fail("guest-fsfreeze-freeze", Some(no_answer));
         let answer = freeze(&launcher, 300).await;
         assert!(
             !answer.success && answer.message.contains(&format!("Code={error_code}")),
             "{answer:?}"
         );
         agent.answer("guest-fsfreeze-status", json!("frozen"));
-        eventually("the thaw", async || agent.count("guest-fsfreeze-thaw") > 0).await;
+        wait_for("the thaw", async || agent.count("guest-fsfreeze-thaw") > 0).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_unfreeze_of_a_guest_that_froze_itself_is_tried_again() {
-    let (launcher, agent) = running().await;
+async fn failed_unfreeze_of_a_guest_that_froze_itself_is_retried() {
+    let (launcher, agent) = launcher_with_recorded_agent().await;
     agent.answer("guest-fsfreeze-status", json!("frozen"));
-    // The agent is asked again.
+    // A new connection makes the launcher poll the agent again.
     agent.connect(&launcher);
     launcher.notifications_until("freeze=frozen").await;
-    let no_answer = FakeDaemon::error(code::AGENT_UNRESPONSIVE, 10, "no answer");
+    let no_answer = FakeDaemon::error(code::AGENT_UNRESPONSIVE, origin::QEMU, "no answer");
     for command in ["guest-fsfreeze-status", "guest-fsfreeze-thaw"] {
         agent.fail(command, Some(no_answer.clone()));
     }
@@ -214,7 +142,7 @@ async fn failed_unfreeze_of_a_guest_that_froze_itself_is_tried_again() {
     for command in ["guest-fsfreeze-status", "guest-fsfreeze-thaw"] {
         agent.fail(command, None);
     }
-    eventually("the thaw", async || agent.count("guest-fsfreeze-thaw") > 1).await;
+    wait_for("the thaw", async || agent.count("guest-fsfreeze-thaw") > 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,7 +153,11 @@ async fn freeze_of_a_stopped_guest_is_libvirts_error() {
         answer.message.starts_with("LibvirtError(Code=42, "),
         "{answer:?}"
     );
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     let answer = freeze(&launcher, 0).await;
     assert!(
         answer.message.starts_with("LibvirtError(Code=86, "),
@@ -241,20 +173,18 @@ async fn freeze_of_a_stopped_guest_is_libvirts_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
-    let (launcher, agent) = running().await;
+    let (launcher, agent) = launcher_with_recorded_agent().await;
     let request = |tpm: serde_json::Value| {
         let mut vmi = vmi_json();
         vmi["spec"]["domain"]["devices"]["tpm"] = tpm;
         FreezeRequest {
-            vmi: Some(Vmi {
-                vmi_json: vmi.to_string().into_bytes(),
-            }),
+            vmi: vmi_message(&vmi),
             unfreeze_timeout_seconds: 0,
         }
     };
     let mut client = client(&launcher).await;
-    let turned_off = request(json!({"enabled": false, "persistent": true}));
-    let answer = client.freeze_virtual_machine(turned_off).await.unwrap();
+    let disabled_tpm = request(json!({"enabled": false, "persistent": true}));
+    let answer = client.freeze_virtual_machine(disabled_tpm).await.unwrap();
     assert!(answer.get_ref().success, "{answer:?}");
     assert!(unfreeze(&launcher).await.success);
     let frozen = agent.count("guest-fsfreeze-freeze");
@@ -266,7 +196,7 @@ async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
         .into_inner();
     assert!(
         answer.message.contains("swtpm"),
-        "its directory is missing: {answer:?}"
+        "swtpm's directory is missing: {answer:?}"
     );
     assert_eq!(agent.count("guest-fsfreeze-freeze"), frozen);
     let state = launcher.paths.qemu_lib.with_file_name("swtpm");

@@ -1,22 +1,22 @@
-//! Polling the guest agent: what the queries answer, what is notified, and what a hostile agent can do.
+//! Polling of the guest agent: the responses to queries, the notifications, and the answers of a hostile agent.
 
 use std::time::Duration;
 
 use libvirt::fake::{Call, FakeDaemon};
-use libvirt::{DomainStats, code};
+use libvirt::{DomainStats, code, origin};
 use proto::cmd::v1::{EmptyRequest, GuestPingRequest};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command_client::client;
-use crate::scripted_agent::{ScriptedAgent, eventually, guest_info, running_with};
-use crate::test_launcher::DOMAIN;
+use crate::support::command_client::{client, guest_info};
+use crate::support::scripted_agent::{ScriptedAgent, launcher_with_agent};
+use crate::support::test_launcher::{DOMAIN, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_answer_what_the_reference_answers() {
+async fn queries_are_answered_as_by_kubevirts_launcher() {
     let agent = ScriptedAgent::recorded();
-    let launcher = running_with(&agent).await;
-    eventually("file systems", async || {
+    let launcher = launcher_with_agent(&agent).await;
+    wait_for("file systems", async || {
         !guest_info(&launcher).await["fsInfo"]["disks"].is_null()
     })
     .await;
@@ -64,20 +64,20 @@ async fn queries_answer_what_the_reference_answers() {
 async fn users_and_load_are_answered_with_their_units() {
     let agent = ScriptedAgent::recorded();
     let users: Vec<Value> = (0..12)
-        .map(|one| json!({"user": format!("user{one}"), "login-time": 1_795_265_967.5}))
+        .map(|number| json!({"user": format!("user{number}"), "login-time": 1_795_265_967.5}))
         .collect();
     agent.answer("guest-get-users", json!(users));
     agent.answer(
         "guest-get-load",
         json!({"load1m": 0.25, "load5m": 0.5, "load15m": 1}),
     );
-    let launcher = running_with(&agent).await;
-    eventually("load", async || agent.count("guest-get-load") > 0).await;
+    let launcher = launcher_with_agent(&agent).await;
+    wait_for("load", async || agent.count("guest-get-load") > 0).await;
     let info = guest_info(&launcher).await;
     assert_eq!(
         info["userList"].as_array().unwrap().len(),
         10,
-        "the first ten"
+        "only the first ten"
     );
     assert_eq!(
         info["userList"][0],
@@ -92,7 +92,7 @@ async fn users_and_load_are_answered_with_their_units() {
     let all: Value = serde_json::from_str(&all.guest_user_list_response).unwrap();
     assert_eq!(all.as_array().unwrap().len(), 12);
     launcher.fake.set_stats(DOMAIN, DomainStats::default());
-    eventually("load averages", async || {
+    wait_for("load averages", async || {
         let stats = client
             .clone()
             .get_domain_stats(EmptyRequest {})
@@ -108,14 +108,18 @@ async fn users_and_load_are_answered_with_their_units() {
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_notified_and_repetitions_are_not() {
     let agent = ScriptedAgent::recorded();
-    let launcher = running_with(&agent).await;
-    eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
+    let launcher = launcher_with_agent(&agent).await;
+    wait_for("the last poll", async || agent.count("guest-get-load") > 0).await;
     let first = launcher.notifications_until("freeze=thawed").await;
-    let mut reported: Vec<&String> = first.iter().filter(|line| line.contains("os=")).collect();
-    let count = reported.len();
-    // On a slow machine the answers come in two groups.
-    reported.dedup();
-    assert_eq!(reported.len(), count, "each reports a change: {first:#?}");
+    let mut os_reports: Vec<&String> = first.iter().filter(|line| line.contains("os=")).collect();
+    let count = os_reports.len();
+    // On a slow machine the agent's answers are notified in two groups.
+    os_reports.dedup();
+    assert_eq!(
+        os_reports.len(),
+        count,
+        "each notification reports a change: {first:#?}"
+    );
     assert!(
         first
             .last()
@@ -123,11 +127,11 @@ async fn changes_are_notified_and_repetitions_are_not() {
             .contains("ip=fec0::ff:fe00:1 freeze=thawed"),
         "{first:#?}"
     );
-    // The agent connects again, and all is as before.
+    // The agent connects again, and its answers are unchanged.
     let before = agent.count("guest-get-osinfo");
     tokio::time::sleep(Duration::from_millis(1100)).await;
     agent.connect(&launcher);
-    eventually("the second session", async || {
+    wait_for("the second session", async || {
         agent.count("guest-get-osinfo") > before
     })
     .await;
@@ -137,17 +141,17 @@ async fn changes_are_notified_and_repetitions_are_not() {
     let paused = launcher.notifications_until("Paused/User").await;
     assert!(
         paused.last().unwrap().contains("os=KV Test Guest"),
-        "it is kept: {paused:#?}"
+        "the agent's information is kept: {paused:#?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn any_number_of_clients_causes_no_further_command() {
     let agent = ScriptedAgent::recorded();
-    let launcher = running_with(&agent).await;
-    eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
+    let launcher = launcher_with_agent(&agent).await;
+    wait_for("the last poll", async || agent.count("guest-get-load") > 0).await;
     let calls = launcher.fake.count(Call::Agent);
-    let ask = async || {
+    let send_queries = async || {
         let mut client = client(&launcher).await;
         for _ in 0..20 {
             client.get_guest_info(EmptyRequest {}).await.unwrap();
@@ -156,18 +160,18 @@ async fn any_number_of_clients_causes_no_further_command() {
             client.get_domain(EmptyRequest {}).await.unwrap();
         }
     };
-    futures_util::future::join_all((0..20).map(|_| ask())).await;
-    // The freeze status may have been due once more.
-    let status = launcher.fake.count(Call::Agent) - calls;
-    assert!(status <= 1, "{status} further commands");
+    futures_util::future::join_all((0..20).map(|_| send_queries())).await;
+    // The freeze status may have been polled once more.
+    let further_commands = launcher.fake.count(Call::Agent) - calls;
+    assert!(further_commands <= 1, "{further_commands} further commands");
     assert_eq!(agent.count("guest-info"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn paused_guest_is_not_asked() {
+async fn paused_guest_is_not_polled() {
     let agent = ScriptedAgent::recorded();
-    let launcher = running_with(&agent).await;
-    eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
+    let launcher = launcher_with_agent(&agent).await;
+    wait_for("the last poll", async || agent.count("guest-get-load") > 0).await;
     launcher.manager.run(Command::Pause).await.unwrap();
     launcher.notifications_until("Paused/User").await;
     let before = launcher.fake.count(Call::Agent);
@@ -175,38 +179,45 @@ async fn paused_guest_is_not_asked() {
     assert_eq!(
         launcher.fake.count(Call::Agent),
         before,
-        "the freeze status was due"
+        "not even the freeze status, which was due"
     );
     launcher.manager.run(Command::Unpause).await.unwrap();
-    eventually("all polls", async || agent.count("guest-get-load") > 1).await;
+    wait_for("all polls", async || agent.count("guest-get-load") > 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ping_of_a_paused_guest_succeeds() {
     let agent = ScriptedAgent::recorded();
-    let launcher = running_with(&agent).await;
-    eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
+    let launcher = launcher_with_agent(&agent).await;
+    wait_for("the last poll", async || agent.count("guest-get-load") > 0).await;
     launcher.manager.run(Command::Pause).await.unwrap();
     let ping = || GuestPingRequest {
         domain_name: DOMAIN.into(),
         timeout_seconds: 1,
     };
-    // What libvirt says of a paused domain's agent.
-    let refusal = FakeDaemon::error(code::OPERATION_INVALID, 10, "domain is not running");
-    agent.fail("guest-ping", Some(refusal));
+    // libvirt's error for an agent command while the domain is paused.
+    let error = FakeDaemon::error(
+        code::OPERATION_INVALID,
+        origin::QEMU,
+        "domain is not running",
+    );
+    agent.fail("guest-ping", Some(error));
     let mut client = client(&launcher).await;
     let answer = client.guest_ping(ping()).await.unwrap().into_inner();
     assert!(answer.response.unwrap().success);
     launcher.manager.run(Command::Unpause).await.unwrap();
-    assert!(client.guest_ping(ping()).await.is_err(), "now it counts");
+    assert!(
+        client.guest_ping(ping()).await.is_err(),
+        "the error counts for a running guest"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_and_large_agent_answers_are_ignored() {
     let agent = ScriptedAgent::recorded();
-    let launcher = running_with(&agent).await;
+    let launcher = launcher_with_agent(&agent).await;
     launcher.notifications_until("os=KV Test Guest").await;
-    let known = guest_info(&launcher).await;
+    let expected = guest_info(&launcher).await;
     for raw in [
         String::new(),
         "{".into(),
@@ -224,9 +235,9 @@ async fn invalid_and_large_agent_answers_are_ignored() {
         agent.answer_raw(raw);
         tokio::time::sleep(Duration::from_millis(1050)).await;
         agent.connect(&launcher);
-        eventually("all polls", async || agent.count("guest-get-load") > before).await;
+        wait_for("all polls", async || agent.count("guest-get-load") > before).await;
     }
-    assert_eq!(guest_info(&launcher).await["os"], known["os"]);
+    assert_eq!(guest_info(&launcher).await["os"], expected["os"]);
     assert_eq!(guest_info(&launcher).await["fsFreezeStatus"], "thawed");
     assert!(
         client(&launcher)

@@ -1,29 +1,21 @@
-//! Exec: a command that runs in the guest through its agent.
+//! Exec: a program that runs in the guest through its agent.
 
 use std::sync::Arc;
 
 use libvirt::fake::FakeDaemon;
+use libvirt::{code, origin};
 use proto::cmd::v1::*;
 use serde_json::Value;
 use tonic::Code;
 use virt_launcher::manager::Command;
 
-use crate::command_client::client;
-use crate::test_launcher::{DOMAIN, TestLauncher, sync};
+use crate::support::command_client::{client, exec_request};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request};
 
-pub(crate) fn exec(program: &str, timeout_seconds: i32) -> ExecRequest {
-    ExecRequest {
-        domain_name: DOMAIN.into(),
-        command: program.into(),
-        args: vec!["a \"quoted\" word".into()],
-        timeout_seconds,
-    }
-}
-
-/// An agent whose `/bin/slow` never ends, and whose other programs fail with 3 after one poll.
+/// A guest agent: `/bin/slow` never exits, and other programs exit with 3.
 fn agent(command: &str) -> libvirt::Result<String> {
-    let command: Value =
-        serde_json::from_str(command).map_err(|_| FakeDaemon::error(1, 10, "no JSON"))?;
+    let command: Value = serde_json::from_str(command)
+        .map_err(|_| FakeDaemon::error(code::INTERNAL_ERROR, origin::QEMU, "no JSON"))?;
     let answer = match command["execute"].as_str() {
         Some("guest-ping") => "{}",
         Some("guest-exec") if command["arguments"]["path"] == "/bin/slow" => r#"{"pid":1}"#,
@@ -34,7 +26,13 @@ fn agent(command: &str) -> libvirt::Result<String> {
             r#"{"exited":true,"exitcode":3,"out-data":"aGVsbG8K"}"#
         }
         Some("guest-exec-status") => r#"{"exited":false}"#,
-        _ => return Err(FakeDaemon::error(1, 10, "unknown command")),
+        _ => {
+            return Err(FakeDaemon::error(
+                code::INTERNAL_ERROR,
+                origin::QEMU,
+                "unknown command",
+            ));
+        }
     };
     Ok(format!(r#"{{"return":{answer}}}"#))
 }
@@ -42,20 +40,24 @@ fn agent(command: &str) -> libvirt::Result<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn exec_runs_a_command_in_the_guest() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
     let mut client = client(&launcher).await;
-    let done = client
-        .exec(exec("/bin/fails", 5))
+    let exited = client
+        .exec(exec_request("/bin/fails", 5))
         .await
         .unwrap()
         .into_inner();
-    assert!(done.response.unwrap().success);
-    assert_eq!((done.exit_code, done.std_out.as_str()), (3, "hello\n"));
-    let late = client.exec(exec("/bin/slow", 1)).await.unwrap_err();
-    assert_eq!(late.code(), Code::Unknown);
+    assert!(exited.response.unwrap().success);
+    assert_eq!((exited.exit_code, exited.std_out.as_str()), (3, "hello\n"));
+    let status = client.exec(exec_request("/bin/slow", 1)).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
     assert_eq!(
-        late.message(),
+        status.message(),
         "Timed out waiting for guest pid [1] for command [/bin/slow] to exit"
     );
     let ping = GuestPingRequest {

@@ -1,4 +1,4 @@
-//! SR-IOV interfaces that are attached to the running VM. There is no such hardware here: libvirt is the fake.
+//! SR-IOV interfaces that are attached to the running VM. The host devices are simulated by the fake libvirt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,24 @@ use proto::cmd::v1::VmiRequest;
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command_client::client;
-use crate::migration_target::{INCOMING, sync_target};
-use crate::scripted_hooks::ScriptedHooks;
-use crate::test_launcher::{DOMAIN, TestLauncher, sync_of, vmi_json};
+use crate::support::command_client::{client, vmi_request_for};
+use crate::support::migration_target::{INCOMING_DOMAIN, sync_migration_target};
+use crate::support::scripted_hooks::ScriptedHooks;
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, domain_xml, sync_request_for, sync_vmi, vmi_json,
+};
 
-/// A VMI with these SR-IOV interfaces, all of which Multus has put into the pod.
+/// A VMI with these SR-IOV interfaces, which Multus has added to the pod.
 fn with_sriov(networks: &[&str]) -> Value {
-    let all = |object: fn(&str) -> Value| networks.iter().map(|one| object(one)).collect::<Value>();
+    let for_each_network =
+        |object: fn(&str) -> Value| networks.iter().map(|name| object(name)).collect::<Value>();
     let mut vmi = vmi_json();
-    vmi["spec"]["networks"] = all(|name| json!({"name": name, "multus": {"networkName": name}}));
-    vmi["spec"]["domain"]["devices"]["interfaces"] = all(|name| json!({"name": name, "sriov": {}}));
-    vmi["status"]["interfaces"] = all(|name| json!({"name": name, "infoSource": "multus-status"}));
+    vmi["spec"]["networks"] =
+        for_each_network(|name| json!({"name": name, "multus": {"networkName": name}}));
+    vmi["spec"]["domain"]["devices"]["interfaces"] =
+        for_each_network(|name| json!({"name": name, "sriov": {}}));
+    vmi["status"]["interfaces"] =
+        for_each_network(|name| json!({"name": name, "infoSource": "multus-status"}));
     vmi
 }
 
@@ -38,21 +44,15 @@ fn write_network_info(launcher: &TestLauncher, networks: &[&str]) {
 }
 
 /// Sends HotplugHostDevices, and waits until its work in the background is done.
-async fn plug(launcher: &TestLauncher, vmi: &Value) {
+async fn hotplug_host_devices(launcher: &TestLauncher, vmi: &Value) {
     let mut client = client(launcher).await;
-    let mut ask = async || {
-        let request = VmiRequest {
-            vmi: Some(proto::cmd::v1::Vmi {
-                vmi_json: vmi.to_string().into_bytes(),
-            }),
-            options: None,
-        };
-        let answer = client.hotplug_host_devices(request).await;
+    let mut request = async || {
+        let answer = client.hotplug_host_devices(vmi_request_for(vmi)).await;
         answer.unwrap().into_inner()
     };
     for _ in 0..2 {
         loop {
-            let answer = ask().await;
+            let answer = request().await;
             if answer.success {
                 break;
             }
@@ -62,111 +62,107 @@ async fn plug(launcher: &TestLauncher, vmi: &Value) {
     }
 }
 
-fn live_xml(launcher: &TestLauncher) -> String {
-    let domain = launcher.fake.connect().unwrap().lookup(DOMAIN).unwrap();
-    domain.unwrap().xml(XmlKind::Active).unwrap()
-}
-
-async fn boot(launcher: &TestLauncher) {
-    let vmi = kubevirt_api::vmi::Vmi::from_json(vmi_json().to_string().as_bytes()).unwrap();
-    launcher
-        .manager
-        .run(Command::sync(sync_of(vmi)))
-        .await
-        .unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_see_each_host_device_and_a_veto_keeps_one_away() {
     let hooks = Arc::new(ScriptedHooks::default());
-    *hooks.refuse_device.lock().unwrap() = Some("ua-sriov-red".into());
-    let launcher = TestLauncher::with(Arc::clone(&hooks) as _).await;
-    boot(&launcher).await;
+    *hooks.refused_device.lock().unwrap() = Some("ua-sriov-red".into());
+    let launcher = TestLauncher::with_hooks(Arc::clone(&hooks) as _).await;
+    sync_vmi(&launcher, &vmi_json()).await.unwrap();
     let networks = ["blue", "red", "green"];
     write_network_info(&launcher, &networks);
-    plug(&launcher, &with_sriov(&networks)).await;
-    let xml = live_xml(&launcher);
+    hotplug_host_devices(&launcher, &with_sriov(&networks)).await;
+    let xml = domain_xml(&launcher, XmlKind::Active);
     for (name, is_attached) in [("blue", true), ("red", false), ("green", true)] {
         let alias = format!("ua-sriov-{name}");
         assert_eq!(xml.contains(&alias), is_attached, "{xml}");
     }
     assert_eq!(xml.matches("<rom bar='off'/>").count(), 2, "{xml}");
-    // Repeated requests attach nothing and ask no hook.
-    plug(&launcher, &with_sriov(&networks)).await;
+    // Repeated requests attach no device and call no hook.
+    hotplug_host_devices(&launcher, &with_sriov(&networks)).await;
     assert_eq!(hooks.count("OnAttachDevice"), 3);
     assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
-    let heard = launcher.notifications_until("EVENT HookDenied").await;
-    let events: Vec<_> = heard.iter().filter(|one| one.contains("EVENT")).collect();
+    let notifications = launcher.notifications_until("EVENT HookDenied").await;
+    let events: Vec<_> = notifications
+        .iter()
+        .filter(|line| line.contains("EVENT"))
+        .collect();
     assert!(
         events.len() == 1 && events[0].contains("SR-IOV interface red is not attached"),
         "{events:#?}"
     );
-    // Removed and added again: the hook is asked again.
-    *hooks.refuse_device.lock().unwrap() = None;
-    plug(&launcher, &with_sriov(&["blue", "green"])).await;
-    plug(&launcher, &with_sriov(&networks)).await;
-    assert!(live_xml(&launcher).contains("ua-sriov-red"));
+    // After the interface was removed and added, the hook is called again.
+    *hooks.refused_device.lock().unwrap() = None;
+    hotplug_host_devices(&launcher, &with_sriov(&["blue", "green"])).await;
+    hotplug_host_devices(&launcher, &with_sriov(&networks)).await;
+    assert!(domain_xml(&launcher, XmlKind::Active).contains("ua-sriov-red"));
     assert_eq!(hooks.count("OnAttachDevice"), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn device_whose_hooks_ran_out_of_time_is_attached_by_the_next_request() {
+async fn device_whose_hooks_timed_out_is_attached_by_the_next_request() {
     let hooks = Arc::new(ScriptedHooks::default());
-    *hooks.attach_error.lock().unwrap() = Some(HookError::ChainDeadline {
+    *hooks.next_attach_error.lock().unwrap() = Some(HookError::ChainDeadline {
         hook: "policy".into(),
         point: HookPoint::OnAttachDevice,
         limit: Duration::from_secs(10),
     });
-    let launcher = TestLauncher::with(Arc::clone(&hooks) as _).await;
-    boot(&launcher).await;
+    let launcher = TestLauncher::with_hooks(Arc::clone(&hooks) as _).await;
+    sync_vmi(&launcher, &vmi_json()).await.unwrap();
     write_network_info(&launcher, &["blue", "red"]);
     let request = |networks| {
         let vmi = with_sriov(networks).to_string();
         let vmi = kubevirt_api::vmi::Vmi::from_json(vmi.as_bytes()).unwrap();
-        Arc::new(sync_of(vmi))
+        Arc::new(sync_request_for(vmi))
     };
-    let late = launcher
+    let error = launcher
         .manager
         .run(Command::AttachHostDevices(request(&["blue", "red"])))
         .await
         .unwrap_err()
         .message();
     assert!(
-        late.contains("attaching SR-IOV interface blue: put off: ")
-            && late.contains("policy")
-            && late.ends_with("the next HotplugHostDevices tries again"),
-        "{late}"
+        error.contains("attaching SR-IOV interface blue: put off: ")
+            && error.contains("policy")
+            && error.ends_with("the next HotplugHostDevices tries again"),
+        "{error}"
     );
-    // The other device is attached all the same.
-    let xml = live_xml(&launcher);
+    // The other device is attached nevertheless.
+    let xml = domain_xml(&launcher, XmlKind::Active);
     assert!(
         !xml.contains("ua-sriov-blue") && xml.contains("ua-sriov-red"),
         "{xml}"
     );
-    plug(&launcher, &with_sriov(&["blue", "red"])).await;
-    assert!(live_xml(&launcher).contains("ua-sriov-blue"));
+    hotplug_host_devices(&launcher, &with_sriov(&["blue", "red"])).await;
+    assert!(domain_xml(&launcher, XmlKind::Active).contains("ua-sriov-blue"));
     assert_eq!(hooks.count("OnAttachDevice"), 3);
     let events = launcher.handler.notifications();
     assert!(
-        !events.iter().any(|one| one.contains("EVENT Hook")),
+        !events.iter().any(|line| line.contains("EVENT Hook")),
         "{events:#?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn target_that_plugs_a_host_device_again_asks_its_hooks() {
+async fn migration_target_that_attaches_a_host_device_again_calls_its_hooks() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let launcher = TestLauncher::with(Arc::clone(&hooks) as _).await;
+    let launcher = TestLauncher::with_hooks(Arc::clone(&hooks) as _).await;
     write_network_info(&launcher, &["blue"]);
-    launcher.manager.run(sync_target("a")).await.unwrap();
-    launcher.fake.begin_incoming(INCOMING).unwrap();
-    launcher.fake.resume_incoming(INCOMING, false).unwrap();
+    launcher
+        .manager
+        .run(sync_migration_target("a"))
+        .await
+        .unwrap();
+    launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
+    launcher
+        .fake
+        .resume_incoming(INCOMING_DOMAIN, false)
+        .unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
         .notifications_until("migration=a PreCopy ended")
         .await;
-    plug(&launcher, &with_sriov(&["blue"])).await;
-    let xml = live_xml(&launcher);
+    hotplug_host_devices(&launcher, &with_sriov(&["blue"])).await;
+    let xml = domain_xml(&launcher, XmlKind::Active);
     assert!(
         xml.contains("ua-sriov-blue") && xml.contains("<rom bar='off'/>"),
         "{xml}"
@@ -177,18 +173,42 @@ async fn target_that_plugs_a_host_device_again_asks_its_hooks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn device_that_only_qemu_knows_is_removed_and_attached_again() {
     let launcher = TestLauncher::new().await;
-    boot(&launcher).await;
+    sync_vmi(&launcher, &vmi_json()).await.unwrap();
     write_network_info(&launcher, &["blue"]);
     launcher.fake.leave_device(DOMAIN, "ua-sriov-blue");
     launcher.fake.leave_device(DOMAIN, "ua-someone-elses");
-    plug(&launcher, &with_sriov(&["blue"])).await;
-    assert!(live_xml(&launcher).contains("ua-sriov-blue"));
-    // It fails, QEMU is searched, and it succeeds.
+    hotplug_host_devices(&launcher, &with_sriov(&["blue"])).await;
+    assert!(domain_xml(&launcher, XmlKind::Active).contains("ua-sriov-blue"));
+    // The first call fails, QEMU's leftover device is removed, and the second call succeeds.
     assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
-    // Once more it is made sure that libvirt knows the device, and then no more.
-    plug(&launcher, &with_sriov(&["blue"])).await;
+    // The next request checks once more that libvirt knows the device; later ones do not.
+    hotplug_host_devices(&launcher, &with_sriov(&["blue"])).await;
     let commands = launcher.fake.count(Call::QemuCommand);
-    plug(&launcher, &with_sriov(&["blue"])).await;
+    hotplug_host_devices(&launcher, &with_sriov(&["blue"])).await;
     assert_eq!(launcher.fake.count(Call::QemuCommand), commands);
     assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_devices_are_attached_in_the_background_one_request_at_a_time() {
+    let launcher = TestLauncher::new().await;
+    sync_vmi(&launcher, &vmi_json()).await.unwrap();
+    let mut client = client(&launcher).await;
+    let mut request = async || {
+        let answer = client
+            .hotplug_host_devices(vmi_request_for(&vmi_json()))
+            .await;
+        answer.unwrap().into_inner()
+    };
+    assert!(request().await.success);
+    // The work in the background waits up to 1 s for the pod's network information.
+    let second = request().await;
+    assert_eq!(second.message, "hot-plug host-devices is in progress");
+    assert!(!second.success);
+    let mut repeated = request().await;
+    while !repeated.success {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        repeated = request().await;
+    }
+    assert_eq!(launcher.fake.count(Call::AttachDevice), 0);
 }

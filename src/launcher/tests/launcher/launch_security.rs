@@ -4,12 +4,12 @@ use libvirt::{LaunchSecret, LaunchSecurityInfo, SevInfo};
 use proto::cmd::v1::*;
 use serde_json::{Value, json};
 
-use crate::command_client::{client, vmi_request};
-use crate::test_launcher::{DOMAIN, running_with_stats, vmi_json};
+use crate::support::command_client::{client, vmi_message, vmi_request};
+use crate::support::test_launcher::{DOMAIN, launcher_with_vm_stats, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn simulated_sev_is_answered_in_kubevirts_json() {
-    let launcher = running_with_stats().await;
+    let launcher = launcher_with_vm_stats().await;
     let mut client = client(&launcher).await;
     let answer = client
         .get_sev_info(EmptyRequest {})
@@ -31,7 +31,7 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
         .into_inner();
     assert_eq!(answer.sev_info, br#"{"pdh":"UERI","certChain":"Q0hBSU4="}"#);
 
-    let measure = async || {
+    let get_measurement = async || {
         let mut client = client.clone();
         client
             .get_launch_measurement(vmi_request())
@@ -39,7 +39,7 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
             .unwrap()
             .into_inner()
     };
-    let response = measure().await.response.unwrap();
+    let response = get_measurement().await.response.unwrap();
     assert!(response.message.contains("no SEV"), "{response:?}");
     launcher.fake.set_launch_security(
         DOMAIN,
@@ -51,14 +51,14 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
             policy: 1,
         },
     );
-    let response = measure().await.response.unwrap();
+    let response = get_measurement().await.response.unwrap();
     assert!(
         response.message.contains("OVMF_CODE.cc.fd"),
-        "no firmware: {response:?}"
+        "the firmware is missing: {response:?}"
     );
-    std::fs::create_dir_all(launcher.ovmf()).unwrap();
-    std::fs::write(launcher.ovmf().join("OVMF_CODE.cc.fd"), b"firmware").unwrap();
-    let json: Value = serde_json::from_slice(&measure().await.launch_measurement).unwrap();
+    std::fs::create_dir_all(launcher.ovmf_path()).unwrap();
+    std::fs::write(launcher.ovmf_path().join("OVMF_CODE.cc.fd"), b"firmware").unwrap();
+    let json: Value = serde_json::from_slice(&get_measurement().await.launch_measurement).unwrap();
     assert_eq!(
         json,
         json!({"measurement": "TUVBU1VSRQ==", "apiMajor": 1, "apiMinor": 51, "buildID": 3, "policy": 1,
@@ -68,13 +68,11 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn launch_secret_reaches_a_simulated_sev_guest() {
-    let launcher = running_with_stats().await;
+    let launcher = launcher_with_vm_stats().await;
     let client = client(&launcher).await;
     let inject = async |options: &str| {
         let request = InjectLaunchSecretRequest {
-            vmi: Some(Vmi {
-                vmi_json: vmi_json().to_string().into_bytes(),
-            }),
+            vmi: vmi_message(&vmi_json()),
             options: options.as_bytes().to_vec(),
         };
         let mut client = client.clone();
@@ -84,15 +82,15 @@ async fn launch_secret_reaches_a_simulated_sev_guest() {
             .unwrap()
             .into_inner()
     };
-    let no_options = "No valid secret options present in command server request";
-    assert_eq!(inject("{").await.message, no_options);
+    let invalid_options = "No valid secret options present in command server request";
+    assert_eq!(inject("{").await.message, invalid_options);
     assert_eq!(inject("{}").await.message, "Header is required");
     assert_eq!(
         inject(r#"{"header":"SA=="}"#).await.message,
         "Secret is required"
     );
-    let whole = r#"{"header":"SA==","secret":"Uw=="}"#;
-    let answer = inject(whole).await;
+    let options = r#"{"header":"SA==","secret":"Uw=="}"#;
+    let answer = inject(options).await;
     assert!(
         !answer.success && answer.message.contains("Code=84"),
         "{answer:?}"
@@ -100,10 +98,10 @@ async fn launch_secret_reaches_a_simulated_sev_guest() {
     launcher
         .fake
         .set_launch_security(DOMAIN, LaunchSecurityInfo::default());
-    assert!(inject(whole).await.success);
-    let given = LaunchSecret {
+    assert!(inject(options).await.success);
+    let expected = LaunchSecret {
         header: "SA==".into(),
         secret: "Uw==".into(),
     };
-    assert!(launcher.fake.launch_secret(DOMAIN) == Some(given));
+    assert!(launcher.fake.launch_secret(DOMAIN) == Some(expected));
 }

@@ -1,23 +1,29 @@
-//! Commands over the life of a VM, repeated and concurrent, and the notifications that follow.
+//! Commands from the start of a VM to its deletion, repeated and concurrent ones, and the notifications that follow.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kubevirt_api::vmi::Vmi;
-use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
+use libvirt::{DomainState, code, origin};
 use serde_json::json;
 use virt_launcher::manager::{Command, CommandSuccess};
 
-use crate::test_launcher::{DOMAIN, TestLauncher, count, state, sync, vmi_json};
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, count_with, domain_state, sync_request, vmi_json,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_from_start_to_delete() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     let notifications = launcher.notifications_until("Running").await;
     assert_eq!(notifications[0], "ADDED uid= Shutoff/Unknown");
-    assert_eq!(count(&notifications, "ADDED"), 1);
+    assert_eq!(count_with(&notifications, "ADDED"), 1);
     assert!(
         notifications.contains(&"MODIFIED uid=1234 Running/Unknown grace=5".to_owned()),
         "{notifications:#?}"
@@ -25,7 +31,7 @@ async fn notifications_from_start_to_delete() {
     launcher.manager.run(Command::Pause).await.unwrap();
     let notifications = launcher.notifications_until("Paused/User").await;
     assert_eq!(
-        count(&notifications, "Paused/User"),
+        count_with(&notifications, "Paused/User"),
         1,
         "a plain pause is notified once: {notifications:#?}"
     );
@@ -43,13 +49,17 @@ async fn notifications_from_start_to_delete() {
         notifications.last().unwrap(),
         "MODIFIED uid=1234 NoState/NonExistent gone"
     );
-    assert_eq!(count(&notifications, "DELETED"), 0);
+    assert_eq!(count_with(&notifications, "DELETED"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_state_is_notified_once() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.notifications_until("Running").await;
     launcher.manager.run(Command::Kill).await.unwrap();
     launcher.notifications_until("Shutoff/Destroyed").await;
@@ -57,53 +67,42 @@ async fn each_state_is_notified_once() {
     let notifications = launcher.notifications_until("NonExistent").await;
     let repeated = notifications.windows(2).find(|pair| pair[0] == pair[1]);
     assert_eq!(repeated, None, "{notifications:#?}");
-    assert_eq!(count(&notifications, "NonExistent"), 1);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn deletion_of_an_ended_vm_succeeds_while_the_launcher_ends() {
-    let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    launcher.manager.run(Command::Kill).await.unwrap();
-    launcher.notifications_until("Shutoff/Destroyed").await;
-    launcher.manager.close().await;
-    let deleted = launcher.manager.run(Command::Delete).await.unwrap();
-    assert_eq!(deleted, CommandSuccess::AlreadySo);
-    let error = launcher.manager.run(Command::Pause).await.unwrap_err();
-    assert!(error.is_refusal(), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn running_vm_is_not_deleted_while_the_launcher_ends() {
-    let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    launcher.notifications_until("Running").await;
-    launcher.manager.close().await;
-    let error = launcher.manager.run(Command::Delete).await.unwrap_err();
-    assert!(error.is_refusal(), "{error}");
+    assert_eq!(count_with(&notifications, "NonExistent"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn alerts_are_sent_as_kubernetes_events() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.fake.io_error(DOMAIN, "ua-data");
     let notifications = launcher.notifications_until("EVENT").await;
     let full = "EVENT IOerror: VM Paused due to not enough space on volume: data";
-    assert_eq!(count(&notifications, full), 1, "{notifications:#?}");
+    assert_eq!(count_with(&notifications, full), 1, "{notifications:#?}");
     std::fs::create_dir_all(&launcher.paths.qemu_logs).unwrap();
     let log = "2026-11-21 16:30:49.506+0000: panic pvpanic-like: \n";
     std::fs::write(launcher.paths.qemu_log(DOMAIN), log).unwrap();
     launcher.fake.panic_guest(DOMAIN);
     let notifications = launcher.notifications_until("GuestPanicked").await;
     let panicked = "EVENT GuestPanicked: GuestPanicked: type=pvpanic-like";
-    assert_eq!(count(&notifications, panicked), 1, "{notifications:#?}");
+    assert_eq!(
+        count_with(&notifications, panicked),
+        1,
+        "{notifications:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_time_is_set_after_a_pause() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     let (sender, mut commands) = tokio::sync::mpsc::unbounded_channel();
     let agent = move |json: &str| {
         if json.contains("guest-set-time") {
@@ -125,16 +124,24 @@ async fn repeated_commands_do_nothing() {
     launcher.manager.run(Command::Kill).await.unwrap();
     launcher.manager.run(Command::Delete).await.unwrap();
     for _ in 0..2 {
-        launcher.manager.run(Command::sync(sync())).await.unwrap();
+        launcher
+            .manager
+            .run(Command::sync(sync_request()))
+            .await
+            .unwrap();
     }
     assert_eq!(launcher.fake.count(Call::Start), 1);
     for _ in 0..2 {
         launcher.manager.run(Command::Pause).await.unwrap();
     }
     assert_eq!(launcher.fake.count(Call::Suspend), 1);
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     assert_eq!(
-        state(&launcher),
+        domain_state(&launcher),
         Some(DomainState::Paused),
         "a sync does not undo a user's pause"
     );
@@ -148,11 +155,11 @@ async fn repeated_commands_do_nothing() {
     for _ in 0..2 {
         launcher.manager.run(Command::Delete).await.unwrap();
     }
-    assert_eq!(state(&launcher), None);
+    assert_eq!(domain_state(&launcher), None);
 }
 
-/// A VMI whose agent was connected when virt-handler read it last.
-fn with_agent(acpi: bool) -> Box<Vmi> {
+/// A VMI whose status says that its agent is connected.
+fn vmi_with_agent(acpi: bool) -> Box<Vmi> {
     let mut vmi = vmi_json();
     vmi["status"]["conditions"] = json!([{"type": "AgentConnected", "status": "True"}]);
     vmi["spec"]["domain"]["features"] = json!({"acpi": {"enabled": acpi}});
@@ -162,35 +169,29 @@ fn with_agent(acpi: bool) -> Box<Vmi> {
 #[tokio::test(flavor = "multi_thread")]
 async fn soft_reboot_presses_the_power_button_of_a_guest_whose_agent_is_silent() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    let without_button = Command::SoftReboot(with_agent(false));
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    let without_button = Command::SoftReboot(vmi_with_agent(false));
     launcher.manager.run(without_button).await.unwrap_err();
     assert_eq!(launcher.fake.count(Call::Reboot), 0);
-    let with_button = Command::SoftReboot(with_agent(true));
+    let with_button = Command::SoftReboot(vmi_with_agent(true));
     let answer = launcher.manager.run(with_button).await.unwrap();
     assert_eq!(answer, CommandSuccess::Changed);
-    assert_eq!(launcher.fake.count(Call::Agent), 2, "a ping each");
+    assert_eq!(launcher.fake.count(Call::Agent), 2, "one ping per command");
     assert_eq!(launcher.fake.count(Call::Reboot), 1, "the power button");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn repeated_delete_succeeds_while_the_launcher_exits() {
+async fn end_of_a_transient_domain_is_published_before_its_deletion() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    launcher.manager.run(Command::Kill).await.unwrap();
-    launcher.manager.run(Command::Delete).await.unwrap();
-    launcher.notifications_until("NonExistent").await;
-    launcher.manager.close().await;
-    let repeated = launcher.manager.run(Command::Delete).await.unwrap();
-    assert_eq!(repeated, CommandSuccess::AlreadySo);
-    let error = launcher.manager.run(Command::Pause).await.unwrap_err();
-    assert_eq!(error.message(), "the launcher is exiting");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn transient_domains_end_is_published_before_it_is_gone() {
-    let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.notifications_until("Running").await;
     launcher.manager.run(Command::Delete).await.unwrap();
     launcher.fake.power_off(DOMAIN);
@@ -206,9 +207,17 @@ async fn transient_domains_end_is_published_before_it_is_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn late_pause_is_not_undone_by_a_sync() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    let broken = FakeDaemon::error(38, 7, "cannot recv data: Connection reset by peer");
-    launcher.fake.fail_next(Call::Suspend, broken);
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    let error = FakeDaemon::error(
+        code::SYSTEM_ERROR,
+        origin::RPC,
+        "cannot recv data: Connection reset by peer",
+    );
+    launcher.fake.fail_next(Call::Suspend, error);
     launcher.manager.run(Command::Pause).await.unwrap_err();
     let domain = launcher
         .fake
@@ -218,67 +227,51 @@ async fn late_pause_is_not_undone_by_a_sync() {
         .unwrap()
         .unwrap();
     domain.suspend().unwrap();
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(state(&launcher), Some(DomainState::Paused));
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    assert_eq!(domain_state(&launcher), Some(DomainState::Paused));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unpause_of_a_running_vm_revokes_a_pause_without_an_answer() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    let broken = FakeDaemon::error(38, 7, "Cannot recv data: Input/output error");
-    launcher.fake.fail_next(Call::Suspend, broken);
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    let error = FakeDaemon::error(
+        code::SYSTEM_ERROR,
+        origin::RPC,
+        "Cannot recv data: Input/output error",
+    );
+    launcher.fake.fail_next(Call::Suspend, error);
     launcher.manager.run(Command::Pause).await.unwrap_err();
     let unpaused = launcher.manager.run(Command::Unpause).await.unwrap();
     assert_eq!(unpaused, CommandSuccess::AlreadySo);
     launcher.fake.io_error(DOMAIN, "ua-disk0");
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(state(&launcher), Some(DomainState::Running));
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    assert_eq!(domain_state(&launcher), Some(DomainState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_resumes_a_paused_vm_first() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.manager.run(Command::Pause).await.unwrap();
     launcher.manager.run(Command::Shutdown).await.unwrap();
     launcher.notifications_until("Shutoff/Shutdown").await;
     let repeated = launcher.manager.run(Command::Shutdown).await.unwrap();
     assert_eq!(repeated, CommandSuccess::AlreadySo);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_caller_is_answered_at_the_end() {
-    let launcher = TestLauncher::new().await;
-    launcher.fake.delay(Call::Start, Duration::from_millis(200));
-    let starting = tokio::spawn({
-        let manager = launcher.manager.clone();
-        async move { manager.run(Command::sync(sync())).await }
-    });
-    while launcher.fake.count(Call::Start) == 0 {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    let waiting = tokio::spawn({
-        let manager = launcher.manager.clone();
-        async move { manager.run(Command::Pause).await }
-    });
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    launcher.manager.close().await;
-    assert_eq!(
-        waiting.await.unwrap().unwrap_err().message(),
-        "the launcher is exiting"
-    );
-    assert!(
-        starting.await.unwrap().is_ok(),
-        "what was past its last safe point ends by itself"
-    );
-    assert_eq!(
-        launcher
-            .manager
-            .run(Command::Pause)
-            .await
-            .unwrap_err()
-            .message(),
-        "the launcher is exiting"
-    );
 }

@@ -1,13 +1,14 @@
-//! The launcher put together from its parts, over a libvirt in memory and a real virt-handler's
-//! socket: what commands do, and which notifications are sent in which order.
+//! Tests of the whole launcher on a fake libvirt: the effects of commands, and the notifications that a recording
+//! virt-handler receives.
 #![allow(clippy::unwrap_used)]
 
 mod access_credentials;
 mod backup_refusals;
 mod boot_hook_failures_and_events;
-mod command_client;
 mod command_responses;
+mod commands_before_arrival;
 mod commands_during_migration;
+mod commands_while_launcher_exits;
 mod daemon_and_qemu_failures;
 mod dirty_rate;
 mod disk_expansion;
@@ -15,22 +16,26 @@ mod finalized_migrations;
 mod freeze;
 mod guest_agent_polling;
 mod guest_exec;
-mod hotplug_devices_cpus_memory;
+mod hotplug_cpus;
+mod hotplug_disks;
 mod hotplug_host_devices;
+mod hotplug_memory;
 mod http2_authority_header;
+mod invalid_command_requests;
 mod launch_security;
 mod lifecycle_commands;
 mod memory_dump;
-mod migration_aborts;
+mod migration_cancellation;
 mod migration_guest_location;
-mod migration_requests;
 mod migration_source;
-mod migration_target;
-mod recording_virt_handler;
+mod migration_target_arrival;
+mod migration_target_preparation;
+mod migration_timeouts_and_downtime;
+mod pause_across_migration;
+mod qemu_shutdown_after_migration;
 mod refused_migrations;
+mod safety_thaw;
 mod screenshot;
-mod scripted_agent;
-mod scripted_hooks;
-mod test_launcher;
+mod support;
 mod vm_starts;
 mod vm_stats;

@@ -1,4 +1,4 @@
-//! The memory dump over the command socket, and what virt-handler hears of it.
+//! VirtualMachineMemoryDump: the response, and the notifications about the dump.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,14 +7,13 @@ use libvirt::fake::Call;
 use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, Response, Vmi};
 use virt_launcher::manager::Command;
 
-use crate::command_client::{client, vmi_request};
-use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
+use crate::support::command_client::{client, vmi_message, vmi_request};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request, vmi_json};
 
+/// Requests a memory dump.
 async fn dump(launcher: &TestLauncher, path: &str) -> Response {
     let request = MemoryDumpRequest {
-        vmi: Some(Vmi {
-            vmi_json: vmi_json().to_string().into_bytes(),
-        }),
+        vmi: vmi_message(&vmi_json()),
         dump_path: path.to_owned(),
     };
     let answer = client(launcher)
@@ -28,8 +27,8 @@ fn path(directory: &tempfile::TempDir, name: &str) -> String {
     directory.path().join(name).to_str().unwrap().to_owned()
 }
 
-/// What virt-handler heard after the VM's start, repetitions left out.
-fn dumps(notifications: &[String]) -> Vec<&str> {
+/// The notifications about the memory dump, without `MODIFIED`, the VM's UID and repetitions.
+fn dump_notifications(notifications: &[String]) -> Vec<&str> {
     let mut records: Vec<&str> = notifications
         .iter()
         .filter_map(|line| line.strip_prefix("MODIFIED uid=1234 "))
@@ -43,7 +42,11 @@ fn dumps(notifications: &[String]) -> Vec<&str> {
 async fn dump_is_answered_at_once_and_published_in_order() {
     let launcher = TestLauncher::new().await;
     let directory = tempfile::tempdir().unwrap();
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.fake.set_dump_duration(Duration::from_millis(300));
     let first = path(&directory, "a.memory.dump");
     assert!(dump(&launcher, &first).await.success);
@@ -53,13 +56,17 @@ async fn dump_is_answered_at_once_and_published_in_order() {
             .await
             .success
     );
-    // Neither lane of commands is held.
+    // Neither queries nor commands wait for the dump.
     let mut client = client(&launcher).await;
     let domain = client.get_domain(EmptyRequest {}).await.unwrap();
     assert!(domain.into_inner().domain.contains("Dump"));
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     let notifications = launcher.notifications_until("dump=completed").await;
-    let records = dumps(&notifications);
+    let records = dump_notifications(&notifications);
     assert_eq!(
         records.first(),
         Some(&"Running/Unknown grace=5 dump=begun"),
@@ -79,37 +86,41 @@ async fn dump_is_answered_at_once_and_published_in_order() {
     assert_eq!(
         launcher.fake.count(Call::Resume),
         0,
-        "the sync left the pause alone"
+        "the sync does not resume the guest"
     );
     assert!(Path::new(&first).exists());
     assert!(dump(&launcher, &first).await.success);
     assert_eq!(
         launcher.notifications(0).await,
         notifications,
-        "the same dump again is nothing"
+        "a repeated request is not notified"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn impossible_dump_is_refused_or_recorded_as_failed() {
+async fn invalid_dump_path_is_refused_and_a_missing_directory_fails_the_dump() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    for bad in [
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    for invalid_path in [
         "",
         "x.memory.dump",
         "/a/../b.memory.dump",
         &"/x".repeat(9000),
     ] {
-        let answer = dump(&launcher, bad).await;
+        let answer = dump(&launcher, invalid_path).await;
         assert!(
             !answer.success && answer.message.contains("memory dump"),
             "{answer:?}"
         );
     }
-    let nobody = MemoryDumpRequest::default();
+    let without_vmi = MemoryDumpRequest::default();
     let answer = client(&launcher)
         .await
-        .virtual_machine_memory_dump(nobody)
+        .virtual_machine_memory_dump(without_vmi)
         .await;
     assert!(
         answer
@@ -121,14 +132,18 @@ async fn impossible_dump_is_refused_or_recorded_as_failed() {
     assert!(dump(&launcher, "/nonexistent/x.memory.dump").await.success);
     let notifications = launcher.notifications_until("dump=failed").await;
     let expected = ["begun", "failed"].map(|how| format!("Running/Unknown grace=5 dump={how}"));
-    assert_eq!(dumps(&notifications), expected);
+    assert_eq!(dump_notifications(&notifications), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
     let launcher = TestLauncher::new().await;
     let directory = tempfile::tempdir().unwrap();
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.fake.set_dump_duration(Duration::from_secs(600));
     let file = path(&directory, "a.memory.dump");
     assert!(dump(&launcher, &file).await.success);
@@ -151,7 +166,7 @@ async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
             .success
     );
     let notifications = launcher.notifications_until("gone").await;
-    let records = dumps(&notifications);
+    let records = dump_notifications(&notifications);
     assert!(
         records.contains(&"Shutoff/Destroyed grace=5 dump=failed"),
         "{records:?}"

@@ -1,35 +1,40 @@
-//! Requests for a migration that are refused: repeated, useless, or vetoed by a hook.
+//! Requests for a migration that are refused: repeated, invalid, or vetoed by a hook.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
+use libvirt::{DomainState, code, origin};
 use proto::cmd::v1::MigrationRequest;
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::command_client::{client, vmi_request};
-use crate::migration_requests::{NEVER_ENDING, cancel, migrate, request, running, until_migrating};
-use crate::scripted_hooks::ScriptedHooks;
-use crate::test_launcher::{DOMAIN, TestLauncher, count, sync};
+use crate::support::command_client::{client, vmi_request};
+use crate::support::migration_commands::{
+    TEN_MINUTE_MIGRATION, cancel_migration, migrate, migrate_request, wait_until_migrating,
+};
+use crate::support::scripted_hooks::ScriptedHooks;
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, count_with, launcher_with_running_vm, sync_request,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
-    let launcher = running().await;
-    launcher.fake.set_migration(NEVER_ENDING);
+    let launcher = launcher_with_running_vm().await;
+    launcher.fake.set_migration(TEN_MINUTE_MIGRATION);
     assert!(migrate(&launcher, "m1").await.success);
-    until_migrating(&launcher).await;
+    wait_until_migrating(&launcher).await;
     assert!(migrate(&launcher, "m1").await.success);
-    let other = migrate(&launcher, "m2").await;
+    let second = migrate(&launcher, "m2").await;
     assert!(
-        !other.success && other.message.contains("a migration is in progress"),
-        "{other:?}"
+        !second.success && second.message.contains("a migration is in progress"),
+        "{second:?}"
     );
     let error = "internal error: client socket is closed";
-    launcher
-        .fake
-        .fail_migration(DOMAIN, FakeDaemon::error(1, 7, error));
+    launcher.fake.fail_migration(
+        DOMAIN,
+        FakeDaemon::error(code::INTERNAL_ERROR, origin::RPC, error),
+    );
     launcher.notifications_until("failed").await;
     assert_eq!(launcher.fake.count(Call::Migrate), 1);
     let repeated = migrate(&launcher, "m1").await;
@@ -54,9 +59,9 @@ async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_requests_are_refused() {
-    let launcher = running().await;
+    let launcher = launcher_with_running_vm().await;
     let mut client = client(&launcher).await;
-    let mut refusal = async |request: MigrationRequest| {
+    let mut error_of = async |request: MigrationRequest| {
         let answer = client
             .migrate_virtual_machine(request)
             .await
@@ -66,41 +71,45 @@ async fn invalid_requests_are_refused() {
         answer.message
     };
     assert!(
-        refusal(MigrationRequest::default())
+        error_of(MigrationRequest::default())
             .await
             .contains("No valid vmi")
     );
-    let no_options = MigrationRequest {
+    let without_options = MigrationRequest {
         options: Vec::new(),
         ..request("m1", json!({}))
     };
     assert_eq!(
-        refusal(no_options).await,
+        error_of(without_options).await,
         "migration options object not present in command server request"
     );
     assert!(
-        refusal(request("m1", json!({"Bandwidth": []})))
+        error_of(migrate_request("m1", json!({"Bandwidth": []})))
             .await
             .contains("Bandwidth")
     );
-    let unready = MigrationRequest {
+    let without_migration_state = MigrationRequest {
         vmi: vmi_request().vmi,
         options: b"{}".to_vec(),
     };
     assert!(
-        refusal(unready)
+        error_of(without_migration_state)
             .await
             .contains("until migrationState is ready")
     );
     assert_eq!(launcher.fake.count(Call::Migrate), 0);
-    cancel(&launcher).await;
+    cancel_migration(&launcher).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
+async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_called() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let launcher = TestLauncher::with(hooks.clone()).await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    let launcher = TestLauncher::with_hooks(hooks.clone()).await;
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.notifications_until("Running").await;
     *hooks.veto.lock().unwrap() = Some("not at noon".into());
     assert!(migrate(&launcher, "m1").await.success);
@@ -111,7 +120,7 @@ async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
         "{last}"
     );
     assert_eq!(
-        count(&notifications, "EVENT HookDenied: hook policy refuses"),
+        count_with(&notifications, "EVENT HookDenied: hook policy refuses"),
         1,
         "{notifications:#?}"
     );
@@ -125,7 +134,7 @@ async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
     *hooks.veto.lock().unwrap() = None;
     launcher.fake.set_migration(MigrationPlan {
         transfer: Duration::from_millis(100),
-        ..NEVER_ENDING
+        ..TEN_MINUTE_MIGRATION
     });
     assert!(migrate(&launcher, "m2").await.success);
     launcher

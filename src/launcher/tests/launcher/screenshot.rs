@@ -1,15 +1,15 @@
-//! GetScreenshot.
+//! GetScreenshot: the picture of the VM's screen.
 
 use libvirt::Screenshot;
 use proto::cmd::v1::VmiRequest;
 use tonic::Code;
 
-use crate::command_client::{client, vmi_request};
-use crate::test_launcher::{DOMAIN, running_with_stats};
+use crate::support::command_client::{client, vmi_request};
+use crate::support::test_launcher::{DOMAIN, launcher_with_vm_stats};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
-    let launcher = running_with_stats().await;
+    let launcher = launcher_with_vm_stats().await;
     let mut client = client(&launcher).await;
     let status = client.get_screenshot(vmi_request()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
@@ -34,11 +34,11 @@ async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
         .into_inner();
     assert!(answer.response.unwrap().success);
     assert_eq!((answer.mime, answer.data), (picture.mime, picture.data));
-    let huge = Screenshot {
+    let too_large = Screenshot {
         mime: "image/png".into(),
         data: vec![0; 5 << 20],
     };
-    launcher.fake.set_screenshot(DOMAIN, huge);
+    launcher.fake.set_screenshot(DOMAIN, too_large);
     let status = client.get_screenshot(vmi_request()).await.unwrap_err();
     assert!(status.message().contains("more than"), "{status}");
 }

@@ -1,22 +1,25 @@
-//! Starts of a VM: how it is defined, when the start is answered, and which VMs are not started again.
+//! Starts of a VM: its definition, the response to the start, and VMs that are not started again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
-use libvirt::{DomainState, XmlKind};
+use libvirt::{DomainState, XmlKind, code, origin};
 use serde_json::json;
 use virt_launcher::manager::{Command, CommandSuccess, SyncRequest};
 
-use crate::scripted_hooks::ScriptedHooks;
-use crate::test_launcher::{DOMAIN, TestLauncher, count, state, sync, sync_of, vmi_json};
+use crate::support::scripted_hooks::ScriptedHooks;
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, count_with, domain_state, domain_xml, sync_request, sync_request_for,
+    vmi_json,
+};
 
-/// A VMI with placeholder interfaces, which need a second definition.
-fn with_placeholder_interfaces() -> SyncRequest {
+/// The request for a VMI with placeholder interfaces, which need a second definition.
+fn sync_request_with_placeholders() -> SyncRequest {
     let mut vmi = vmi_json();
     vmi["metadata"]["annotations"] = json!({"kubevirt.io/pci-interface-slot-count": "3"});
-    sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
+    sync_request_for(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,63 +27,60 @@ async fn definition_in_two_steps_is_published_once() {
     let launcher = TestLauncher::new().await;
     launcher
         .manager
-        .run(Command::sync(with_placeholder_interfaces()))
+        .run(Command::sync(sync_request_with_placeholders()))
         .await
         .unwrap();
     assert_eq!(launcher.fake.count(Call::Define), 2);
     let notifications = launcher.notifications_until("Running").await;
-    assert_eq!(count(&notifications, "ADDED"), 1, "{notifications:#?}");
-    assert_eq!(count(&notifications, "Shutoff"), 2, "{notifications:#?}");
-    let domain = launcher
-        .fake
-        .connect()
-        .unwrap()
-        .lookup(DOMAIN)
-        .unwrap()
-        .unwrap();
-    let xml = domain.xml(XmlKind::Inactive).unwrap();
+    assert_eq!(count_with(&notifications, "ADDED"), 1, "{notifications:#?}");
+    assert_eq!(
+        count_with(&notifications, "Shutoff"),
+        2,
+        "{notifications:#?}"
+    );
+    let xml = domain_xml(&launcher, XmlKind::Inactive);
     assert!(!xml.contains("placeholder"), "{xml}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_definition_leaves_no_domain() {
     let launcher = TestLauncher::new().await;
-    let failure = FakeDaemon::error(38, 10, "the daemon is out of breath");
-    launcher.fake.fail_next(Call::Xml, failure);
+    let error = FakeDaemon::error(code::SYSTEM_ERROR, origin::QEMU, "system error");
+    launcher.fake.fail_next(Call::Xml, error);
     let error = launcher
         .manager
-        .run(Command::sync(with_placeholder_interfaces()))
+        .run(Command::sync(sync_request_with_placeholders()))
         .await
         .unwrap_err();
-    assert!(error.message().contains("out of breath"), "{error}");
-    assert_eq!(state(&launcher), None);
+    assert!(error.message().contains("system error"), "{error}");
+    assert_eq!(domain_state(&launcher), None);
     launcher
         .manager
-        .run(Command::sync(with_placeholder_interfaces()))
+        .run(Command::sync(sync_request_with_placeholders()))
         .await
         .unwrap();
     let notifications = launcher.notifications_until("Running").await;
     assert_eq!(
-        count(&notifications, "NonExistent"),
+        count_with(&notifications, "NonExistent"),
         0,
         "{notifications:#?}"
     );
-    assert_eq!(count(&notifications, "ADDED"), 1, "{notifications:#?}");
+    assert_eq!(count_with(&notifications, "ADDED"), 1, "{notifications:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn abandoned_and_repeated_sync_runs_once() {
+async fn sync_that_the_client_gives_up_and_repeats_runs_once() {
     let hooks = Arc::new(ScriptedHooks::default());
-    let launcher = TestLauncher::with(hooks.clone()).await;
+    let launcher = TestLauncher::with_hooks(hooks.clone()).await;
     launcher.fake.delay(Call::Start, Duration::from_millis(300));
-    let impatient = tokio::time::timeout(
+    let timed_out = tokio::time::timeout(
         Duration::from_millis(50),
-        launcher.manager.run(Command::sync(sync())),
+        launcher.manager.run(Command::sync(sync_request())),
     );
-    assert!(impatient.await.is_err());
+    assert!(timed_out.await.is_err());
     let (second, third) = tokio::join!(
-        launcher.manager.run(Command::sync(sync())),
-        launcher.manager.run(Command::sync(sync()))
+        launcher.manager.run(Command::sync(sync_request())),
+        launcher.manager.run(Command::sync(sync_request()))
     );
     second.unwrap();
     third.unwrap();
@@ -101,25 +101,29 @@ async fn abandoned_and_repeated_sync_runs_once() {
 async fn start_is_answered_after_its_notification_was_accepted() {
     let launcher = TestLauncher::new().await;
     launcher.handler.delay(Duration::from_millis(300));
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    let accepted = launcher.handler.notifications();
-    let alive = |line: &String| line.contains("StartingUp") || line.contains("Running");
-    assert!(accepted.iter().any(alive), "{accepted:#?}");
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    let notifications = launcher.handler.notifications();
+    let is_started = |line: &String| line.contains("StartingUp") || line.contains("Running");
+    assert!(notifications.iter().any(is_started), "{notifications:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delete_is_denied_until_the_start_is_reported() {
     let launcher = TestLauncher::new().await;
     launcher.handler.refuse(true);
-    let answer = launcher.manager.run(Command::sync(sync())).await;
+    let answer = launcher.manager.run(Command::sync(sync_request())).await;
     assert_eq!(
         answer.unwrap(),
         CommandSuccess::Changed,
-        "answered without a virt-handler"
+        "the sync is answered although virt-handler refuses notifications"
     );
     let error = launcher.manager.run(Command::Delete).await.unwrap_err();
     assert!(error.message().contains("just been started"), "{error}");
-    assert_eq!(state(&launcher), Some(DomainState::Running));
+    assert_eq!(domain_state(&launcher), Some(DomainState::Running));
     launcher.handler.refuse(false);
     launcher.notifications_until("Running").await;
     launcher.manager.run(Command::Delete).await.unwrap();
@@ -130,7 +134,7 @@ async fn vm_that_has_run_before_is_not_started_and_can_be_deleted() {
     let launcher = TestLauncher::new().await;
     let mut vmi = vmi_json();
     vmi["status"]["phase"] = "Running".into();
-    let request = sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
+    let request = sync_request_for(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
     let answer = launcher.manager.run(Command::sync(request)).await.unwrap();
     assert_eq!(answer, CommandSuccess::AlreadySo);
     assert_eq!(launcher.fake.count(Call::Start), 0);
@@ -142,39 +146,43 @@ async fn kill_does_not_wait_for_a_slow_start() {
     let launcher = TestLauncher::new().await;
     launcher.fake.delay(Call::Start, Duration::from_millis(300));
     let manager = launcher.manager.clone();
-    let starting = tokio::spawn(async move { manager.run(Command::sync(sync())).await });
+    let starting = tokio::spawn(async move { manager.run(Command::sync(sync_request())).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let manager = launcher.manager.clone();
     let waiting = tokio::spawn(async move { manager.run(Command::Pause).await });
     tokio::time::sleep(Duration::from_millis(20)).await;
     launcher.manager.run(Command::Kill).await.unwrap();
     assert!(matches!(
-        state(&launcher),
+        domain_state(&launcher),
         None | Some(DomainState::Shutoff)
     ));
-    let refused = waiting.await.unwrap().unwrap_err();
-    assert_eq!(refused.message(), "the virtual machine is being ended");
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.message(), "the virtual machine is being ended");
     let _ = starting.await.unwrap();
     assert!(
-        matches!(state(&launcher), None | Some(DomainState::Shutoff)),
-        "nothing starts it afterwards"
+        matches!(domain_state(&launcher), None | Some(DomainState::Shutoff)),
+        "the VM is not started afterwards"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ended_vm_is_not_started_again() {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher.fake.power_off(DOMAIN);
     let mut json = vmi_json();
     json["status"]["phase"] = "Running".into();
     let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
     launcher
         .manager
-        .run(Command::sync(sync_of(vmi)))
+        .run(Command::sync(sync_request_for(vmi)))
         .await
         .unwrap();
-    assert_eq!(state(&launcher), Some(DomainState::Shutoff));
+    assert_eq!(domain_state(&launcher), Some(DomainState::Shutoff));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,13 +194,13 @@ async fn vmi_that_starts_paused_stays_paused() {
     for _ in 0..2 {
         launcher
             .manager
-            .run(Command::sync(sync_of(vmi.clone())))
+            .run(Command::sync(sync_request_for(vmi.clone())))
             .await
             .unwrap();
-        assert_eq!(state(&launcher), Some(DomainState::Paused));
+        assert_eq!(domain_state(&launcher), Some(DomainState::Paused));
     }
     launcher.manager.run(Command::Unpause).await.unwrap();
-    assert_eq!(state(&launcher), Some(DomainState::Running));
+    assert_eq!(domain_state(&launcher), Some(DomainState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,7 +211,7 @@ async fn sync_of_another_vm_is_refused() {
     let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
     let error = launcher
         .manager
-        .run(Command::sync(sync_of(vmi)))
+        .run(Command::sync(sync_request_for(vmi)))
         .await
         .unwrap_err();
     assert_eq!(
@@ -215,14 +223,26 @@ async fn sync_of_another_vm_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn domain_of_an_earlier_launcher_is_defined_again() {
     let launcher = TestLauncher::new().await;
-    let left = format!(
+    let leftover = format!(
         "<domain type='kvm'><name>{DOMAIN}</name><uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid></domain>"
     );
-    let domain = launcher.fake.connect().unwrap().define(&left).unwrap();
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(state(&launcher), Some(DomainState::Running));
+    let domain = launcher.fake.connect().unwrap().define(&leftover).unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    assert_eq!(domain_state(&launcher), Some(DomainState::Running));
     assert!(domain.xml(XmlKind::Inactive).unwrap().contains("<devices>"));
-    let defined = launcher.fake.count(Call::Define);
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    assert_eq!(launcher.fake.count(Call::Define), defined, "once a boot");
+    let definitions = launcher.fake.count(Call::Define);
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    assert_eq!(
+        launcher.fake.count(Call::Define),
+        definitions,
+        "one definition per boot"
+    );
 }

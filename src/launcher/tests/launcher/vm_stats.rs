@@ -1,4 +1,4 @@
-//! GetVMStats.
+//! GetVMStats: statistics of the domain and from the guest agent.
 
 use std::time::Duration;
 
@@ -6,28 +6,30 @@ use libvirt::fake::Call;
 use proto::cmd::v1::*;
 use serde_json::json;
 
-use crate::command_client::client;
-use crate::scripted_agent::{ScriptedAgent, eventually};
-use crate::test_launcher::running_with_stats;
+use crate::support::command_client::client;
+use crate::support::scripted_agent::ScriptedAgent;
+use crate::support::test_launcher::{launcher_with_vm_stats, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vm_stats_answer_what_is_asked_for_and_name_what_failed() {
-    let launcher = running_with_stats().await;
+async fn vm_stats_have_the_requested_parts_and_report_failed_ones() {
+    let launcher = launcher_with_vm_stats().await;
     let agent = ScriptedAgent::recorded();
     agent.answer("guest-get-cpustats", json!([{"type": "linux", "cpu": 0}]));
     agent.connect(&launcher);
     let mut client = client(&launcher).await;
-    eventually("the agent's version", async || {
+    wait_for("the agent to be polled", async || {
         agent.count("guest-get-load") > 0
     })
     .await;
-    let empty = client
+    let nothing_requested = client
         .get_vm_stats(VmStatsRequest::default())
         .await
         .unwrap()
         .into_inner();
-    assert!(empty.response.unwrap().success);
-    assert!(empty.domain_stats.is_none() && empty.guest_agent_version.is_none());
+    assert!(nothing_requested.response.unwrap().success);
+    assert!(
+        nothing_requested.domain_stats.is_none() && nothing_requested.guest_agent_version.is_none()
+    );
     let request = VmStatsRequest {
         domain_stats: Some(DomainStatsRequest {}),
         guest_get_load: Some(AgentLoadRequest {}),
@@ -48,12 +50,16 @@ async fn vm_stats_answer_what_is_asked_for_and_name_what_failed() {
             response.message
         );
     }
-    assert_eq!(agent.count("guest-get-cpustats"), 1, "answers are kept");
+    assert_eq!(
+        agent.count("guest-get-cpustats"),
+        1,
+        "the agent's answers are cached"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_agent_is_asked_once_for_all_statistics() {
-    let launcher = running_with_stats().await;
+async fn silent_agent_gets_one_command_for_all_statistics() {
+    let launcher = launcher_with_vm_stats().await;
     let mut client = client(&launcher).await;
     let request = VmStatsRequest {
         guest_get_users: Some(AgentUsersRequest {}),
@@ -73,10 +79,10 @@ async fn silent_agent_is_asked_once_for_all_statistics() {
     }
 }
 
-/// virt-handler gives the request up after 5 s, and would lose the domain's statistics, too.
+/// virt-handler cancels the request after 5 s, and would lose the domain's statistics, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_that_hangs_costs_only_its_own_statistics() {
-    let launcher = running_with_stats().await;
+async fn hanging_agent_does_not_delay_the_domains_statistics() {
+    let launcher = launcher_with_vm_stats().await;
     let agent = ScriptedAgent::recorded();
     agent.connect(&launcher);
     let mut client = client(&launcher).await;

@@ -11,18 +11,19 @@ pub struct MigrationPlan {
     pub prepare: Duration,
     /// How long the transfer of the memory takes after the preparation.
     pub transfer: Duration,
-    /// The guest writes to its memory as fast as the memory is transferred. The transfer makes progress only once the guest
-    /// is paused, continues on the target, or may have a downtime of more than a minute.
+    /// The guest writes to its memory as fast as the memory is transferred. The transfer makes progress only once the
+    /// guest is paused, continues on the target, or may have a downtime of more than a minute.
     pub never_converges: bool,
     /// The transfer makes no progress.
     pub stuck: bool,
     /// An abort is accepted, but has no effect until
     /// [`FakeDaemon::finish_hung_abort`](super::FakeDaemon::finish_hung_abort).
     pub abort_hangs: bool,
-    /// The whole guest is on the target, which may run it: if the daemon dies now, the next daemon leaves the guest paused.
+    /// The whole guest is on the target, which may run it: if the daemon dies now, the next daemon leaves the guest
+    /// paused.
     pub handed_over: bool,
-    /// How long the next daemon takes to resume the guest, if the daemon dies. Until then the domain's state is unchanged,
-    /// and calls that need the domain's job wait.
+    /// How long the next daemon takes to resume the guest, if the daemon dies. Until then the domain's state is
+    /// unchanged, and calls that need the domain's job wait.
     pub recovery: Duration,
 }
 

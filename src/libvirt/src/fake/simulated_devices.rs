@@ -178,7 +178,8 @@ fn disk_target(device: &Element) -> Option<String> {
     Some(target.attr("dev")?.into_owned())
 }
 
-/// Whether two elements describe the same device: libvirt identifies a disk by its target, other devices by their alias.
+/// Whether two elements describe the same device: libvirt identifies a disk by its target, other devices by their
+/// alias.
 fn is_same(device: &Element, other: &Element) -> bool {
     device.name() == other.name()
         && match disk_target(device) {

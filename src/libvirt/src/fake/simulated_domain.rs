@@ -145,7 +145,8 @@ impl SimulatedDomain {
         Err(operation_invalid("domain is not running"))
     }
 
-    /// Fails while a job runs, with the error of libvirt's calls that wait 30 s for the job's end (here without the wait).
+    /// Fails while a job runs, with the error of libvirt's calls that wait 30 s for the job's end (here without the
+    /// wait).
     pub(super) fn must_be_idle(&self) -> Result<()> {
         let held_by = match (&self.dump, &self.migration) {
             (None, None) => return Ok(()),

@@ -1,4 +1,5 @@
-//! The course of a simulated memory dump: it pauses a running guest, lasts as long as configured, and resumes the guest.
+//! The course of a simulated memory dump: it pauses a running guest, lasts as long as configured, and resumes the
+//! guest.
 //!
 //! ```text
 //!   [idle] ── core_dump_memory ──▶ [dumping] ── time over, failure, QEMU's end ──▶ [idle]

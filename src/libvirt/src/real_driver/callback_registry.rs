@@ -3,8 +3,8 @@
 //! The opaque value that libvirt stores for a callback is a number instead of a pointer. When a registration fails (the
 //! daemon has just died) while another event of the same connection is being delivered, libvirt returns the failure, so
 //! that the caller still owns the opaque value, and calls the free function later all the same
-//! (`virObjectEventStateDeregisterID` only marks the callback then). A pointer would be freed twice; a number that is no
-//! longer registered refers to nothing.
+//! (`virObjectEventStateDeregisterID` only marks the callback then). A pointer would be freed twice; a number that is
+//! no longer registered refers to nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

@@ -18,15 +18,15 @@ use crate::launch_security::SevInfo;
 
 /// Opens a connection, e.g. to `qemu:///system` or `test:///default`.
 ///
-/// The first call starts the event loop's thread. The call blocks until the daemon has answered. It fails at once if the
-/// socket is missing, but not if the daemon accepts the connection and is stuck: callers need a deadline around it.
+/// The first call starts the event loop's thread. The call blocks until the daemon has answered. It fails at once if
+/// the socket is missing, but not if the daemon accepts the connection and is stuck: callers need a deadline around it.
 pub fn connect(uri: &str) -> Result<Arc<dyn HypervisorConnection>> {
     event_loop::start_once()?;
     Ok(Arc::new(RealConnection(Connection::open(uri)?)))
 }
 
-/// The version of the library that this program is linked with at run time. Needs no daemon. The daemons of an image have
-/// the same version.
+/// The version of the library that this program is linked with at run time. Needs no daemon. The daemons of an image
+/// have the same version.
 pub fn library_version() -> Result<Version> {
     let mut packed = 0;
     // SAFETY: the pointer to the result is valid; without a driver's name, nothing is written to the third argument.

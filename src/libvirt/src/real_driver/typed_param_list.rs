@@ -77,8 +77,8 @@ impl TypedParamList {
         .map(drop)
     }
 
-    /// Pointers to which a call writes the list that it allocates, and its length. They are valid as long as `self`, which
-    /// must be empty.
+    /// Pointers to which a call writes the list that it allocates, and its length. They are valid as long as `self`,
+    /// which must be empty.
     pub(super) fn receive(&mut self) -> (*mut sys::virTypedParameterPtr, *mut c_int) {
         debug_assert!(self.list.is_null(), "the previous list would leak");
         (&raw mut self.list, &raw mut self.count)

@@ -10,7 +10,8 @@ use crate::stats::{
 };
 use crate::typed_params::ParamValue;
 
-/// Maximum number of virtual CPUs, interfaces or disks, above that of any hypervisor. A larger count or index is ignored.
+/// Maximum number of virtual CPUs, interfaces or disks, above that of any hypervisor. A larger count or index is
+/// ignored.
 const MAX_LIST_LENGTH: usize = 8192;
 
 impl DomainStats {

@@ -111,8 +111,8 @@ fn check_destroy_during_dump(
     domain.destroy(DestroyMode::Forceful).unwrap();
     let error = dump.join().unwrap().unwrap_err();
     assert_eq!(error.code, code::OPERATION_FAILED, "{error}");
-    // The message, and whether libvirt still tries to resume the domain and fails, depend on whether libvirt was executing
-    // a QEMU command when QEMU ended.
+    // The message, and whether libvirt still tries to resume the domain and fails, depend on whether libvirt was
+    // executing a QEMU command when QEMU ended.
     assert!(
         [
             "operation failed: domain is not running",

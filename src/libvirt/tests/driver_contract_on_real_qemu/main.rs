@@ -156,7 +156,8 @@ fn check_qemu_killed(daemon: &NamespacedDaemon, hypervisor: &dyn HypervisorConne
     undefine(&*domain, &recorder);
 }
 
-/// The daemon is killed while connections are opened and closed and events are delivered: calls fail, and nothing crashes.
+/// The daemon is killed while connections are opened and closed and events are delivered: calls fail, and nothing
+/// crashes.
 #[test]
 fn calls_fail_cleanly_when_the_daemon_is_killed() {
     for round in 0..4 {

@@ -14,8 +14,8 @@ impl FakeDaemon {
             .controls(|controls| controls.ignores_shutdown = !obeys);
     }
 
-    /// Sets whether the guest ignores requests to release a device; libvirt's call succeeds all the same. When the guest no
-    /// longer ignores them, it releases the devices that it has kept.
+    /// Sets whether the guest ignores requests to release a device; libvirt's call succeeds all the same. When the
+    /// guest no longer ignores them, it releases the devices that it has kept.
     pub fn keep_devices(&self, domain: &str, keep: bool) {
         self.daemon.change_if_active(domain, |domain| {
             domain.keeps_devices = keep;

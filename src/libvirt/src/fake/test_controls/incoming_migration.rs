@@ -1,7 +1,8 @@
 //! What a test makes of a simulated migration to this daemon: arrival, resumption, failure and end.
 //!
 //! ```text
-//!   [none] ── begin_incoming ──▶ Paused/Migration ── resume_incoming ──▶ Running or Paused/User ── end_incoming_job ──▶ [no job]
+//! [none] ── begin_incoming ──▶ Paused/Migration ── resume_incoming ──▶ Running or Paused/User ── end_incoming_job ──▶
+//! [no job]
 //! ```
 
 use super::FakeDaemon;
@@ -13,7 +14,8 @@ use crate::fake::simulated_domain::SimulatedDomain;
 use crate::state_reason::Reason;
 
 impl FakeDaemon {
-    /// Makes a domain arrive from a source. It has a QEMU process, and is transient until [`FakeDaemon::resume_incoming`].
+    /// Makes a domain arrive from a source. It has a QEMU process, and is transient until
+    /// [`FakeDaemon::resume_incoming`].
     ///
     /// # Errors
     /// The XML is not that of a domain.

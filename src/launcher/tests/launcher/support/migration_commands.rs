@@ -1,4 +1,4 @@
-//! Requests of a migration's source, and the records of it in notifications.
+//! Commands to the source of a migration, and the notifications about the migration.
 
 use std::time::Duration;
 
@@ -7,10 +7,17 @@ use proto::cmd::v1::{MigrationRequest, Response, Vmi};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command_client::{client, vmi_request};
-use crate::test_launcher::{DOMAIN, TestLauncher, sync, vmi_json};
+use super::command_client::{client, vmi_message, vmi_request};
+use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};
 
-pub(crate) const NEVER_ENDING: MigrationPlan = MigrationPlan {
+use super::command_client::{client, vmi_message, vmi_request};
+use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};
+
+use super::command_client::{client, vmi_message, vmi_request};
+use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};
+
+/// A migration whose transfer takes ten minutes, longer than any test.
+pub(crate) const TEN_MINUTE_MIGRATION: MigrationPlan = MigrationPlan {
     prepare: Duration::ZERO,
     transfer: Duration::from_secs(600),
     never_converges: false,
@@ -20,30 +27,24 @@ pub(crate) const NEVER_ENDING: MigrationPlan = MigrationPlan {
     recovery: Duration::ZERO,
 };
 
-pub(crate) async fn running() -> TestLauncher {
-    let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
-    launcher.notifications_until("Running").await;
-    launcher
-}
-
-pub(crate) fn request(uid: &str, options: Value) -> MigrationRequest {
+/// The request for the migration `uid`.
+pub(crate) fn migrate_request(uid: &str, options: Value) -> MigrationRequest {
     let mut vmi = vmi_json();
     vmi["status"]["migrationState"] = json!({"migrationUid": uid});
     MigrationRequest {
-        vmi: Some(Vmi {
-            vmi_json: vmi.to_string().into_bytes(),
-        }),
+        vmi: vmi_message(&vmi),
         options: options.to_string().into_bytes(),
     }
 }
 
+/// Sends MigrateVirtualMachine for the migration `uid` with these options.
 pub(crate) async fn migrate_with(launcher: &TestLauncher, uid: &str, options: Value) -> Response {
     let mut client = client(launcher).await;
-    let answer = client.migrate_virtual_machine(request(uid, options));
+    let answer = client.migrate_virtual_machine(migrate_request(uid, options));
     answer.await.unwrap().into_inner()
 }
 
+/// Sends MigrateVirtualMachine for the migration `uid` with usual timeouts.
 pub(crate) async fn migrate(launcher: &TestLauncher, uid: &str) -> Response {
     migrate_with(
         launcher,
@@ -53,34 +54,36 @@ pub(crate) async fn migrate(launcher: &TestLauncher, uid: &str) -> Response {
     .await
 }
 
-pub(crate) async fn cancel(launcher: &TestLauncher) {
+/// Sends CancelVirtualMachineMigration.
+pub(crate) async fn cancel_migration(launcher: &TestLauncher) {
     let mut client = client(launcher).await;
     let answer = client.cancel_virtual_machine_migration(vmi_request());
     assert!(answer.await.unwrap().into_inner().success);
 }
 
-/// What virt-handler heard of migrations, repetitions left out.
-pub(crate) fn records(notifications: &[String]) -> Vec<String> {
+/// The notifications about migrations, without `MODIFIED`, the VM's UID and repetitions.
+pub(crate) fn migration_notifications(notifications: &[String]) -> Vec<String> {
     let lines = notifications
         .iter()
         .filter(|line| line.contains("migration="));
-    let mut records: Vec<String> = lines
+    let mut shortened: Vec<String> = lines
         .map(|line| {
             line.replace("MODIFIED uid=1234 ", "")
                 .replace(" grace=5", "")
         })
         .collect();
-    records.dedup();
-    records
+    shortened.dedup();
+    shortened
 }
 
-pub(crate) async fn until_migrating(launcher: &TestLauncher) {
-    let calling = async {
+/// Waits until the launcher has called libvirt for the migration.
+pub(crate) async fn wait_until_migrating(launcher: &TestLauncher) {
+    let wait = async {
         while !launcher.fake.is_migrating(DOMAIN) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), calling)
+    tokio::time::timeout(Duration::from_secs(10), wait)
         .await
         .unwrap();
 }

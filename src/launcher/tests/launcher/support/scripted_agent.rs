@@ -1,32 +1,36 @@
-//! A guest agent that answers what a test says, behind the fake libvirt.
+//! A guest agent on the fake libvirt whose answers a test sets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use libvirt::code;
 use libvirt::fake::FakeDaemon;
-use proto::cmd::v1::EmptyRequest;
+use libvirt::{code, origin};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command_client::client;
-use crate::test_launcher::{DOMAIN, TestLauncher, sync};
+use super::command_client::client;
+use super::test_launcher::{DOMAIN, TestLauncher, sync_request};
 
-/// A guest agent whose answers a test can change.
+use super::test_launcher::{DOMAIN, TestLauncher, sync_request};
+
+use super::test_launcher::{DOMAIN, TestLauncher, sync_request};
+
+/// A guest agent whose answers a test can set. Unknown commands fail.
 #[derive(Clone, Default)]
-pub(crate) struct ScriptedAgent(Arc<Mutex<State>>);
+pub(crate) struct ScriptedAgent(Arc<Mutex<AgentState>>);
 
 #[derive(Default)]
-struct State {
+struct AgentState {
     answers: BTreeMap<String, Value>,
-    raw: Option<String>,
+    /// The answer to every command, if set.
+    raw_answer: Option<String>,
     failures: BTreeMap<String, libvirt::Error>,
     counts: BTreeMap<String, usize>,
 }
 
 impl ScriptedAgent {
-    /// The reference's guest, whose answers were recorded.
+    /// An agent with the answers that were recorded from a guest of KubeVirt's launcher.
     pub(crate) fn recorded() -> ScriptedAgent {
         let agent = ScriptedAgent::default();
         agent.answer(
@@ -55,6 +59,7 @@ impl ScriptedAgent {
         agent
     }
 
+    /// Sets the value that is returned for a command.
     pub(crate) fn answer(&self, command: &str, value: Value) {
         self.0
             .lock()
@@ -63,7 +68,7 @@ impl ScriptedAgent {
             .insert(command.to_owned(), value);
     }
 
-    /// Fails each such command, or no longer.
+    /// Sets or clears the error of a command.
     pub(crate) fn fail(&self, command: &str, error: Option<libvirt::Error>) {
         let mut state = self.0.lock().unwrap();
         match error {
@@ -72,12 +77,12 @@ impl ScriptedAgent {
         }
     }
 
-    /// Answers everything with this text, which need not be JSON.
+    /// Answers every command with this text, which need not be JSON.
     pub(crate) fn answer_raw(&self, text: String) {
-        self.0.lock().unwrap().raw = Some(text);
+        self.0.lock().unwrap().raw_answer = Some(text);
     }
 
-    /// How often a command came.
+    /// The number of times that a command was received.
     pub(crate) fn count(&self, command: &str) -> usize {
         self.0
             .lock()
@@ -88,12 +93,12 @@ impl ScriptedAgent {
             .unwrap_or_default()
     }
 
-    fn take(&self, json: &str) -> libvirt::Result<String> {
+    fn handle(&self, json: &str) -> libvirt::Result<String> {
         let request: Value = serde_json::from_str(json).unwrap();
         let command = request["execute"].as_str().unwrap().to_owned();
         let mut state = self.0.lock().unwrap();
         *state.counts.entry(command.clone()).or_default() += 1;
-        if let Some(raw) = &state.raw {
+        if let Some(raw) = &state.raw_answer {
             return Ok(raw.clone());
         }
         if let Some(error) = state.failures.get(&command) {
@@ -115,7 +120,7 @@ impl ScriptedAgent {
             (_, Some(value)) => Ok(json!({"return": value}).to_string()),
             (_, None) => Err(FakeDaemon::error(
                 code::AGENT_COMMAND_FAILED,
-                10,
+                origin::QEMU,
                 &format!(
                     "guest agent command failed: unable to execute QEMU agent command '{command}': The command {command} has not been found"
                 ),
@@ -123,39 +128,37 @@ impl ScriptedAgent {
         }
     }
 
-    /// Connects it to the domain's channel.
+    /// Connects the agent to the domain's channel.
     pub(crate) fn connect(&self, launcher: &TestLauncher) {
         let agent = self.clone();
         launcher
             .fake
-            .set_agent(DOMAIN, Some(Arc::new(move |json: &str| agent.take(json))));
+            .set_agent(DOMAIN, Some(Arc::new(move |json: &str| agent.handle(json))));
     }
 }
 
-pub(crate) async fn running_with(agent: &ScriptedAgent) -> TestLauncher {
+/// A launcher whose VM runs with this agent.
+pub(crate) async fn launcher_with_agent(agent: &ScriptedAgent) -> TestLauncher {
     let launcher = TestLauncher::new().await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     agent.connect(&launcher);
     launcher
 }
 
-pub(crate) async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
-    for _ in 0..1000 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("{what} never came");
-}
-
-pub(crate) async fn guest_info(launcher: &TestLauncher) -> Value {
-    let answer = client(launcher)
+/// A launcher whose VM runs with the recorded agent, which is thawed.
+pub(crate) async fn launcher_with_recorded_agent() -> (TestLauncher, ScriptedAgent) {
+    let launcher = TestLauncher::new().await;
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
         .await
-        .get_guest_info(EmptyRequest {})
-        .await
-        .unwrap()
-        .into_inner();
-    assert!(answer.response.unwrap().success);
-    serde_json::from_str(&answer.guest_info_response).unwrap()
+        .unwrap();
+    let agent = ScriptedAgent::recorded();
+    agent.connect(&launcher);
+    launcher.notifications_until("freeze=thawed").await;
+    (launcher, agent)
 }

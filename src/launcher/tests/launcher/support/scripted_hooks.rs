@@ -1,59 +1,89 @@
-//! Hooks that do what a test says.
+//! Hooks whose results a test sets.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
+use domain_xml::{Change, ChangeKind};
 use hook_host::{
-    AttachTime, CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins,
-    Provenance, Run,
+    AttachTime, CloudInitDocuments, FailurePolicy, HookError, HookIdentity, HookPoint, Invocation,
+    MigrationParameters, Outcome, Plugins, Provenance, Run,
 };
 use virt_launcher::hooks_trait::Hooks;
 
-/// Hooks that count their calls, and fail or hang as configured.
+/// Hooks that count their calls, and return, veto, fail or hang as configured.
 #[derive(Default)]
 pub(crate) struct ScriptedHooks {
     pub(crate) calls: Mutex<Vec<&'static str>>,
+    /// The message with which PreStart and PreMigrationSource refuse.
     pub(crate) veto: Mutex<Option<String>>,
-    /// A domain that arrives by a migration is refused with this message.
+    /// The message with which OnDefineDomain refuses a domain that arrives by a migration.
     pub(crate) arrival_veto: Mutex<Option<String>>,
-    /// The maximum downtime that PreMigrationSource sets.
+    /// The maximum downtime that PreMigrationSource sets, in milliseconds.
     pub(crate) max_downtime: Option<u64>,
-    pub(crate) hang: bool,
-    /// A device with this text in its XML is refused.
-    pub(crate) refuse_device: Mutex<Option<String>>,
+    /// PreStart never returns.
+    pub(crate) hangs_at_pre_start: bool,
+    /// OnAttachDevice refuses a device that has this text in its XML.
+    pub(crate) refused_device: Mutex<Option<String>>,
+    /// The events of applied hooks are not published.
     pub(crate) omits_applied_events: bool,
-    /// What PreStart and OnDefineDomain return.
+    /// The runs that PreStart, PreMigrationSource and OnDefineDomain return.
     pub(crate) runs: Mutex<Vec<Run>>,
-    /// The next device that is attached meets this error.
-    pub(crate) attach_error: Mutex<Option<HookError>>,
+    /// The error of the next OnAttachDevice.
+    pub(crate) next_attach_error: Mutex<Option<HookError>>,
 }
 
 impl ScriptedHooks {
+    /// The number of calls at a hook point.
     pub(crate) fn count(&self, call: &str) -> usize {
         self.calls
             .lock()
             .unwrap()
             .iter()
-            .filter(|made| **made == call)
+            .filter(|recorded| **recorded == call)
             .count()
     }
 
-    fn called(&self, call: &'static str) {
+    fn record_call(&self, call: &'static str) {
         self.calls.lock().unwrap().push(call);
+    }
+}
+
+/// A successful run of a hook that changed the domain's title.
+pub(crate) fn run_at(point: HookPoint) -> Run {
+    Run {
+        hook: "hook-sidecar-0".into(),
+        identity: HookIdentity {
+            name: "smbios".into(),
+            version: "1.2.0".into(),
+            digest: "ab".repeat(32),
+        },
+        hook_point: point,
+        changes: vec![Change::new(
+            "/domain/title",
+            ChangeKind::Inserted,
+            None,
+            None,
+        )],
+        duration: Duration::from_millis(1),
+        peak_memory: 0,
+        outcome: Outcome::Ok,
+        failure_policy: FailurePolicy::Fail,
+        log: Vec::new(),
     }
 }
 
 #[tonic::async_trait]
 impl Hooks for ScriptedHooks {
     async fn pre_start(&self, _: &Invocation, vmi: &str) -> Result<Vec<Run>, HookError> {
-        self.called("PreStart");
+        self.record_call("PreStart");
         assert!(vmi.contains("vm1"));
-        if self.hang {
+        if self.hangs_at_pre_start {
             std::future::pending::<()>().await;
         }
         match self.veto.lock().unwrap().clone() {
             Some(message) => Err(HookError::Veto {
                 hook: "policy".into(),
-                point: hook_host::HookPoint::PreStart,
+                point: HookPoint::PreStart,
                 message,
             }),
             None => Ok(self.runs.lock().unwrap().clone()),
@@ -66,12 +96,12 @@ impl Hooks for ScriptedHooks {
         _: &str,
         parameters: MigrationParameters,
     ) -> Result<(MigrationParameters, Vec<Run>), HookError> {
-        self.called("PreMigrationSource");
+        self.record_call("PreMigrationSource");
         assert_eq!(invocation.reason.name(), "migration-source");
         match self.veto.lock().unwrap().clone() {
             Some(message) => Err(HookError::Veto {
                 hook: "policy".into(),
-                point: hook_host::HookPoint::PreMigrationSource,
+                point: HookPoint::PreMigrationSource,
                 message,
             }),
             None => {
@@ -92,11 +122,11 @@ impl Hooks for ScriptedHooks {
         xml: String,
         _: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
-        self.called("OnDefineDomain of an arrival");
+        self.record_call("OnDefineDomain of an arrival");
         match self.arrival_veto.lock().unwrap().clone() {
             Some(message) => Err(HookError::Veto {
                 hook: "policy".into(),
-                point: hook_host::HookPoint::OnDefineDomain,
+                point: HookPoint::OnDefineDomain,
                 message,
             }),
             None => Ok((xml, self.runs.lock().unwrap().clone())),
@@ -109,7 +139,7 @@ impl Hooks for ScriptedHooks {
         _: &str,
         documents: CloudInitDocuments,
     ) -> Result<(CloudInitDocuments, Vec<Run>), HookError> {
-        self.called("PreCloudInitIso");
+        self.record_call("PreCloudInitIso");
         Ok((documents, Vec::new()))
     }
 
@@ -120,7 +150,7 @@ impl Hooks for ScriptedHooks {
         xml: String,
         _: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
-        self.called("OnDefineDomain");
+        self.record_call("OnDefineDomain");
         Ok((xml, self.runs.lock().unwrap().clone()))
     }
 
@@ -131,16 +161,16 @@ impl Hooks for ScriptedHooks {
         xml: String,
         _: &AttachTime,
     ) -> Result<(String, Provenance), HookError> {
-        self.called("OnAttachDevice");
+        self.record_call("OnAttachDevice");
         assert_eq!(invocation.reason.name(), "hotplug");
-        if let Some(error) = self.attach_error.lock().unwrap().take() {
+        if let Some(error) = self.next_attach_error.lock().unwrap().take() {
             return Err(error);
         }
-        let refused = self.refuse_device.lock().unwrap().clone();
+        let refused = self.refused_device.lock().unwrap().clone();
         match refused {
             Some(device) if xml.contains(&device) => Err(HookError::Veto {
                 hook: "policy".into(),
-                point: hook_host::HookPoint::OnAttachDevice,
+                point: HookPoint::OnAttachDevice,
                 message: format!("no {device}"),
             }),
             _ => Ok((
@@ -160,7 +190,7 @@ impl Hooks for ScriptedHooks {
     }
 
     async fn shutdown(&self, _: &Invocation) -> Vec<Run> {
-        self.called("Shutdown");
+        self.record_call("Shutdown");
         Vec::new()
     }
 }

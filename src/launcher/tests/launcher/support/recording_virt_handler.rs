@@ -1,4 +1,4 @@
-//! virt-handler's notification server for the launcher: records what it receives, one line each.
+//! A virt-handler that records the launcher's notifications, one line each.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status};
 
-/// A virt-handler that records its notifications, a line each:
+/// A virt-handler that records the notifications that it receives, one line each:
 /// `ADDED uid= Shutoff/Unknown`, `MODIFIED uid=1234 Running/Unknown grace=5`.
 #[derive(Clone, Default)]
 pub(crate) struct RecordingVirtHandler {
@@ -21,7 +21,7 @@ pub(crate) struct RecordingVirtHandler {
     behavior: Arc<Mutex<HandlerBehavior>>,
 }
 
-/// How it responds to notifications.
+/// How the virt-handler responds to notifications.
 #[derive(Clone, Copy, Default)]
 struct HandlerBehavior {
     refuses: bool,
@@ -29,6 +29,7 @@ struct HandlerBehavior {
 }
 
 impl RecordingVirtHandler {
+    /// Serves the notification socket.
     pub(crate) fn serve(&self, socket: PathBuf) {
         let listener = UnixListener::bind(socket).unwrap();
         let server = tonic::transport::Server::builder()
@@ -65,6 +66,7 @@ impl RecordingVirtHandler {
     }
 }
 
+/// The line for a domain event.
 fn describe(event_type: &str, domain: &Value) -> String {
     let text = |pointer: &str| {
         domain
@@ -90,18 +92,20 @@ fn describe(event_type: &str, domain: &Value) -> String {
         line.push_str(" marked");
     }
     let credentials = domain.pointer("/Spec/Metadata/KubeVirt/AccessCredential");
-    if let Some(known) = credentials.filter(|known| !known.is_null()) {
-        let problem = known["Message"].as_str().filter(|text| !text.is_empty());
+    if let Some(credentials) = credentials.filter(|credentials| !credentials.is_null()) {
+        let problem = credentials["Message"]
+            .as_str()
+            .filter(|text| !text.is_empty());
         line.push_str(&format!(" credentials={}", problem.unwrap_or("set")));
     }
     let dump = domain.pointer("/Spec/Metadata/KubeVirt/MemoryDump");
     if let Some(dump) = dump.filter(|dump| !dump.is_null()) {
-        let how = match (dump["Completed"] == true, dump["Failed"] == true) {
+        let progress = match (dump["Completed"] == true, dump["Failed"] == true) {
             (false, _) => "begun",
             (true, false) => "completed",
             (true, true) => "failed",
         };
-        line.push_str(&format!(" dump={how}"));
+        line.push_str(&format!(" dump={progress}"));
     }
     let migration = domain.pointer("/Spec/Metadata/KubeVirt/Migration");
     if let Some(migration) = migration.filter(|migration| !migration.is_null()) {
@@ -122,7 +126,7 @@ fn describe(event_type: &str, domain: &Value) -> String {
     line
 }
 
-/// ` migration=UID PreCopy`, and ` Aborting`, ` ended`, ` failed: REASON` as it goes on.
+/// The migration in a notification: ` migration=UID PreCopy`, and then ` Aborting`, ` ended` or ` failed: REASON`.
 fn describe_migration(record: &Value) -> String {
     let text = |field: &str| record[field].as_str().unwrap_or_default().to_owned();
     let mut line = format!(" migration={} {}", text("UID"), text("Mode"));

@@ -1,4 +1,4 @@
-//! A launcher on a fake libvirt, without daemons and QEMU, and a virt-handler that records its notifications.
+//! The launcher under test, on a fake libvirt, with a virt-handler that records its notifications.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,37 +7,57 @@ use std::time::Duration;
 use domain::host_facts::HostFacts;
 use hook_host::Plugins;
 use kubevirt_api::vmi::Vmi;
-use libvirt::DomainState;
 use libvirt::fake::FakeDaemon;
+use libvirt::{DomainState, XmlKind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use virt_launcher::hooks_trait::Hooks;
 use virt_launcher::launcher::{Composition, RunningLauncher};
-use virt_launcher::manager::{Command, Identity, Manager, SyncRequest};
+use virt_launcher::manager::{Command, CommandResult, Identity, Manager, SyncRequest};
 use virt_launcher::{BootResources, MigrationErrorLog, Paths, PollIntervals};
 
-use crate::recording_virt_handler::RecordingVirtHandler;
-use crate::scripted_hooks::ScriptedHooks;
+use super::recording_virt_handler::RecordingVirtHandler;
+use super::scripted_hooks::ScriptedHooks;
+
+use super::recording_virt_handler::RecordingVirtHandler;
+use super::scripted_hooks::ScriptedHooks;
+
+use super::recording_virt_handler::RecordingVirtHandler;
+use super::scripted_hooks::ScriptedHooks;
 
 pub(crate) const DOMAIN: &str = "default_vm1";
-const SOON: Duration = Duration::from_secs(10);
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A VM that was started by a launcher with `--vm-stats-collector`.
-pub(crate) async fn running_with_stats() -> TestLauncher {
+/// A launcher with `--vm-stats-collector` and a running VM.
+pub(crate) async fn launcher_with_vm_stats() -> TestLauncher {
     let launcher = TestLauncher::build(Arc::new(ScriptedHooks::default()), true).await;
-    launcher.manager.run(Command::sync(sync())).await.unwrap();
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
     launcher
 }
 
-/// A launcher with its fake daemons, its files, and the virt-handler that it notifies.
+/// A launcher whose VM runs, and whose virt-handler was notified of that.
+pub(crate) async fn launcher_with_running_vm() -> TestLauncher {
+    let launcher = TestLauncher::new().await;
+    let sync = Command::sync(sync_request());
+    launcher.manager.run(sync).await.unwrap();
+    launcher.notifications_until("Running").await;
+    launcher
+}
+
+/// A launcher with its fake libvirt daemons, its files, and the virt-handler that it notifies.
 pub(crate) struct TestLauncher {
+    /// The libvirt daemon of the launcher's pod.
     pub(crate) fake: FakeDaemon,
-    /// The daemon of a migration's target.
-    pub(crate) target: FakeDaemon,
+    /// The libvirt daemon of a migration's target.
+    pub(crate) target_fake: FakeDaemon,
     pub(crate) manager: Manager,
     pub(crate) handler: RecordingVirtHandler,
     pub(crate) paths: Paths,
-    /// What libvirt's daemon logs about migrations.
+    /// The errors of migrations that libvirt's daemon has logged.
     pub(crate) migration_log: MigrationErrorLog,
     _running: RunningLauncher,
     _directory: TempDir,
@@ -45,10 +65,10 @@ pub(crate) struct TestLauncher {
 
 impl TestLauncher {
     pub(crate) async fn new() -> TestLauncher {
-        TestLauncher::with(Arc::new(ScriptedHooks::default())).await
+        TestLauncher::with_hooks(Arc::new(ScriptedHooks::default())).await
     }
 
-    pub(crate) async fn with(hooks: Arc<dyn Hooks>) -> TestLauncher {
+    pub(crate) async fn with_hooks(hooks: Arc<dyn Hooks>) -> TestLauncher {
         TestLauncher::build(hooks, false).await
     }
 
@@ -58,9 +78,9 @@ impl TestLauncher {
         std::fs::create_dir_all(&paths.share).unwrap();
         let handler = RecordingVirtHandler::default();
         handler.serve(paths.notify_socket());
-        let (fake, target) = (FakeDaemon::new(), FakeDaemon::new());
+        let (fake, target_fake) = (FakeDaemon::new(), FakeDaemon::new());
         let facts = HostFacts {
-            ovmf_path: ovmf(&paths).to_str().unwrap().to_owned(),
+            ovmf_path: ovmf_path(&paths).to_str().unwrap().to_owned(),
             ..HostFacts::default()
         };
         let migration_log = MigrationErrorLog::default();
@@ -74,8 +94,8 @@ impl TestLauncher {
                 Arc::new(move || fake.connect())
             },
             connect_target: {
-                let target = target.clone();
-                Arc::new(move |_: &str| target.connect())
+                let target_fake = target_fake.clone();
+                Arc::new(move |_: &str| target_fake.connect())
             },
             hooks,
             boot_resources: BootResources::new(&paths, facts, 1 << 30),
@@ -88,7 +108,7 @@ impl TestLauncher {
         let launcher = composition.start().await.unwrap();
         TestLauncher {
             fake,
-            target,
+            target_fake,
             manager: launcher.manager.clone(),
             handler,
             paths,
@@ -98,51 +118,56 @@ impl TestLauncher {
         }
     }
 
-    /// `--ovmf-path`; it is empty.
-    pub(crate) fn ovmf(&self) -> PathBuf {
-        ovmf(&self.paths)
+    /// The directory of `--ovmf-path`, which is empty.
+    pub(crate) fn ovmf_path(&self) -> PathBuf {
+        ovmf_path(&self.paths)
     }
 
-    /// The notifications, once there are at least `count`.
+    /// Waits for at least `count` notifications. Returns all.
     pub(crate) async fn notifications(&self, count: usize) -> Vec<String> {
-        self.until(|notifications| notifications.len() >= count)
+        self.wait_for_notifications(|notifications| notifications.len() >= count)
             .await
     }
 
-    /// The notifications, once one of them contains `text`.
+    /// Waits for a notification that contains `text`. Returns all.
     pub(crate) async fn notifications_until(&self, text: &str) -> Vec<String> {
-        self.until(|notifications| notifications.iter().any(|one| one.contains(text)))
-            .await
+        self.wait_for_notifications(|notifications| {
+            notifications.iter().any(|line| line.contains(text))
+        })
+        .await
     }
 
-    async fn until(&self, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
-        let waiting = async {
+    async fn wait_for_notifications(
+        &self,
+        are_complete: impl Fn(&[String]) -> bool,
+    ) -> Vec<String> {
+        let wait = async {
             loop {
                 let notifications = self.handler.notifications();
-                if enough(&notifications) {
-                    // A surplus notification would follow now.
+                if are_complete(&notifications) {
+                    // Time for surplus notifications, which the caller would notice.
                     tokio::time::sleep(Duration::from_millis(30)).await;
-                    self.manager.vm().notifier.flush(SOON).await;
+                    self.manager.vm().notifier.flush(NOTIFICATION_TIMEOUT).await;
                     return self.handler.notifications();
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let waited = tokio::time::timeout(SOON, waiting).await;
-        waited.unwrap_or_else(|_| {
+        let result = tokio::time::timeout(NOTIFICATION_TIMEOUT, wait).await;
+        result.unwrap_or_else(|_| {
             panic!(
-                "virt-handler only heard {:#?}",
+                "virt-handler only received {:#?}",
                 self.handler.notifications()
             )
         })
     }
 }
 
-fn ovmf(paths: &Paths) -> PathBuf {
+fn ovmf_path(paths: &Paths) -> PathBuf {
     paths.private.join("ovmf")
 }
 
-/// A VMI that needs no disk.
+/// A VMI without disks.
 pub(crate) fn vmi_json() -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1",
@@ -164,11 +189,12 @@ pub(crate) fn vmi_json() -> Value {
     })
 }
 
-pub(crate) fn vmi() -> Vmi {
+fn vmi() -> Vmi {
     Vmi::from_json(vmi_json().to_string().as_bytes()).unwrap()
 }
 
-pub(crate) fn sync_of(vmi: Vmi) -> SyncRequest {
+/// A SyncVirtualMachine request.
+pub(crate) fn sync_request_for(vmi: Vmi) -> SyncRequest {
     SyncRequest {
         plugins: Plugins::default(),
         vmi,
@@ -177,19 +203,45 @@ pub(crate) fn sync_of(vmi: Vmi) -> SyncRequest {
     }
 }
 
-pub(crate) fn sync() -> SyncRequest {
-    sync_of(vmi())
+/// The request for the VMI of [`vmi_json`].
+pub(crate) fn sync_request() -> SyncRequest {
+    sync_request_for(vmi())
 }
 
-/// The state of the domain; `None` if there is none.
-pub(crate) fn state(launcher: &TestLauncher) -> Option<DomainState> {
+/// The state of the domain; `None` if the domain does not exist.
+pub(crate) fn domain_state(launcher: &TestLauncher) -> Option<DomainState> {
     launcher.fake.state(DOMAIN).map(|state| state.state)
 }
 
 /// The number of notifications that contain `text`.
-pub(crate) fn count(notifications: &[String], text: &str) -> usize {
+pub(crate) fn count_with(notifications: &[String], text: &str) -> usize {
     notifications
         .iter()
         .filter(|line| line.contains(text))
         .count()
+}
+
+/// The XML of the domain.
+pub(crate) fn domain_xml(launcher: &TestLauncher, kind: XmlKind) -> String {
+    let hypervisor = launcher.fake.connect().unwrap();
+    let domain = hypervisor.lookup(DOMAIN).unwrap().unwrap();
+    domain.xml(kind).unwrap()
+}
+
+/// Synchronizes the VM with a VMI.
+pub(crate) async fn sync_vmi(launcher: &TestLauncher, vmi: &Value) -> CommandResult {
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    let sync = Command::sync(sync_request_for(vmi));
+    launcher.manager.run(sync).await
+}
+
+/// Waits until a condition holds, at most about 5 s.
+pub(crate) async fn wait_for(condition: &str, holds: impl AsyncFn() -> bool) {
+    for _ in 0..1000 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("waited in vain for {condition}");
 }

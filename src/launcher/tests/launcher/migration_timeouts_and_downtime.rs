@@ -1,0 +1,100 @@
+//! Migrations that reach their completion timeout, and the maximum downtime that is set.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libvirt::DomainState;
+use libvirt::fake::{Call, MigrationPlan};
+use serde_json::json;
+use virt_launcher::manager::Command;
+
+use crate::support::migration_commands::{migrate, migrate_with, migration_notifications};
+use crate::support::scripted_hooks::ScriptedHooks;
+use crate::support::test_launcher::{DOMAIN, TestLauncher, launcher_with_running_vm, sync_request};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completion_by_force_pauses_the_guest_or_continues_it_on_the_target() {
+    for (post_copy, mode, call) in [
+        (false, "Paused", Call::Suspend),
+        (true, "PostCopy", Call::StartPostCopy),
+    ] {
+        let launcher = launcher_with_running_vm().await;
+        launcher.fake.set_migration(MigrationPlan {
+            transfer: Duration::from_millis(100),
+            never_converges: true,
+            ..TEN_MINUTE_MIGRATION
+        });
+        let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true, "AllowPostCopy": post_copy});
+        assert!(migrate_with(&launcher, "m1", options).await.success);
+        let notifications = launcher.notifications_until("ended").await;
+        let last = migration_notifications(&notifications).pop().unwrap();
+        assert_eq!(last, format!("Shutoff/Migrated migration=m1 {mode} ended"));
+        assert_eq!(launcher.fake.count(call), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_migration_is_aborted_and_a_paused_guest_resumed() {
+    let launcher = launcher_with_running_vm().await;
+    launcher.fake.set_migration(MigrationPlan {
+        stuck: true,
+        ..TEN_MINUTE_MIGRATION
+    });
+    let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
+    assert!(migrate_with(&launcher, "m1", options).await.success);
+    let notifications = launcher.notifications_until("failed").await;
+    let shortened = migration_notifications(&notifications);
+    let expected = "migration=m1 Paused Succeeded ended failed: Live migration has been aborted";
+    assert!(
+        shortened.last().unwrap().ends_with(expected),
+        "{shortened:#?}"
+    );
+    assert!(
+        shortened
+            .iter()
+            .any(|line| line.starts_with("Paused/Migration")),
+        "{shortened:#?}"
+    );
+    assert_eq!(
+        launcher.fake.state(DOMAIN).unwrap().state,
+        DomainState::Running
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stall_detector_limits_the_downtime() {
+    let launcher = launcher_with_running_vm().await;
+    launcher.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(1000),
+        ..TEN_MINUTE_MIGRATION
+    });
+    let options = json!({"MaxDowntimeMs": 900, "StallDetectorOptions": {"StallMargin": 0.04,
+        "StallProgressTimeout": 40, "SwitchoverTimeout": 60, "EwmaAlpha": 0.4}});
+    assert!(migrate_with(&launcher, "m1", options).await.success);
+    launcher.notifications_until("ended").await;
+    assert_eq!(launcher.fake.max_downtimes(), [300]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn downtime_of_a_hook_is_set_without_a_stall_detector() {
+    let hooks = ScriptedHooks {
+        max_downtime: Some(50),
+        ..ScriptedHooks::default()
+    };
+    let launcher = TestLauncher::with_hooks(Arc::new(hooks)).await;
+    launcher
+        .manager
+        .run(Command::sync(sync_request()))
+        .await
+        .unwrap();
+    launcher.notifications_until("Running").await;
+    launcher.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(1500),
+        ..TEN_MINUTE_MIGRATION
+    });
+    assert!(migrate(&launcher, "m1").await.success);
+    launcher
+        .notifications_until("migration=m1 PreCopy ended")
+        .await;
+    assert_eq!(launcher.fake.max_downtimes(), [50]);
+}
