@@ -5,21 +5,16 @@ use std::time::Duration;
 use libvirt::fake::Call;
 use proto::cmd::v1::{BackupRequest, RedefineCheckpointRequest};
 use serde_json::{Value, json};
-use virt_launcher::manager::Command;
 
 use crate::support::command_client::{
     backup, backup_start_options, client, vmi_with_block_tracking,
 };
-use crate::support::test_launcher::{TestLauncher, sync_request};
+use crate::support::test_launcher::TestLauncher;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unusable_backup_requests_are_answered_with_a_reason() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     for (state, options, reason) in [
         (
             "Initializing",

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain_xml::{Change, ChangeKind};
-use hook_host::{FailurePolicy, HookIdentity, HookPoint, Outcome, Run};
+use hook_host::HookPoint;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{DomainState, code, origin};
 use virt_launcher::manager::Command;
@@ -21,21 +20,13 @@ async fn error_about_an_invalid_domain_names_the_hook_that_changed_it() {
         "XML error: unknown video model 'rainbow'",
     );
     launcher.fake.fail_next(Call::Define, error);
-    let error = launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap_err();
+    let error = launcher.sync_vm().await.unwrap_err();
     assert_eq!(
         error.message(),
         "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow'') \
          (hook painter changed /domain/devices/video)"
     );
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
 }
 
 /// libvirt's error quotes text that a hook has written.
@@ -45,11 +36,7 @@ async fn text_of_a_hook_in_libvirts_error_is_escaped() {
     let message = "XML error: unknown video model 'rainbow\u{9b}\u{202e}'";
     let error = FakeDaemon::error(code::XML_ERROR, origin::DOMAIN, message);
     launcher.fake.fail_next(Call::Define, error);
-    let error = launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap_err();
+    let error = launcher.sync_vm().await.unwrap_err();
     assert_eq!(
         error.message(),
         "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow\\u{9b}\\u{202e}'') \
@@ -78,11 +65,7 @@ async fn veto_leaves_no_domain_and_one_event() {
     *hooks.veto.lock().unwrap() = Some("no GPU today".into());
     let launcher = TestLauncher::with_hooks(hooks.clone()).await;
     for _ in 0..3 {
-        let error = launcher
-            .manager
-            .run(Command::sync(sync_request()))
-            .await
-            .unwrap_err();
+        let error = launcher.sync_vm().await.unwrap_err();
         assert_eq!(
             error.message(),
             "hook policy refuses at PreStart: no GPU today"
@@ -100,11 +83,7 @@ async fn veto_leaves_no_domain_and_one_event() {
         ["EVENT HookDenied: hook policy refuses at PreStart: no GPU today"]
     );
     *hooks.veto.lock().unwrap() = None;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Running));
 }
 
@@ -117,26 +96,14 @@ async fn hooks_of_a_boot_are_published_once_after_the_start() {
         Call::Define,
         FakeDaemon::error(code::SYSTEM_ERROR, origin::QEMU, "not yet"),
     );
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap_err();
+    launcher.sync_vm().await.unwrap_err();
     launcher.fake.fail_next(
         Call::Start,
         FakeDaemon::error(code::SYSTEM_ERROR, origin::QEMU, "not yet"),
     );
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap_err();
+    launcher.sync_vm().await.unwrap_err();
     for _ in 0..2 {
-        launcher
-            .manager
-            .run(Command::sync(sync_request()))
-            .await
-            .unwrap();
+        launcher.sync_vm().await.unwrap();
     }
     launcher.manager.run(Command::Pause).await.unwrap();
     let notifications = launcher.notifications_until("Paused").await;
@@ -160,11 +127,7 @@ async fn operator_can_omit_the_events_of_applied_hooks() {
     });
     *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
     let launcher = TestLauncher::with_hooks(hooks.clone()).await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.manager.run(Command::Pause).await.unwrap();
     let notifications = launcher.notifications_until("Paused").await;
     assert_eq!(count_with(&notifications, "EVENT"), 0, "{notifications:#?}");
@@ -182,18 +145,10 @@ async fn repeated_sync_after_a_failed_start_calls_no_hooks() {
             "internal error: QEMU unexpectedly closed the monitor",
         ),
     );
-    let error = launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap_err();
+    let error = launcher.sync_vm().await.unwrap_err();
     assert!(error.message().contains("closed the monitor"));
     assert_eq!(domain_state(&launcher), Some(DomainState::Shutoff));
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Running));
     assert_eq!(
         (

@@ -5,12 +5,11 @@ use proto::cmd::info::cmd_info_client::CmdInfoClient;
 use proto::cmd::v1::*;
 use serde_json::{Value, json};
 use tonic::Code;
-use virt_launcher::manager::Command;
 
 use crate::support::command_client::{
     channel, client, exec_request, invalid_vmi_request, vmi_request,
 };
-use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request};
+use crate::support::test_launcher::{DOMAIN, TestLauncher};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ready_socket_answers() {
@@ -124,11 +123,7 @@ async fn queries_without_an_agent_are_empty_and_succeed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let mut client = client(&launcher).await;
     let ping = GuestPingRequest {
         domain_name: DOMAIN.into(),

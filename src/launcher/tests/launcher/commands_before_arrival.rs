@@ -5,7 +5,7 @@ use proto::cmd::v1::MemoryDumpRequest;
 use virt_launcher::manager::Command;
 
 use crate::support::command_client::{backup, backup_start_options, client, vmi_request};
-use crate::support::migration_target::{INCOMING_DOMAIN, sync_migration_target};
+use crate::support::migration_target::{INCOMING_DOMAIN, prepare_target};
 use crate::support::test_launcher::TestLauncher;
 
 /// Sends each command that needs the guest. Returns its name and the message of the response.
@@ -42,11 +42,7 @@ async fn send_all_commands(launcher: &TestLauncher) -> Vec<(&'static str, String
 async fn commands_are_refused_until_the_guest_has_arrived() {
     const NOT_ARRIVED: &str = "the virtual machine has not arrived in this pod yet";
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     for is_incoming in [false, true] {
         if is_incoming {
             launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();

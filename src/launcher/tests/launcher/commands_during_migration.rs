@@ -8,7 +8,7 @@ use crate::support::command_client::{client, freeze, vmi_request};
 use crate::support::migration_commands::{
     TEN_MINUTE_MIGRATION, migrate, migration_notifications, wait_until_migrating,
 };
-use crate::support::test_launcher::{launcher_with_running_vm, sync_request, wait_for};
+use crate::support::test_launcher::{launcher_with_running_vm, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_that_libvirt_refuses_during_a_migration_are_refused() {
@@ -28,11 +28,7 @@ async fn commands_that_libvirt_refuses_during_a_migration_are_refused() {
             "failed to freeze VMI, VMI is currently during migration"
         )
     );
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let mut client = client(&launcher).await;
     let dump = MemoryDumpRequest {
         vmi: vmi_request().vmi,

@@ -10,11 +10,7 @@ use crate::support::test_launcher::{TestLauncher, sync_request};
 #[tokio::test(flavor = "multi_thread")]
 async fn deletion_of_an_ended_vm_succeeds_while_the_launcher_exits() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.manager.run(Command::Kill).await.unwrap();
     launcher.notifications_until("Shutoff/Destroyed").await;
     launcher.manager.close().await;
@@ -27,11 +23,7 @@ async fn deletion_of_an_ended_vm_succeeds_while_the_launcher_exits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn running_vm_is_not_deleted_while_the_launcher_exits() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     launcher.manager.close().await;
     let error = launcher.manager.run(Command::Delete).await.unwrap_err();
@@ -41,11 +33,7 @@ async fn running_vm_is_not_deleted_while_the_launcher_exits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_delete_succeeds_while_the_launcher_exits() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.manager.run(Command::Kill).await.unwrap();
     launcher.manager.run(Command::Delete).await.unwrap();
     launcher.notifications_until("NonExistent").await;

@@ -6,18 +6,12 @@ use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{CloseReason, DomainState, code, origin};
 use virt_launcher::manager::{Command, CommandSuccess, OpError};
 
-use crate::support::test_launcher::{
-    DOMAIN, TestLauncher, count_with, domain_state, sync_request, wait_for,
-};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, count_with, domain_state, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     launcher.fake.stop_daemon(CloseReason::Eof);
     launcher.fake.io_error(DOMAIN, "ua-data");
@@ -46,11 +40,7 @@ async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
 #[tokio::test(flavor = "multi_thread")]
 async fn domain_is_not_published_again_while_its_disk_errors_are_unknown() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     launcher.fake.stop_daemon(CloseReason::Eof);
     launcher.fake.io_error(DOMAIN, "ua-data");
@@ -76,11 +66,7 @@ async fn domain_is_not_published_again_while_its_disk_errors_are_unknown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_fails_when_the_state_of_the_vm_is_unknown() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.fake.delay(Call::State, Duration::from_secs(3));
     let error = launcher.manager.run(Command::Kill).await.unwrap_err();
     assert!(error.message().contains("gave no answer"), "{error}");
@@ -92,11 +78,7 @@ async fn kill_fails_when_the_state_of_the_vm_is_unknown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unsent_command_is_repeated_once() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let unsent = FakeDaemon::error(
         code::INTERNAL_ERROR,
         origin::RPC,
@@ -115,11 +97,7 @@ async fn libvirts_errors_keep_code_and_text() {
         Call::Define,
         FakeDaemon::error(code::XML_ERROR, origin::DOMAIN, "XML error: no"),
     );
-    let error = launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap_err();
+    let error = launcher.sync_vm().await.unwrap_err();
     assert_eq!(
         error.message(),
         "LibvirtError(Code=27, Domain=20, Message='XML error: no')"
@@ -141,11 +119,7 @@ async fn libvirts_errors_keep_code_and_text() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_qemu_is_reported_as_crashed() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.fake.kill_qemu(DOMAIN);
     launcher.notifications_until("Shutoff/Crashed").await;
 }
@@ -153,11 +127,7 @@ async fn killed_qemu_is_reported_as_crashed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn connection_is_restored_and_events_continue() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     launcher.fake.stop_daemon(CloseReason::Eof);
     assert!(launcher.manager.run(Command::Pause).await.is_err());

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{code, origin};
-use proto::cmd::v1::{FreezeRequest, Response, Vmi};
+use proto::cmd::v1::FreezeRequest;
 use serde_json::json;
-use virt_launcher::manager::Command;
 
 use crate::support::command_client::{client, freeze, guest_info, unfreeze, vmi_message};
 use crate::support::migration_commands::migrate;
 use crate::support::scripted_agent::launcher_with_recorded_agent;
-use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request, vmi_json, wait_for};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, vmi_json, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn freeze_and_unfreeze_are_idempotent_and_notified() {
@@ -78,11 +77,7 @@ async fn failed_unfreeze_is_reported_and_retried() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_unfreeze_of_a_guest_that_was_never_frozen_is_not_retried() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let answer = unfreeze(&launcher).await;
     assert!(answer.message.contains("Code=86"), "no agent: {answer:?}");
     let calls = launcher.fake.count(Call::Agent);
@@ -93,11 +88,7 @@ async fn refused_unfreeze_of_a_guest_that_was_never_frozen_is_not_retried() {
 #[tokio::test(flavor = "multi_thread")]
 async fn unfreeze_of_a_guest_without_an_agents_channel_is_not_retried() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let text = "argument unsupported: QEMU guest agent is not configured";
     for _ in 0..2 {
         let error = FakeDaemon::error(code::ARGUMENT_UNSUPPORTED, origin::QEMU, text);
@@ -153,11 +144,7 @@ async fn freeze_of_a_stopped_guest_is_libvirts_error() {
         answer.message.starts_with("LibvirtError(Code=42, "),
         "{answer:?}"
     );
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let answer = freeze(&launcher, 0).await;
     assert!(
         answer.message.starts_with("LibvirtError(Code=86, "),

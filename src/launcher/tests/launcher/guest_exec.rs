@@ -7,10 +7,9 @@ use libvirt::{code, origin};
 use proto::cmd::v1::*;
 use serde_json::Value;
 use tonic::Code;
-use virt_launcher::manager::Command;
 
 use crate::support::command_client::{client, exec_request};
-use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request};
+use crate::support::test_launcher::{DOMAIN, TestLauncher};
 
 /// A guest agent: `/bin/slow` never exits, and other programs exit with 3.
 fn agent(command: &str) -> libvirt::Result<String> {
@@ -40,11 +39,7 @@ fn agent(command: &str) -> libvirt::Result<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn exec_runs_a_command_in_the_guest() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
     let mut client = client(&launcher).await;
     let exited = client

@@ -6,12 +6,11 @@ use std::time::Duration;
 use hook_host::{HookError, HookPoint};
 use libvirt::XmlKind;
 use libvirt::fake::Call;
-use proto::cmd::v1::VmiRequest;
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::support::command_client::{client, vmi_request_for};
-use crate::support::migration_target::{INCOMING_DOMAIN, sync_migration_target};
+use crate::support::migration_target::{INCOMING_DOMAIN, prepare_target};
 use crate::support::scripted_hooks::ScriptedHooks;
 use crate::support::test_launcher::{
     DOMAIN, TestLauncher, domain_xml, sync_request_for, sync_vmi, vmi_json,
@@ -147,11 +146,7 @@ async fn migration_target_that_attaches_a_host_device_again_calls_its_hooks() {
     let hooks = Arc::new(ScriptedHooks::default());
     let launcher = TestLauncher::with_hooks(Arc::clone(&hooks) as _).await;
     write_network_info(&launcher, &["blue"]);
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher
         .fake

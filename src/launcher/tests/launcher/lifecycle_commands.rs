@@ -9,18 +9,12 @@ use libvirt::{DomainState, code, origin};
 use serde_json::json;
 use virt_launcher::manager::{Command, CommandSuccess};
 
-use crate::support::test_launcher::{
-    DOMAIN, TestLauncher, count_with, domain_state, sync_request, vmi_json,
-};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, count_with, domain_state, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_from_start_to_delete() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let notifications = launcher.notifications_until("Running").await;
     assert_eq!(notifications[0], "ADDED uid= Shutoff/Unknown");
     assert_eq!(count_with(&notifications, "ADDED"), 1);
@@ -55,11 +49,7 @@ async fn notifications_from_start_to_delete() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_state_is_notified_once() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     launcher.manager.run(Command::Kill).await.unwrap();
     launcher.notifications_until("Shutoff/Destroyed").await;
@@ -73,11 +63,7 @@ async fn each_state_is_notified_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn alerts_are_sent_as_kubernetes_events() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.fake.io_error(DOMAIN, "ua-data");
     let notifications = launcher.notifications_until("EVENT").await;
     let full = "EVENT IOerror: VM Paused due to not enough space on volume: data";
@@ -98,11 +84,7 @@ async fn alerts_are_sent_as_kubernetes_events() {
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_time_is_set_after_a_pause() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let (sender, mut commands) = tokio::sync::mpsc::unbounded_channel();
     let agent = move |json: &str| {
         if json.contains("guest-set-time") {
@@ -124,22 +106,14 @@ async fn repeated_commands_do_nothing() {
     launcher.manager.run(Command::Kill).await.unwrap();
     launcher.manager.run(Command::Delete).await.unwrap();
     for _ in 0..2 {
-        launcher
-            .manager
-            .run(Command::sync(sync_request()))
-            .await
-            .unwrap();
+        launcher.sync_vm().await.unwrap();
     }
     assert_eq!(launcher.fake.count(Call::Start), 1);
     for _ in 0..2 {
         launcher.manager.run(Command::Pause).await.unwrap();
     }
     assert_eq!(launcher.fake.count(Call::Suspend), 1);
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(
         domain_state(&launcher),
         Some(DomainState::Paused),
@@ -169,11 +143,7 @@ fn vmi_with_agent(acpi: bool) -> Box<Vmi> {
 #[tokio::test(flavor = "multi_thread")]
 async fn soft_reboot_presses_the_power_button_of_a_guest_whose_agent_is_silent() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let without_button = Command::SoftReboot(vmi_with_agent(false));
     launcher.manager.run(without_button).await.unwrap_err();
     assert_eq!(launcher.fake.count(Call::Reboot), 0);
@@ -187,11 +157,7 @@ async fn soft_reboot_presses_the_power_button_of_a_guest_whose_agent_is_silent()
 #[tokio::test(flavor = "multi_thread")]
 async fn end_of_a_transient_domain_is_published_before_its_deletion() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     launcher.manager.run(Command::Delete).await.unwrap();
     launcher.fake.power_off(DOMAIN);
@@ -207,11 +173,7 @@ async fn end_of_a_transient_domain_is_published_before_its_deletion() {
 #[tokio::test(flavor = "multi_thread")]
 async fn late_pause_is_not_undone_by_a_sync() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let error = FakeDaemon::error(
         code::SYSTEM_ERROR,
         origin::RPC,
@@ -227,22 +189,14 @@ async fn late_pause_is_not_undone_by_a_sync() {
         .unwrap()
         .unwrap();
     domain.suspend().unwrap();
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Paused));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unpause_of_a_running_vm_revokes_a_pause_without_an_answer() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let error = FakeDaemon::error(
         code::SYSTEM_ERROR,
         origin::RPC,
@@ -253,22 +207,14 @@ async fn unpause_of_a_running_vm_revokes_a_pause_without_an_answer() {
     let unpaused = launcher.manager.run(Command::Unpause).await.unwrap();
     assert_eq!(unpaused, CommandSuccess::AlreadySo);
     launcher.fake.io_error(DOMAIN, "ua-disk0");
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_resumes_a_paused_vm_first() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.manager.run(Command::Pause).await.unwrap();
     launcher.manager.run(Command::Shutdown).await.unwrap();
     launcher.notifications_until("Shutoff/Shutdown").await;

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use libvirt::fake::Call;
-use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, Response, Vmi};
-use virt_launcher::manager::Command;
+use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, Response};
 
 use crate::support::command_client::{client, vmi_message, vmi_request};
-use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request, vmi_json};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, vmi_json};
 
 /// Requests a memory dump.
 async fn dump(launcher: &TestLauncher, path: &str) -> Response {
@@ -42,11 +41,7 @@ fn dump_notifications(notifications: &[String]) -> Vec<&str> {
 async fn dump_is_answered_at_once_and_published_in_order() {
     let launcher = TestLauncher::new().await;
     let directory = tempfile::tempdir().unwrap();
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.fake.set_dump_duration(Duration::from_millis(300));
     let first = path(&directory, "a.memory.dump");
     assert!(dump(&launcher, &first).await.success);
@@ -60,11 +55,7 @@ async fn dump_is_answered_at_once_and_published_in_order() {
     let mut client = client(&launcher).await;
     let domain = client.get_domain(EmptyRequest {}).await.unwrap();
     assert!(domain.into_inner().domain.contains("Dump"));
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let notifications = launcher.notifications_until("dump=completed").await;
     let records = dump_notifications(&notifications);
     assert_eq!(
@@ -100,11 +91,7 @@ async fn dump_is_answered_at_once_and_published_in_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_dump_path_is_refused_and_a_missing_directory_fails_the_dump() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     for invalid_path in [
         "",
         "x.memory.dump",
@@ -139,11 +126,7 @@ async fn invalid_dump_path_is_refused_and_a_missing_directory_fails_the_dump() {
 async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
     let launcher = TestLauncher::new().await;
     let directory = tempfile::tempdir().unwrap();
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.fake.set_dump_duration(Duration::from_secs(600));
     let file = path(&directory, "a.memory.dump");
     assert!(dump(&launcher, &file).await.success);

@@ -1,11 +1,9 @@
 //! Migrations that are cancelled by virt-handler or by a shutdown, and aborts that hang.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
-use libvirt::{CloseReason, DomainState, code, origin};
-use serde_json::json;
+use libvirt::{DomainState, code, origin};
 use virt_launcher::manager::Command;
 
 use crate::support::migration_commands::{
@@ -122,7 +120,7 @@ async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
     // A shorter abort does not count as hanging.
     tokio::time::sleep(Duration::from_secs(8)).await;
     assert_eq!(launcher.target_fake.count(Call::Destroy), 0);
-    wait_for("the target's domain is ended", async || {
+    wait_for("the target's domain to be ended", async || {
         launcher.target_fake.count(Call::Destroy) == 1
     })
     .await;
@@ -155,7 +153,7 @@ async fn abort_that_hangs_at_switchover_is_reported_as_failed_and_can_be_repeate
     assert_eq!(launcher.target_fake.count(Call::Destroy), 0);
     assert_eq!(launcher.fake.count(Call::AbortJob), 1);
     cancel_migration(&launcher).await;
-    wait_for("libvirt is asked again", async || {
+    wait_for("libvirt to be called again", async || {
         launcher.fake.count(Call::AbortJob) == 2
     })
     .await;
@@ -176,7 +174,7 @@ async fn abort_without_an_answer_is_treated_as_hanging() {
         .notifications_until("migration=m1 PreCopy Failed")
         .await;
     tokio::time::sleep(Duration::from_secs(7)).await;
-    wait_for("the target's domain is ended", async || {
+    wait_for("the target's domain to be ended", async || {
         launcher.target_fake.count(Call::Destroy) == 1
     })
     .await;

@@ -16,9 +16,7 @@ use crate::support::command_client::{client, vmi_request};
 use crate::support::migration_commands::{
     cancel_migration, migrate, migrate_with, migration_notifications, wait_until_migrating,
 };
-use crate::support::test_launcher::{
-    DOMAIN, TestLauncher, launcher_with_running_vm, sync_request, wait_for,
-};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, launcher_with_running_vm, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_the_target_may_run_is_never_resumed() {
@@ -37,11 +35,7 @@ async fn guest_that_the_target_may_run_is_never_resumed() {
     wait_until_paused(&launcher).await;
     // The target does not know the guest yet.
     for _ in 0..5 {
-        launcher
-            .manager
-            .run(Command::sync(sync_request()))
-            .await
-            .unwrap();
+        launcher.sync_vm().await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(launcher.fake.count(Call::Resume), 0);
@@ -55,11 +49,7 @@ async fn guest_that_the_target_may_run_is_never_resumed() {
     let mode = fs::metadata(&marker).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o644, "libvirt's hook gets another end");
     assert_eq!(launcher.fake.count(Call::Resume), 0);
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(
         launcher.fake.state(DOMAIN).unwrap().state,
         DomainState::Shutoff
@@ -68,7 +58,7 @@ async fn guest_that_the_target_may_run_is_never_resumed() {
 
 /// Waits until the guest is paused for the migration.
 async fn wait_until_paused(launcher: &TestLauncher) {
-    wait_for("the guest is paused", async || {
+    wait_for("the guest to be paused", async || {
         launcher.fake.state(DOMAIN).unwrap() == State::new(DomainState::Paused, Reason::Migration)
     })
     .await;
@@ -154,11 +144,7 @@ async fn guest_whose_post_copy_failed_never_runs_here_again() {
     let notifications = launcher.notifications_until("ended failed").await;
     let last = migration_notifications(&notifications).pop().unwrap();
     assert!(last.contains("the guest is not resumed here"), "{last}");
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert!(launcher.manager.run(Command::Unpause).await.is_err());
     assert!(!migrate(&launcher, "m2").await.success);
     assert_eq!(launcher.fake.count(Call::Resume), 0);

@@ -12,7 +12,7 @@ use crate::support::command_client::{client, vmi_request};
 use crate::support::migration_commands::{
     TEN_MINUTE_MIGRATION, migrate, migration_notifications, wait_until_migrating,
 };
-use crate::support::test_launcher::{DOMAIN, launcher_with_running_vm, sync_request};
+use crate::support::test_launcher::{DOMAIN, launcher_with_running_vm};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {
@@ -27,11 +27,7 @@ async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {
     assert_eq!(shortened[0], "Running/Unknown migration=m1 PreCopy");
     let last = shortened.last().unwrap();
     assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(
         launcher.fake.state(DOMAIN).unwrap().state,
         DomainState::Shutoff

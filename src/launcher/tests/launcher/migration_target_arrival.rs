@@ -5,29 +5,17 @@ use libvirt::{Detail, Event, LifecycleEvent, code, origin};
 use virt_launcher::manager::{Command, CommandSuccess};
 
 use crate::support::command_client::freeze;
-use crate::support::migration_target::{INCOMING_DOMAIN, sync_migration_target};
-use crate::support::test_launcher::{DOMAIN, TestLauncher, sync_request};
+use crate::support::migration_target::{INCOMING_DOMAIN, prepare_target};
+use crate::support::test_launcher::{DOMAIN, TestLauncher};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     assert!(launcher.paths.share.join("migrationproxy").is_dir());
     assert_eq!(launcher.fake.count(Call::Define), 0);
-    let error = launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap_err();
+    let error = launcher.sync_vm().await.unwrap_err();
     assert!(error.message().contains("arrive by a migration"));
     assert!(launcher.handler.notifications().is_empty());
 
@@ -45,11 +33,7 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
         !before.iter().any(|line| line.contains("ended")),
         "{before:#?}"
     );
-    let late = launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    let late = prepare_target(&launcher, "a").await.unwrap();
     assert_eq!(
         late,
         CommandSuccess::AlreadySo,
@@ -67,11 +51,7 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
             "MODIFIED uid=1234 Running/Unknown grace=5 migration=a PreCopy ended",
         ]
     );
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(launcher.fake.count(Call::Start), 0, "the VM runs already");
 }
 
@@ -80,11 +60,7 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
 async fn arrival_during_a_restart_of_the_daemon_is_notified() {
     for is_seen in [true, false] {
         let launcher = TestLauncher::new().await;
-        launcher
-            .manager
-            .run(sync_migration_target("a"))
-            .await
-            .unwrap();
+        prepare_target(&launcher, "a").await.unwrap();
         if is_seen {
             launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
             launcher.notifications_until("ADDED").await;
@@ -115,11 +91,7 @@ async fn arrival_during_a_restart_of_the_daemon_is_notified() {
 async fn arrival_is_notified_although_libvirt_does_not_answer_at_first() {
     for is_seen in [true, false] {
         let launcher = TestLauncher::new().await;
-        launcher
-            .manager
-            .run(sync_migration_target("a"))
-            .await
-            .unwrap();
+        prepare_target(&launcher, "a").await.unwrap();
         if is_seen {
             launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
             launcher.notifications_until("ADDED").await;
@@ -147,11 +119,7 @@ async fn arrival_is_notified_although_libvirt_does_not_answer_at_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn event_of_an_arrival_that_was_recovered_is_not_notified_again() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     launcher.fake.stop_daemon(libvirt::CloseReason::Eof);
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher
@@ -183,11 +151,7 @@ async fn event_of_an_arrival_that_was_recovered_is_not_notified_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_does_not_arrive_did_not_end_here() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher.notifications_until("ADDED").await;
     launcher.fake.kill_qemu(DOMAIN);
@@ -200,11 +164,7 @@ async fn vm_that_does_not_arrive_did_not_end_here() {
 #[tokio::test(flavor = "multi_thread")]
 async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher.notifications_until("ADDED").await;
     launcher.fake.fail_incoming(DOMAIN);

@@ -9,27 +9,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use virt_launcher::manager::Command;
 
-use crate::support::migration_target::{INCOMING_DOMAIN, migration_request, sync_migration_target};
+use crate::support::migration_target::{INCOMING_DOMAIN, migration_request, prepare_target};
 use crate::support::scripted_hooks::ScriptedHooks;
 use crate::support::test_launcher::{TestLauncher, sync_request_for, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_preparation_does_not_end_a_running_libvirt_hook() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     let socket = launcher.paths.migration_hook_socket();
     let mut stream = UnixStream::connect(&socket).await.unwrap();
     let (begin, end) = INCOMING_DOMAIN.split_at(20);
     stream.write_all(begin.as_bytes()).await.unwrap();
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     stream.write_all(end.as_bytes()).await.unwrap();
     let mut edited = String::new();
     stream.read_to_string(&mut edited).await.unwrap();
@@ -51,11 +43,7 @@ async fn send_to_hook_socket(launcher: &TestLauncher, xml: &str) -> String {
 async fn hook_that_refuses_an_arrival_or_is_ignored_gets_one_event() {
     let hooks = Arc::new(ScriptedHooks::default());
     let launcher = TestLauncher::with_hooks(hooks.clone()).await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     *hooks.arrival_veto.lock().unwrap() = Some("not this node".into());
     for _ in 0..2 {
         send_to_hook_socket(&launcher, INCOMING_DOMAIN).await;
@@ -84,27 +72,15 @@ async fn veto_fails_the_preparation_and_a_repeated_request_runs_the_hooks_again(
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.veto.lock().unwrap() = Some("not on this node".into());
     let launcher = TestLauncher::with_hooks(Arc::clone(&hooks) as _).await;
-    let error = launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap_err();
+    let error = prepare_target(&launcher, "a").await.unwrap_err();
     let message = error.message();
     assert!(
         message.contains("policy") && message.contains("not on this node"),
         "{message}"
     );
     *hooks.veto.lock().unwrap() = None;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     assert_eq!(hooks.count("PreStart"), 3);
     assert_eq!(hooks.count("OnDefineDomain"), 2);
 }
@@ -124,11 +100,7 @@ async fn annotation_of_functional_tests_holds_the_preparation_up() {
         "Blocking preparation of migration target in order to satisfy a functional test condition"
     );
     assert!(!launcher.paths.share.join("migrationproxy").exists());
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

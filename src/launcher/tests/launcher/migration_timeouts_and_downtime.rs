@@ -6,11 +6,10 @@ use std::time::Duration;
 use libvirt::DomainState;
 use libvirt::fake::{Call, MigrationPlan};
 use serde_json::json;
-use virt_launcher::manager::Command;
 
 use crate::support::migration_commands::{migrate, migrate_with, migration_notifications};
 use crate::support::scripted_hooks::ScriptedHooks;
-use crate::support::test_launcher::{DOMAIN, TestLauncher, launcher_with_running_vm, sync_request};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, launcher_with_running_vm};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn completion_by_force_pauses_the_guest_or_continues_it_on_the_target() {
@@ -82,11 +81,7 @@ async fn downtime_of_a_hook_is_set_without_a_stall_detector() {
         ..ScriptedHooks::default()
     };
     let launcher = TestLauncher::with_hooks(Arc::new(hooks)).await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     launcher.fake.set_migration(MigrationPlan {
         transfer: Duration::from_millis(1500),

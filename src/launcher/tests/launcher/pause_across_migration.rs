@@ -6,8 +6,8 @@ use libvirt::DomainState;
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::support::migration_target::{INCOMING_DOMAIN, migration_request, sync_migration_target};
-use crate::support::test_launcher::{DOMAIN, TestLauncher, domain_state, sync_request};
+use crate::support::migration_target::{INCOMING_DOMAIN, migration_request, prepare_target};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, domain_state};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_its_owner_paused_stays_paused() {
@@ -26,11 +26,7 @@ async fn vm_that_its_owner_paused_stays_paused() {
     launcher
         .notifications_until("Paused/User grace=5 migration=a PreCopy ended")
         .await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Paused));
 }
 
@@ -53,11 +49,7 @@ async fn vm_that_arrives_running_is_resumed_after_a_disk_error() {
         .notifications_until("migration=a PreCopy ended")
         .await;
     launcher.fake.io_error(DOMAIN, "ua-disk0");
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Running));
 }
 
@@ -65,11 +57,7 @@ async fn vm_that_arrives_running_is_resumed_after_a_disk_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_arrives_paused_stays_paused() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher
         .fake
@@ -79,11 +67,7 @@ async fn vm_that_arrives_paused_stays_paused() {
     launcher
         .notifications_until("Paused/User grace=5 migration=a PreCopy ended")
         .await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Paused));
     launcher.manager.run(Command::Unpause).await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Running));

@@ -7,16 +7,13 @@ use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
 use libvirt::{DomainState, code, origin};
 use proto::cmd::v1::MigrationRequest;
 use serde_json::json;
-use virt_launcher::manager::Command;
 
 use crate::support::command_client::{client, vmi_request};
 use crate::support::migration_commands::{
     TEN_MINUTE_MIGRATION, cancel_migration, migrate, migrate_request, wait_until_migrating,
 };
 use crate::support::scripted_hooks::ScriptedHooks;
-use crate::support::test_launcher::{
-    DOMAIN, TestLauncher, count_with, launcher_with_running_vm, sync_request,
-};
+use crate::support::test_launcher::{DOMAIN, TestLauncher, count_with, launcher_with_running_vm};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
@@ -105,11 +102,7 @@ async fn invalid_requests_are_refused() {
 async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_called() {
     let hooks = Arc::new(ScriptedHooks::default());
     let launcher = TestLauncher::with_hooks(hooks.clone()).await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     *hooks.veto.lock().unwrap() = Some("not at noon".into());
     assert!(migrate(&launcher, "m1").await.success);

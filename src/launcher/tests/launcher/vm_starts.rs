@@ -73,15 +73,9 @@ async fn sync_that_the_client_gives_up_and_repeats_runs_once() {
     let hooks = Arc::new(ScriptedHooks::default());
     let launcher = TestLauncher::with_hooks(hooks.clone()).await;
     launcher.fake.delay(Call::Start, Duration::from_millis(300));
-    let timed_out = tokio::time::timeout(
-        Duration::from_millis(50),
-        launcher.manager.run(Command::sync(sync_request())),
-    );
+    let timed_out = tokio::time::timeout(Duration::from_millis(50), launcher.sync_vm());
     assert!(timed_out.await.is_err());
-    let (second, third) = tokio::join!(
-        launcher.manager.run(Command::sync(sync_request())),
-        launcher.manager.run(Command::sync(sync_request()))
-    );
+    let (second, third) = tokio::join!(launcher.sync_vm(), launcher.sync_vm());
     second.unwrap();
     third.unwrap();
     assert_eq!(
@@ -101,11 +95,7 @@ async fn sync_that_the_client_gives_up_and_repeats_runs_once() {
 async fn start_is_answered_after_its_notification_was_accepted() {
     let launcher = TestLauncher::new().await;
     launcher.handler.delay(Duration::from_millis(300));
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let notifications = launcher.handler.notifications();
     let is_started = |line: &String| line.contains("StartingUp") || line.contains("Running");
     assert!(notifications.iter().any(is_started), "{notifications:#?}");
@@ -115,7 +105,7 @@ async fn start_is_answered_after_its_notification_was_accepted() {
 async fn delete_is_denied_until_the_start_is_reported() {
     let launcher = TestLauncher::new().await;
     launcher.handler.refuse(true);
-    let answer = launcher.manager.run(Command::sync(sync_request())).await;
+    let answer = launcher.sync_vm().await;
     assert_eq!(
         answer.unwrap(),
         CommandSuccess::Changed,
@@ -168,11 +158,7 @@ async fn kill_does_not_wait_for_a_slow_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ended_vm_is_not_started_again() {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.fake.power_off(DOMAIN);
     let mut json = vmi_json();
     json["status"]["phase"] = "Running".into();
@@ -227,19 +213,11 @@ async fn domain_of_an_earlier_launcher_is_defined_again() {
         "<domain type='kvm'><name>{DOMAIN}</name><uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid></domain>"
     );
     let domain = launcher.fake.connect().unwrap().define(&leftover).unwrap();
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Running));
     assert!(domain.xml(XmlKind::Inactive).unwrap().contains("<devices>"));
     let definitions = launcher.fake.count(Call::Define);
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     assert_eq!(
         launcher.fake.count(Call::Define),
         definitions,

@@ -3,12 +3,8 @@
 use std::time::Duration;
 
 use libvirt::fake::MigrationPlan;
-use proto::cmd::v1::{MigrationRequest, Response, Vmi};
+use proto::cmd::v1::{MigrationRequest, Response};
 use serde_json::{Value, json};
-use virt_launcher::manager::Command;
-
-use super::command_client::{client, vmi_message, vmi_request};
-use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};
 
 use super::command_client::{client, vmi_message, vmi_request};
 use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};

@@ -1,10 +1,15 @@
 //! Requests to the target of a migration, and a launcher in which a domain has arrived.
 
-use super::test_launcher::{DOMAIN, TestLauncher, sync_request_for, vmi_json};
+use std::sync::Arc;
+
+use kubevirt_api::vmi::Vmi;
+use serde_json::{Value, json};
+use virt_launcher::manager::{Command, CommandResult, SyncRequest};
 
 use super::test_launcher::{DOMAIN, TestLauncher, sync_request_for, vmi_json};
 
 use super::test_launcher::{DOMAIN, TestLauncher, sync_request_for, vmi_json};
+
 /// The XML of a domain that arrives.
 pub(crate) const INCOMING_DOMAIN: &str = "<domain type='kvm'><name>default_vm1</name>\
     <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\
@@ -19,19 +24,17 @@ pub(crate) fn migration_request(uid: &str, edit_status: impl FnOnce(&mut Value))
     sync_request_for(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
 }
 
-/// The command that prepares the target of the migration `uid`.
-pub(crate) fn sync_migration_target(uid: &str) -> Command {
-    Command::SyncMigrationTarget(Arc::new(migration_request(uid, |_| {})))
+/// Prepares the target of the migration `uid`.
+pub(crate) async fn prepare_target(launcher: &TestLauncher, uid: &str) -> CommandResult {
+    let request = migration_request(uid, |_| {});
+    let command = Command::SyncMigrationTarget(Arc::new(request));
+    launcher.manager.run(command).await
 }
 
 /// A launcher in which a domain has arrived by the migration `a`.
 pub(crate) async fn launcher_with_arrived_domain(xml: &str) -> TestLauncher {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(sync_migration_target("a"))
-        .await
-        .unwrap();
+    prepare_target(&launcher, "a").await.unwrap();
     launcher.fake.begin_incoming(xml).unwrap();
     launcher.fake.resume_incoming(xml, false).unwrap();
     launcher.fake.end_incoming_job(DOMAIN);

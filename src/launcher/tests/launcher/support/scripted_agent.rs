@@ -2,19 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use libvirt::fake::FakeDaemon;
 use libvirt::{code, origin};
 use serde_json::{Value, json};
-use virt_launcher::manager::Command;
 
-use super::command_client::client;
-use super::test_launcher::{DOMAIN, TestLauncher, sync_request};
+use super::test_launcher::{DOMAIN, TestLauncher};
 
-use super::test_launcher::{DOMAIN, TestLauncher, sync_request};
-
-use super::test_launcher::{DOMAIN, TestLauncher, sync_request};
+use super::test_launcher::{DOMAIN, TestLauncher};
 
 /// A guest agent whose answers a test can set. Unknown commands fail.
 #[derive(Clone, Default)]
@@ -140,11 +135,7 @@ impl ScriptedAgent {
 /// A launcher whose VM runs with this agent.
 pub(crate) async fn launcher_with_agent(agent: &ScriptedAgent) -> TestLauncher {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     agent.connect(&launcher);
     launcher
 }
@@ -152,11 +143,7 @@ pub(crate) async fn launcher_with_agent(agent: &ScriptedAgent) -> TestLauncher {
 /// A launcher whose VM runs with the recorded agent, which is thawed.
 pub(crate) async fn launcher_with_recorded_agent() -> (TestLauncher, ScriptedAgent) {
     let launcher = TestLauncher::new().await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     let agent = ScriptedAgent::recorded();
     agent.connect(&launcher);
     launcher.notifications_until("freeze=thawed").await;

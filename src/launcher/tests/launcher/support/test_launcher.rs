@@ -22,28 +22,20 @@ use super::scripted_hooks::ScriptedHooks;
 use super::recording_virt_handler::RecordingVirtHandler;
 use super::scripted_hooks::ScriptedHooks;
 
-use super::recording_virt_handler::RecordingVirtHandler;
-use super::scripted_hooks::ScriptedHooks;
-
 pub(crate) const DOMAIN: &str = "default_vm1";
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A launcher with `--vm-stats-collector` and a running VM.
 pub(crate) async fn launcher_with_vm_stats() -> TestLauncher {
     let launcher = TestLauncher::build(Arc::new(ScriptedHooks::default()), true).await;
-    launcher
-        .manager
-        .run(Command::sync(sync_request()))
-        .await
-        .unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher
 }
 
 /// A launcher whose VM runs, and whose virt-handler was notified of that.
 pub(crate) async fn launcher_with_running_vm() -> TestLauncher {
     let launcher = TestLauncher::new().await;
-    let sync = Command::sync(sync_request());
-    launcher.manager.run(sync).await.unwrap();
+    launcher.sync_vm().await.unwrap();
     launcher.notifications_until("Running").await;
     launcher
 }
@@ -116,6 +108,11 @@ impl TestLauncher {
             _running: launcher,
             _directory: directory,
         }
+    }
+
+    /// Synchronizes the VM with the VMI of [`vmi_json`], which starts the VM if it does not run.
+    pub(crate) async fn sync_vm(&self) -> CommandResult {
+        self.manager.run(Command::sync(sync_request())).await
     }
 
     /// The directory of `--ovmf-path`, which is empty.
