@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn printable_message_is_escaped_and_truncated() {
         let error = |message: &str| Error {
-            code: 1,
-            domain: 10,
+            code: code::INTERNAL_ERROR,
+            domain: origin::QEMU,
             message: message.to_owned(),
         };
         assert_eq!(

@@ -14,6 +14,7 @@ mod dirty_rate;
 mod disk_expansion;
 mod finalized_migrations;
 mod freeze;
+mod guest_agent_of_paused_guest;
 mod guest_agent_polling;
 mod guest_exec;
 mod hotplug_cpus;

@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
-use virt_sys as sys;
-
 use super::Call;
 use super::domain_handle::FakeDomain;
 use crate::dirty_rate::DirtyRate;
 use crate::error::Result;
 use crate::stats::DirtyRateStats;
-
-const MEASURING: i32 = sys::VIR_DOMAIN_DIRTYRATE_MEASURING.cast_signed();
-const MEASURED: i32 = sys::VIR_DOMAIN_DIRTYRATE_MEASURED.cast_signed();
 
 impl DirtyRate for FakeDomain {
     fn start_dirty_rate_calculation(&self, period: Duration) -> Result<()> {
@@ -19,7 +14,7 @@ impl DirtyRate for FakeDomain {
             domain.must_run()?;
             let last = &mut domain.dirty_rate.last;
             *last = DirtyRateStats {
-                status: Some(MEASURING),
+                status: Some(DirtyRateStats::MEASURING),
                 start: Some(last.start.unwrap_or(0) + 1),
                 period: i32::try_from(period.as_secs()).ok(),
                 mib_per_second: None,
@@ -33,8 +28,8 @@ impl DirtyRate for FakeDomain {
         self.with_domain(Call::DirtyRate, |domain| {
             let state = &mut domain.dirty_rate;
             let reported = state.last;
-            if reported.status == Some(MEASURING) {
-                state.last.status = Some(MEASURED);
+            if reported.status == Some(DirtyRateStats::MEASURING) {
+                state.last.status = Some(DirtyRateStats::MEASURED);
                 state.last.mib_per_second = Some(state.next_mib);
             }
             Ok(domain.active.is_some().then_some(reported))

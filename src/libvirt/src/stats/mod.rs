@@ -2,6 +2,8 @@
 
 mod bulk_stats;
 
+use virt_sys as sys;
+
 /// The result of [`Domain::stats`](crate::Domain::stats).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DomainStats {
@@ -139,7 +141,7 @@ pub struct RequestStats {
 /// The dirty rate: how fast the guest writes to its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirtyRateStats {
-    /// `virDomainDirtyRateStatus`: 0 is not started, 1 measuring, 2 measured.
+    /// `virDomainDirtyRateStatus`: 0 is not started, 1 [measuring](Self::MEASURING), 2 [measured](Self::MEASURED).
     pub status: Option<i32>,
     /// When the measurement started, in seconds of the host's monotonic clock.
     pub start: Option<i64>,
@@ -147,4 +149,11 @@ pub struct DirtyRateStats {
     pub period: Option<i32>,
     /// The result in MiB/s.
     pub mib_per_second: Option<i64>,
+}
+
+impl DirtyRateStats {
+    /// The status while a measurement runs.
+    pub const MEASURING: i32 = sys::VIR_DOMAIN_DIRTYRATE_MEASURING.cast_signed();
+    /// The status once a measurement is complete.
+    pub const MEASURED: i32 = sys::VIR_DOMAIN_DIRTYRATE_MEASURED.cast_signed();
 }

@@ -9,8 +9,6 @@ use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};
 
-use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};
-
 pub(crate) async fn channel(launcher: &TestLauncher) -> Channel {
     let path = launcher.paths.ready_socket();
     let connect = tower::service_fn(move |_: Uri| {

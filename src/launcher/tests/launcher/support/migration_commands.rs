@@ -9,9 +9,6 @@ use serde_json::{Value, json};
 use super::command_client::{client, vmi_message, vmi_request};
 use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};
 
-use super::command_client::{client, vmi_message, vmi_request};
-use super::test_launcher::{DOMAIN, TestLauncher, vmi_json};
-
 /// A migration whose transfer takes ten minutes, longer than any test.
 pub(crate) const TEN_MINUTE_MIGRATION: MigrationPlan = MigrationPlan {
     prepare: Duration::ZERO,

@@ -8,8 +8,6 @@ use virt_launcher::manager::{Command, CommandResult, SyncRequest};
 
 use super::test_launcher::{DOMAIN, TestLauncher, sync_request_for, vmi_json};
 
-use super::test_launcher::{DOMAIN, TestLauncher, sync_request_for, vmi_json};
-
 /// The XML of a domain that arrives.
 pub(crate) const INCOMING_DOMAIN: &str = "<domain type='kvm'><name>default_vm1</name>\
     <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\

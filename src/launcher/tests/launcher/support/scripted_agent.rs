@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 
 use super::test_launcher::{DOMAIN, TestLauncher};
 
-use super::test_launcher::{DOMAIN, TestLauncher};
-
 /// A guest agent whose answers a test can set. Unknown commands fail.
 #[derive(Clone, Default)]
 pub(crate) struct ScriptedAgent(Arc<Mutex<AgentState>>);

@@ -19,9 +19,6 @@ use virt_launcher::{BootResources, MigrationErrorLog, Paths, PollIntervals};
 use super::recording_virt_handler::RecordingVirtHandler;
 use super::scripted_hooks::ScriptedHooks;
 
-use super::recording_virt_handler::RecordingVirtHandler;
-use super::scripted_hooks::ScriptedHooks;
-
 pub(crate) const DOMAIN: &str = "default_vm1";
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(10);
 
