@@ -49,7 +49,7 @@ async fn start_with_credentials(guest: &Arc<CredentialsGuest>) -> (TestLauncher,
         .await
         .unwrap();
     launcher
-        .notifications_until("credentials=CredentialsGuest agent is offline")
+        .notifications_until("credentials=Guest agent is offline")
         .await;
     let guest = Arc::clone(guest);
     let agent = move |json: &str| guest.answer(json);
@@ -83,9 +83,9 @@ async fn old_agent_gets_a_file_and_the_owner_a_warning() {
         .await;
     let state = guest.state.lock().unwrap();
     assert_eq!(state.files[AUTHORIZED_KEYS], KEY);
-    let owned = format!(r#"chown ["1000:1000","{AUTHORIZED_KEYS}"]"#);
-    let closed = format!(r#"chmod ["600","{AUTHORIZED_KEYS}"]"#);
-    assert_eq!(state.programs.last_chunk(), Some(&[owned, closed]));
+    let chown = format!(r#"chown ["1000:1000","{AUTHORIZED_KEYS}"]"#);
+    let chmod = format!(r#"chmod ["600","{AUTHORIZED_KEYS}"]"#);
+    assert_eq!(state.programs.last_chunk(), Some(&[chown, chmod]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,8 +8,10 @@ use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{DomainState, code, origin};
 use virt_launcher::manager::Command;
 
-use crate::support::scripted_hooks::{ScriptedHooks, run_at};
-use crate::support::test_launcher::{DOMAIN, TestLauncher, count_with, domain_state, sync_request};
+use crate::support::scripted_hooks::{ScriptedHooks, successful_run_at};
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, count_containing, domain_state, sync_request,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn error_about_an_invalid_domain_names_the_hook_that_changed_it() {
@@ -90,7 +92,7 @@ async fn veto_leaves_no_domain_and_one_event() {
 #[tokio::test(flavor = "multi_thread")]
 async fn hooks_of_a_boot_are_published_once_after_the_start() {
     let hooks = Arc::new(ScriptedHooks::default());
-    *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
+    *hooks.runs.lock().unwrap() = vec![successful_run_at(HookPoint::OnDefineDomain)];
     let launcher = TestLauncher::with_hooks(hooks.clone()).await;
     launcher.fake.fail_next(
         Call::Define,
@@ -125,12 +127,16 @@ async fn operator_can_omit_the_events_of_applied_hooks() {
         omits_applied_events: true,
         ..ScriptedHooks::default()
     });
-    *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
+    *hooks.runs.lock().unwrap() = vec![successful_run_at(HookPoint::OnDefineDomain)];
     let launcher = TestLauncher::with_hooks(hooks.clone()).await;
     launcher.sync_vm().await.unwrap();
     launcher.manager.run(Command::Pause).await.unwrap();
     let notifications = launcher.notifications_until("Paused").await;
-    assert_eq!(count_with(&notifications, "EVENT"), 0, "{notifications:#?}");
+    assert_eq!(
+        count_containing(&notifications, "EVENT"),
+        0,
+        "{notifications:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

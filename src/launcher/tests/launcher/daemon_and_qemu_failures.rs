@@ -6,7 +6,9 @@ use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{CloseReason, DomainState, code, origin};
 use virt_launcher::manager::{Command, CommandSuccess, OpError};
 
-use crate::support::test_launcher::{DOMAIN, TestLauncher, count_with, domain_state, wait_for};
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, count_containing, domain_state, wait_for,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
@@ -22,7 +24,7 @@ async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
     let notifications = launcher.notifications_until("EVENT").await;
     let expected = "EVENT IOerror: VM Paused due to not enough space on volume: vda";
     assert_eq!(
-        count_with(&notifications, expected),
+        count_containing(&notifications, expected),
         1,
         "{notifications:#?}"
     );
@@ -57,7 +59,7 @@ async fn domain_is_not_published_again_while_its_disk_errors_are_unknown() {
     let notifications = launcher.notifications_until("EVENT").await;
     assert_eq!(launcher.fake.count(Call::DiskErrors), 2);
     assert_eq!(
-        count_with(&notifications, "Paused/IOError"),
+        count_containing(&notifications, "Paused/IOError"),
         1,
         "{notifications:#?}"
     );

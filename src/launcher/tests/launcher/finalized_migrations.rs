@@ -12,7 +12,7 @@ use crate::support::migration_target::{INCOMING_DOMAIN, launcher_with_arrived_do
 use crate::support::test_launcher::{TestLauncher, domain_xml, wait_for};
 
 /// The request to refresh the link of the interface `default`.
-fn finalize() -> Command {
+fn finalize_command() -> Command {
     let mut options = Options::default();
     let method = "link-refresh".into();
     let migration = InterfaceBindingMigration { method };
@@ -21,7 +21,7 @@ fn finalize() -> Command {
         .insert("default".into(), migration);
     Command::FinalizeMigration(Arc::new(SyncRequest {
         options,
-        ..migration_request("a", |_| {})
+        ..target_sync_request("a", |_| {})
     }))
 }
 
@@ -37,16 +37,16 @@ fn update_error() -> libvirt::Error {
 #[tokio::test(flavor = "multi_thread")]
 async fn links_that_ask_for_it_go_down_and_up() {
     let launcher = TestLauncher::new().await;
-    let without_domain = launcher.manager.run(finalize()).await.unwrap();
+    let without_domain = launcher.manager.run(finalize_command()).await.unwrap();
     assert_eq!(without_domain, CommandSuccess::AlreadySo);
     let launcher = launcher_with_arrived_domain(INCOMING_DOMAIN).await;
     assert_eq!(
-        launcher.manager.run(finalize()).await.unwrap(),
+        launcher.manager.run(finalize_command()).await.unwrap(),
         CommandSuccess::Changed
     );
     assert_eq!(launcher.fake.count(Call::UpdateDevice), 2, "down and up");
     launcher.fake.fail_next(Call::UpdateDevice, update_error());
-    let error = launcher.manager.run(finalize()).await.unwrap_err();
+    let error = launcher.manager.run(finalize_command()).await.unwrap_err();
     assert!(error.message().contains("operation failed"), "{error}");
     assert_eq!(
         launcher.fake.count(Call::UpdateDevice),
@@ -59,7 +59,7 @@ async fn links_that_ask_for_it_go_down_and_up() {
 async fn link_that_a_hook_has_taken_down_stays_down() {
     let down = INCOMING_DOMAIN.replace("<alias", "<link state='down'/><alias");
     let launcher = launcher_with_arrived_domain(&down).await;
-    launcher.manager.run(finalize()).await.unwrap();
+    launcher.manager.run(finalize_command()).await.unwrap();
     assert!(is_link_down(&launcher));
     assert_eq!(launcher.fake.count(Call::UpdateDevice), 0);
 }
@@ -70,7 +70,7 @@ async fn link_that_an_earlier_attempt_left_down_comes_up() {
     launcher
         .fake
         .delay(Call::UpdateDevice, Duration::from_millis(300));
-    let first = async { launcher.manager.run(finalize()).await.unwrap_err() };
+    let first = async { launcher.manager.run(finalize_command()).await.unwrap_err() };
     let fail_second_update = async {
         wait_for("the link to be taken down", async || {
             launcher.fake.count(Call::UpdateDevice) == 1
@@ -80,7 +80,7 @@ async fn link_that_an_earlier_attempt_left_down_comes_up() {
     };
     tokio::join!(first, fail_second_update);
     assert!(is_link_down(&launcher));
-    launcher.manager.run(finalize()).await.unwrap();
+    launcher.manager.run(finalize_command()).await.unwrap();
     assert!(!is_link_down(&launcher));
     assert_eq!(launcher.fake.count(Call::UpdateDevice), 4);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{code, origin};
 use proto::cmd::v1::FreezeRequest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::command_client::{client, freeze, guest_info, unfreeze, vmi_message};
 use crate::support::migration_commands::migrate;
@@ -37,10 +37,10 @@ async fn freeze_and_unfreeze_are_idempotent_and_notified() {
 async fn frozen_guest_is_not_migrated() {
     let (launcher, agent) = launcher_with_recorded_agent().await;
     assert!(freeze(&launcher, 300).await.success);
-    let refused = migrate(&launcher, "m1").await;
+    let answer = migrate(&launcher, "m1").await;
     assert!(
-        refused.message.contains("while its guest is frozen"),
-        "{refused:?}"
+        answer.message.contains("while its guest is frozen"),
+        "{answer:?}"
     );
     assert_eq!(launcher.fake.count(Call::Migrate), 0);
     assert_eq!(agent.count("guest-fsfreeze-thaw"), 0);
@@ -55,12 +55,12 @@ async fn frozen_guest_is_not_migrated() {
 async fn failed_unfreeze_is_reported_and_retried() {
     let (launcher, agent) = launcher_with_recorded_agent().await;
     assert!(freeze(&launcher, 0).await.success);
-    let refusal = FakeDaemon::error(
+    let error = FakeDaemon::error(
         code::AGENT_COMMAND_FAILED,
         origin::QEMU,
         "guest agent command failed: no",
     );
-    agent.fail("guest-fsfreeze-thaw", Some(refusal));
+    agent.fail("guest-fsfreeze-thaw", Some(error));
     let answer = unfreeze(&launcher).await;
     assert!(
         !answer.success && answer.message.contains("Code=113"),
@@ -161,7 +161,7 @@ async fn freeze_of_a_stopped_guest_is_libvirts_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
     let (launcher, agent) = launcher_with_recorded_agent().await;
-    let request = |tpm: serde_json::Value| {
+    let request = |tpm: Value| {
         let mut vmi = vmi_json();
         vmi["spec"]["domain"]["devices"]["tpm"] = tpm;
         FreezeRequest {
@@ -174,7 +174,7 @@ async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
     let answer = client.freeze_virtual_machine(disabled_tpm).await.unwrap();
     assert!(answer.get_ref().success, "{answer:?}");
     assert!(unfreeze(&launcher).await.success);
-    let frozen = agent.count("guest-fsfreeze-freeze");
+    let freezes = agent.count("guest-fsfreeze-freeze");
     let request = request(json!({"persistent": true}));
     let answer = client
         .freeze_virtual_machine(request.clone())
@@ -185,10 +185,10 @@ async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
         answer.message.contains("swtpm"),
         "swtpm's directory is missing: {answer:?}"
     );
-    assert_eq!(agent.count("guest-fsfreeze-freeze"), frozen);
-    let state = launcher.paths.qemu_lib.with_file_name("swtpm");
-    std::fs::create_dir_all(state.join("tpm2")).unwrap();
-    std::fs::write(state.join("tpm2/tpm2-00.permall"), b"state").unwrap();
+    assert_eq!(agent.count("guest-fsfreeze-freeze"), freezes);
+    let swtpm_state = launcher.paths.qemu_lib.with_file_name("swtpm");
+    std::fs::create_dir_all(swtpm_state.join("tpm2")).unwrap();
+    std::fs::write(swtpm_state.join("tpm2/tpm2-00.permall"), b"state").unwrap();
     let answer = client
         .freeze_virtual_machine(request)
         .await

@@ -11,7 +11,7 @@ use crate::support::test_launcher::{DOMAIN, TestLauncher, domain_xml, sync_vmi, 
 
 /// A VMI with a hotplugged volume in this phase. Its disk is part of the domain from the start, since no permanent
 /// volume is known.
-fn with_volume(phase: &str) -> Value {
+fn vmi_with_volume(phase: &str) -> Value {
     let mut vmi = vmi_json();
     vmi["spec"]["volumes"] = json!([{"name": "Data", "persistentVolumeClaim": {"claimName": "x", "hotpluggable": true}}]);
     vmi["spec"]["domain"]["devices"]["disks"] =
@@ -32,7 +32,9 @@ fn has_disk(launcher: &TestLauncher) -> (bool, bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
     let launcher = TestLauncher::new().await;
-    sync_vmi(&launcher, &with_volume("Ready")).await.unwrap();
+    sync_vmi(&launcher, &vmi_with_volume("Ready"))
+        .await
+        .unwrap();
     assert_eq!(
         has_disk(&launcher),
         (true, true),
@@ -40,7 +42,7 @@ async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
         domain_xml(&launcher, XmlKind::Active)
     );
     let before = launcher.notifications_until("Running").await.len();
-    let detached = with_volume("Detaching");
+    let detached = vmi_with_volume("Detaching");
     assert_eq!(
         sync_vmi(&launcher, &detached).await.unwrap(),
         CommandSuccess::Changed
@@ -64,13 +66,15 @@ async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
 #[tokio::test(flavor = "multi_thread")]
 async fn change_is_made_however_long_the_sync_took_before() {
     let launcher = TestLauncher::new().await;
-    sync_vmi(&launcher, &with_volume("Ready")).await.unwrap();
+    sync_vmi(&launcher, &vmi_with_volume("Ready"))
+        .await
+        .unwrap();
     launcher.fake.io_error(DOMAIN, "ua-Data");
     launcher.notifications_until("Paused").await;
     launcher
         .fake
         .delay(Call::Resume, Duration::from_millis(8100));
-    sync_vmi(&launcher, &with_volume("Detaching"))
+    sync_vmi(&launcher, &vmi_with_volume("Detaching"))
         .await
         .unwrap();
     assert_eq!(launcher.fake.count(Call::Resume), 1);
@@ -80,9 +84,11 @@ async fn change_is_made_however_long_the_sync_took_before() {
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_keeps_a_disk_is_reported_once_and_asked_again() {
     let launcher = TestLauncher::new().await;
-    sync_vmi(&launcher, &with_volume("Ready")).await.unwrap();
+    sync_vmi(&launcher, &vmi_with_volume("Ready"))
+        .await
+        .unwrap();
     launcher.fake.keep_devices(DOMAIN, true);
-    let detached = with_volume("Detaching");
+    let detached = vmi_with_volume("Detaching");
     for _ in 0..3 {
         sync_vmi(&launcher, &detached).await.unwrap();
         assert_eq!(has_disk(&launcher), (true, false));
@@ -108,8 +114,8 @@ async fn guest_that_keeps_a_disk_is_reported_once_and_asked_again() {
 /// libvirt waits 5 s for each such device, so that all other changes are made first.
 #[tokio::test(flavor = "multi_thread")]
 async fn device_that_the_guest_keeps_is_detached_last() {
-    let with_medium = |phase: &str| {
-        let mut vmi = with_volume(phase);
+    let vmi_with_drive = |phase: &str| {
+        let mut vmi = vmi_with_volume(phase);
         let drive = json!({"name": "Cd", "cdrom": {"bus": "sata"}});
         let claim = json!({"name": "Cd", "persistentVolumeClaim": {"claimName": "y", "hotpluggable": true}});
         let status = json!({"name": "Cd", "target": "sdb", "phase": "Ready", "hotplugVolume": {"attachPodName": "hp"}});
@@ -124,13 +130,13 @@ async fn device_that_the_guest_keeps_is_detached_last() {
         vmi
     };
     let launcher = TestLauncher::new().await;
-    sync_vmi(&launcher, &with_medium("Ready")).await.unwrap();
+    sync_vmi(&launcher, &vmi_with_drive("Ready")).await.unwrap();
     launcher.fake.keep_devices(DOMAIN, true);
-    sync_vmi(&launcher, &with_medium("Detaching"))
+    sync_vmi(&launcher, &vmi_with_drive("Detaching"))
         .await
         .unwrap();
     let before = launcher.fake.calls().len();
-    let mut ejected = with_medium("Detaching");
+    let mut ejected = vmi_with_drive("Detaching");
     for list in ["/spec/volumes", "/status/volumeStatus"] {
         let list = ejected.pointer_mut(list).unwrap().as_array_mut();
         list.unwrap().retain(|entry| entry["name"] != "Cd");
@@ -150,7 +156,9 @@ async fn device_that_the_guest_keeps_is_detached_last() {
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_detach_fails_the_sync_and_is_reported() {
     let launcher = TestLauncher::new().await;
-    sync_vmi(&launcher, &with_volume("Ready")).await.unwrap();
+    sync_vmi(&launcher, &vmi_with_volume("Ready"))
+        .await
+        .unwrap();
     let text = "operation failed: unplug of device was rejected by the guest";
     launcher.fake.fail_next(
         Call::DetachDevice,
@@ -160,7 +168,7 @@ async fn refused_detach_fails_the_sync_and_is_reported() {
         domain: DOMAIN.into(),
         alias: "ua-Data".into(),
     });
-    let error = sync_vmi(&launcher, &with_volume("Detaching"))
+    let error = sync_vmi(&launcher, &vmi_with_volume("Detaching"))
         .await
         .unwrap_err();
     let message = error.message();
@@ -183,11 +191,11 @@ async fn refused_detach_fails_the_sync_and_is_reported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn volume_without_an_image_is_not_attached_and_the_sync_succeeds() {
     let launcher = TestLauncher::new().await;
-    sync_vmi(&launcher, &with_volume("AttachedToNode"))
+    sync_vmi(&launcher, &vmi_with_volume("AttachedToNode"))
         .await
         .unwrap();
     assert_eq!(has_disk(&launcher), (false, false));
-    let attached = sync_vmi(&launcher, &with_volume("MountedToPod"))
+    let attached = sync_vmi(&launcher, &vmi_with_volume("MountedToPod"))
         .await
         .unwrap();
     assert_eq!(attached, CommandSuccess::AlreadySo);

@@ -17,7 +17,7 @@ use crate::support::test_launcher::{
 };
 
 /// A VMI with these SR-IOV interfaces, which Multus has added to the pod.
-fn with_sriov(networks: &[&str]) -> Value {
+fn vmi_with_sriov(networks: &[&str]) -> Value {
     let for_each_network =
         |object: fn(&str) -> Value| networks.iter().map(|name| object(name)).collect::<Value>();
     let mut vmi = vmi_json();
@@ -69,7 +69,7 @@ async fn hooks_see_each_host_device_and_a_veto_keeps_one_away() {
     sync_vmi(&launcher, &vmi_json()).await.unwrap();
     let networks = ["blue", "red", "green"];
     write_network_info(&launcher, &networks);
-    hotplug_host_devices(&launcher, &with_sriov(&networks)).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&networks)).await;
     let xml = domain_xml(&launcher, XmlKind::Active);
     for (name, is_attached) in [("blue", true), ("red", false), ("green", true)] {
         let alias = format!("ua-sriov-{name}");
@@ -77,7 +77,7 @@ async fn hooks_see_each_host_device_and_a_veto_keeps_one_away() {
     }
     assert_eq!(xml.matches("<rom bar='off'/>").count(), 2, "{xml}");
     // Repeated requests attach no device and call no hook.
-    hotplug_host_devices(&launcher, &with_sriov(&networks)).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&networks)).await;
     assert_eq!(hooks.count("OnAttachDevice"), 3);
     assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
     let notifications = launcher.notifications_until("EVENT HookDenied").await;
@@ -91,8 +91,8 @@ async fn hooks_see_each_host_device_and_a_veto_keeps_one_away() {
     );
     // After the interface was removed and added, the hook is called again.
     *hooks.refused_device.lock().unwrap() = None;
-    hotplug_host_devices(&launcher, &with_sriov(&["blue", "green"])).await;
-    hotplug_host_devices(&launcher, &with_sriov(&networks)).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&["blue", "green"])).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&networks)).await;
     assert!(domain_xml(&launcher, XmlKind::Active).contains("ua-sriov-red"));
     assert_eq!(hooks.count("OnAttachDevice"), 4);
 }
@@ -109,7 +109,7 @@ async fn device_whose_hooks_timed_out_is_attached_by_the_next_request() {
     sync_vmi(&launcher, &vmi_json()).await.unwrap();
     write_network_info(&launcher, &["blue", "red"]);
     let request = |networks| {
-        let vmi = with_sriov(networks).to_string();
+        let vmi = vmi_with_sriov(networks).to_string();
         let vmi = kubevirt_api::vmi::Vmi::from_json(vmi.as_bytes()).unwrap();
         Arc::new(sync_request_for(vmi))
     };
@@ -131,7 +131,7 @@ async fn device_whose_hooks_timed_out_is_attached_by_the_next_request() {
         !xml.contains("ua-sriov-blue") && xml.contains("ua-sriov-red"),
         "{xml}"
     );
-    hotplug_host_devices(&launcher, &with_sriov(&["blue", "red"])).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&["blue", "red"])).await;
     assert!(domain_xml(&launcher, XmlKind::Active).contains("ua-sriov-blue"));
     assert_eq!(hooks.count("OnAttachDevice"), 3);
     let events = launcher.handler.notifications();
@@ -156,7 +156,7 @@ async fn migration_target_that_attaches_a_host_device_again_calls_its_hooks() {
     launcher
         .notifications_until("migration=a PreCopy ended")
         .await;
-    hotplug_host_devices(&launcher, &with_sriov(&["blue"])).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&["blue"])).await;
     let xml = domain_xml(&launcher, XmlKind::Active);
     assert!(
         xml.contains("ua-sriov-blue") && xml.contains("<rom bar='off'/>"),
@@ -172,14 +172,14 @@ async fn device_that_only_qemu_knows_is_removed_and_attached_again() {
     write_network_info(&launcher, &["blue"]);
     launcher.fake.leave_device(DOMAIN, "ua-sriov-blue");
     launcher.fake.leave_device(DOMAIN, "ua-someone-elses");
-    hotplug_host_devices(&launcher, &with_sriov(&["blue"])).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&["blue"])).await;
     assert!(domain_xml(&launcher, XmlKind::Active).contains("ua-sriov-blue"));
     // The first call fails, QEMU's leftover device is removed, and the second call succeeds.
     assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
     // The next request checks once more that libvirt knows the device; later ones do not.
-    hotplug_host_devices(&launcher, &with_sriov(&["blue"])).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&["blue"])).await;
     let commands = launcher.fake.count(Call::QemuCommand);
-    hotplug_host_devices(&launcher, &with_sriov(&["blue"])).await;
+    hotplug_host_devices(&launcher, &vmi_with_sriov(&["blue"])).await;
     assert_eq!(launcher.fake.count(Call::QemuCommand), commands);
     assert_eq!(launcher.fake.count(Call::AttachDevice), 2);
 }

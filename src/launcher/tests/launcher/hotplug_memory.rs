@@ -9,7 +9,7 @@ use crate::support::command_client::{client, vmi_request_for};
 use crate::support::test_launcher::{TestLauncher, domain_xml, sync_vmi, vmi_json};
 
 /// A VMI that was booted with 128 MiB, with this guest memory.
-fn with_memory(guest: &str) -> Value {
+fn vmi_with_memory(guest: &str) -> Value {
     let mut vmi = vmi_json();
     vmi["spec"]["domain"]["memory"] = json!({"guest": guest, "maxGuest": "1Gi"});
     vmi["status"]["memory"] = json!({"guestAtBoot": "128Mi"});
@@ -30,7 +30,7 @@ async fn memory_device_is_attached_and_then_resized() {
     let launcher = TestLauncher::new().await;
     sync_vmi(&launcher, &vmi_json()).await.unwrap();
     for guest in ["256Mi", "256Mi"] {
-        let answer = set_memory(&launcher, &with_memory(guest)).await;
+        let answer = set_memory(&launcher, &vmi_with_memory(guest)).await;
         assert!(answer.success, "{answer:?}");
     }
     let xml = domain_xml(&launcher, XmlKind::Active);
@@ -39,7 +39,7 @@ async fn memory_device_is_attached_and_then_resized() {
         "{xml}"
     );
     assert_eq!(launcher.fake.count(Call::AttachDevice), 1);
-    let answer = set_memory(&launcher, &with_memory("512Mi")).await;
+    let answer = set_memory(&launcher, &vmi_with_memory("512Mi")).await;
     assert!(answer.success, "{answer:?}");
     assert!(
         domain_xml(&launcher, XmlKind::Active)
@@ -64,7 +64,7 @@ async fn missing_root_port_error_contains_a_remedy() {
         Call::AttachDevice,
         FakeDaemon::error(code::INTERNAL_ERROR, origin::QEMU, text),
     );
-    let answer = set_memory(&launcher, &with_memory("256Mi")).await;
+    let answer = set_memory(&launcher, &vmi_with_memory("256Mi")).await;
     assert!(
         !answer.success
             && answer.message.contains(text)

@@ -9,7 +9,9 @@ use libvirt::{DomainState, code, origin};
 use serde_json::json;
 use virt_launcher::manager::{Command, CommandSuccess};
 
-use crate::support::test_launcher::{DOMAIN, TestLauncher, count_with, domain_state, vmi_json};
+use crate::support::test_launcher::{
+    DOMAIN, TestLauncher, count_containing, domain_state, vmi_json,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn notifications_from_start_to_delete() {
@@ -17,7 +19,7 @@ async fn notifications_from_start_to_delete() {
     launcher.sync_vm().await.unwrap();
     let notifications = launcher.notifications_until("Running").await;
     assert_eq!(notifications[0], "ADDED uid= Shutoff/Unknown");
-    assert_eq!(count_with(&notifications, "ADDED"), 1);
+    assert_eq!(count_containing(&notifications, "ADDED"), 1);
     assert!(
         notifications.contains(&"MODIFIED uid=1234 Running/Unknown grace=5".to_owned()),
         "{notifications:#?}"
@@ -25,7 +27,7 @@ async fn notifications_from_start_to_delete() {
     launcher.manager.run(Command::Pause).await.unwrap();
     let notifications = launcher.notifications_until("Paused/User").await;
     assert_eq!(
-        count_with(&notifications, "Paused/User"),
+        count_containing(&notifications, "Paused/User"),
         1,
         "a plain pause is notified once: {notifications:#?}"
     );
@@ -43,7 +45,7 @@ async fn notifications_from_start_to_delete() {
         notifications.last().unwrap(),
         "MODIFIED uid=1234 NoState/NonExistent gone"
     );
-    assert_eq!(count_with(&notifications, "DELETED"), 0);
+    assert_eq!(count_containing(&notifications, "DELETED"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,7 +59,7 @@ async fn each_state_is_notified_once() {
     let notifications = launcher.notifications_until("NonExistent").await;
     let repeated = notifications.windows(2).find(|pair| pair[0] == pair[1]);
     assert_eq!(repeated, None, "{notifications:#?}");
-    assert_eq!(count_with(&notifications, "NonExistent"), 1);
+    assert_eq!(count_containing(&notifications, "NonExistent"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +69,11 @@ async fn alerts_are_sent_as_kubernetes_events() {
     launcher.fake.io_error(DOMAIN, "ua-data");
     let notifications = launcher.notifications_until("EVENT").await;
     let full = "EVENT IOerror: VM Paused due to not enough space on volume: data";
-    assert_eq!(count_with(&notifications, full), 1, "{notifications:#?}");
+    assert_eq!(
+        count_containing(&notifications, full),
+        1,
+        "{notifications:#?}"
+    );
     std::fs::create_dir_all(&launcher.paths.qemu_logs).unwrap();
     let log = "2026-11-21 16:30:49.506+0000: panic pvpanic-like: \n";
     std::fs::write(launcher.paths.qemu_log(DOMAIN), log).unwrap();
@@ -75,7 +81,7 @@ async fn alerts_are_sent_as_kubernetes_events() {
     let notifications = launcher.notifications_until("GuestPanicked").await;
     let panicked = "EVENT GuestPanicked: GuestPanicked: type=pvpanic-like";
     assert_eq!(
-        count_with(&notifications, panicked),
+        count_containing(&notifications, panicked),
         1,
         "{notifications:#?}"
     );

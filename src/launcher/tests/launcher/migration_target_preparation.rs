@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use virt_launcher::manager::Command;
 
-use crate::support::migration_target::{INCOMING_DOMAIN, migration_request, prepare_target};
+use crate::support::migration_target::{INCOMING_DOMAIN, prepare_target, target_sync_request};
 use crate::support::scripted_hooks::ScriptedHooks;
 use crate::support::test_launcher::{TestLauncher, sync_request_for, vmi_json};
 
@@ -57,7 +57,7 @@ async fn hook_that_refuses_an_arrival_or_is_ignored_gets_one_event() {
     *hooks.runs.lock().unwrap() = vec![Run {
         outcome: Outcome::Failed(error),
         failure_policy: FailurePolicy::Ignore,
-        ..run_at(HookPoint::OnDefineDomain)
+        ..successful_run_at(HookPoint::OnDefineDomain)
     }];
     let answer = send_to_hook_socket(&launcher, INCOMING_DOMAIN).await;
     assert!(answer.contains("<name>default_vm1</name>"), "{answer}");
@@ -89,7 +89,7 @@ async fn veto_fails_the_preparation_and_a_repeated_request_runs_the_hooks_again(
 #[tokio::test(flavor = "multi_thread")]
 async fn annotation_of_functional_tests_holds_the_preparation_up() {
     let launcher = TestLauncher::new().await;
-    let mut vmi = migration_request("a", |_| {}).vmi.value().clone();
+    let mut vmi = target_sync_request("a", |_| {}).vmi.value().clone();
     vmi["metadata"]["annotations"] =
         json!({"kubevirt.io/func-test-block-migration-target-preparation": ""});
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
@@ -106,7 +106,7 @@ async fn annotation_of_functional_tests_holds_the_preparation_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn older_transport_listens_for_the_source() {
     let launcher = TestLauncher::new().await;
-    let loopback = migration_request("a", |status| status["migrationTransport"] = Value::Null);
+    let loopback = target_sync_request("a", |status| status["migrationTransport"] = Value::Null);
     let command = Command::SyncMigrationTarget(Arc::new(loopback));
     launcher.manager.run(command).await.unwrap();
     let sockets = launcher.paths.share.join("migrationproxy");

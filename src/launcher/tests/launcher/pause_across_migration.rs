@@ -6,13 +6,13 @@ use libvirt::DomainState;
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::support::migration_target::{INCOMING_DOMAIN, migration_request, prepare_target};
+use crate::support::migration_target::{INCOMING_DOMAIN, prepare_target, target_sync_request};
 use crate::support::test_launcher::{DOMAIN, TestLauncher, domain_state};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_its_owner_paused_stays_paused() {
     let launcher = TestLauncher::new().await;
-    let paused = migration_request("a", |status| {
+    let paused = target_sync_request("a", |status| {
         status["conditions"] = json!([{"type": "Paused", "status": "True"}]);
     });
     let command = Command::SyncMigrationTarget(Arc::new(paused));
@@ -34,7 +34,7 @@ async fn vm_that_its_owner_paused_stays_paused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_arrives_running_is_resumed_after_a_disk_error() {
     let launcher = TestLauncher::new().await;
-    let paused = migration_request("a", |status| {
+    let paused = target_sync_request("a", |status| {
         status["conditions"] = json!([{"type": "Paused", "status": "True"}]);
     });
     let command = Command::SyncMigrationTarget(Arc::new(paused));

@@ -11,8 +11,8 @@ use virt_launcher::manager::{Command, CommandSuccess, SyncRequest};
 
 use crate::support::scripted_hooks::ScriptedHooks;
 use crate::support::test_launcher::{
-    DOMAIN, TestLauncher, count_with, domain_state, domain_xml, sync_request, sync_request_for,
-    vmi_json,
+    DOMAIN, TestLauncher, count_containing, domain_state, domain_xml, sync_request,
+    sync_request_for, vmi_json,
 };
 
 /// The request for a VMI with placeholder interfaces, which need a second definition.
@@ -32,9 +32,13 @@ async fn definition_in_two_steps_is_published_once() {
         .unwrap();
     assert_eq!(launcher.fake.count(Call::Define), 2);
     let notifications = launcher.notifications_until("Running").await;
-    assert_eq!(count_with(&notifications, "ADDED"), 1, "{notifications:#?}");
     assert_eq!(
-        count_with(&notifications, "Shutoff"),
+        count_containing(&notifications, "ADDED"),
+        1,
+        "{notifications:#?}"
+    );
+    assert_eq!(
+        count_containing(&notifications, "Shutoff"),
         2,
         "{notifications:#?}"
     );
@@ -61,11 +65,15 @@ async fn failed_definition_leaves_no_domain() {
         .unwrap();
     let notifications = launcher.notifications_until("Running").await;
     assert_eq!(
-        count_with(&notifications, "NonExistent"),
+        count_containing(&notifications, "NonExistent"),
         0,
         "{notifications:#?}"
     );
-    assert_eq!(count_with(&notifications, "ADDED"), 1, "{notifications:#?}");
+    assert_eq!(
+        count_containing(&notifications, "ADDED"),
+        1,
+        "{notifications:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,7 @@ pub(crate) const INCOMING_DOMAIN: &str = "<domain type='kvm'><name>default_vm1</
     <target dev='tap0'/><alias name='ua-default'/></interface></devices></domain>";
 
 /// The sync request during the migration `uid`; `edit_status` changes the VMI's status.
-pub(crate) fn migration_request(uid: &str, edit_status: impl FnOnce(&mut Value)) -> SyncRequest {
+pub(crate) fn target_sync_request(uid: &str, edit_status: impl FnOnce(&mut Value)) -> SyncRequest {
     let mut vmi = vmi_json();
     vmi["status"]["migrationTransport"] = json!("Unix");
     vmi["status"]["migrationState"] = json!({"migrationUid": uid});
@@ -24,7 +24,7 @@ pub(crate) fn migration_request(uid: &str, edit_status: impl FnOnce(&mut Value))
 
 /// Prepares the target of the migration `uid`.
 pub(crate) async fn prepare_target(launcher: &TestLauncher, uid: &str) -> CommandResult {
-    let request = migration_request(uid, |_| {});
+    let request = target_sync_request(uid, |_| {});
     let command = Command::SyncMigrationTarget(Arc::new(request));
     launcher.manager.run(command).await
 }

@@ -49,7 +49,7 @@ impl ScriptedHooks {
 }
 
 /// A successful run of a hook that changed the domain's title.
-pub(crate) fn run_at(point: HookPoint) -> Run {
+pub(crate) fn successful_run_at(point: HookPoint) -> Run {
     Run {
         hook: "hook-sidecar-0".into(),
         identity: HookIdentity {

@@ -208,7 +208,7 @@ pub(crate) fn domain_state(launcher: &TestLauncher) -> Option<DomainState> {
 }
 
 /// The number of notifications that contain `text`.
-pub(crate) fn count_with(notifications: &[String], text: &str) -> usize {
+pub(crate) fn count_containing(notifications: &[String], text: &str) -> usize {
     notifications
         .iter()
         .filter(|line| line.contains(text))
