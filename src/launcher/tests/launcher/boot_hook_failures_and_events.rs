@@ -9,9 +9,7 @@ use libvirt::{DomainState, code, origin};
 use virt_launcher::manager::Command;
 
 use crate::support::scripted_hooks::{ScriptedHooks, successful_run_at};
-use crate::support::test_launcher::{
-    DOMAIN, TestLauncher, count_containing, domain_state, sync_request,
-};
+use crate::support::test_launcher::{TestLauncher, count_containing, domain_state, sync_request};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn error_about_an_invalid_domain_names_the_hook_that_changed_it() {

@@ -8,7 +8,9 @@ use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{XmlKind, code, origin};
 use virt_launcher::manager::{Command, CommandSuccess, SyncRequest};
 
-use crate::support::migration_target::{INCOMING_DOMAIN, launcher_with_arrived_domain};
+use crate::support::migration_target::{
+    INCOMING_DOMAIN, launcher_with_arrived_domain, target_sync_request,
+};
 use crate::support::test_launcher::{TestLauncher, domain_xml, wait_for};
 
 /// The request to refresh the link of the interface `default`.

@@ -7,7 +7,7 @@ use proto::cmd::v1::*;
 use serde_json::json;
 use tonic::Code;
 
-use crate::support::command_client::{client, invalid_vmi_request, vmi_message};
+use crate::support::command_client::{client, invalid_vmi_request, vmi_message, vmi_request};
 use crate::support::test_launcher::{DOMAIN, TestLauncher, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,7 +14,8 @@ use virt_launcher::manager::Command;
 
 use crate::support::command_client::{client, vmi_request};
 use crate::support::migration_commands::{
-    cancel_migration, migrate, migrate_with, migration_notifications, wait_until_migrating,
+    TEN_MINUTE_MIGRATION, cancel_migration, migrate, migrate_with, migration_notifications,
+    wait_until_migrating,
 };
 use crate::support::test_launcher::{DOMAIN, TestLauncher, launcher_with_running_vm, wait_for};
 

@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use virt_launcher::manager::Command;
 
 use crate::support::migration_target::{INCOMING_DOMAIN, prepare_target, target_sync_request};
-use crate::support::scripted_hooks::ScriptedHooks;
+use crate::support::scripted_hooks::{ScriptedHooks, successful_run_at};
 use crate::support::test_launcher::{TestLauncher, sync_request_for, vmi_json};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,9 @@ use libvirt::DomainState;
 use libvirt::fake::{Call, MigrationPlan};
 use serde_json::json;
 
-use crate::support::migration_commands::{migrate, migrate_with, migration_notifications};
+use crate::support::migration_commands::{
+    TEN_MINUTE_MIGRATION, migrate, migrate_with, migration_notifications,
+};
 use crate::support::scripted_hooks::ScriptedHooks;
 use crate::support::test_launcher::{DOMAIN, TestLauncher, launcher_with_running_vm};
 

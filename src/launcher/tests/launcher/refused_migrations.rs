@@ -76,7 +76,7 @@ async fn invalid_requests_are_refused() {
     );
     let without_options = MigrationRequest {
         options: Vec::new(),
-        ..request("m1", json!({}))
+        ..migrate_request("m1", json!({}))
     };
     assert_eq!(
         error_of(without_options).await,
