@@ -13,10 +13,10 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "virt-hook", version = VERSION, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// Show on standard error what hooks log and what each changed
+    /// Show the logs and changes of hooks on standard error
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
-    /// Give the result, or the error, as one JSON document on standard output
+    /// Print the result, or the error, as one JSON document on standard output
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// When to use colours; never in JSON
@@ -28,50 +28,50 @@ pub(crate) struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done, and as it should be; the result is on standard output
-  1  not as it should be: the VMI was refused, a hook refused or failed, a check or a test failed,
-     or something is different; standard error says why
-  2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it: a program is missing, the disk is full, no answer in time
+  0  success; the result is on standard output
+  1  negative result: the VMI was refused, a hook was refused by the policy, vetoed or failed, a check
+     or test failed, a replay or comparison differs; standard error says why
+  2  invalid command line, or an unusable file: it is missing, empty, not a VMI, not a module
+  3  error of this machine: a program is missing, the disk is full, a timeout
   4  of compare only: nothing was compared on some of the VMIs";
 
 /// The verbs; all except `serve` and `dev` end with one [report](crate::output::Report).
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Start a hook: a project that builds, and passes its own tests
+    /// Create a hook project with tests
     #[command(after_help = new::HELP)]
     New(new::Arguments),
-    /// Build and test a hook again after each change
+    /// Build and test a hook project after each change
     #[command(after_help = dev::HELP)]
     Dev(dev::Arguments),
-    /// See whether a hook will do in a cluster, as far as this machine can tell
+    /// Check whether a hook is ready for a cluster
     #[command(after_help = check::HELP)]
     Check(check::Arguments),
-    /// Say what a module is: hook points, wishes, what it imports, what it costs to compile
+    /// Describe a module: hook points, wishes, imports, cost of compiling
     #[command(after_help = inspect::HELP)]
     Inspect(inspect::Arguments),
-    /// Run one hook point of a hook on a VMI, and show what it did
+    /// Run one hook point of a hook on a VMI, and show its changes
     #[command(after_help = run::HELP)]
     Run(run::Arguments),
-    /// Turn a VMI into the domain XML that libvirt would be given
+    /// Convert a VMI to domain XML, with or without hooks
     #[command(after_help = render::HELP)]
     Render(render::Arguments),
-    /// Run hooks on a folder of cases, and compare with what is expected
+    /// Run hooks on a directory of test cases
     #[command(after_help = test::HELP)]
     Test(test::Arguments),
-    /// See whether a port does what its original does, or what a hook changes of all VMs of a cluster
+    /// Compare a port with its original, or preview hooks on many VMs
     #[command(after_help = compare::HELP)]
     Compare(compare::Arguments),
-    /// Measure what a module costs, in a launcher and as a served sidecar
+    /// Measure time and memory of a module, in a launcher and as a served sidecar
     #[command(after_help = bench::HELP)]
     Bench(bench::Arguments),
-    /// Compile modules ahead, for an image
+    /// Compile modules in advance, for an image
     #[command(after_help = compile::HELP)]
     Compile(compile::Arguments),
-    /// Put modules into an OCI image, for volumes of pods and for registries
+    /// Write modules as an OCI image, for volumes of pods and for registries
     #[command(after_help = image::HELP)]
     Image(image::Arguments),
-    /// Print what brings a module into a cluster: ConfigMap, annotations, Plugin, policy
+    /// Print the manifests that bring a module into a cluster
     #[command(after_help = deploy::HELP)]
     Deploy(deploy::Arguments),
     /// Push an image of modules to a registry
@@ -83,28 +83,28 @@ pub(crate) enum Verb {
     /// Sign modules with a key, as cosign does
     #[command(after_help = signatures::SIGN_HELP)]
     Sign(signatures::SignArguments),
-    /// Say whether a key signed a module
+    /// Verify the signature of a module
     #[command(after_help = signatures::VERIFY_HELP)]
     Verify(signatures::VerifyArguments),
-    /// Be one hook sidecar, or one plugin's sidecar, of a stock KubeVirt, with any number of modules
+    /// Serve modules as a hook sidecar or a Plugin's sidecar of a stock KubeVirt
     #[command(after_help = serve::HELP)]
     Serve(serve::Arguments),
-    /// Be libvirt's hook, in a launcher's pod or on a host without KubeVirt: hooks see the VM that a migration brings
+    /// Run as libvirt's hook on a migration's target, or on a host without KubeVirt
     #[command(after_help = libvirt_hook::HELP)]
     LibvirtHook(libvirt_hook::Arguments),
-    /// Run a recorded run of a hook again, and show what is different about it
+    /// Repeat a recorded run and show the differences
     #[command(after_help = replay::HELP)]
     Replay(replay::Arguments),
-    /// Make a hook of a core WebAssembly module, as clang makes them
+    /// Convert a core module (from clang or Go) to a hook
     #[command(after_help = wrap::HELP)]
     Wrap(wrap::Arguments),
-    /// Say what an operator's policy allows, and what modules need of one
+    /// Check an operator's policy, and what modules need from it
     #[command(after_help = policy::HELP)]
     Policy(policy::Arguments),
-    /// Say which tools for hooks this machine has, and how to get the others
+    /// List the tools for hooks on this machine, and how to install missing ones
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Arguments),
-    /// Print the completions of a shell
+    /// Print the completion script of a shell
     #[command(after_help = completions_and_man::COMPLETIONS_HELP)]
     Completions(completions_and_man::CompletionsArguments),
     /// Write man pages

@@ -27,7 +27,7 @@ Examples:
 
 Exit codes:
   0  the pages are written
-  3  they could not be written";
+  3  the pages could not be written";
 
 /// Arguments of `virt-hook completions`.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(crate) struct CompletionsArguments {
 /// Arguments of `virt-hook man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArguments {
-    /// The directory of the pages, one for each verb
+    /// Directory for the pages, one per verb
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
 }

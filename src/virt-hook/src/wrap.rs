@@ -14,17 +14,17 @@ use crate::output_file;
 use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
-For languages whose compiler ends at a core module, as those of C and Go do; `cargo build --target
-wasm32-wasip2` and componentize-py make components themselves.
+For languages whose compiler writes a core module, such as C and Go. `cargo build --target wasm32-wasip2`
+and componentize-py write components themselves.
 
 Examples:
   virt-hook wrap build/genid.core.wasm --out genid.wasm
 
 Exit codes:
   0  the component is written
-  1  it cannot be made a hook; standard error says why
-  2  the command line, or a file that it names, cannot be used: it is not a core module
-  3  it could not be written";
+  1  the module cannot be converted to a hook; standard error says why
+  2  invalid command line, or an unusable file: the file is not a core module
+  3  the component could not be written";
 
 /// Arguments of `virt-hook wrap`.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// The core module
     #[arg(value_name = "CORE_WASM")]
     core: PathBuf,
-    /// Where the component belongs; it appears there whole, by renaming
+    /// The component to write; it is renamed into place when complete
     #[arg(long, short, value_name = "WASM")]
     out: PathBuf,
 }

@@ -141,46 +141,46 @@ pub struct Flags {
     #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 2)]
     pub verbosity: u8,
 
-    /// Own. Directory with one sub-directory per hook, each with a socket or a *.wasm module in it
+    /// Directory with one sub-directory per hook, each with a socket or a *.wasm module in it
     /// [default: /var/run/kubevirt-hooks].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOKS_DIR", help_heading = OWN_FLAGS_HEADING)]
     pub hooks_dir: Option<PathBuf>,
-    /// Own. Directory with one sub-directory per standing hook, each with a *.wasm module in it: hooks
-    /// that --hook-sidecars does not count [default: /etc/virt-launcher/hooks, if it is there].
+    /// Directory with one sub-directory per standing hook, each with a *.wasm module in it.
+    /// --hook-sidecars does not count these hooks [default: /etc/virt-launcher/hooks, if it exists].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_STANDING_HOOKS_DIR", help_heading = OWN_FLAGS_HEADING)]
     pub standing_hooks_dir: Option<PathBuf>,
-    /// Own. Connect to this libvirt and start no daemon; test:///default is libvirt's simulator.
+    /// Connect to this libvirt and start no daemon; test:///default is libvirt's simulator.
     #[arg(long, value_name = "URI", env = "VIRT_LAUNCHER_LIBVIRT_URI", help_heading = OWN_FLAGS_HEADING)]
     pub libvirt_uri: Option<String>,
-    /// Own. Longest run of one WASM hook call [default: 2s].
+    /// Deadline of one call of a WASM hook [default: 2s].
     #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_CALL_DEADLINE", help_heading = OWN_FLAGS_HEADING)]
     pub hook_call_deadline: Option<String>,
-    /// Own. Longest run of all WASM hooks of one hook point [default: 15s].
+    /// Deadline of all WASM hooks of one hook point together [default: 15s].
     #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_CHAIN_DEADLINE", help_heading = OWN_FLAGS_HEADING)]
     pub hook_chain_deadline: Option<String>,
-    /// Own. Longest call of one gRPC hook sidecar [default: 60s].
+    /// Deadline of one call of a gRPC hook sidecar [default: 60s].
     #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_SIDECAR_DEADLINE", help_heading = OWN_FLAGS_HEADING)]
     pub hook_sidecar_deadline: Option<String>,
-    /// Own. Memory of one WASM hook [default: 67108864].
+    /// Memory limit of one WASM hook [default: 67108864].
     #[arg(long, value_name = "BYTES", env = "VIRT_LAUNCHER_HOOK_MEMORY", help_heading = OWN_FLAGS_HEADING)]
     pub hook_memory: Option<String>,
-    /// Own. The operator's policy for hooks, YAML [default: /etc/virt-launcher/hook-policy.yaml, if
-    /// it is there].
+    /// The operator's policy for hooks, YAML [default: /etc/virt-launcher/hook-policy.yaml, if
+    /// it exists].
     #[arg(long, value_name = "FILE", env = "VIRT_LAUNCHER_HOOK_POLICY", help_heading = OWN_FLAGS_HEADING)]
     pub hook_policy: Option<PathBuf>,
-    /// Own. Keep a record of every hook run in this directory, for virt-hook replay; cloud-init data
-    /// is left out [default: none is kept].
+    /// Write a record of every hook run into this directory, for virt-hook replay; without cloud-init
+    /// data [default: no records].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_RECORD", help_heading = OWN_FLAGS_HEADING)]
     pub hook_record: Option<PathBuf>,
-    /// Own. Directory of this image with hooks that virt-hook compile made ready for it [default:
-    /// /usr/share/virt-launcher/hook-artifacts, if it is there].
+    /// Directory of this image with the artifacts of virt-hook compile [default:
+    /// /usr/share/virt-launcher/hook-artifacts, if it exists].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_ARTIFACTS", help_heading = OWN_FLAGS_HEADING)]
     pub hook_artifacts: Option<PathBuf>,
-    /// Own. Directory with the pod's annotations and labels, files of the downward API, for hooks that read them
+    /// Directory with the pod's annotations and labels, files of the downward API, for hooks that read them
     /// [default: /etc/virt-launcher/pod-info].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_POD_INFO_DIR", help_heading = OWN_FLAGS_HEADING)]
     pub pod_info_dir: Option<PathBuf>,
-    /// Own. How long a hook waits for facts about the pod that are not there yet [default: 5s].
+    /// How long a hook waits for facts about the pod that do not exist yet [default: 5s].
     #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_POD_INFO_WAIT", help_heading = OWN_FLAGS_HEADING)]
     pub pod_info_wait: Option<String>,
 }
@@ -199,7 +199,7 @@ const BOOLEAN_FLAGS: [&str; 10] = [
     "simulate_crash",
 ];
 
-const OWN_FLAGS_HEADING: &str = "Flags of our own";
+const OWN_FLAGS_HEADING: &str = "Flags of this launcher (not KubeVirt's)";
 
 const AFTER_HELP: &str = "\
 Durations are written as in 288s or 3m0s. Both --flag VALUE and --flag=VALUE work; a BOOL is
@@ -207,8 +207,9 @@ Durations are written as in 288s or 3m0s. Both --flag VALUE and --flag=VALUE wor
 
 Environment: VIRT_LAUNCHER_LOG_VERBOSITY overrides -v. LIBVIRT_DEBUG_LOGS=1 makes libvirt verbose.
 STANDALONE_VMI holds a VirtualMachineInstance (YAML or JSON) to run without virt-handler. POD_NAME,
-VIRTIOFSD_DEBUG_LOGS and SHARED_FILESYSTEM_PATHS are KubeVirt's. A flag of our own is taken from the
-command line, else from its environment variable, else from the file /etc/virt-launcher/FLAG-NAME.";
+VIRTIOFSD_DEBUG_LOGS and SHARED_FILESYSTEM_PATHS are KubeVirt's. A flag of this launcher is taken from
+the command line, else from its environment variable, else from the file
+/etc/virt-launcher/FLAG-NAME.";
 
 impl Flags {
     /// Parses a command line; `arguments[0]` is the program.

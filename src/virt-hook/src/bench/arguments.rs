@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub(crate) const HELP: &str = "\
-Every compilation is a child of its own, as in a launcher. A call is the hook point on a fresh
-instance: grants checked, changes recorded. ServedCost, a call is a connection of its own to
-`virt-hook serve`, as KubeVirt makes it. What is measured is this machine, as busy as it is.
+Each compilation is a separate child process, as in a launcher. A call runs the hook point on a new
+instance, checks the grants, and records the changes. Through `virt-hook serve`, each call uses a new
+connection, as KubeVirt does. Other load on this machine affects the result.
 
 Examples:
   virt-hook bench smbios.wasm
@@ -15,9 +15,9 @@ Examples:
 
 Exit codes:
   0  measured
-  1  the hook refused or failed, so there is nothing to measure
-  2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it";
+  1  the hook vetoed or failed: nothing was measured
+  2  invalid command line, or an unusable file
+  3  error of this machine";
 
 /// Arguments of `virt-hook bench`.
 #[derive(Debug, Args)]
@@ -25,13 +25,13 @@ pub(crate) struct Arguments {
     /// The module
     #[arg(value_name = "WASM")]
     pub(super) module: PathBuf,
-    /// The VMI that the hook is called for; a built-in one when left out
+    /// The VMI that the hook is called for [default: a built-in one]
     #[arg(long, value_name = "FILE")]
     pub(super) vmi: Option<PathBuf>,
-    /// The operator's policy; without one, the hook is granted what it wishes for
+    /// The operator's policy; without it, the hook is granted all its wishes
     #[arg(long, value_name = "FILE")]
     pub(super) policy: Option<PathBuf>,
-    /// How many calls are measured
+    /// Number of calls to measure
     #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) calls: u32,
 }

@@ -42,11 +42,16 @@ use checked_vmis::{CheckedVmi, CheckedVmis};
 use hook_behaviour::HookBehaviour;
 
 pub(crate) const HELP: &str = "\
-Checked are: the world and its version, hook points, wishes against imports and against what the
-hook really changes, size against a ConfigMap's 1 MiB, that it neither crashes nor runs into its
-limits on a built-in spread of VMIs and on those given with --vmi, that running it again changes
-nothing, that a VM with it can migrate; and with libvirt's tools installed, that libvirt accepts what it makes (RELAX NG schema,
-define) and that it is done with what libvirt makes of that. The hook.yaml beside the module counts.
+Checks on the module:
+  - the version of its WIT world, its hook points, and its size (a ConfigMap holds 1 MiB)
+  - that its wishes match its imports and its actual changes
+Checks on built-in sample VMIs, and on those of --vmi:
+  - that it neither crashes nor reaches its limits
+  - that a second run changes nothing
+  - that a VM with it can migrate
+  - with libvirt's tools, that libvirt accepts its domains (RELAX NG schema, define), and that a run on
+    libvirt's normalised XML changes nothing more
+The settings are those of the hook.yaml beside the module.
 
 Examples:
   virt-hook check smbios.wasm
@@ -54,10 +59,10 @@ Examples:
   virt-hook check smbios.wasm --policy cluster-policy.yaml --json
 
 Exit codes:
-  0  nothing failed (the last line is `ok: ...` or `doubtful: ...`); doubts, and what could not be checked here, do not count
-  1  something failed; standard output says what, in the last line the names of the checks (`failed: ...`)
-  2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it";
+  0  no check failed (the last line is `ok: ...` or `doubtful: ...`); a check may be doubtful or not done
+  1  a check failed; the last line of standard output names the failed checks (`failed: ...`)
+  2  invalid command line, or an unusable file
+  3  error of this machine";
 
 /// Arguments of `virt-hook check`.
 #[derive(Debug, Args)]
@@ -65,22 +70,21 @@ pub(crate) struct Arguments {
     /// The module
     #[arg(value_name = "WASM")]
     module: PathBuf,
-    /// A VMI that makes the hook act, JSON or YAML, beside the built-in ones. May be repeated
+    /// A VMI that the hook changes, JSON or YAML, in addition to the built-in ones. May be repeated
     #[arg(long, value_name = "FILE")]
     vmi: Vec<PathBuf>,
-    /// The operator's policy; without one, the hook is granted what it wishes for
+    /// The operator's policy; without it, the hook is granted all its wishes
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// The namespace, for rules of the policy that name namespaces [default: that of the VMIs given with --vmi, else
-    /// default]
+    /// The namespace for the policy's rules [default: that of the VMIs of --vmi, else `default`]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Facts about the pod, as for run
+    /// Facts about the pod, as for `run`
     #[arg(long, value_name = "FILE")]
     pod: Option<PathBuf>,
     #[command(flatten)]
     versions: HostVersionOptions,
-    /// Leave out what libvirt's own tools say
+    /// Skip the checks that use libvirt's tools
     #[arg(long)]
     without_libvirt: bool,
 }

@@ -22,17 +22,19 @@ use vmi_comparison::VmiComparison;
 use vmi_outcome::VmiOutcome;
 
 pub(crate) const HELP: &str = "\
-With --original: whether a port does what its original does. The original is a module, a script as
-KubeVirt's sidecar-shim runs it (`SCRIPT --vmi JSON --domain XML`), or the socket of a running hook
-sidecar. Compared is the content of the XML, not its notation, and the cloud-init documents (a script
-has none); with a script, whether the port lets the VM start at PreStart, and what it does at
-OnDefineDomain. Two refusals are the same, whatever their words; but not if neither side ran: a script
-that prints nothing and ends with 2, 126 or 127, and a module that the policy does not let run.
+With --original, compares the effects of a port and of its original. The original is a module, a script
+as KubeVirt's sidecar-shim runs it (`SCRIPT --vmi JSON --domain XML`), or the socket of a running hook
+sidecar. The XML is compared by content, not by notation. Cloud-init documents are compared too, except
+with a script, which has none. With a script, the port runs at PreStart, which must let the VM start, and
+at OnDefineDomain.
 
-Without --original: what the hooks change, VMI by VMI, before they are rolled out.
+Two refusals count as equal, whatever their messages are. A side that did not run counts as not compared:
+a script that prints nothing and ends with 2, 126 or 127, or a module that the policy does not let run.
 
-VMIs come from files with one or with many (`kubectl get vm,vmi -A -o json`), and from folders of such. A
-VirtualMachine whose VMI is there, too, is left out; other objects are named.
+Without --original, shows what the hooks change in each VMI, as a preview of a rollout.
+
+A file has one or more VMIs (`kubectl get vm,vmi -A -o json`). A VirtualMachine whose VMI is in the input
+is skipped; objects of other kinds are reported.
 
 Examples:
   virt-hook compare --hook port.wasm --original ./onDefineDomain --vmi vmi.yaml
@@ -40,33 +42,33 @@ Examples:
   kubectl get vm,vmi -A -o json > dump/all.json; virt-hook compare --hook new.wasm --vmi-dir dump
 
 Exit codes:
-  0  the same effect on every VMI; without --original, no hook refused or failed
-  1  another effect, or a failure that hook.yaml ignores; standard output shows it
-  2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it
-  4  on some of the VMIs nothing was compared (neither side ran, a side is called at no hook point that is compared,
-     or a hook needs facts about the pod, which --pod gives), and on the others the effect is the same";
+  0  the same effect on every VMI; without --original, no hook vetoed or failed
+  1  a different effect, or a failure that hook.yaml ignores; standard output shows it
+  2  invalid command line, or an unusable file
+  3  error of this machine
+  4  the effect is the same where it was compared, but nothing was compared on some VMIs: neither side ran,
+     a side has none of the compared hook points, or a hook needs facts about the pod (--pod)";
 
 /// Arguments of `virt-hook compare`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The port, or the hooks to be rolled out: as for render. May be repeated
+    /// The port, or a hook to preview, as for `render`. May be repeated
     #[arg(long = "hook", value_name = "DIR_OR_WASM", required = true)]
     hooks: Vec<PathBuf>,
-    /// What the port is to do: a module, a sidecar-shim script, or a sidecar's socket
+    /// The original: a module, a sidecar-shim script, or a sidecar's socket
     #[arg(long, value_name = "FILE")]
     original: Option<PathBuf>,
-    /// A file with VMIs. May be repeated
+    /// A file with one or more VMIs. May be repeated
     #[arg(long, value_name = "FILE", required_unless_present = "vmi_dir")]
     vmi: Vec<PathBuf>,
-    /// A folder with files of VMIs: *.yaml, *.yml, *.json
+    /// A directory with files of VMIs: *.yaml, *.yml, *.json
     #[arg(long, value_name = "DIR")]
     vmi_dir: Option<PathBuf>,
-    /// The operator's policy, whose rules hold in each VMI's namespace; without one, modules are granted what they
-    /// declare
+    /// The operator's policy; its rules apply by each VMI's namespace. Without it, modules are granted all
+    /// their wishes
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Facts about the pod of every VMI, as for run
+    /// Facts about the pod, the same for every VMI, as for `run`
     #[arg(long, value_name = "FILE")]
     pod: Option<PathBuf>,
 }

@@ -14,18 +14,19 @@ use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
-What is compiled here runs with the launcher's rights, so a launcher takes it only from a directory
-of its image that root alone can write to: /usr/share/virt-launcher/hook-artifacts, or what
---hook-artifacts says; `virt-hook serve` from /usr/share/virt-hook/hook-artifacts. The module itself
-is still needed: the artifact is found by its sha256. Compile with the version that will run it.
+An artifact is machine code that runs with the launcher's rights. So a launcher loads artifacts only from
+a directory of its image that only root can write to: /usr/share/virt-launcher/hook-artifacts, or that of
+--hook-artifacts. `virt-hook serve` loads them from /usr/share/virt-hook/hook-artifacts. The module is
+still needed: its sha256 is the key of its artifact. Compile with the version that will load the artifact.
 
 Examples:
   virt-hook compile smbios.wasm --into rootfs/usr/share/virt-launcher/hook-artifacts
   virt-hook compile hooks/ --into artifacts
 
 Exit codes:
-  0  all are compiled
-  2  the command line, or a file that it names, cannot be used: a module is not a hook, or takes more than compiling may
+  0  all modules are compiled
+  2  invalid command line, or an unusable file: a module is not a hook, or exceeds
+     the limits of compiling
   3  the artifacts could not be written";
 
 /// Arguments of `virt-hook compile`.
@@ -34,7 +35,7 @@ pub(crate) struct Arguments {
     /// A module, or a directory that holds modules
     #[arg(value_name = "DIR_OR_WASM", required = true)]
     modules: Vec<PathBuf>,
-    /// Where the artifacts belong; made when it is not there
+    /// Directory for the artifacts; created if missing
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
 }

@@ -10,9 +10,9 @@ use serde::Serialize;
 use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
-The manifests are printed for `kubectl apply --server-side`; without --server-side kubectl copies a
-ConfigMap into an annotation, which most modules do not fit into. With --vm they include the VM with
-the annotations that ask for the hook; without it, a comment has the annotations. A comment at the
+Apply the manifests with `kubectl apply --server-side`: without --server-side, kubectl copies the
+ConfigMap into an annotation, which is too small for most modules. With --vm the output includes the VM
+with the annotations that request the hook; without --vm a comment has the annotations. A comment at the
 end has the minimal operator's policy that the module needs, as `inspect` prints it.
 
   configmap  the module in a ConfigMap, mounted by the admission policies; at most 1 MiB
@@ -29,10 +29,10 @@ Examples:
 
 Exit codes:
   0  the manifests are on standard output
-  1  it does not fit its hook.yaml or a ConfigMap, nothing calls its hook points on the route, or a sidecar needs
-     --allow-dangerous; standard error says why
-  2  the command line, or a file that it names, cannot be used: it is not a hook
-  3  this machine could not do it";
+  1  the module does not match its hook.yaml, is too large for a ConfigMap, has no hook point that this
+     route calls, or needs --allow-dangerous as a sidecar; standard error says why
+  2  invalid command line, or an unusable file: the module is not a hook
+  3  error of this machine";
 
 /// Arguments of `virt-hook deploy`.
 #[derive(Debug, Args)]
@@ -40,17 +40,17 @@ pub(crate) struct Arguments {
     /// The module, or the directory that holds it
     #[arg(value_name = "WASM_OR_DIR")]
     pub(super) module: PathBuf,
-    /// How the module gets to the VM
+    /// How the module reaches the VM
     #[arg(long = "as", value_name = "ROUTE")]
     pub(super) route: Route,
-    /// With `image` and `plugin` the image with the module, with `sidecar` the image with virt-hook
+    /// Image with the module (for `image` and `plugin`), or with virt-hook (for `sidecar`)
     #[arg(long, value_name = "REFERENCE")]
     pub(super) image: Option<String>,
-    /// The manifest of a VirtualMachine or VirtualMachineInstance, printed with the annotations;
+    /// Manifest of a VirtualMachine or VirtualMachineInstance, to print with the annotations;
     /// `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(super) vm: Option<PathBuf>,
-    /// The VM's namespace, where a ConfigMap must be
+    /// The VM's namespace, and that of the ConfigMap
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(super) namespace: String,
     /// With `plugin`: only VMs with this label
@@ -62,20 +62,19 @@ pub(crate) struct Arguments {
     /// The hook's name in the cluster [default: the name of the file, or of the directory]
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<String>,
-    /// The hook.yaml of the module, instead of the one beside it
+    /// The module's hook.yaml [default: the one beside the module]
     #[arg(long, value_name = "FILE")]
     pub(super) hook_yaml: Option<PathBuf>,
-    /// With `image`: the launcher waits for the hook (`/hooks`), instead of having it from its start (`/standing`)
+    /// With `image`: mount the hook at `/hooks`, where the launcher waits for it, instead of at `/standing`
     #[arg(long)]
     pub(super) counted: bool,
-    /// With `sidecar`: the policy in its arguments grants the paths of the dangerous set and the directories that the
-    /// module declares
+    /// With `sidecar`: also grant the dangerous paths and the directories that the module declares
     #[arg(long)]
     pub(super) allow_dangerous: bool,
-    /// What the annotations of the cluster's admission policies begin with
+    /// Prefix of the annotations of the cluster's admission policies
     #[arg(long, value_name = "DOMAIN", default_value = "wasm-hooks.example.com")]
     pub(super) domain: String,
-    /// With `plugin`: the API version of admission policies, v1beta1 before Kubernetes 1.36
+    /// With `plugin`: API version of the admission policies; v1beta1 before Kubernetes 1.36
     #[arg(long, value_name = "VERSION", default_value = "v1", value_parser = ["v1", "v1beta1"])]
     pub(super) api_version: String,
 }

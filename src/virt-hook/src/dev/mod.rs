@@ -17,11 +17,11 @@ use crate::verb_failure::Failure;
 use project_files::ProjectFiles;
 
 pub(crate) const HELP: &str = "\
-After each change of a source or a case it runs `make test`, which builds the module, runs its tests and
-shows what is not as expected; any other command can be named behind --. An unchanged module is not
-compiled again. On a terminal each run begins with a clear screen. Ctrl-C ends it.
+Runs `make test`, or the command after --, when a source or a test case changes. `make test` builds the
+module, runs its tests and shows the differences. An unchanged module is not compiled again. On a terminal
+each run clears the screen first. Ctrl-C ends this program.
 
-Files are looked at, not subscribed to: that works on shared and network directories too.
+Files are polled, which works on shared and network directories too.
 
 Examples:
   virt-hook dev
@@ -41,10 +41,10 @@ const CLEAR_SCREEN: &str = "\x1b[2J\x1b[3J\x1b[H";
 /// Arguments of `virt-hook dev`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The project
+    /// The project's directory
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-    /// What to run in it, instead of `make test`
+    /// The command to run in the directory, instead of `make test`
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

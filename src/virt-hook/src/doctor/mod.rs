@@ -12,17 +12,17 @@ use crate::verb_failure::Failure;
 use program_probe::ProgramProbe;
 
 pub(crate) const HELP: &str = "\
-Looks for what writing hooks takes in each language, for what `check` asks, and for what the kernel has to
-isolate the process that compiles modules. Nothing is installed.
+Looks for the tools to write hooks in each language, for the tools that `check` uses, and for the kernel
+features that isolate the process that compiles modules. Nothing is installed.
 
 Examples:
   virt-hook doctor
   virt-hook doctor --json | jq -r '.result.tools[] | select(.found == null) | .remedy'
 
 Exit codes:
-  0  hooks can be written in one language at least
-  1  in none; standard output says what is missing
-  3  this machine could not do it";
+  0  hooks can be written in at least one language
+  1  hooks cannot be written in any language; standard output lists the missing tools
+  3  error of this machine";
 
 /// Arguments of `virt-hook doctor`: none.
 #[derive(Debug, Args)]

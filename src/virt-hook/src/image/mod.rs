@@ -18,9 +18,9 @@ pub(crate) use packed_hook::{
 
 pub(crate) const HELP: &str = "\
 The image has one layer with a directory per hook: NAME/hook.wasm, hook.yaml if there is one, and the
-signature that `virt-hook sign` wrote. NAME is the module's file name, or the name of the directory
-that is given. The same modules make the same image, byte for byte. `virt-hook push`, or skopeo,
-copies the layout to a registry.
+signature of `virt-hook sign`. NAME is the name of the module's file, or of the directory on the command
+line. The same modules make the same image, byte for byte. `virt-hook push`, or skopeo, copies the layout
+to a registry.
 
 Examples:
   virt-hook image smbios.wasm --out layout
@@ -29,8 +29,8 @@ Examples:
 
 Exit codes:
   0  the layout is written
-  1  a module does not fit its hook.yaml; standard error says why
-  2  the command line, or a file that it names, cannot be used: a module is not a hook
+  1  a module does not match its hook.yaml; standard error says why
+  2  invalid command line, or an unusable file: a module is not a hook
   3  the layout could not be written";
 
 /// The architectures that KubeVirt runs on.
@@ -42,20 +42,20 @@ pub(crate) struct Arguments {
     /// A module, or a directory that holds modules
     #[arg(value_name = "DIR_OR_WASM", required = true)]
     modules: Vec<PathBuf>,
-    /// The hook.yaml of the module, instead of the one beside it; for one module
+    /// The hook.yaml of a single module [default: the one beside the module]
     #[arg(long, value_name = "FILE")]
     hook_yaml: Option<PathBuf>,
-    /// The layout to write: a new directory
+    /// The OCI layout to write, a new directory
     #[arg(long, short, value_name = "LAYOUT")]
     out: PathBuf,
     /// The image's name in the layout
     #[arg(long, value_name = "NAME", default_value = "latest")]
     name: String,
-    /// An architecture whose nodes use the image; modules are the same on all
+    /// Architecture of nodes that use the image; modules do not depend on it. May be repeated
     #[arg(long = "architecture", value_name = "ARCHITECTURE",
           default_values = ARCHITECTURES, value_parser = ARCHITECTURES, conflicts_with = "artifact")]
     architectures: Vec<String>,
-    /// Write a CNCF wasm artifact: one module, for tools that run components; nothing mounts it
+    /// Write a CNCF wasm artifact with one module, for tools that run components; pods cannot mount it
     #[arg(long)]
     artifact: bool,
 }

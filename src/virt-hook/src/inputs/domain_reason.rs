@@ -11,7 +11,7 @@ pub(crate) enum DomainReason {
     /// The virtual machine starts here
     #[default]
     Boot,
-    /// It arrives from another node
+    /// The virtual machine arrives from another node
     MigrationTarget,
 }
 

@@ -28,29 +28,28 @@ pub(crate) use vmi_source::{NamedVmi, VmiSource};
 /// A virtual machine, where it would run, and what its hooks may do.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputArgs {
-    /// The VirtualMachineInstance, or a VirtualMachine, whose spec.template is used; JSON or YAML;
+    /// A VirtualMachineInstance, or a VirtualMachine (its spec.template is used), JSON or YAML;
     /// `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) vmi: PathBuf,
-    /// Which VMI of a file with several
+    /// The VMI to use, if the file has several
     #[arg(long, value_name = "[NAMESPACE/]NAME")]
     pub(crate) vmi_name: Option<String>,
-    /// VirtualMachineOptions as virt-handler sends them, proto JSON; none when left out. Plugins in
-    /// them are not called
+    /// VirtualMachineOptions as virt-handler sends them, proto JSON. Their plugins are not called
     #[arg(long, value_name = "FILE")]
     pub(crate) options: Option<PathBuf>,
-    /// What the launcher would find on the node, JSON; this machine when left out
+    /// Facts about the node, JSON [default: those of this machine]
     #[arg(long, value_name = "FILE")]
     pub(crate) host: Option<PathBuf>,
-    /// Set the disks' cache and IO modes too, as just before a start; hooks always see them
+    /// Also set the disks' cache and IO modes, as the launcher does before a start; always so with hooks
     #[arg(long)]
     pub(crate) prepared: bool,
-    /// The operator's policy, YAML; without one, hooks may do what they declare, short of the dangerous set,
+    /// The operator's policy, YAML; without it, hooks are granted their wishes, except the dangerous set,
     /// directories and facts about the pod
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// Facts about the pod for hooks that read them: a Pod, or annotations, labels, networkStatus and networkInfo;
-    /// JSON or YAML
+    /// Facts about the pod, for hooks that read them: a Pod, or a map of annotations, labels, networkStatus and
+    /// networkInfo; JSON or YAML
     #[arg(long, value_name = "FILE")]
     pub(crate) pod: Option<PathBuf>,
 }

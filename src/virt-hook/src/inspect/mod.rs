@@ -22,9 +22,9 @@ Examples:
   virt-hook inspect smbios.wasm --policy-only > cases/policy.yaml
 
 Exit codes:
-  0  it is a hook; standard output says which
-  2  the command line cannot be used, or the file is not a hook that the host takes; standard error says why
-  3  this machine could not do it";
+  0  the module is a hook; standard output describes it
+  2  invalid command line, or the file is not a hook of a supported version; standard error says why
+  3  error of this machine";
 
 /// Arguments of `virt-hook inspect`.
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// The module
     #[arg(value_name = "WASM")]
     module: PathBuf,
-    /// Print nothing but the minimal operator's policy that it needs
+    /// Print only the minimal operator's policy that the module needs
     #[arg(long)]
     policy_only: bool,
 }

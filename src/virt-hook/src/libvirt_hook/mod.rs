@@ -17,20 +17,21 @@ use clap::Args;
 use kubevirt_api::migration_hook_protocol::{MIGRATED_MARKER, SOCKET};
 
 pub(crate) const HELP: &str = "\
-libvirt runs /etc/libvirt/hooks/qemu with these arguments; a link from there to this program under the name
-libvirt-hook-client is enough. The domain that a migration's target is to receive goes from standard input to the
-launcher, and the domain to use to standard output. After a VM has migrated away, a marker tells KubeVirt
-that its backend storage here is not the current one. Every other operation succeeds at once.
+libvirt runs /etc/libvirt/hooks/qemu with these arguments. Make that file a link to this program under the
+name libvirt-hook-client. On a migration's target, this program passes the domain from standard input to the
+launcher, and prints the domain that the launcher returns. After a VM has migrated away, it writes a marker
+file: KubeVirt then knows that the backend storage here is outdated. Other operations succeed at once.
 
-With --hooks, on a machine without KubeVirt, the modules run here, on a domain that migrates to this machine or is
-restored: nowhere else does libvirt let a hook change it. They must be compiled ahead. Example of an executable
-/etc/libvirt/hooks/qemu.d/50-virt-hook:
+With --hooks, on a machine without KubeVirt, this program runs the modules itself, on a domain that migrates
+to this machine or is restored: libvirt accepts a hook's changes only then. Compile the modules in advance.
+Example of an executable /etc/libvirt/hooks/qemu.d/50-virt-hook:
   #!/bin/sh
   exec virt-hook libvirt-hook --hooks /etc/virt-hook/hooks --policy /etc/virt-hook/policy.yaml -- \"$@\"
 
 Exit codes:
-  0  done, or nothing to do
-  1  the domain is refused, or the marker cannot be written; standard error says why, and libvirt tells the source";
+  0  success, or nothing to do
+  1  the domain is refused, or the marker file cannot be written; standard error says why, and libvirt passes
+     it to the source";
 
 /// The names under which this program is libvirt's hook, whatever its arguments are.
 const NAMES: [&str; 2] = ["libvirt-hook-client", "qemu"];
@@ -41,12 +42,12 @@ pub(crate) struct Arguments {
     /// The launcher's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
-    /// The file that tells that the VM has migrated away
+    /// Marker file written after the VM has migrated away
     #[arg(long, value_name = "PATH", default_value = MIGRATED_MARKER)]
     marker: PathBuf,
     #[command(flatten)]
     standalone: standalone_hooks::StandaloneArguments,
-    /// What libvirt passes: the domain, the operation, the sub-operation and a detail
+    /// libvirt's arguments: domain, operation, sub-operation, extra
     #[arg(
         value_name = "ARGUMENT",
         trailing_var_arg = true,

@@ -24,19 +24,19 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// The directory of the modules, and what they may do.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct StandaloneArguments {
-    /// Runs the modules of this directory here, one sub-directory per hook, instead of asking a launcher
+    /// Run the modules of this directory, one sub-directory per hook, instead of asking a launcher
     #[arg(long, value_name = "DIR")]
     hooks: Option<PathBuf>,
-    /// The operator's policy, YAML; without one, modules may do what they declare, short of the dangerous set
+    /// The operator's policy, YAML; without it, modules are granted their wishes, except the dangerous set
     #[arg(long, value_name = "FILE", requires = "hooks")]
     policy: Option<PathBuf>,
-    /// Where `virt-hook compile` put the modules' artifacts
+    /// Directory of the artifacts that `virt-hook compile` wrote
     #[arg(long, value_name = "DIR", requires = "hooks", default_value = PRECOMPILED_DIR)]
     hook_artifacts: PathBuf,
-    /// An annotation that modules see on the VM; can be given several times
+    /// An annotation that modules see on the VM. May be repeated
     #[arg(long = "annotation", value_name = "KEY=VALUE", requires = "hooks", value_parser = annotation)]
     annotations: Vec<(String, String)>,
-    /// Where runs are recorded, for `virt-hook replay`
+    /// Directory for the records of runs, for `virt-hook replay`
     #[arg(long, value_name = "DIR", requires = "hooks")]
     hook_record: Option<PathBuf>,
 }

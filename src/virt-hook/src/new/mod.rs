@@ -22,7 +22,7 @@ use project_template::ProjectTemplate;
 use sdk_source::SdkSource;
 
 pub(crate) const HELP: &str = "\
-The project has a hook that does one small thing, a README that says what to change, cases for
+The project has a small example hook, a README that says what to change, test cases for
 `virt-hook test`, and a Makefile: `make` builds the module, `make test` tests it.
 
 Examples:
@@ -30,26 +30,26 @@ Examples:
   virt-hook new hooks/team-label --lang go
   virt-hook new --workspace hooks && virt-hook new hooks/team-label    # hooks that share SDK and target
 
-A project in Rust in a workspace of hooks joins it: the second hook is built in seconds.
+In a workspace of hooks, a project in Rust becomes a member: the second hook is built in seconds.
 
 Exit codes:
-  0  the project is there
-  2  the name cannot be one, or there is something in its place
-  3  it could not be written";
+  0  the project is written
+  2  the name is invalid, or already exists
+  3  the project could not be written";
 
 /// Arguments of `virt-hook new`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where the project belongs; the last part is the hook's name, of a-z, 0-9 and -
+    /// The project's directory, a new one; its last part is the hook's name: a-z, 0-9 and -
     #[arg(value_name = "NAME")]
     project: PathBuf,
-    /// What the hook is written in
+    /// The language of the hook
     #[arg(long, value_enum, default_value_t, value_name = "LANG")]
     lang: Lang,
-    /// Rust: the directory of hooks-sdk; when left out, this program's own goes into the project
+    /// For Rust: the directory of hooks-sdk [default: the SDK of this program is copied into the project]
     #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
-    /// Make a workspace instead, whose hooks in Rust share the SDK and the target directory
+    /// Create a workspace instead, in which hooks in Rust share the SDK and the target directory
     #[arg(long, conflicts_with = "lang")]
     workspace: bool,
 }

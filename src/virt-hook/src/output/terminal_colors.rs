@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Effects};
 /// When to colour standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Colour {
-    /// On a terminal, unless NO_COLOR is set
+    /// Only on a terminal, and unless NO_COLOR is set
     #[default]
     Auto,
     /// Always

@@ -25,10 +25,10 @@ Examples:
   virt-hook policy check hook-policy.yaml --module smbios.wasm --namespace infra
 
 Exit codes:
-  0  the policy can be used, and the modules get what they declare
-  1  a module does not get what it declares; standard output says what
-  2  the policy, or the command line, cannot be used; standard error has the line and column
-  3  this machine could not do it";
+  0  the policy is valid, and grants the modules all their wishes
+  1  the policy does not grant all wishes of a module; standard output lists the others
+  2  invalid command line or policy; standard error has the line and column
+  3  error of this machine";
 
 /// Arguments of `virt-hook policy`.
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Say what a policy allows, what it leaves open, and whether modules get what they declare
+    /// Show what a policy allows and does not restrict, and whether it grants the wishes of modules
     #[command(after_help = HELP)]
     Check(CheckArguments),
 }
@@ -49,10 +49,10 @@ struct CheckArguments {
     /// The operator's policy
     #[arg(value_name = "FILE")]
     policy: PathBuf,
-    /// A module that is to get what it declares; with its hook.yaml, if one is beside it
+    /// A module whose wishes the policy should grant; its hook.yaml is read if beside it. May be repeated
     #[arg(long = "module", value_name = "WASM")]
     modules: Vec<PathBuf>,
-    /// The namespace of the VM, for the policy's rules
+    /// The VM's namespace, for the policy's rules
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
 }

@@ -18,36 +18,35 @@ use crate::signatures;
 use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
-Takes ordinary images with a directory per hook, CNCF wasm artifacts, and the older wasm artifacts
-(application/vnd.wasm.content.layer.v1+wasm). Whatever has a digest is checked against it. A tag can
-be moved: pin the digest that is printed.
+Pulls ordinary images with a directory per hook, CNCF wasm artifacts, and the older wasm artifacts
+(application/vnd.wasm.content.layer.v1+wasm). All digests are verified. A tag can be moved: pin the digest
+that is printed.
 
 Examples:
   virt-hook pull registry.example/hooks:1 --into hooks
   virt-hook pull registry.example/hooks@sha256:DIGEST --into hooks --key hooks.pub
 
-A signature is that of the module. A hook.yaml, which can let a veto of the module count for nothing, is
-not signed: with --key it is accepted only from an image that is pinned by its digest, or with
---unsigned-settings.
+Only modules are signed. A hook.yaml is not signed, and can make the launcher ignore a module's veto: with
+--key it is accepted only from an image that is pinned by its digest, or with --unsigned-settings.
 
 Exit codes:
-  0  the hooks are there
-  1  it has no hooks, they are not signed by the key, or the registry answered wrongly
-  2  the command line, or a file that it names, cannot be used
-  3  the registry cannot be reached or gave no answer in time, or a file could not be written";
+  0  the hooks are pulled
+  1  the image has no hooks, the key did not sign them, or the registry's answer is invalid
+  2  invalid command line, or an unusable file
+  3  error of this machine, or the registry is unreachable or did not answer in time";
 
 /// Arguments of `virt-hook pull`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The image, with the registry: registry.example/hooks:1, with or without @sha256:DIGEST
     reference: String,
-    /// Where the hooks belong, a directory each; made when it is not there
+    /// Directory for the hooks, one sub-directory per hook; created if missing
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
-    /// A public key: unless one of them signed every module, nothing is written
+    /// A public key. Every module must be signed by one of the keys, or nothing is written. May be repeated
     #[arg(long = "key", value_name = "FILE")]
     keys: Vec<PathBuf>,
-    /// With --key, accept a hook.yaml, which nobody signs, from a reference without digest
+    /// With --key, accept a hook.yaml, which is not signed, from a reference without digest
     #[arg(long, requires = "keys")]
     unsigned_settings: bool,
     #[command(flatten)]

@@ -23,9 +23,9 @@ Examples:
 
 Exit codes:
   0  the registry has the image
-  1  the registry refused it, or answered wrongly; standard error says what
-  2  the command line, or the layout that it names, cannot be used
-  3  the registry cannot be reached, or gave no answer in time";
+  1  the registry refused the image, or its answer is invalid; standard error says why
+  2  invalid command line, or an unusable layout
+  3  error of this machine, or the registry is unreachable or did not answer in time";
 
 /// The depth of indexes: an index has images and no further indexes.
 const MAX_DEPTH: usize = 1;

@@ -28,22 +28,22 @@ const CERTIFICATE_FILES: [&str; 4] = [
 /// How a registry is reached.
 #[derive(Debug, Args)]
 pub(super) struct RegistryOptions {
-    /// Who asks; without it, what `podman login` or `docker login` stored
+    /// User name; default: the credentials of `podman login` or `docker login`
     #[arg(long, value_name = "NAME", requires = "password_stdin")]
     username: Option<String>,
     /// Read the password of --username from standard input
     #[arg(long, requires = "username")]
     password_stdin: bool,
-    /// Certificates to trust instead of the system's, PEM
+    /// CA certificates (PEM) to trust instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Without TLS: whoever is on the way can read and change everything
+    /// Use HTTP without TLS (insecure)
     #[arg(long)]
     plain_http: bool,
-    /// A token service on another host that belongs to the registry, and is given the password. May be repeated
+    /// Host of a token service that may get the password, if it is not the registry's. May be repeated
     #[arg(long, value_name = "HOST")]
     token_host: Vec<String>,
-    /// Seconds that everything together may take
+    /// Timeout of the whole operation
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
 }

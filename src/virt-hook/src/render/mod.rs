@@ -21,18 +21,18 @@ Examples:
   virt-hook render --vmi vmi.yaml
   virt-hook render --vmi vmi.yaml --hook smbios.wasm --diff
   kubectl get vmi my-vm -o json | virt-hook render --vmi - --hook smbios.wasm
-  virt-hook render --vmi vmi.json --host node.json --options options.json --prepared --room
+  virt-hook render --vmi vmi.json --host node.json --options options.json --prepared --hotplug-ports
 
-Host facts are a JSON object; what it leaves out has KubeVirt's default:
+Host facts are a JSON object; a missing fact has KubeVirt's default:
   {\"architecture\": \"amd64\", \"allowEmulation\": true, \"kvmAvailable\": false, \"cpuset\": [0, 1],
    \"ovmfPath\": \"/usr/share/OVMF\", \"containerDiskFormat\": \"qcow2\", \"directIO\": true}
-Without --host this machine is looked at, and emulation is allowed.
+Without --host, facts are read from this machine, and emulation is allowed.
 
 Exit codes:
   0  the XML, or the difference, is on standard output
-  1  the VMI, or a hook by the policy, was refused, or a hook refused or failed; standard error says why
-  2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it";
+  1  the VMI was refused, or a hook was refused by the policy, vetoed or failed; standard error says why
+  2  invalid command line, or an unusable file
+  3  error of this machine";
 
 /// The hook points that matter for the domain of a VM that starts.
 const RENDERED_POINTS: [HookPoint; 2] = [HookPoint::PreStart, HookPoint::OnDefineDomain];
@@ -43,17 +43,17 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     args: InputArgs,
     /// A WASM hook: a module, a directory that holds modules, or a hooks directory with one
-    /// sub-directory per hook. May be repeated; hooks run in the order they would in a pod, by
-    /// priority and then by name, each at PreStart and OnDefineDomain
+    /// sub-directory per hook. May be repeated. Hooks run at PreStart and OnDefineDomain, in the order of
+    /// a pod: by priority, then by name
     #[arg(long = "hook", value_name = "DIR_OR_WASM")]
     hooks: Vec<PathBuf>,
-    /// Show what hooks changed instead of the whole XML: each run, then the lines that differ
+    /// Show each run and the changed lines, instead of the whole XML
     #[arg(long, requires = "hooks")]
     diff: bool,
-    /// Add the room for hotplug that the launcher keeps: the XML that libvirt is given first, with
-    /// placeholder interfaces or, where there are none, spare root ports. A comment says what follows
+    /// Add the ports that the launcher reserves for hotplug: print the first definition, with placeholder
+    /// interfaces or, without those, spare root ports. A comment describes the second definition
     #[arg(long, conflicts_with = "diff")]
-    room: bool,
+    hotplug_ports: bool,
 }
 
 /// A domain, before and after hooks.
@@ -68,9 +68,9 @@ pub(crate) struct RenderReport {
     xml: String,
     /// Every run of a hook, in order.
     runs: Vec<RunReport>,
-    /// What is reserved for hotplug, with `--room`.
+    /// What is reserved for hotplug, with `--hotplug-ports`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    room: Option<HotplugRoomReport>,
+    hotplug_ports: Option<HotplugPortsReport>,
     #[serde(skip)]
     diff: bool,
 }
@@ -78,7 +78,7 @@ pub(crate) struct RenderReport {
 /// The placeholders and ports for devices that are hotplugged.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct HotplugRoomReport {
+struct HotplugPortsReport {
     /// Number of placeholder interfaces in the first definition, in place of interfaces that may be hotplugged.
     placeholder_interfaces: usize,
     /// Number of spare root ports in the last definition, in addition to the others.
@@ -100,14 +100,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RenderReport, Failure> {
         before: input.xml.clone(),
         xml: input.xml.clone(),
         runs: Vec::new(),
-        room: None,
+        hotplug_ports: None,
         diff: arguments.diff,
     };
     // Without hooks, neither runtime nor engine is created.
     if !arguments.hooks.is_empty() {
         run_hooks(arguments, &input, &mut rendered)?;
     }
-    if arguments.room {
+    if arguments.hotplug_ports {
         reserve_for_hotplug(&input, &mut rendered)?;
     }
     Ok(rendered)
@@ -177,13 +177,13 @@ fn reserve_for_hotplug(input: &VmiInput, rendered: &mut RenderReport) -> Result<
     } = definition.ports();
     rendered.xml = match definition.has_second() {
         true => format!(
-            "<!-- the second definition, of what libvirt makes of this: without the {placeholders} placeholder \
+            "<!-- the second definition, from libvirt's normalised XML: without the {placeholders} placeholder \
              interfaces, with {spare_ports} spare root ports -->\n{}",
             definition.first()
         ),
         false => definition.first().to_owned(),
     };
-    rendered.room = Some(HotplugRoomReport {
+    rendered.hotplug_ports = Some(HotplugPortsReport {
         placeholder_interfaces: placeholders,
         spare_root_ports: spare_ports,
     });

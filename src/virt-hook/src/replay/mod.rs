@@ -17,9 +17,9 @@ use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
-Records are what the launcher, or `virt-hook serve`, writes with --hook-record DIR: one file per
-run. The hook sees the input, configuration, limits, grants, random numbers and time of day that
-were recorded, and nothing else; how the VM's owner would have taken a failure does not count.
+A record is a file that the launcher, or `virt-hook serve`, writes with --hook-record DIR for each run. The
+hook gets the recorded input, configuration, limits, grants, random numbers and time of day, and nothing
+else. The failurePolicy of hook.yaml has no effect.
 
 Examples:
   virt-hook replay records/1700000000-0000-OnDefineDomain-smbios.json --module smbios.wasm
@@ -27,11 +27,11 @@ Examples:
   virt-hook replay RECORD_OF_A_SIDECAR --hook its-port.wasm
 
 Exit codes:
-  0  it came to the same: the outcome with its reason, the domain, and cloud-init documents; how the
-     XML is written and what was logged does not count, and is shown
-  1  it came to something else; standard output shows what
-  2  the command line, the record or the module cannot be used
-  3  this machine could not do it";
+  0  the result is the same: the outcome with its reason, the domain, and the cloud-init documents;
+     differences in the notation of the XML and in the log are only shown
+  1  the result differs; standard output shows the differences
+  2  invalid command line, or an unusable record or module
+  3  error of this machine";
 
 /// Arguments of `virt-hook replay`.
 #[derive(Debug, Args)]
@@ -39,10 +39,10 @@ pub(crate) struct Arguments {
     /// The record, a JSON file
     #[arg(value_name = "RECORD")]
     record: PathBuf,
-    /// The module that was recorded; its sha256 must be the recorded one
+    /// The recorded module; its sha256 must match the record
     #[arg(long, value_name = "WASM", conflicts_with = "hook")]
     module: Option<PathBuf>,
-    /// Another module that is to do the same: a new version, or the port of a gRPC sidecar
+    /// Another module, to compare with the record: a new version, or the port of a gRPC sidecar
     #[arg(long, value_name = "NEW_WASM")]
     hook: Option<PathBuf>,
 }

@@ -26,13 +26,13 @@ Examples:
   virt-hook run migration-tuning.wasm --vmi vmi.yaml --point PreMigrationSource --parameter bandwidth=1048576
   virt-hook run disk-tuning.wasm --vmi vmi.yaml --device hotplugged-disk.xml
 
-The hook's own hook.yaml, beside the module, counts as it does in a pod.
+The hook.yaml beside the module has the same effect as in a pod.
 
 Exit codes:
-  0  the hook did its work; standard output shows it
-  1  the VMI, or the hook by the policy, was refused, or the hook refused or failed; standard output shows the run
-  2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it";
+  0  the hook succeeded; standard output shows its changes
+  1  the VMI was refused, or the hook was refused by the policy, vetoed or failed; standard output shows the run
+  2  invalid command line, or an unusable file
+  3  error of this machine";
 
 /// Arguments of `virt-hook run`.
 #[derive(Debug, Args)]
@@ -42,22 +42,22 @@ pub(crate) struct Arguments {
     hook: PathBuf,
     #[command(flatten)]
     args: InputArgs,
-    /// A domain XML instead of the VMI's conversion
+    /// A domain XML to use instead of the converted VMI
     #[arg(long, value_name = "FILE", conflicts_with_all = ["options", "host", "prepared"])]
     domain: Option<PathBuf>,
     /// The XML of a device that is attached to the running VM, for OnAttachDevice
     #[arg(long, value_name = "FILE", conflicts_with = "parameters")]
     device: Option<PathBuf>,
-    /// A parameter of a migration, for PreMigrationSource; KubeVirt's default where it is left out. May be repeated
+    /// A migration parameter, for PreMigrationSource; others have KubeVirt's default. May be repeated
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
     parameters: Vec<String>,
-    /// Where the hook is called; needed when it asks for several hook points
+    /// The hook point to run; required if the hook has several
     #[arg(long, value_name = "HOOK_POINT", value_parser = parse_point)]
     point: Option<HookPoint>,
-    /// Why the VM's domain is made; other hook points than those of a boot have a reason of their own
+    /// Why the domain is created; only for the hook points of a boot
     #[arg(long, value_enum, default_value_t, value_name = "REASON")]
     reason: DomainReason,
-    /// The domain of --domain arrives by a migration: a change that libvirt refuses then is the hook's failure
+    /// Treat --domain as an incoming migration: a change that libvirt would refuse then is a failure of the hook
     #[arg(long, requires = "domain", conflicts_with_all = ["reason", "device", "parameters"])]
     arriving: bool,
 }

@@ -14,8 +14,8 @@ use crate::output_file;
 use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
-The signature is a Sigstore bundle, MODULE.sigstore.json beside the module, which launchers verify
-without network if the operator's policy names the key; cosign verify-blob verifies it too.
+The signature is a Sigstore bundle, MODULE.sigstore.json beside the module. Launchers verify it without
+network if the operator's policy names the key. `cosign verify-blob` verifies it too.
 
 Examples:
   openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out hooks.key
@@ -24,7 +24,7 @@ Examples:
 
 Exit codes:
   0  the signatures are written
-  2  the command line, or a file that it names, cannot be used
+  2  invalid command line, or an unusable file
   3  a signature could not be written";
 
 /// The first bytes of WebAssembly.
@@ -33,7 +33,7 @@ const MAGIC: &[u8] = b"\0asm";
 /// Arguments of `virt-hook sign`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// A module
+    /// A module. May be repeated
     #[arg(value_name = "WASM", required = true)]
     modules: Vec<PathBuf>,
     /// The private key: ECDSA P-256, PEM (PKCS #8, not encrypted); `-` reads standard input

@@ -14,8 +14,8 @@ use crate::output::{Report, Style};
 use crate::verb_failure::Failure;
 
 pub(crate) const HELP: &str = "\
-Without network, as launchers do; entries of transparency logs are ignored. Also verifies what
-cosign sign-blob --key made; docs/signatures.md has its flags.
+Verifies without network, as launchers do, and ignores entries of transparency logs. Also verifies
+bundles of `cosign sign-blob --key`; docs/signatures.md has the flags.
 
 Examples:
   virt-hook verify smbios.wasm --key hooks.pub
@@ -23,8 +23,8 @@ Examples:
 
 Exit codes:
   0  one of the keys signed the module
-  1  it is not signed, or not by these keys, or was changed; standard error says which
-  2  the command line, or a file that it names, cannot be used";
+  1  the module is not signed, not signed by one of the keys, or was changed; standard error says which
+  2  invalid command line, or an unusable file";
 
 /// Arguments of `virt-hook verify`.
 #[derive(Debug, Args)]
@@ -32,10 +32,10 @@ pub(crate) struct Arguments {
     /// The module
     #[arg(value_name = "WASM")]
     module: PathBuf,
-    /// A public key, ECDSA P-256, PEM; one of several is enough
+    /// A public key (ECDSA P-256, PEM). May be repeated; one key that verifies is enough
     #[arg(long = "key", value_name = "FILE", required = true)]
     keys: Vec<PathBuf>,
-    /// The signature, instead of MODULE.sigstore.json
+    /// The signature [default: MODULE.sigstore.json]
     #[arg(long, value_name = "FILE")]
     bundle: Option<PathBuf>,
 }
