@@ -233,18 +233,18 @@ fn hotplug_ports_are_rendered_as_far_as_they_are_determined_by_the_vmi() {
         xml(&render(&[&options, more].concat(), &vmi))
     };
     let ports = |xml: &str| xml.matches("pcie-root-port").count();
-    let first = rendered("typical-fedora", &["--room"]);
+    let first = rendered("typical-fedora", &["--hotplug-ports"]);
     assert!(
         first.starts_with("<!-- ") && first.contains("3 placeholder interfaces, with 4 spare"),
         "{first}"
     );
     assert_eq!(first.matches("placeholder-").count(), 3, "{first}");
-    let only = rendered("net-none", &["--room"]);
+    let only = rendered("net-none", &["--hotplug-ports"]);
     assert!(!only.contains("placeholder"), "{only}");
     assert_eq!(ports(&only), ports(&rendered("net-none", &[])) + 4);
-    let report: Value = serde_json::from_str(&rendered("net-none", &["--room", "--json"])).unwrap();
+    let report: Value = serde_json::from_str(&rendered("net-none", &["--hotplug-ports", "--json"])).unwrap();
     assert_eq!(
-        report["result"]["room"],
+        report["result"]["hotplugPorts"],
         json!({"placeholderInterfaces": 0, "spareRootPorts": 4})
     );
 }
