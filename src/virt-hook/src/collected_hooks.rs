@@ -136,7 +136,7 @@ impl CollectedHooks {
         }
         if self.chain.lacks_record() {
             return Err(Failure::Internal(anyhow!(
-                "{}: what the hooks did could not be written, or not in time; TMPDIR names another directory",
+                "{}: the hooks' results could not be written, or not in time; TMPDIR can name another directory",
                 self.temp_dir.path().display()
             )));
         }

@@ -169,7 +169,7 @@ async fn another_module_shows_its_difference_and_must_be_asked_for() {
             && out.contains("Radical Edward"),
         "{out}"
     );
-    assert!(err.contains("the replay is different"), "{err}");
+    assert!(err.contains("the replay differs"), "{err}");
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ impl Report for BenchReport {
                 memory(self.compile_peak_memory),
                 "-".into(),
             ],
-            ["load of what is compiled, p50".into(), load, "-".into()],
+            ["load of the artifact, p50".into(), load, "-".into()],
             ["load, p99".into(), load_p99, "-".into()],
             [format!("{}, p50", self.hook_point), p50, served_p50],
             [format!("{}, p99", self.hook_point), p99, served_p99],

@@ -47,7 +47,7 @@ impl HookBehaviour {
             .into_iter()
             .chain(in_secrets)
             .map(|(_, reason)| reason);
-        let message = "the hook was not called with the cloud-init data of a VMI";
+        let message = "the hook did not run with the cloud-init data of a VMI";
         Some(Finding::from_details(
             name,
             details.collect(),
@@ -66,14 +66,14 @@ impl HookBehaviour {
                 _ if self.skipped > 0 => {
                     "it exceeds its deadline, an endless loop? The other VMIs were not tried"
                 }
-                true => "it breaks on a VMI, or does not end: an endless loop?",
+                true => "it crashes on a VMI, or does not end: an endless loop?",
                 false => "it breaks on a VMI",
             };
             return Finding::from_vmi_lines(name, broken, CheckVerdict::Failed, "", message);
         }
         let (vmis, vetoes) = (self.runs.len(), self.reasons(|outcome| outcome == "veto"));
         if vetoes.len() == vmis {
-            let message = "it refuses every VMI: give --vmi one that it lets pass";
+            let message = "it vetoes every VMI: give --vmi one that it accepts";
             return Finding::from_vmi_lines(name, vetoes, CheckVerdict::Doubtful, "", message);
         }
         let failing = || self.runs.iter().filter(|run| run.has_failed());
@@ -84,7 +84,7 @@ impl HookBehaviour {
                 "it fails on a VMI of --vmi; if it should, put an expected.error beside the VMI";
             (CheckVerdict::Failed, message)
         } else {
-            (CheckVerdict::Doubtful, "it cannot do its work on a VMI")
+            (CheckVerdict::Doubtful, "it fails on a VMI")
         };
         Finding::from_vmi_lines(
             name,
@@ -109,8 +109,8 @@ impl HookBehaviour {
             "changes",
             denied.collect(),
             CheckVerdict::Failed,
-            "it changes nothing that it does not declare",
-            "it changes what it does not declare, or may not: declare it in `describe`, or leave it alone",
+            "all changes are declared",
+            "it makes a change that it does not declare, or that is not allowed: declare it in `describe`, or do not make it",
         )
     }
 
@@ -127,14 +127,14 @@ impl HookBehaviour {
             "wishes",
             unused.map(|(_, wish)| with_hint(wish.as_str())).collect(),
             CheckVerdict::Doubtful,
-            "everything that it declares is used",
-            "declared and not used here: give --vmi one that makes the hook act, or declare less",
+            "all wishes are used",
+            "these wishes are not used: give --vmi one on which the hook uses them, or declare less",
         )
     }
 
     fn idempotence_finding(&self) -> Finding {
         if !self.runs.iter().any(VmiRun::has_run_twice) {
-            let message = "on no VMI the hook did anything that it could be run on again";
+            let message = "the first run succeeded on no VMI";
             return Finding::new("idempotent", CheckVerdict::NotChecked, message);
         }
         let details = self.runs.iter().flat_map(VmiRun::second_run_differences);
@@ -142,9 +142,9 @@ impl HookBehaviour {
             "idempotent",
             details.collect(),
             CheckVerdict::Failed,
-            "run again on what it made, it changes nothing",
-            "run again on what it made, it changes more: let it set what is to be, and not add to \
-             it; as a sidecar it is run two or three times",
+            "a second run on its own output changes nothing",
+            "a second run on its own output changes more: let it set values instead of adding to them; \
+             a sidecar is called two or three times",
         )
     }
 
@@ -165,7 +165,7 @@ impl HookBehaviour {
             )
         });
         let message = format!(
-            "at most {peak} KiB of memory ({memory_percent} % of what it has) and {micros} us a call \
+            "at most {peak} KiB of memory ({memory_percent} % of the limit) and {micros} us a call \
              ({time_percent} %)"
         );
         let verdict = if memory_percent.max(time_percent) > DOUBTFUL_PERCENT {

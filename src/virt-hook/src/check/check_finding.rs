@@ -171,7 +171,7 @@ pub(super) fn mark_consequences(findings: &mut [Finding]) {
         let has_own_cause = |detail: &String| vmis_of(detail).any(|vmi| !vmis.contains(vmi));
         finding.details.retain(has_own_cause);
         if all > 0 && finding.details.is_empty() {
-            finding.message = "probably a consequence of `idempotent`: mend that first".to_owned();
+            finding.message = "probably a consequence of `idempotent`: fix that first".to_owned();
         }
     }
 }

@@ -64,7 +64,7 @@ impl DefineResults {
         let defined = self.defined;
         let (why, all) = match &self.refused_without_hook[..] {
             [] => (
-                "no hook run gave a domain".to_owned(),
+                "no run of the hook returned a domain".to_owned(),
                 format!("{defined} domains are defined"),
             ),
             [first, ..] => (
@@ -82,7 +82,7 @@ impl DefineResults {
                 self.refused,
                 CheckVerdict::Failed,
                 all,
-                "libvirt does not take what the hook made of the domain",
+                "libvirt refuses the domain with the hook's changes",
             ),
         };
         let unchanged_finding = match defined {
@@ -95,9 +95,9 @@ impl DefineResults {
                 UNCHANGED_CHECK,
                 self.changed_again,
                 CheckVerdict::Failed,
-                format!("the hook leaves {defined} domains as libvirt made them"),
-                "run on what libvirt made of its domain, the hook changes more; as a sidecar it is run \
-                 on that: let it set what is to be, as libvirt writes it",
+                format!("the hook changes nothing in libvirt's normalised XML of {defined} domains"),
+                "the hook changes more when it runs on libvirt's normalised XML of its domain, as it does in a \
+                 sidecar: let it write values as libvirt does",
             ),
         };
         vec![define_finding, unchanged_finding]
@@ -140,7 +140,7 @@ impl EmbeddedLibvirt {
             Err(error) => return Ok(unavailable(&error)),
         };
         let Some(hooked) = behaviour.define(&run.input, defined.clone())? else {
-            let line = format!("{}: the hook fails on what libvirt made of it", run.name);
+            let line = format!("{}: the hook fails on libvirt's normalised XML", run.name);
             let changed_again = vec![line];
             return Ok(RedefineResult::Defined { changed_again });
         };
@@ -157,7 +157,7 @@ impl EmbeddedLibvirt {
                 run.changed()
             )),
             Ok(Err(refusal)) => RedefineResult::RefusedWithoutHook(format!(
-                "libvirt takes {} without the hook no better: {refusal}",
+                "libvirt refuses {} without the hook, too: {refusal}",
                 run.name
             )),
             Err(error) => unavailable(&error),

@@ -27,7 +27,7 @@ pub(super) fn finding(behaviour: &HookBehaviour) -> Result<Finding, Failure> {
     let temp_dir = tempfile::tempdir().map_err(Failure::internal)?;
     let pairs = write(behaviour, temp_dir.path()).map_err(Failure::Internal)?;
     if pairs.is_empty() {
-        return not_checked("no hook run gave a domain".to_owned());
+        return not_checked("no run of the hook returned a domain".to_owned());
     }
     let validation = match validate(temp_dir.path(), &pairs) {
         Ok(validation) => validation,
@@ -57,8 +57,8 @@ pub(super) fn finding(behaviour: &HookBehaviour) -> Result<Finding, Failure> {
         CHECK_NAME,
         invalid,
         CheckVerdict::Failed,
-        format!("{checked} domains are as libvirt's schema wants them"),
-        "the domain is not as libvirt's schema wants it",
+        format!("{checked} domains match libvirt's schema"),
+        "the domain does not match libvirt's schema",
     ))
 }
 

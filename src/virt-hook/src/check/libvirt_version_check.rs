@@ -21,7 +21,7 @@ pub(super) fn finding(home: &Path) -> Finding {
 
 fn finding_for_version(version: &str) -> Finding {
     let Some(packed) = packed_version(version) else {
-        let message = format!("virsh calls its version {version:?}");
+        let message = format!("virsh reports an unknown version: {version:?}");
         return Finding::new(CHECK_NAME, CheckVerdict::NotChecked, message);
     };
     match unreviewed_libvirt(packed) {
@@ -29,7 +29,7 @@ fn finding_for_version(version: &str) -> Finding {
         None => {
             let (major, minor, _) = REVIEWED_LIBVIRT;
             let message = format!(
-                "{version} has no elements that the dangerous set, reviewed for {major}.{minor}, does not know"
+                "the dangerous set, reviewed for {major}.{minor}, knows all elements of {version}"
             );
             Finding::new(CHECK_NAME, CheckVerdict::Passed, message)
         }

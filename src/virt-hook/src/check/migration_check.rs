@@ -58,7 +58,7 @@ fn verdict(refused: Vec<String>, visible: Vec<String>, sources: NodeInputs) -> F
             refused,
             CheckVerdict::Failed,
             "",
-            "a VM with it cannot migrate: on the target, another node, it refuses the VM, or changes what must stay as it is; \
+            "a VM with it cannot migrate: on the target it refuses the VM, or changes what must stay unchanged; \
              leave that alone when the reason is migration-target",
         );
     }

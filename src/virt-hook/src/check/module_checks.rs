@@ -38,7 +38,7 @@ pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
     } else {
         ""
     };
-    let message = format!("{all} bytes, which a ConfigMap holds{advice}");
+    let message = format!("{all} bytes, which fit into a ConfigMap{advice}");
     Finding::new(name, CheckVerdict::Passed, message)
 }
 
@@ -138,16 +138,16 @@ fn imports(module: &ModuleReport, is_python: impl FnOnce() -> bool) -> Finding {
         if !wishes.config.is_empty() && !reads_config {
             let keys = wishes.config.join(", ");
             details.push(format!(
-                "it declares the configuration [{keys}] and never asks for any"
+                "it declares the configuration [{keys}] but never reads any"
             ));
         }
         if wishes.config.is_empty() && reads_config && !is_python() {
             details.push(
-                "it can ask for configuration and declares no key, so that none is given".into(),
+                "it can read configuration but declares no key, so it gets none".into(),
             );
         }
         if !wishes.dirs.is_empty() && !module.imports.iter().any(imports_preopens) {
-            details.push("it declares directories and has no way to open one".into());
+            details.push("it declares directories but cannot open any: it imports no function for that".into());
         }
     }
     let pod = module.wishes.as_ref().map_or(&[][..], |wishes| &wishes.pod);
@@ -156,8 +156,8 @@ fn imports(module: &ModuleReport, is_python: impl FnOnce() -> bool) -> Finding {
         "wishes and imports",
         details,
         CheckVerdict::Doubtful,
-        "they fit together",
-        "one of them is not what was meant",
+        "they match",
+        "they do not match",
     )
 }
 
@@ -168,11 +168,11 @@ fn pod_mismatch(declared: &[String], imports: &[InterfaceReport]) -> Option<Stri
         .any(|import| import.name.starts_with(POD_INTERFACE_PREFIX));
     match (declared.is_empty(), imports_pod) {
         (false, false) => Some(format!(
-            "it declares facts about the pod [{}] and cannot ask for any: it does not import virt-hook:hooks/pod",
+            "it declares facts about the pod [{}] but cannot read any: it does not import virt-hook:hooks/pod",
             declared.join(", ")
         )),
         (true, true) => Some(
-            "it asks for facts about the pod and declares none, so that none is given".to_owned(),
+            "it can read facts about the pod but declares none, so it gets none".to_owned(),
         ),
         (false, true) | (true, false) => None,
     }

@@ -135,7 +135,7 @@ impl VmiRun {
         for (name, text) in second.iter().flatten() {
             if first.as_ref().and_then(|first| first.get(name)) != Some(text) {
                 lines.push(format!(
-                    "{}: the document {name} becomes another",
+                    "{}: the document {name} changes again",
                     self.name
                 ));
             }

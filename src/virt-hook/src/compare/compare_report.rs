@@ -125,7 +125,7 @@ impl Report for CompareReport {
             self.refused()
         );
         if self.no_vms > 0 {
-            text += &format!("{} objects are no VMs\n", self.no_vms);
+            text += &format!("{} objects are not VMs\n", self.no_vms);
         }
         if self.cloud_init_not_compared > 0 {
             text += &format!(
@@ -152,7 +152,7 @@ impl Report for CompareReport {
                 self.failed_and_ignored
             )),
             (true, _) if not_run > 0 => Some(format!(
-                "what the hooks do to {not_run} of {vmis} VMIs is not known"
+                "the effect of the hooks on {not_run} of {vmis} VMIs is unknown"
             )),
             (true, _) => None,
         }

@@ -59,7 +59,7 @@ impl VmiComparison {
             ),
             (VmiOutcome::NotRun(original), VmiOutcome::NotRun(port)) => {
                 let reason = format!(
-                    "neither looked at the domain, the original: {original}; the hook: {port}"
+                    "neither side read the domain; the original: {original}; the hook: {port}"
                 );
                 Self::new(ComparisonVerdict::NotRun, Some(reason))
             }
@@ -167,7 +167,7 @@ impl VmiComparison {
 }
 
 fn domain_changes(before: &str, after: &str) -> Result<Vec<ChangeReport>, String> {
-    let parse = |xml: &str| Document::parse(xml).map_err(|error| format!("no domain: {error}"));
+    let parse = |xml: &str| Document::parse(xml).map_err(|error| format!("not a domain: {error}"));
     let (before, after) = (parse(before)?, parse(after)?);
     Ok(diff(&before, &after).iter().map(Into::into).collect())
 }

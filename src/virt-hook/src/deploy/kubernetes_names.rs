@@ -55,7 +55,7 @@ pub(super) fn check_namespace(option: &str, name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage(anyhow!(
-        "{option} {name}: Kubernetes refuses such a name of a namespace: a-z, 0-9 and -, at most {MAX_LABEL} characters"
+        "{option} {name}: it is not a name of a namespace: a-z, 0-9 and -, at most {MAX_LABEL} characters"
     )))
 }
 
@@ -65,7 +65,7 @@ pub(super) fn check_domain(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage(anyhow!(
-        "--domain {name}: it is not a DNS name, as annotations begin with: the one that the admission policies have"
+        "--domain {name}: it is not a DNS name: give the annotation prefix of the admission policies"
     )))
 }
 

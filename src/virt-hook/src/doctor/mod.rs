@@ -121,13 +121,13 @@ impl Report for DoctorReport {
         text += &match (&self.cache.directory, &self.cache.problem) {
             (Some(directory), _) => {
                 format!(
-                    "  {}  they are kept in {}\n",
+                    "  {}  kept in {}\n",
                     style.good("ok     "),
                     TerminalEscaped(directory)
                 )
             }
             (None, problem) => format!(
-                "  {}  they are not kept, so that each run compiles them again: {}\n",
+                "  {}  not kept, so each run compiles its modules again: {}\n",
                 style.doubtful("off    "),
                 TerminalEscaped(problem.as_deref().unwrap_or_default())
             ),
@@ -141,7 +141,7 @@ impl Report for DoctorReport {
 
     fn complaint(&self) -> Option<String> {
         let has_no_language = self.languages.is_empty();
-        has_no_language.then(|| "hooks can be written in no language here".to_owned())
+        has_no_language.then(|| "hooks cannot be written in any language on this machine".to_owned())
     }
 }
 

@@ -23,7 +23,7 @@ const MIN_PYTHON: (u32, u32) = (3, 10);
 const MIN_GO: (u32, u32) = (1, 24);
 const WASM_TARGET: &str = "wasm32-wasip2";
 /// The remedy if `make` cannot run a program that a shell finds.
-const SHADOWED_REMEDY: &str = "in PATH, a directory of this name comes before the program, and make takes the directory: change the order of PATH";
+const SHADOWED_REMEDY: &str = "a directory of this name comes before the program in PATH, and make tries to run the directory: change the order of PATH";
 const SCHEMA_PATH: &str = "/usr/share/libvirt/schemas/domain.rng";
 
 pub(super) fn probe_all(prober: &ProgramProbe) -> Vec<Tool> {
@@ -44,7 +44,7 @@ fn isolation(feature: KernelFeature) -> Tool {
         found: feature
             .missing
             .is_none()
-            .then(|| "the kernel has it".to_owned()),
+            .then(|| "the kernel supports it".to_owned()),
         remedy: match feature.name {
             "Landlock" => "Linux 5.13 or later, with landlock among its security modules (lsm=)",
             _ => "a kernel with CONFIG_SECCOMP_FILTER, and a container that may use seccomp",
@@ -135,7 +135,7 @@ fn python(prober: &ProgramProbe) -> Vec<Tool> {
             name: "venv",
             purpose: "Python",
             found: venv
-                .map(|_| "it makes environments; componentize-py is installed into them".into()),
+                .map(|_| "it creates environments, into which componentize-py is installed".into()),
             remedy: "apt install python3-venv",
         },
         make(prober, "Python"),

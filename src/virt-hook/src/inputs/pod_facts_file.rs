@@ -101,10 +101,10 @@ fn parse(bytes: &[u8]) -> Result<PodFacts> {
     std::str::from_utf8(bytes).context("it is not UTF-8")?;
     let documents = strict_json_or_yaml::documents(bytes);
     let documents =
-        documents.map_err(|error| anyhow!("it is no {}: {}", error.format, error.message))?;
+        documents.map_err(|error| anyhow!("it is not {}: {}", error.format, error.message))?;
     let [value] = &documents[..] else {
         return Err(anyhow!(
-            "it has {} documents, and one is wanted",
+            "it has {} documents, but must have one",
             documents.len()
         ));
     };

@@ -117,7 +117,7 @@ impl ModuleReport {
 
     fn write_wishes(&self, text: &mut String) {
         let Some(wishes) = &self.wishes else {
-            *text += "wishes       none declared: it may change nothing of the domain\n";
+            *text += "wishes       none declared: it may not change the domain\n";
             return;
         };
         let dirs = wishes.dirs.iter().map(|dir| dir.display().to_string());
@@ -189,7 +189,7 @@ impl Report for ModuleReport {
         rows(&mut text, "imports", interface_lines(&of_hooks));
         if !wasi.is_empty() {
             let count = wasi.len();
-            text += &format!("             {count} of WASI, behind which there is nothing\n");
+            text += &format!("             {count} of WASI, which give access to nothing\n");
         }
         text + &format!(
             "\nThe minimal operator's policy that it needs:\n\n{}",

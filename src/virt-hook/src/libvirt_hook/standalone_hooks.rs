@@ -90,7 +90,7 @@ impl StandaloneHooks {
         let change = move || self.change(read_domain()?);
         write_domain(&run_with_deadline(
             DEADLINE,
-            "the hooks were not done",
+            "the hooks did not end",
             change,
         )?)
     }

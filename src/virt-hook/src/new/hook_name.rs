@@ -86,11 +86,11 @@ impl HookName {
         }
         // Cargo would refuse these later, with a less clear message.
         if ["test", "core", "std", "alloc", "hooks-sdk"].contains(&name.as_ref()) {
-            bail!("{name:?} is taken by something that Rust projects use: choose another name");
+            bail!("{name:?} is the name of something that Rust projects use: choose another name");
         }
         if RUST_KEYWORDS.contains(&name.as_ref()) {
             bail!(
-                "{name:?} is a word of Rust, and a crate cannot be called that: choose another name, such as {name}-hook"
+                "{name:?} is a keyword of Rust, and not possible as the name of a crate: choose another name, such as {name}-hook"
             );
         }
         Ok(Self(name.into_owned()))

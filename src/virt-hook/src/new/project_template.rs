@@ -41,7 +41,7 @@ impl ProjectTemplate {
         if project.symlink_metadata().is_ok() {
             let project = project.display();
             return Err(Failure::usage(anyhow!(
-                "{project}: there is something already, which is left as it is: choose another name, or move it away first"
+                "{project}: it exists already, and is not overwritten: choose another name, or move it away first"
             )));
         }
         let parent = match project.parent() {

@@ -179,8 +179,8 @@ impl Report for PolicyReport {
             .filter(|module| module.refused.is_some());
         match refused.count() {
             0 => None,
-            1 => Some("a module does not get what it declares".to_owned()),
-            count => Some(format!("{count} modules do not get what they declare")),
+            1 => Some("a module is not granted all its wishes".to_owned()),
+            count => Some(format!("{count} modules are not granted all their wishes")),
         }
     }
 }

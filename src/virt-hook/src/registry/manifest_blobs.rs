@@ -21,7 +21,7 @@ pub(super) fn blob(client: &mut Client, descriptor: &Json, limit: u64) -> Result
     let digest = parse_digest(&descriptor["digest"])?;
     if size > limit {
         return Err(Failure::refused(anyhow!(
-            "{digest}: it has {size} bytes, more than the {limit} bytes that it may have"
+            "{digest}: it has {size} bytes, and the limit is {limit} bytes"
         )));
     }
     client.blob(&digest, size).map_err(registry_failure)

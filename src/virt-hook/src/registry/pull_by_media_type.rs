@@ -85,7 +85,7 @@ fn check_hook(reference: &Reference, hook: &PulledHook) -> Result<(), Failure> {
     let name = printable(&hook.name, MAX_PRINTED);
     let refused = |reason: &str| Failure::refused(anyhow!("{reference}: {name}: {reason}"));
     if !is_hook_name(&hook.name) {
-        return Err(refused("no name of a hook: a-z, 0-9 and -"));
+        return Err(refused("not a name of a hook: a-z, 0-9 and -"));
     }
     if !hook.module.starts_with(WASM_MAGIC) {
         return Err(refused("its module is not WebAssembly"));

@@ -80,7 +80,7 @@ fn check_names<'a>(paths: impl Iterator<Item = &'a str>) -> Result<(), Failure> 
     if let Some(name) = directories.iter().find(|name| !is_hook_name(name)) {
         let name = printable(name, MAX_PRINTED);
         return Err(Failure::refused(anyhow!(
-            "{name}: no name of a hook: a-z, 0-9 and -"
+            "{name}: not a name of a hook: a-z, 0-9 and -"
         )));
     }
     match directories.len() > MAX_HOOKS {
@@ -112,7 +112,7 @@ fn hooks_of(files: BTreeMap<String, Vec<u8>>) -> Result<Vec<PulledHook>, Failure
     let hooks: Vec<_> = hooks.collect();
     match hooks.is_empty() {
         true => Err(Failure::refused(anyhow!(
-            "the image has 0 hooks: a directory with {MODULE_FILE} is wanted for each"
+            "the image has 0 hooks: each needs a directory with {MODULE_FILE}"
         ))),
         false => Ok(hooks),
     }

@@ -117,7 +117,7 @@ impl Report for ReplayComparison {
 
     fn complaint(&self) -> Option<String> {
         let is_different = self.verdict == "different";
-        is_different.then(|| format!("{}: the replay is different", self.path.display()))
+        is_different.then(|| format!("{}: the replay differs", self.path.display()))
     }
 }
 
@@ -141,7 +141,7 @@ fn module_hint(record: &Record) -> String {
              --module, or another with --hook",
             record.hook.file
         ),
-        None => "a gRPC sidecar ran: give the module that is to do the same with --hook".to_owned(),
+        None => "a gRPC sidecar ran: give its port with --hook".to_owned(),
     }
 }
 

@@ -122,7 +122,7 @@ fn write_logs(text: &mut String, style: Style, before: &[LogEntry], after: &[Log
     write_before_and_after(
         text,
         style,
-        "log, which does not count",
+        "log (not compared)",
         Some(&before[from..].join("\n")),
         Some(&after[from..].join("\n")),
     );
@@ -147,7 +147,7 @@ pub(super) fn notes(record: &Record, replayed: &ReplayResult) -> Vec<String> {
     let difference = &replayed.difference;
     let mut notes = Vec::new();
     if difference.bytes && difference.is_none_in_effect() {
-        notes.push("the XML says the same and is written differently".to_owned());
+        notes.push("the XML differs only in notation".to_owned());
     }
     for input in &replayed.withheld {
         notes.push(format!(

@@ -175,7 +175,7 @@ fn stop_signal() -> Result<impl Future<Output = ()>> {
             _ = hup.recv() => {}
             _ = quit.recv() => {}
         }
-        tracing::info!("a signal ends this");
+        tracing::info!("ended by a signal");
     })
 }
 

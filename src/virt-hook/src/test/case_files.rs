@@ -107,7 +107,7 @@ pub(super) fn refuse_cases_below(dir: &Path) -> Result<()> {
     match case_below(dir, MAX_DEPTH)? {
         None => Ok(()),
         Some(case) => bail!(
-            "{}: it is a case, and not run: cases are in the folder that is named, and not deeper; `virt-hook test {}` runs it",
+            "{}: this case is not run: `virt-hook test` runs only cases directly in the directory of its argument; `virt-hook test {}` runs it",
             case.display(),
             case.parent().unwrap_or(dir).display()
         ),
@@ -145,7 +145,7 @@ fn case_below(dir: &Path, depth: usize) -> Result<Option<PathBuf>> {
 pub(super) fn check_folder(dir: &Path) -> Result<()> {
     if let Some(hint) = hint_of_missing(dir, true) {
         bail!(
-            "{}: there is no such folder of cases: {hint}",
+            "{}: there is no such directory of cases: {hint}",
             dir.display()
         );
     }
@@ -199,7 +199,7 @@ fn misspelling_advice(name: &str) -> Option<String> {
     if lower.starts_with(EXPECTED_PREFIX) {
         let known = expected_files::NAMES.join(", ");
         return (!is_expected_file(name))
-            .then(|| format!("expectations are called expected. and one of {known}"));
+            .then(|| format!("expected results are named expected. and one of {known}"));
     }
     let (stem, extension) = lower.rsplit_once('.')?;
     if INPUTS.contains(&name) || !EXTENSIONS.contains(&extension) {

@@ -56,7 +56,7 @@ impl ExpectedFiles {
     /// The differences of a result from the expected files; empty if it is as expected.
     pub(super) fn differences(&self, actual: &ActualResult) -> Vec<Difference> {
         if self.0.is_empty() {
-            let advice = "nothing is expected: give --update, and review the expected.* files that it writes";
+            let advice = "the case has no expected result: give --update, and review the expected.* files that it writes";
             let files = self.files(actual);
             let text: String = files
                 .iter()
@@ -74,12 +74,12 @@ impl ExpectedFiles {
     pub(super) fn doubt(&self, actual: &ActualResult) -> Option<&'static str> {
         match actual {
             ActualResult::Error(_) if !self.0.contains_key(ERROR_NAME) => {
-                Some("the case ends in an error, which was not expected")
+                Some("the case ends in an unexpected error")
             }
             ActualResult::Domain {
                 discarded_failures, ..
             } if !discarded_failures.is_empty() && !self.0.contains_key(ERROR_NAME) => {
-                Some("a hook fails here and failurePolicy hides it, which was not expected")
+                Some("a hook fails here unexpectedly, and failurePolicy hides it")
             }
             ActualResult::Domain {
                 before,
@@ -179,11 +179,11 @@ fn compare(name: &str, expected: Option<&String>, actual: Option<&String>) -> Op
     match (expected, actual) {
         (Some(expected), Some(actual)) => compare_texts(name, &file, expected, actual),
         (Some(expected), None) => {
-            let heading = format!("{file}: it did not come to this");
+            let heading = format!("{file}: there is no such result");
             Some(Difference::new(heading, expected, ""))
         }
         (None, actual) => {
-            let heading = format!("{file}: there is no such file, and it came to this");
+            let heading = format!("{file}: there is no such file, and this is the result");
             Some(Difference::new(
                 heading,
                 "",
@@ -197,7 +197,7 @@ fn compare(name: &str, expected: Option<&String>, actual: Option<&String>) -> Op
 fn compare_texts(name: &str, file: &str, expected: &str, actual: &str) -> Option<Difference> {
     let heading = match name {
         DIFF_NAME if expected.trim().is_empty() => format!(
-            "{file}: it is empty, so that nothing may change, and hooks change this; if that is right, --update writes it"
+            "{file}: it is empty, so nothing may change, but hooks change this; if that is right, --update writes it"
         ),
         _ => format!("{file}: - expected, + actual"),
     };

@@ -11,7 +11,7 @@ use crate::output::{self, Report, Style, TerminalEscaped};
 
 /// The note about cases that would pass with a hook that does nothing.
 const ALL_IDLE_NOTE: &str =
-    "no case shows what the hook does: in none of them did it change or refuse anything";
+    "no case shows what the hook does: it changes and refuses nothing in any of them";
 
 /// The results of all cases.
 #[derive(Debug, Serialize)]
@@ -143,7 +143,7 @@ impl Report for TestReport {
         let mut not_written = self.cases.iter().filter_map(|case| case.not_written);
         if let Some(remedy) = &self.policy_remedy {
             return Some(format!(
-                "{failed} of {all} cases are not as expected; the hook wants what only an operator's policy allows: {remedy}"
+                "{failed} of {all} cases do not have the expected result; the hook wants what only an operator's policy allows: {remedy}"
             ));
         }
         let errors = self
@@ -153,15 +153,15 @@ impl Report for TestReport {
         match (failed, not_written.next()) {
             (0, _) => None,
             (_, None) if errors.count() == failed => Some(format!(
-                "{failed} of {all} cases end in an error that was not expected"
+                "{failed} of {all} cases end in an unexpected error"
             )),
             (_, None) => Some(format!(
-                "{failed} of {all} cases are not as expected; where they should be as they are now, give \
+                "{failed} of {all} cases do not have the expected result; if the actual results are right, give \
                  --update and review what it wrote"
             )),
             (_, Some(_)) => Some(format!(
                 "{failed} of {all} cases were NOT written: the hook fails there, or does nothing or refuses \
-                 where it was expected to act; mend it, or give --accept-errors if this is what is wanted"
+                 where it was expected to act; fix it, or give --accept-errors if this is intended"
             )),
         }
     }

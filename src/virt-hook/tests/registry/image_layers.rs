@@ -106,7 +106,7 @@ fn an_image_writes_only_into_its_hooks_directories() {
     for (layer, part) in [
         (
             layer(&[("Bad_name/hook.wasm", WASM)]),
-            "Bad_name: no name of a hook",
+            "Bad_name: not a name of a hook",
         ),
         (layer(&[("stray", b"x")]), "has 0 hooks"),
         (layer(&[good])[..700].to_vec(), "cannot be unpacked"),

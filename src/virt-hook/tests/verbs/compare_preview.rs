@@ -113,7 +113,7 @@ fn a_dump_may_have_other_objects_and_virtual_machines_with_their_vmis() {
         "unchanged  ns/stopped\n",
         "NO VM  ",
         "  it is a Secret\n",
-        "2 VMIs: 1 unchanged, 1 changed, 0 refused\n2 objects are no VMs\n",
+        "2 VMIs: 1 unchanged, 1 changed, 0 refused\n2 objects are not VMs\n",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }

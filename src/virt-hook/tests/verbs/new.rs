@@ -55,7 +55,7 @@ fn a_new_rust_hook_needs_the_program_alone_and_passes_its_tests_and_the_checks()
     assert!(!shown.contains("warning"), "{shown}");
     let checked = shell("VIRT_HOOK=$PWD/vh make -C shop-title check", temp_dir).ok();
     assert!(
-        checked.contains("wishes: everything that it declares is used"),
+        checked.contains("wishes: all wishes are used"),
         "{checked}"
     );
 }

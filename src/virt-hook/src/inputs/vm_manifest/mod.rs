@@ -175,7 +175,7 @@ fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manife
         let defaults = kubevirt_defaults::set(spec, false);
         if !defaults.is_empty() {
             notes.push(format!(
-                "this VMI is of no cluster, and gets KubeVirt's defaults: {}",
+                "this VMI has no status, and gets KubeVirt's defaults: {}",
                 defaults.join(", ")
             ));
         }

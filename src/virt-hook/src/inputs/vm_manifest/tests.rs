@@ -152,7 +152,7 @@ fn annotations_that_are_not_in_the_template_are_noted() {
 fn a_vmi_gets_the_defaults_unless_it_is_of_a_cluster_or_an_extract() {
     let without_status = VMI_TEXT.replace("status: {phase: Running}", "status: {}");
     let manifest = only_manifest(&without_status);
-    let note = "this VMI is of no cluster, and gets KubeVirt's defaults: the network interface";
+    let note = "this VMI has no status, and gets KubeVirt's defaults: the network interface";
     assert_eq!(manifest.notes, [note]);
     assert!(manifest.vmi.raw_json().contains("\"bridge\""));
     let extract = without_status.replace("kind: VirtualMachineInstance\n", "");
