@@ -81,7 +81,10 @@ fn collect(bench: &Bench, served_dir: &Path, sidecar: &mut Sidecar) -> Result<Ch
 /// The last line of a program's standard error.
 fn last_line(path: &Path) -> String {
     let stderr = fs::read_to_string(path).unwrap_or_default();
-    let last = stderr.lines().last().unwrap_or("it ended without a message");
+    let last = stderr
+        .lines()
+        .last()
+        .unwrap_or("it ended without a message");
     last.trim_start_matches("virt-hook: ").to_owned()
 }
 

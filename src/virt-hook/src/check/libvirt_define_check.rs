@@ -95,7 +95,9 @@ impl DefineResults {
                 UNCHANGED_CHECK,
                 self.changed_again,
                 CheckVerdict::Failed,
-                format!("the hook changes nothing in libvirt's normalised XML of {defined} domains"),
+                format!(
+                    "the hook changes nothing in libvirt's normalised XML of {defined} domains"
+                ),
                 "the hook changes more when it runs on libvirt's normalised XML of its domain, as it does in a \
                  sidecar: let it write values as libvirt does",
             ),

@@ -142,12 +142,13 @@ fn imports(module: &ModuleReport, is_python: impl FnOnce() -> bool) -> Finding {
             ));
         }
         if wishes.config.is_empty() && reads_config && !is_python() {
-            details.push(
-                "it can read configuration but declares no key, so it gets none".into(),
-            );
+            details.push("it can read configuration but declares no key, so it gets none".into());
         }
         if !wishes.dirs.is_empty() && !module.imports.iter().any(imports_preopens) {
-            details.push("it declares directories but cannot open any: it imports no function for that".into());
+            details.push(
+                "it declares directories but cannot open any: it imports no function for that"
+                    .into(),
+            );
         }
     }
     let pod = module.wishes.as_ref().map_or(&[][..], |wishes| &wishes.pod);
@@ -171,9 +172,9 @@ fn pod_mismatch(declared: &[String], imports: &[InterfaceReport]) -> Option<Stri
             "it declares facts about the pod [{}] but cannot read any: it does not import virt-hook:hooks/pod",
             declared.join(", ")
         )),
-        (true, true) => Some(
-            "it can read facts about the pod but declares none, so it gets none".to_owned(),
-        ),
+        (true, true) => {
+            Some("it can read facts about the pod but declares none, so it gets none".to_owned())
+        }
         (false, true) | (true, false) => None,
     }
 }

@@ -134,10 +134,7 @@ impl VmiRun {
         let (first, second) = (documents(&self.first), documents(second));
         for (name, text) in second.iter().flatten() {
             if first.as_ref().and_then(|first| first.get(name)) != Some(text) {
-                lines.push(format!(
-                    "{}: the document {name} changes again",
-                    self.name
-                ));
+                lines.push(format!("{}: the document {name} changes again", self.name));
             }
         }
         lines

@@ -141,7 +141,8 @@ impl Report for DoctorReport {
 
     fn complaint(&self) -> Option<String> {
         let has_no_language = self.languages.is_empty();
-        has_no_language.then(|| "hooks cannot be written in any language on this machine".to_owned())
+        has_no_language
+            .then(|| "hooks cannot be written in any language on this machine".to_owned())
     }
 }
 

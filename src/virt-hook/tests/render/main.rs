@@ -242,7 +242,8 @@ fn hotplug_ports_are_rendered_as_far_as_they_are_determined_by_the_vmi() {
     let only = rendered("net-none", &["--hotplug-ports"]);
     assert!(!only.contains("placeholder"), "{only}");
     assert_eq!(ports(&only), ports(&rendered("net-none", &[])) + 4);
-    let report: Value = serde_json::from_str(&rendered("net-none", &["--hotplug-ports", "--json"])).unwrap();
+    let report: Value =
+        serde_json::from_str(&rendered("net-none", &["--hotplug-ports", "--json"])).unwrap();
     assert_eq!(
         report["result"]["hotplugPorts"],
         json!({"placeholderInterfaces": 0, "spareRootPorts": 4})

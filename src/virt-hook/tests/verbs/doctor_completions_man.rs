@@ -73,10 +73,7 @@ fn doctor_reports_why_compiled_modules_are_not_cached() {
         ProgramOutput::from(program.output().unwrap()).out
     };
     let private_cache = doctor(temp_dir.path());
-    assert!(
-        private_cache.contains("kept in "),
-        "{private_cache}"
-    );
+    assert!(private_cache.contains("kept in "), "{private_cache}");
     let shared = temp_dir.path().join("shared");
     fs::create_dir(&shared).unwrap();
     fs::set_permissions(&shared, fs::Permissions::from_mode(0o775)).unwrap();

@@ -54,10 +54,7 @@ fn a_new_rust_hook_needs_the_program_alone_and_passes_its_tests_and_the_checks()
     assert!(shown.contains("3 passed, 0 failed"), "{shown}");
     assert!(!shown.contains("warning"), "{shown}");
     let checked = shell("VIRT_HOOK=$PWD/vh make -C shop-title check", temp_dir).ok();
-    assert!(
-        checked.contains("wishes: all wishes are used"),
-        "{checked}"
-    );
+    assert!(checked.contains("wishes: all wishes are used"), "{checked}");
 }
 
 #[test]
