@@ -112,7 +112,7 @@ impl CompiledModuleCache {
         };
         let is_fetched = fetch();
         if let Err(reason) = &is_fetched {
-            tracing::info!(module = %module.display(), %reason, "nothing kept is used");
+            tracing::info!(module = %module.display(), %reason, "no kept module is used");
         }
         is_fetched.unwrap_or(false)
     }

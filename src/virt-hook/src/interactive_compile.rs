@@ -120,7 +120,7 @@ pub(crate) fn explain(error: LoadError) -> Error {
             size,
             source: CompileError::LimitExceeded(limit),
         } => anyhow!(
-            "{} ({size} bytes): compiling it takes more than {limit}: end what else runs here and \
+            "{} ({size} bytes): compiling it takes more than {limit}: end other programs here and \
              try again, or take a larger machine or a smaller module",
             path.display()
         ),

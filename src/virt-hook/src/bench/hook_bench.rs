@@ -92,9 +92,7 @@ impl Bench {
         let point = points.into_iter().find(is_called);
         point.ok_or_else(|| {
             let path = self.module().display();
-            Failure::refused(anyhow!(
-                "{path}: it asks for no hook point, and is never called"
-            ))
+            Failure::refused(anyhow!("{path}: it has no hook point, and is never called"))
         })
     }
 

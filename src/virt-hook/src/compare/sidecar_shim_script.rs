@@ -46,8 +46,8 @@ impl SidecarShimScript {
             .map_err(Failure::Usage)?;
         if metadata.permissions().mode() & 0o111 == 0 {
             return Err(Failure::usage(anyhow!(
-                "{}: it is not executable, no module and no socket: `chmod +x` makes a script one that \
-                 can be run",
+                "{}: it is not a module, not a socket and not executable: `chmod +x` makes a script \
+                 executable",
                 path.display()
             )));
         }

@@ -194,7 +194,7 @@ fn refuse_dangerous(arguments: &Arguments, policy: &MinimalPolicy) -> Result<(),
         return Ok(());
     }
     Err(Failure::refused(anyhow!(
-        "{}: the module declares {}, of the dangerous set or a directory, which the sidecar's policy would grant it: \
+        "{}: the module declares {}, from the dangerous set or a directory, which the sidecar's policy would grant: \
          read what it does there, and then add --allow-dangerous",
         arguments.module.display(),
         dangerous.join(", ")

@@ -130,12 +130,12 @@ impl VmiSource {
             shared_name.filter(|shared_name| matching.iter().all(|at| names[*at] == **shared_name));
         Err(Failure::usage(match wanted {
             _ if shared_name.is_some() => anyhow!(
-                "{file}: it has the VMI {} {} times: leave one of them",
+                "{file}: it has the VMI {} {} times: keep one of them",
                 shared_name.map_or("", String::as_str),
                 matching.len()
             ),
             None if self.is_one_vmi => anyhow!(
-                "{file}: it has several VMIs, {shown}{more}: leave one of them, and make a case of each other"
+                "{file}: it has several VMIs, {shown}{more}: keep one of them, and make a case of each of the others"
             ),
             None => {
                 anyhow!("{file}: it has several VMIs, {shown}{more}: choose one with --vmi-name")

@@ -107,7 +107,7 @@ pub(super) fn workspace_values() -> [(&'static str, String); 1] {
 
 fn no_members(manifest: &Path) -> anyhow::Error {
     anyhow!(
-        "{}: its table [{TABLE}] has no line `{MEMBERS} = [`, to which the project could be added: write one",
+        "{}: its table [{TABLE}] has no line `{MEMBERS} = [`, to which the project could be added: add one",
         manifest.display()
     )
 }

@@ -56,7 +56,7 @@ pub(super) fn pull_hooks(
         image if IMAGE_CONFIGS.contains(&image) => ("image", image_hooks(client, &manifest)?),
         other => {
             return Err(Failure::refused(anyhow!(
-                "{reference}: it is of the type {}, and neither an image nor a wasm artifact",
+                "{reference}: its type is {}, neither an image nor a wasm artifact",
                 printable(other, MAX_PRINTED)
             )));
         }

@@ -132,7 +132,7 @@ impl Arguments {
                 Err(anyhow!("{option} is for {only}: leave --point out"))
             }
             None if point == HookPoint::OnAttachDevice => Err(anyhow!(
-                "the hook sees a device at OnAttachDevice: name its XML with --device"
+                "the hook point OnAttachDevice needs a device: give its XML with --device"
             )),
             _ => Ok(point),
         }

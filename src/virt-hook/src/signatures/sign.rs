@@ -70,7 +70,7 @@ fn sign_one(path: &Path, key: &SigningKey) -> Result<SignatureReport, Failure> {
     let content = module_bytes(path)?;
     if !content.starts_with(MAGIC) {
         return Err(Failure::usage(anyhow!(
-            "{}: it is not WebAssembly, and policies ask for signatures of nothing else",
+            "{}: it is not WebAssembly, and only modules are signed",
             path.display()
         )));
     }
