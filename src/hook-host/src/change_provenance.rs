@@ -65,7 +65,7 @@ impl Provenance {
     /// Finds the change whose value or name occurs in `text`, such as an error of libvirt, and returns its hook and
     /// path. Values take precedence over names, longer ones over shorter ones, and later changes over earlier ones.
     #[must_use]
-    pub fn named_in(&self, text: &str) -> Option<(&str, &str)> {
+    pub fn hook_of_refusal(&self, text: &str) -> Option<(&str, &str)> {
         let words: HashSet<&str> = text
             .split(|c: char| !(c.is_alphanumeric() || "-_.:/".contains(c)))
             .collect();

@@ -159,7 +159,7 @@ impl HookError {
     /// Whether the deadline of all hooks together expired: the hook may have more time in another attempt. `false` for
     /// a hook that exceeded its own deadline.
     #[must_use]
-    pub fn is_late(&self) -> bool {
+    pub fn is_chain_deadline(&self) -> bool {
         matches!(self, Self::ChainDeadline { .. })
     }
 

@@ -17,7 +17,7 @@ pub struct Limits {
     /// Deadline of one call of a gRPC sidecar: 60 s, as in KubeVirt.
     pub sidecar_deadline: Duration,
     /// How long to wait for a plugin's socket to appear: 30 s, as in KubeVirt.
-    pub plugin_ready: Duration,
+    pub plugin_socket_timeout: Duration,
     /// Maximum size of all linear memories of one call together, in bytes: 64 MiB.
     pub memory: usize,
     /// Maximum number of table elements of one call: 100 000.
@@ -32,7 +32,7 @@ pub struct Limits {
     /// Python, needs more wall-clock time than the CPU time below.
     pub compile_deadline: Duration,
     /// Maximum CPU time to compile one module, per CPU that may be used: 30 s.
-    pub compile_processor_time: Duration,
+    pub compile_cpu_time: Duration,
     /// Maximum memory of the compile child, in bytes: 1 GiB.
     pub compile_memory: usize,
     /// Maximum number of threads of the compile child, and at most one per CPU: 4. More threads gain
@@ -47,14 +47,14 @@ impl Default for Limits {
             chain_deadline: Duration::from_secs(15),
             attach_deadline: Duration::from_secs(10),
             sidecar_deadline: Duration::from_secs(60),
-            plugin_ready: Duration::from_secs(30),
+            plugin_socket_timeout: Duration::from_secs(30),
             memory: 64 * MIB,
             table_elements: 100_000,
             output: 4 * MIB,
             log: 64 << 10,
             module: 32 * MIB,
             compile_deadline: Duration::from_secs(180),
-            compile_processor_time: Duration::from_secs(30),
+            compile_cpu_time: Duration::from_secs(30),
             compile_memory: 1024 * MIB,
             compile_threads: 4,
         }

@@ -33,7 +33,7 @@ impl HookPoint {
     ];
 
     /// The hook points at which a module is called that implements a plugin.
-    pub const OF_PLUGIN_MODULES: [Self; 2] = [Self::PreStart, Self::OnDefineDomain];
+    pub const PLUGIN_MODULE_POINTS: [Self; 2] = [Self::PreStart, Self::OnDefineDomain];
 
     /// The name in KubeVirt, in descriptions and in policies.
     #[must_use]

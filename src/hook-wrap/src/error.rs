@@ -47,7 +47,7 @@ pub enum WrapError {
 impl WrapError {
     /// Whether the file is not a core module or too large, rather than a module that is not a hook.
     #[must_use]
-    pub fn is_about_the_file(&self) -> bool {
+    pub fn is_not_a_core_module(&self) -> bool {
         match self {
             Self::Component
             | Self::DamagedComponent(_)

@@ -78,7 +78,7 @@ pub trait Hooks: Send + Sync {
         Ok((parameters, Vec::new()))
     }
     /// The hook and the path that it changed, if libvirt's refusal of the domain is about that change.
-    fn named_in(&self, refusal: &str) -> Option<(String, String)> {
+    fn hook_of_refusal(&self, refusal: &str) -> Option<(String, String)> {
         let _ = refusal;
         None
     }
@@ -160,9 +160,9 @@ impl Hooks for Chain {
         Chain::attach_time(self)
     }
 
-    fn named_in(&self, refusal: &str) -> Option<(String, String)> {
+    fn hook_of_refusal(&self, refusal: &str) -> Option<(String, String)> {
         let provenance = self.provenance();
-        let (hook, path) = provenance.named_in(refusal)?;
+        let (hook, path) = provenance.hook_of_refusal(refusal)?;
         Some((hook.to_owned(), path.to_owned()))
     }
 

@@ -45,7 +45,7 @@ impl State {
     }
 
     /// The domain is that of a migration's target, and the guest has not arrived yet.
-    pub fn waits_for_guest(&self) -> bool {
+    pub fn is_before_arrival(&self) -> bool {
         let is_before_arrival = matches!(
             self.reason,
             Reason::Migration | Reason::StartingUp | Reason::Unknown

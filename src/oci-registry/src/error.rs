@@ -96,7 +96,7 @@ impl RegistryError {
 
     /// Whether this machine or the network is at fault, and not the request or the registry's answer.
     #[must_use]
-    pub fn is_fault_of_machine(&self) -> bool {
+    pub fn is_local_or_network_error(&self) -> bool {
         matches!(
             self,
             Self::Connection { .. } | Self::Deadline { .. } | Self::Setup(_)

@@ -29,7 +29,7 @@ const LONG_COMPILATION: Duration = Duration::from_secs(5);
 pub(crate) fn limits() -> Limits {
     Limits {
         compile_deadline: COMPILE_DEADLINE,
-        compile_processor_time: COMPILE_PROCESSOR_TIME,
+        compile_cpu_time: COMPILE_PROCESSOR_TIME,
         ..Limits::default()
     }
 }

@@ -190,8 +190,8 @@ pub(crate) async fn collect_socket(
     };
     let chain = hook_host::collect(config).await;
     chain.map_err(|error| match error {
-        CollectError::Deadline { laggards, .. } => Failure::internal(anyhow!(
-            "{}: no hook sidecar answered there within {SIDECAR_INFO_DEADLINE:?}: {laggards}",
+        CollectError::Deadline { not_ready, .. } => Failure::internal(anyhow!(
+            "{}: no hook sidecar answered there within {SIDECAR_INFO_DEADLINE:?}: {not_ready}",
             socket_text()
         )),
         error => Failure::Usage(anyhow::Error::new(error).context(socket_text())),

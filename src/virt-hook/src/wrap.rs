@@ -48,7 +48,7 @@ pub(crate) struct WrapReport {
 pub(crate) fn run(arguments: &Arguments) -> Result<WrapReport, Failure> {
     let core = read(&arguments.core).map_err(Failure::Usage)?;
     let component = hook_wrap::wrap(&core).map_err(|error| {
-        let is_other_file = error.is_about_the_file();
+        let is_other_file = error.is_not_a_core_module();
         let error = anyhow::Error::new(error).context(arguments.core.display().to_string());
         match is_other_file {
             true => Failure::Usage(error),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kubevirt_api::vmi::Vmi;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::cloud_init::error::HookedDataError;
+use crate::cloud_init::error::HookOutputError;
 use crate::cloud_init::instance_identity::{instance_type, instance_uuid};
 use crate::cloud_init::instance_metadata::{ConfigDriveMetadata, DeviceData, NoCloudMetadata};
 
@@ -86,10 +86,10 @@ impl CloudInitData {
     /// kept if the hooks did not change that text.
     ///
     /// # Errors
-    /// [`HookedDataError`] if the JSON is too large, is not a `CloudInitData`, or lacks metadata or user data.
-    pub fn with_hooked(&self, json: &str) -> Result<Self, HookedDataError> {
+    /// [`HookOutputError`] if the JSON is too large, is not a `CloudInitData`, or lacks metadata or user data.
+    pub fn merge_hook_output(&self, json: &str) -> Result<Self, HookOutputError> {
         if json.len() > MAX_JSON_BYTES {
-            return Err(HookedDataError::TooLarge(json.len()));
+            return Err(HookOutputError::TooLarge(json.len()));
         }
         let mut hooked: Self = serde_json::from_str(json)?;
         restore_bytes(&self.user_data, &mut hooked.user_data);
@@ -101,7 +101,7 @@ impl CloudInitData {
         if has_meta_data && has_user_data {
             Ok(hooked)
         } else {
-            Err(HookedDataError::Incomplete)
+            Err(HookOutputError::Incomplete)
         }
     }
 

@@ -50,7 +50,7 @@ pub enum CloudInitError {
 
 /// Why the output of hooks cannot be used as cloud-init data.
 #[derive(Debug, thiserror::Error)]
-pub enum HookedDataError {
+pub enum HookOutputError {
     /// The JSON exceeds [`MAX_JSON_BYTES`].
     #[error("the cloud-init data has {0} bytes, more than the {MAX_JSON_BYTES} that are read")]
     TooLarge(usize),
@@ -73,7 +73,7 @@ pub enum HookedDataError {
     Incomplete,
 }
 
-impl From<serde_json::Error> for HookedDataError {
+impl From<serde_json::Error> for HookOutputError {
     fn from(error: serde_json::Error) -> Self {
         let reason = match error.classify() {
             Category::Data => "a value of another type than expected",

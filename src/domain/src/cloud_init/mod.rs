@@ -1,7 +1,7 @@
 //! cloud-init: KubeVirt's `CloudInitData` of a VMI, and the files of the image for the guest.
 //!
 //! ```text
-//! VMI + secrets ─ read ─▶ CloudInitData ─ hooks (JSON) ─▶ with_hooked ─┐
+//! VMI + secrets ─ read ─▶ CloudInitData ─ hooks (JSON) ─▶ merge_hook_output ─┐
 //! defined domain ─ tagged_devices::metadata ─▶ devices_data ───────────┴─ files ─▶ image
 //! ```
 //!
@@ -17,7 +17,7 @@ mod ssh_public_keys;
 pub mod tagged_devices;
 
 pub use cloud_init_data::{CloudInitData, DataSource, MAX_JSON_BYTES};
-pub use error::{CloudInitError, HookedDataError};
+pub use error::{CloudInitError, HookOutputError};
 pub use image_files::{IsoFile, files};
 pub use instance_metadata::{ConfigDriveMetadata, DeviceData, NoCloudMetadata};
 pub use read_from_vmi::read;

@@ -98,7 +98,7 @@ const PLACEMENT_STEPS: &[Step] = &[
 ///
 /// # Errors
 /// [`ConvertError`] if the host, described by `host` and `options`, lacks something that the VMI requests.
-pub fn processor_placement(
+pub fn cpu_and_numa_placement(
     vmi: &Vmi,
     options: &Options,
     host: &HostFacts,

@@ -5,7 +5,7 @@ use kubevirt_api::virtual_machine_options::{Options, Topology};
 use kubevirt_api::vmi::Vmi;
 
 use super::error::MigrationXmlError;
-use crate::convert::processor_placement;
+use crate::convert::cpu_and_numa_placement;
 use crate::host_facts::HostFacts;
 use crate::libvirt_spec::DomainSpec;
 use crate::render_domain_xml::render;
@@ -14,9 +14,9 @@ const PIN_ELEMENTS: [&str; 3] = ["vcpupin", "emulatorpin", "iothreadpin"];
 
 /// The pinning of the guest's vCPUs and memory on the target: a document with `<cputune>` and `<numatune>`.
 #[derive(Debug, Clone)]
-pub struct TargetProcessors(Document);
+pub struct TargetCpuPlacement(Document);
 
-impl TargetProcessors {
+impl TargetCpuPlacement {
     /// The placement on the target, from the VMI's `status.migrationState`. `None` for a VM without dedicated CPUs.
     ///
     /// # Errors
@@ -66,14 +66,14 @@ impl TargetProcessors {
             cpu_tune,
             numa_tune,
             ..
-        } = processor_placement(vmi, options, host)?;
+        } = cpu_and_numa_placement(vmi, options, host)?;
         let placement = DomainSpec {
             cpu_tune,
             numa_tune,
             ..DomainSpec::default()
         };
         let document = Document::parse_string(render(&placement));
-        Ok(TargetProcessors(
+        Ok(TargetCpuPlacement(
             document.map_err(crate::parse_domain_xml::ParseError::from)?,
         ))
     }

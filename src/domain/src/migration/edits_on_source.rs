@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain_xml::Document;
 use kubevirt_api::vmi::Vmi;
 
-use super::cpu_placement::TargetProcessors;
+use super::cpu_placement::TargetCpuPlacement;
 use super::error::MigrationXmlError;
 use super::{decentralized_target_paths, migrated_volume_edits};
 
@@ -13,7 +13,7 @@ use super::{decentralized_target_paths, migrated_volume_edits};
 #[derive(Debug, Clone, Default)]
 pub struct DestinationEdits {
     /// The placement on the target's CPUs, for a VM with dedicated CPUs; `None` if the target places the VM itself.
-    pub processors: Option<TargetProcessors>,
+    pub processors: Option<TargetCpuPlacement>,
     /// Whether the source rewrites the paths of files for the target; otherwise the target does.
     pub names_files: bool,
     /// Virtual sizes in bytes of the disks of migrated volumes, by volume.

@@ -4,7 +4,7 @@ use domain_xml::Document;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
-use super::cpu_placement::TargetProcessors;
+use super::cpu_placement::TargetCpuPlacement;
 use super::error::MigrationXmlError;
 use super::{decentralized_target_paths, taps_and_vgpus_on_target};
 use crate::convert::migrated_vgpu;
@@ -34,7 +34,7 @@ pub fn incoming_xml(
     let mut document =
         Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
     decentralized_target_paths::rewrite_disk_paths(&mut document, vmi);
-    if let Some(processors) = TargetProcessors::in_this_pod(vmi, options, host)? {
+    if let Some(processors) = TargetCpuPlacement::in_this_pod(vmi, options, host)? {
         processors.apply(&mut document);
     }
     if edits.renames_ordinal_taps {

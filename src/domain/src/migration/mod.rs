@@ -19,7 +19,7 @@ mod taps_and_vgpus_on_target;
 mod transfer_size;
 
 pub use copied_disks::{disks_to_copy, migrated_volume_disks};
-pub use cpu_placement::TargetProcessors;
+pub use cpu_placement::TargetCpuPlacement;
 pub use edits_on_source::{DestinationEdits, destination_xml};
 pub use edits_on_target::{IncomingEdits, incoming_xml};
 pub use error::MigrationXmlError;

@@ -42,7 +42,7 @@ impl RunningSettings {
     }
 
     /// Records that the VM has the vCPUs of this VMI now.
-    pub fn set_processors(&mut self, vmi: &Vmi) {
+    pub fn set_vcpus(&mut self, vmi: &Vmi) {
         self.vcpus = RunningSettings::of(vmi).vcpus;
     }
 
@@ -155,7 +155,7 @@ mod tests {
         let now = RunningSettings::of(&vmi);
         let mut running = settings_with(|_| {});
         assert_eq!(running.unapplied(&now).len(), 2);
-        running.set_processors(&vmi);
+        running.set_vcpus(&vmi);
         running.set_memory(&vmi);
         assert_eq!(running.unapplied(&now), [""; 0]);
     }

@@ -43,11 +43,11 @@ fn values_and_names_in_a_libvirt_error_identify_the_hook() {
         ),
     ]);
     let text = "unsupported configuration: invalid model 'virtio-foo' for interface";
-    assert_eq!(edits.named_in(text).map(|(hook, _)| hook), Some("b"));
+    assert_eq!(edits.hook_of_refusal(text).map(|(hook, _)| hook), Some("b"));
     let text = "XML error: Invalid value for attribute 'queues' in element 'driver'";
-    assert_eq!(edits.named_in(text).map(|(hook, _)| hook), Some("a"));
-    assert_eq!(edits.named_in("internal error: no memory"), None);
-    assert_eq!(Provenance::default().named_in("x"), None);
+    assert_eq!(edits.hook_of_refusal(text).map(|(hook, _)| hook), Some("a"));
+    assert_eq!(edits.hook_of_refusal("internal error: no memory"), None);
+    assert_eq!(Provenance::default().hook_of_refusal("x"), None);
 }
 
 #[test]

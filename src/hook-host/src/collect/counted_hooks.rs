@@ -163,7 +163,7 @@ impl<'a> Collection<'a> {
     }
 
     fn deadline_error(&self) -> CollectError {
-        let (arrived, laggards) = (self.readiness.arrived(), self.readiness.not_ready());
+        let (arrived, not_ready) = (self.readiness.arrived(), self.readiness.not_ready());
         CollectError::Deadline {
             ready: arrived.len(),
             expected: self.config.expected,
@@ -174,7 +174,7 @@ impl<'a> Collection<'a> {
             } else {
                 arrived.join(", ")
             },
-            laggards: laggards.join("; "),
+            not_ready: not_ready.join("; "),
         }
     }
 

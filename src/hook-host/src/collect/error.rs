@@ -11,7 +11,7 @@ pub enum CollectError {
     /// Fewer hooks than expected were ready in time.
     #[error(
         "{ready} of {expected} hooks were ready in {hooks_dir} within {deadline:?}; arrived: \
-         {arrived}; waited for: {laggards} (--hook-sidecars must be the number of hooks)"
+         {arrived}; waited for: {not_ready} (--hook-sidecars must be the number of hooks)"
     )]
     Deadline {
         /// The number of hooks that were ready.
@@ -25,7 +25,7 @@ pub enum CollectError {
         /// The hooks that were ready, each with its time.
         arrived: String,
         /// The hooks that were not ready, each with what it lacks.
-        laggards: String,
+        not_ready: String,
     },
     /// A file system did not answer in time.
     #[error("reading {what} took longer than {deadline:?}: does the file system answer?")]

@@ -61,7 +61,7 @@ impl Chain {
     /// Whether a run could not be recorded, for instance because the file system of the records did not answer in time.
     pub fn lacks_record(&self) -> bool {
         let recorder = self.config.recorder.as_ref();
-        recorder.is_some_and(RecordWriter::lacks_run)
+        recorder.is_some_and(RecordWriter::has_unrecorded_run)
     }
 
     /// Counts of the hooks' calls since the collection.
@@ -89,7 +89,7 @@ impl Chain {
     /// A message per hook and reason about the facts that the hook declares and this host cannot see, whatever the pod
     /// has.
     #[must_use]
-    pub fn unseen_facts(&self) -> Vec<String> {
+    pub fn wishes_without_mount(&self) -> Vec<String> {
         let PodFactSource::Files(files) = &self.config.pod else {
             return Vec::new();
         };

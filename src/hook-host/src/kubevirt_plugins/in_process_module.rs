@@ -55,7 +55,7 @@ pub(super) struct PluginModule {
 impl PluginModule {
     /// The error is that the module has no hook point that a plugin calls.
     pub(super) fn new(module: Box<dyn HookBody>, points: Vec<HookPoint>) -> Result<Self, String> {
-        let plugin_points = HookPoint::OF_PLUGIN_MODULES;
+        let plugin_points = HookPoint::PLUGIN_MODULE_POINTS;
         if plugin_points.iter().any(|point| points.contains(point)) {
             return Ok(Self { module, points });
         }
@@ -68,7 +68,7 @@ impl PluginModule {
     /// The module's hook points that a plugin does not call.
     pub(super) fn uncalled_points(&self) -> impl Iterator<Item = HookPoint> {
         let points = self.points.iter().copied();
-        points.filter(|point| !HookPoint::OF_PLUGIN_MODULES.contains(point))
+        points.filter(|point| !HookPoint::PLUGIN_MODULE_POINTS.contains(point))
     }
 
     async fn mutate_domain(&self, mut call: HookCall<'_>, xml: &str) -> HookReport {

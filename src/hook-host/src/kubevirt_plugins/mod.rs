@@ -69,7 +69,7 @@ pub enum PluginsError {
     #[error(
         "plugins with conditions of {0} bytes are more than the {MAX_CONDITION_BYTES} that are read"
     )]
-    TooMuchCel(usize),
+    ConditionsTooLarge(usize),
     /// A name is longer than a Kubernetes name.
     #[error("a plugin's name has {0} bytes, more than the {MAX_NAME_BYTES} of a Kubernetes name")]
     Name(usize),
@@ -101,7 +101,7 @@ impl Plugins {
             .map(plugin_json::Plugin::condition_bytes)
             .sum();
         if condition_bytes > MAX_CONDITION_BYTES {
-            return Err(PluginsError::TooMuchCel(condition_bytes));
+            return Err(PluginsError::ConditionsTooLarge(condition_bytes));
         }
         // The sort is stable, so plugins with the same name keep their order.
         plugins.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));

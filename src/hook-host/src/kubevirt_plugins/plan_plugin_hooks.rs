@@ -230,7 +230,7 @@ impl PluginHook {
             plugin: self.plugin.clone(),
             list: self.list,
             socket_path,
-            socket_timeout: context.limits.plugin_ready,
+            socket_timeout: context.limits.plugin_socket_timeout,
             timeout: self.timeout,
         }))
     }

@@ -6,7 +6,7 @@
 //!
 //! `pod_fact`, `pod_pattern`, `downward_api_format` and `network_status` (Multus' annotation) are pure.
 
-mod call_clock;
+mod call_deadline;
 mod downward_api_files;
 mod downward_api_format;
 pub(crate) mod network_status;
@@ -23,7 +23,7 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use call_clock::CallClock;
+pub(crate) use call_deadline::CallDeadline;
 pub(crate) use downward_api_files::DownwardApiFiles;
 pub use downward_api_format::render as render_downward_api;
 pub(crate) use network_status::Network;

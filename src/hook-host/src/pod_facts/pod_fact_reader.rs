@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::downward_api_files::NO_FACTS_GIVEN;
 use super::{
-    CallClock, DownwardApiFiles, FactError, PodAccess, PodFact, PodFactEntry, PodFactSource,
+    CallDeadline, DownwardApiFiles, FactError, PodAccess, PodFact, PodFactEntry, PodFactSource,
 };
 use crate::blocking_work;
 
@@ -22,7 +22,7 @@ const MAX_KEPT_BYTES: usize = 4 << 20;
 #[derive(Clone)]
 pub(crate) struct PodFactReader {
     access: PodAccess,
-    clock: CallClock,
+    clock: CallDeadline,
     state: Arc<Mutex<State>>,
 }
 
@@ -38,7 +38,7 @@ struct State {
 }
 
 impl PodFactReader {
-    pub(crate) fn new(access: PodAccess, clock: CallClock) -> Self {
+    pub(crate) fn new(access: PodAccess, clock: CallDeadline) -> Self {
         Self {
             access,
             clock,

@@ -64,7 +64,7 @@ impl DownwardApiVolume {
         self.files(Duration::ZERO).read(&fact)
     }
 
-    fn reader(&self, wait: Duration, clock: CallClock) -> PodFactReader {
+    fn reader(&self, wait: Duration, clock: CallDeadline) -> PodFactReader {
         let all = ["annotations/*", "labels/*", "network-status/*"];
         let access = PodAccess {
             facts: PodFactSource::Files(Arc::new(self.files(wait))),
@@ -89,8 +89,8 @@ fn annotation(key: &str) -> PodFact {
     PodFact::Annotation(key.to_owned())
 }
 
-fn clock_of_an_hour() -> CallClock {
-    CallClock::new(Instant::now() + Duration::from_secs(3600), None)
+fn clock_of_an_hour() -> CallDeadline {
+    CallDeadline::new(Instant::now() + Duration::from_secs(3600), None)
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(crate) struct RecordWriter {
     /// Whether a write has timed out. Further writes would time out too and occupy a thread each, so none is started.
     stopped: AtomicBool,
     /// Whether at least one run was not recorded.
-    lacks_run: AtomicBool,
+    has_unrecorded_run: AtomicBool,
     timeout: Duration,
     write: fn(&Path, &Record) -> io::Result<()>,
 }
@@ -79,7 +79,7 @@ impl RecordWriter {
             serial: AtomicU64::new(0),
             random: File::open("/dev/urandom").ok(),
             stopped: AtomicBool::new(false),
-            lacks_run: AtomicBool::new(false),
+            has_unrecorded_run: AtomicBool::new(false),
             timeout: WRITE_TIMEOUT,
             write,
         }
@@ -109,8 +109,8 @@ impl RecordWriter {
     }
 
     /// Whether at least one run was not recorded.
-    pub(crate) fn lacks_run(&self) -> bool {
-        self.lacks_run.load(Ordering::Relaxed)
+    pub(crate) fn has_unrecorded_run(&self) -> bool {
+        self.has_unrecorded_run.load(Ordering::Relaxed)
     }
 
     /// Whether recording has stopped after a timeout.
@@ -133,7 +133,7 @@ impl RecordWriter {
     /// machine. After a timeout, recording stops.
     pub(crate) async fn record(&self, evidence: RunEvidence<'_>) {
         if self.has_stopped() {
-            self.lacks_run.store(true, Ordering::Relaxed);
+            self.has_unrecorded_run.store(true, Ordering::Relaxed);
             return;
         }
         let name = self.file_name(evidence.run);
@@ -167,7 +167,7 @@ impl RecordWriter {
                 self.timeout
             ),
         };
-        self.lacks_run.store(true, Ordering::Relaxed);
+        self.has_unrecorded_run.store(true, Ordering::Relaxed);
         tracing::warn!(path = %path.display(), error, "a hook's run could not be recorded");
     }
 

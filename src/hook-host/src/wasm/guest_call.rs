@@ -10,7 +10,7 @@ use super::file_io_threads;
 use super::store_state::{InvocationFacts, StoreState};
 use super::trap_explanation::{TRANSFER_FACTOR, shorten_message, trap_error};
 use super::wit_versions::HookBinding;
-use crate::pod_facts::{CallClock, PodFactReader};
+use crate::pod_facts::{CallDeadline, PodFactReader};
 use crate::{HookPoint, Invocation, Limits, LogLine};
 
 /// The guest function to call.
@@ -72,7 +72,7 @@ async fn call_on_current_runtime(
         .time_left
         .map_or(limits.call_deadline, |left| left.min(limits.call_deadline));
     let chain_end = context.time_left.map(|left| started + left);
-    let clock = CallClock::new(Instant::now() + deadline, chain_end);
+    let clock = CallDeadline::new(Instant::now() + deadline, chain_end);
     let pod_facts = PodFactReader::new(context.pod.clone(), clock.clone());
     let opened = StoreState::open(invocation_facts, context, limits, pod_facts.clone());
     let state = match run_until_end(&clock, opened).await {
@@ -102,7 +102,7 @@ pub(super) async fn describe(
     hook: &HookBinding,
 ) -> (Result<String, CallError>, Vec<LogLine>) {
     let deadline = host.limits.call_deadline;
-    let clock = CallClock::new(Instant::now() + deadline, None);
+    let clock = CallDeadline::new(Instant::now() + deadline, None);
     let (invocation_facts, context) = (InvocationFacts::new(), CallContext::default());
     let pod_facts = PodFactReader::new(context.pod.clone(), clock.clone());
     let state = match StoreState::new(invocation_facts, &context, &host.limits, pod_facts) {
@@ -125,7 +125,7 @@ async fn run(
     limits: &Limits,
     hook: &HookBinding,
     state: StoreState,
-    (deadline, clock): (Duration, CallClock),
+    (deadline, clock): (Duration, CallDeadline),
     work: &GuestFunction<'_>,
 ) -> (Result<GuestResult, CallError>, Vec<LogLine>, usize) {
     let log = state.log.clone();
@@ -163,7 +163,7 @@ async fn run(
 
 /// Runs work until the end of the call, which is later if the call waits for facts about the pod; `None` if the work is
 /// not complete then.
-async fn run_until_end<T>(clock: &CallClock, work: impl Future<Output = T>) -> Option<T> {
+async fn run_until_end<T>(clock: &CallDeadline, work: impl Future<Output = T>) -> Option<T> {
     tokio::pin!(work);
     loop {
         let end = clock.end();
@@ -176,7 +176,7 @@ async fn run_until_end<T>(clock: &CallClock, work: impl Future<Output = T>) -> O
     }
 }
 
-fn set_store_limits(store: &mut Store<StoreState>, limits: &Limits, clock: CallClock) {
+fn set_store_limits(store: &mut Store<StoreState>, limits: &Limits, clock: CallDeadline) {
     store.limiter(|state| &mut state.limiter);
     // Limits what one value costs: a list of strings with the same address would be copied once per string.
     store.set_hostcall_fuel(limits.output.saturating_mul(TRANSFER_FACTOR));

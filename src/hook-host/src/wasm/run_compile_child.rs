@@ -49,7 +49,7 @@ pub(super) fn start_child(
         .max(1);
     let child_limits = ChildLimits {
         memory: limits.compile_memory as u64,
-        cpu_seconds: limits.compile_processor_time.as_secs().max(1) * threads as u64,
+        cpu_seconds: limits.compile_cpu_time.as_secs().max(1) * threads as u64,
         module: limits.module as u64,
         machine: job.machine,
     };
@@ -143,10 +143,9 @@ async fn wait_for_exit(child: &mut Child) -> io::Result<ExitStatus> {
 /// The error for a child that ended without a usable report.
 fn death_error(program: &Path, status: ExitStatus, stderr: &str, limits: &Limits) -> CompileError {
     match status.signal() {
-        Some(SIGXCPU) => CompileError::LimitExceeded(format!(
-            "{:?} of each processor",
-            limits.compile_processor_time
-        )),
+        Some(SIGXCPU) => {
+            CompileError::LimitExceeded(format!("{:?} of each processor", limits.compile_cpu_time))
+        }
         Some(SIGKILL) => {
             CompileError::LimitExceeded("the system or its processor time allows".into())
         }

@@ -23,7 +23,7 @@ async fn hook_that_exceeds_its_own_deadline_has_failed() {
     let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
     let error = device.await.unwrap_err();
     assert!(
-        matches!(error, HookError::Deadline { .. }) && !error.is_late(),
+        matches!(error, HookError::Deadline { .. }) && !error.is_chain_deadline(),
         "{error}"
     );
 }
@@ -35,7 +35,7 @@ async fn hooks_have_no_time_after_the_end_of_the_request() {
     let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
     let error = device.await.unwrap_err();
     assert!(
-        matches!(error, HookError::ChainDeadline { .. }) && error.is_late(),
+        matches!(error, HookError::ChainDeadline { .. }) && error.is_chain_deadline(),
         "{error}"
     );
     let time = chain

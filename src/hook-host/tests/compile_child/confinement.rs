@@ -14,7 +14,7 @@ pub(crate) async fn the_child_is_confined_while_it_compiles() {
     let options = LoadOptions {
         limits: Limits {
             compile_deadline: Duration::from_secs(60),
-            compile_processor_time: Duration::from_secs(2),
+            compile_cpu_time: Duration::from_secs(2),
             ..Limits::default()
         },
         ..options(&dir)

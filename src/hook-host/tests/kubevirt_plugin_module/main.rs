@@ -46,7 +46,7 @@ impl PluginDirs {
             plugins_dir: self.directory(""),
             policy: source,
             limits: Limits {
-                plugin_ready: Duration::from_millis(50),
+                plugin_socket_timeout: Duration::from_millis(50),
                 ..Limits::default()
             },
             ..self.0.config(0)

@@ -113,7 +113,7 @@ async fn a_missing_socket_is_awaited_and_named() {
 
     let long_wait = CollectConfig {
         limits: Limits {
-            plugin_ready: Duration::from_secs(60),
+            plugin_socket_timeout: Duration::from_secs(60),
             ..Limits::default()
         },
         ..pod.config(0)

@@ -49,7 +49,7 @@ impl PodDirs {
         CollectConfig {
             plugins_dir: self.plugins_dir(),
             limits: Limits {
-                plugin_ready: Duration::from_millis(50),
+                plugin_socket_timeout: Duration::from_millis(50),
                 ..Limits::default()
             },
             ..self.0.config(expected)

@@ -186,7 +186,7 @@ async fn a_hook_that_loops_after_a_wait_still_ends() {
 async fn unreadable_pod_facts_are_listed_by_name() {
     let setup = PodSetup::new(ASK_AND_FAIL);
     let chain = setup.chain(GRANTING_POLICY).await;
-    let missing = chain.unseen_facts();
+    let missing = chain.wishes_without_mount();
     assert_eq!(missing.len(), 1);
     assert!(
         missing[0].starts_with("h wants annotations/a.example/*: ")
@@ -199,7 +199,10 @@ async fn unreadable_pod_facts_are_listed_by_name() {
         "{text}"
     );
     setup.annotate("a.example/b=\"x");
-    assert_eq!(setup.chain(GRANTING_POLICY).await.unseen_facts(), [""; 0]);
+    assert_eq!(
+        setup.chain(GRANTING_POLICY).await.wishes_without_mount(),
+        [""; 0]
+    );
     let text = setup.answer(GRANTING_POLICY).await.to_string();
     assert!(text.contains("/pod/annotations: line 1"), "{text}");
 }

@@ -233,7 +233,10 @@ async fn a_node_that_two_hooks_changed_is_attributed_to_the_last() {
     assert_eq!(chain.last_touched("/domain/devices"), None);
     let provenance = chain.provenance();
     assert_eq!(
-        provenance.named_in("unknown element 'sysinfo'").unwrap().0,
+        provenance
+            .hook_of_refusal("unknown element 'sysinfo'")
+            .unwrap()
+            .0,
         "two"
     );
 }

@@ -103,7 +103,8 @@ async fn agent_answers(vm: &VmContext, request: &VmStatsRequest) -> Vec<(&'stati
     for field in FIELDS.iter().filter(|field| (field.is_requested)(request)) {
         let error = match &no_answer {
             Some(no_answer) => String::clone(no_answer),
-            None => match tokio::time::timeout_at(deadline, vm.agent_data.get(field.command)).await
+            None => match tokio::time::timeout_at(deadline, vm.vm_stats_answers.get(field.command))
+                .await
             {
                 Ok(Ok(data)) => {
                     let message = data.as_ref().to_owned();

@@ -18,10 +18,10 @@ use super::job_connection::JobConnection;
 use super::vm_events_for_job::VmEventsForJob;
 use crate::agent::Freezer;
 use crate::blocking;
-use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::libvirt_client::{Client, Connect, ConnectTarget};
+use crate::migration_error_log::MigrationErrorLog;
 use crate::vm_events::VmEvent;
 
 /// Timeout of connecting to libvirt and looking up the domain.

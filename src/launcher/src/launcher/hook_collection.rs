@@ -44,7 +44,7 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
         ..CollectConfig::default()
     });
     let chain = collected.await.context("collecting hooks")?;
-    for unseen in chain.unseen_facts() {
+    for unseen in chain.wishes_without_mount() {
         tracing::warn!("{unseen}");
     }
     Ok(chain)

@@ -96,7 +96,7 @@ impl LifetimeDriver {
         match domain {
             Ok(Ok(Some((_, state)))) => Some(
                 state.is_active()
-                    && !state.waits_for_guest()
+                    && !state.is_before_arrival()
                     && state.reason != libvirt::Reason::PostcopyFailed,
             ),
             Ok(Ok(None)) => Some(false),

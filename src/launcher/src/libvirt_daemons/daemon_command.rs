@@ -11,7 +11,7 @@ use super::ambient_capability;
 use super::error::DaemonError;
 use super::restart_backoff::Backoff;
 use super::socket_activation::SocketActivation;
-use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
+use crate::migration_error_log::MigrationErrorLog;
 
 /// How long a daemon may take to end after SIGTERM. A healthy daemon takes a tenth of this. A stopped one (SIGSTOP)
 /// never ends by SIGTERM, and must not delay the launcher's end.

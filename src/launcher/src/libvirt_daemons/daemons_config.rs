@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::log_filters::log_filters;
-use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
+use crate::migration_error_log::MigrationErrorLog;
 use crate::paths::Paths;
 
 /// The configuration of the daemons.

@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
+use crate::migration_error_log::MigrationErrorLog;
 
 /// Maximum length of a line; a longer one is cut off.
 pub(super) const MAX_LINE_BYTES: usize = 16 * 1024;

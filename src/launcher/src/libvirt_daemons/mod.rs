@@ -42,7 +42,7 @@ pub(crate) use daemon_binaries::DaemonBinaries;
 pub(crate) use daemons_config::DaemonsConfig;
 pub(crate) use error::DaemonError;
 
-use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
+use crate::migration_error_log::MigrationErrorLog;
 use crate::paths::Paths;
 use daemon_command::DaemonCommand;
 use qemu_log_takeover::QemuLogs;

@@ -6,7 +6,7 @@ pub enum CommandSuccess {
     /// The command changed the VM.
     Changed,
     /// The VM was already in the requested state.
-    AlreadySo,
+    Unchanged,
 }
 
 impl CommandSuccess {
@@ -15,7 +15,7 @@ impl CommandSuccess {
     pub(super) fn or(self, other: CommandSuccess) -> CommandSuccess {
         match self {
             CommandSuccess::Changed => CommandSuccess::Changed,
-            CommandSuccess::AlreadySo => other,
+            CommandSuccess::Unchanged => other,
         }
     }
 }

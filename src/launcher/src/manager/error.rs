@@ -65,7 +65,7 @@ pub enum OpError {
     Hook(Box<HookError>),
     /// The sockets of a migration to this pod could not be created.
     #[error(transparent)]
-    MigrationSockets(#[from] MigrationTargetSocketError),
+    MigrationTargetSockets(#[from] MigrationTargetSocketError),
     /// The socket for libvirt's migration hook could not be created.
     #[error("listening for libvirt's migration hook on {path}: {source}", path = path.display())]
     HookSocket {
@@ -178,12 +178,15 @@ impl OpError {
         CallError::no_domain(domain).into()
     }
 
-    /// Adds the hook and the path that `named_in` finds in libvirt's message, if it finds them.
-    pub(super) fn with_hook(self, named_in: impl Fn(&str) -> Option<(String, String)>) -> OpError {
+    /// Adds the hook and the path that `hook_of_refusal` finds in libvirt's message, if it finds them.
+    pub(super) fn with_hook(
+        self,
+        hook_of_refusal: impl Fn(&str) -> Option<(String, String)>,
+    ) -> OpError {
         let OpError::Libvirt(error) = self else {
             return self;
         };
-        match named_in(&error.message) {
+        match hook_of_refusal(&error.message) {
             Some((hook, path)) => {
                 let refused = RefusedHookChange::new(error, &hook, &path);
                 OpError::RefusedHookChange(Box::new(refused))

@@ -78,7 +78,7 @@ impl Manager {
         if kind.ends_vm() && *self.vm.phase.borrow() == Phase::Gone {
             // Answered here, also after the driver has ended: virt-handler may send a kill or delete twice.
             tracing::info!("{name}: the domain is gone already");
-            return Ok(CommandSuccess::AlreadySo);
+            return Ok(CommandSuccess::Unchanged);
         }
         let (caller, answer) = oneshot::channel();
         let request = Message::Request {
@@ -96,13 +96,13 @@ impl Manager {
             Err(error) if kind.ends_vm() && error.is_exiting() && self.is_down() => {
                 // virt-handler has just sent a request, so it can be notified.
                 self.vm.notifier.retry_now();
-                Ok(CommandSuccess::AlreadySo)
+                Ok(CommandSuccess::Unchanged)
             }
             outcome => outcome,
         };
         match &outcome {
             Ok(CommandSuccess::Changed) => tracing::info!("{name}: done"),
-            Ok(CommandSuccess::AlreadySo) => tracing::info!("{name}: nothing to do"),
+            Ok(CommandSuccess::Unchanged) => tracing::info!("{name}: nothing to do"),
             Err(error) => tracing::error!(reason = error.message(), "{name}: failed"),
         }
         outcome

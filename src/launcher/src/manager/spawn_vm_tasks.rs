@@ -132,7 +132,7 @@ impl VmDependencies {
             job_events,
         });
         let vm = VmContext {
-            agent_data: VmStatsAnswers::new(self.client.clone()),
+            vm_stats_answers: VmStatsAnswers::new(self.client.clone()),
             jobs,
             identity: self.identity,
             client: self.client,

@@ -52,7 +52,7 @@ pub struct VmContext {
     /// What the guest agent reported.
     pub guest_info: Arc<GuestInfoCache>,
     /// Answers of the guest agent for statistics.
-    pub agent_data: VmStatsAnswers,
+    pub vm_stats_answers: VmStatsAnswers,
     /// Freezes and thaws the guest.
     pub freezer: Freezer,
     /// The access credentials that the guest agent is to set; each start sends them.

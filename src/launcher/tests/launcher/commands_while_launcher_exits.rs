@@ -15,7 +15,7 @@ async fn deletion_of_an_ended_vm_succeeds_while_the_launcher_exits() {
     launcher.notifications_until("Shutoff/Destroyed").await;
     launcher.manager.close().await;
     let deleted = launcher.manager.run(Command::Delete).await.unwrap();
-    assert_eq!(deleted, CommandSuccess::AlreadySo);
+    assert_eq!(deleted, CommandSuccess::Unchanged);
     let error = launcher.manager.run(Command::Pause).await.unwrap_err();
     assert!(error.is_refusal(), "{error}");
 }
@@ -39,7 +39,7 @@ async fn repeated_delete_succeeds_while_the_launcher_exits() {
     launcher.notifications_until("NonExistent").await;
     launcher.manager.close().await;
     let repeated = launcher.manager.run(Command::Delete).await.unwrap();
-    assert_eq!(repeated, CommandSuccess::AlreadySo);
+    assert_eq!(repeated, CommandSuccess::Unchanged);
     let error = launcher.manager.run(Command::Pause).await.unwrap_err();
     assert_eq!(error.message(), "the launcher is exiting");
 }

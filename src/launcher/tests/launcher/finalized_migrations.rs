@@ -40,7 +40,7 @@ fn update_error() -> libvirt::Error {
 async fn links_that_ask_for_it_go_down_and_up() {
     let launcher = TestLauncher::new().await;
     let without_domain = launcher.manager.run(finalize_command()).await.unwrap();
-    assert_eq!(without_domain, CommandSuccess::AlreadySo);
+    assert_eq!(without_domain, CommandSuccess::Unchanged);
     let launcher = launcher_with_arrived_domain(INCOMING_DOMAIN).await;
     assert_eq!(
         launcher.manager.run(finalize_command()).await.unwrap(),

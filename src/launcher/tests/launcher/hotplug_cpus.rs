@@ -111,7 +111,7 @@ async fn settings_that_the_running_vm_keeps_are_reported_once() {
     for _ in 0..3 {
         assert_eq!(
             sync_vmi(&launcher, &changed).await.unwrap(),
-            CommandSuccess::AlreadySo
+            CommandSuccess::Unchanged
         );
     }
     let notifications = launcher.notifications_until("EVENT ChangeNotApplied").await;

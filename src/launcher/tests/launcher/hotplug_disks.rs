@@ -56,7 +56,7 @@ async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
     );
     assert_eq!(
         sync_vmi(&launcher, &detached).await.unwrap(),
-        CommandSuccess::AlreadySo
+        CommandSuccess::Unchanged
     );
     assert_eq!(launcher.fake.count(Call::DetachDevice), 1);
     assert_eq!(launcher.handler.notifications().len(), notifications.len());
@@ -107,7 +107,7 @@ async fn guest_that_keeps_a_disk_is_reported_once_and_asked_again() {
     assert_eq!(has_disk(&launcher), (false, false));
     assert_eq!(
         sync_vmi(&launcher, &detached).await.unwrap(),
-        CommandSuccess::AlreadySo
+        CommandSuccess::Unchanged
     );
 }
 
@@ -198,6 +198,6 @@ async fn volume_without_an_image_is_not_attached_and_the_sync_succeeds() {
     let attached = sync_vmi(&launcher, &vmi_with_volume("MountedToPod"))
         .await
         .unwrap();
-    assert_eq!(attached, CommandSuccess::AlreadySo);
+    assert_eq!(attached, CommandSuccess::Unchanged);
     assert_eq!(launcher.fake.count(Call::AttachDevice), 0);
 }

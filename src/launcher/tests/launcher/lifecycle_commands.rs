@@ -211,7 +211,7 @@ async fn unpause_of_a_running_vm_revokes_a_pause_without_an_answer() {
     launcher.fake.fail_next(Call::Suspend, error);
     launcher.manager.run(Command::Pause).await.unwrap_err();
     let unpaused = launcher.manager.run(Command::Unpause).await.unwrap();
-    assert_eq!(unpaused, CommandSuccess::AlreadySo);
+    assert_eq!(unpaused, CommandSuccess::Unchanged);
     launcher.fake.io_error(DOMAIN, "ua-disk0");
     launcher.sync_vm().await.unwrap();
     assert_eq!(domain_state(&launcher), Some(DomainState::Running));
@@ -225,5 +225,5 @@ async fn shutdown_resumes_a_paused_vm_first() {
     launcher.manager.run(Command::Shutdown).await.unwrap();
     launcher.notifications_until("Shutoff/Shutdown").await;
     let repeated = launcher.manager.run(Command::Shutdown).await.unwrap();
-    assert_eq!(repeated, CommandSuccess::AlreadySo);
+    assert_eq!(repeated, CommandSuccess::Unchanged);
 }

@@ -36,7 +36,7 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
     let late = prepare_target(&launcher, "a").await.unwrap();
     assert_eq!(
         late,
-        CommandSuccess::AlreadySo,
+        CommandSuccess::Unchanged,
         "nothing is prepared again for a VM that has arrived"
     );
     launcher.fake.end_incoming_job(DOMAIN);
@@ -170,7 +170,7 @@ async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() 
     launcher.fake.fail_incoming(DOMAIN);
     // The launcher's clean-up.
     let killed = launcher.manager.run(Command::Kill).await.unwrap();
-    assert_eq!(killed, CommandSuccess::AlreadySo);
+    assert_eq!(killed, CommandSuccess::Unchanged);
     let notifications = launcher.notifications_until("NonExistent").await;
     assert_eq!(notifications.len(), 2, "{notifications:#?}");
     assert!(notifications[1].starts_with("MODIFIED uid=1234 NoState/NonExistent"));

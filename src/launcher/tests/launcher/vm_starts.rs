@@ -134,7 +134,7 @@ async fn vm_that_has_run_before_is_not_started_and_can_be_deleted() {
     vmi["status"]["phase"] = "Running".into();
     let request = sync_request_for(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
     let answer = launcher.manager.run(Command::sync(request)).await.unwrap();
-    assert_eq!(answer, CommandSuccess::AlreadySo);
+    assert_eq!(answer, CommandSuccess::Unchanged);
     assert_eq!(launcher.fake.count(Call::Start), 0);
     launcher.manager.run(Command::Delete).await.unwrap();
 }

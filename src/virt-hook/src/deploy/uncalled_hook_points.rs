@@ -22,7 +22,7 @@ impl Route {
     fn called(self) -> (&'static [HookPoint], &'static str) {
         match self {
             Self::Configmap | Self::Image => (&HookPoint::ALL, "this launcher"),
-            Self::Plugin => (&HookPoint::OF_PLUGIN_MODULES, "a Plugin"),
+            Self::Plugin => (&HookPoint::PLUGIN_MODULE_POINTS, "a Plugin"),
             Self::Sidecar => (&SIDECAR_POINTS, "KubeVirt's own launcher"),
         }
     }

@@ -24,7 +24,7 @@ const INDEX_MEDIA_TYPES: [&str; 2] = [
 
 /// The failure for an error of the registry or of the connection to it.
 fn registry_failure(error: RegistryError) -> Failure {
-    match error.is_fault_of_machine() {
+    match error.is_local_or_network_error() {
         true => Failure::internal(error),
         false => Failure::refused(error),
     }

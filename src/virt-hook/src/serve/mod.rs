@@ -106,7 +106,7 @@ async fn collect_and_serve(
         Failure::Refused(error) => Failure::Usage(error),
         failure => failure,
     })?;
-    for warning in chain.unseen_facts() {
+    for warning in chain.wishes_without_mount() {
         tracing::warn!("{warning}");
     }
     tracing::info!(hooks = modules.len(), ready_after = ?started.elapsed(), allowance = %cgroup, "hooks are ready");

@@ -14,7 +14,7 @@ fn hooks_receive_kubevirts_json() {
         serde_json::from_str::<Value>(&data.to_json()).unwrap(),
         expected
     );
-    assert_eq!(data.with_hooked(&data.to_json()).unwrap(), data);
+    assert_eq!(data.merge_hook_output(&data.to_json()).unwrap(), data);
 }
 
 #[test]
@@ -25,11 +25,11 @@ fn binary_data_that_hooks_do_not_change_is_kept() {
     );
     assert_eq!(data.user_data, b"\x1f\x8b\x08\x00\x00\x00\xff");
     let json = data.to_json();
-    assert_eq!(data.with_hooked(&json).unwrap(), data);
+    assert_eq!(data.merge_hook_output(&json).unwrap(), data);
     data.user_data = b"text".to_vec();
     let changed = json.replace("noCloud", "configDrive");
     assert_eq!(
-        data.with_hooked(&changed).unwrap().data_source,
+        data.merge_hook_output(&changed).unwrap().data_source,
         DataSource::ConfigDrive
     );
 }
@@ -49,16 +49,16 @@ fn invalid_hook_output_is_an_error_without_secret_values() {
             "no UserData",
         ),
     ] {
-        let error = data.with_hooked(json).unwrap_err().to_string();
+        let error = data.merge_hook_output(json).unwrap_err().to_string();
         assert!(error.contains(message), "{json}: {error}");
     }
     let secret = r#"{"DataSource":"noCloud","NoCloudMetaData":"SECRET"}"#;
-    let error = data.with_hooked(secret).unwrap_err().to_string();
+    let error = data.merge_hook_output(secret).unwrap_err().to_string();
     assert!(error.contains("at line 1 column "), "{error}");
     assert!(!error.contains("SECRET"), "{error}");
     let large = " ".repeat(MAX_JSON_BYTES + 1);
     assert!(matches!(
-        data.with_hooked(&large),
-        Err(HookedDataError::TooLarge(_))
+        data.merge_hook_output(&large),
+        Err(HookOutputError::TooLarge(_))
     ));
 }

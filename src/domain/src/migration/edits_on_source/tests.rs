@@ -140,7 +140,7 @@ fn dedicated_cpus_are_those_of_the_target() {
     let topology = json!({"numa_cells": [{"id": 0, "cpus": [{"id": 4, "siblings": [4]}, {"id": 5, "siblings": [5]}]}]});
     let vmi =
         dedicated_cpus(json!({"targetCPUSet": [4, 5], "targetNodeTopology": topology.to_string()}));
-    let processors = TargetProcessors::of(&vmi, &HostFacts::default()).unwrap();
+    let processors = TargetCpuPlacement::of(&vmi, &HostFacts::default()).unwrap();
     let xml = "<domain>\n  <vcpu placement='static'>2</vcpu>\n  <cputune>\n    <shares>7</shares>\n    \
         <vcpupin vcpu='0' cpuset='1'/>\n    <vcpupin vcpu='1' cpuset='2'/>\n  </cputune>\n  <devices/>\n</domain>\n";
     let edits = DestinationEdits {
@@ -159,12 +159,12 @@ fn dedicated_cpus_are_those_of_the_target() {
 fn missing_topology_and_too_few_cpus_on_the_target_are_errors() {
     let without_dedicated_cpus = vmi(json!({}), json!({"migrationState": {}}));
     assert!(
-        TargetProcessors::of(&without_dedicated_cpus, &HostFacts::default())
+        TargetCpuPlacement::of(&without_dedicated_cpus, &HostFacts::default())
             .unwrap()
             .is_none()
     );
     let placement_error = |state| {
-        TargetProcessors::of(&dedicated_cpus(state), &HostFacts::default())
+        TargetCpuPlacement::of(&dedicated_cpus(state), &HostFacts::default())
             .unwrap_err()
             .to_string()
     };

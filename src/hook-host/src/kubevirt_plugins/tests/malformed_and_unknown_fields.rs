@@ -33,7 +33,7 @@ fn malformed_plugins_are_refused() {
     let long = json!([plugin("a", json!({"condition": long}))]).to_string();
     assert!(matches!(
         Plugins::parse(long.as_bytes()),
-        Err(PluginsError::TooMuchCel(_))
+        Err(PluginsError::ConditionsTooLarge(_))
     ));
     let large = vec![b' '; MAX_BYTES + 1];
     assert!(matches!(

@@ -46,14 +46,14 @@ async fn the_error_of_a_timed_out_wait_names_the_fact() {
 async fn waiting_ends_before_the_hook_point_does() {
     let volume = DownwardApiVolume::new();
     let call = Instant::now() + Duration::from_secs(3600);
-    let clock = CallClock::new(call, Some(call + Duration::from_millis(120)));
+    let clock = CallDeadline::new(call, Some(call + Duration::from_millis(120)));
     let reader = volume.reader(Duration::from_secs(600), clock);
     let error = reader.ask(annotation("a"), true).await.unwrap_err();
     assert!(
         matches!(&error, FactError::Absent(text) if text.ends_with("the deadline of the hook point left")),
         "{error:?}"
     );
-    let clock = CallClock::new(call, Some(call));
+    let clock = CallDeadline::new(call, Some(call));
     let reader = volume.reader(Duration::from_secs(600), clock);
     let error = reader.ask(annotation("a"), true).await.unwrap_err();
     assert!(

@@ -182,7 +182,7 @@ mod tests {
         .unwrap();
         let (context, limits) = (CallContext::default(), Limits::default());
         let state = {
-            let clock = crate::pod_facts::CallClock::new(std::time::Instant::now(), None);
+            let clock = crate::pod_facts::CallDeadline::new(std::time::Instant::now(), None);
             let pod_facts = crate::pod_facts::PodFactReader::new(context.pod.clone(), clock);
             StoreState::new(Default::default(), &context, &limits, pod_facts).unwrap()
         };

@@ -1,6 +1,6 @@
 //! The error of preparing the resources of a boot.
 
-use domain::cloud_init::{CloudInitError, HookedDataError};
+use domain::cloud_init::{CloudInitError, HookOutputError};
 use domain::driver_modes::DriverModeError;
 use domain::required_files::RequiredFileError;
 use domain::secret_source::SecretError;
@@ -35,7 +35,7 @@ pub enum BootResourceError {
     CloudInit(#[from] CloudInitError),
     /// The cloud-init data are invalid after the hooks.
     #[error("cloud-init data after the hooks: {0}")]
-    HookedCloudInit(#[from] HookedDataError),
+    HookedCloudInit(#[from] HookOutputError),
     /// A secret with access credentials is not mounted.
     #[error("access credentials: {0}")]
     AccessCredentials(SecretError),

@@ -115,7 +115,7 @@ pub(super) fn target_view(state: Option<State>) -> TargetView {
         DomainState::NoState | DomainState::Shutoff | DomainState::Crashed if !has_left => {
             TargetView::Undecided
         }
-        _ if view.waits_for_guest() => TargetView::Undecided,
+        _ if view.is_before_arrival() => TargetView::Undecided,
         _ => TargetView::HasGuest,
     }
 }

@@ -141,7 +141,7 @@ fn destroy_waiting_domain(
     if !state.is_active() {
         return Ok(TargetDomain::Absent);
     }
-    if !state.waits_for_guest() {
+    if !state.is_before_arrival() {
         return Ok(TargetDomain::HasGuest);
     }
     domain.destroy(DestroyMode::Forceful)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use domain::migration::{
-    DestinationEdits, MigrationXmlError, TargetProcessors, destination_xml, migrated_volume_disks,
+    DestinationEdits, MigrationXmlError, TargetCpuPlacement, destination_xml, migrated_volume_disks,
 };
 use domain_xml::Document;
 use libvirt::{Domain, DomainState, MigrationRequest, XmlKind};
@@ -38,7 +38,7 @@ pub(super) async fn prepare(
 ) -> Result<PreparedCall, JobError> {
     let environment = &context.migration;
     let processors = match environment.sets_target_names_and_cpus {
-        true => TargetProcessors::of(job.vmi(), &environment.facts)?,
+        true => TargetCpuPlacement::of(job.vmi(), &environment.facts)?,
         false => None,
     };
     let is_paused = state(domain).await?.state == DomainState::Paused;

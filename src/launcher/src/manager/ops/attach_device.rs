@@ -80,7 +80,7 @@ impl Attachment {
             .on_attach_device(&invocation, vmi.raw_json(), self.xml.clone(), time);
         let (xml, provenance) = match hooked.await {
             Ok(hooked) => hooked,
-            Err(error) if error.is_late() => {
+            Err(error) if error.is_chain_deadline() => {
                 return Ok(AttachResult::HooksOutOfTime(Box::new(error)));
             }
             Err(error) => {
@@ -156,7 +156,7 @@ async fn call_libvirt(
 /// Adds the hook that has changed the element that libvirt refuses.
 fn with_hook(error: OpError, provenance: &Provenance) -> OpError {
     error.with_hook(|text| {
-        let (hook, path) = provenance.named_in(text)?;
+        let (hook, path) = provenance.hook_of_refusal(text)?;
         Some((hook.to_owned(), path.to_owned()))
     })
 }

@@ -35,7 +35,7 @@ pub(in crate::manager) async fn attach_host_devices(
     forget_unwanted(vm, DeviceKind::HostDevice, &names);
     // No deadline of the request applies, because virt-handler has its response already.
     let time = vm.hooks.attach_time();
-    let mut answer = Ok(CommandSuccess::AlreadySo);
+    let mut answer = Ok(CommandSuccess::Unchanged);
     for attachment in attachments {
         let attached = attach(vm, &request.vmi, &domain, attachment, &time).await;
         answer = match (answer, attached) {

@@ -27,7 +27,7 @@ pub(in crate::manager) async fn delete(
     let undefined = vm.client.end("undefining the domain", undefine).await?;
     vm.driver_state().deleted = true;
     let Some(()) = undefined else {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     };
     // A domain that still runs has only become transient; it is gone when it ends.
     if *vm.phase.borrow() != Phase::Active {

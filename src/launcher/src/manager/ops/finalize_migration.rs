@@ -27,10 +27,10 @@ pub(in crate::manager) async fn finalize_migration(
     request: &SyncRequest,
 ) -> Result<CommandSuccess, OpError> {
     let Some(domain) = vm.client.lookup().await? else {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     };
     if vm.client.state_of(&domain).await?.is_down() {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     let interfaces = &request.vmi.spec.domain.devices.interfaces;
     let interfaces = interfaces_to_refresh(&request.options, interfaces);

@@ -24,7 +24,7 @@ pub(in crate::manager) async fn unfreeze(vm: &VmContext) -> Result<CommandSucces
 fn command_result(change: Result<Change, FreezeError>) -> Result<CommandSuccess, OpError> {
     match change {
         Ok(Change::Done) => Ok(CommandSuccess::Changed),
-        Ok(Change::None | Change::NothingToFreeze) => Ok(CommandSuccess::AlreadySo),
+        Ok(Change::None | Change::NothingToFreeze) => Ok(CommandSuccess::Unchanged),
         Err(FreezeError::Agent(error)) => Err(error.into()),
         Err(error) => Err(OpError::Freeze(error)),
     }

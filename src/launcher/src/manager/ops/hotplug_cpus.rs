@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::convert::{processor_placement, requested_vcpus};
+use domain::convert::{cpu_and_numa_placement, requested_vcpus};
 use domain::libvirt_spec::{CpuTune, DomainSpec};
 use libvirt::{Affect, Domain};
 
@@ -35,7 +35,7 @@ pub(in crate::manager) async fn set_cpus(
     let set = vm.client.on(&domain, what, class, set_vcpus);
     set.await.map_err(|error| with_prefix(error.into()))?;
     if let Some(settings) = &mut vm.driver_state().settings {
-        settings.set_processors(&request.vmi);
+        settings.set_vcpus(&request.vmi);
     }
     pin(vm, &domain, pins).await.map_err(with_prefix)?;
     tracing::info!(processors = count, "processors set");
@@ -45,7 +45,7 @@ pub(in crate::manager) async fn set_cpus(
 /// The pinning of the VMI. Only its CPUs are converted: devices and volumes do not matter here.
 async fn pins(vm: &VmContext, request: &SyncRequest) -> Result<Pins, OpError> {
     let facts = with_current_cpus(vm.boot_resources.facts().await?).await?;
-    Pins::from_spec(&processor_placement(
+    Pins::from_spec(&cpu_and_numa_placement(
         &request.vmi,
         &request.options,
         &facts,

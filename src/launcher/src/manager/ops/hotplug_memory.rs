@@ -16,7 +16,7 @@ pub(in crate::manager) async fn set_memory(
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     let live = read_live_domain(vm, &domain).await?;
     let Some(change) = memory_change(vmi, &live)? else {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     };
     tracing::debug!(?change, "changing the guest's memory");
     let change = move |domain: &dyn Domain| match &change {

@@ -8,7 +8,7 @@ use crate::manager::error::OpError;
 pub(super) fn command_result(start: JobStart) -> Result<CommandSuccess, OpError> {
     match start {
         JobStart::Started => Ok(CommandSuccess::Changed),
-        JobStart::AlreadyRunning | JobStart::AlreadyDone => Ok(CommandSuccess::AlreadySo),
+        JobStart::AlreadyRunning | JobStart::AlreadyDone => Ok(CommandSuccess::Unchanged),
         JobStart::AlreadyExecuted(record) => Err(OpError::MigrationExecuted {
             uid: record.uid,
             end: record.end_timestamp.unwrap_or_default(),

@@ -59,7 +59,7 @@ pub(in crate::manager) async fn kill(
     }
     if !has_run {
         let _ = vm.events.send(VmEvent::QemuMissing);
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     Ok(CommandSuccess::Changed)
 }

@@ -12,7 +12,7 @@ pub(in crate::manager) async fn pause(vm: &VmContext) -> Result<CommandSuccess, 
     vm.driver_state().guest_time = None;
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     if vm.client.state_of(&domain).await?.state != DomainState::Running {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     vm.driver_state().paused_by_user = true;
     let paused = vm

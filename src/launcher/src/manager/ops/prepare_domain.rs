@@ -158,7 +158,7 @@ async fn hook_cloud_init(
             .await,
     )?;
     runs.extend(cloud_init_runs);
-    let hooked = data.with_hooked(&hooked.cloud_init_data_json);
+    let hooked = data.merge_hook_output(&hooked.cloud_init_data_json);
     Ok(hooked.map_err(BootResourceError::from)?)
 }
 

@@ -21,11 +21,11 @@ pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSucces
     // A guest that is paused for a job cannot react, and libvirt refuses the call while the job runs.
     vm.jobs.end(AbortReason::Shutdown).await;
     let Some(domain) = vm.client.lookup().await? else {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     };
     let state = vm.client.state_of(&domain).await?;
     if !is_up(state) {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     if state.state == DomainState::Paused && state.reason == Reason::User {
         resume(vm, &domain).await?;
@@ -34,8 +34,8 @@ pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSucces
         // The guest may have powered off by itself meanwhile.
         return match vm.client.state_of(&domain).await {
             Ok(state) if is_up(state) => Err(error.into()),
-            Ok(_) => Ok(CommandSuccess::AlreadySo),
-            Err(other) if other.is_no_domain() => Ok(CommandSuccess::AlreadySo),
+            Ok(_) => Ok(CommandSuccess::Unchanged),
+            Err(other) if other.is_no_domain() => Ok(CommandSuccess::Unchanged),
             Err(_) => Err(error.into()),
         };
     }

@@ -13,7 +13,7 @@ pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<CommandSuccess
     // Also for a running VM, because libvirt may still carry out a pause that has timed out.
     vm.driver_state().paused_by_user = false;
     if state != DomainState::Paused {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     let unpaused = vm
         .client

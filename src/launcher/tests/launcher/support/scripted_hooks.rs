@@ -180,7 +180,7 @@ impl Hooks for ScriptedHooks {
         }
     }
 
-    fn named_in(&self, refusal: &str) -> Option<(String, String)> {
+    fn hook_of_refusal(&self, refusal: &str) -> Option<(String, String)> {
         let named = refusal.contains("rainbow");
         named.then(|| ("painter".into(), "/domain/devices/video".into()))
     }

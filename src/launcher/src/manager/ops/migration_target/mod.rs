@@ -46,7 +46,7 @@ pub(in crate::manager) async fn sync_migration_target(
     require_own_vm(vm, vmi)?;
     if vm.client.lookup().await?.is_some() {
         tracing::info!("the virtual machine is here already, or on its way");
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     let state = vmi.status.migration_state.clone().unwrap_or_default();
     let record = record(vm, &state)?;
@@ -54,9 +54,9 @@ pub(in crate::manager) async fn sync_migration_target(
     vm.incoming_migration
         .send_modify(|stage| *stage = stage.expect());
     if unless_interrupted(interrupted, prepare(vm, request, &state)).await?
-        == CommandSuccess::AlreadySo
+        == CommandSuccess::Unchanged
     {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     vm.metadata
         .set_identity(vmi.uid(), vmi.grace_period_seconds());
@@ -86,7 +86,7 @@ async fn prepare(
     // The migration may have begun during the preparation.
     if vm.client.lookup().await?.is_some() {
         tracing::info!("the virtual machine is on its way");
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     let expected = domain::parse_domain_xml::parse(&prepared.xml);
     vm.client
@@ -94,7 +94,7 @@ async fn prepare(
     let mut sockets = vm.migration_sockets.lock().await;
     if vm.driver_state().role != Role::Target {
         tracing::info!("the virtual machine has arrived meanwhile");
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     serve_hook(vm, request, prepared.facts).await?;
     vm.credentials.send_replace(prepared.credentials);

@@ -54,7 +54,7 @@ async fn define(vm: &VmContext, xml: String) -> Result<Arc<dyn Domain>, OpError>
             hypervisor.define(&xml)
         })
         .await
-        .map_err(|error| OpError::from(error).with_hook(|text| vm.hooks.named_in(text)))
+        .map_err(|error| OpError::from(error).with_hook(|text| vm.hooks.hook_of_refusal(text)))
 }
 
 /// Defines the domain a second time, after libvirt has assigned addresses. libvirt's XML is edited, so that nothing of

@@ -47,7 +47,7 @@ pub(in crate::manager) async fn sync(
     require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
         // While the VM migrates to another pod it is not changed, and not started here again.
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     let is_first = !vm.driver_state().defined;
     if is_first && has_attached_sriov(&request.vmi) {

@@ -53,7 +53,7 @@ pub(super) async fn start_or_resume(
             %state,
             "the domain stays paused: a migration has stopped it, and its target may run it"
         );
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     if state.state == DomainState::Paused && !paused_by_user && !paused_by_job {
         vm.client
@@ -64,7 +64,7 @@ pub(super) async fn start_or_resume(
         tracing::info!("domain resumed");
         return Ok(CommandSuccess::Changed);
     }
-    Ok(CommandSuccess::AlreadySo)
+    Ok(CommandSuccess::Unchanged)
 }
 
 /// Waits for a QEMU that is being shut down, and returns the domain's state: if libvirt's daemon dies during a start,
@@ -120,7 +120,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
         });
     if let Err(error) = started.await {
         publish_failure(vm).await;
-        return Err(OpError::from(error).with_hook(|text| vm.hooks.named_in(text)));
+        return Err(OpError::from(error).with_hook(|text| vm.hooks.hook_of_refusal(text)));
     }
     drop(startup_poll);
     start.succeeded();

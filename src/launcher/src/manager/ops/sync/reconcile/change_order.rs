@@ -60,7 +60,7 @@ impl Reconciliation<'_> {
         }
         changed_count += self.detach_again(&kept).await?;
         Ok(match changed_count {
-            0 => CommandSuccess::AlreadySo,
+            0 => CommandSuccess::Unchanged,
             _ => CommandSuccess::Changed,
         })
     }

@@ -69,12 +69,12 @@ pub(super) async fn reconcile(
     interrupted: &CancellationToken,
 ) -> Result<CommandSuccess, OpError> {
     if vm.boot_resources.test_driver {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     remove_failed_attaches(vm, domain).await;
     let live = read_live_domain(vm, domain).await?;
     if !live.is_running() {
-        return Ok(CommandSuccess::AlreadySo);
+        return Ok(CommandSuccess::Unchanged);
     }
     detach_device::finish(vm, &live).await;
     let changes_deadline = ChangesDeadline::start();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The deadline of a call, which is deferred while the call waits for a fact.
 #[derive(Clone)]
-pub(crate) struct CallClock {
+pub(crate) struct CallDeadline {
     deadlines: Arc<Mutex<Deadlines>>,
 }
 
@@ -15,7 +15,7 @@ struct Deadlines {
     chain: Option<Instant>,
 }
 
-impl CallClock {
+impl CallDeadline {
     pub(crate) fn new(call: Instant, chain: Option<Instant>) -> Self {
         let deadlines = Deadlines { call, chain };
         Self {
