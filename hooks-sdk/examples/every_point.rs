@@ -45,6 +45,19 @@ impl Hook for EveryPoint {
             Some("fail") => return Err(failed("no licence server")),
             Some("panic") => panic!("a wheel came off"),
             Some("pod") => log::info(format!("the pod's tier is {}", pod::label("tier")?)),
+            Some("ask for everything") => {
+                log::info(format!(
+                    "annotation: {:?}",
+                    pod::annotation_if_set("colour")
+                ));
+                log::info(format!("label: {:?}", pod::label_if_set("zone")));
+                log::info(format!("networks: {:?}", pod::networks_if_set("lab")));
+                log::info(format!(
+                    "default network: {:?}",
+                    pod::default_network_if_set()
+                ));
+                log::info(format!("network info: {:?}", pod::network_info_if_set()));
+            }
             Some("parse") => drop(vmi.name().parse::<u8>().context("reading the name")?),
             _ => {}
         }

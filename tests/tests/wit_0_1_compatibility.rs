@@ -1,17 +1,30 @@
 //! Modules built against versions 0.1.x of the WIT, in `fixtures/modules-of-wit-0.1*`, must run on every later host.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use hooks_sdk_testing::{Deployment, Hook, hook_host};
 use tests::binaries::workspace;
 
-/// Each released WIT file and its SHA-256 digest. A release adds a line. Existing lines are never edited, since built
-/// modules refer to these files. Additions to the WIT go into a new file, such as `v0.1.2`.
-const RELEASED_WIT_FILES: &[(&str, &str)] = &[(
-    "hooks-sdk/wit/v0.1/hooks.wit",
-    "sha256:e931ed33b05e0a9ff52b20b3ea5af99f9e612835179834b03c0901f099b9abef",
-)];
+/// Each WIT file and its SHA-256 digest. Existing lines are never edited, since built modules refer to these files.
+/// Additions to the WIT go into a new file, such as `v0.1.2`.
+const WIT_FILES: [(&str, &str); 2] = [
+    (
+        "v0.1/hooks.wit",
+        "sha256:e931ed33b05e0a9ff52b20b3ea5af99f9e612835179834b03c0901f099b9abef",
+    ),
+    (
+        "v0.1.1/optional.wit",
+        "sha256:caa9d535f5d84e651c33b1179826e485c8869c2bc0acf64f515a99d49a18a619",
+    ),
+];
+/// The directories of modules that are never built again, each with a file `SHA256SUMS`.
+const FIXTURES: [&str; 3] = [
+    "modules-of-wit-0.1",
+    "modules-of-wit-0.1.1",
+    "modules-of-former-wit-package",
+];
 
 const DOMAIN: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n  <os/>\n</domain>\n";
 
@@ -36,11 +49,40 @@ fn vmi(action: &str) -> String {
 }
 
 #[test]
-fn the_released_texts_of_the_wit_are_unchanged() {
-    for (file, digest) in RELEASED_WIT_FILES {
-        let text = std::fs::read(workspace().join(file)).unwrap();
-        let actual = image_layout::sha256(&text).to_string();
-        assert_eq!(&actual, digest, "{file}");
+fn wit_files_are_unchanged() {
+    let directory = workspace().join("hooks-sdk/wit");
+    let mut files = BTreeMap::new();
+    for version in std::fs::read_dir(&directory).unwrap() {
+        for file in std::fs::read_dir(version.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.strip_prefix(&directory).unwrap();
+            let digest = image_layout::sha256(&std::fs::read(&path).unwrap()).to_string();
+            files.insert(name.to_str().unwrap().to_owned(), digest);
+        }
+    }
+    let expected = WIT_FILES.map(|(name, digest)| (name.to_owned(), digest.to_owned()));
+    assert_eq!(files, BTreeMap::from(expected));
+}
+
+#[test]
+fn modules_are_the_bytes_that_were_built() {
+    for fixture in FIXTURES {
+        let directory = workspace().join("tests/fixtures").join(fixture);
+        let mut files = BTreeMap::new();
+        for file in std::fs::read_dir(&directory).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            if name.contains(".wasm") {
+                let digest = image_layout::sha256(&std::fs::read(&path).unwrap()).to_string();
+                files.insert(name, digest);
+            }
+        }
+        let sums = std::fs::read_to_string(directory.join("SHA256SUMS")).unwrap();
+        let expected = sums.lines().map(|line| {
+            let (digest, name) = line.split_once("  ").unwrap();
+            (name.to_owned(), format!("sha256:{digest}"))
+        });
+        assert_eq!(files, expected.collect(), "{fixture}");
     }
 }
 
@@ -180,6 +222,27 @@ fn a_module_of_0_1_1_tunes_migrations() {
     );
     let veto = hook.pre_migration_source(&vmi("veto"), &before).veto();
     assert_eq!(veto, "it stays here");
+}
+
+#[test]
+fn functions_of_an_optional_interface_without_a_grant_return_denied() {
+    let run = every_point_hook_of_0_1_1().pre_start(&vmi("ask for everything"));
+    for fact in [
+        "annotation",
+        "label",
+        "networks",
+        "default network",
+        "network info",
+    ] {
+        let is_denied = |line: &str| line.contains(&format!("{fact}: Err(Denied("));
+        let lines = run.log.iter().map(|line| format!("{line:?}"));
+        assert!(
+            lines.into_iter().any(|line| is_denied(&line)),
+            "{fact}: {:?}",
+            run.log
+        );
+    }
+    run.ok();
 }
 
 #[test]
