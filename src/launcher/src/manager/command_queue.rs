@@ -7,7 +7,7 @@
 //!   (admit)    ├─▶ [waiting] ── a kill or delete comes ──▶ refused
 //!              └─▶ joins, replaces or follows one of these, or is denied
 //! ```
-//! A command waits while a running command, or one that was requested before it, holds a lane that it needs. A kill or
+//! A command waits while a running command, or one that was requested before it, holds a resource that it needs. A kill or
 //! delete waits only for another kill or delete: it interrupts the running commands, refuses the waiting ones, and no
 //! other command starts while it runs.
 //!
@@ -154,7 +154,7 @@ impl<C> Queue<C> {
         }
     }
 
-    /// Whether the lanes of a command at this position of the queue are free.
+    /// Whether the resources of a command at this position of the queue are free.
     fn is_free(&self, kind: Kind, position: usize) -> bool {
         let needed = kind.rule().waits_for;
         !self.entries.iter().enumerate().any(|(index, entry)| {

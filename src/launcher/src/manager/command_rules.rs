@@ -29,10 +29,10 @@ pub(super) enum Kind {
 
 /// A resource that only one command holds at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
+pub(super) enum Resource {
     /// The domain: its definition, its devices and its vCPUs.
     Domain,
-    /// The guest, through its agent or its power button. It is a lane of its own so that a hung guest delays no other.
+    /// The guest, through its agent or its power button. It is a resource of its own so that a hung guest delays no other.
     Guest,
     /// The guest's file systems, through its agent.
     Filesystems,
@@ -47,7 +47,7 @@ pub(super) enum Lane {
 /// What happens to a command while another of its kind runs or waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// The command joins the last command that holds one of its lanes, if that is of its kind: pause, unpause, pause
+    /// The command joins the last command that holds one of its resources, if that is of its kind: pause, unpause, pause
     /// run as three commands.
     JoinLast,
     /// The command describes the desired VM, so it joins an equal command, and replaces a different one that waits.
@@ -78,15 +78,15 @@ pub(super) struct Rule {
     pub(super) kind: Kind,
     /// The command's name in log lines.
     pub(super) name: &'static str,
-    /// The lanes that the command holds.
-    pub(super) holds: &'static [Lane],
-    /// The lanes that must be free before the command starts; commands requested earlier take them first.
-    pub(super) waits_for: &'static [Lane],
+    /// The resources that the command holds.
+    pub(super) holds: &'static [Resource],
+    /// The resources that must be free before the command starts; commands requested earlier take them first.
+    pub(super) waits_for: &'static [Resource],
     pub(super) repeat: Repeat,
     pub(super) denied_while: &'static [Condition],
 }
 
-use Lane::{Domain, End, Filesystems, Guest, Job, JobAbort};
+use Resource::{Domain, End, Filesystems, Guest, Job, JobAbort};
 
 /// The rules, one for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
@@ -118,8 +118,8 @@ pub(super) const RULES: [Rule; 22] = [
 const fn rule(
     kind: Kind,
     name: &'static str,
-    holds: &'static [Lane],
-    waits_for: &'static [Lane],
+    holds: &'static [Resource],
+    waits_for: &'static [Resource],
     repeat: Repeat,
     denied_while: &'static [Condition],
 ) -> Rule {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn every_command_waits_for_the_lanes_that_it_holds_and_for_the_end_lane() {
         for rule in &RULES {
-            let waits = |lane| rule.waits_for.contains(lane);
+            let waits = |resource| rule.waits_for.contains(resource);
             assert!(rule.holds.iter().all(waits), "{}", rule.name);
             assert!(rule.waits_for.contains(&End), "{}", rule.name);
         }

@@ -14,7 +14,7 @@ use super::{MAX_CALLERS, Queue};
 pub(super) enum Admission {
     /// The command starts now.
     Start,
-    /// The command waits until its lanes are free.
+    /// The command waits until its resources are free.
     Wait,
     /// The command shares the answer of this other command.
     Join(CommandId),

@@ -2,7 +2,7 @@
 
 use super::super::command::Command;
 use super::super::command_id::CommandId;
-use super::super::command_rules::{Kind, Lane};
+use super::super::command_rules::{Kind, Resource};
 
 /// A waiting or running command.
 pub(super) struct QueuedCommand<C> {
@@ -45,9 +45,9 @@ impl<C> QueuedCommand<C> {
         self.callers.push(caller);
     }
 
-    /// Whether the command holds any of these lanes.
-    pub(super) fn holds_any(&self, lanes: &[Lane]) -> bool {
+    /// Whether the command holds any of these resources.
+    pub(super) fn holds_any(&self, resources: &[Resource]) -> bool {
         let held = self.kind().rule().holds;
-        held.iter().any(|lane| lanes.contains(lane))
+        held.iter().any(|resource| resources.contains(resource))
     }
 }

@@ -13,7 +13,7 @@ use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::command_rules::{Lane, Rule};
+use super::super::command_rules::{Resource, Rule};
 use super::super::incoming_migration_stage::IncomingMigrationStage;
 use super::super::sync_request::SyncRequest;
 use super::super::vm_state::Role;

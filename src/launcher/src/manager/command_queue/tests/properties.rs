@@ -63,14 +63,17 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![request, end]
 }
 
-/// Asserts that no running command needs a lane that another running one holds.
+/// Asserts that no running command needs a resource that another running one holds.
 fn assert_compatible(test: &TestQueue) {
     for (index, (_, first)) in test.started.iter().enumerate() {
         for (_, second) in &test.started[index + 1..] {
             let (first, second) = (first.kind().rule(), second.kind().rule());
-            let ends = [first, second].map(|rule| rule.holds.contains(&Lane::End));
+            let ends = [first, second].map(|rule| rule.holds.contains(&Resource::End));
             let needs = |rule: &Rule, other: &Rule| {
-                other.holds.iter().any(|lane| rule.waits_for.contains(lane))
+                other
+                    .holds
+                    .iter()
+                    .any(|resource| rule.waits_for.contains(resource))
             };
             // A kill runs beside the commands that it has interrupted.
             let conflict = needs(first, second)
