@@ -32,7 +32,7 @@ pub(super) enum Kind {
 pub(super) enum Resource {
     /// The domain: its definition, its devices and its vCPUs.
     Domain,
-    /// The guest, through its agent or its power button. It is a resource of its own so that a hung guest delays no other.
+    /// The guest, through its agent or its power button; apart from the domain, so that a hung guest delays nothing else.
     Guest,
     /// The guest's file systems, through its agent.
     Filesystems,
