@@ -1,14 +1,12 @@
 //! The component's side of the hook world: from strings to the SDK's types and back.
 
-pub mod bindings;
-
 use std::marker::PhantomData;
 
 use crate::bindings::exports::virt_hook::hooks0_1_0::handler::{self, Guest};
 use crate::bindings::exports::virt_hook::hooks0_1_1::{attach_device, migration_source};
 use crate::{Description, Error, Hook, dispatch, host};
 
-pub use bindings::export_component;
+pub use crate::bindings::export_component;
 
 /// A hook with the name and version of its crate.
 pub trait ExportedHook {

@@ -18,6 +18,7 @@ mod device_alias;
 mod dispatch;
 mod domain;
 mod error;
+mod fact_error;
 mod hook;
 mod hook_point;
 pub mod host;
@@ -34,9 +35,9 @@ mod vmi;
 pub mod native_call;
 
 #[cfg(target_family = "wasm")]
-mod component_exports;
+mod bindings;
 #[cfg(target_family = "wasm")]
-use component_exports::bindings;
+mod component_exports;
 
 pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, ConfigFile, Yaml};
 pub use context::Context;
@@ -69,9 +70,14 @@ pub mod xml {
 )]
 pub mod __private {
     #[cfg(target_family = "wasm")]
-    pub use crate::component_exports::{Component, ExportedHook, bindings, export_component};
+    pub use crate::component_exports::{Component, ExportedHook, export_component};
     pub use crate::json_value::value_of;
     pub use serde_json;
+
+    #[cfg(target_family = "wasm")]
+    pub mod bindings {
+        pub use crate::bindings::*;
+    }
 
     pub mod dispatch {
         pub use crate::dispatch::*;

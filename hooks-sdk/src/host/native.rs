@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Level;
-use crate::pod::{FactError, PodNetwork};
+use crate::fact_error::FactError;
+use crate::pod_network::PodNetwork;
 use crate::{Description, Result, failed};
 
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";

@@ -42,7 +42,7 @@ fn generated() -> String {
 
 #[test]
 fn rust_bindings_are_those_of_the_wit() {
-    let path = hooks_sdk().join("src/component_exports/bindings/generated.rs");
+    let path = hooks_sdk().join("src/bindings/generated.rs");
     let generated = generated();
     if std::env::var_os("UPDATE_BINDINGS").is_some() {
         fs::write(&path, &generated).unwrap();
