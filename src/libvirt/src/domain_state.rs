@@ -4,7 +4,7 @@ use std::fmt;
 
 use virt_sys as sys;
 
-use crate::state_reason::Reason;
+use crate::state_reason::{self, Reason};
 
 /// A domain's state and the reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ impl State {
         let state = DomainState::decode(state);
         State {
             state,
-            reason: Reason::decode(state, reason),
+            reason: state.decode_reason(reason),
         }
     }
 
@@ -107,6 +107,19 @@ impl DomainState {
             sys::VIR_DOMAIN_PMSUSPENDED => Self::PmSuspended,
             _ => Self::NoState,
         }
+    }
+
+    fn decode_reason(self, raw: i32) -> Reason {
+        let raw = raw.cast_unsigned();
+        let reason = match self {
+            Self::Running => state_reason::running_reason(raw),
+            Self::Paused => state_reason::paused_reason(raw),
+            Self::Shutdown => state_reason::shutdown_reason(raw),
+            Self::Shutoff => state_reason::shutoff_reason(raw),
+            Self::Crashed => state_reason::crashed_reason(raw),
+            Self::NoState | Self::Blocked | Self::PmSuspended => None,
+        };
+        reason.unwrap_or(Reason::Unknown)
     }
 }
 

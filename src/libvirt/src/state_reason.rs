@@ -2,8 +2,6 @@
 
 use virt_sys as sys;
 
-use crate::domain_state::DomainState;
-
 /// Why a domain is in its state: the reasons of all states in one list.
 ///
 /// `Debug` gives KubeVirt's spelling (`StateChangeReason`) for the reasons that KubeVirt has.
@@ -44,23 +42,9 @@ pub enum Reason {
     Panicked,
 }
 
-impl Reason {
-    /// The reason for a number of `virDomainGetState`. Each state has its own numbers.
-    pub(crate) fn decode(state: DomainState, raw: i32) -> Self {
-        let raw = raw.cast_unsigned();
-        let reason = match state {
-            DomainState::Running => running_reason(raw),
-            DomainState::Paused => paused_reason(raw),
-            DomainState::Shutdown => shutdown_reason(raw),
-            DomainState::Shutoff => shutoff_reason(raw),
-            DomainState::Crashed => crashed_reason(raw),
-            DomainState::NoState | DomainState::Blocked | DomainState::PmSuspended => None,
-        };
-        reason.unwrap_or(Reason::Unknown)
-    }
-}
+// Each state has its own numbers of reasons. `None` for those of a newer libvirt.
 
-fn running_reason(raw: sys::virDomainRunningReason) -> Option<Reason> {
+pub(crate) fn running_reason(raw: sys::virDomainRunningReason) -> Option<Reason> {
     Some(match raw {
         sys::VIR_DOMAIN_RUNNING_BOOTED => Reason::Booted,
         sys::VIR_DOMAIN_RUNNING_MIGRATED => Reason::Migrated,
@@ -77,7 +61,7 @@ fn running_reason(raw: sys::virDomainRunningReason) -> Option<Reason> {
     })
 }
 
-fn paused_reason(raw: sys::virDomainPausedReason) -> Option<Reason> {
+pub(crate) fn paused_reason(raw: sys::virDomainPausedReason) -> Option<Reason> {
     Some(match raw {
         sys::VIR_DOMAIN_PAUSED_USER => Reason::User,
         sys::VIR_DOMAIN_PAUSED_MIGRATION => Reason::Migration,
@@ -97,14 +81,14 @@ fn paused_reason(raw: sys::virDomainPausedReason) -> Option<Reason> {
     })
 }
 
-fn shutdown_reason(raw: sys::virDomainShutdownReason) -> Option<Reason> {
+pub(crate) fn shutdown_reason(raw: sys::virDomainShutdownReason) -> Option<Reason> {
     Some(match raw {
         sys::VIR_DOMAIN_SHUTDOWN_USER => Reason::User,
         _ => return None,
     })
 }
 
-fn shutoff_reason(raw: sys::virDomainShutoffReason) -> Option<Reason> {
+pub(crate) fn shutoff_reason(raw: sys::virDomainShutoffReason) -> Option<Reason> {
     Some(match raw {
         sys::VIR_DOMAIN_SHUTOFF_SHUTDOWN => Reason::Shutdown,
         sys::VIR_DOMAIN_SHUTOFF_DESTROYED => Reason::Destroyed,
@@ -118,7 +102,7 @@ fn shutoff_reason(raw: sys::virDomainShutoffReason) -> Option<Reason> {
     })
 }
 
-fn crashed_reason(raw: sys::virDomainCrashedReason) -> Option<Reason> {
+pub(crate) fn crashed_reason(raw: sys::virDomainCrashedReason) -> Option<Reason> {
     Some(match raw {
         sys::VIR_DOMAIN_CRASHED_PANICKED => Reason::Panicked,
         _ => return None,
