@@ -1,16 +1,10 @@
 //! `CloudInitData`, with KubeVirt's JSON names (Go's field names where Go has no tags).
 
-use std::borrow::Cow;
-
 use kubevirt_api::vmi::Vmi;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::cloud_init::error::HookOutputError;
 use crate::cloud_init::instance_identity::{instance_type, instance_uuid};
 use crate::cloud_init::instance_metadata::{ConfigDriveMetadata, DeviceData, NoCloudMetadata};
-
-/// The maximum size of JSON from hooks, in bytes.
-pub const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
 
 /// cloud-init's data source, which is the kind of image that the guest searches for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,29 +76,6 @@ impl CloudInitData {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The data after the hooks. Hooks get bytes that are not UTF-8 as text with replacement characters; the bytes are
-    /// kept if the hooks did not change that text.
-    ///
-    /// # Errors
-    /// [`HookOutputError`] if the JSON is too large, is not a `CloudInitData`, or lacks metadata or user data.
-    pub fn merge_hook_output(&self, json: &str) -> Result<Self, HookOutputError> {
-        if json.len() > MAX_JSON_BYTES {
-            return Err(HookOutputError::TooLarge(json.len()));
-        }
-        let mut hooked: Self = serde_json::from_str(json)?;
-        restore_bytes(&self.user_data, &mut hooked.user_data);
-        restore_bytes(&self.network_data, &mut hooked.network_data);
-        let has_meta_data =
-            hooked.no_cloud_meta_data.is_some() || hooked.config_drive_meta_data.is_some();
-        // Network data alone is valid in a VMI, so hooks need not add user data.
-        let has_user_data = !hooked.user_data.is_empty() || self.user_data.is_empty();
-        if has_meta_data && has_user_data {
-            Ok(hooked)
-        } else {
-            Err(HookOutputError::Incomplete)
-        }
-    }
-
     /// Adds the metadata that the image needs, if a hook removed it.
     pub fn complete(&mut self, vmi: &Vmi) {
         match self.data_source {
@@ -125,15 +96,6 @@ impl CloudInitData {
             }
             _ => {}
         }
-    }
-}
-
-/// Replaces `after` by `before` if `after` is the lossy text of `before`, which is not UTF-8.
-fn restore_bytes(before: &[u8], after: &mut Vec<u8>) {
-    if let Cow::Owned(text) = String::from_utf8_lossy(before)
-        && text.as_bytes() == after.as_slice()
-    {
-        *after = before.to_vec();
     }
 }
 

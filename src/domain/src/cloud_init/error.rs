@@ -1,8 +1,4 @@
-//! Errors of reading cloud-init data, and of cloud-init data from hooks.
-
-use serde_json::error::Category;
-
-use crate::cloud_init::cloud_init_data::MAX_JSON_BYTES;
+//! Errors of reading cloud-init data.
 
 /// Why cloud-init data cannot be read from a VMI and its secrets.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -46,44 +42,4 @@ pub enum CloudInitError {
     /// There is neither user data nor network data for an image.
     #[error("UserData or NetworkData is required for cloud-init data source")]
     NoFiles,
-}
-
-/// Why the output of hooks cannot be used as cloud-init data.
-#[derive(Debug, thiserror::Error)]
-pub enum HookOutputError {
-    /// The JSON exceeds [`MAX_JSON_BYTES`].
-    #[error("the cloud-init data has {0} bytes, more than the {MAX_JSON_BYTES} that are read")]
-    TooLarge(usize),
-    /// The JSON is not a `CloudInitData`. serde's message is left out because it contains values, which may be secret.
-    #[error(
-        "the cloud-init data is not valid CloudInitData: {reason} at line {line} column {column}"
-    )]
-    Json {
-        /// The kind of error.
-        reason: &'static str,
-        /// The line, from 1.
-        line: usize,
-        /// The column, from 1.
-        column: usize,
-    },
-    /// User data or metadata is missing. KubeVirt checks a hook's output in the same way.
-    #[error(
-        "the cloud-init data has no UserData, or neither NoCloudMetaData nor ConfigDriveMetaData"
-    )]
-    Incomplete,
-}
-
-impl From<serde_json::Error> for HookOutputError {
-    fn from(error: serde_json::Error) -> Self {
-        let reason = match error.classify() {
-            Category::Data => "a value of another type than expected",
-            Category::Eof => "an unexpected end",
-            Category::Syntax | Category::Io => "a syntax error",
-        };
-        Self::Json {
-            reason,
-            line: error.line(),
-            column: error.column(),
-        }
-    }
 }
