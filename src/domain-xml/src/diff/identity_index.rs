@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::element_keys::{self, Kind, Values};
-use super::sibling_index::Child;
+use crate::Element;
 
 /// Maximum number of alternative keys of an element.
 pub(super) const ALTERNATIVES: usize = 3;
@@ -28,15 +28,17 @@ pub(super) struct IdentityMembers {
 pub(super) type Identity<'a> = (usize, Values<'a>);
 
 impl<'a> IdentityIndex<'a> {
-    pub(super) fn add(&mut self, child: &Child<'a>, kind: &Kind) {
+    /// Adds the next member.
+    pub(super) fn add(&mut self, element: &'a Element, kind: &Kind) {
+        let member = self.numbers_by_member.len();
         let numbers = std::array::from_fn(|n| {
-            let values = element_keys::values(child.element, kind.parts(n)?)?;
+            let values = element_keys::values(element, kind.parts(n)?)?;
             let new = self.members.len();
             let number = *self.numbers.entry((n, values)).or_insert(new);
             match self.members.get_mut(number) {
-                Some(members) => members.others.push(child.member),
+                Some(members) => members.others.push(member),
                 None => self.members.push(IdentityMembers {
-                    first: child.member,
+                    first: member,
                     others: Vec::new(),
                 }),
             }

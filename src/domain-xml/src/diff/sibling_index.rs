@@ -36,7 +36,7 @@ pub(super) struct Child<'a> {
     next_in_path_name_group: Option<usize>,
     name_group: usize,
     /// Index in its name group.
-    pub(super) member: usize,
+    member: usize,
 }
 
 /// The children with one name and namespace.
@@ -218,7 +218,7 @@ impl<'a> SiblingIndex<'a> {
         name_group.identities.get_or_init(|| {
             let mut identities = IdentityIndex::default();
             for at in &name_group.members {
-                identities.add(&self.list[*at], self.kind(*at));
+                identities.add(self.list[*at].element, self.kind(*at));
             }
             identities
         })
