@@ -8,9 +8,9 @@ use crate::{Element, Limits, ParseError, parse, render};
 /// An XML document: one root element, and the text before and after it.
 #[derive(Debug, Clone)]
 pub struct Document {
-    pub(crate) prolog: Raw,
+    prolog: Raw,
     pub(crate) root: Element,
-    pub(crate) epilog: Raw,
+    epilog: Raw,
 }
 
 impl Document {
@@ -27,7 +27,7 @@ impl Document {
     /// # Errors
     /// If the text is not well-formed XML, or beyond the limits; with line and column.
     pub fn parse_with(xml: &str, limits: &Limits) -> Result<Document, ParseError> {
-        parse::parse(xml, limits)
+        parse::parse(xml, limits).map(Document::from_parts)
     }
 
     /// As [`Document::parse`], for an owned text, which saves a copy.
@@ -35,15 +35,19 @@ impl Document {
     /// # Errors
     /// As [`Document::parse`].
     pub fn parse_string(xml: String) -> Result<Document, ParseError> {
-        parse::parse(xml, &Limits::default())
+        parse::parse(xml, &Limits::default()).map(Document::from_parts)
     }
 
     /// A document with this root element.
     pub fn new(root: Element) -> Document {
+        Document::from_parts((Raw::default(), root, Raw::default()))
+    }
+
+    fn from_parts((prolog, root, epilog): (Raw, Element, Raw)) -> Document {
         Document {
-            prolog: Raw::default(),
+            prolog,
             root,
-            epilog: Raw::default(),
+            epilog,
         }
     }
 
@@ -59,7 +63,7 @@ impl Document {
 
     /// The document as text. Unedited parts are byte for byte as they were read.
     pub fn render(&self) -> String {
-        render::document(self)
+        render::document(&self.prolog, &self.root, &self.epilog)
     }
 
     /// [`Element::find`] on the root.

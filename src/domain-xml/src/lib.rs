@@ -31,6 +31,7 @@ mod diff;
 mod document;
 mod edit_error;
 mod element;
+mod element_check;
 mod element_edit;
 mod element_from_text;
 mod element_insertion;

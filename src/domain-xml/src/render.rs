@@ -2,18 +2,17 @@
 
 use crate::byte_classes::is_blank;
 use crate::element::Node;
-use crate::source_text::Origin;
-use crate::{Document, Element, canonical_name, name};
+use crate::source_text::{Origin, Raw};
+use crate::{Element, canonical_name, name};
 
 /// Extra capacity for the edits of a document that was read.
 const EDIT_CAPACITY: usize = 1024;
 
-/// The whole document.
-pub(crate) fn document(document: &Document) -> String {
-    let root = &document.root;
+/// A whole document.
+pub(crate) fn document(prolog: &Raw, root: &Element, epilog: &Raw) -> String {
     let read = root.origin.as_ref().map_or("", Origin::text);
     let mut out = String::with_capacity(read.len() + EDIT_CAPACITY);
-    out.push_str(document.prolog.as_str());
+    out.push_str(prolog.as_str());
     match root.as_read() {
         Some(text) => out.push_str(text),
         None => {
@@ -22,7 +21,7 @@ pub(crate) fn document(document: &Document) -> String {
             render(root, Some(&layout), &missing, &mut out);
         }
     }
-    out.push_str(document.epilog.as_str());
+    out.push_str(epilog.as_str());
     out
 }
 

@@ -3,8 +3,8 @@
 mod namespaces;
 mod scan;
 
-use crate::source_text::{ElementTable, Origin, Source};
-use crate::{Document, Element, Limits};
+use crate::source_text::{ElementTable, Origin, Raw, Source};
+use crate::{Element, Limits};
 use scan::Scan;
 
 /// Why a text is not an acceptable document, and where.
@@ -115,18 +115,14 @@ fn flaw(at: usize, kind: ParseErrorKind) -> Box<Flaw> {
 
 const BYTE_ORDER_MARK: char = '\u{FEFF}';
 
-/// Reads a document.
-pub(crate) fn parse<T>(text: T, limits: &Limits) -> Result<Document, ParseError>
+/// Reads a document: its prolog, root element and epilog.
+pub(crate) fn parse<T>(text: T, limits: &Limits) -> Result<(Raw, Element, Raw), ParseError>
 where
     T: AsRef<str> + Into<Box<str>>,
 {
     let found = scan(text.as_ref(), limits)?;
     let (prolog, root, epilog) = Origin::root(Source::new(text.into(), found));
-    Ok(Document {
-        prolog,
-        root: Element::read(root),
-        epilog,
-    })
+    Ok((prolog, Element::read(root), epilog))
 }
 
 fn scan(xml: &str, limits: &Limits) -> Result<ElementTable, ParseError> {
