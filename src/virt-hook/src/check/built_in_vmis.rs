@@ -2,7 +2,6 @@
 
 use anyhow::anyhow;
 
-use super::checked_vmis::CheckedVmi;
 use crate::inputs::VmiInput;
 use crate::verb_failure::Failure;
 
@@ -19,22 +18,16 @@ const BUILT_IN_VMIS: [(&str, &str); 6] = [
     ),
 ];
 
-/// Reads and converts the built-in VMIs.
-pub(super) fn read() -> Result<Vec<CheckedVmi>, Failure> {
-    let mut vmis = Vec::new();
-    for (name, yaml) in BUILT_IN_VMIS {
+/// Reads and converts the built-in VMIs, and returns them with their names.
+pub(super) fn read() -> Result<Vec<(&'static str, VmiInput)>, Failure> {
+    let input = |(name, yaml)| {
         let input = VmiInput::on_any_node(yaml).map_err(|failure| {
             // An error in a built-in VMI is this program's own fault.
             Failure::internal(anyhow!("the built-in VMI {name}: {failure}"))
         })?;
-        vmis.push(CheckedVmi {
-            name: name.to_owned(),
-            input,
-            is_built_in: true,
-            expects_error: false,
-        });
-    }
-    Ok(vmis)
+        Ok((name, input))
+    };
+    BUILT_IN_VMIS.into_iter().map(input).collect()
 }
 
 #[cfg(test)]
@@ -45,7 +38,7 @@ mod tests {
     fn built_in_vmis_have_the_listed_names() -> Result<(), Failure> {
         let vmis = read()?;
         assert_eq!(vmis.len(), BUILT_IN_VMIS.len());
-        for CheckedVmi { name, input, .. } in vmis {
+        for (name, input) in vmis {
             assert_eq!(input.invocation.name, name);
         }
         Ok(())

@@ -29,8 +29,15 @@ pub(super) struct CheckedVmis {
 impl CheckedVmis {
     /// Reads the built-in VMIs, then those of the files.
     pub(super) fn read(files: &[PathBuf]) -> Result<Self, Failure> {
+        let built_in = built_in_vmis::read()?.into_iter();
+        let built_in = built_in.map(|(name, input)| CheckedVmi {
+            name: name.to_owned(),
+            input,
+            is_built_in: true,
+            expects_error: false,
+        });
         let mut all = Self {
-            vmis: built_in_vmis::read()?,
+            vmis: built_in.collect(),
             refused: Vec::new(),
         };
         for path in files {

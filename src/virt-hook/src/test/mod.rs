@@ -7,6 +7,7 @@ mod actual_result;
 mod arguments;
 mod case_discovery;
 mod case_files;
+mod case_result;
 mod difference;
 mod expected_files;
 mod policy_remedy;
@@ -27,10 +28,11 @@ use crate::output;
 use crate::verb_failure::Failure;
 use actual_result::ActualResult;
 pub(crate) use arguments::{Arguments, HELP};
+use case_result::{CaseOutcome, CaseResult};
 use expected_files::ExpectedFiles;
 use policy_remedy::PolicyRemedy;
 use test_case::Case;
-use test_report::{CaseOutcome, CaseResult, TestReport};
+use test_report::TestReport;
 
 /// The note about a case that would pass with any hook.
 const NO_CALLS_NOTE: &str = "no hook was called: the VMI of a case for PreCloudInitIso has cloud-init data, a case for OnAttachDevice has \

@@ -1,6 +1,6 @@
 //! Errors in which several cases end, each of which is printed once.
 
-use super::test_report::{CaseOutcome, CaseResult};
+use super::case_result::{CaseOutcome, CaseResult};
 
 /// An error, and the failed cases that end in it.
 #[derive(Debug, PartialEq, Eq)]

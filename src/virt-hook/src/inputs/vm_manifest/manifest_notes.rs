@@ -1,12 +1,28 @@
-//! Notes about what looks like a mistake in a manifest: unknown fields, and a guest without memory.
+//! Notes about what looks like a mistake in a manifest: unknown fields, annotations and labels that the VMI does not
+//! get, and a guest without memory.
 
+use hook_host::printable;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 
-use super::{VM, VMI, known_fields, vmi_of_virtual_machine};
+use super::{VM, VMI, known_fields};
 
-/// Maximum number of unknown fields of a VMI that are named.
-pub(super) const MAX_FIELDS: usize = 10;
+/// Maximum number of unknown fields of a VMI, and of annotations or labels, that a note names.
+const MAX_FIELDS: usize = 10;
+/// The domains of annotations and labels that tools set in VMs themselves.
+const TOOL_DOMAINS: [&str; 8] = [
+    "kubernetes.io",
+    "kubevirt.io",
+    "vm.kubevirt.io",
+    "instancetype.kubevirt.io",
+    "template.kubevirt.io",
+    "kubemacpool.io",
+    "helm.sh",
+    "meta.helm.sh",
+];
+const TOOL_DOMAIN_SUFFIXES: [&str; 2] = [".kubernetes.io", ".template.kubevirt.io"];
+/// Maximum number of bytes of a key that a note shows.
+const MAX_KEY: usize = 120;
 
 /// Notes about fields of a VirtualMachineInstance or a VirtualMachine that KubeVirt's API does not have, and about
 /// annotations and labels of a VirtualMachine that hooks do not see.
@@ -14,7 +30,7 @@ pub(crate) fn notes_about_fields(object: &Value) -> Vec<String> {
     match object.get("kind").and_then(Value::as_str) {
         Some(VM) => {
             let mut notes = unknown_fields(object, VM);
-            notes.extend(vmi_of_virtual_machine::metadata_outside_template(object));
+            notes.extend(metadata_outside_template(object));
             notes
         }
         _ => unknown_fields(object, VMI),
@@ -31,6 +47,50 @@ pub(super) fn unknown_fields(object: &Value, kind: &str) -> Vec<String> {
         notes.push(format!("{omitted} more fields are unknown to KubeVirt 1.9"));
     }
     notes
+}
+
+/// Notes about annotations and labels of a VM itself.
+pub(super) fn metadata_outside_template(vm: &Value) -> impl Iterator<Item = String> {
+    ["annotations", "labels"]
+        .into_iter()
+        .filter_map(|field| outside_template(vm, field))
+}
+
+/// A note about annotations or labels of the VM itself, which its VMI does not get: they are perhaps meant for the VMI.
+fn outside_template(vm: &Value, field: &str) -> Option<String> {
+    let keys = |path: &str| vm.pointer(&format!("{path}/{field}"))?.as_object();
+    let of_template = keys("/spec/template/metadata");
+    let is_outside = |key: &&String| of_template.is_none_or(|known| !known.contains_key(*key));
+    let outside = keys("/metadata")?.keys().filter(is_outside);
+    let outside: Vec<_> = outside.filter(|key| !is_set_by_tools(key)).collect();
+    let shown = outside
+        .iter()
+        .take(MAX_FIELDS)
+        .map(|key| printable(key, MAX_KEY));
+    let shown: Vec<String> = shown.collect();
+    let omitted = match outside.len().saturating_sub(MAX_FIELDS) {
+        0 => String::new(),
+        omitted => format!(" and {omitted} more"),
+    };
+    (!shown.is_empty()).then(|| {
+        format!(
+            "metadata.{field} of the VirtualMachine are not those of its VMI, and hooks do not see them: {}{omitted}; those for hooks \
+             belong into spec.template.metadata.{field}",
+            shown.join(", ")
+        )
+    })
+}
+
+/// Whether an annotation or label is one that tools set in VMs themselves: kubectl, KubeVirt, Helm.
+fn is_set_by_tools(key: &str) -> bool {
+    let Some((domain, _)) = key.split_once('/') else {
+        return false;
+    };
+    // Hooks have annotations below kubevirt.io, such as smbios.vm.kubevirt.io, so subdomains do not count in general.
+    TOOL_DOMAINS.contains(&domain)
+        || TOOL_DOMAIN_SUFFIXES
+            .iter()
+            .any(|suffix| domain.ends_with(suffix))
 }
 
 /// A note about a guest without memory, which libvirt would refuse.

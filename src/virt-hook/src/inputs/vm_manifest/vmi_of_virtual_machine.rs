@@ -1,29 +1,13 @@
 //! Makes the VMI of a VirtualMachine from its template.
 
-use hook_host::printable;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Map, Value, json};
 
-use super::manifest_notes::{MAX_FIELDS, missing_memory, unknown_fields};
+use super::manifest_notes::{metadata_outside_template, missing_memory, unknown_fields};
 use super::{
     DEFAULT_NAMESPACE, Manifest, ManifestError, VM, VMI, full_name, kubevirt_defaults,
     unquoted_values,
 };
-
-/// The domains of annotations and labels that tools set in VMs themselves.
-const TOOL_DOMAINS: [&str; 8] = [
-    "kubernetes.io",
-    "kubevirt.io",
-    "vm.kubevirt.io",
-    "instancetype.kubevirt.io",
-    "template.kubevirt.io",
-    "kubemacpool.io",
-    "helm.sh",
-    "meta.helm.sh",
-];
-const TOOL_DOMAIN_SUFFIXES: [&str; 2] = [".kubernetes.io", ".template.kubevirt.io"];
-/// Maximum number of bytes of a key that a note shows.
-const MAX_KEY: usize = 120;
 
 /// The VMI that virt-controller makes of a VirtualMachine, without the cluster's defaults.
 pub(super) fn vmi_from_template(vm: &Value) -> Result<Manifest, ManifestError> {
@@ -93,50 +77,6 @@ pub(super) fn vmi_from_template(vm: &Value) -> Result<Manifest, ManifestError> {
         is_of_template: true,
         notes,
     })
-}
-
-/// Notes about annotations and labels of a VM itself.
-pub(super) fn metadata_outside_template(vm: &Value) -> impl Iterator<Item = String> {
-    ["annotations", "labels"]
-        .into_iter()
-        .filter_map(|field| outside_template(vm, field))
-}
-
-/// A note about annotations or labels of the VM itself, which its VMI does not get: they are perhaps meant for the VMI.
-fn outside_template(vm: &Value, field: &str) -> Option<String> {
-    let keys = |path: &str| vm.pointer(&format!("{path}/{field}"))?.as_object();
-    let of_template = keys("/spec/template/metadata");
-    let is_outside = |key: &&String| of_template.is_none_or(|known| !known.contains_key(*key));
-    let outside = keys("/metadata")?.keys().filter(is_outside);
-    let outside: Vec<_> = outside.filter(|key| !is_set_by_tools(key)).collect();
-    let shown = outside
-        .iter()
-        .take(MAX_FIELDS)
-        .map(|key| printable(key, MAX_KEY));
-    let shown: Vec<String> = shown.collect();
-    let omitted = match outside.len().saturating_sub(MAX_FIELDS) {
-        0 => String::new(),
-        omitted => format!(" and {omitted} more"),
-    };
-    (!shown.is_empty()).then(|| {
-        format!(
-            "metadata.{field} of the VirtualMachine are not those of its VMI, and hooks do not see them: {}{omitted}; those for hooks \
-             belong into spec.template.metadata.{field}",
-            shown.join(", ")
-        )
-    })
-}
-
-/// Whether an annotation or label is one that tools set in VMs themselves: kubectl, KubeVirt, Helm.
-fn is_set_by_tools(key: &str) -> bool {
-    let Some((domain, _)) = key.split_once('/') else {
-        return false;
-    };
-    // Hooks have annotations below kubevirt.io, such as smbios.vm.kubevirt.io, so subdomains do not count in general.
-    TOOL_DOMAINS.contains(&domain)
-        || TOOL_DOMAIN_SUFFIXES
-            .iter()
-            .any(|suffix| domain.ends_with(suffix))
 }
 
 /// A note about the instance type and the preference, which only the cluster applies.
