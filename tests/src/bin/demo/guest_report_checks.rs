@@ -4,8 +4,8 @@ use tests::launcher_fixture::LauncherFixture;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
+use crate::demo_vmis::{MANUFACTURER, USER_DATA};
 use crate::logged_hook_run::{check_hook_changes, runs_in_log};
-use crate::qemu_scenario::{MANUFACTURER, USER_DATA};
 
 /// The file that the cloud-init hook adds to the user data, for the guest to write.
 const HOOK_FILE: &str = "/etc/kubevirt-hook";

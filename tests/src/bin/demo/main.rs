@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 mod demo_checks;
+mod demo_vmis;
 mod event_follower;
 mod guest_report_checks;
 mod logged_hook_run;

@@ -11,9 +11,8 @@ use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
+use crate::demo_vmis::{CACHE_MODE, MANUFACTURER};
 use crate::logged_hook_run::{HookRun, runs_in_log};
-use crate::migration_scenario::CACHE_MODE;
-use crate::qemu_scenario::MANUFACTURER;
 
 /// Identifies one boot of a guest, so that a guest that was rebooted or replaced is noticed.
 #[derive(Debug, PartialEq, Eq)]

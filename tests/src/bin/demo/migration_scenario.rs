@@ -11,34 +11,14 @@ use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
+use crate::demo_vmis::{self, CACHE_MODE, MANUFACTURER};
 use crate::event_follower::EventFollower;
 use crate::migration_checks::{self, GuestIdentity};
-use crate::qemu_scenario::MANUFACTURER;
 use crate::timeline::Timeline;
 
 const MIGRATION_UID: &str = "4d4d0000-0000-4000-8000-000000000001";
 /// The launcher's arguments in both pods: wait for two hooks.
 const HOOK_SIDECARS_ARGUMENTS: [&str; 2] = ["--hook-sidecars", "2"];
-/// The cache mode that the disk-tuning hook sets on the target.
-pub(crate) const CACHE_MODE: &str = "writeback";
-
-fn vmi(user: LauncherUser) -> Vmi {
-    let size = 1 << 20;
-    Vmi::new("demo", user)
-        .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
-        .cloud_init("#cloud-config\n")
-        .edit(|vmi| {
-            vmi["status"]["volumeStatus"] =
-                serde_json::json!([{ "name": "cloudinit", "target": "vda", "size": size }]);
-        })
-}
-
-/// The VMI as the target's virt-handler sends it: its owner has asked for another cache mode since the boot.
-fn with_cache_mode(vmi: &Vmi) -> Vmi {
-    vmi.clone()
-        .annotate("disk-tuning.example.com/cache", CACHE_MODE)
-}
-
 pub(crate) async fn run(
     timeline: &Timeline,
     checks: &mut Checks,
@@ -48,7 +28,7 @@ pub(crate) async fn run(
         "demo",
         &format!("preparing two pods for {user:?}: mounts, processes, network and libvirt's host of their own"),
     );
-    let vmi = vmi(user);
+    let vmi = demo_vmis::for_migration(user);
     let PreparedMigration {
         mut source,
         mut target,
@@ -141,7 +121,7 @@ async fn migrate(
     vmi: &Vmi,
 ) -> Result<()> {
     // The disk is a file in the pod, so its data is migrated too.
-    let vmi = migrating(&with_cache_mode(vmi), MIGRATION_UID)
+    let vmi = migrating(&demo_vmis::with_cache_mode(vmi), MIGRATION_UID)
         .edit(|vmi| vmi["status"]["migrationMethod"] = serde_json::json!("BlockMigration"));
     timeline.print(
         "target virt-handler",

@@ -10,22 +10,11 @@ use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
+use crate::demo_vmis;
 use crate::event_follower::EventFollower;
 use crate::guest_report_checks::check_guest_reports;
 use crate::pause_and_unpause::pause_and_unpause;
 use crate::timeline::Timeline;
-
-pub(crate) const MANUFACTURER: &str = "Radical Edward";
-pub(crate) const USER_DATA: &str = "#cloud-config\npassword: demo\n";
-
-/// The VMI that the demo boots, with or without hooks.
-pub(crate) fn vmi(user: LauncherUser) -> Vmi {
-    Vmi::new("demo", user)
-        .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
-        .cloud_init(USER_DATA)
-        .empty_disk("scratch", "64Mi")
-        .grace_period(20)
-}
 
 pub(crate) async fn run(
     timeline: &Timeline,
@@ -37,7 +26,7 @@ pub(crate) async fn run(
         &format!("preparing a pod for {user:?}: its own mounts, processes and network"),
     );
     let prepared = PreparedPod::create(user)?;
-    let vmi = vmi(user);
+    let vmi = demo_vmis::for_qemu(user);
     let follower = EventFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
     let outcome = run_steps(timeline, checks, prepared, &vmi).await;
     follower.finish().await;

@@ -3,35 +3,23 @@
 use anyhow::{Context, Result};
 use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod, READY_TIMEOUT};
-use tests::pod::{LauncherUser, Pod};
+use tests::pod::Pod;
 use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
+use crate::demo_vmis::{self, MANUFACTURER};
 use crate::event_follower::EventFollower;
 use crate::logged_hook_run::{check_hook_changes, runs_in_log};
 use crate::pause_and_unpause::pause_and_unpause;
-use crate::qemu_scenario::{MANUFACTURER, USER_DATA};
 use crate::timeline::Timeline;
-
-/// The VMI of the QEMU scenario, without what the test driver does not support.
-fn vmi() -> Vmi {
-    Vmi::new("demo", LauncherUser::Nonroot)
-        .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
-        .cloud_init(USER_DATA)
-        .edit(|vmi| {
-            if let Some(firmware) = vmi["spec"]["domain"]["firmware"].as_object_mut() {
-                firmware.remove("kernelBoot");
-            }
-        })
-}
 
 pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks) -> Result<()> {
     timeline.print(
         "demo",
         "libvirt's test driver: no QEMU, no daemon, no guest, no root",
     );
-    let vmi = vmi();
+    let vmi = demo_vmis::for_test_driver();
     let pod = Pod::create_unprivileged()?;
     let handler = VirtHandler::listen(&pod.share_dir())?;
     let follower = EventFollower::start(timeline, &pod, &handler, &vmi);
