@@ -9,13 +9,13 @@ pub(crate) const USER_DATA: &str = "#cloud-config\npassword: demo\n";
 /// The cache mode that the disk-tuning hook sets on a migration's target.
 pub(crate) const CACHE_MODE: &str = "writeback";
 
-fn named_demo(user: LauncherUser) -> Vmi {
+fn vmi_with_board_vendor(user: LauncherUser) -> Vmi {
     Vmi::new("demo", user).annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
 }
 
 /// The VMI of the QEMU scenario.
 pub(crate) fn for_qemu(user: LauncherUser) -> Vmi {
-    named_demo(user)
+    vmi_with_board_vendor(user)
         .cloud_init(USER_DATA)
         .empty_disk("scratch", "64Mi")
         .grace_period(20)
@@ -23,7 +23,7 @@ pub(crate) fn for_qemu(user: LauncherUser) -> Vmi {
 
 /// The VMI of the QEMU scenario, without what the test driver does not support.
 pub(crate) fn for_test_driver() -> Vmi {
-    named_demo(LauncherUser::Nonroot)
+    vmi_with_board_vendor(LauncherUser::Nonroot)
         .cloud_init(USER_DATA)
         .edit(|vmi| {
             if let Some(firmware) = vmi["spec"]["domain"]["firmware"].as_object_mut() {
@@ -35,10 +35,12 @@ pub(crate) fn for_test_driver() -> Vmi {
 /// The VMI of the migration scenario.
 pub(crate) fn for_migration(user: LauncherUser) -> Vmi {
     let size = 1 << 20;
-    named_demo(user).cloud_init("#cloud-config\n").edit(|vmi| {
-        vmi["status"]["volumeStatus"] =
-            serde_json::json!([{ "name": "cloudinit", "target": "vda", "size": size }]);
-    })
+    vmi_with_board_vendor(user)
+        .cloud_init("#cloud-config\n")
+        .edit(|vmi| {
+            vmi["status"]["volumeStatus"] =
+                serde_json::json!([{ "name": "cloudinit", "target": "vda", "size": size }]);
+        })
 }
 
 /// The VMI as the target's virt-handler sends it: its owner has asked for another cache mode since the boot.

@@ -19,6 +19,7 @@ use crate::timeline::Timeline;
 const MIGRATION_UID: &str = "4d4d0000-0000-4000-8000-000000000001";
 /// The launcher's arguments in both pods: wait for two hooks.
 const HOOK_SIDECARS_ARGUMENTS: [&str; 2] = ["--hook-sidecars", "2"];
+
 pub(crate) async fn run(
     timeline: &Timeline,
     checks: &mut Checks,
