@@ -2,7 +2,8 @@
 
 use serde_json::Value as Json;
 
-use crate::emulated_api_server::{ApiServer, Request};
+use crate::admission_request::Request;
+use crate::emulated_api_server::ApiServer;
 use crate::pod_corpus::pods;
 use crate::policy_files::policies;
 

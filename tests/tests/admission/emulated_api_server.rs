@@ -2,54 +2,16 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::cel_expression::{Scope, evaluate};
+use crate::admission_request::Request;
+use crate::cel_expression::evaluate;
 use crate::pod_validation::{drop_image_volumes, validate_pod};
 use crate::policy_files::{NamedExpression, Policies, Policy};
-use crate::verdict_comparison::assert_same_verdict;
 
 /// An emulated API server with these policies.
 pub(crate) struct ApiServer {
     pub(crate) policies: Policies,
     /// The feature gate ImageVolume. Without it the server silently drops image volumes and their mounts.
     pub(crate) image_volumes: bool,
-}
-
-/// A request to create or update an object.
-#[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) object: Json,
-    /// The object before the update; `None` if the request creates it.
-    pub(crate) old: Option<Json>,
-    pub(crate) namespace: Json,
-}
-
-impl Request {
-    pub(crate) fn create(object: Json) -> Self {
-        let namespace = json!({"kind": "Namespace", "metadata": {"name": "default"}});
-        Self {
-            object,
-            old: None,
-            namespace,
-        }
-    }
-
-    fn operation(&self) -> &'static str {
-        if self.old.is_some() {
-            "UPDATE"
-        } else {
-            "CREATE"
-        }
-    }
-
-    fn scope(&self) -> Scope {
-        let old = self.old.clone().unwrap_or_default();
-        let request = json!({"operation": self.operation()});
-        Scope::from([
-            ("object", self.object.clone()),
-            ("oldObject", old),
-            ("request", request),
-        ])
-    }
 }
 
 impl ApiServer {
@@ -60,15 +22,8 @@ impl ApiServer {
         }
     }
 
-    /// The object that is stored, or the reason of the refusal. A real API server must agree, if there is one.
-    pub(crate) fn admit(&self, request: Request) -> Result<Json, String> {
-        let answer = self.evaluate(request.clone());
-        assert_same_verdict(self, &request, &answer);
-        answer
-    }
-
-    /// The verdict of the emulation.
-    fn evaluate(&self, mut request: Request) -> Result<Json, String> {
+    /// The verdict of the emulation: the object that is stored, or the reason of the refusal.
+    pub(crate) fn evaluate(&self, mut request: Request) -> Result<Json, String> {
         for policy in &self.policies.mutating {
             if applies(policy, &request)? {
                 mutate(policy, &mut request)?;

@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use tests::binaries::workspace;
 
-use crate::emulated_api_server::{ApiServer, Request};
+use crate::admission_request::Request;
+use crate::emulated_api_server::ApiServer;
 use crate::pod_corpus::{annotated, compute, pod, pods, stock_pod, stock_pods, virtual_machine};
 use crate::policy_files::{Policies, documents};
 

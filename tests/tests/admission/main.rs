@@ -2,10 +2,12 @@
 //! (`tests/corpus/rendered-pods`). `recorded_verdicts` compares the evaluation with the verdicts of a real API server.
 #![allow(clippy::unwrap_used)]
 
+mod admission_request;
 mod allowed_sidecar_images;
 mod cel_expression;
 mod emulated_api_server;
 mod hook_guard;
+mod kube_client;
 mod kustomizations;
 mod overlay_additions;
 mod pod_corpus;

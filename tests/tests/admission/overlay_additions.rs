@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use crate::emulated_api_server::Request;
+use crate::admission_request::Request;
 use crate::kustomizations::{overlay, server};
 use crate::pod_corpus::{additions, annotated, compute, pods, starts_a_vm, stock_pods};
 use crate::shipped_policies::annotation_policies;

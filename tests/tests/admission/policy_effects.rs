@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::emulated_api_server::Request;
+use crate::admission_request::Request;
 use crate::pod_corpus::{
     PodAdditions, additions, annotated, compute, pod, pods, starts_a_vm, stock_pods,
 };

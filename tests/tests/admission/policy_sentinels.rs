@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::real_api_server::RealServer;
+use crate::kube_client::KubeClient;
 
 /// The label of the ConfigMaps to which the sentinels apply.
 const SENTINEL_LABEL: &str = "admission-test";
@@ -33,28 +33,26 @@ pub(crate) fn sentinels(name: &str) -> [Json; 4] {
     ]
 }
 
-impl RealServer {
-    /// Waits until both sentinel policies have an effect: the server enforces policies in the order of their creation.
-    pub(crate) fn wait_for_sentinels(&self, sentinel: &str) {
-        let probe = |refused: bool| {
-            let labels = json!({SENTINEL_LABEL: sentinel, "refused": refused.to_string()});
-            json!({"apiVersion": "v1", "kind": "ConfigMap",
-                "metadata": {"name": "probe", "namespace": "default", "labels": labels}})
-        };
-        let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
-        let started = Instant::now();
-        loop {
-            let changed = self.send("POST", path, &probe(false));
-            let refused = self.send("POST", path, &probe(true));
-            let changed = changed.is_ok_and(|stored| stored["data"]["sentinel"] == sentinel);
-            if changed && refused.is_err_and(|error| error.contains(sentinel)) {
-                return;
-            }
-            assert!(
-                started.elapsed() < ENFORCEMENT_TIMEOUT,
-                "{sentinel} is not in force"
-            );
-            std::thread::sleep(Duration::from_millis(50));
+/// Waits until both sentinel policies have an effect: the server enforces policies in the order of their creation.
+pub(crate) fn wait_for_sentinels(client: &KubeClient, sentinel: &str) {
+    let probe = |refused: bool| {
+        let labels = json!({SENTINEL_LABEL: sentinel, "refused": refused.to_string()});
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "probe", "namespace": "default", "labels": labels}})
+    };
+    let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
+    let started = Instant::now();
+    loop {
+        let changed = client.send("POST", path, &probe(false));
+        let refused = client.send("POST", path, &probe(true));
+        let changed = changed.is_ok_and(|stored| stored["data"]["sentinel"] == sentinel);
+        if changed && refused.is_err_and(|error| error.contains(sentinel)) {
+            return;
         }
+        assert!(
+            started.elapsed() < ENFORCEMENT_TIMEOUT,
+            "{sentinel} is not in force"
+        );
+        std::thread::sleep(Duration::from_millis(50));
     }
 }

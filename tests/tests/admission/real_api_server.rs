@@ -7,27 +7,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use crate::emulated_api_server::Request;
+use crate::admission_request::Request;
+use crate::kube_client::{KubeClient, collection};
 use crate::policy_files::Policies;
-use crate::policy_sentinels::sentinels;
+use crate::policy_sentinels::{sentinels, wait_for_sentinels};
 
 const POLICY_API: &str = "/apis/admissionregistration.k8s.io";
-const STRICT_VALIDATION: &str = "fieldValidation=Strict";
 
 static SERVER: LazyLock<Option<Mutex<RealServer>>> = LazyLock::new(|| {
     let url = std::env::var("KUBE_API").ok()?;
-    let config = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .timeout_global(Some(Duration::from_secs(60)));
     Some(Mutex::new(RealServer {
-        url,
+        client: KubeClient::new(url),
         version: std::env::var("KUBE_POLICY_VERSION").unwrap_or_else(|_| "v1".to_owned()),
         image_volumes: std::env::var("KUBE_IMAGE_VOLUMES").as_deref() != Ok("false"),
-        agent: config.build().new_agent(),
         enforced: None,
         policy_set_count: 0,
         name_count: 0,
@@ -35,13 +30,12 @@ static SERVER: LazyLock<Option<Mutex<RealServer>>> = LazyLock::new(|| {
     }))
 });
 
-/// An API server behind `kubectl proxy`.
+/// A real API server, and the policies that it enforces.
 pub(crate) struct RealServer {
-    url: String,
+    pub(crate) client: KubeClient,
     /// The API version of mutating policies that is tested.
     pub(crate) version: String,
     pub(crate) image_volumes: bool,
-    agent: ureq::Agent,
     enforced: Option<Vec<Json>>,
     policy_set_count: u32,
     name_count: u32,
@@ -85,16 +79,20 @@ impl RealServer {
         let (collection, object) = collection_and_object(&request.object);
         let Some(old) = &request.old else {
             self.enforce(&policies.objects);
-            let answer = self.send("POST", &format!("{collection}?dryRun=All"), &object);
+            let answer = self
+                .client
+                .send("POST", &format!("{collection}?dryRun=All"), &object);
             return (name, answer);
         };
         let (_, old) = collection_and_object(old);
         self.enforce(&[]);
-        let stored = self.send("POST", &collection, &old).unwrap();
+        let stored = self.client.send("POST", &collection, &old).unwrap();
         let mut object = object;
         object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
         self.enforce(&policies.objects);
-        let answer = self.send("PUT", &format!("{collection}/{name}?dryRun=All"), &object);
+        let answer = self
+            .client
+            .send("PUT", &format!("{collection}/{name}?dryRun=All"), &object);
         (name, answer)
     }
 
@@ -127,10 +125,11 @@ impl RealServer {
         let path = collection(&namespace);
         // Namespaces with fixed names may exist, because the tests of the other API version have created them.
         if self
+            .client
             .send("GET", &format!("{path}/{name}"), &Json::Null)
             .is_err()
         {
-            self.send("POST", &path, &namespace).unwrap();
+            self.client.send("POST", &path, &namespace).unwrap();
         }
         self.namespaces.insert(key, name.clone());
         name
@@ -148,12 +147,13 @@ impl RealServer {
             "validatingadmissionpolicies",
         ] {
             let version = self.version_of(resource);
-            self.send(
-                "DELETE",
-                &format!("{POLICY_API}/{version}/{resource}"),
-                &Json::Null,
-            )
-            .unwrap();
+            self.client
+                .send(
+                    "DELETE",
+                    &format!("{POLICY_API}/{version}/{resource}"),
+                    &Json::Null,
+                )
+                .unwrap();
         }
         self.policy_set_count += 1;
         let sentinel = format!("sentinel-{}-{}", self.version, self.policy_set_count);
@@ -161,10 +161,11 @@ impl RealServer {
             let mut object = object.clone();
             let version = self.version_of(object["kind"].as_str().unwrap());
             object["apiVersion"] = format!("admissionregistration.k8s.io/{version}").into();
-            self.send("POST", &collection(&object), &object)
+            self.client
+                .send("POST", &collection(&object), &object)
                 .unwrap_or_else(|error| panic!("{}: {error}", object["metadata"]["name"]));
         }
-        self.wait_for_sentinels(&sentinel);
+        wait_for_sentinels(&self.client, &sentinel);
         self.enforced = Some(objects.to_vec());
     }
 
@@ -173,58 +174,5 @@ impl RealServer {
             true => self.version.clone(),
             false => "v1".to_owned(),
         }
-    }
-
-    pub(crate) fn send(&self, method: &str, path: &str, object: &Json) -> Result<Json, String> {
-        let uri = match (method, path.contains('?')) {
-            ("GET" | "DELETE", _) => format!("{}{path}", self.url),
-            (_, true) => format!("{}{path}&{STRICT_VALIDATION}", self.url),
-            (_, false) => format!("{}{path}?{STRICT_VALIDATION}", self.url),
-        };
-        let content = match method {
-            "PATCH" => "application/merge-patch+json",
-            _ => "application/json",
-        };
-        let body = match object {
-            Json::Null => Vec::new(),
-            object => object.to_string().into_bytes(),
-        };
-        let request = http::Request::builder()
-            .method(method)
-            .uri(uri)
-            .header("content-type", content)
-            .body(body)
-            .unwrap();
-        let mut answer = self.agent.run(request).unwrap();
-        let text = answer.body_mut().read_to_string().unwrap();
-        let body: Json = serde_json::from_str(&text).unwrap_or_else(|_| json!({"message": text}));
-        match answer.status().is_success() {
-            true => Ok(body),
-            false => Err(body["message"].as_str().unwrap_or(&text).to_owned()),
-        }
-    }
-}
-
-/// The API path of the collection for this object.
-pub(crate) fn collection(object: &Json) -> String {
-    let version = object["apiVersion"].as_str().unwrap();
-    let root = match version.contains('/') {
-        true => format!("/apis/{version}"),
-        false => format!("/api/{version}"),
-    };
-    let kind = object["kind"].as_str().unwrap().to_lowercase();
-    let resource = match kind.strip_suffix('y') {
-        Some(stem) => format!("{stem}ies"),
-        None => format!("{kind}s"),
-    };
-    let is_cluster_scoped = version.starts_with("admissionregistration.k8s.io/")
-        || matches!(kind.as_str(), "namespace" | "plugin");
-    let namespace = object["metadata"]["namespace"].as_str();
-    match is_cluster_scoped {
-        true => format!("{root}/{resource}"),
-        false => format!(
-            "{root}/namespaces/{}/{resource}",
-            namespace.unwrap_or("default")
-        ),
     }
 }

@@ -3,7 +3,8 @@
 
 use serde_json::json;
 
-use crate::emulated_api_server::{ApiServer, Request};
+use crate::admission_request::Request;
+use crate::emulated_api_server::ApiServer;
 use crate::pod_corpus::{
     Annotations, additions, annotated, hook_sidecar_count, pod, pods, starts_a_vm, virtual_machine,
 };

@@ -8,9 +8,10 @@ use std::process::Command;
 use serde_json::{Value as Json, json};
 use tests::binaries::workspace;
 
+use crate::kube_client::collection;
 use crate::kustomizations::{add_kustomization_directories, render};
 use crate::policy_files::documents;
-use crate::real_api_server::{RealServer, collection, real_server};
+use crate::real_api_server::{RealServer, real_server};
 use crate::verdict_comparison::contains;
 use crate::virt_hook_deploy::deploy;
 
@@ -29,7 +30,7 @@ fn object_names(server: &RealServer, objects: &[Json]) -> BTreeSet<String> {
     let collections: BTreeSet<String> = objects.iter().map(collection).collect();
     let mut paths = BTreeSet::new();
     for path in collections {
-        let list = server.send("GET", &path, &Json::Null).unwrap();
+        let list = server.client.send("GET", &path, &Json::Null).unwrap();
         for item in list["items"].as_array().unwrap() {
             paths.insert(format!("{path}/{}", item["metadata"]["name"]));
         }
@@ -43,7 +44,7 @@ fn store_and_remove(server: &mut RealServer, source: &str, objects: &[Json]) {
     server.enforce(&[]);
     let before = object_names(server, objects);
     for object in objects {
-        let stored = server.send("POST", &collection(object), object);
+        let stored = server.client.send("POST", &collection(object), object);
         let stored = stored.unwrap_or_else(|error| panic!("{source}: {object}: {error}"));
         contains(&stored, object, source).unwrap();
     }
@@ -54,7 +55,7 @@ fn store_and_remove(server: &mut RealServer, source: &str, objects: &[Json]) {
     for object in objects {
         let name = object["metadata"]["name"].as_str().unwrap();
         let path = format!("{}/{name}", collection(object));
-        server.send("DELETE", &path, &Json::Null).unwrap();
+        server.client.send("DELETE", &path, &Json::Null).unwrap();
     }
     assert_eq!(object_names(server, objects), before, "{source}");
 }
@@ -77,7 +78,7 @@ fn comparable(objects: &[Json]) -> Vec<Json> {
 fn fields_that_a_kind_does_not_have_are_refused() {
     let server = real_server();
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "typo"}, "binarydata": {}});
-    let error = server.send("POST", &collection(&object), &object);
+    let error = server.client.send("POST", &collection(&object), &object);
     assert!(error.unwrap_err().contains("unknown field \"binarydata\""));
 }
 
@@ -144,7 +145,10 @@ fn patches_of_the_kubevirt_object_are_taken_back() {
     server.enforce(&[]);
     let object = json!({"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt",
         "metadata": {"name": "kubevirt"}, "spec": {"imagePullPolicy": "IfNotPresent"}});
-    server.send("POST", &collection(&object), &object).unwrap();
+    server
+        .client
+        .send("POST", &collection(&object), &object)
+        .unwrap();
     let path = format!("{}/kubevirt", collection(&object));
     for (name, pointer) in [
         ("whole-cluster", "/spec/customizeComponents/patches"),
@@ -155,11 +159,11 @@ fn patches_of_the_kubevirt_object_are_taken_back() {
     ] {
         for (file, items) in [("kubevirt-patch", 1), ("kubevirt-removal", 0)] {
             let patch = &documents(&format!("deploy/overlays/{name}/{file}.yaml"))[0];
-            let stored = server.send("PATCH", &path, patch).unwrap();
+            let stored = server.client.send("PATCH", &path, patch).unwrap();
             let list = stored.pointer(pointer).and_then(Json::as_array);
             assert_eq!(list.map_or(0, Vec::len), items, "{name}: {file}");
             contains(&stored, &object, name).unwrap();
         }
     }
-    server.send("DELETE", &path, &Json::Null).unwrap();
+    server.client.send("DELETE", &path, &Json::Null).unwrap();
 }

@@ -2,16 +2,22 @@
 
 use serde_json::Value as Json;
 
-use crate::emulated_api_server::{ApiServer, Request};
+use crate::admission_request::Request;
+use crate::emulated_api_server::ApiServer;
 use crate::real_api_server::lock_server;
+
+impl ApiServer {
+    /// The object that is stored, or the reason of the refusal. A real API server must agree, if there is one.
+    pub(crate) fn admit(&self, request: Request) -> Result<Json, String> {
+        let answer = self.evaluate(request.clone());
+        assert_same_verdict(self, &request, &answer);
+        answer
+    }
+}
 
 /// Checks that the real server has the same verdict, if there is one and it has image volumes exactly if the emulated
 /// one has.
-pub(crate) fn assert_same_verdict(
-    emulated: &ApiServer,
-    request: &Request,
-    evaluated: &Result<Json, String>,
-) {
+fn assert_same_verdict(emulated: &ApiServer, request: &Request, evaluated: &Result<Json, String>) {
     let Some(mut server) = lock_server() else {
         return;
     };

@@ -10,7 +10,8 @@ use serde_json::{Value as Json, json};
 use tests::binaries::binary;
 use tests::build_and_install_hooks::example;
 
-use crate::emulated_api_server::{ApiServer, Request};
+use crate::admission_request::Request;
+use crate::emulated_api_server::ApiServer;
 use crate::pod_corpus::{PodAdditions, additions, pod, pods, starts_a_vm};
 use crate::policy_files::Policies;
 use crate::shipped_policies::{image_volume, server_with_policies, strings};

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::{IMAGE, guard};
-use crate::emulated_api_server::Request;
+use crate::admission_request::Request;
 use crate::pod_corpus::{annotated, virtual_machine};
 
 /// One object of each kind that can have the annotations, with these annotations.

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::{IMAGE, guard, server};
-use crate::emulated_api_server::Request;
+use crate::admission_request::Request;
 use crate::pod_corpus::{annotated, pod, pods, stock_pod};
 
 /// Pods with KubeVirt's own launcher, which runs no WASM hooks.

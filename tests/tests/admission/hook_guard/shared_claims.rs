@@ -1,7 +1,7 @@
 //! The guard refuses claims that a hook sidecar mounts into the launcher's container over its programs or policy.
 
 use super::guard;
-use crate::emulated_api_server::Request;
+use crate::admission_request::Request;
 use crate::pod_corpus::{annotated, pod};
 
 /// `sharedComputePath` of a hook sidecar mounts a claim of the VM's owner into the launcher's container.
