@@ -1,4 +1,4 @@
-//! Runs the blocks of one page in a directory. As in a shell session, the next block finds the files and the current
+//! The session of one page in a directory. As in a shell session, the next block finds the files and the current
 //! directory that a block leaves.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,9 @@ use std::process::{Command, Output, Stdio};
 use tests::binaries::{binary, target_dir, workspace};
 use tests::build_and_install_hooks as hooks;
 
-use crate::command_output;
-use crate::dockerfile_image::{self, Image};
-use crate::page_blocks::{Block, page, shows_workspace_file, source};
-use crate::{sample_record, sidecar_annotations, static_block_checks};
+use crate::page_blocks::{Block, source};
+use crate::sample_record;
+use crate::unpacked_image::Image;
 
 /// The directory of records that pages use.
 const RECORDS_DIRECTORY: &str = "records/";
@@ -25,7 +24,7 @@ pub(crate) struct DocSession {
     /// The current directory.
     pub(crate) current_dir: PathBuf,
     /// The output of the last command.
-    last_output: String,
+    pub(crate) last_output: String,
     /// ConfigMaps created so far: their keys and files.
     pub(crate) config_maps: BTreeMap<String, BTreeMap<String, PathBuf>>,
     /// The last VirtualMachine that the page shows with sidecars.
@@ -34,31 +33,6 @@ pub(crate) struct DocSession {
     pub(crate) pull_secret: Option<String>,
     /// The image that the last Dockerfile built.
     pub(crate) image: Option<Image>,
-}
-
-/// Runs the blocks of a page in their order.
-pub(crate) fn run_page(path: &str) {
-    let mut session = DocSession::start(path);
-    let mut tested = 0;
-    for block in page(path).blocks {
-        let location = format!("{path}:{}", block.line);
-        session.run_block(&location, &block);
-        tested += usize::from(block.is_run());
-    }
-    assert!(tested > 0, "{path} runs nothing");
-}
-
-/// Checks the commands of a page that runs nothing.
-pub(crate) fn check_commands_of_page(path: &str) {
-    let directory = tempfile::tempdir().unwrap();
-    let current_dir = directory.path().to_owned();
-    let mut session = DocSession::new(path, directory, current_dir);
-    for block in page(path).blocks {
-        let location = format!("{path}:{}", block.line);
-        if block.language == "sh" {
-            static_block_checks::check_block(&location, &block.role, &block.text, &mut session);
-        }
-    }
 }
 
 impl DocSession {
@@ -75,7 +49,15 @@ impl DocSession {
         }
     }
 
-    fn start(path: &str) -> Self {
+    /// A session in an empty directory.
+    pub(crate) fn without_files(path: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let current_dir = directory.path().to_owned();
+        Self::new(path, directory, current_dir)
+    }
+
+    /// A session with the files that the commands of the page use.
+    pub(crate) fn start(path: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut current_dir = directory.path().to_owned();
         match path.strip_prefix("examples-hooks/") {
@@ -99,35 +81,8 @@ impl DocSession {
         Self::new(path, directory, current_dir)
     }
 
-    fn run_block(&mut self, location: &str, block: &Block) {
-        match (block.language.as_str(), block.role.as_str()) {
-            ("sh", role @ ("" | "fails")) => self.run(location, &block.text, role.is_empty()),
-            ("sh", role) => static_block_checks::check_block(location, role, &block.text, self),
-            (_, "output") => assert!(
-                command_output::matches(&block.text, &self.last_output),
-                "{location}: it prints\n{}",
-                self.last_output
-            ),
-            ("dockerfile", _) => {
-                self.image = Some(dockerfile_image::build(location, &block.text, self))
-            }
-            ("yaml", "") => {
-                let sidecars = sidecar_annotations::sidecars(&block.text);
-                if !sidecars.is_empty() && block.text.contains("kind: VirtualMachine\n") {
-                    self.vm = Some(block.text.clone());
-                }
-                for sidecar in sidecars {
-                    dockerfile_image::start(location, &sidecar, self);
-                }
-            }
-            (language, name) if name.contains('.') && !shows_workspace_file(language, name) => {
-                self.write(location, block)
-            }
-            _ => {}
-        }
-    }
-
-    fn write(&self, location: &str, block: &Block) {
+    /// Writes a block to the file of its role.
+    pub(crate) fn write(&self, location: &str, block: &Block) {
         let file = self.current_dir.join(&block.role);
         // A page in the workspace shows existing files of its example, which must not be overwritten.
         if !self.current_dir.starts_with(self.directory.path()) {
@@ -142,7 +97,8 @@ impl DocSession {
         fs::write(&file, &block.text).unwrap();
     }
 
-    fn run(&mut self, location: &str, script: &str, succeeds: bool) {
+    /// Runs a script, which must succeed or fail.
+    pub(crate) fn run(&mut self, location: &str, script: &str, succeeds: bool) {
         let cwd_file = self.directory.path().join(".cwd");
         let script_with_pwd = format!("{script}\npwd > {}\n", cwd_file.display());
         let output = self.shell(&script_with_pwd);

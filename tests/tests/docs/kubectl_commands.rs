@@ -7,7 +7,7 @@ use tests::binaries::workspace;
 
 use crate::doc_session::DocSession;
 use crate::page_blocks::source;
-use crate::static_block_checks::without_checkout;
+use crate::shell_commands::without_checkout;
 use crate::yaml_blocks;
 
 /// kubectl's verbs with the flags that pages may use. `-n` is allowed for all verbs.

@@ -35,12 +35,14 @@ mod module_paths;
 mod page_blocks;
 mod page_consistency;
 mod page_links;
+mod page_runner;
 mod sample_record;
 mod sdk_signatures;
 mod shell_commands;
 mod sidecar_annotations;
 mod static_block_checks;
 mod threat_model_tests;
+mod unpacked_image;
 mod virt_hook_commands;
 mod workflow_targets;
 mod yaml_blocks;
@@ -82,7 +84,7 @@ macro_rules! page_tests {
         const PAGES_WITH_COMMANDS: &[&str] = &[$($page),+];
         $(#[test]
         fn $test() {
-            doc_session::run_page($page);
+            page_runner::run_page($page);
         })+
     };
 }
@@ -129,7 +131,7 @@ fn commands_of_pages_that_run_nothing_are_checked() {
     let other_pages = pages
         .iter()
         .filter(|path| !PAGES_WITH_COMMANDS.contains(&path.as_str()));
-    other_pages.for_each(|path| doc_session::check_commands_of_page(path));
+    other_pages.for_each(|path| page_runner::check_commands_of_page(path));
 }
 
 #[test]

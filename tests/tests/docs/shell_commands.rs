@@ -40,6 +40,11 @@ pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
     commands
 }
 
+/// A path in a command without `$CHECKOUT/`, which is the workspace.
+pub(crate) fn without_checkout(word: &str) -> &str {
+    word.strip_prefix("$CHECKOUT/").unwrap_or(word)
+}
+
 #[test]
 fn a_script_is_split_into_commands() {
     let script = "pod=$(kubectl get pod -o name) # a comment\na --b \\\n  'c d' | e\n";

@@ -9,7 +9,7 @@ use tests::binaries::{binary, workspace};
 use crate::doc_session::DocSession;
 use crate::kubectl_commands::check_kubectl;
 use crate::page_blocks::source;
-use crate::shell_commands::commands;
+use crate::shell_commands::{commands, without_checkout};
 use crate::sidecar_annotations::{Sidecar, sidecars};
 
 /// The roles of blocks that are not run: the block needs a cluster, runs these tests, changes the machine, or is a file
@@ -62,11 +62,6 @@ pub(crate) fn check_block(location: &str, role: &str, script: &str, session: &mu
             _ => panic!("{location}: how can that be held against anything?"),
         }
     }
-}
-
-/// A path in a command without `$CHECKOUT/`, which is the workspace.
-pub(crate) fn without_checkout(word: &str) -> &str {
-    word.strip_prefix("$CHECKOUT/").unwrap_or(word)
 }
 
 fn check_podman(location: &str, words: &[String]) {
