@@ -9,7 +9,7 @@
 
 mod cloud_init_data;
 mod error;
-mod hooked_data;
+mod hook_output;
 mod image_files;
 mod instance_identity;
 mod instance_metadata;
@@ -19,7 +19,7 @@ pub mod tagged_devices;
 
 pub use cloud_init_data::{CloudInitData, DataSource};
 pub use error::CloudInitError;
-pub use hooked_data::{HookedDataError, MAX_JSON_BYTES};
+pub use hook_output::{HookOutputError, MAX_JSON_BYTES};
 pub use image_files::{IsoFile, files};
 pub use instance_metadata::{ConfigDriveMetadata, DeviceData, NoCloudMetadata};
 pub use read_from_vmi::read;

@@ -1,4 +1,4 @@
-//! cloud-init data from hooks.
+//! The output of hooks as cloud-init data.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
 
 /// Why the output of hooks cannot be used as cloud-init data.
 #[derive(Debug, thiserror::Error)]
-pub enum HookedDataError {
+pub enum HookOutputError {
     /// The JSON exceeds [`MAX_JSON_BYTES`].
     #[error("the cloud-init data has {0} bytes, more than the {MAX_JSON_BYTES} that are read")]
     TooLarge(usize),
@@ -34,7 +34,7 @@ pub enum HookedDataError {
     Incomplete,
 }
 
-impl From<serde_json::Error> for HookedDataError {
+impl From<serde_json::Error> for HookOutputError {
     fn from(error: serde_json::Error) -> Self {
         let reason = match error.classify() {
             Category::Data => "a value of another type than expected",
@@ -54,10 +54,10 @@ impl CloudInitData {
     /// kept if the hooks did not change that text.
     ///
     /// # Errors
-    /// [`HookedDataError`] if the JSON is too large, is not a `CloudInitData`, or lacks metadata or user data.
-    pub fn with_hooked(&self, json: &str) -> Result<Self, HookedDataError> {
+    /// [`HookOutputError`] if the JSON is too large, is not a `CloudInitData`, or lacks metadata or user data.
+    pub fn merge_hook_output(&self, json: &str) -> Result<Self, HookOutputError> {
         if json.len() > MAX_JSON_BYTES {
-            return Err(HookedDataError::TooLarge(json.len()));
+            return Err(HookOutputError::TooLarge(json.len()));
         }
         let mut hooked: Self = serde_json::from_str(json)?;
         restore_bytes(&self.user_data, &mut hooked.user_data);
@@ -69,7 +69,7 @@ impl CloudInitData {
         if has_meta_data && has_user_data {
             Ok(hooked)
         } else {
-            Err(HookedDataError::Incomplete)
+            Err(HookOutputError::Incomplete)
         }
     }
 }
