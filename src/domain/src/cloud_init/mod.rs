@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! VMI + secrets ─ read ─▶ CloudInitData ─ hooks (JSON) ─▶ merge_hook_output ─┐
-//! defined domain ─ tagged_devices::metadata ─▶ devices_data ───────────┴─ files ─▶ image
+//! defined domain ─ tagged_devices::metadata ─▶ devices_data ─────────────────┴─ files ─▶ image
 //! ```
 //!
 //! The rules are those of KubeVirt v1.9's pkg/cloud-init.
