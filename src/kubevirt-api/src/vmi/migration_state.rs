@@ -9,11 +9,6 @@ use serde::Deserialize;
 
 use super::{ClaimInfo, null_as_default};
 
-/// The value of `status.migrationTransport` if QEMU migrates through UNIX sockets.
-const TRANSPORT_UNIX: &str = "Unix";
-/// The value of `status.migrationMethod` if local disks are copied.
-const METHOD_BLOCK: &str = "BlockMigration";
-
 /// The migration of a VMI. Source and target receive the same value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -139,17 +134,5 @@ impl MigrationSide {
     pub fn domain(&self) -> Option<String> {
         let is_known = !self.domain_name.is_empty() && !self.domain_namespace.is_empty();
         is_known.then(|| format!("{}_{}", self.domain_namespace, self.domain_name))
-    }
-}
-
-impl super::Status {
-    /// Whether QEMU migrates through UNIX sockets, and not through ports of the pod's loopback interface.
-    pub fn migrates_over_unix_sockets(&self) -> bool {
-        self.migration_transport == TRANSPORT_UNIX
-    }
-
-    /// Whether disks are copied.
-    pub fn is_block_migration(&self) -> bool {
-        self.migration_method == METHOD_BLOCK || !self.migrated_volumes.is_empty()
     }
 }

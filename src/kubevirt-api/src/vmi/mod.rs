@@ -1,5 +1,6 @@
 //! A VirtualMachineInstance as virt-handler sends it: types for the fields that are read, and the original JSON.
 
+mod claim_info;
 mod cpu_and_memory;
 mod devices;
 mod disks;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+pub use claim_info::*;
 pub use cpu_and_memory::*;
 pub use devices::*;
 pub use disks::*;

@@ -2,7 +2,12 @@
 
 use serde::Deserialize;
 
-use super::{MigratedVolume, MigrationState, Quantity, null_as_default};
+use super::{ClaimInfo, MigratedVolume, MigrationState, Quantity, null_as_default};
+
+/// The value of `status.migrationTransport` if QEMU migrates through UNIX sockets.
+const TRANSPORT_UNIX: &str = "Unix";
+/// The value of `status.migrationMethod` if local disks are copied.
+const METHOD_BLOCK: &str = "BlockMigration";
 
 /// The fields of the status that are read.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -42,6 +47,18 @@ pub struct Status {
     pub vsock_cid: Option<u32>,
     /// State of changed block tracking.
     pub changed_block_tracking: Option<ChangedBlockTracking>,
+}
+
+impl Status {
+    /// Whether QEMU migrates through UNIX sockets, and not through ports of the pod's loopback interface.
+    pub fn migrates_over_unix_sockets(&self) -> bool {
+        self.migration_transport == TRANSPORT_UNIX
+    }
+
+    /// Whether disks are copied.
+    pub fn is_block_migration(&self) -> bool {
+        self.migration_method == METHOD_BLOCK || !self.migrated_volumes.is_empty()
+    }
 }
 
 /// State of changed block tracking.
@@ -98,25 +115,6 @@ impl VolumeStatus {
         let claim = self.persistent_volume_claim_info.as_ref()?;
         claim.volume_mode.as_deref()
     }
-}
-
-/// The claim behind a volume.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ClaimInfo {
-    /// `Block` or `Filesystem`.
-    pub volume_mode: Option<String>,
-    /// The capacity of the volume.
-    #[serde(deserialize_with = "null_as_default")]
-    pub capacity: std::collections::BTreeMap<String, Quantity>,
-    /// The requested resources.
-    #[serde(deserialize_with = "null_as_default")]
-    pub requests: std::collections::BTreeMap<String, Quantity>,
-    /// The fraction of the volume that the file system uses, such as `0.055`.
-    pub filesystem_overhead: Option<String>,
-    /// Whether the image is fully allocated.
-    #[serde(deserialize_with = "null_as_default")]
-    pub preallocated: bool,
 }
 
 /// The guest's memory.
