@@ -33,14 +33,6 @@ impl DataSource {
             Self::ConfigDrive => "config-2",
         }
     }
-
-    /// The image's file name in the VMI's cloud-init directory.
-    pub fn iso_name(self) -> &'static str {
-        match self {
-            Self::NoCloud => "noCloud.iso",
-            Self::ConfigDrive => "configdrive.iso",
-        }
-    }
 }
 
 /// cloud-init data for either kind of image.

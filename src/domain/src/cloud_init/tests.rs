@@ -88,10 +88,7 @@ fn no_cloud_image_has_meta_data_user_data_and_network_config() {
         &no_cloud(json!({"userData": "#cloud-config\n", "networkData": "version: 2\n"})),
         &NoSecrets,
     );
-    assert_eq!(
-        (data.data_source.volume_label(), data.data_source.iso_name()),
-        ("cidata", "noCloud.iso")
-    );
+    assert_eq!(data.data_source.volume_label(), "cidata");
     assert_eq!(data.volume_name, "ci");
     let meta = r#"{"instance-id":"6a375988-78d3-5007-949e-a176270c5f03","local-hostname":"my-vm"}"#;
     let expected = [
