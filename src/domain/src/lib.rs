@@ -17,6 +17,7 @@ pub mod host_facts;
 pub mod host_topology;
 pub mod hotplug_ports;
 pub mod libvirt_spec;
+mod memory_amount;
 pub mod migration;
 pub mod parse_domain_xml;
 pub mod pod_network_and_dhcp;

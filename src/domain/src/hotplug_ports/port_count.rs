@@ -5,6 +5,7 @@ use kubevirt_api::vmi::Vmi;
 
 use crate::convert::arch;
 use crate::hotplug_ports::error::HotplugPortsError;
+use crate::memory_amount::memory_amount;
 
 const SLOT_COUNT_ANNOTATION: &str = "kubevirt.io/pci-interface-slot-count";
 /// The maximum value of the annotation, which is more than a machine has root ports for.
@@ -97,32 +98,15 @@ fn free_port_count(domain: &Document) -> Result<usize, HotplugPortsError> {
     Ok(free.max(limits.min_free))
 }
 
-/// The memory at boot in bytes. The element's unit is one of libvirt's, KiB by default.
+/// The memory at boot in bytes.
 fn memory_bytes(domain: &Document) -> Result<u128, HotplugPortsError> {
     let Some(element) = domain.root().child("memory") else {
         return Ok(0);
     };
-    let amount = element.text();
-    let unit = element.attr("unit").unwrap_or_default();
-    let unit_bytes = match &*unit.to_ascii_lowercase() {
-        "b" | "bytes" => 1,
-        "kb" => 1000,
-        "" | "k" | "kib" => 1024,
-        "mb" => 1000_u128.pow(2),
-        "m" | "mib" => 1024_u128.pow(2),
-        "gb" => 1000_u128.pow(3),
-        "g" | "gib" => 1024_u128.pow(3),
-        "tb" => 1000_u128.pow(4),
-        "t" | "tib" => 1024_u128.pow(4),
-        _ => 0,
-    };
-    match amount.trim().parse::<u64>() {
-        Ok(amount) if unit_bytes > 0 => Ok(u128::from(amount) * unit_bytes),
-        _ => Err(HotplugPortsError::Memory {
-            amount,
-            unit: unit.into_owned(),
-        }),
-    }
+    memory_amount(element).ok_or_else(|| HotplugPortsError::Memory {
+        amount: element.text(),
+        unit: element.attr("unit").unwrap_or_default().into_owned(),
+    })
 }
 
 /// The number of devices that use a port. As in KubeVirt, controllers are included, although not all are PCI devices.

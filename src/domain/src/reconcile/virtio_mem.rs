@@ -4,6 +4,7 @@ use domain_xml::Element;
 use kubevirt_api::vmi::{Quantity, Vmi};
 
 use super::live_domain::LiveDomain;
+use crate::memory_amount::memory_amount;
 
 const MODEL: &str = "virtio-mem";
 /// The annotation with which KubeVirt's functional tests let the change fail.
@@ -67,7 +68,7 @@ pub fn memory_change(
         return Ok(Some(MemoryChange::Attach(xml)));
     };
     let size = device.ensure_child("target").ensure_child("requested");
-    if amount_in_bytes(size) == Some(requested) {
+    if memory_amount(size) == Some(requested.into()) {
         return Ok(None);
     }
     size.set_attr("unit", "b").set_text(requested.to_string());
@@ -140,19 +141,6 @@ fn new_device(max_pluggable: u64, requested: u64, block: u64) -> Element {
     Element::new("memory")
         .with_attr("model", MODEL)
         .with_child(target)
-}
-
-/// The amount in an element in bytes. Without a unit, the amount is in KiB.
-fn amount_in_bytes(amount: &Element) -> Option<u64> {
-    let value: u64 = amount.text().trim().parse().ok()?;
-    let unit = match amount.attr("unit").as_deref() {
-        Some("b" | "bytes") => 1,
-        None | Some("KiB" | "k") => 1 << 10,
-        Some("MiB" | "M") => 1 << 20,
-        Some("GiB" | "G") => 1 << 30,
-        Some(_) => return None,
-    };
-    value.checked_mul(unit)
 }
 
 #[cfg(test)]
