@@ -1,7 +1,7 @@
 //! Conversion of a VMI to a domain.
 //!
-//! Most files below have a function `add`, which adds a part of the domain. A new device is a new file and a line in
-//! `STEPS`.
+//! Most files below have a function `add`, which adds a part of the domain. A new device is a new file, `mod` and
+//! `use` lines, and a line in `STEPS`.
 
 pub(crate) mod arch;
 mod compute;
@@ -25,8 +25,8 @@ use compute::{
 use conversion_inputs::Context;
 use devices::{
     balloon, console_and_channels, controllers, graphics, host_device_numa_placement, host_devices,
-    iommufd, nvidia_grace_requirements, panic_devices, rng, root_complex_placement, sound, tablets,
-    tpm, usb_redirection, vsock, watchdog,
+    input_devices, iommufd, nvidia_grace_requirements, panic_devices, rng, root_complex_placement,
+    sound, tpm, usb_redirection, vsock, watchdog,
 };
 use network::interfaces;
 use storage::{disks, filesystems, io_threads};
@@ -56,7 +56,7 @@ const STEPS: &[Step] = &[
     console_and_channels::add_channels,
     clock::add,
     rng::add,
-    tablets::add,
+    input_devices::add,
     balloon::add,
     graphics::add,
     sound::add,

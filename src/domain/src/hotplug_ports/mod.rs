@@ -19,7 +19,7 @@ mod second_definition;
 
 use domain_xml::{Document, Element};
 
-use crate::libvirt_spec::pci_virtio_model;
+use crate::convert::arch;
 pub use error::HotplugPortsError;
 use kubevirt_api::vmi::Vmi;
 pub use port_count::HotplugPorts;
@@ -40,7 +40,9 @@ impl DefinitionPlan {
     /// [`HotplugPortsError`] for an invalid annotation or domain.
     pub fn plan(vmi: &Vmi, hooked: String) -> Result<Self, HotplugPortsError> {
         let mut domain = Document::parse(&hooked)?;
-        let ports = HotplugPorts::count(vmi, &domain)?;
+        let name = domain.value("os/type/@arch").ok().flatten();
+        let architecture = arch::domain_architecture(name.as_deref());
+        let ports = HotplugPorts::count(architecture, vmi, &domain)?;
         let HotplugPorts {
             placeholders,
             spare_ports,
@@ -56,7 +58,7 @@ impl DefinitionPlan {
         match second {
             Some(_) => add_placeholders(
                 &mut domain,
-                pci_virtio_model(vmi.is_virtio_transitional()),
+                architecture.virtio_model(vmi.is_virtio_transitional()),
                 placeholders,
             ),
             None => root_ports::add(&mut domain, spare_ports),

@@ -3,8 +3,9 @@
 use domain_xml::{Document, Element};
 use kubevirt_api::vmi::Vmi;
 
-use crate::convert::arch;
+use crate::convert::arch::Architecture;
 use crate::hotplug_ports::error::HotplugPortsError;
+use crate::libvirt_spec::is_pci_root_bus;
 use crate::memory_amount::memory_amount;
 
 const SLOT_COUNT_ANNOTATION: &str = "kubevirt.io/pci-interface-slot-count";
@@ -41,10 +42,14 @@ pub struct HotplugPorts {
 
 impl HotplugPorts {
     /// Counts the ports for the domain that the hooks returned.
-    pub(crate) fn count(vmi: &Vmi, domain: &Document) -> Result<Self, HotplugPortsError> {
+    pub(crate) fn count(
+        architecture: &dyn Architecture,
+        vmi: &Vmi,
+        domain: &Document,
+    ) -> Result<Self, HotplugPortsError> {
         let machine = domain.value("os/type/@machine").ok().flatten();
         // PCI without PCI Express has no root ports.
-        if !arch::has_pcie(machine.as_deref()) {
+        if !architecture.has_pcie(machine.as_deref()) {
             return Ok(Self {
                 placeholders: 0,
                 spare_ports: 0,
@@ -123,10 +128,9 @@ fn uses_port(device: &Element) -> bool {
     match device.name() {
         "interface" | "watchdog" | "rng" | "memballoon" => true,
         "hostdev" => has("type", "pci"),
-        "controller" => {
-            let buses = ["pci-root", "pcie-root", "pcie-expander-bus"];
-            !buses.iter().any(|bus| has("model", bus))
-        }
+        "controller" => !device
+            .attr("model")
+            .is_some_and(|model| is_pci_root_bus(&model)),
         "disk" => {
             let target = device.child("target");
             target.is_some_and(|target| target.attr("bus").as_deref() == Some("virtio"))

@@ -36,3 +36,8 @@ element! {
         unit: String = attr "unit" when set => "Unit";
     }
 }
+
+/// Whether a PCI controller of this model is a root bus, which is not a device on another bus.
+pub(crate) fn is_pci_root_bus(model: &str) -> bool {
+    matches!(model, "pci-root" | "pcie-root" | "pcie-expander-bus")
+}

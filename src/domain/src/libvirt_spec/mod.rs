@@ -24,7 +24,6 @@ mod panic_vsock_redirdev;
 mod serial_console_channel;
 mod shared_device_elements;
 mod video_graphics_sound_input;
-mod virtio_model;
 mod yes_no_on_off;
 
 pub use alias::Alias;
@@ -49,7 +48,6 @@ pub use panic_vsock_redirdev::*;
 pub use serial_console_channel::*;
 pub use shared_device_elements::*;
 pub use video_graphics_sound_input::*;
-pub(crate) use virtio_model::pci_virtio_model;
 pub(crate) use yes_no_on_off::{on_off, yes_no};
 
 /// The `Domain` JSON that virt-handler decodes.

@@ -4,11 +4,14 @@ pub(crate) mod amd64;
 pub(crate) mod guest_protection;
 
 use guest_protection::Protection;
-use kubevirt_api::vmi::{self, Vmi};
+use kubevirt_api::vmi::{self, Vmi, WatchdogAction};
 
 use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;
-use crate::libvirt_spec::{Features, LaunchSecurity, Timer, VideoModel};
+use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
+
+/// The supported architectures. A new one is a module and an element here.
+const ARCHITECTURES: [&dyn Architecture; 1] = [&amd64::Amd64];
 
 /// File names of an image of firmware code, and of the template of its variable store.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,11 +22,22 @@ pub(crate) struct FirmwareImage {
 
 /// An architecture that guests can have.
 pub(crate) trait Architecture: Sync {
+    /// Kubernetes' name of the architecture, which is Go's.
+    fn name(&self) -> &'static str;
+
     /// libvirt's name of the architecture.
     fn libvirt_name(&self) -> &'static str;
 
     /// The machine type of a VMI without one.
     fn default_machine(&self) -> &'static str;
+
+    /// Whether the machine type has PCI Express, and with it root ports for hotplug. Without a machine type the answer
+    /// is that for the default machine.
+    fn has_pcie(&self, machine: Option<&str>) -> bool;
+
+    /// Whether devices can be placed on root complexes and expander buses. As in KubeVirt, this does not depend on the
+    /// machine type.
+    fn can_place_on_pcie(&self) -> bool;
 
     /// Whether the guest gets SMBIOS tables.
     fn has_smbios(&self) -> bool;
@@ -36,6 +50,9 @@ pub(crate) trait Architecture: Sync {
         installed: Option<&[String]>,
     ) -> Result<FirmwareImage, ConvertError>;
 
+    /// Whether the firmware that libvirt chooses has its variables in a file (`<nvram>`).
+    fn has_nvram_with_chosen_firmware(&self) -> bool;
+
     /// The QEMU device, without its backend, to which the firmware writes its log.
     fn firmware_log_device(&self) -> Option<&'static str>;
 
@@ -44,6 +61,9 @@ pub(crate) trait Architecture: Sync {
 
     /// CPU features that libvirt's model descriptions contain and newer CPUs lack.
     fn obsolete_cpu_features(&self) -> &'static [&'static str];
+
+    /// Whether vCPUs can be hotplugged.
+    fn can_hotplug_cpus(&self) -> bool;
 
     /// Whether guests can get the hint that their CPUs are dedicated.
     fn has_dedicated_cpu_hint(&self) -> bool;
@@ -60,14 +80,45 @@ pub(crate) trait Architecture: Sync {
     /// libvirt's model of virtio devices.
     fn virtio_model(&self, is_transitional: bool) -> &'static str;
 
+    /// The SCSI controller's model, for a guest with this model of virtio devices.
+    fn scsi_controller(&self, virtio_model: &'static str) -> &'static str;
+
     /// The USB controller's model.
     fn usb_controller(&self) -> &'static str;
+
+    /// Whether the guest gets a USB controller. `has_usb_devices` is whether the VMI has devices for it.
+    fn needs_usb(&self, has_usb_devices: bool) -> bool;
+
+    /// The model of the PCI controller whose 64-bit hole a VMI can disable.
+    fn hole64_controller(&self) -> Option<&'static str>;
+
+    /// Whether network devices have an option ROM, which can be disabled.
+    fn has_option_rom(&self) -> bool;
+
+    /// The maximum of the block sizes that a VMI gives to a disk, in bytes.
+    fn max_custom_block_size(&self) -> Option<u64>;
+
+    /// Input devices that a guest with a display gets in addition to those of the VMI. `has_tablet` is whether the VMI
+    /// has a tablet.
+    fn extra_inputs(&self, has_tablet: bool) -> Vec<Input>;
 
     /// The video card of a VMI without one. `prefers_bochs` is the cluster's setting for UEFI guests.
     fn default_video(&self, prefers_bochs: bool) -> VideoModel;
 
     /// Models of sound cards; the first is the default.
     fn sound_models(&self) -> &'static [&'static str];
+
+    /// The model of this architecture's watchdog and its action; `None` if the VMI names only other models.
+    ///
+    /// # Errors
+    /// [`ConvertError`] if the architecture has no watchdog.
+    fn watchdog<'a>(
+        &self,
+        requested: &'a vmi::Watchdog,
+    ) -> Result<Option<(&'static str, &'a WatchdogAction)>, ConvertError>;
+
+    /// The model of a mediated device that the VMI requests as a host device through a resource claim.
+    fn claimed_mdev_model(&self) -> &'static str;
 
     /// The TPM's model.
     fn tpm_model(&self, is_persistent: bool) -> &'static str;
@@ -79,10 +130,13 @@ pub(crate) trait Architecture: Sync {
     fn can_have_smmuv3(&self) -> bool;
 }
 
-/// Whether a machine type of any architecture has PCI Express; true without a machine type, since libvirt's default has
-/// it.
-pub(crate) fn has_pcie(machine: Option<&str>) -> bool {
-    machine.is_none_or(|machine| machine.contains("q35") || machine.starts_with("virt"))
+/// libvirt's model of virtio devices on a PCI bus.
+pub(crate) fn pci_virtio_model(is_transitional: bool) -> &'static str {
+    if is_transitional {
+        "virtio-transitional"
+    } else {
+        "virtio-non-transitional"
+    }
 }
 
 /// The guest's architecture, which is the node's unless the VMI names another.
@@ -90,14 +144,48 @@ pub(crate) fn guest_architecture(
     vmi: &Vmi,
     host: &HostFacts,
 ) -> Result<&'static dyn Architecture, ConvertError> {
+    let host = host.architecture.as_str();
     let guest = match vmi.spec.architecture.as_str() {
-        "" => &host.architecture,
+        "" => host,
         guest => guest,
     };
-    match (guest, host.architecture.as_str()) {
-        ("amd64", "amd64") => Ok(&amd64::Amd64),
-        (guest, host) => Err(ConvertError::unsupported(format!(
-            "spec.architecture {guest} on {host}"
-        ))),
+    ARCHITECTURES
+        .into_iter()
+        .find(|architecture| architecture.name() == guest && guest == host)
+        .ok_or_else(|| ConvertError::unsupported(format!("spec.architecture {guest} on {host}")))
+}
+
+/// The architecture of a domain by libvirt's name for it. As in KubeVirt, a missing or unknown architecture is treated
+/// as amd64.
+pub(crate) fn domain_architecture(libvirt_name: Option<&str>) -> &'static dyn Architecture {
+    ARCHITECTURES
+        .into_iter()
+        .find(|architecture| Some(architecture.libvirt_name()) == libvirt_name)
+        .unwrap_or(&amd64::Amd64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures_are_found_by_their_names() {
+        for architecture in ARCHITECTURES {
+            let found = domain_architecture(Some(architecture.libvirt_name()));
+            assert_eq!(found.name(), architecture.name());
+        }
+        for unknown in [None, Some("riscv64")] {
+            assert_eq!(domain_architecture(unknown).name(), "amd64");
+        }
+    }
+
+    #[test]
+    fn default_machines_have_pcie_if_devices_can_be_placed_on_it() {
+        for architecture in ARCHITECTURES {
+            let machine = architecture.default_machine();
+            let has_pcie = architecture.has_pcie(Some(machine));
+            assert_eq!(has_pcie, architecture.can_place_on_pcie(), "{machine}");
+            assert_eq!(has_pcie, architecture.has_pcie(None), "{machine}");
+        }
     }
 }

@@ -81,7 +81,8 @@ fn request_from_libvirt(context: &Context<'_>, os: &mut Os) {
         features: vec![feature("secure-boot"), feature("enrolled-keys")],
     });
     // With a given path a persistent store can be mounted there.
-    os.nvram = Some(NVRam {
+    let has_nvram = context.architecture.has_nvram_with_chosen_firmware();
+    os.nvram = has_nvram.then(|| NVRam {
         format: "raw".into(),
         nvram: variable_store(context),
         ..NVRam::default()

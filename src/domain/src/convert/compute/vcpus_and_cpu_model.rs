@@ -17,7 +17,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     let mut cpus = context.vcpus;
     if let Some(max_sockets) = requested
         .map(|cpu| cpu.max_sockets)
-        .filter(|sockets| *sockets != 0)
+        .filter(|sockets| *sockets != 0 && context.architecture.can_hotplug_cpus())
     {
         topology.sockets = max_sockets;
         cpus = cpu_topology::count(&topology)?;

@@ -10,8 +10,9 @@ const NO_PCI_HOLE64_ANNOTATION: &str = "kubevirt.io/disablePCIHole64";
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let controllers = &mut spec.devices.controllers;
-    let usb = if needs_usb(context) {
-        context.architecture.usb_controller()
+    let architecture = context.architecture;
+    let usb = if architecture.needs_usb(has_usb_devices(context)) {
+        architecture.usb_controller()
     } else {
         "none"
     };
@@ -20,17 +21,19 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         let driver = scsi_io_thread(context).or_else(|| iommu_driver(context));
         controllers.push(Controller {
             driver,
-            ..controller("scsi", context.virtio_model)
+            ..controller("scsi", architecture.scsi_controller(context.virtio_model))
         });
     }
-    if disables_pci_hole64(context) {
+    if disables_pci_hole64(context)
+        && let Some(model) = architecture.hole64_controller()
+    {
         let hole = PciHole64 {
             value: 0,
             unit: "KiB".into(),
         };
         controllers.push(Controller {
             pci_hole64: Some(hole),
-            ..controller("pci", "pcie-root")
+            ..controller("pci", model)
         });
     }
     if context.devices().autoattach_serial_console != Some(false) {
@@ -69,7 +72,7 @@ fn controller(kind: &str, model: &str) -> Controller {
     }
 }
 
-fn needs_usb(context: &Context<'_>) -> bool {
+fn has_usb_devices(context: &Context<'_>) -> bool {
     let devices = context.devices();
     devices
         .inputs

@@ -9,7 +9,7 @@ const HEADS: u64 = 1;
 const VRAM_KIB: u64 = 16_384;
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
-    if context.devices().autoattach_graphics_device == Some(false) {
+    if !is_attached(context) {
         return Ok(());
     }
     spec.devices.graphics.push(Graphics {
@@ -25,6 +25,11 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         model: video(context),
     });
     Ok(())
+}
+
+/// Whether the guest has a display.
+pub(crate) fn is_attached(context: &Context<'_>) -> bool {
+    context.devices().autoattach_graphics_device != Some(false)
 }
 
 fn video(context: &Context<'_>) -> VideoModel {

@@ -16,7 +16,8 @@ pub(crate) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), 
     let Some(cpu) = cpu.filter(|cpu| cpu.dedicated_cpu_placement) else {
         return Ok(());
     };
-    if !context.cluster.pci_numa_aware_topology_enabled {
+    if !context.cluster.pci_numa_aware_topology_enabled || !context.architecture.can_place_on_pcie()
+    {
         return Ok(());
     }
     match plan_placement(context, spec, is_numa_passed_through(cpu)) {

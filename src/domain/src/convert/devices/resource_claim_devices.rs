@@ -35,8 +35,14 @@ pub(crate) fn host_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, Con
         request: device.request_name.as_deref().unwrap_or_default(),
     });
     requests
-        .map(|request| create_device(context, &request))
-        .collect::<Result<_, _>>()
+        .map(|request| {
+            let mut device = create_device(context, &request)?;
+            if device.kind == "mdev" {
+                device.model = context.architecture.claimed_mdev_model().into();
+            }
+            Ok(device)
+        })
+        .collect::<Result<_, String>>()
         .map_err(|error| {
             ConvertError::invalid(format!(
                 "failed to create dra generic host-devices: {error}"

@@ -2,7 +2,7 @@
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::libvirt_spec::{Address, Controller, Devices, DomainSpec};
+use crate::libvirt_spec::{Address, Devices, DomainSpec, is_pci_root_bus};
 
 /// The first slot that a device can get.
 const FIRST_SLOT: u32 = 0x02;
@@ -10,7 +10,7 @@ const FIRST_SLOT: u32 = 0x02;
 const SLOT_COUNT: u32 = 0x20;
 
 pub(crate) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
-    if !context.vmi.is_on_root_complex() {
+    if !context.vmi.is_on_root_complex() || !context.architecture.can_place_on_pcie() {
         return Ok(());
     }
     let occupied = context.architecture.occupied_root_slots();
@@ -59,7 +59,7 @@ fn addresses(devices: &mut Devices) -> Vec<&mut Option<Address>> {
     let controllers = devices.controllers.iter_mut();
     addresses.extend(
         controllers
-            .filter(|controller| !is_root_bus(controller))
+            .filter(|controller| !is_pci_root_bus(&controller.model))
             .map(|controller| &mut controller.address),
     );
     let disks = devices.disks.iter_mut();
@@ -88,13 +88,6 @@ fn addresses(devices: &mut Devices) -> Vec<&mut Option<Address>> {
             .map(|device| &mut device.address),
     );
     addresses
-}
-
-fn is_root_bus(controller: &Controller) -> bool {
-    matches!(
-        controller.model.as_str(),
-        "pci-root" | "pcie-root" | "pcie-expander-bus"
-    )
 }
 
 #[cfg(test)]

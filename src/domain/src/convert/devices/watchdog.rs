@@ -8,14 +8,14 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     let Some(source) = &context.devices().watchdog else {
         return Ok(());
     };
-    let Some(device) = &source.i6300esb else {
+    let Some((model, device)) = context.architecture.watchdog(source)? else {
         return Err(ConvertError::invalid(format!(
             "watchdog {} can't be mapped, no watchdog type specified",
             source.name
         )));
     };
     spec.devices.watchdogs.push(Watchdog {
-        model: "i6300esb".into(),
+        model: model.into(),
         action: device.action.clone(),
         alias: Some(Alias::user(&source.name)),
         address: None,

@@ -99,7 +99,8 @@ fn attach_tap(context: &Context<'_>, source: &vmi::Interface, interface: &mut In
     interface.kind = "ethernet".into();
     interface.boot_order = source.boot_order.map(|order| BootOrder { order });
     // Without network boot the option ROM only delays the boot; with encrypted memory it is not possible.
-    if source.boot_order.is_none() || context.protection.encrypts_memory() {
+    let is_rom_useless = source.boot_order.is_none() || context.protection.encrypts_memory();
+    if is_rom_useless && context.architecture.has_option_rom() {
         interface.rom = Some(Rom {
             enabled: "no".into(),
         });

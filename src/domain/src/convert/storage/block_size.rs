@@ -1,6 +1,6 @@
 //! Block sizes that the guest sees: fixed sizes, or the sizes of the volume.
 
-use kubevirt_api::vmi::{Disk, FeatureState};
+use kubevirt_api::vmi::{CustomBlockSize, Disk, FeatureState};
 
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
@@ -35,11 +35,24 @@ pub(crate) fn block_io(
         .block_size
         .as_ref()
         .and_then(|size| size.custom.as_ref());
-    Ok(custom.map(|custom| BlockIo {
-        logical_block_size: custom.logical,
-        physical_block_size: custom.physical,
+    custom
+        .map(|custom| custom_block_io(custom, context.architecture.max_custom_block_size()))
+        .transpose()
+}
+
+fn custom_block_io(custom: &CustomBlockSize, max: Option<u64>) -> Result<BlockIo, ConvertError> {
+    let (logical, physical) = (custom.logical, custom.physical);
+    if let Some(max) = max.filter(|max| logical.max(physical) > *max) {
+        return Err(ConvertError::invalid(format!(
+            "blockSize.custom is {logical} (logical) and {physical} (physical); guests of this architecture can have \
+             block sizes of at most {max}"
+        )));
+    }
+    Ok(BlockIo {
+        logical_block_size: logical,
+        physical_block_size: physical,
         discard_granularity: custom.discard_granularity,
-    }))
+    })
 }
 
 fn volume_block_io(context: &Context<'_>, disk: &libvirt_spec::Disk) -> Result<BlockIo, String> {
@@ -86,6 +99,21 @@ fn guest_sizes(sizes: &BlockSizes) -> Option<BlockIo> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn custom_sizes_are_limited_if_the_architecture_has_a_maximum() {
+        let custom = |logical, physical| CustomBlockSize {
+            logical,
+            physical,
+            ..CustomBlockSize::default()
+        };
+        let is_accepted =
+            |logical, physical, max| custom_block_io(&custom(logical, physical), max).is_ok();
+        assert!(is_accepted(512, 65536, None));
+        assert!(is_accepted(4096, 4096, Some(4096)));
+        assert!(!is_accepted(512, 8192, Some(4096)));
+        assert!(!is_accepted(8192, 512, Some(4096)));
+    }
 
     #[test]
     fn implausible_sizes_are_corrected() {

@@ -5,12 +5,12 @@ mod launch_security;
 mod ovmf;
 mod tsc;
 
-use kubevirt_api::vmi::{self, Vmi};
+use kubevirt_api::vmi::{self, Vmi, WatchdogAction};
 
 use crate::convert::arch::guest_protection::Protection;
-use crate::convert::arch::{Architecture, FirmwareImage};
+use crate::convert::arch::{Architecture, FirmwareImage, pci_virtio_model};
 use crate::convert::error::ConvertError;
-use crate::libvirt_spec::{Features, LaunchSecurity, Timer, VideoModel, pci_virtio_model};
+use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
 
 /// VGA memory in KiB.
 const VGA_MEMORY_KIB: u64 = 16_384;
@@ -21,12 +21,24 @@ const OCCUPIED_ROOT_SLOTS: [u32; 3] = [0x01, 0x1b, 0x1f];
 pub(crate) struct Amd64;
 
 impl Architecture for Amd64 {
+    fn name(&self) -> &'static str {
+        "amd64"
+    }
+
     fn libvirt_name(&self) -> &'static str {
         "x86_64"
     }
 
     fn default_machine(&self) -> &'static str {
         "q35"
+    }
+
+    fn has_pcie(&self, machine: Option<&str>) -> bool {
+        machine.is_none_or(|machine| machine.contains("q35"))
+    }
+
+    fn can_place_on_pcie(&self) -> bool {
+        true
     }
 
     fn has_smbios(&self) -> bool {
@@ -42,6 +54,10 @@ impl Architecture for Amd64 {
         ovmf::image(secure_boot, protection, installed)
     }
 
+    fn has_nvram_with_chosen_firmware(&self) -> bool {
+        true
+    }
+
     fn firmware_log_device(&self) -> Option<&'static str> {
         Some("isa-debugcon,iobase=0x402")
     }
@@ -52,6 +68,10 @@ impl Architecture for Amd64 {
 
     fn obsolete_cpu_features(&self) -> &'static [&'static str] {
         &["mpx"]
+    }
+
+    fn can_hotplug_cpus(&self) -> bool {
+        true
     }
 
     fn has_dedicated_cpu_hint(&self) -> bool {
@@ -74,8 +94,32 @@ impl Architecture for Amd64 {
         pci_virtio_model(is_transitional)
     }
 
+    fn scsi_controller(&self, virtio_model: &'static str) -> &'static str {
+        virtio_model
+    }
+
     fn usb_controller(&self) -> &'static str {
         "qemu-xhci"
+    }
+
+    fn needs_usb(&self, has_usb_devices: bool) -> bool {
+        has_usb_devices
+    }
+
+    fn hole64_controller(&self) -> Option<&'static str> {
+        Some("pcie-root")
+    }
+
+    fn has_option_rom(&self) -> bool {
+        true
+    }
+
+    fn max_custom_block_size(&self) -> Option<u64> {
+        None
+    }
+
+    fn extra_inputs(&self, _has_tablet: bool) -> Vec<Input> {
+        Vec::new()
     }
 
     fn default_video(&self, prefers_bochs: bool) -> VideoModel {
@@ -92,6 +136,20 @@ impl Architecture for Amd64 {
 
     fn sound_models(&self) -> &'static [&'static str] {
         &["ich9", "ac97"]
+    }
+
+    fn watchdog<'a>(
+        &self,
+        requested: &'a vmi::Watchdog,
+    ) -> Result<Option<(&'static str, &'a WatchdogAction)>, ConvertError> {
+        Ok(requested
+            .i6300esb
+            .as_ref()
+            .map(|action| ("i6300esb", action)))
+    }
+
+    fn claimed_mdev_model(&self) -> &'static str {
+        "vfio-pci"
     }
 
     fn tpm_model(&self, is_persistent: bool) -> &'static str {

@@ -1,8 +1,9 @@
-//! Tablets, the only input devices that KubeVirt supports.
+//! Input devices: the tablets of the VMI, and what the architecture adds for a display.
 
 use kubevirt_api::vmi;
 
 use crate::convert::conversion_inputs::Context;
+use crate::convert::devices::graphics;
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{Alias, DomainSpec, Input};
 
@@ -10,9 +11,15 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     for input in &context.devices().inputs {
         spec.devices.inputs.push(convert(input)?);
     }
+    if graphics::is_attached(context) {
+        let has_tablet = !context.devices().inputs.is_empty();
+        let extra = context.architecture.extra_inputs(has_tablet);
+        spec.devices.inputs.extend(extra);
+    }
     Ok(())
 }
 
+/// Converts an input device, which can only be a tablet.
 fn convert(input: &vmi::Input) -> Result<Input, ConvertError> {
     let bus = match input.bus.as_str() {
         "" => "usb",
