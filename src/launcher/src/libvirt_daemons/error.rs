@@ -20,9 +20,10 @@ pub(crate) enum DaemonError {
     },
     /// No QEMU is installed.
     #[error(
-        "no QEMU: neither qemu-kvm nor {program} is in {}; install qemu-system-x86 (Debian) or \
+        "no QEMU: neither qemu-kvm nor {program} is in {}; install {} (Debian) or \
          qemu-kvm (Fedora, CentOS)",
-        join_paths(searched)
+        join_paths(searched),
+        debian_package(program)
     )]
     NoQemu {
         /// The name of QEMU's program for this architecture.
@@ -76,6 +77,15 @@ pub(crate) enum DaemonError {
         /// The end of the daemon's log.
         last_log_lines: String,
     },
+}
+
+/// The Debian package with QEMU's program. `qemu-system` depends on the packages of all architectures.
+fn debian_package(program: &str) -> &'static str {
+    match program {
+        "qemu-system-x86_64" => "qemu-system-x86",
+        "qemu-system-aarch64" => "qemu-system-arm",
+        _ => "qemu-system",
+    }
 }
 
 fn join_paths(paths: &[PathBuf]) -> String {
