@@ -11,6 +11,10 @@ pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(),
         return Ok(());
     }
     let cluster = &context.cluster;
+    let needs_pcie = format!(
+        "GraceIOVirtualization requires PCIe placement support on architecture {}",
+        context.architecture.name()
+    );
     let checks = [
         (
             !cluster.grace_io_virtualization_enabled,
@@ -27,6 +31,10 @@ pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(),
         (
             !context.has_dedicated_cpus(),
             "GraceIOVirtualization requires dedicated CPU placement",
+        ),
+        (
+            !context.architecture.can_place_on_pcie(),
+            needs_pcie.as_str(),
         ),
         (
             disables_pci_hole64(context),
