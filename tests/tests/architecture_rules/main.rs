@@ -1,6 +1,7 @@
 //! Tests the rules of the architecture: which crates a crate may depend on, and what its sources may contain.
 #![allow(clippy::unwrap_used)]
 
+mod amd64_literals;
 mod source_rules;
 mod workspace_members;
 

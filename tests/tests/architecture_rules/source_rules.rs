@@ -166,7 +166,7 @@ fn the_pure_crates_use_no_file_system() {
     }
 }
 /// All Rust sources below a directory.
-fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+pub(crate) fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return Vec::new();
     };
