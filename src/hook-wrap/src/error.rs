@@ -39,8 +39,14 @@ pub enum WrapError {
          \"virt-hook: memory for WASI here.\" nowhere else"
     )]
     GoMemory(String),
+    /// The module needs an interface that the WIT of this program does not have.
+    #[error(
+        "it needs the interface {0}, which this program does not have: build it without, or take a \
+         version of this program that has it"
+    )]
+    MissingInterface(String),
     /// The exports or imports do not fit the world of hooks.
-    #[error("it does not fit the world `{WORLD}` of virt-hook:hooks@0.1: {0}")]
+    #[error("it does not fit the world `{WORLD}` of virt-hook:hooks@0.1.0: {0}")]
     DoesNotFit(String),
 }
 
@@ -53,9 +59,11 @@ impl WrapError {
             | Self::DamagedComponent(_)
             | Self::NotAModule(_)
             | Self::TooLarge { .. } => true,
-            Self::FormerPackage | Self::GoWithoutSdk | Self::GoMemory(_) | Self::DoesNotFit(_) => {
-                false
-            }
+            Self::FormerPackage
+            | Self::GoWithoutSdk
+            | Self::GoMemory(_)
+            | Self::MissingInterface(_)
+            | Self::DoesNotFit(_) => false,
         }
     }
 }

@@ -89,6 +89,11 @@ fn world_with(items: &BTreeSet<String>) -> Result<(Resolve, WorldId), WrapError>
     let mut package = push("hooks.wit", WIT)?;
     if !items.is_empty() {
         push("optional.wit", OPTIONAL_WIT)?;
+        if let Some(item) = items.iter().find(|item| !has_interface(&resolve, item)) {
+            let name = item.split_once(' ').map_or(item.as_str(), |(_, name)| name);
+            return Err(WrapError::MissingInterface(name.to_owned()));
+        }
+        let mut push = |name, text: &str| resolve.push_source(name, text).map_err(does_not_fit);
         let items: String = items.iter().map(|item| format!("{item}; ")).collect();
         let world = format!(
             "package virt-hook:module; world {WORLD} {{ include virt-hook:hooks/hook@0.1.0; {items}}}"
@@ -99,6 +104,14 @@ fn world_with(items: &BTreeSet<String>) -> Result<(Resolve, WorldId), WrapError>
         .select_world(&[package], Some(WORLD))
         .map_err(does_not_fit)?;
     Ok((resolve, world))
+}
+
+/// Whether the WIT has the interface of an item of a world, such as `import virt-hook:hooks/pod@0.1.1`.
+fn has_interface(resolve: &Resolve, item: &str) -> bool {
+    resolve.interfaces.iter().any(|(id, _)| {
+        let name = resolve.id_of(id);
+        name.is_some_and(|name| item.ends_with(&format!(" {name}")))
+    })
 }
 
 fn go_memory_error(error: GoAdapterMemoryError) -> WrapError {

@@ -18,20 +18,40 @@ fn error_names_the_missing_exports() {
     assert!(error.to_string().contains("handler@0.1.0"), "{error}");
 }
 
-#[test]
-fn error_for_the_former_package_name_names_the_new_package() {
-    // One function type, one function, and its export `kubevirt:hooks/handler@0.1.0#describe`.
-    let name = b"kubevirt:hooks/handler@0.1.0#describe";
+/// A core module with one function type, one function, and its export of this name.
+fn module_with_export(name: &str) -> Vec<u8> {
     let length = name.len() as u8;
-    let core = [
+    [
         CORE,
         b"\x01\x04\x01\x60\0\0\x03\x02\x01\0",
         &[7, length + 4, 1, length],
-        name,
+        name.as_bytes(),
         b"\0\0\x0a\x04\x01\x02\0\x0b",
     ]
-    .concat();
-    let error = wrap(&core).unwrap_err();
+    .concat()
+}
+
+#[test]
+fn error_names_the_interface_that_this_program_does_not_have() {
+    for name in [
+        "virt-hook:hooks/extra@0.1.1",
+        "virt-hook:hooks/attach-device@0.1.9",
+    ] {
+        let core = module_with_export(&format!("{name}#late"));
+        let error = wrap(&core).unwrap_err();
+        assert!(matches!(error, WrapError::MissingInterface(_)), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains(&format!("needs the interface {name},")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn error_for_the_former_package_name_names_the_new_package() {
+    let error = wrap(&module_with_export("kubevirt:hooks/handler@0.1.0#describe")).unwrap_err();
     assert!(matches!(error, WrapError::FormerPackage), "{error}");
     assert!(
         error.to_string().contains("virt-hook:hooks@0.1.0 now"),
