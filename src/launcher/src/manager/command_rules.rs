@@ -46,6 +46,10 @@ pub(super) enum Resource {
 
 /// What happens to a command while another of its kind runs or waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    clippy::enum_variant_names,
+    reason = "each rule joins first; they differ in what happens otherwise"
+)]
 pub(super) enum Repeat {
     /// The command joins the last command that holds one of its resources, if that is of its kind: pause, unpause, pause
     /// run as three commands.

@@ -162,7 +162,7 @@ fn decisions_and_phases_when_the_user_deletes_the_vmi() {
     ]);
     let decide_with = |grace_period, grace: Option<DomainGrace>| {
         let vmi = VmiFacts {
-            grace_period: grace_period,
+            grace_period,
             ..deleting(Running)
         };
         let domain = NotifiedDomain {
