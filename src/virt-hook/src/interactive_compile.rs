@@ -165,7 +165,9 @@ mod tests {
         };
         let text = explain(error).to_string();
         assert!(
-            text.starts_with("ticket.wasm (7 bytes): compiling it takes more than 600s: end what"),
+            text.starts_with(
+                "ticket.wasm (7 bytes): compiling it takes more than 600s: end other programs"
+            ),
             "{text}"
         );
         assert!(!text.contains("virt-hook compile"), "{text}");

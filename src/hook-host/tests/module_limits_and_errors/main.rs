@@ -116,7 +116,7 @@ async fn veto_and_failure_are_distinguished() {
 async fn traps_are_explained() {
     let panicked = trap_message("panic").await;
     assert!(
-        panicked.contains("a wheel came off") && panicked.contains("lib.rs"),
+        panicked.contains("a wheel came off") && panicked.contains("misbehaviours.rs"),
         "{panicked}"
     );
     let recursed = trap_message("recurse").await;

@@ -177,7 +177,7 @@ mod tests {
             ("annotation: {a: b}\n", "neither a Pod nor a map"),
             ("annotations: {a: [1]}\n", "neither a Pod nor a map"),
             ("kind: Pod\n", "not a Pod"),
-            ("a: [\n", "no YAML"),
+            ("a: [\n", "not YAML"),
             (
                 "annotations: {k8s.v1.cni.cncf.io/network-status: '[]'}\nnetworkStatus: []\n",
                 "there twice",

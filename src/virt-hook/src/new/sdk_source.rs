@@ -141,7 +141,7 @@ mod tests {
             "[lints]",
             "[[",
             "[profile",
-            "libvirt",
+            "virt-sys",
             "clap",
         ] {
             assert!(!text.contains(absent), "{absent} in\n{text}");

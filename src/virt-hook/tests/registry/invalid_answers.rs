@@ -19,7 +19,7 @@ fn invalid_answers_are_refused() {
         ("a:1", "v2/a/blobs/sha256", Answer::of(valid_manifest()), module().with_content_length(100)),
         ("a:1", "more than the 8 bytes", Answer::of(valid_manifest()), Answer::of([WASM, WASM].concat())),
         ("a:1", "more than the 4194304 bytes", Answer::of(vec![b' '; 5 << 20]), module()),
-        ("a:1", "more than the 33554432 bytes", Answer::of(manifest_with_layer(OLD_WASM_MEDIA_TYPES, WASM, 1 << 40)), module()),
+        ("a:1", "the limit is 33554432 bytes", Answer::of(manifest_with_layer(OLD_WASM_MEDIA_TYPES, WASM, 1 << 40)), module()),
         ("a:1", "not JSON", Answer::of(b"hello".to_vec()), module()),
         ("a:1", "v2/a/manifests/1", Answer::of(valid_manifest()).with_content_length(1 << 20), module()),
         ("a:1", "within 5s", Answer::Silence, module()),

@@ -7,7 +7,7 @@ use hook_host::{CollectConfig, Compiler, Invocation, Limits, Outcome};
 use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use serde_json::{Value, json};
 
-use crate::example_modules::{every_point, example};
+use crate::example_modules::{every_point, example, misbehaving_hook};
 use crate::manufacturer;
 use crate::served_sidecar::{Pod, XML, stock_launcher_client, vmi, vmi_that_does};
 
@@ -155,7 +155,7 @@ async fn a_long_check_of_an_answer_does_not_delay_other_calls() {
     let paths = format!("['/domain/**/x[{deep}@a]', '/domain/x/**']");
     let (own, module) = (pod.root().join("own"), pod.root().join("own/odd.wasm"));
     fs::create_dir(&own).unwrap();
-    fs::copy(example("misbehaving-hook"), &module).unwrap();
+    fs::copy(misbehaving_hook(), &module).unwrap();
     let settings = format!("deadline: 10s\nallow: {{paths: {paths}}}\n");
     fs::write(own.join("hook.yaml"), settings).unwrap();
     let mut served = pod.serve(&[&module], &[]);
