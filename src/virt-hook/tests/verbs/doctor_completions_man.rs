@@ -58,7 +58,7 @@ fn doctor_reports_a_directory_that_shadows_a_program() {
     assert!(usual.contains("Hooks can be written in Go."), "{usual}");
     let shadowed = doctor(format!("{}:{}", text(&first), text(&bin)));
     assert!(
-        shadowed.contains("missing  go 1.24 or later: in PATH, a directory")
+        shadowed.contains("missing  go 1.24 or later: a directory of this name")
             && shadowed.contains("Hooks can be written in no language."),
         "{shadowed}"
     );

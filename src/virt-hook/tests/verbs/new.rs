@@ -170,6 +170,7 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
             "--manifest-path",
         ])
         .arg(hooks.join("first/Cargo.toml"))
+        .env_remove("CARGO_TARGET_DIR")
         .output()
         .unwrap();
     let printed = String::from_utf8_lossy(&metadata.stderr);

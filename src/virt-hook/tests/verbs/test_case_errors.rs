@@ -58,7 +58,10 @@ fn first_line_about_a_case_is_the_error_in_which_it_ends() {
         tested.out
     );
     assert!(
-        tested.err.contains("5 of 5 cases end in an error") && !tested.err.contains("--update"),
+        tested
+            .err
+            .contains("5 of 5 cases end in an unexpected error")
+            && !tested.err.contains("--update"),
         "{}",
         tested.err
     );

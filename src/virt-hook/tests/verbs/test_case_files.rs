@@ -39,11 +39,8 @@ fn misnamed_and_misplaced_case_files_are_refused() {
         ),
         ("other/vm.yml", "a case has a vmi.yaml or vmi.json"),
         ("other/vm.json", "a case has a vmi.yaml or vmi.json"),
-        ("group/one/vmi.yaml", "group/one: it is a case, and not run"),
-        (
-            "group/more/one/vmi.yaml",
-            "more/one: it is a case, and not run",
-        ),
+        ("group/one/vmi.yaml", "group/one: this case is not run"),
+        ("group/more/one/vmi.yaml", "more/one: this case is not run"),
     ] {
         let temp_dir = tempfile::tempdir().unwrap();
         write(temp_dir.path(), "set/vmi.yaml", VMI);
@@ -144,7 +141,10 @@ fn a_case_has_one_vmi() {
     let tested = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
     let stdout = &tested.out;
-    assert!(stdout.contains("make a case of each other"), "{stdout}");
+    assert!(
+        stdout.contains("make a case of each of the others"),
+        "{stdout}"
+    );
     assert!(!stdout.contains("--vmi-name"), "{stdout}");
     let twice = vmi("a");
     for name in [&[][..], &["--vmi-name", "a"], &["--vmi-name", "ns/a"]] {

@@ -96,7 +96,7 @@ fn an_empty_expected_diff_is_reported_if_the_hook_acts() {
     let test = ["test", "--hook", text(&module), text(temp_dir.path())];
     let tested = virt_hook(&test);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
-    let message = "expected.diff: it is empty, so that nothing may change";
+    let message = "expected.diff: it is empty, so nothing may change";
     assert!(
         tested.out.contains(message) && tested.out.contains("--update"),
         "{}",

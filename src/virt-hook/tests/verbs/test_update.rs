@@ -29,7 +29,7 @@ fn update_records_errors_and_empty_diffs_only_on_request() {
     assert_eq!(updated.code, 1, "{}{}", updated.out, updated.err);
     for part in [
         "ERROR   broken: ",
-        "\n  not written: the case ends in an error",
+        "\n  not written: the case ends in an unexpected error",
         "FAILED  idle\n  not written: the hook does nothing here",
         "0 passed, 2 failed, 1 updated",
     ] {
