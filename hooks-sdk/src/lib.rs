@@ -85,8 +85,8 @@ pub mod __private {
 
     /// The SDK's copy of the host's rules, for a test that compares both.
     #[cfg(not(target_family = "wasm"))]
-    pub fn check_description(description: &crate::Description) -> Result<(), String> {
-        description.check()
+    pub fn check_description(description: &crate::Description) -> crate::Result {
+        description.check().map_err(crate::failed)
     }
 
     /// The test that [`export!`](crate::export!) makes.

@@ -163,7 +163,7 @@ impl Default for HostFacts {
     }
 }
 
-/// Converts Rust's name of an architecture (`std::env::consts::ARCH`) to Go's, which Kubernetes uses.
+/// Converts Rust's name of an architecture (the constant `ARCH`) to Go's, which Kubernetes uses.
 #[must_use]
 pub fn go_architecture(rust: &str) -> &str {
     match rust {

@@ -19,24 +19,6 @@ fn interfaces_module() -> PathBuf {
     )
 }
 
-/// componentize-py imports and exports a whole world, so the Makefile gives it only the interfaces that the hook uses. A
-/// host of 0.1.0 runs such a module.
-#[test]
-fn python_module_that_uses_nothing_of_0_1_1_is_built_for_0_1_0() {
-    let module = std::fs::read(interfaces_module()).unwrap();
-    let names = |name: &str| {
-        let name = name.as_bytes();
-        module.windows(name.len()).any(|bytes| bytes == name)
-    };
-    assert!(names("virt-hook:hooks/handler@0.1.0"));
-    for optional in ["pod", "attach-device", "migration-source"] {
-        assert!(
-            !names(&format!("virt-hook:hooks/{optional}@")),
-            "{optional}"
-        );
-    }
-}
-
 #[test]
 fn a_veto_that_a_python_hook_returns_is_a_failure() {
     let hook = board_hook();
