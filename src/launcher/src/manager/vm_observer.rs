@@ -2,9 +2,9 @@
 //! It never changes the domain.
 
 mod observer_history;
+mod phase_and_agent_link;
 mod publication;
 mod resync;
-mod shared_state;
 mod snapshots;
 
 use std::sync::Arc;

@@ -1,9 +1,10 @@
-//! Builds notifications of the domain, and hands them to the notifier.
+//! Builds notifications of the domain and hands them to the notifier, unless they have to wait for the end of a migration.
 
 use std::sync::atomic::Ordering;
 
 use domain::libvirt_spec::DomainJson;
 use kubevirt_api::domain_metadata::KubeVirtMetadata;
+use kubevirt_api::domain_state::{LifeCycle, reason};
 
 use super::super::kubevirt_metadata::now;
 use super::super::last_notification::{LastNotification, Notification};
@@ -113,6 +114,30 @@ impl Observer {
             "domain {}",
             self.identity.domain
         );
+    }
+
+    /// Whether the notification of this snapshot has to wait for the end of the migration.
+    ///
+    /// virt-handler deletes a domain that has migrated, so it is notified of that state only with the end of the
+    /// migration, which follows within milliseconds. If libvirt's daemon dies during the switch to the target, the next
+    /// one reports a crash, for which virt-handler would fail the VMI. That state also waits until the target was
+    /// asked, and is dropped if the guest runs there.
+    pub(super) fn awaits_end_of_migration(&self, snapshot: &DomainSnapshot) -> bool {
+        if snapshot.status != LifeCycle::Shutoff {
+            return false;
+        }
+        let Some(record) = self.metadata.current().migration else {
+            return false;
+        };
+        let has_ended = record.end_timestamp.is_some();
+        match snapshot.reason {
+            reason::MIGRATED => !has_ended,
+            // The migration may have ended after the snapshot was taken.
+            reason::CRASHED if self.job_events.is_stopped_for_switch() => {
+                !has_ended || !record.failed
+            }
+            _ => false,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::compare::script;
+use super::compare_with_original::script;
 use super::example_modules::example;
 use super::{smbios, text, virt_hook, vmi, write};
 

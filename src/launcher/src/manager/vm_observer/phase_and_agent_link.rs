@@ -1,6 +1,7 @@
-//! Updates the state that other tasks read: the phase, the agent's link and the stage of an incoming migration.
+//! Updates what other tasks read from watch channels: the VM's phase, the link to the guest agent, and the stage of an incoming
+//! migration.
 
-use kubevirt_api::domain_state::{LifeCycle, reason};
+use kubevirt_api::domain_state::LifeCycle;
 use libvirt::Event;
 
 use super::Observer;
@@ -38,30 +39,6 @@ impl Observer {
                 let next = stage.observe(event);
                 std::mem::replace(stage, next) != next
             });
-        }
-    }
-
-    /// Whether the notification of this snapshot has to wait for the end of the migration.
-    ///
-    /// virt-handler deletes a domain that has migrated, so it is notified of that state only with the end of the
-    /// migration, which follows within milliseconds. If libvirt's daemon dies during the switch to the target, the next
-    /// one reports a crash, for which virt-handler would fail the VMI. That state also waits until the target was
-    /// asked, and is dropped if the guest runs there.
-    pub(super) fn awaits_end_of_migration(&self, snapshot: &DomainSnapshot) -> bool {
-        if snapshot.status != LifeCycle::Shutoff {
-            return false;
-        }
-        let Some(record) = self.metadata.current().migration else {
-            return false;
-        };
-        let has_ended = record.end_timestamp.is_some();
-        match snapshot.reason {
-            reason::MIGRATED => !has_ended,
-            // The migration may have ended after the snapshot was taken.
-            reason::CRASHED if self.job_events.is_stopped_for_switch() => {
-                !has_ended || !record.failed
-            }
-            _ => false,
         }
     }
 

@@ -1,23 +1,22 @@
-//! Disks on PersistentVolumeClaims that grow, changed block tracking, and images from image volumes.
+//! Disks on PersistentVolumeClaims that have grown or grow while the VM runs, and changed block tracking.
 
 use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
-use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::launcher_fixture::{EVENT_TIMEOUT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-const QEMU_UID: u32 = 107;
+pub(super) const QEMU_UID: u32 = 107;
 const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
-fn has_disk_report(reports: &[String], disk: &str, bytes: u64, mark: &str) -> bool {
+pub(super) fn has_disk_report(reports: &[String], disk: &str, bytes: u64, mark: &str) -> bool {
     let start = format!("disk {disk}: bytes={bytes} ");
     let mut matching = reports.iter().filter(|report| report.starts_with(&start));
     matching.any(|report| report.contains(mark))
@@ -138,35 +137,6 @@ async fn a_claim_that_grows_is_resized_in_the_running_guest() -> Result<()> {
     assert_eq!(
         (data.len() as u64, &data[..8]),
         (24 * MIB, b"THE-DATA".as_slice())
-    );
-    fixture.end_vm(&vmi).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn image_volumes_are_used_as_container_disks() -> Result<()> {
-    let vmi = Vmi::new("imagevolumes", LauncherUser::Nonroot)
-        .container_disk("image")
-        .edit(|vmi| vmi["status"] = json!({ "runtimeUser": QEMU_UID }));
-    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    let links = prepared.pod.path("/run/kubevirt/container-disks");
-    let boot = prepared.pod.path("/run/kubevirt-kernel-boot/boot");
-    fs::create_dir_all(boot.parent().context("no parent")?)?;
-    fs::rename(links.join("kernel-boot"), &boot)?;
-    let disk = prepared.pod.path("/run/kubevirt-image-volume/disk_0/disk");
-    fs::create_dir_all(&disk)?;
-    Guest::prepare()?.install_container_disk(&links, 0)?;
-    fs::rename(links.join("disk_0.img"), disk.join("fedora.qcow2"))?;
-    // An absolute link is resolved inside the image.
-    symlink("/boot/vmlinuz", boot.join("kernel"))?;
-    let vmi = vmi.edit(|vmi| {
-        vmi["spec"]["domain"]["firmware"]["kernelBoot"]["container"]["kernelPath"] =
-            json!("/boot/kernel");
-    });
-    let fixture = prepared.start(&vmi, &["--image-volume"]).await?;
-    let reports = fixture.boot_and_read_reports(&vmi).await?;
-    assert!(
-        has_disk_report(&reports, "vda", 16 * MIB, CONTAINER_DISK_MARK),
-        "{reports:#?}"
     );
     fixture.end_vm(&vmi).await
 }
