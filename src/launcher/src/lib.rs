@@ -1,5 +1,5 @@
 //! virt-launcher: runs one VirtualMachineInstance as a libvirt domain, serves virt-handler's commands about it, and
-//! notifies virt-handler of its state. [`launcher`] composes the modules.
+//! notifies virt-handler of its state. [`process_lifecycle`] composes the modules.
 
 mod agent;
 mod atomic_file;
@@ -14,7 +14,6 @@ mod init_dirs;
 mod instance_lock;
 mod jobs;
 mod kill_by_command_line;
-pub mod launcher;
 mod libvirt_client;
 mod libvirt_daemons;
 mod libvirt_migration_hook;
@@ -27,6 +26,7 @@ mod named_timers;
 mod nbd;
 mod notify;
 mod paths;
+pub mod process_lifecycle;
 mod qemu_process;
 mod qemu_watch;
 mod qmp_answer;

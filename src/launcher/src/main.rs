@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use virt_launcher::{
     Config, ConfigError, DIRECTORIES_IN_USE, EarlySignals, InstanceLockError, MAX_BLOCKING_THREADS,
-    launcher, logging,
+    logging, process_lifecycle,
 };
 
 /// Number of async worker threads. Two suffice, because a launcher mostly waits.
@@ -79,7 +79,7 @@ fn run(config: Config, early: EarlySignals) -> anyhow::Result<()> {
         .thread_keep_alive(BLOCKING_THREAD_IDLE_TIME)
         .enable_all()
         .build()?;
-    let result = runtime.block_on(launcher::run(config, early));
+    let result = runtime.block_on(process_lifecycle::run(config, early));
     // Threads are not awaited, because a call that hangs in libvirt must not keep the process.
     runtime.shutdown_background();
     result

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::manager::Phase;
 
-/// The configuration of the policy.
+/// The limits and the mode that the policy follows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LifetimeConfig {
-    /// `--qemu-timeout`.
+    /// How long to wait for a domain, and for its QEMU process: `--qemu-timeout`.
     pub qemu_timeout: Duration,
-    /// `--grace-period-seconds`.
+    /// How long the guest may take to power off before QEMU is killed: `--grace-period-seconds`.
     pub grace_period: Duration,
     /// Whether there is no virt-handler.
     pub standalone: bool,
@@ -25,7 +25,7 @@ pub(crate) enum Input {
         /// Whether the guest is here: it has arrived, or booted here.
         is_guest_here: bool,
     },
-    /// The guest was asked to power off.
+    /// A command has asked the guest to power off.
     PowerOffRequested,
     /// virt-handler gives up the migration to this pod.
     CleanUpTarget {

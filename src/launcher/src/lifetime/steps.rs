@@ -15,7 +15,7 @@ pub(crate) enum Step {
     RequestPowerOff,
     /// Kill QEMU.
     Kill,
-    /// Run the hooks of the end, concurrently with everything else. This step comes only once.
+    /// Run the shutdown hooks, concurrently with everything else. This step comes only once.
     RunShutdownHooks,
     /// Exit.
     Exit(Ending),

@@ -12,8 +12,8 @@ use libvirt::{DomainState, XmlKind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use virt_launcher::hooks_trait::Hooks;
-use virt_launcher::launcher::{Composition, RunningLauncher};
 use virt_launcher::manager::{Command, CommandResult, Identity, Manager, SyncRequest};
+use virt_launcher::process_lifecycle::{Composition, RunningLauncher};
 use virt_launcher::{BootResources, MigrationErrorLog, Paths, PollIntervals};
 
 use super::recording_virt_handler::RecordingVirtHandler;

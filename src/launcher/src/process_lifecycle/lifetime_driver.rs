@@ -17,7 +17,7 @@ use crate::qemu_process;
 /// How often a failing shutdown request is tried: libvirt's daemon may be restarting.
 const SHUTDOWN_ATTEMPTS: u32 = 5;
 const SHUTDOWN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of the hooks of the end, longer than those of any VM take.
+/// Timeout of the shutdown hooks, longer than those of any VM take.
 const SHUTDOWN_HOOKS_TIMEOUT: Duration = Duration::from_secs(120);
 /// Timeout of asking libvirt whether the guest is here.
 const STATE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ pub(super) struct LifetimeDriver {
 }
 
 impl LifetimeDriver {
-    /// Runs until the launcher is to exit, including the hooks of the end.
+    /// Runs until the launcher is to exit, including the shutdown hooks.
     pub(super) async fn run(mut self, config: LifetimeConfig) -> Ending {
         let (mut lifetime, mut steps) = Lifetime::begin(config);
         let mut timers = NamedTimers::default();
@@ -174,16 +174,16 @@ impl LifetimeDriver {
     }
 }
 
-/// Waits for the hooks of the end. The hook host limits every hook; the timeout is for a fault of the hook host itself.
+/// Waits for the shutdown hooks. The hook host limits every hook; the timeout is for a fault of the hook host itself.
 async fn wait_for_shutdown_hooks(hooks: Option<JoinHandle<()>>) {
     let Some(hooks) = hooks else {
         return;
     };
     match tokio::time::timeout(SHUTDOWN_HOOKS_TIMEOUT, hooks).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(reason = %error, "running the hooks of the end"),
+        Ok(Err(error)) => tracing::error!(reason = %error, "running the shutdown hooks"),
         Err(_) => {
-            tracing::error!("the hooks of the end did not end within {SHUTDOWN_HOOKS_TIMEOUT:?}")
+            tracing::error!("the shutdown hooks did not end within {SHUTDOWN_HOOKS_TIMEOUT:?}")
         }
     }
 }

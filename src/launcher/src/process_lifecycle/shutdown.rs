@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Launcher;
+use super::LauncherWithDaemons;
 use crate::jobs::AbortReason;
 use crate::manager::{Command, Phase, Role};
 
@@ -27,7 +27,7 @@ const END_PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
 /// concurrently.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
-impl Launcher {
+impl LauncherWithDaemons {
     /// Kills the VM, even if it is being started: no VM outlives its launcher.
     async fn end_vm(&self) {
         if let Err(error) = self.running.manager.run(Command::Kill).await {

@@ -7,8 +7,8 @@ use crate::config::Config;
 use crate::lifetime::Ending;
 use crate::manager::{Command, Identity, Manager, SyncRequest};
 
-/// The VMI to run, if there is one.
-pub(super) fn vmi(config: &Config) -> anyhow::Result<Option<Vmi>> {
+/// Parses the VMI to run, if there is one.
+pub(super) fn read(config: &Config) -> anyhow::Result<Option<Vmi>> {
     let parse = |text: &String| Vmi::from_yaml_or_json(text.as_bytes());
     config
         .standalone_vmi

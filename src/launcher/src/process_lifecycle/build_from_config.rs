@@ -7,7 +7,7 @@ use domain::migration::IncomingEdits;
 use hook_host::policy::permission::unreviewed_libvirt;
 use libvirt::HypervisorConnection;
 
-use super::{Composition, Launcher};
+use super::{Composition, LauncherWithDaemons};
 use crate::agent::PollIntervals;
 use crate::boot::boot_resources::BootResources;
 use crate::boot::host_facts;
@@ -19,13 +19,13 @@ use crate::libvirt_daemons::{self, Daemons, DaemonsConfig};
 use crate::manager::Identity;
 use crate::{init_dirs, libvirt_migration_hook};
 
-impl Launcher {
+impl LauncherWithDaemons {
     /// Starts daemons and tasks in the order that KubeVirt expects. When it returns, the launcher is ready.
     pub(super) async fn build(
         config: &Config,
         identity: Identity,
         hooks: Arc<dyn Hooks>,
-    ) -> anyhow::Result<Launcher> {
+    ) -> anyhow::Result<LauncherWithDaemons> {
         init_dirs::initialize_disk_data(&config.paths)?;
         if config.libvirt_uri.is_none() {
             libvirt_migration_hook::hook_link::install(
@@ -52,7 +52,7 @@ impl Launcher {
                 .map(Daemons::migration_log)
                 .unwrap_or_default(),
         };
-        Ok(Launcher {
+        Ok(LauncherWithDaemons {
             running: composition.start().await?,
             daemons,
         })

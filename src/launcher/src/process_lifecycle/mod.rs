@@ -1,11 +1,11 @@
-//! Runs the launcher: takes the lock, collects hooks, builds the launcher, waits for its end, and shuts it down.
+//! The launcher's process from start to end: takes the lock, collects hooks, builds the launcher, waits for its end, and shuts it down.
 
 mod build_from_config;
 mod composition;
 mod hook_collection;
 mod lifetime_driver;
-mod run_standalone_vmi;
 mod shutdown;
+mod standalone_vmi;
 
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ use lifetime_driver::LifetimeDriver;
 /// Runs a launcher from start to end.
 pub async fn run(config: Config, early: termination_signals::EarlySignals) -> anyhow::Result<()> {
     let mut signal = termination_signals::listen(&early).context("listening for signals")?;
-    let standalone = run_standalone_vmi::vmi(&config)?;
-    let identity = run_standalone_vmi::identity(&config, standalone.as_ref());
-    // Taken first, because the files written from here on may belong to another launcher.
+    let standalone = standalone_vmi::read(&config)?;
+    let identity = standalone_vmi::identity(&config, standalone.as_ref());
+    // Taken before anything is written: another launcher may be using these directories.
     let _lock = InstanceLock::acquire(&config.paths, config.libvirt_uri.is_none())?;
     init_dirs::initialize(&config.paths)?;
     if config.flags.simulate_crash {
@@ -42,8 +42,8 @@ pub async fn run(config: Config, early: termination_signals::EarlySignals) -> an
     let ending = match run_with(&config, &identity, standalone, &hooks, signal).await {
         Ok(ending) => ending,
         Err(error) => {
-            // The hooks of the end run after every end, also after an error.
-            end_hooks(&hooks, &identity).await;
+            // The lifetime driver has run the shutdown hooks, unless the launcher failed; then they run here.
+            run_shutdown_hooks(&hooks, &identity).await;
             return Err(error);
         }
     };
@@ -68,9 +68,9 @@ async fn run_with(
     mut signal: watch::Receiver<bool>,
 ) -> anyhow::Result<Ending> {
     let mut launcher = tokio::select! {
-        launcher = Launcher::build(config, identity.clone(), Arc::clone(hooks)) => launcher?,
+        launcher = LauncherWithDaemons::build(config, identity.clone(), Arc::clone(hooks)) => launcher?,
         _ = signal.wait_for(|signalled| *signalled) => {
-            end_hooks(hooks, identity).await;
+            run_shutdown_hooks(hooks, identity).await;
             return Ok(Ending::Clean);
         }
     };
@@ -80,19 +80,19 @@ async fn run_with(
     ending
 }
 
-/// Runs the hooks of the end.
-async fn end_hooks(hooks: &Arc<dyn Hooks>, identity: &Identity) {
+/// Runs the shutdown hooks.
+async fn run_shutdown_hooks(hooks: &Arc<dyn Hooks>, identity: &Identity) {
     hooks.shutdown(&identity.invocation(Reason::Shutdown)).await;
     hooks.log_calls("ended");
 }
 
-/// A running launcher, with the daemons that it started.
-struct Launcher {
+/// A running launcher and the libvirt daemons that it started, if any.
+struct LauncherWithDaemons {
     running: RunningLauncher,
     daemons: Option<Daemons>,
 }
 
-impl Launcher {
+impl LauncherWithDaemons {
     fn vm(&self) -> &Arc<VmContext> {
         self.running.manager.vm()
     }
@@ -105,7 +105,7 @@ impl Launcher {
         signal: watch::Receiver<bool>,
     ) -> anyhow::Result<Ending> {
         let is_standalone = standalone.is_some();
-        let standalone_run = run_standalone_vmi::run(&self.running.manager, standalone);
+        let standalone_run = standalone_vmi::run(&self.running.manager, standalone);
         let driver = LifetimeDriver {
             vm: Arc::clone(self.vm()),
             manager: self.running.manager.clone(),
