@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hook_host::Reason;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
+use super::shutdown_hooks::ShutdownHooks;
 use crate::config::Config;
 use crate::lifetime::{Ending, Input, Lifetime, LifetimeConfig, Step, Timer};
 use crate::manager::{Command, Manager, Phase, Role, VmContext};
@@ -17,8 +16,6 @@ use crate::qemu_process;
 /// How often a failing shutdown request is tried: libvirt's daemon may be restarting.
 const SHUTDOWN_ATTEMPTS: u32 = 5;
 const SHUTDOWN_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of the shutdown hooks, longer than those of any VM take.
-const SHUTDOWN_HOOKS_TIMEOUT: Duration = Duration::from_secs(120);
 /// Timeout of asking libvirt whether the guest is here.
 const STATE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -37,6 +34,7 @@ pub(super) struct LifetimeDriver {
     pub(super) manager: Manager,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) signal: watch::Receiver<bool>,
+    pub(super) shutdown_hooks: ShutdownHooks,
     pub(super) pid_file: PathBuf,
 }
 
@@ -45,17 +43,16 @@ impl LifetimeDriver {
     pub(super) async fn run(mut self, config: LifetimeConfig) -> Ending {
         let (mut lifetime, mut steps) = Lifetime::begin(config);
         let mut timers = NamedTimers::default();
-        let mut hooks = None;
         let phase = *self.phase.borrow_and_update();
         steps.extend(lifetime.observe(Input::Phase(phase)));
         loop {
             for step in steps {
                 match step {
                     Step::Exit(ending) => {
-                        wait_for_shutdown_hooks(hooks).await;
+                        self.shutdown_hooks.finish().await;
                         return ending;
                     }
-                    Step::RunShutdownHooks => hooks = Some(self.run_shutdown_hooks()),
+                    Step::RunShutdownHooks => self.shutdown_hooks.start(),
                     Step::Arm(timer, after) => timers.arm(timer, after),
                     other => self.run_step(other),
                 }
@@ -162,28 +159,5 @@ impl LifetimeDriver {
                 tracing::error!(reason = %error, "could not end QEMU");
             }
         });
-    }
-
-    fn run_shutdown_hooks(&self) -> JoinHandle<()> {
-        let vm = Arc::clone(&self.vm);
-        tokio::spawn(async move {
-            let invocation = vm.identity.invocation(Reason::Shutdown);
-            vm.hooks.shutdown(&invocation).await;
-            vm.hooks.log_calls("ended");
-        })
-    }
-}
-
-/// Waits for the shutdown hooks. The hook host limits every hook; the timeout is for a fault of the hook host itself.
-async fn wait_for_shutdown_hooks(hooks: Option<JoinHandle<()>>) {
-    let Some(hooks) = hooks else {
-        return;
-    };
-    match tokio::time::timeout(SHUTDOWN_HOOKS_TIMEOUT, hooks).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(reason = %error, "running the shutdown hooks"),
-        Err(_) => {
-            tracing::error!("the shutdown hooks did not end within {SHUTDOWN_HOOKS_TIMEOUT:?}")
-        }
     }
 }

@@ -1,16 +1,17 @@
-//! The launcher's process from start to end: takes the lock, collects hooks, builds the launcher, waits for its end, and shuts it down.
+//! The launcher's process from start to end: takes the lock, collects hooks, builds the launcher, waits for its end, and
+//! shuts it down.
 
 mod build_from_config;
 mod composition;
 mod hook_collection;
 mod lifetime_driver;
 mod shutdown;
+mod shutdown_hooks;
 mod standalone_vmi;
 
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use hook_host::Reason;
 use kubevirt_api::vmi::Vmi;
 use tokio::sync::watch;
 
@@ -19,10 +20,11 @@ use crate::hooks_trait::Hooks;
 use crate::instance_lock::InstanceLock;
 use crate::libvirt_daemons::Daemons;
 use crate::lifetime::Ending;
-use crate::manager::{Identity, VmContext};
+use crate::manager::VmContext;
 use crate::{init_dirs, termination_signals};
 pub use composition::{Composition, RunningLauncher};
 use lifetime_driver::LifetimeDriver;
+use shutdown_hooks::ShutdownHooks;
 
 /// Runs a launcher from start to end.
 pub async fn run(config: Config, early: termination_signals::EarlySignals) -> anyhow::Result<()> {
@@ -39,15 +41,23 @@ pub async fn run(config: Config, early: termination_signals::EarlySignals) -> an
         hooks = hook_collection::collect(&config, &identity.namespace) => Arc::new(hooks?) as Arc<dyn Hooks>,
         _ = signal.wait_for(|signalled| *signalled) => return Ok(()),
     };
-    let ending = match run_with(&config, &identity, standalone, &hooks, signal).await {
-        Ok(ending) => ending,
-        Err(error) => {
-            // The lifetime driver has run the shutdown hooks, unless the launcher failed; then they run here.
-            run_shutdown_hooks(&hooks, &identity).await;
-            return Err(error);
-        }
+    let shutdown_hooks = ShutdownHooks::new(Arc::clone(&hooks), identity.clone());
+    let launcher = tokio::select! {
+        launcher = LauncherWithDaemons::build(&config, identity, hooks) => Some(launcher),
+        _ = signal.wait_for(|signalled| *signalled) => None,
     };
-    match ending {
+    let ending = match launcher {
+        Some(Ok(launcher)) => {
+            launcher
+                .run(&config, standalone, signal, &shutdown_hooks)
+                .await
+        }
+        Some(Err(error)) => Err(error),
+        None => Ok(Ending::Clean),
+    };
+    // Here for a launcher that was not built. In all other cases they have run.
+    shutdown_hooks.finish().await;
+    match ending? {
         Ending::Clean => Ok(()),
         Ending::UnusedTarget => {
             tracing::info!("the migration to this pod did not take place; the launcher ends");
@@ -59,31 +69,20 @@ pub async fn run(config: Config, early: termination_signals::EarlySignals) -> an
     }
 }
 
-/// Builds the launcher, runs it until its end, and shuts it down.
-async fn run_with(
+/// Runs a launcher that was composed without daemons until its end, and shuts it down.
+pub async fn run_composed(
+    launcher: RunningLauncher,
     config: &Config,
-    identity: &Identity,
-    standalone: Option<Vmi>,
-    hooks: &Arc<dyn Hooks>,
-    mut signal: watch::Receiver<bool>,
-) -> anyhow::Result<Ending> {
-    let mut launcher = tokio::select! {
-        launcher = LauncherWithDaemons::build(config, identity.clone(), Arc::clone(hooks)) => launcher?,
-        _ = signal.wait_for(|signalled| *signalled) => {
-            run_shutdown_hooks(hooks, identity).await;
-            return Ok(Ending::Clean);
-        }
+    signal: watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let vm = launcher.manager.vm();
+    let shutdown_hooks = ShutdownHooks::new(Arc::clone(&vm.hooks), vm.identity.clone());
+    let launcher = LauncherWithDaemons {
+        running: launcher,
+        daemons: None,
     };
-    let is_standalone = standalone.is_some();
-    let ending = launcher.run_until_end(config, standalone, signal).await;
-    launcher.shut_down(is_standalone).await;
-    ending
-}
-
-/// Runs the shutdown hooks.
-async fn run_shutdown_hooks(hooks: &Arc<dyn Hooks>, identity: &Identity) {
-    hooks.shutdown(&identity.invocation(Reason::Shutdown)).await;
-    hooks.log_calls("ended");
+    let ending = launcher.run(config, None, signal, &shutdown_hooks).await;
+    ending.map(drop)
 }
 
 /// A running launcher and the libvirt daemons that it started, if any.
@@ -97,12 +96,31 @@ impl LauncherWithDaemons {
         self.running.manager.vm()
     }
 
+    /// Runs until the end, and shuts down. The shutdown hooks have run when it returns.
+    async fn run(
+        mut self,
+        config: &Config,
+        standalone: Option<Vmi>,
+        signal: watch::Receiver<bool>,
+        shutdown_hooks: &ShutdownHooks,
+    ) -> anyhow::Result<Ending> {
+        let is_standalone = standalone.is_some();
+        let ending = self
+            .run_until_end(config, standalone, signal, shutdown_hooks.clone())
+            .await;
+        self.shut_down(is_standalone).await;
+        // The lifetime driver has run them, unless the launcher failed.
+        shutdown_hooks.finish().await;
+        ending
+    }
+
     /// Waits until the lifetime policy ends the launcher, or a task fails.
     async fn run_until_end(
         &mut self,
         config: &Config,
         standalone: Option<Vmi>,
         signal: watch::Receiver<bool>,
+        shutdown_hooks: ShutdownHooks,
     ) -> anyhow::Result<Ending> {
         let is_standalone = standalone.is_some();
         let standalone_run = standalone_vmi::run(&self.running.manager, standalone);
@@ -111,6 +129,7 @@ impl LauncherWithDaemons {
             manager: self.running.manager.clone(),
             phase: self.running.phase.clone(),
             signal,
+            shutdown_hooks,
             pid_file: config.paths.qemu_pid_file(&self.vm().identity.domain),
         };
         let lifetime_config = lifetime_driver::lifetime_config(config, is_standalone);

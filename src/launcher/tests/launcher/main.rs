@@ -37,6 +37,7 @@ mod qemu_shutdown_after_migration;
 mod refused_migrations;
 mod safety_thaw;
 mod screenshot;
+mod shutdown_hooks;
 mod support;
 mod vm_starts;
 mod vm_stats;

@@ -11,6 +11,7 @@ use libvirt::fake::FakeDaemon;
 use libvirt::{DomainState, XmlKind};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::watch;
 use virt_launcher::hooks_trait::Hooks;
 use virt_launcher::manager::{Command, CommandResult, Identity, Manager, SyncRequest};
 use virt_launcher::process_lifecycle::{Composition, RunningLauncher};
@@ -48,7 +49,9 @@ pub(crate) struct TestLauncher {
     pub(crate) paths: Paths,
     /// The errors of migrations that libvirt's daemon has logged.
     pub(crate) migration_log: MigrationErrorLog,
-    _running: RunningLauncher,
+    /// Sends messages about lost logs; without it, the task that reports them fails.
+    pub(crate) lost_logs: watch::Sender<Option<String>>,
+    pub(crate) running: RunningLauncher,
     _directory: TempDir,
 }
 
@@ -73,6 +76,7 @@ impl TestLauncher {
             ..HostFacts::default()
         };
         let migration_log = MigrationErrorLog::default();
+        let (lost_logs, lost_logs_receiver) = watch::channel(None);
         let composition = Composition {
             paths: paths.clone(),
             identity: Identity::new("default", "vm1", "1234"),
@@ -91,7 +95,7 @@ impl TestLauncher {
             poll_intervals: PollIntervals::default(),
             vm_stats_collector,
             migration_hooks: false,
-            lost_logs: None,
+            lost_logs: Some(lost_logs_receiver),
             migration_log: migration_log.clone(),
         };
         let launcher = composition.start().await.unwrap();
@@ -102,7 +106,8 @@ impl TestLauncher {
             handler,
             paths,
             migration_log,
-            _running: launcher,
+            lost_logs,
+            running: launcher,
             _directory: directory,
         }
     }
