@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-pub(crate) use crate::element_node::Node;
+pub(crate) use crate::content_node::Node;
 use crate::insertion_scope::ResolvedName;
 use crate::source_text::Origin;
 use crate::start_tag::{Attribute, Attributes};

@@ -27,6 +27,7 @@
 mod apply;
 mod byte_classes;
 mod canonical_name;
+mod content_node;
 mod diff;
 mod document;
 mod edit_error;
@@ -35,7 +36,6 @@ mod element_check;
 mod element_edit;
 mod element_from_text;
 mod element_insertion;
-mod element_node;
 mod element_removal;
 mod element_text;
 mod element_traits;

@@ -25,8 +25,8 @@ struct Exception {
 const EXCEPTIONS: &[Exception] = &[Exception {
     parent: ("src/domain-xml", ""),
     members: &[
+        "content_node",
         "element",
-        "element_node",
         "insertion_scope",
         "render",
         "source_text",

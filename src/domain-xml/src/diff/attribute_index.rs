@@ -11,7 +11,7 @@ use crate::{Element, name};
 /// The attributes that are not namespace declarations.
 pub(super) struct AttributeIndex<'a> {
     pub(super) list: Vec<(Name<'a>, Attribute<'a>)>,
-    /// Indices by name, made if an attribute is not at the expected index.
+    /// Positions in `list` by name, built on the first miss.
     positions: OnceCell<HashMap<Name<'a>, usize>>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> AttributeIndex<'a> {
         }
     }
 
-    /// The attribute of this name, searched at the expected index first.
+    /// The attribute of this name, looked for at the expected position first.
     pub(super) fn get(&self, name: &Name<'_>, expected: usize) -> Option<&Attribute<'a>> {
         match self.list.get(expected) {
             Some((here, attribute)) if here == name => Some(attribute),
@@ -38,8 +38,9 @@ impl<'a> AttributeIndex<'a> {
     }
 
     fn positions(&self) -> &HashMap<Name<'a>, usize> {
-        let numbered = || self.list.iter().enumerate();
-        let named = || numbered().map(|(at, (name, _))| (name.clone(), at));
-        self.positions.get_or_init(|| named().collect())
+        self.positions.get_or_init(|| {
+            let names = self.list.iter().map(|(name, _)| name.clone());
+            names.zip(0..).collect()
+        })
     }
 }
