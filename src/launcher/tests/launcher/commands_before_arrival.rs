@@ -1,6 +1,6 @@
 //! Commands to a migration target whose guest has not arrived yet: they are refused.
 
-use libvirt::fake::Call;
+use libvirt::fake::{Arrival, Call};
 use proto::cmd::v1::MemoryDumpRequest;
 use virt_launcher::manager::Command;
 
@@ -66,7 +66,7 @@ async fn commands_are_refused_until_the_guest_has_arrived() {
     }
     launcher
         .fake
-        .resume_incoming(INCOMING_DOMAIN, false)
+        .finish_incoming(INCOMING_DOMAIN, Arrival::Running)
         .unwrap();
     launcher.notifications_until("Running").await;
     launcher.manager.run(Command::Pause).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hook_host::{HookError, HookPoint};
 use libvirt::XmlKind;
-use libvirt::fake::Call;
+use libvirt::fake::{Arrival, Call};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
@@ -150,7 +150,7 @@ async fn migration_target_that_attaches_a_host_device_again_calls_its_hooks() {
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher
         .fake
-        .resume_incoming(INCOMING_DOMAIN, false)
+        .finish_incoming(INCOMING_DOMAIN, Arrival::Running)
         .unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher

@@ -32,7 +32,7 @@ mod migration_source;
 mod migration_target_arrival;
 mod migration_target_preparation;
 mod migration_timeouts_and_downtime;
-mod pause_across_migration;
+mod pause_on_arrival;
 mod qemu_shutdown_after_migration;
 mod refused_migrations;
 mod safety_thaw;

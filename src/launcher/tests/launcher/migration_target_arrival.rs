@@ -1,6 +1,6 @@
 //! A VM that arrives by a migration: the notifications, and what happens when it does not arrive.
 
-use libvirt::fake::{Call, FakeDaemon};
+use libvirt::fake::{Arrival, Call, FakeDaemon};
 use libvirt::{Detail, Event, LifecycleEvent, code, origin};
 use virt_launcher::manager::{Command, CommandSuccess};
 
@@ -23,7 +23,7 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
     launcher.notifications_until("ADDED").await;
     launcher
         .fake
-        .resume_incoming(INCOMING_DOMAIN, false)
+        .finish_incoming(INCOMING_DOMAIN, Arrival::Running)
         .unwrap();
     let before = launcher.notifications_until("Running").await;
     let frozen = freeze(&launcher, 0).await.message;
@@ -71,7 +71,7 @@ async fn arrival_during_a_restart_of_the_daemon_is_notified() {
         }
         launcher
             .fake
-            .resume_incoming(INCOMING_DOMAIN, false)
+            .finish_incoming(INCOMING_DOMAIN, Arrival::Running)
             .unwrap();
         launcher.fake.start_daemon();
         launcher.notifications_until("Running").await;
@@ -102,7 +102,7 @@ async fn arrival_is_notified_although_libvirt_does_not_answer_at_first() {
         }
         launcher
             .fake
-            .resume_incoming(INCOMING_DOMAIN, false)
+            .finish_incoming(INCOMING_DOMAIN, Arrival::Running)
             .unwrap();
         let busy = "Timed out during operation: cannot acquire state change lock";
         let busy = FakeDaemon::error(code::OPERATION_TIMEOUT, origin::QEMU, busy);
@@ -124,7 +124,7 @@ async fn event_of_an_arrival_that_was_recovered_is_not_notified_again() {
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher
         .fake
-        .resume_incoming(INCOMING_DOMAIN, false)
+        .finish_incoming(INCOMING_DOMAIN, Arrival::Running)
         .unwrap();
     launcher.fake.start_daemon();
     // The last notification after the recovery.

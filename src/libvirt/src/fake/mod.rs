@@ -56,7 +56,7 @@ use std::sync::Arc;
 use crate::error::Result;
 pub use call::Call;
 pub use migration_plan::{MigrationPlan, SentMigration};
-pub use test_controls::FakeDaemon;
+pub use test_controls::{Arrival, FakeDaemon};
 
 /// A simulated guest agent: receives a command as JSON, and returns the response as JSON.
 pub type Agent = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kubevirt_api::vmi::Vmi;
+use libvirt::fake::Arrival;
 use serde_json::{Value, json};
 use virt_launcher::manager::{Command, CommandResult, SyncRequest};
 
@@ -34,7 +35,10 @@ pub(crate) async fn launcher_with_arrived_domain(xml: &str) -> TestLauncher {
     let launcher = TestLauncher::new().await;
     prepare_target(&launcher, "a").await.unwrap();
     launcher.fake.begin_incoming(xml).unwrap();
-    launcher.fake.resume_incoming(xml, false).unwrap();
+    launcher
+        .fake
+        .finish_incoming(xml, Arrival::Running)
+        .unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
         .notifications_until("migration=a PreCopy ended")

@@ -1,7 +1,7 @@
 //! What a test makes of a simulated migration to this daemon: arrival, resumption, failure and end.
 //!
 //! ```text
-//! [none] ── begin_incoming ──▶ Paused/Migration ── resume_incoming ──▶ Running or Paused/User ── end_incoming_job ──▶
+//! [none] ── begin_incoming ──▶ Paused/Migration ── finish_incoming ──▶ Running or Paused/User ── end_incoming_job ──▶
 //! [no job]
 //! ```
 
@@ -13,9 +13,18 @@ use crate::fake::definition_xml::DefinitionXml;
 use crate::fake::simulated_domain::SimulatedDomain;
 use crate::state_reason::Reason;
 
+/// The state in which a guest arrives: that on the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The guest stays paused.
+    Paused,
+    /// The guest runs.
+    Running,
+}
+
 impl FakeDaemon {
     /// Makes a domain arrive from a source. It has a QEMU process, and is transient until
-    /// [`FakeDaemon::resume_incoming`].
+    /// [`FakeDaemon::finish_incoming`].
     ///
     /// # Errors
     /// The XML is not that of a domain.
@@ -37,23 +46,23 @@ impl FakeDaemon {
         })
     }
 
-    /// Completes the transfer: libvirt defines the domain with the source's XML and resumes the guest, unless it was
-    /// `paused` on the source. The job of the migration continues.
+    /// Completes the transfer: libvirt defines the domain with the source's XML, and resumes a guest that arrives
+    /// running. The job of the migration continues.
     ///
     /// # Errors
     /// The XML is not that of a domain.
-    pub fn resume_incoming(&self, persistent_xml: &str, paused: bool) -> Result<()> {
+    pub fn finish_incoming(&self, persistent_xml: &str, arrival: Arrival) -> Result<()> {
         let definition = DefinitionXml::parse(persistent_xml)?;
         let name = definition.name.clone();
         self.daemon.change(&name, |domain| {
             domain.inactive = Some(definition);
             let defined = domain.lifecycle(LifecycleEvent::Defined, Detail::Added);
-            let (state, event) = match paused {
-                true => (
+            let (state, event) = match arrival {
+                Arrival::Paused => (
                     State::new(DomainState::Paused, Reason::User),
                     domain.lifecycle(LifecycleEvent::Suspended, Detail::Paused),
                 ),
-                false => (
+                Arrival::Running => (
                     State::new(DomainState::Running, Reason::Migrated),
                     domain.lifecycle(LifecycleEvent::Resumed, Detail::Migrated),
                 ),

@@ -14,6 +14,7 @@ use super::daemon::Daemon;
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Event};
 use crate::hypervisor_connection::HypervisorConnection;
+pub use incoming_migration::Arrival;
 
 /// Controls the daemon, its QEMU processes and their guests from a test. Clones control the same daemon.
 #[derive(Clone, Default)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use libvirt::DomainState;
+use libvirt::fake::Arrival;
 use serde_json::json;
 use virt_launcher::manager::Command;
 
@@ -20,7 +21,7 @@ async fn vm_that_its_owner_paused_stays_paused() {
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher
         .fake
-        .resume_incoming(INCOMING_DOMAIN, true)
+        .finish_incoming(INCOMING_DOMAIN, Arrival::Paused)
         .unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
@@ -42,7 +43,7 @@ async fn vm_that_arrives_running_is_resumed_after_a_disk_error() {
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher
         .fake
-        .resume_incoming(INCOMING_DOMAIN, false)
+        .finish_incoming(INCOMING_DOMAIN, Arrival::Running)
         .unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
@@ -61,7 +62,7 @@ async fn vm_that_arrives_paused_stays_paused() {
     launcher.fake.begin_incoming(INCOMING_DOMAIN).unwrap();
     launcher
         .fake
-        .resume_incoming(INCOMING_DOMAIN, true)
+        .finish_incoming(INCOMING_DOMAIN, Arrival::Paused)
         .unwrap();
     launcher.fake.end_incoming_job(DOMAIN);
     launcher
