@@ -6,12 +6,12 @@
 mod conversion_errors;
 #[path = "conversion_rules/cpu_pinning_and_numa.rs"]
 mod cpu_pinning_and_numa;
-#[path = "conversion_rules/device_plugins.rs"]
-mod device_plugins;
 #[path = "conversion_rules/disks.rs"]
 mod disks;
 #[path = "conversion_rules/firmware_clock_hyperv.rs"]
 mod firmware_clock_hyperv;
+#[path = "conversion_rules/gpus_and_host_devices.rs"]
+mod gpus_and_host_devices;
 #[path = "conversion_rules/launch_security.rs"]
 mod launch_security;
 #[path = "conversion_rules/pci_placement.rs"]

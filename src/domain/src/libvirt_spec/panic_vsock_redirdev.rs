@@ -1,4 +1,6 @@
 //! Elements of panic devices, vsock and USB redirection.
+//!
+//! The last column is the name in JSON; `when set` omits a zero value from the XML. [`element!`] describes the syntax.
 
 use kubevirt_api::typed_xml::element;
 

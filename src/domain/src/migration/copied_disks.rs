@@ -3,7 +3,7 @@
 use domain_xml::{Document, Element};
 use kubevirt_api::vmi::{Vmi, Volume};
 
-use super::disk_element::{attr, disks, target, volume};
+use super::disk_accessors::{attr, disks, target, volume};
 
 /// The target names (`vda`) of the disks that libvirt has to copy. `domain` is libvirt's XML of the running domain.
 pub fn disks_to_copy(vmi: &Vmi, domain: &Document) -> Vec<String> {

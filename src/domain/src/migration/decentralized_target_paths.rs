@@ -3,7 +3,7 @@
 use domain_xml::{Document, Element};
 use kubevirt_api::vmi::{MigrationSide, Vmi};
 
-use super::disk_element::disks_mut;
+use super::disk_accessors::disks_mut;
 
 fn target_side(vmi: &Vmi) -> Option<&MigrationSide> {
     let state = vmi.status.migration_state.as_ref()?;

@@ -34,8 +34,8 @@ pub fn incoming_xml(
     let mut document =
         Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
     decentralized_target_paths::rewrite_disk_paths(&mut document, vmi);
-    if let Some(processors) = TargetCpuPlacement::in_this_pod(vmi, options, host)? {
-        processors.apply(&mut document);
+    if let Some(cpu_placement) = TargetCpuPlacement::in_this_pod(vmi, options, host)? {
+        cpu_placement.apply(&mut document);
     }
     if edits.renames_ordinal_taps {
         taps_and_vgpus_on_target::rename_ordinal_taps(&mut document, vmi)?;

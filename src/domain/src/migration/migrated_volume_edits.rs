@@ -7,7 +7,7 @@ use domain_xml::{Document, Element};
 use kubevirt_api::vmi::{BLOCK, ClaimInfo, Vmi};
 
 use super::copied_disks::is_migrated;
-use super::disk_element::{attr, disks_mut, volume};
+use super::disk_accessors::{attr, disks_mut, volume};
 use super::error::MigrationXmlError;
 use crate::convert::volume_paths;
 

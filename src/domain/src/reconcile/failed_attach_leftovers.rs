@@ -20,7 +20,7 @@ pub struct DeviceParts {
 
 impl DeviceParts {
     /// Reads the parts from a device's XML; `None` for a device without an alias, which libvirt chooses then.
-    pub fn of(xml: &str) -> Option<DeviceParts> {
+    pub fn parse(xml: &str) -> Option<DeviceParts> {
         let document = Document::parse(xml).ok()?;
         let device = document.root();
         let alias = device.child("alias")?.attr("name")?.into_owned();
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn device_that_libvirt_knows_has_no_leftovers() {
-        let device = DeviceParts::of(DISK).unwrap();
+        let device = DeviceParts::parse(DISK).unwrap();
         let live = live(DISK);
         assert_eq!(
             AttachLeftovers::of(&device, &peripherals(&["ua-one"]), &[], &live),
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn block_nodes_of_the_images_are_leftovers_unless_libvirt_knows_them() {
-        let device = DeviceParts::of(DISK).unwrap();
+        let device = DeviceParts::parse(DISK).unwrap();
         assert!(device.has_block_nodes());
         let other = "<disk type='file'><source file='/hp/one.img' index='1'/><alias name='ua-same-image'/></disk>";
         let nodes = nodes(&[
@@ -185,14 +185,14 @@ mod tests {
     #[test]
     fn network_backend_is_a_leftover_even_if_qemu_has_no_device() {
         let xml = "<interface type='ethernet'><alias name='ua-blue'/></interface>";
-        let device = DeviceParts::of(xml).unwrap();
+        let device = DeviceParts::parse(xml).unwrap();
         let parts =
             AttachLeftovers::of(&device, &peripherals(&["ua-red"]), &[], &live("")).unwrap();
         assert_eq!(
             (parts.device, parts.netdev),
             (None, Some("hostua-blue".into()))
         );
-        assert_eq!(DeviceParts::of("<memory model='virtio-mem'/>"), None);
-        assert_eq!(DeviceParts::of("<disk"), None);
+        assert_eq!(DeviceParts::parse("<memory model='virtio-mem'/>"), None);
+        assert_eq!(DeviceParts::parse("<disk"), None);
     }
 }

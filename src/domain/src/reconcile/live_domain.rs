@@ -1,4 +1,4 @@
-//! The running domain: libvirt's XML, without loss.
+//! libvirt's XML of the domain, running or not, without loss.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use super::device_change::LiveDevice;
 use crate::libvirt_spec::{Alias, Disk, HostDevice, Interface};
 use crate::parse_domain_xml::ParseError;
 
-/// The running domain: libvirt's XML, kept byte for byte.
+/// libvirt's XML of the domain, running or not, kept byte for byte.
 #[derive(Debug, Clone)]
 pub struct LiveDomain(Document);
 
-/// A device of the running domain: libvirt's element, and the typed device.
+/// A device of the domain: libvirt's element, and the typed device.
 pub(crate) struct TypedDevice<'a, T> {
     pub(crate) element: &'a Element,
     pub(crate) spec: T,
 }
 
 impl LiveDomain {
-    /// Parses libvirt's XML of the running domain.
+    /// Parses libvirt's XML of the domain.
     ///
     /// # Errors
     /// [`ParseError`] if the text is not well-formed, or its root is not `<domain>`.
@@ -37,19 +37,19 @@ impl LiveDomain {
     }
 
     /// Whether the domain has a QEMU process.
-    pub fn is_running(&self) -> bool {
+    pub fn has_qemu_process(&self) -> bool {
         self.0.root().attr("id").is_some()
     }
 
     /// Whether the domain has a device with this alias (`ua-NAME`, `virtiomem0`).
     pub fn has_alias(&self, alias: &str) -> bool {
-        self.devices().any(|device| self::alias(device) == alias)
+        self.devices().any(|device| alias_of(device) == alias)
     }
 
     /// The XML of the device with this alias.
     pub fn device(&self, alias: &str) -> Option<String> {
         let mut devices = self.devices();
-        let device = devices.find(|device| self::alias(device) == alias);
+        let device = devices.find(|device| alias_of(device) == alias);
         device.map(Element::render)
     }
 
@@ -64,12 +64,12 @@ impl LiveDomain {
         indexes
     }
 
-    /// Copies of the devices of this kind, such as `memory`.
-    pub(crate) fn devices_of(&self, kind: &str) -> Vec<Element> {
+    /// Copies of the elements of the devices of this kind, such as `memory`.
+    pub(crate) fn cloned_elements(&self, kind: &str) -> Vec<Element> {
         self.elements(kind).cloned().collect()
     }
 
-    /// The devices of this kind.
+    /// The elements of the devices of this kind.
     pub(crate) fn elements(&self, kind: &str) -> impl Iterator<Item = &Element> {
         self.devices().filter(move |device| device.is(kind))
     }
@@ -89,8 +89,7 @@ impl LiveDomain {
     /// The typed devices of this kind. Devices with a value that cannot be parsed are left out: only a hook can have
     /// added them, and they are not managed here.
     fn typed_devices<'a, T: ReadElement>(&'a self, kind: &str) -> Vec<TypedDevice<'a, T>> {
-        let devices = self.devices().filter(|device| device.is(kind));
-        devices
+        self.elements(kind)
             .filter_map(|element| {
                 let mut spec = T::default();
                 spec.read(element).ok()?;
@@ -108,7 +107,7 @@ impl LiveDomain {
 impl<T> TypedDevice<'_, T> {
     /// The device as libvirt describes it. `target` becomes the name of a device without an alias.
     pub(crate) fn device(&self, target: &str, overlay: Option<String>) -> LiveDevice {
-        let alias = alias(self.element);
+        let alias = alias_of(self.element);
         let name = match Alias::name_in(&alias) {
             "" => target,
             name => name,
@@ -122,7 +121,7 @@ impl<T> TypedDevice<'_, T> {
     }
 }
 
-pub(crate) fn alias(device: &Element) -> String {
+pub(crate) fn alias_of(device: &Element) -> String {
     let alias = device.child("alias").and_then(|alias| alias.attr("name"));
     alias.unwrap_or_default().into_owned()
 }

@@ -3,7 +3,7 @@
 use kubevirt_api::vmi::Vmi;
 
 use super::device_change::LiveDevice;
-use super::live_domain::{LiveDomain, alias, device_xml, is_named};
+use super::live_domain::{LiveDomain, alias_of, device_xml, is_named};
 use crate::libvirt_spec::{Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 
 /// A host device to attach.
@@ -37,7 +37,7 @@ pub fn sriov_attachments(
 /// The SR-IOV interfaces of a domain. Only their aliases are parsed.
 pub fn sriov_interfaces(domain: &LiveDomain) -> Vec<LiveDevice> {
     let devices = domain.elements("hostdev").filter_map(|element| {
-        let alias = alias(element);
+        let alias = alias_of(element);
         let name = Alias::name_in(&alias).strip_prefix(SRIOV_ALIAS)?.to_owned();
         Some(LiveDevice {
             name,

@@ -61,7 +61,7 @@ pub fn memory_change(
         max_pluggable,
         requested,
     } = DeviceSizes::from_vmi(vmi)?;
-    let devices = live.devices_of("memory");
+    let devices = live.cloned_elements("memory");
     let device = devices.into_iter().find(is_virtio_mem);
     let Some(mut device) = device else {
         let xml = new_device(max_pluggable, requested, block_size(vmi)).render();

@@ -4,18 +4,19 @@ use serde_json::{Value, json};
 
 use super::{Case, topology};
 
-fn case(mut domain: Value, cpuset: &[u32]) -> Case {
+fn dedicated_cpus(mut domain: Value, cpuset: &[u32]) -> Case {
     domain["cpu"]["dedicatedCpuPlacement"] = json!(true);
     Case::domain(domain)
         .options(json!({"topology": topology()}))
         .host(json!({"cpuset": cpuset}))
 }
 
+/// The host's CPUs in [`topology`]: n and n + 4 are siblings; 0, 1, 4 and 5 are in NUMA node 0, the others in node 1.
 const ALL_CPUS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[test]
 fn sockets_for_hotplug_are_not_pinned() {
-    let case = case(
+    let case = dedicated_cpus(
         json!({"cpu": {"cores": 2, "sockets": 1, "maxSockets": 4}}),
         &ALL_CPUS,
     );
@@ -33,18 +34,19 @@ fn sockets_for_hotplug_are_not_pinned() {
 
 #[test]
 fn too_few_host_cpus_are_errors() {
-    let case = |cpu: Value, cpuset: &[u32]| case(json!({"cpu": cpu}), cpuset);
+    let error =
+        |cpu: Value, cpuset: &[u32]| dedicated_cpus(json!({"cpu": cpu}), cpuset).conversion_error();
     assert_eq!(
-        case(json!({"cores": 4}), &[0, 1, 2]).conversion_error(),
+        error(json!({"cores": 4}), &[0, 1, 2]),
         "not enough exclusive threads provided, could not fit 1 core(s)"
     );
     assert_eq!(
-        case(json!({"cores": 2, "isolateEmulatorThread": true}), &[0, 1]).conversion_error(),
+        error(json!({"cores": 2, "isolateEmulatorThread": true}), &[0, 1]),
         "no CPU allocated for the emulation thread: no remaining unassigned threads"
     );
     let numa = json!({"cores": 1, "threads": 2, "numa": {"guestMappingPassthrough": {}}});
     assert_eq!(
-        case(numa, &[0, 2]).conversion_error(),
+        error(numa, &[0, 2]),
         "could not fit 1 core(s) without crossing numa cell boundaries for individual cores"
     );
 }
@@ -53,7 +55,7 @@ fn too_few_host_cpus_are_errors() {
 fn emulator_thread_completes_to_even_parity_on_request() {
     let emulator = |cores: u32| {
         let cpu = json!({"cores": cores, "isolateEmulatorThread": true});
-        let case = case(json!({"cpu": cpu}), &ALL_CPUS)
+        let case = dedicated_cpus(json!({"cpu": cpu}), &ALL_CPUS)
             .annotation("alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity", "");
         case.domain_spec()
             .cpu_tune
@@ -80,7 +82,7 @@ fn disks(count: u32) -> (Value, Value) {
 
 fn io_pins(domain: Value, count: u32) -> Vec<(u32, String)> {
     let (devices, volumes) = disks(count);
-    let mut case = case(domain, &ALL_CPUS);
+    let mut case = dedicated_cpus(domain, &ALL_CPUS);
     case.spec["domain"]["devices"] = devices;
     case.spec["volumes"] = volumes;
     let tune = case.domain_spec().cpu_tune.unwrap();
@@ -99,6 +101,7 @@ fn io_threads_are_pinned_to_the_guests_cpus() {
     );
     let isolated =
         json!({"cpu": {"cores": 4, "isolateEmulatorThread": true}, "ioThreadsPolicy": "auto"});
+    // There is one IO thread then, on the CPU of the emulator thread.
     assert_eq!(io_pins(isolated, 3), [(1, "2".into())]);
     let pool = json!({"cpu": {"cores": 4}, "ioThreadsPolicy": "supplementalPool", "ioThreads": {"supplementalPoolThreadCount": 2}});
     assert_eq!(io_pins(pool, 2), [(1, "2".into()), (2, "6".into())]);
@@ -106,7 +109,7 @@ fn io_threads_are_pinned_to_the_guests_cpus() {
 
 #[test]
 fn io_threads_need_disks() {
-    let case = case(
+    let case = dedicated_cpus(
         json!({"cpu": {"cores": 1}, "ioThreadsPolicy": "auto"}),
         &ALL_CPUS,
     );
@@ -116,7 +119,7 @@ fn io_threads_need_disks() {
 fn numa(cores: u32, memory: &str, realtime: Value) -> Case {
     let cpu =
         json!({"cores": cores, "numa": {"guestMappingPassthrough": {}}, "realtime": realtime});
-    case(
+    dedicated_cpus(
         json!({"cpu": cpu, "memory": {"guest": memory, "hugepages": {"pageSize": "2Mi"}}}),
         &ALL_CPUS,
     )
@@ -164,7 +167,7 @@ fn numa_memory_must_be_whole_huge_pages() {
     );
     let no_pages = json!({"cpu": {"cores": 1, "numa": {"guestMappingPassthrough": {}}}, "memory": {"guest": "64Mi"}});
     assert_eq!(
-        case(no_pages, &ALL_CPUS).conversion_error(),
+        dedicated_cpus(no_pages, &ALL_CPUS).conversion_error(),
         "passing through a numa topology is restricted to VMIs with hugepages enabled"
     );
 }

@@ -26,8 +26,8 @@ fn volumes() -> Value {
         {"name": "ci", "cloudInitNoCloud": {"userData": "#cloud-config\n"}}]})
 }
 
-fn edit_xml(xml: &str, vmi: &Vmi, edits: &DestinationEdits) -> String {
-    destination_xml(xml.to_owned(), vmi, edits).unwrap()
+fn edit_xml(xml: &str, vmi: &Vmi, edits: &TargetEdits) -> String {
+    target_xml(xml.to_owned(), vmi, edits).unwrap()
 }
 
 fn document(xml: &str) -> Document {
@@ -37,15 +37,12 @@ fn document(xml: &str) -> Document {
 #[test]
 fn xml_that_needs_no_edit_is_unchanged() {
     let vmi = vmi(volumes(), json!({"migrationState": {"migrationUid": "m"}}));
-    let names_files = DestinationEdits {
-        names_files: true,
-        ..DestinationEdits::default()
+    let with_disk_paths = TargetEdits {
+        rewrites_disk_paths: true,
+        ..TargetEdits::default()
     };
-    assert_eq!(edit_xml(RECORDED, &vmi, &names_files), RECORDED);
-    assert_eq!(
-        edit_xml(RECORDED, &vmi, &DestinationEdits::default()),
-        RECORDED
-    );
+    assert_eq!(edit_xml(RECORDED, &vmi, &with_disk_paths), RECORDED);
+    assert_eq!(edit_xml(RECORDED, &vmi, &TargetEdits::default()), RECORDED);
 }
 
 #[test]
@@ -59,17 +56,17 @@ fn decentralized_target_gets_its_own_directories_and_uid() {
     let state = json!({"migrationState": {"sourceState": {"syncAddress": "a"}, "targetState": {
         "domainNamespace": "other", "domainName": "vm2", "virtualMachineInstanceUID": "5678"}}});
     let vmi = vmi(volumes(), state);
-    let named_by_target = edit_xml(RECORDED, &vmi, &DestinationEdits::default());
-    assert_eq!(named_by_target, RECORDED.replace("1234", "5678"));
-    let edits = DestinationEdits {
-        names_files: true,
-        ..DestinationEdits::default()
+    let without_disk_paths = edit_xml(RECORDED, &vmi, &TargetEdits::default());
+    assert_eq!(without_disk_paths, RECORDED.replace("1234", "5678"));
+    let edits = TargetEdits {
+        rewrites_disk_paths: true,
+        ..TargetEdits::default()
     };
-    let expected = named_by_target.replace(
+    let expected = without_disk_paths.replace(
         "cloud-init-data/default/vm1/noCloud.iso",
         "cloud-init-data/other/vm2/noCloud.iso",
     );
-    assert_ne!(expected, named_by_target);
+    assert_ne!(expected, without_disk_paths);
     assert_eq!(edit_xml(RECORDED, &vmi, &edits), expected);
 }
 
@@ -81,9 +78,9 @@ fn only_directories_of_the_vm_are_rewritten() {
     let vmi = json!({"metadata": {"name": "vm1", "namespace": "run", "uid": ""}, "status": {"migrationState":
         {"targetState": {"domainNamespace": "other", "domainName": "vm1"}}}});
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
-    let edits = DestinationEdits {
-        names_files: true,
-        ..DestinationEdits::default()
+    let edits = TargetEdits {
+        rewrites_disk_paths: true,
+        ..TargetEdits::default()
     };
     let expected = xml.replace("/run/vm1/", "/other/vm1/");
     assert_eq!(edit_xml(xml, &vmi, &edits), expected);
@@ -140,12 +137,12 @@ fn dedicated_cpus_are_those_of_the_target() {
     let topology = json!({"numa_cells": [{"id": 0, "cpus": [{"id": 4, "siblings": [4]}, {"id": 5, "siblings": [5]}]}]});
     let vmi =
         dedicated_cpus(json!({"targetCPUSet": [4, 5], "targetNodeTopology": topology.to_string()}));
-    let processors = TargetCpuPlacement::of(&vmi, &HostFacts::default()).unwrap();
+    let cpu_placement = TargetCpuPlacement::of(&vmi, &HostFacts::default()).unwrap();
     let xml = "<domain>\n  <vcpu placement='static'>2</vcpu>\n  <cputune>\n    <shares>7</shares>\n    \
         <vcpupin vcpu='0' cpuset='1'/>\n    <vcpupin vcpu='1' cpuset='2'/>\n  </cputune>\n  <devices/>\n</domain>\n";
-    let edits = DestinationEdits {
-        processors,
-        ..DestinationEdits::default()
+    let edits = TargetEdits {
+        cpu_placement,
+        ..TargetEdits::default()
     };
     let expected = xml
         .replace("cpuset='1'", "cpuset=\"4\"")
@@ -200,7 +197,7 @@ proptest! {
         let xml = format!("<domain><devices><disk type='file'><source file='{file}' {extra}x='{value}'/><!-- {extra} -->\
             <alias name='ua-a'/></disk><{extra}y  z = \"1\" /></devices></domain>");
         let vmi = vmi(volumes(), json!({"migrationState": {}}));
-        let edits = DestinationEdits { names_files: true, ..DestinationEdits::default() };
+        let edits = TargetEdits { rewrites_disk_paths: true, ..TargetEdits::default() };
         prop_assert_eq!(edit_xml(&xml, &vmi, &edits), xml);
     }
 }

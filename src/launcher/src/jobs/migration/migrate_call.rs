@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use domain::migration::{
-    DestinationEdits, MigrationXmlError, TargetCpuPlacement, destination_xml, migrated_volume_disks,
+    MigrationXmlError, TargetCpuPlacement, TargetEdits, migrated_volume_disks, target_xml,
 };
 use domain_xml::Document;
 use libvirt::{Domain, DomainState, MigrationRequest, XmlKind};
@@ -37,7 +37,7 @@ pub(super) async fn prepare(
     detached: &mut DetachedDevices,
 ) -> Result<PreparedCall, JobError> {
     let environment = &context.migration;
-    let processors = match environment.sets_target_names_and_cpus {
+    let cpu_placement = match environment.sets_target_names_and_cpus {
         true => TargetCpuPlacement::of(job.vmi(), &environment.facts)?,
         false => None,
     };
@@ -53,12 +53,12 @@ pub(super) async fn prepare(
     .await?;
     let document = Document::parse(&xml)
         .map_err(|error| JobError::from(MigrationXmlError::Domain(error.into())))?;
-    let edits = DestinationEdits {
-        processors,
-        names_files: environment.sets_target_names_and_cpus,
+    let edits = TargetEdits {
+        cpu_placement,
+        rewrites_disk_paths: environment.sets_target_names_and_cpus,
         disk_sizes: disk_sizes(job, domain, &document).await?,
     };
-    let xml = destination_xml(xml, job.vmi(), &edits)?;
+    let xml = target_xml(xml, job.vmi(), &edits)?;
     Ok(PreparedCall {
         destination: migrate_call_parameters::destination(job, &environment.share),
         request: migrate_call_parameters::request(

@@ -125,7 +125,7 @@ async fn call_libvirt(
     kind: DeviceKind,
     xml: String,
 ) -> Result<(), CallError> {
-    let parts = DeviceParts::of(&xml);
+    let parts = DeviceParts::parse(&xml);
     vm.driver_state().failed_attaches.extend(parts.clone());
     let what = match kind {
         DeviceKind::Volume => "attaching a disk",

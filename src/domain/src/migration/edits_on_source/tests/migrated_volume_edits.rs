@@ -9,10 +9,10 @@ fn vmi_with_migrated_volume(from: &str, to: &str, hotpluggable: bool) -> Vmi {
     vmi(spec, json!({"migratedVolumes": [volume]}))
 }
 
-fn edits_with_size(bytes: u64) -> DestinationEdits {
-    DestinationEdits {
+fn edits_with_size(bytes: u64) -> TargetEdits {
+    TargetEdits {
         disk_sizes: BTreeMap::from([("moved".to_owned(), bytes)]),
-        ..DestinationEdits::default()
+        ..TargetEdits::default()
     }
 }
 
@@ -118,10 +118,10 @@ fn existing_slice_is_kept_and_missing_size_or_source_is_an_error() {
         <alias name='ua-moved'/></disk></devices></domain>";
     let vmi = vmi_with_migrated_volume("Block", "Block", false);
     assert_eq!(edit_xml(sliced, &vmi, &edits_with_size(7)), sliced);
-    let unknown = destination_xml(sliced.to_owned(), &vmi, &DestinationEdits::default());
+    let unknown = target_xml(sliced.to_owned(), &vmi, &TargetEdits::default());
     assert!(unknown.unwrap_err().to_string().contains("volume moved"));
     let empty = "<domain><devices><disk><alias name='ua-moved'/></disk></devices></domain>";
-    let error = destination_xml(empty.to_owned(), &vmi, &edits_with_size(7)).unwrap_err();
+    let error = target_xml(empty.to_owned(), &vmi, &edits_with_size(7)).unwrap_err();
     assert!(error.to_string().contains("no source"), "{error}");
-    assert!(destination_xml("<domain".into(), &vmi, &edits_with_size(7)).is_err());
+    assert!(target_xml("<domain".into(), &vmi, &edits_with_size(7)).is_err());
 }

@@ -73,7 +73,7 @@ pub(super) async fn reconcile(
     }
     remove_failed_attaches(vm, domain).await;
     let live = read_live_domain(vm, domain).await?;
-    if !live.is_running() {
+    if !live.has_qemu_process() {
         return Ok(CommandSuccess::Unchanged);
     }
     detach_device::finish(vm, &live).await;

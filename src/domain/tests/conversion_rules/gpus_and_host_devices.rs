@@ -1,4 +1,4 @@
-//! GPUs and other host devices from device plugins.
+//! GPUs, vGPUs and other host devices, which device plugins allocate.
 
 use domain::convert::{Purpose, convert_for};
 use domain::libvirt_spec::HostDevice;
@@ -44,7 +44,7 @@ fn gpus_are_pci_or_mediated_devices() {
 }
 
 #[test]
-fn vgpu_of_a_migration_target_needs_the_hook() {
+fn vgpu_migration_target_needs_libvirts_migration_hook() {
     let target = |gpus: Value, uuids: &str, serves_migration_hook: bool| {
         let case = Case::devices(json!({ "gpus": gpus }))
             .options(json!({"clusterConfig": {"VGPULiveMigrationEnabled": true}}))
@@ -153,9 +153,13 @@ fn missing_and_invalid_plugin_devices_are_errors() {
 }
 
 #[test]
-fn devices_without_plugin_or_claim_are_errors() {
+fn device_without_a_resource_name_is_an_error() {
     let nameless = gpus(json!([{"name": "g"}]), json!({}));
     assert!(nameless.conversion_error().contains("\nGPU: [g ()]\n"));
+}
+
+#[test]
+fn empty_plugin_address_is_an_error() {
     let with_gap = Case::devices(json!({"hostDevices": [
         {"name": "a", "deviceName": "x/y"}, {"name": "b", "deviceName": "x/y"}
     ]}))

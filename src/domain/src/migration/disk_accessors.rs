@@ -1,4 +1,4 @@
-//! Reads `<disk>` elements of libvirt's XML.
+//! Access to the `<disk>` elements of a domain, and to their names.
 
 use domain_xml::{Document, Element};
 
