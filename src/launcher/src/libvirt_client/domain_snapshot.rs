@@ -18,15 +18,15 @@ use crate::blocking::NoAnswer;
 /// The name of the guest agent's channel.
 const GUEST_AGENT: &str = "org.qemu.guest_agent.0";
 
-/// Whether the domain exists and runs.
+/// Whether the domain is active, by libvirt's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// The domain does not exist.
-    Nothing,
+    /// No domain: neither defined nor running.
+    Undefined,
     /// A domain without a QEMU process.
-    Off,
+    Inactive,
     /// A domain with a QEMU process.
-    On,
+    Active,
 }
 
 /// The domain at one moment.
@@ -127,12 +127,12 @@ impl DomainSnapshot {
         self.status == LifeCycle::NoState && self.reason == reason::NON_EXISTENT
     }
 
-    /// Whether the domain exists and runs.
+    /// Whether the domain is active, by libvirt's words.
     pub fn presence(&self) -> Presence {
         match self.status {
-            LifeCycle::NoState if self.is_gone() => Presence::Nothing,
-            LifeCycle::NoState | LifeCycle::Shutoff | LifeCycle::Crashed => Presence::Off,
-            _ => Presence::On,
+            LifeCycle::NoState if self.is_gone() => Presence::Undefined,
+            LifeCycle::NoState | LifeCycle::Shutoff | LifeCycle::Crashed => Presence::Inactive,
+            _ => Presence::Active,
         }
     }
 

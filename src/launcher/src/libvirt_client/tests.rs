@@ -50,7 +50,7 @@ async fn concurrent_snapshots_share_one_read() {
     assert!(
         snapshots
             .iter()
-            .all(|snapshot| snapshot.as_ref().unwrap().presence() == Presence::On)
+            .all(|snapshot| snapshot.as_ref().unwrap().presence() == Presence::Active)
     );
     assert_eq!((fake.count(Call::State), fake.count(Call::Xml)), (1, 1));
     client.snapshot(LONG).await.unwrap();
@@ -151,7 +151,7 @@ async fn connection_that_is_lost_while_it_is_opened_is_replaced() {
     restart(&fake, Duration::ZERO).await;
     assert_eq!(
         client.snapshot(LONG).await.unwrap().presence(),
-        Presence::On
+        Presence::Active
     );
 }
 
@@ -165,7 +165,7 @@ async fn query_is_repeated_after_a_lost_connection() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         restart(&fake, Duration::ZERO).await;
     });
-    assert_eq!(snapshot.unwrap().presence(), Presence::On);
+    assert_eq!(snapshot.unwrap().presence(), Presence::Active);
 }
 
 #[tokio::test]

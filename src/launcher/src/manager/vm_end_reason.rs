@@ -38,7 +38,7 @@ impl EndReason {
     /// process has exited.
     pub(super) fn correct(self, snapshot: DomainSnapshot) -> DomainSnapshot {
         if self.has_ended
-            && snapshot.presence() == Presence::On
+            && snapshot.presence() == Presence::Active
             && let Some(spec) = &snapshot.spec
         {
             return DomainSnapshot::shut_off(Arc::clone(spec), self.reason);

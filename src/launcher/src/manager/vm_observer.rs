@@ -153,7 +153,7 @@ impl Observer {
         let snapshot = self.snapshot_after(event, history).await;
         let Some(snapshot) = snapshot.map(|snapshot| history.end.correct(snapshot)) else {
             if *event == VmEvent::QemuExited {
-                self.update_phase(Presence::Off);
+                self.update_phase(Presence::Inactive);
             }
             return;
         };
@@ -162,11 +162,11 @@ impl Observer {
         }
         self.update_agent_link(event, &snapshot);
         let presence = snapshot.presence();
-        if presence == Presence::Nothing && *self.phase.borrow() == Phase::Absent {
+        if presence == Presence::Undefined && *self.phase.borrow() == Phase::Absent {
             // The definition failed before it was complete: this domain was never published.
             return;
         }
-        if presence == Presence::On && *event == VmEvent::QemuMissing {
+        if presence == Presence::Active && *event == VmEvent::QemuMissing {
             return;
         }
         if self.awaits_end_of_migration(&snapshot) {
@@ -177,7 +177,7 @@ impl Observer {
         if snapshot.status == LifeCycle::Shutdown && self.job_events.is_stopped_for_switch() {
             return;
         }
-        if presence == Presence::Nothing && history.policy.last_published_active() {
+        if presence == Presence::Undefined && history.policy.last_published_active() {
             // A transient domain disappears when it ends, and libvirt then no longer has the reason of the end.
             if !is_end(event) && !matches!(event, VmEvent::Republish | VmEvent::QemuMissing) {
                 return;
@@ -190,8 +190,10 @@ impl Observer {
         for publication in &others {
             self.publish(snapshot.clone(), publication, history);
         }
-        history.policy.observe_published(presence == Presence::On);
-        if is_end(event) && presence != Presence::On {
+        history
+            .policy
+            .observe_published(presence == Presence::Active);
+        if is_end(event) && presence != Presence::Active {
             self.start_notification.end();
         }
         if snapshot.spec.is_some() {

@@ -59,11 +59,11 @@ impl Phase {
     pub fn observe(self, presence: Presence) -> Phase {
         match (self, presence) {
             (Phase::Gone, _) => Phase::Gone,
-            (Phase::Absent, Presence::Nothing) => Phase::Absent,
-            (_, Presence::Nothing) => Phase::Gone,
-            (_, Presence::On) => Phase::Active,
-            (Phase::Absent | Phase::Defined, Presence::Off) => Phase::Defined,
-            (Phase::Active | Phase::Down, Presence::Off) => Phase::Down,
+            (Phase::Absent, Presence::Undefined) => Phase::Absent,
+            (_, Presence::Undefined) => Phase::Gone,
+            (_, Presence::Active) => Phase::Active,
+            (Phase::Absent | Phase::Defined, Presence::Inactive) => Phase::Defined,
+            (Phase::Active | Phase::Down, Presence::Inactive) => Phase::Down,
         }
     }
 }
@@ -82,19 +82,22 @@ mod tests {
 
     #[test]
     fn phases_follow_the_domains_presence() {
-        use Presence::{Nothing, Off, On};
-        assert_eq!(phase_after(&[Nothing]), Phase::Absent);
-        assert_eq!(phase_after(&[Nothing, Off]), Phase::Defined);
-        assert_eq!(phase_after(&[Off, On]), Phase::Active);
-        assert_eq!(phase_after(&[Off, On, Off]), Phase::Down);
+        use Presence::{Active, Inactive, Undefined};
+        assert_eq!(phase_after(&[Undefined]), Phase::Absent);
+        assert_eq!(phase_after(&[Undefined, Inactive]), Phase::Defined);
+        assert_eq!(phase_after(&[Inactive, Active]), Phase::Active);
+        assert_eq!(phase_after(&[Inactive, Active, Inactive]), Phase::Down);
         assert_eq!(
-            phase_after(&[Off, On, Off, On]),
+            phase_after(&[Inactive, Active, Inactive, Active]),
             Phase::Active,
             "started again"
         );
-        assert_eq!(phase_after(&[Off, On, Off, Nothing]), Phase::Gone);
         assert_eq!(
-            phase_after(&[Off, Nothing, Off]),
+            phase_after(&[Inactive, Active, Inactive, Undefined]),
+            Phase::Gone
+        );
+        assert_eq!(
+            phase_after(&[Inactive, Undefined, Inactive]),
             Phase::Gone,
             "Gone is final"
         );
@@ -103,7 +106,7 @@ mod tests {
     proptest! {
         #[test]
         fn phase_is_never_absent_again(presences in proptest::collection::vec(
-            prop_oneof![Just(Presence::Nothing), Just(Presence::Off), Just(Presence::On)], 0..10))
+            prop_oneof![Just(Presence::Undefined), Just(Presence::Inactive), Just(Presence::Active)], 0..10))
         {
             let mut state = Phase::Absent;
             for presence in presences {

@@ -1,4 +1,4 @@
-//! Reads the environment variables in which device plugins list the devices of the pod.
+//! The environment variables in which device plugins list the devices of the pod.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -6,8 +6,8 @@ use std::ffi::OsString;
 /// The prefixes of the variables of device plugins.
 const PREFIXES: [&str; 3] = ["PCI_RESOURCE_", "MDEV_PCI_RESOURCE_", "USB_RESOURCE_"];
 
-/// The addresses of the devices, by the name of the variable.
-pub(super) fn read(
+/// The raw text of each variable of a device plugin (addresses separated by commas), by its name.
+pub(super) fn filter_by_prefix(
     environment: impl Iterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<String, String> {
     environment
@@ -21,8 +21,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn read_from(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
-        read(
+    fn filtered(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+        filter_by_prefix(
             variables
                 .iter()
                 .map(|(name, text)| (name.into(), text.into())),
@@ -30,8 +30,8 @@ mod tests {
     }
 
     #[test]
-    fn only_variables_of_device_plugins_are_read() {
-        let plugins = read_from(&[
+    fn only_variables_of_device_plugins_remain() {
+        let plugins = filtered(&[
             ("PATH", "/bin"),
             ("USB_RESOURCE_X", "1:2"),
             ("PCI_RESOURCE_Y", "a"),

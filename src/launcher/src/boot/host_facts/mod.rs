@@ -48,7 +48,7 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
         firmware_files: names_in(&config.flags.ovmf_path),
         firmware_auto_selection: config.flags.firmware_auto_selection,
         network_info: network_info::read_network_info(&config.paths.network_info),
-        device_plugins: device_plugin_variables::read(std::env::vars_os()),
+        device_plugins: device_plugin_variables::filter_by_prefix(std::env::vars_os()),
         serves_migration_hook: config.flags.libvirt_hook_server_and_client,
         log_verbosity: config.verbosity.into(),
         ..HostFacts::default()

@@ -13,7 +13,7 @@ const MAX_NETWORK_INFO_BYTES: u64 = 1 << 20;
 pub(super) fn read_network_info(path: &Path) -> Option<NetworkInfo> {
     parse_network_info(path)?
         .inspect_err(
-            |error| tracing::warn!(file = %path.display(), reason = %error, "not understood"),
+            |error| tracing::warn!(file = %path.display(), reason = %error, "ignoring network info that cannot be parsed"),
         )
         .ok()
 }

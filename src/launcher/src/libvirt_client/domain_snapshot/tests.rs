@@ -20,5 +20,5 @@ fn missing_domain_has_only_name_and_uid() {
     assert_eq!(domain.metadata.uid, "1234");
     assert_eq!(domain.spec.metadata.kubevirt.uid, "1234");
     assert_eq!(domain.status.reason, "NonExistent");
-    assert_eq!(DomainSnapshot::GONE.presence(), Presence::Nothing);
+    assert_eq!(DomainSnapshot::GONE.presence(), Presence::Undefined);
 }

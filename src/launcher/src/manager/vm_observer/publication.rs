@@ -62,7 +62,7 @@ impl Observer {
         history: &mut ObserverHistory,
     ) {
         let is_gone = snapshot.is_gone();
-        let alive = snapshot.presence() == Presence::On;
+        let alive = snapshot.presence() == Presence::Active;
         let Identity {
             namespace,
             name,

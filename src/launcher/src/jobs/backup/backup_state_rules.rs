@@ -1,4 +1,5 @@
-//! The rules of the backup's record, which virt-handler reads in the metadata of each notification. Pure.
+//! The rules of the backup's record: which start, abort and export requests it admits, and how it changes. virt-handler
+//! reads the record in the metadata of each notification. Pure.
 
 use kubevirt_api::domain_metadata::Backup;
 use libvirt::{CompletedJob, JobOperation, JobType};

@@ -28,7 +28,7 @@ fn request(name: &str, time: &str, mode: Mode) -> BackupRequest {
     .unwrap()
 }
 
-fn job(job_type: JobType, error: Option<&str>) -> BackupEnd {
+fn ended_by_job(job_type: JobType, error: Option<&str>) -> BackupEnd {
     BackupEnd::Job(Box::new(CompletedJob {
         stats: JobStats {
             job_type,
@@ -69,7 +69,7 @@ fn backup_that_runs_or_has_ended_is_not_started_again() {
         decide(Some(&running), &other).unwrap_err().to_string(),
         "backup bk1 already in progress, need to wait for completion"
     );
-    let done = ended_record(Mode::Push, job(JobType::Completed, None), None);
+    let done = ended_record(Mode::Push, ended_by_job(JobType::Completed, None), None);
     assert!(decide(Some(&done), &first).is_err());
     assert_eq!(decide(Some(&done), &other).unwrap(), StartDecision::Start);
     let later = request("bk1", "2026-11-21T14:00:00Z", Mode::Push);
@@ -77,7 +77,7 @@ fn backup_that_runs_or_has_ended_is_not_started_again() {
 }
 
 #[test]
-fn abort_of_another_backup_than_the_running_one_is_refused() {
+fn abort_is_refused_unless_that_backup_runs() {
     let running = begin(&request("bk1", TIME, Mode::Push));
     let abort_error = |last: Option<&Backup>, id: &BackupId| {
         let error = require_running(last, id).err();
@@ -98,7 +98,7 @@ fn abort_of_another_backup_than_the_running_one_is_refused() {
         (
             Some(ended_record(
                 Mode::Push,
-                job(JobType::Completed, None),
+                ended_by_job(JobType::Completed, None),
                 None,
             )),
             "backup already completed",
@@ -116,7 +116,7 @@ fn abort_of_another_backup_than_the_running_one_is_refused() {
 
 #[test]
 fn cancelled_push_fails_and_cancelled_pull_succeeds() {
-    let cancelled = || job(JobType::Cancelled, Some("Operation canceled"));
+    let cancelled = || ended_by_job(JobType::Cancelled, Some("Operation canceled"));
     let push = ended_record(Mode::Push, cancelled(), Some(AbortReason::Requested));
     assert!(push.completed && push.failed);
     assert_eq!(push.backup_msg, "backup aborted");
@@ -133,7 +133,7 @@ fn cancelled_push_fails_and_cancelled_pull_succeeds() {
 #[test]
 fn record_of_a_failure_has_libvirts_reason() {
     let full = "No space left on device";
-    let failed = ended_record(Mode::Push, job(JobType::Failed, Some(full)), None);
+    let failed = ended_record(Mode::Push, ended_by_job(JobType::Failed, Some(full)), None);
     assert!(failed.failed && failed.completed);
     assert_eq!(failed.backup_msg, full);
     assert_eq!(failed.start_timestamp.as_deref(), Some(TIME));
@@ -149,7 +149,8 @@ fn any_end() -> impl Strategy<Value = BackupEnd> {
         Just(JobType::Other),
     ];
     prop_oneof![
-        (types, proptest::option::of(".{0,20}")).prop_map(|(how, text)| job(how, text.as_deref())),
+        (types, proptest::option::of(".{0,20}"))
+            .prop_map(|(how, text)| ended_by_job(how, text.as_deref())),
         Just(BackupEnd::Unknown),
         Just(BackupEnd::Stalled("stalled".into())),
     ]
