@@ -116,10 +116,10 @@ impl fmt::Display for MigrationParameterError {
         };
         match parameter.range() {
             Some(range) => {
-                let (least, most) = range.into_inner();
+                let (minimum, maximum) = range.into_inner();
                 write!(
                     f,
-                    "{parameter} is a number from {least} to {most}, not {text:?}"
+                    "{parameter} is a number from {minimum} to {maximum}, not {text:?}"
                 )
             }
             None => write!(f, "{parameter} is true or false, not {text:?}"),

@@ -131,10 +131,10 @@ fn this_program_as_compiler() -> Compiler {
     }
 }
 
-fn config(base: &Path, expected: usize) -> CollectConfig {
+fn config(base: &Path, expected_hooks: usize) -> CollectConfig {
     CollectConfig {
         hooks_dir: base.join("hooks"),
-        expected,
+        expected: expected_hooks,
         artifacts_dir: base.join("artifacts"),
         compiler: this_program_as_compiler(),
         ..CollectConfig::default()

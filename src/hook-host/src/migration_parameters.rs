@@ -75,8 +75,8 @@ impl MigrationParameters {
             let value = value.filter(|value| range.contains(value));
             value.ok_or_else(|| MigrationParameterError::Number {
                 parameter,
-                least: *range.start(),
-                most: *range.end(),
+                minimum: *range.start(),
+                maximum: *range.end(),
                 text: text.to_owned(),
             })
         };

@@ -8,8 +8,8 @@
 //! programs too. Anything else is compiled, as without a cache.
 
 mod cache_files;
-mod compile_cost;
 mod pruning;
+mod stored_compile_costs;
 #[cfg(test)]
 mod tests;
 
@@ -25,8 +25,8 @@ use cache_files::{
     ACCESS_BY_OTHERS, CachedModuleName, FUNCTIONS_SUFFIX, MODULE_SUFFIX, PARTIAL_PREFIX,
     copy_and_hash, entries, fetch_entry, fetch_intact, functions_of, is_named, uid,
 };
-pub(crate) use compile_cost::{CompileCost, SmallestSidecar};
 use pruning::remove;
+pub(crate) use stored_compile_costs::{CompileCost, SmallestSidecarResult};
 
 /// Maximum size of all entries together, in bytes. Those that were not used for the longest time are removed.
 const MAX_BYTES: u64 = 1 << 30;
@@ -40,7 +40,7 @@ const STICKY_BIT: u32 = 0o1000;
 ///   key.
 /// - `FILE-CONTENT.functions`: the functions of the last build of a module file. FILE is the sha256 of its path.
 /// - `MODULE.cost`: the cost of compiling a module.
-/// - `FILE.first-cost`: the cost of the last build of a module file of which every function was compiled.
+/// - `FILE.full-build-cost`: the cost of the last full build of a module file, in which every function was compiled.
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledModuleCache {
     dir: PathBuf,

@@ -58,20 +58,21 @@ impl Domain {
         document.map_err(|error| format!("malformed XML: {error}"))
     }
 
-    /// Parses a hook's domain, checks it against the grant and returns it with the changes. If it `arrives` by a
-    /// migration, the changes must also be ones that libvirt and QEMU accept then.
+    /// Parses a hook's domain, checks it against the grant and returns it with the changes. If it `is_incoming`,
+    /// by a migration, the changes must also be ones that libvirt and QEMU accept on arrival.
     pub(super) fn verify(
         &self,
         xml: &str,
         grant: &Grant,
-        arrives: bool,
+        is_incoming: bool,
         budget: &Rc<Budget<'static>>,
     ) -> Result<(Self, Vec<Change>), Rejection> {
         let after = self.parse_output(xml, budget).map_err(Rejection::Invalid)?;
         let changes = self.verify_parsed(&after, grant, budget)?;
-        if arrives {
+        if is_incoming {
             let (old, new) = (&self.document, &after.document);
-            let accepted = migration_abi::accepted().check(&changes, old, new, budget);
+            let accepted =
+                migration_abi::changes_accepted_on_arrival().check(&changes, old, new, budget);
             accepted.map_err(|refused| Rejection::NotGranted(with_remedy(refused)))?;
         }
         Ok((after, changes))
@@ -163,7 +164,7 @@ impl Domain {
     }
 
     /// The elements of KubeVirt's metadata. A `<metadata>` with a namespace is skipped, because libvirt does not read
-    /// it.
+    /// it. A spent budget leaves elements out; the caller then discards the result.
     fn kubevirt_metadata(&self, budget: &Budget<'_>) -> Vec<&Element> {
         let root = self.root();
         let metadata = root.children_named("metadata");
@@ -221,6 +222,6 @@ fn with_remedy(refused: NotGranted) -> NotGranted {
             remedy: migration_abi::remedy(),
             ..refusal
         }),
-        budget_exhausted => budget_exhausted,
+        exhausted @ NotGranted::CheckBudgetExhausted => exhausted,
     }
 }

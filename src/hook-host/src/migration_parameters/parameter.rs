@@ -39,14 +39,14 @@ pub enum MigrationParameterError {
     )]
     Unknown(String),
     /// The value is not a number, or is outside the range that libvirt and QEMU accept.
-    #[error("{parameter} is a number from {least} to {most}, not {text:?}")]
+    #[error("{parameter} is a number from {minimum} to {maximum}, not {text:?}")]
     Number {
         /// The parameter.
         parameter: MigrationParameter,
         /// The smallest number.
-        least: u64,
+        minimum: u64,
         /// The largest number.
-        most: u64,
+        maximum: u64,
         /// The value.
         text: String,
     },

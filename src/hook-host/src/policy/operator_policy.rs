@@ -127,7 +127,7 @@ impl OperatorPolicy {
 
     /// Whether a module's settings may depend on the namespace.
     #[must_use]
-    pub fn names_namespaces(&self) -> bool {
+    pub fn has_namespace_rules(&self) -> bool {
         let mut rules = self.content.rules.iter();
         rules.any(|rule| rule.get().namespaces.is_some())
     }
@@ -145,7 +145,7 @@ impl OperatorPolicy {
     }
 
     /// Whether a rule lists this digest and applies in the namespace.
-    pub(super) fn lists(&self, digest: &str, namespace: &str) -> bool {
+    pub(super) fn has_rule_for(&self, digest: &str, namespace: &str) -> bool {
         let rules = self.rules(digest, namespace);
         rules.iter().any(|rule| rule.digests.is_some())
     }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::read_record_file::RecordReadError;
 use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
     MAX_PATTERNS, Output, Record,
 };
-use super::record_reader::ReadError;
 use crate::description::domain_pattern;
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
@@ -56,8 +56,8 @@ impl Record {
     }
 
     /// The settings of the recorded hook. The error names the invalid member.
-    pub(crate) fn settings(&self, base: &Limits) -> Result<EffectiveSettings, ReadError> {
-        let layer = |entry: &GrantEntry| -> Result<Layer, ReadError> {
+    pub(crate) fn settings(&self, base: &Limits) -> Result<EffectiveSettings, RecordReadError> {
+        let layer = |entry: &GrantEntry| -> Result<Layer, RecordReadError> {
             // A record can come from an untrusted source, so its patterns have the limits of all other patterns.
             let patterns = entry.patterns.iter();
             let patterns = patterns.map(|pattern| domain_pattern(pattern));
@@ -65,10 +65,10 @@ impl Record {
             Ok(Layer {
                 patterns: patterns
                     .collect::<Result<_, _>>()
-                    .map_err(ReadError::NoRecord)?,
+                    .map_err(RecordReadError::NotARecord)?,
                 kinds: kinds
                     .collect::<Result<_, _>>()
-                    .map_err(|error| ReadError::NoRecord(error.to_string()))?,
+                    .map_err(|error| RecordReadError::NotARecord(error.to_string()))?,
                 origin: entry.origin.clone(),
             })
         };
@@ -87,7 +87,7 @@ impl Record {
         ] {
             if count > max {
                 let reason = format!("{count} {what}, and {max} is the most");
-                return Err(ReadError::NoRecord(reason));
+                return Err(RecordReadError::NotARecord(reason));
             }
         }
         let is_below_a_root =
@@ -98,7 +98,7 @@ impl Record {
                  of this version does",
                 dir.display()
             );
-            return Err(ReadError::NoRecord(reason));
+            return Err(RecordReadError::NotARecord(reason));
         }
         let grant = match &self.grant {
             Some(layers) => Grant::new(layers.iter().map(layer).collect::<Result<_, _>>()?),
@@ -116,7 +116,7 @@ impl Record {
                 .iter()
                 .map(|name| MigrationParameter::from_name(name))
                 .collect::<Result<_, _>>()
-                .map_err(|error| ReadError::NoRecord(error.to_string()))?,
+                .map_err(|error| RecordReadError::NotARecord(error.to_string()))?,
             // A replay answers questions from the record and needs no grant.
             pod: Arc::new(PodGrant::default()),
             grant,
@@ -162,12 +162,12 @@ impl LimitsUsed {
     }
 
     /// The limits. A record can come from an untrusted source, so they must not exceed what a hook.yaml could set.
-    fn to_limits(&self, base: &Limits) -> Result<Limits, ReadError> {
+    fn to_limits(&self, base: &Limits) -> Result<Limits, RecordReadError> {
         let call_deadline = Duration::from_millis(self.deadline_ms);
         if call_deadline > MAX_DEADLINE {
             let reason =
                 format!("a deadline of {call_deadline:?}, and {MAX_DEADLINE:?} is the most");
-            return Err(ReadError::NoRecord(reason));
+            return Err(RecordReadError::NotARecord(reason));
         }
         for (name, value, max) in [
             ("memory", self.memory, MAX_MEMORY),
@@ -177,7 +177,7 @@ impl LimitsUsed {
         ] {
             if value > max {
                 let reason = format!("{name} of {value}, and {max} is the most");
-                return Err(ReadError::NoRecord(reason));
+                return Err(RecordReadError::NotARecord(reason));
             }
         }
         Ok(Limits {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::invoke::rerun;
 use crate::pod_facts::PodFactSource;
-use crate::record::{Output, ReadError, Record};
+use crate::record::{Output, Record, RecordReadError};
 use crate::wasm::{LoadError, LoadOptions, Loader};
 use crate::{HookPoint, Run};
 pub use difference_from_record::Difference;
@@ -22,7 +22,7 @@ use replayed_module::ReplayedModule;
 pub enum ReplayError {
     /// The record cannot be read, or a part of it is invalid.
     #[error(transparent)]
-    Record(#[from] ReadError),
+    Record(#[from] RecordReadError),
     /// The recorded hook is a sidecar, and `port` is not set.
     #[error("it is the run of a gRPC sidecar: give the module that is to do the same")]
     Sidecar,
@@ -71,7 +71,7 @@ pub async fn replay(
     }
     let hook = load_hook(record, module, port, &options).await?;
     let point = HookPoint::from_name(&record.hook_point).ok_or_else(|| {
-        ReadError::NoRecord(format!(
+        RecordReadError::NotARecord(format!(
             "the hook point {:?} is not known",
             record.hook_point
         ))
@@ -79,7 +79,7 @@ pub async fn replay(
     let invocation = record.invocation.to_invocation();
     let (run, payload) = rerun(&hook, point, &invocation, &record.input)
         .await
-        .map_err(ReadError::NoRecord)?;
+        .map_err(RecordReadError::NotARecord)?;
     let output = payload.map(Output::from);
     Ok(ReplayResult {
         difference: difference(record, &run, output.as_ref()),

@@ -100,7 +100,7 @@ pub enum ServeError {
     },
     /// Another process serves at the path, or the file there is not a socket.
     #[error("{path}: {what}; give this one another name")]
-    Taken {
+    PathInUse {
         /// The path.
         path: PathBuf,
         /// A description of the file at the path.

@@ -124,7 +124,7 @@ fn remove_stale_socket(path: &Path) -> Result<(), ServeError> {
         path: path.to_owned(),
         source,
     };
-    let occupied = |what| ServeError::Taken {
+    let occupied = |what| ServeError::PathInUse {
         path: path.to_owned(),
         what,
     };

@@ -35,9 +35,15 @@ type Key = [u8; KEY_BYTES];
 /// The path of the file with the functions of a module file. `dir` must be private, like the directory of artifacts.
 #[must_use]
 pub fn functions_file(dir: &Path, module: &Path) -> PathBuf {
+    dir.join(format!("{}.functions", module_path_digest(module)))
+}
+
+/// The sha256 of the canonical path of a module file, in hexadecimal.
+#[must_use]
+pub fn module_path_digest(module: &Path) -> String {
     let canonical = fs::canonicalize(module).unwrap_or_else(|_| module.to_owned());
     let digest = Sha256::digest(canonical.as_os_str().as_bytes());
-    dir.join(format!("{digest:x}.functions"))
+    format!("{digest:x}")
 }
 
 /// The paths of the files of a compilation: known functions, and the functions that this compilation uses.

@@ -53,7 +53,7 @@ pub use compile_child::compile_child;
 pub use compile_child_confinement::{KernelFeature, kernel_features};
 pub use compile_error::CompileError;
 pub use component_interfaces::{ComponentInterfaces, Interface};
-pub use function_code_cache::functions_file;
+pub use function_code_cache::{functions_file, module_path_digest};
 pub use load_error::LoadError;
 pub use load_options::LoadOptions;
 pub use loaded_module::{CodeOrigin, Module};

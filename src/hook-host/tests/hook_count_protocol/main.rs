@@ -16,19 +16,19 @@ use hook_host::{Chain, CollectConfig, CollectError, collect};
 /// Collects hooks; `deadline` is in milliseconds.
 async fn collect_within(
     dirs: &HookDirs,
-    expected: usize,
+    expected_hooks: usize,
     deadline: u64,
 ) -> Result<Chain, CollectError> {
     let deadline = Duration::from_millis(deadline);
     collect(CollectConfig {
         deadline,
-        ..dirs.config(expected)
+        ..dirs.config(expected_hooks)
     })
     .await
 }
 
-async fn refusal(dirs: &HookDirs, expected: usize, deadline: u64) -> String {
-    collect_within(dirs, expected, deadline)
+async fn refusal(dirs: &HookDirs, expected_hooks: usize, deadline: u64) -> String {
+    collect_within(dirs, expected_hooks, deadline)
         .await
         .err()
         .unwrap()

@@ -79,7 +79,7 @@ async fn values_beyond_the_limits_of_hook_yaml_are_refused_in_records() {
 async fn invalid_records_are_refused() {
     for text in ["", "[]", "{}", r#"{"version":2}"#] {
         assert!(
-            matches!(Record::parse(text), Err(ReadError::NoRecord(_))),
+            matches!(Record::parse(text), Err(RecordReadError::NotARecord(_))),
             "{text}"
         );
     }

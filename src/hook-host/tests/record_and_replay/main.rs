@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use fixture::sidecar_server::{Behaviour, Sidecar};
 use fixture::{HookDirs, XML, invocation};
-use hook_host::record::{ReadError, Record, RecordConfig};
+use hook_host::record::{Record, RecordConfig, RecordReadError};
 use hook_host::replay::{ReplayError, ReplayResult, replay};
 use hook_host::wasm::LoadOptions;
 use hook_host::{Chain, CloudInitDocuments, CollectConfig, collect};

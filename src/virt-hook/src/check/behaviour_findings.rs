@@ -9,7 +9,7 @@ use super::check_finding::{CheckVerdict, Finding};
 use super::hook_behaviour::HookBehaviour;
 use super::vmi_run::VmiRun;
 
-/// The percentage of a limit above which a finding about limits is doubtful.
+/// A hook that uses more than this percentage of a limit gets a doubtful verdict.
 const DOUBTFUL_PERCENT: u64 = 50;
 
 impl HookBehaviour {

@@ -27,7 +27,7 @@ use hook_host::wasm::LoadError;
 use serde::Serialize;
 
 use crate::cached_compilation;
-use crate::compiled_module_cache::SmallestSidecar;
+use crate::compiled_module_cache::SmallestSidecarResult;
 use crate::hook_module;
 use crate::host_version_options::HostVersionOptions;
 use crate::inputs::PodFactsInput;
@@ -129,13 +129,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let report = ModuleReport::new(&loaded, bytes, Some(&cost));
     let peak = cost.peak_memory.unwrap_or_default();
     let measured = compile_cost.measured_note();
-    let refused = || match cost.smallest_sidecar {
-        SmallestSidecar::Refused(limit) => Ok(Some(limit)),
-        SmallestSidecar::Suffices => Ok(None),
-        SmallestSidecar::NotTried => {
+    let refused = || match cost.in_smallest_sidecar {
+        SmallestSidecarResult::Refused(limit) => Ok(Some(limit)),
+        SmallestSidecarResult::Suffices => Ok(None),
+        SmallestSidecarResult::NotTried => {
             let refused = refused_in_smallest_sidecar(path)?;
-            let result = refused.clone().map(SmallestSidecar::Refused);
-            compile_cost.set_smallest_sidecar(result.unwrap_or(SmallestSidecar::Suffices));
+            let result = refused.clone().map(SmallestSidecarResult::Refused);
+            compile_cost.set_smallest_sidecar(result.unwrap_or(SmallestSidecarResult::Suffices));
             Ok(refused)
         }
     };
@@ -191,7 +191,7 @@ fn namespace(arguments: &Arguments, vmis: &[CheckedVmi]) -> Result<String, Failu
     if let (Some(policy), Some(second)) = (&arguments.policy, namespaces.next()) {
         let source = PolicySource::File(policy.clone());
         let policy = OperatorPolicy::read(&source).map_err(Failure::usage)?;
-        if policy.is_some_and(|policy| policy.names_namespaces()) {
+        if policy.is_some_and(|policy| policy.has_namespace_rules()) {
             return Err(Failure::usage(anyhow!(
                 "the VMIs are in several namespaces ({first}, {second}), and rules of the policy name namespaces: give one \
                  with --namespace, or use `virt-hook compare`"

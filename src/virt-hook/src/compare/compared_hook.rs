@@ -103,7 +103,7 @@ impl ComparedHook {
             pod: PodFactsInput::from_file(options.pod),
             collected: None,
         };
-        if operator.is_some_and(|operator| operator.names_namespaces()) {
+        if operator.is_some_and(|operator| operator.has_namespace_rules()) {
             return Ok(Self::NamespacedHooks(hooks.into()));
         }
         match hooks.collect("") {

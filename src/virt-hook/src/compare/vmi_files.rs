@@ -1,4 +1,4 @@
-//! The VMIs of all files and of a folder.
+//! The VMIs of the given files, and of the files of a directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,19 @@ use crate::verb_failure::Failure;
 
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Reads and converts all VMIs with the same fixed host facts.
-pub(super) fn read(files: &[PathBuf], folder: Option<&Path>) -> Result<Vec<DumpEntry>, Failure> {
-    let of_folder = folder
+/// Reads and converts the VMIs of `files`, and of the manifests in `directory`, with the same fixed host facts. The
+/// result also has the objects that cannot be converted, with the reason.
+pub(super) fn read(files: &[PathBuf], directory: Option<&Path>) -> Result<Vec<DumpEntry>, Failure> {
+    let directory_paths = directory
         .map(manifest_paths)
         .transpose()
         .map_err(Failure::Usage)?;
-    inputs::read_dump(files, &of_folder.unwrap_or_default())
+    inputs::read_and_convert_vmis(files, &directory_paths.unwrap_or_default())
 }
 
-fn manifest_paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let folder_text = || folder.display().to_string();
-    let entries = fs::read_dir(folder).with_context(folder_text)?;
+fn manifest_paths(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let directory_text = || directory.display().to_string();
+    let entries = fs::read_dir(directory).with_context(directory_text)?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| {
         let extension = path.extension().and_then(|extension| extension.to_str());
@@ -31,7 +32,7 @@ fn manifest_paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if paths.is_empty() {
         return Err(anyhow!(
             "{}: no *.yaml, *.yml or *.json in it",
-            folder.display()
+            directory.display()
         ));
     }
     Ok(paths)

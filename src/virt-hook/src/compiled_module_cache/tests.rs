@@ -3,7 +3,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::SystemTime;
 
-use super::compile_cost::full_build_cost_name;
+use super::stored_compile_costs::full_build_cost_name;
 use super::*;
 
 struct TestCache {
@@ -114,7 +114,7 @@ fn costs_of_compiling_are_stored() {
     let cost = CompileCost {
         millis: 7,
         peak_memory: Some(8),
-        smallest_sidecar: SmallestSidecar::Suffices,
+        in_smallest_sidecar: SmallestSidecarResult::Suffices,
         module_bytes: 9,
         is_of_earlier_build: false,
     };
@@ -127,7 +127,7 @@ fn costs_of_compiling_are_stored() {
     fs::remove_file(
         test.cache
             .dir
-            .join(full_build_cost_name(Path::new("/a.wasm")).unwrap()),
+            .join(full_build_cost_name(Path::new("/a.wasm"))),
     )
     .unwrap();
     fs::write(test.entry(), "damaged").unwrap();

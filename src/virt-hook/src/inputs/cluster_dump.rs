@@ -36,7 +36,10 @@ struct DumpFile {
 
 /// Reads and converts all VMIs with the same fixed host facts. A VirtualMachine is left out if its VMI is there, too.
 /// Each of `files` must have a VMI; those of `dump_files` may have none.
-pub(crate) fn read(files: &[PathBuf], dump_files: &[PathBuf]) -> Result<Vec<DumpEntry>, Failure> {
+pub(crate) fn read_and_convert_vmis(
+    files: &[PathBuf],
+    dump_files: &[PathBuf],
+) -> Result<Vec<DumpEntry>, Failure> {
     let mut dump = Vec::new();
     for path in files {
         let source = VmiSource::on_any_node(path);

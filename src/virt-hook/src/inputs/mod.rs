@@ -17,7 +17,7 @@ use clap::Args;
 use hook_host::PolicySource;
 
 pub(crate) use cloud_init_input::CloudInitUnavailable;
-pub(crate) use cluster_dump::{DumpContent, DumpEntry, read as read_dump};
+pub(crate) use cluster_dump::{DumpContent, DumpEntry, read_and_convert_vmis};
 pub(crate) use domain_reason::DomainReason;
 pub(crate) use pod_facts_file::PodFactsInput;
 pub(crate) use similar_name::hint_of_missing;

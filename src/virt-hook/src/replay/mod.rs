@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, anyhow};
 use clap::Args;
-use hook_host::record::{ReadError, Record};
+use hook_host::record::{Record, RecordReadError};
 use hook_host::replay::{ReplayError, ReplayResult, replay};
 use serde::Serialize;
 
@@ -158,10 +158,10 @@ fn replay_record(record: &Record, module: &Path, port: bool) -> Result<ReplayRes
 }
 
 /// Adds the file of the record to an error.
-fn with_record_path(path: &Path, error: ReadError) -> Error {
+fn with_record_path(path: &Path, error: RecordReadError) -> Error {
     match error {
-        ReadError::Io { .. } => error.into(),
-        ReadError::NoRecord(_) => Error::new(error).context(path.display().to_string()),
+        RecordReadError::Io { .. } => error.into(),
+        RecordReadError::NotARecord(_) => Error::new(error).context(path.display().to_string()),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn require_namespace(
 ) -> Result<()> {
     // Errors are reported when the hooks are collected.
     let policy = OperatorPolicy::read(source).ok().flatten();
-    if !namespace.is_empty() || !policy.is_some_and(|policy| policy.names_namespaces()) {
+    if !namespace.is_empty() || !policy.is_some_and(|policy| policy.has_namespace_rules()) {
         return Ok(());
     }
     let path = match source {

@@ -1,4 +1,4 @@
-//! Finds the cases of a folder, and checks the files that they share.
+//! Finds the cases of a directory, and checks the files that they share.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,31 +19,31 @@ struct SharedFiles {
 }
 
 impl Case {
-    /// The cases of a folder, sorted by name, or the folder itself if it is a case. Cases without a policy get
-    /// `policy`, or the one in the folder of cases; those without a hook.yaml get the one in the folder.
+    /// The cases of a directory, sorted by name, or the directory itself if it is a case. Cases without a policy get
+    /// `policy`, or the one in the directory of cases; those without a hook.yaml get the one in the directory.
     pub(super) fn find(dir: &Path, policy: Option<&Path>) -> Result<Vec<Self>> {
         if let Some(policy) = policy {
             File::open(policy).with_context(|| policy.display().to_string())?;
         }
-        let shared = |folder: &Path| -> Result<SharedFiles> {
+        let shared = |directory: &Path| -> Result<SharedFiles> {
             Ok(SharedFiles {
                 policy: match policy {
                     Some(policy) => Some(policy.to_owned()),
-                    None => case_files::regular_file(folder, POLICY)?,
+                    None => case_files::regular_file(directory, POLICY)?,
                 },
-                settings: case_files::regular_file(folder, HOOK_YAML)?,
+                settings: case_files::regular_file(directory, HOOK_YAML)?,
             })
         };
         let has_vmi = VMI
             .iter()
             .any(|vmi| dir.join(vmi).symlink_metadata().is_ok());
         if has_vmi && case_files::is_case(dir)? {
-            // Other files in the parent folder may not belong to the tests, and are not checked.
-            let folder = dir.join("..");
-            return Ok(vec![Self::at(dir, shared(&folder)?)?]);
+            // Other files in the parent directory may not belong to the tests, and are not checked.
+            let directory = dir.join("..");
+            return Ok(vec![Self::at(dir, shared(&directory)?)?]);
         }
         let dir_text = || dir.display().to_string();
-        case_files::check_folder(dir)?;
+        case_files::check_directory(dir)?;
         let mut cases = Vec::new();
         for entry in fs::read_dir(dir).with_context(dir_text)? {
             let path = entry.with_context(dir_text)?.path();
@@ -58,7 +58,7 @@ impl Case {
             }
         }
         cases.sort_by(|a, b| a.name.cmp(&b.name));
-        // If the folder is a case with a misnamed VMI, this check names the file.
+        // If the directory is a case with a misnamed VMI, this check names the file.
         if cases.is_empty() && !case_files::is_case(dir)? {
             return Err(no_cases(dir));
         }
@@ -97,7 +97,7 @@ impl Case {
     }
 }
 
-/// The error for a folder without cases.
+/// The error for a directory without cases.
 fn no_cases(dir: &Path) -> anyhow::Error {
     anyhow!(
         "{}: no case in it: a case is a directory with a vmi.yaml or vmi.json",

@@ -140,9 +140,9 @@ fn case_below(dir: &Path, depth: usize) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Refuses a folder that does not exist, and a misspelt policy or hook.yaml, which the cases of the folder would not
-/// share.
-pub(super) fn check_folder(dir: &Path) -> Result<()> {
+/// Refuses a directory that does not exist, and a misspelt policy or hook.yaml, which the cases of the directory would
+/// not share.
+pub(super) fn check_directory(dir: &Path) -> Result<()> {
     if let Some(hint) = hint_of_missing(dir, true) {
         bail!(
             "{}: there is no such directory of cases: {hint}",

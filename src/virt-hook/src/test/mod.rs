@@ -1,4 +1,4 @@
-//! `virt-hook test`: a folder of cases, run as a pod would run them.
+//! `virt-hook test`: a directory of cases, run as a pod would run them.
 //!
 //! A case is a directory with a VMI and the expected results of hooks. All hook points that the hooks subscribe to are
 //! run, in the order of a VM's life. Modules are compiled once.

@@ -6,6 +6,8 @@ mod example_modules;
 mod image_layers;
 mod invalid_answers;
 mod older_wasm_artifacts;
+#[path = "../support/signing_key.rs"]
+mod signing_key;
 mod support;
 mod tls_and_credentials;
 #[path = "../support/virt_hook_program.rs"]
@@ -18,9 +20,10 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use signing_key::signing_key;
 use support::docker_registry::{Access, DockerRegistry};
 use support::scripted_registry::ScriptedRegistry;
-use virt_hook_program::{ProgramOutput, program, signing_key, text};
+use virt_hook_program::{ProgramOutput, program, text};
 
 fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {
     let mut child = program()

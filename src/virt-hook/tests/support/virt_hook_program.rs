@@ -1,7 +1,7 @@
 //! Runs the program as its users do, for tests of its verbs.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -36,7 +36,7 @@ impl From<Output> for ProgramOutput {
 impl ProgramOutput {
     /// Standard output of a successful run.
     #[track_caller]
-    pub fn ok(self) -> String {
+    pub fn success_stdout(self) -> String {
         assert_eq!(self.code, 0, "{}{}", self.out, self.err);
         self.out
     }
@@ -60,26 +60,4 @@ impl ProgramOutput {
 /// The path as text.
 pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-/// A private key for signatures of modules, with its public half beside it as `NAME.pub`.
-pub fn signing_key(directory: &Path, name: &str) -> PathBuf {
-    let path = directory.join(name);
-    let public = path.with_extension("pub");
-    let openssl = |arguments: &[&str]| {
-        let output = Command::new("openssl").args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}");
-    };
-    let curve = "ec_paramgen_curve:P-256";
-    openssl(&[
-        "genpkey",
-        "-algorithm",
-        "EC",
-        "-pkeyopt",
-        curve,
-        "-out",
-        text(&path),
-    ]);
-    openssl(&["pkey", "-in", text(&path), "-pubout", "-out", text(&public)]);
-    path
 }

@@ -37,7 +37,7 @@ fn a_difference_is_coloured_on_request_and_plain_in_a_pipe() {
         text(&module),
         "--diff",
     ];
-    let plain = virt_hook(&arguments).ok();
+    let plain = virt_hook(&arguments).success_stdout();
     assert!(
         plain.contains("\n-\t\t<baseBoard/>\n+\t\t<baseBoard>\n") && !plain.contains('\u{1b}'),
         "{plain}"
@@ -45,12 +45,12 @@ fn a_difference_is_coloured_on_request_and_plain_in_a_pipe() {
     let always = [&arguments[..], &["--color", "always"]].concat();
     assert!(
         virt_hook(&always)
-            .ok()
+            .success_stdout()
             .contains("\u{1b}[31m-\t\t<baseBoard/>\u{1b}[0m")
     );
     let never_arguments = [&arguments[..], &["--color", "never"]].concat();
     assert_eq!(
-        without_duration(&virt_hook(&never_arguments).ok()),
+        without_duration(&virt_hook(&never_arguments).success_stdout()),
         without_duration(&plain)
     );
     let json = virt_hook(&[&always[..], &["--json"]].concat());
@@ -86,7 +86,7 @@ fn terminals_get_colours_unless_no_color_is_set() {
             .env("NO_COLOR", no_color)
             .env("TERM", "xterm")
             .output();
-        ProgramOutput::from(output.unwrap()).ok()
+        ProgramOutput::from(output.unwrap()).success_stdout()
     };
     assert!(on_terminal("").contains("\u{1b}[31m"));
     assert!(!on_terminal("1").contains("\u{1b}["));
@@ -94,14 +94,14 @@ fn terminals_get_colours_unless_no_color_is_set() {
 
 #[test]
 fn every_verb_has_help() {
-    let help = virt_hook(&["--help"]).ok();
+    let help = virt_hook(&["--help"]).success_stdout();
     let verbs = [
         "new", "check", "inspect", "run", "render", "test", "bench", "compile", "serve", "replay",
         "wrap", "image", "sign", "verify", "push", "pull",
     ];
     for verb in verbs {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb}: {help}");
-        let help = virt_hook(&[verb, "--help"]).ok();
+        let help = virt_hook(&[verb, "--help"]).success_stdout();
         for part in ["Examples:", "Exit codes:", "--json"] {
             assert!(help.contains(part), "{verb}: {help}");
         }
@@ -110,7 +110,7 @@ fn every_verb_has_help() {
 
 #[test]
 fn version_is_also_printed_as_json() {
-    let shown = virt_hook(&["--version"]).ok();
+    let shown = virt_hook(&["--version"]).success_stdout();
     assert!(shown.starts_with("virt-hook "), "{shown}");
     let json = virt_hook(&["--version", "--json"]).json();
     let result = &json["result"];

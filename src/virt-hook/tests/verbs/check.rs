@@ -51,7 +51,7 @@ fn a_sound_hook_passes_all_checks() {
         text(&vmi),
         "--without-libvirt",
     ]);
-    let shown = shown.ok();
+    let shown = shown.success_stdout();
     let last = shown.lines().last().unwrap();
     assert_eq!(last, "doubtful: 1 (wishes) of 11 checks", "{shown}");
 }
@@ -123,8 +123,8 @@ fn rules_of_a_policy_apply_in_their_namespace() {
         ];
         virt_hook(&[&arguments[..], more].concat())
     };
-    check(&["--vmi", text(&vmi)]).ok();
-    check(&["--namespace", "ns"]).ok();
+    check(&["--vmi", text(&vmi)]).success_stdout();
+    check(&["--namespace", "ns"]).success_stdout();
     for options in [&[][..], &["--vmi", text(&vmi), "--namespace", "b"]] {
         let checked = check(options);
         assert_eq!(checked.code, 1, "{}{}", checked.out, checked.err);

@@ -84,7 +84,7 @@ fn a_hook_that_reads_facts_about_the_pod_is_compared_only_with_some() {
     ] {
         assert!(without.out.contains(part), "{}", without.out);
     }
-    let with_pod = compare(&["--pod", text(&pod)]).ok();
+    let with_pod = compare(&["--pod", text(&pod)]).success_stdout();
     assert!(
         with_pod.contains("changed  infra/vm\n") && with_pod.contains("192.0.2.10"),
         "{with_pod}"

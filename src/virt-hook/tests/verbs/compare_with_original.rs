@@ -34,7 +34,7 @@ fn a_port_is_compared_with_a_script() {
             text(&vmi),
         ])
     };
-    let same_output = compare(&script(temp_dir.path(), "same", SMBIOS_SCRIPT)).ok();
+    let same_output = compare(&script(temp_dir.path(), "same", SMBIOS_SCRIPT)).success_stdout();
     assert!(
         same_output.contains("same  ns/vm") && same_output.contains("1 VMIs: 1 same, 0 different"),
         "{same_output}"
@@ -86,7 +86,7 @@ fn a_port_that_refuses_a_vm_is_not_the_same_as_a_script_that_does_not() {
     for part in ["REFUSED  ns/vm\n", "the hook refuses it: "] {
         assert!(refused.out.contains(part), "{}", refused.out);
     }
-    let both_refuse = compare("required-label-hook", "exit 1").ok();
+    let both_refuse = compare("required-label-hook", "exit 1").success_stdout();
     assert!(both_refuse.contains("1 VMIs: 1 same"), "{both_refuse}");
     // A port that is called only where a script is not.
     let uncalled = compare("cloud-init-hook", identity);
@@ -117,7 +117,7 @@ async fn a_port_is_compared_with_a_running_sidecar_and_with_a_module() {
             text(&vmi),
         ]);
         assert!(
-            output.ok().contains("1 VMIs: 1 same"),
+            output.success_stdout().contains("1 VMIs: 1 same"),
             "{}",
             original.display()
         );

@@ -20,13 +20,13 @@ fn cloud_init_data_in_secrets_is_counted_as_not_compared() {
         virt_hook(&[&arguments[..], more].concat())
     };
     let secret = with_volume("{secretRef: {name: web-data}}");
-    let shown = compare("cloud-init-hook", &secret, &[]).ok();
+    let shown = compare("cloud-init-hook", &secret, &[]).success_stdout();
     let line = "cloud-init not compared on 1 VMIs (their data is in Secrets)";
     assert!(shown.contains(line), "{shown}");
     let json = compare("cloud-init-hook", &secret, &["--json"]).result();
     assert_eq!(json["cloudInitNotCompared"], 1, "{json}");
     // A hook that is not called at PreCloudInitIso.
-    let shown = compare("smbios-hook", &secret, &[]).ok();
+    let shown = compare("smbios-hook", &secret, &[]).success_stdout();
     assert!(!shown.contains("cloud-init not compared"), "{shown}");
     // A volume that is invalid in itself.
     let wrong_volume = compare("cloud-init-hook", &with_volume("{}"), &[]);
@@ -107,7 +107,7 @@ fn a_dump_may_have_other_objects_and_virtual_machines_with_their_vmis() {
     let dump = temp_dir.path().join("dump");
     let module = smbios();
     let arguments = ["compare", "--hook", text(&module), "--vmi-dir", text(&dump)];
-    let shown = virt_hook(&arguments).ok();
+    let shown = virt_hook(&arguments).success_stdout();
     for part in [
         "changed  ns/vm\n",
         "unchanged  ns/stopped\n",
@@ -162,7 +162,8 @@ fn without_an_original_the_changes_of_all_vmis_are_shown() {
     write(temp_dir.path(), "dump/notes.txt", "no VMI");
     let dump = temp_dir.path().join("dump");
     let module = smbios();
-    let shown = virt_hook(&["compare", "--hook", text(&module), "--vmi-dir", text(&dump)]).ok();
+    let shown =
+        virt_hook(&["compare", "--hook", text(&module), "--vmi-dir", text(&dump)]).success_stdout();
     assert!(
         shown.contains("changed  ns/a, ns/b\n") && shown.contains("unchanged  ns/idle"),
         "{shown}"

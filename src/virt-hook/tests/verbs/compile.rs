@@ -16,7 +16,7 @@ fn an_artifact_is_written_for_each_module() {
     let size = fs::metadata(path).unwrap().len();
     assert_eq!(artifact["bytes"], size);
     assert!(path.starts_with(text(&into)) && path.contains(artifact["sha256"].as_str().unwrap()));
-    let repeated = virt_hook(&["compile", text(&module), "--into", text(&into)]).ok();
+    let repeated = virt_hook(&["compile", text(&module), "--into", text(&into)]).success_stdout();
     assert!(repeated.contains(".cwasm"), "{repeated}");
     assert_eq!(
         fs::read_dir(&into).unwrap().count(),

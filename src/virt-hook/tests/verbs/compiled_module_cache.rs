@@ -37,7 +37,7 @@ impl HookWithCache {
     /// Runs the hook, which compiles it.
     fn run_hook(&self) {
         let output = self.run(&["run", text(&self.module), "--vmi", text(&self.vmi)]);
-        output.ok();
+        output.success_stdout();
     }
 
     fn inspect(&self) -> Value {
@@ -47,7 +47,7 @@ impl HookWithCache {
 
     fn check(&self) -> String {
         self.run(&["check", text(&self.module), "--without-libvirt"])
-            .ok()
+            .success_stdout()
     }
 
     /// Changes the module as a build does: a custom section is added.

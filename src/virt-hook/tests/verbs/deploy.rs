@@ -99,7 +99,7 @@ fn a_misspelt_field_of_the_vm_is_warned_about() {
     let deployed = virt_hook(&[&["deploy", text(&hook)], &arguments[..]].concat());
     let warning = "the field spec.runStrtegy is unknown to KubeVirt 1.9: is it runStrategy?";
     assert!(deployed.err.contains(warning), "{}", deployed.err);
-    deployed.ok();
+    deployed.success_stdout();
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn annotations_of_the_vm_that_its_template_lacks_are_warned_about() {
         let deployed =
             virt_hook(&[&["deploy", text(&hook), "--vm", text(vm)], &arguments[..]].concat());
         let warnings = deployed.err.clone();
-        deployed.ok();
+        deployed.success_stdout();
         warnings
     };
     let warnings = deploy(&vm);
@@ -134,9 +134,9 @@ fn a_config_map_has_hook_yaml_and_signature() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hook = hook(temp_dir.path(), "smbios");
     write(&hook, "hook.yaml", "# mine\npriority: 3\n");
-    let key = super::virt_hook_program::signing_key(temp_dir.path(), "key");
+    let key = super::signing_key::signing_key(temp_dir.path(), "key");
     let module = hook.join("hook.wasm");
-    virt_hook(&["sign", text(&module), "--key", text(&key)]).ok();
+    virt_hook(&["sign", text(&module), "--key", text(&key)]).success_stdout();
     let arguments = ["deploy", text(&hook), "--as", "configmap", "--json"];
     let result = virt_hook(&arguments).json()["result"].clone();
     let config_map = &result["manifests"][0];
@@ -146,7 +146,7 @@ fn a_config_map_has_hook_yaml_and_signature() {
         result["annotations"],
         json!({"wasm-hooks.example.com/config-maps": "smbios"})
     );
-    let printed = virt_hook(&arguments[..4]).ok();
+    let printed = virt_hook(&arguments[..4]).success_stdout();
     assert!(
         printed.contains("# wasm-hooks.example.com/config-maps: smbios\n"),
         "{printed}"
@@ -165,8 +165,8 @@ fn no_text_of_hook_yaml_ends_a_line_of_the_manifests() {
     let yaml = format!("# a\u{2028}{kind}\u{2028}# \u{85}\u{202e}\npriority: 3\n");
     write(&hook, "hook.yaml", &yaml);
     let arguments = ["deploy", text(&hook), "--as", "configmap", "--json"];
-    let json = virt_hook(&arguments).ok();
-    let printed = virt_hook(&arguments[..4]).ok();
+    let json = virt_hook(&arguments).success_stdout();
+    let printed = virt_hook(&arguments[..4]).success_stdout();
     for output in [&json, &printed] {
         let is_plain = |c: char| c == '\n' || hook_host::is_printable(c);
         assert!(output.chars().all(is_plain), "{output}");
@@ -189,7 +189,7 @@ fn hook_points_that_are_not_called_are_reported() {
         virt_hook(&[&["deploy", text(&hook), "--as", route], &image[..], more].concat())
     };
     for route in ["plugin", "sidecar"] {
-        let printed = deploy(route, &[]).ok();
+        let printed = deploy(route, &[]).success_stdout();
         assert!(
             printed.contains(" never calls OnAttachDevice; "),
             "{printed}"
@@ -222,7 +222,7 @@ fn a_second_sidecar_with_cloud_init_is_warned_about() {
         let image = ["--image", "registry.example/virt-hook:1"];
         let vm = ["--namespace", "shop", "--vm", text(vm)];
         let deployed = virt_hook(&[&module[..], &image, &vm].concat());
-        (deployed.err.contains(warning), deployed.ok())
+        (deployed.err.contains(warning), deployed.success_stdout())
     };
     let (is_warned, printed) = deploy("cloud-init-hook", &vm);
     assert!(is_warned, "{printed}");

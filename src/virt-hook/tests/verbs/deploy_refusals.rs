@@ -70,12 +70,12 @@ fn a_module_is_refused_on_a_route_that_calls_none_of_its_hook_points() {
             assert!(refused.err.contains(part), "{part}: {}", refused.err);
         }
         let standing = ["deploy", text(&module), "--as", "image", "--name", "hook"];
-        virt_hook(&[&standing[..], &image].concat()).ok();
+        virt_hook(&[&standing[..], &image].concat()).success_stdout();
     }
     for hook in ["cloud-init-hook", "shutdown-audit-hook"] {
         let module = example(hook);
         let arguments = ["deploy", text(&module), "--as", "sidecar", "--name", "hook"];
-        virt_hook(&[&arguments[..], &image].concat()).ok();
+        virt_hook(&[&arguments[..], &image].concat()).success_stdout();
     }
 }
 

@@ -91,7 +91,7 @@ fn doctor_reports_why_compiled_modules_are_not_cached() {
 #[test]
 fn shells_complete_every_verb() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = virt_hook(&["completions", shell]).ok();
+        let script = virt_hook(&["completions", shell]).success_stdout();
         for verb in ["compare", "doctor", "replay"] {
             assert!(script.contains(verb), "{shell}: {verb}");
         }
@@ -101,7 +101,7 @@ fn shells_complete_every_verb() {
 #[test]
 fn every_verb_has_a_man_page() {
     let temp_dir = tempfile::tempdir().unwrap();
-    virt_hook(&["man", "--into", text(temp_dir.path())]).ok();
+    virt_hook(&["man", "--into", text(temp_dir.path())]).success_stdout();
     for (page, part) in [
         ("virt-hook.1", "Exit codes"),
         ("virt-hook-check.1", "without"),

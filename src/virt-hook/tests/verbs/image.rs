@@ -29,8 +29,8 @@ fn hook(temp_dir: &Path, yaml: &str) -> PathBuf {
     write(&directory, "hook.yaml", yaml);
     let module = directory.join("hook.wasm");
     fs::copy(smbios(), &module).unwrap();
-    let key = super::virt_hook_program::signing_key(temp_dir, "key");
-    virt_hook(&["sign", text(&module), "--key", text(&key)]).ok();
+    let key = super::signing_key::signing_key(temp_dir, "key");
+    virt_hook(&["sign", text(&module), "--key", text(&key)]).success_stdout();
     directory
 }
 
@@ -134,7 +134,7 @@ fn an_artifact_is_the_module_alone() {
         "--out",
         text(&layout),
     ];
-    virt_hook(&arguments).ok();
+    virt_hook(&arguments).success_stdout();
     let index = json(&layout.join("index.json"));
     let manifest = json(&blob(&layout, &index["manifests"][0]));
     assert_eq!(
@@ -162,8 +162,8 @@ fn modules_and_files_that_cannot_be_in_an_image_are_refused() {
     fs::copy(&module, &underscore).unwrap();
     let garbage = write(temp_dir.path(), "garbage.wasm", "garbage");
     let swapped = write(temp_dir.path(), "swapped.wasm", "\0asm of before");
-    let key = super::virt_hook_program::signing_key(temp_dir.path(), "key");
-    virt_hook(&["sign", text(&swapped), "--key", text(&key)]).ok();
+    let key = super::signing_key::signing_key(temp_dir.path(), "key");
+    virt_hook(&["sign", text(&swapped), "--key", text(&key)]).success_stdout();
     fs::copy(&module, &swapped).unwrap();
     let yaml = write(temp_dir.path(), "other.yaml", "prioritty: 1\n");
     let pin = format!("sha256: {}\n", "ab".repeat(32));

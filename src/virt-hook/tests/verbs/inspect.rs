@@ -7,7 +7,7 @@ use super::{smbios, text, virt_hook, vmi, write};
 #[test]
 fn inspect_reports_description_imports_and_exports() {
     let module = smbios();
-    let shown = virt_hook(&["inspect", text(&module)]).ok();
+    let shown = virt_hook(&["inspect", text(&module)]).success_stdout();
     for part in [
         "smbios-hook 0.1.0",
         "OnDefineDomain (priority 0)",
@@ -32,7 +32,7 @@ fn inspect_reports_description_imports_and_exports() {
 #[test]
 fn printed_policy_suffices_to_run_the_hook() {
     let (module, temp_dir) = (smbios(), tempfile::tempdir().unwrap());
-    let policy = virt_hook(&["inspect", text(&module), "--policy-only"]).ok();
+    let policy = virt_hook(&["inspect", text(&module), "--policy-only"]).success_stdout();
     assert!(policy.starts_with("allow:\n"), "{policy}");
     let vmi = vmi(temp_dir.path());
     let run = |policy: &str| {
@@ -40,7 +40,7 @@ fn printed_policy_suffices_to_run_the_hook() {
         let arguments = ["--vmi", text(&vmi), "--policy", text(&policy)];
         virt_hook(&[&["run", text(&module)], &arguments[..]].concat())
     };
-    run(&policy).ok();
+    run(&policy).success_stdout();
     let narrower = policy.replace("    - /domain/sysinfo/**\n", "");
     assert_ne!(narrower, policy);
     let refused = run(&narrower);
@@ -87,7 +87,7 @@ fn printed_policy_grants_no_dangerous_values() {
     let domain = write(temp_dir.path(), "domain.xml", KEYMAP_DOMAIN);
     let run = |keymap: &str| {
         let module = keymap_hook(temp_dir.path(), keymap);
-        let policy = virt_hook(&["inspect", text(&module), "--policy-only"]).ok();
+        let policy = virt_hook(&["inspect", text(&module), "--policy-only"]).success_stdout();
         assert!(
             policy.contains("  dangerous:\n    - /domain/os/kernel\n  dirs:"),
             "{policy}"
@@ -100,7 +100,7 @@ fn printed_policy_grants_no_dangerous_values() {
         let policy = ["--policy", text(&policy)];
         virt_hook(&[&["run", text(&module)], &inputs[..], &policy].concat())
     };
-    let harmless = run("de").ok();
+    let harmless = run("de").success_stdout();
     assert!(harmless.contains("@keymap"), "{harmless}");
     let dangerous = run("/x");
     assert_eq!(dangerous.code, 1, "{}{}", dangerous.out, dangerous.err);
@@ -181,7 +181,7 @@ fn inspect_prints_the_policy_of_the_examples_readme() {
         let readme = std::fs::read_to_string(readme).unwrap();
         let (_, policy) = readme.split_once("```yaml policy\n").unwrap();
         let (policy, _) = policy.split_once("```").unwrap();
-        let shown = virt_hook(&["inspect", text(&module)]).ok();
+        let shown = virt_hook(&["inspect", text(&module)]).success_stdout();
         let read = |yaml: &str| -> serde_json::Value { serde_saphyr::from_str(yaml).unwrap() };
         let (_, printed) = shown.split_once("policy that it needs:\n\n").unwrap();
         assert_eq!(

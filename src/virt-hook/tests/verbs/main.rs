@@ -27,6 +27,8 @@ mod run;
 #[path = "../support/served_sidecar/mod.rs"]
 mod served_sidecar;
 mod sign_and_verify;
+#[path = "../support/signing_key.rs"]
+mod signing_key;
 mod test_case_errors;
 mod test_case_files;
 mod test_case_inputs;

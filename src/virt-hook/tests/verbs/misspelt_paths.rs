@@ -43,7 +43,7 @@ fn remedy_for_a_misspelt_wish_is_not_the_policy() {
         "{}",
         tested.out
     );
-    let shown = virt_hook(&["inspect", text(&module)]).ok();
+    let shown = virt_hook(&["inspect", text(&module)]).success_stdout();
     assert!(
         shown.contains(&format!("misspelt?    {HINT}\n"))
             && shown.contains(&format!("    # {HINT}\n")),
@@ -74,7 +74,7 @@ fn remedy_for_a_misspelt_wish_is_not_the_policy() {
 }
 
 #[test]
-fn a_module_and_a_folder_with_a_similar_name_are_named() {
+fn a_module_and_a_directory_with_a_similar_name_are_named() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = temp_dir.path().join("usb_device.wasm");
     fs::copy(smbios(), &module).unwrap();

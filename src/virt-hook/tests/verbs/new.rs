@@ -46,14 +46,14 @@ fn a_new_rust_hook_needs_the_program_alone_and_passes_its_tests_and_the_checks()
         &format!("cp {} vh", env!("CARGO_BIN_EXE_virt-hook")),
         temp_dir,
     )
-    .ok();
-    let new_output = shell("./vh new shop-title", temp_dir).ok();
+    .success_stdout();
+    let new_output = shell("./vh new shop-title", temp_dir).success_stdout();
     let tested = run_next_command(&new_output, temp_dir);
     let shown = format!("{}{}", tested.out, tested.err);
     assert_eq!(tested.code, 0, "{shown}");
     assert!(shown.contains("3 passed, 0 failed"), "{shown}");
     assert!(!shown.contains("warning"), "{shown}");
-    let checked = shell("VIRT_HOOK=$PWD/vh make -C shop-title check", temp_dir).ok();
+    let checked = shell("VIRT_HOOK=$PWD/vh make -C shop-title check", temp_dir).success_stdout();
     assert!(checked.contains("wishes: all wishes are used"), "{checked}");
 }
 
@@ -105,7 +105,7 @@ fn sdk_option_is_used_as_a_path_dependency() {
     let temp_dir = tempfile::tempdir().unwrap();
     let project = temp_dir.path().join("named");
     let sdk = tests::binaries::workspace().join("hooks-sdk");
-    virt_hook(&["new", text(&project), "--sdk", text(&sdk)]).ok();
+    virt_hook(&["new", text(&project), "--sdk", text(&sdk)]).success_stdout();
     let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap();
     let line = format!("hooks-sdk = {{ path = {:?} }}", text(&sdk));
     assert!(manifest.contains(&line), "{manifest}");
@@ -133,10 +133,10 @@ fn sdk_option_is_refused_for_languages_other_than_rust() {
 fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hooks = temp_dir.path().join("hooks");
-    virt_hook(&["new", "--workspace", text(&hooks)]).ok();
+    virt_hook(&["new", "--workspace", text(&hooks)]).success_stdout();
     for name in ["first", "second"] {
         let project = hooks.join(name);
-        let new_output = virt_hook(&["new", text(&project)]).ok();
+        let new_output = virt_hook(&["new", text(&project)]).success_stdout();
         assert!(
             new_output.contains("hooks-sdk is that of the workspace"),
             "{new_output}"
@@ -148,7 +148,7 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
             "{manifest}"
         );
     }
-    virt_hook(&["new", text(&hooks.join("third")), "--lang", "c"]).ok();
+    virt_hook(&["new", text(&hooks.join("third")), "--lang", "c"]).success_stdout();
     // The list of members may have another format, if it was written by hand.
     let manifest = hooks.join("Cargo.toml");
     let text_now = fs::read_to_string(&manifest).unwrap();
@@ -159,7 +159,7 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
     assert_ne!(one_line, text_now);
     fs::write(&manifest, one_line).unwrap();
     fs::remove_dir_all(hooks.join("second")).unwrap();
-    virt_hook(&["new", text(&hooks.join("second"))]).ok();
+    virt_hook(&["new", text(&hooks.join("second"))]).success_stdout();
     // Cargo accepts the workspace, with the versions of the lock file.
     let metadata = Command::new(env!("CARGO"))
         .args([

@@ -11,13 +11,13 @@ use super::{text, virt_hook};
 #[test]
 fn make_finds_the_module_and_the_cases_after_a_rename() {
     let temp_dir = tempfile::tempdir().unwrap();
-    virt_hook(&["new", text(&temp_dir.path().join("first"))]).ok();
+    virt_hook(&["new", text(&temp_dir.path().join("first"))]).success_stdout();
     let project = temp_dir.path().join("first");
     let manifest = project.join("Cargo.toml");
     let renamed = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, renamed.replace("\"first\"", "\"second-one\"")).unwrap();
     fs::rename(project.join("cases/titled"), project.join("cases/other")).unwrap();
-    let make_output = shell("make -n -C first check", temp_dir.path()).ok();
+    let make_output = shell("make -n -C first check", temp_dir.path()).success_stdout();
     assert!(
         make_output.contains("/hook/second_one.wasm")
             && make_output.contains("--vmi cases/other/vmi.yaml"),
@@ -33,10 +33,10 @@ fn make_finds_the_module_and_the_cases_after_a_rename() {
 fn make_finds_the_module_where_cargo_is_configured_to_build() {
     let temp_dir = tempfile::tempdir().unwrap();
     let temp_dir = temp_dir.path();
-    virt_hook(&["new", text(&temp_dir.join("first"))]).ok();
+    virt_hook(&["new", text(&temp_dir.join("first"))]).success_stdout();
     let configured =
         "mkdir .cargo && printf '[build]\\ntarget-dir = \"by file\"\\n' > .cargo/config.toml";
-    shell(configured, temp_dir).ok();
+    shell(configured, temp_dir).success_stdout();
     for (environment, expected) in [
         ("env -u CARGO_TARGET_DIR", "by file"),
         (
@@ -45,7 +45,8 @@ fn make_finds_the_module_where_cargo_is_configured_to_build() {
         ),
         ("env CARGO_TARGET_DIR=$PWD/other", "other"),
     ] {
-        let make_output = shell(&format!("{environment} make -n -C first test"), temp_dir).ok();
+        let make_output =
+            shell(&format!("{environment} make -n -C first test"), temp_dir).success_stdout();
         let module = temp_dir
             .join(expected)
             .join("wasm32-wasip2/hook/first.wasm");
@@ -62,20 +63,21 @@ fn variables_that_environments_export_do_not_change_the_build() {
     let temp_dir = tempfile::tempdir().unwrap();
     let temp_dir = temp_dir.path();
     for lang in ["c", "python"] {
-        virt_hook(&["new", text(&temp_dir.join(lang)), "--lang", lang]).ok();
-        let plain_output = shell(&format!("make -n -C {lang} test"), temp_dir).ok();
+        virt_hook(&["new", text(&temp_dir.join(lang)), "--lang", lang]).success_stdout();
+        let plain_output = shell(&format!("make -n -C {lang} test"), temp_dir).success_stdout();
         let exported = "CFLAGS=-O9 LDFLAGS=-lx PYTHON=/usr/bin/python3 PACKAGES=gcc";
-        let make_output = shell(&format!("{exported} make -n -C {lang} test"), temp_dir).ok();
+        let make_output =
+            shell(&format!("{exported} make -n -C {lang} test"), temp_dir).success_stdout();
         assert_eq!(make_output, plain_output, "{lang}");
     }
-    let own_flags_output = shell("make -n -C c HOOK_CFLAGS=-DOWN", temp_dir).ok();
+    let own_flags_output = shell("make -n -C c HOOK_CFLAGS=-DOWN", temp_dir).success_stdout();
     assert!(own_flags_output.contains("-DOWN"), "{own_flags_output}");
 }
 
 /// A new project with an additional file, in which `make` considers everything as built.
 fn built_project(temp_dir: &Path, lang: &str, file: &str, content: &str) -> PathBuf {
     let project = temp_dir.join(lang);
-    virt_hook(&["new", text(&project), "--lang", lang]).ok();
+    virt_hook(&["new", text(&project), "--lang", lang]).success_stdout();
     let file = project.join(file);
     for directory in [
         file.parent().unwrap(),
@@ -85,7 +87,7 @@ fn built_project(temp_dir: &Path, lang: &str, file: &str, content: &str) -> Path
         fs::create_dir_all(directory).unwrap();
     }
     fs::write(file, content).unwrap();
-    shell(&format!("make -C {lang} --touch"), temp_dir).ok();
+    shell(&format!("make -C {lang} --touch"), temp_dir).success_stdout();
     project
 }
 
@@ -102,14 +104,14 @@ fn make_check_reports_go_files_that_gofmt_would_change() {
     program("fake-go", &format!("echo {}", text(temp_dir.path())));
     program("bin/gofmt", "test -f formatted || echo own.go");
     let check = "make -C go check VIRT_HOOK=true GO=../fake-go";
-    let printed = shell(check, temp_dir.path()).ok();
+    let printed = shell(check, temp_dir.path()).success_stdout();
     assert!(
         printed.contains("not formatted as gofmt does it: own.go (`../fake-go fmt ./...` does)"),
         "{printed}"
     );
     fs::write(project.join("formatted"), "").unwrap();
-    shell("make -C go --touch", temp_dir.path()).ok();
-    let printed = shell(check, temp_dir.path()).ok();
+    shell("make -C go --touch", temp_dir.path()).success_stdout();
+    let printed = shell(check, temp_dir.path()).success_stdout();
     assert!(!printed.contains("not formatted"), "{printed}");
 }
 
@@ -135,7 +137,7 @@ fn an_edit_of_any_source_rebuilds_the_module() {
         assert!(is_up_to_date(others), "{lang}");
         assert!(!is_up_to_date(file), "{lang}: {file}");
     }
-    let tests = shell("make -C go -n native", temp_dir).ok();
+    let tests = shell("make -C go -n native", temp_dir).success_stdout();
     assert!(tests.contains("test ./..."), "{tests}");
 }
 
@@ -145,7 +147,7 @@ fn a_python_package_that_reads_facts_about_the_pod_gets_the_import() {
     let import = "import virt-hook:hooks/pod@0.1.1";
     let temp_dir = temp_dir.path();
     built_project(temp_dir, "python", "pkg/x.py", "VALUE = 1\n");
-    let world = || shell("make -C python --dry-run --always-make", temp_dir).ok();
+    let world = || shell("make -C python --dry-run --always-make", temp_dir).success_stdout();
     assert!(!world().contains(import), "{}", world());
     fs::write(
         temp_dir.join("python/pkg/x.py"),
@@ -174,5 +176,5 @@ fn native_tests_in_python_import_from_packages() {
         "{}",
         without.err
     );
-    native("PACKAGES=vendor").ok();
+    native("PACKAGES=vendor").success_stdout();
 }

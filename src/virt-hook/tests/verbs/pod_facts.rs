@@ -34,7 +34,7 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
     );
     let test = ["test", "--hook", text(&module), text(temp_dir.path())];
     let update = [&test[..], &["--update", "--accept-errors"]].concat();
-    let updated = virt_hook(&update).ok();
+    let updated = virt_hook(&update).success_stdout();
     assert!(
         updated.contains("1 passed, 0 failed, 3 updated"),
         "{updated}"
@@ -68,7 +68,7 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
         ];
         virt_hook(&arguments)
     };
-    let run_output = run(text(&case("pod.yaml"))).ok();
+    let run_output = run(text(&case("pod.yaml"))).success_stdout();
     assert!(run_output.contains("192.0.2.10/24"), "{run_output}");
     let no_pod = run(text(&case("vmi.yaml")));
     assert_eq!(no_pod.code, 2, "{}", no_pod.err);
@@ -83,7 +83,7 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
 fn inspect_and_check_use_the_pod_facts_that_a_hook_reads() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = example("static-addresses-hook");
-    let inspected = virt_hook(&["inspect", text(&module)]).ok();
+    let inspected = virt_hook(&["inspect", text(&module)]).success_stdout();
     assert!(
         inspected.contains("network-status/*") && inspected.contains("virt-hook:hooks/pod@0.1.1"),
         "{inspected}"
@@ -104,11 +104,11 @@ fn inspect_and_check_use_the_pod_facts_that_a_hook_reads() {
         text(&pod),
         "--without-libvirt",
     ];
-    let checked = virt_hook(&arguments).ok();
+    let checked = virt_hook(&arguments).success_stdout();
     assert!(
         checked.contains("no crash") && !checked.contains("it fails on a VMI"),
         "{checked}"
     );
-    let without = virt_hook(&arguments[..4]).ok();
+    let without = virt_hook(&arguments[..4]).success_stdout();
     assert!(without.contains("no facts about a pod here"), "{without}");
 }

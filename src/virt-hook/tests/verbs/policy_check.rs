@@ -10,7 +10,7 @@ fn policy_check_prints_the_policy_and_its_gaps() {
         "p.yaml",
         "sidecars: Forbid\nallow: {paths: [/domain/title]}\n",
     );
-    let report = virt_hook(&["policy", "check", text(&policy)]).ok();
+    let report = virt_hook(&["policy", "check", text(&policy)]).success_stdout();
     for part in [
         "gRPC sidecars: none",
         "  paths: /domain/title",
@@ -49,6 +49,6 @@ fn a_module_runs_with_the_policy_that_is_printed() {
     // The printed text is a policy with which the module runs.
     let (_, needed) = refused.out.split_once("that it needs:\n\n").unwrap();
     let needed = write(temp_dir.path(), "needed.yaml", needed);
-    let report = check(text(&needed)).ok();
+    let report = check(text(&needed)).success_stdout();
     assert!(report.contains("ok  "), "{report}");
 }

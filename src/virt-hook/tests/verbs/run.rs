@@ -6,7 +6,7 @@ use super::{EVERY_POINT_POLICY, smbios, text, virt_hook, vmi, write};
 fn run_shows_the_changes_of_a_hook() {
     let temp_dir = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(temp_dir.path()));
-    let shown = virt_hook(&["run", text(&module), "--vmi", text(&vmi)]).ok();
+    let shown = virt_hook(&["run", text(&module), "--vmi", text(&vmi)]).success_stdout();
     assert!(
         shown.starts_with("smbios_hook at OnDefineDomain: ok, 1 change, ")
             && shown.contains("    + <entry name='manufacturer'>Radical Edward</entry>\n"),
@@ -152,7 +152,7 @@ fn run_asks_for_the_hook_point_and_reports_a_veto() {
         "{}",
         without_point.err
     );
-    let started = run(&["--point", "PreStart"]).ok();
+    let started = run(&["--point", "PreStart"]).success_stdout();
     assert!(started.contains("info: vm may start: Boot"), "{started}");
 
     let text = std::fs::read_to_string(&vmi).unwrap();
@@ -192,7 +192,8 @@ fn run_reports_the_effect_of_the_failure_policy() {
             &format!("failurePolicy: {failure_policy}\n"),
         );
         std::fs::copy(super::example_modules::example(hook), &module).unwrap();
-        let run_output = virt_hook(&["run", text(&module), "--vmi", text(&unlabelled)]).ok();
+        let run_output =
+            virt_hook(&["run", text(&module), "--vmi", text(&unlabelled)]).success_stdout();
         assert!(run_output.starts_with(begin), "{run_output}");
     }
 }
@@ -231,6 +232,6 @@ fn run_refuses_inputs_of_another_hook_point() {
     // The input decides the hook point.
     let migrated = run(&["--parameter", "max-downtime=5", "--json"]);
     assert_eq!(migrated.result()["hookPoint"], "PreMigrationSource");
-    let attached = run(&["--device", text(&device)]).ok();
+    let attached = run(&["--device", text(&device)]).success_stdout();
     assert!(attached.contains("info: Hotplug: "), "{attached}");
 }

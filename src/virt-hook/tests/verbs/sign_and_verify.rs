@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::virt_hook_program::signing_key;
+use super::signing_key::signing_key;
 use super::{text, virt_hook, write};
 
 #[test]
@@ -32,7 +32,7 @@ fn a_signature_is_verified_by_its_key_only() {
     };
     let both = [text(&other_public), text(&one_public)];
     assert_eq!(
-        verify(&both).ok(),
+        verify(&both).success_stdout(),
         format!("{}: signed by {}\n", text(&module), text(&one_public))
     );
     let wrong = verify(&[text(&other_public)]);

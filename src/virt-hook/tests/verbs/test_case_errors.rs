@@ -94,7 +94,7 @@ fn cases_share_a_hook_yaml_and_may_have_their_own() {
     write(temp_dir.path(), "own/vmi.yaml", VMI);
     write(temp_dir.path(), "own/hook.yaml", "priority: 1\n");
     let test = ["test", "--hook", text(&module), text(temp_dir.path())];
-    virt_hook(&[&test[..], &["--update"]].concat()).ok();
+    virt_hook(&[&test[..], &["--update"]].concat()).success_stdout();
     let expected =
         |case: &str| fs::read_to_string(temp_dir.path().join(case).join("expected.diff"));
     assert!(expected("shared").unwrap().contains("Radical Edward"));
@@ -126,8 +126,8 @@ fn the_last_line_counts_warnings() {
     let vmi = VMI.replace("devices: {}", "devicez: {}");
     write(temp_dir.path(), "typo/vmi.yaml", &vmi);
     let test = ["test", "--hook", text(&module), text(temp_dir.path())];
-    virt_hook(&[&test[..], &["--update"]].concat()).ok();
-    let tested = virt_hook(&test).ok();
+    virt_hook(&[&test[..], &["--update"]].concat()).success_stdout();
+    let tested = virt_hook(&test).success_stdout();
     assert!(
         tested.contains("1 passed, 0 failed, 0 updated, 1 warning, in "),
         "{tested}"

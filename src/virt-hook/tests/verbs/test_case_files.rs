@@ -46,7 +46,7 @@ fn misnamed_and_misplaced_case_files_are_refused() {
         write(temp_dir.path(), "set/vmi.yaml", VMI);
         write(temp_dir.path(), "set/expected.diff", EXPECTED_DIFF);
         let test = || virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
-        test().ok();
+        test().success_stdout();
         write(temp_dir.path(), file, "");
         let tested = test();
         assert_eq!(tested.code, 2, "{file}: {}{}", tested.out, tested.err);
@@ -78,8 +78,8 @@ fn case_file_must_be_a_regular_file() {
             write(temp_dir.path(), "set/vmi.yaml", VMI);
             write(temp_dir.path(), "set/expected.diff", EXPECTED_DIFF);
             make(&temp_dir.path().join(name));
-            for folder in [temp_dir.path().to_owned(), temp_dir.path().join("set")] {
-                let tested = virt_hook(&["test", "--hook", text(&module), text(&folder)]);
+            for directory in [temp_dir.path().to_owned(), temp_dir.path().join("set")] {
+                let tested = virt_hook(&["test", "--hook", text(&module), text(&directory)]);
                 assert_eq!(tested.code, 2, "{name}: {}{}", tested.out, tested.err);
                 assert!(tested.err.contains(name), "{name}: {}", tested.err);
             }
@@ -122,7 +122,7 @@ fn a_misspelt_host_fact_is_refused() {
         "set/host.json",
         "{\"architecture\": \"amd64\"}",
     );
-    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).success_stdout();
 }
 
 #[test]

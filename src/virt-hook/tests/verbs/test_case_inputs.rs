@@ -18,12 +18,12 @@ fn hooks_see_the_driver_modes_of_disks_in_every_verb() {
     let change = "  /domain/devices/disk[target/@dev='vda']/driver/@cache: edited\n    - none\n    + writeback\n";
     let vmi = write(temp_dir.path(), "case/vmi.yaml", vmi);
     write(temp_dir.path(), "case/expected.diff", change);
-    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).success_stdout();
     let point = ["--point", "OnDefineDomain"];
     let run = ["run", text(&module), "--vmi", text(&vmi)];
-    let run_output = virt_hook(&[&run[..], &point].concat()).ok();
+    let run_output = virt_hook(&[&run[..], &point].concat()).success_stdout();
     let render = ["render", "--vmi", text(&vmi), "--hook", text(&module)];
-    let rendered = virt_hook(&[&render[..], &["--diff"]].concat()).ok();
+    let rendered = virt_hook(&[&render[..], &["--diff"]].concat()).success_stdout();
     for shown in [run_output, rendered] {
         assert!(
             shown.contains("- none") && shown.contains("+ writeback"),
@@ -56,7 +56,7 @@ fn a_case_can_be_about_the_target_of_a_migration() {
         text(temp_dir.path()),
         "--update",
     ];
-    virt_hook(&test).ok();
+    virt_hook(&test).success_stdout();
     for (case, reason) in [
         ("boots", "<description>boot<"),
         ("arrives", "<description>migration-target<"),
@@ -145,15 +145,15 @@ fn cases_share_a_policy_and_may_have_their_own() {
     file("cases/set/expected.error", "");
     fs::remove_file(cases.join("set/expected.diff")).unwrap();
     let update = ["test", "--hook", text(&module), text(&cases), "--update"];
-    virt_hook(&update).ok();
+    virt_hook(&update).success_stdout();
     let written = fs::read_to_string(cases.join("set/expected.error")).unwrap();
     assert!(!written.contains(text(temp_dir.path())), "{written}");
     assert!(written.contains("policy.yaml:2:10"), "{written}");
-    virt_hook(&["test", "--hook", text(&module), text(&cases.join("set"))]).ok();
+    virt_hook(&["test", "--hook", text(&module), text(&cases.join("set"))]).success_stdout();
     let mut relative = super::program();
     relative.args(["test", "--hook", text(&module), "cases"]);
     let output = relative.current_dir(temp_dir.path()).output().unwrap();
-    super::ProgramOutput::from(output).ok();
+    super::ProgramOutput::from(output).success_stdout();
     file("cases/set/expected.diff", EXPECTED_DIFF);
     fs::remove_file(cases.join("set/expected.error")).unwrap();
     virt_hook(&[
@@ -164,7 +164,7 @@ fn cases_share_a_policy_and_may_have_their_own() {
         "--policy",
         text(&wide_policy),
     ])
-    .ok();
+    .success_stdout();
     let missing_cases = virt_hook(&[
         "test",
         "--hook",

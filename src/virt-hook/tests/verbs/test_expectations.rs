@@ -80,7 +80,8 @@ fn case_report_has_expected_and_actual_output() {
         error.contains(denied) && !error.contains(text(temp_dir.path())),
         "{error}"
     );
-    let repeated = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    let repeated =
+        virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).success_stdout();
     assert!(
         repeated.contains("5 passed, 0 failed, 0 updated"),
         "{repeated}"
@@ -102,7 +103,7 @@ fn an_empty_expected_diff_is_reported_if_the_hook_acts() {
         "{}",
         tested.out
     );
-    virt_hook(&[&test[..], &["--update"]].concat()).ok();
+    virt_hook(&[&test[..], &["--update"]].concat()).success_stdout();
     let written = fs::read_to_string(temp_dir.path().join("set/expected.diff")).unwrap();
     assert_eq!(written, EXPECTED_DIFF);
 }
@@ -116,11 +117,11 @@ fn cases_in_which_the_hook_never_acts_have_a_note() {
     write(temp_dir.path(), "idle/expected.diff", "");
     let test = ["test", "--hook", text(&module), text(temp_dir.path())];
     let note = "note: no case shows what the hook does";
-    let tested = virt_hook(&test).ok();
+    let tested = virt_hook(&test).success_stdout();
     assert!(tested.contains(note), "{tested}");
     write(temp_dir.path(), "set/vmi.yaml", VMI);
     write(temp_dir.path(), "set/expected.diff", EXPECTED_DIFF);
-    let tested = virt_hook(&test).ok();
+    let tested = virt_hook(&test).success_stdout();
     assert!(!tested.contains(note), "{tested}");
 }
 
@@ -145,9 +146,9 @@ fn a_failure_that_hook_yaml_ignores_fails_a_case_that_does_not_expect_it() {
     ] {
         assert!(failed.out.contains(part), "{}", failed.out);
     }
-    virt_hook(&[&test[..], &["--update", "--accept-errors"]].concat()).ok();
+    virt_hook(&[&test[..], &["--update", "--accept-errors"]].concat()).success_stdout();
     assert!(temp_dir.path().join("refused/expected.error").exists());
-    virt_hook(&test).ok();
+    virt_hook(&test).success_stdout();
 }
 
 #[test]
@@ -156,7 +157,8 @@ fn a_case_in_which_no_hook_is_called_has_a_note() {
     let module = example("migration-tuning-hook");
     write(temp_dir.path(), "idle/vmi.yaml", VMI);
     write(temp_dir.path(), "idle/expected.diff", "");
-    let tested = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    let tested =
+        virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).success_stdout();
     assert!(
         tested.contains("passed  idle\n  note: no hook was called: ")
             && tested.contains("a migration.json"),
@@ -173,7 +175,7 @@ fn vetoes_and_cloud_init_documents_are_compared_with_expected_texts() {
     file("veto/hook.yaml", "hookPoints: [{name: PreStart}]\n");
     file("veto/expected.veto", "licence expired\n");
     let module = every_point();
-    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).success_stdout();
 
     let temp_dir = tempfile::tempdir().unwrap();
     let cloud = VMI.replace(
@@ -189,12 +191,12 @@ fn vetoes_and_cloud_init_documents_are_compared_with_expected_texts() {
         text(temp_dir.path()),
         "--update",
     ])
-    .ok();
+    .success_stdout();
     let written = fs::read_to_string(temp_dir.path().join("ci/expected.user-data")).unwrap();
     assert!(
         written.starts_with("#cloud-config\n") && written.contains("ns/vm"),
         "{written}"
     );
     assert!(!temp_dir.path().join("ci/expected.diff").exists());
-    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).success_stdout();
 }

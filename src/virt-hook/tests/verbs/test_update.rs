@@ -45,9 +45,9 @@ fn update_records_errors_and_empty_diffs_only_on_request() {
     let idle_diff = fs::read_to_string(temp_dir.path().join("idle/expected.diff")).unwrap();
     assert_eq!(idle_diff, EXPECTED_DIFF);
 
-    virt_hook(&[&update[..], &["--accept-errors"]].concat()).ok();
+    virt_hook(&[&update[..], &["--accept-errors"]].concat()).success_stdout();
     assert!(temp_dir.path().join("broken/expected.error").exists());
-    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).success_stdout();
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn update_reports_that_a_new_case_expects_no_change() {
         text(temp_dir.path()),
         "--update",
     ];
-    let updated = virt_hook(&arguments).ok();
+    let updated = virt_hook(&arguments).success_stdout();
     assert!(
         updated.contains("updated  idle\n  note: writes that nothing changes\n")
             && updated.contains("updated  new\n\n"),

@@ -17,7 +17,7 @@ const REMEDY: &str = "a migration's target must keep the machine that the guest 
      let the hook leave this as it is when the reason is migration-target";
 
 /// The changes that libvirt and QEMU accept, as a grant. The hook's own grant is checked apart.
-pub(crate) fn accepted() -> &'static Grant {
+pub(crate) fn changes_accepted_on_arrival() -> &'static Grant {
     static GRANT: OnceLock<Grant> = OnceLock::new();
     GRANT.get_or_init(|| {
         Grant::new(vec![Layer {
@@ -77,7 +77,8 @@ mod tests {
         assert_ne!(after, DOMAIN);
         let [before, after] = [DOMAIN, &after].map(|xml| Document::parse(xml).unwrap());
         let budget = Rc::new(Budget::unlimited());
-        let checked = accepted().check(&diff(&before, &after), &before, &after, &budget);
+        let checked =
+            changes_accepted_on_arrival().check(&diff(&before, &after), &before, &after, &budget);
         match checked {
             Ok(()) => None,
             Err(NotGranted::Refused(refusal)) => Some(refusal.path),

@@ -141,20 +141,20 @@ fn rules_match_digests_and_namespaces() {
     ));
     let policy = policy.unwrap();
     let config_of_rules = |digest: &str, namespace: &str| -> Vec<String> {
-        let allows = policy.rules(digest, namespace).into_iter();
-        let keys = allows.flat_map(|rule| rule.allow.config.as_ref().unwrap().get().clone());
-        keys.collect()
+        let rules = policy.rules(digest, namespace).into_iter();
+        let config_keys = rules.flat_map(|rule| rule.allow.config.as_ref().unwrap().get().clone());
+        config_keys.collect()
     };
     assert_eq!(config_of_rules("c", "default"), Vec::<String>::new());
     assert_eq!(config_of_rules(&a, "default"), ["one"]);
     assert_eq!(config_of_rules(&a, "infra"), ["one", "two"]);
     assert_eq!(config_of_rules(&b, "infra"), ["two", "three"]);
     assert_eq!(config_of_rules(&b, ""), Vec::<String>::new());
-    assert!(policy.names_namespaces());
-    assert!(!parse("digests: Pinned\n").unwrap().names_namespaces());
-    assert!(policy.lists(&a, "default") && policy.lists(&a, ""));
-    assert!(policy.lists(&b, "infra") && !policy.lists(&b, "default"));
-    assert!(!policy.lists(&b, "") && !policy.lists("c", "infra"));
+    assert!(policy.has_namespace_rules());
+    assert!(!parse("digests: Pinned\n").unwrap().has_namespace_rules());
+    assert!(policy.has_rule_for(&a, "default") && policy.has_rule_for(&a, ""));
+    assert!(policy.has_rule_for(&b, "infra") && !policy.has_rule_for(&b, "default"));
+    assert!(!policy.has_rule_for(&b, "") && !policy.has_rule_for("c", "infra"));
 }
 
 #[test]

@@ -6,15 +6,15 @@ use super::super::precompiled_file_trust::tests::trust_in;
 use super::*;
 
 /// The smallest component. It is not a hook, but compiles quickly.
-const MODULE: &[u8] = b"\0asm\x0d\0\x01\0";
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const DIGEST: &str = "0123456789abcdef";
 
-struct Image {
+struct PrecompiledDirFixture {
     dir: tempfile::TempDir,
     engine: Engine,
 }
 
-impl Image {
+impl PrecompiledDirFixture {
     fn new() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
@@ -58,20 +58,20 @@ impl Image {
 
 fn code() -> Vec<u8> {
     use super::super::engine_config::TargetMachine;
-    super::super::compile_child::compile(MODULE, TargetMachine::Any).unwrap()
+    super::super::compile_child::compile(COMPONENT, TargetMachine::Any).unwrap()
 }
 
 #[test]
 fn a_matching_artifact_is_loaded_from_the_image() {
-    let image = Image::new();
-    assert!(!image.is_found());
-    let path = image.put(&code(), &image.key());
-    let artifact = image
+    let fixture = PrecompiledDirFixture::new();
+    assert!(!fixture.is_found());
+    let path = fixture.put(&code(), &fixture.key());
+    let artifact = fixture
         .dirs()
-        .find(&image.engine, DIGEST, Path::new("m.wasm"));
+        .find(&fixture.engine, DIGEST, Path::new("m.wasm"));
     assert_eq!(
         artifact.unwrap().1,
-        image
+        fixture
             .dir
             .path()
             .canonicalize()
@@ -82,61 +82,64 @@ fn a_matching_artifact_is_loaded_from_the_image() {
 
 #[test]
 fn artifacts_that_do_not_match_are_skipped_with_a_reason() {
-    let image = Image::new();
-    let (code, key) = (code(), image.key());
-    let stale = image.put(&code, "00112233");
-    assert!(image.refusal(&stale).contains("another engine (00112233"));
+    let fixture = PrecompiledDirFixture::new();
+    let (code, key) = (code(), fixture.key());
+    let stale = fixture.put(&code, "00112233");
+    assert!(fixture.refusal(&stale).contains("another engine (00112233"));
 
-    let cut = image.put(&code, &key);
+    let cut = fixture.put(&code, &key);
     fs::write(&cut, &code[..code.len() / 2]).unwrap();
-    assert!(image.refusal(&cut).contains("truncated or was altered"));
+    assert!(fixture.refusal(&cut).contains("truncated or was altered"));
     let mut altered = code.clone();
     altered[code.len() / 2] ^= 1;
     fs::write(&cut, &altered).unwrap();
-    assert!(image.refusal(&cut).contains("truncated or was altered"));
+    assert!(fixture.refusal(&cut).contains("truncated or was altered"));
 
-    let no_artifact = image.put(b"\x7fELF, but of somebody else", &key);
-    assert!(!image.refusal(&no_artifact).is_empty());
-    let nameless = image.dir.path().join(format!("{DIGEST}.cwasm"));
+    let no_artifact = fixture.put(b"\x7fELF, but of somebody else", &key);
+    assert!(!fixture.refusal(&no_artifact).is_empty());
+    let nameless = fixture.dir.path().join(format!("{DIGEST}.cwasm"));
     fs::write(&nameless, &code).unwrap();
-    assert!(image.refusal(&nameless).contains("its name"));
-    assert!(!image.is_found());
+    assert!(fixture.refusal(&nameless).contains("its name"));
+    assert!(!fixture.is_found());
 
-    // A matching artifact beside them is artifact.
-    image.put(&code, &key);
-    assert!(image.is_found());
+    // A matching artifact beside them is found.
+    fixture.put(&code, &key);
+    assert!(fixture.is_found());
 }
 
 #[test]
 fn artifacts_that_others_may_write_are_not_used() {
-    let image = Image::new();
-    let path = image.put(&code(), &image.key());
+    let fixture = PrecompiledDirFixture::new();
+    let path = fixture.put(&code(), &fixture.key());
     fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
-    assert!(image.refusal(&path).contains("others than root"));
-    assert!(!image.is_found());
+    assert!(fixture.refusal(&path).contains("others than root"));
+    assert!(!fixture.is_found());
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-    assert!(image.is_found());
-    fs::set_permissions(image.dir.path(), Permissions::from_mode(0o777)).unwrap();
-    assert!(image.dirs().is_empty() && !image.is_found());
+    assert!(fixture.is_found());
+    fs::set_permissions(fixture.dir.path(), Permissions::from_mode(0o777)).unwrap();
+    assert!(fixture.dirs().is_empty() && !fixture.is_found());
 }
 
 #[test]
 fn symbolic_links_out_of_the_directory_are_not_followed() {
-    let (image, elsewhere) = (Image::new(), Image::new());
+    let (fixture, elsewhere) = (PrecompiledDirFixture::new(), PrecompiledDirFixture::new());
     let path = elsewhere.put(&code(), &elsewhere.key());
-    let link = image.dir.path().join(path.file_name().unwrap());
+    let link = fixture.dir.path().join(path.file_name().unwrap());
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    assert!(!image.is_found());
+    assert!(!fixture.is_found());
 }
 
 #[test]
 fn a_missing_default_directory_is_skipped_and_a_configured_one_is_kept() {
-    let image = Image::new();
-    let missing = image.dir.path().join("none");
+    let fixture = PrecompiledDirFixture::new();
+    let missing = fixture.dir.path().join("none");
     assert_eq!(precompiled_dirs(None, &missing), Vec::<PathBuf>::new());
-    assert_eq!(precompiled_dirs(None, image.dir.path()), [image.dir.path()]);
     assert_eq!(
-        precompiled_dirs(Some(&missing), image.dir.path()),
+        precompiled_dirs(None, fixture.dir.path()),
+        [fixture.dir.path()]
+    );
+    assert_eq!(
+        precompiled_dirs(Some(&missing), fixture.dir.path()),
         [missing.as_path()]
     );
 }

@@ -1,4 +1,4 @@
-//! KubeVirt plugins with real gRPC sidecars, which are called after the chain.
+//! Domain hooks of KubeVirt's `Plugin` objects (`spec.domainHooks`), called over gRPC after the chain.
 #![allow(clippy::unwrap_used)]
 
 mod failures;
@@ -45,19 +45,19 @@ impl PodDirs {
         PluginServer::serve(&self.socket(plugin), answer)
     }
 
-    fn config(&self, expected: usize) -> CollectConfig {
+    fn config(&self, expected_hooks: usize) -> CollectConfig {
         CollectConfig {
             plugins_dir: self.plugins_dir(),
             limits: Limits {
                 plugin_socket_timeout: Duration::from_millis(50),
                 ..Limits::default()
             },
-            ..self.0.config(expected)
+            ..self.0.config(expected_hooks)
         }
     }
 
-    async fn chain(&self, expected: usize) -> Chain {
-        collect(self.config(expected)).await.unwrap()
+    async fn chain(&self, expected_hooks: usize) -> Chain {
+        collect(self.config(expected_hooks)).await.unwrap()
     }
 
     /// A chain without other hooks that records every run.

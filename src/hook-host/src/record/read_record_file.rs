@@ -1,4 +1,4 @@
-//! Reads and parses record files.
+//! Reads a record file: the JSON of one run.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use super::record_json_format::{Record, VERSION};
 
-/// Maximum size of a record file in bytes: twice the largest input and output, and the other members.
+/// Maximum size of a record file in bytes: 64 MiB each for the input and the output (`MAX_OUTPUT`), doubled because
+/// JSON escapes line breaks and quotes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Why a record cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum RecordReadError {
     /// The file cannot be read.
     #[error("{path}: {source}")]
     Io {
@@ -23,31 +24,31 @@ pub enum ReadError {
     },
     /// The text is not a record, or a record of another version.
     #[error("no record of a hook's run: {0}")]
-    NoRecord(String),
+    NotARecord(String),
 }
 
 impl Record {
     /// Reads a record file.
-    pub fn read(path: &Path) -> Result<Self, ReadError> {
+    pub fn read(path: &Path) -> Result<Self, RecordReadError> {
         Self::parse(&read_text(path)?)
     }
 
     /// Parses the text of a record file.
-    pub fn parse(text: &str) -> Result<Self, ReadError> {
-        let record: Self =
-            serde_json::from_str(text).map_err(|error| ReadError::NoRecord(error.to_string()))?;
+    pub fn parse(text: &str) -> Result<Self, RecordReadError> {
+        let record: Self = serde_json::from_str(text)
+            .map_err(|error| RecordReadError::NotARecord(error.to_string()))?;
         if record.version == VERSION {
             Ok(record)
         } else {
             let reason = format!("version {} is not {VERSION}", record.version);
-            Err(ReadError::NoRecord(reason))
+            Err(RecordReadError::NotARecord(reason))
         }
     }
 }
 
 /// The text of a record file.
-fn read_text(path: &Path) -> Result<String, ReadError> {
-    let io_error = |source| ReadError::Io {
+fn read_text(path: &Path) -> Result<String, RecordReadError> {
+    let io_error = |source| RecordReadError::Io {
         path: path.to_owned(),
         source,
     };

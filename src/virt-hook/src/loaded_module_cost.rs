@@ -1,10 +1,10 @@
-//! The compile cost of one loaded module, and the cache it is written to.
+//! Determines the compile cost of a module that was loaded, from this load or the cache, and stores it in the cache.
 
 use std::path::{Path, PathBuf};
 
 use hook_host::wasm::{CodeOrigin, Module};
 
-use crate::compiled_module_cache::{CompileCost, CompiledModuleCache, SmallestSidecar};
+use crate::compiled_module_cache::{CompileCost, CompiledModuleCache, SmallestSidecarResult};
 use crate::hook_module;
 
 /// The largest difference of size, in percent, between builds of a file whose compile costs count as equal.
@@ -12,7 +12,7 @@ const MAX_SIZE_DIFFERENCE: u64 = 10;
 
 /// The cost of compiling a whole module. The cache keeps it beside the compiled code, so that an unchanged module is
 /// not compiled again to measure it.
-pub(crate) struct ModuleCompileCost {
+pub(crate) struct LoadedModuleCost {
     cache: Option<CompiledModuleCache>,
     digest: String,
     file: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct ModuleCompileCost {
     pub(crate) cost: Option<CompileCost>,
 }
 
-impl ModuleCompileCost {
+impl LoadedModuleCost {
     /// The cost of the compilation in this load, of the one whose code was loaded, or of an earlier build of the module
     /// file.
     pub(crate) fn for_module(
@@ -42,7 +42,7 @@ impl ModuleCompileCost {
                 let cost = CompileCost {
                     millis: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                     peak_memory: *peak_memory,
-                    smallest_sidecar: SmallestSidecar::NotTried,
+                    in_smallest_sidecar: SmallestSidecarResult::NotTried,
                     module_bytes,
                     is_of_earlier_build: false,
                 };
@@ -53,7 +53,7 @@ impl ModuleCompileCost {
                 let cost = full_build.filter(is_comparable).map(|cost| CompileCost {
                     is_of_earlier_build: true,
                     // Other code may need more memory, or less.
-                    smallest_sidecar: SmallestSidecar::NotTried,
+                    in_smallest_sidecar: SmallestSidecarResult::NotTried,
                     ..cost
                 });
                 (cost, false)
@@ -89,9 +89,9 @@ impl ModuleCompileCost {
     }
 
     /// Adds the result of a compilation within the limits of the smallest sidecar.
-    pub(crate) fn set_smallest_sidecar(&mut self, result: SmallestSidecar) {
+    pub(crate) fn set_smallest_sidecar(&mut self, result: SmallestSidecarResult) {
         if let Some(cost) = &mut self.cost {
-            cost.smallest_sidecar = result;
+            cost.in_smallest_sidecar = result;
         }
         self.store();
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use hook_host::wasm::functions_file;
+use hook_host::wasm::module_path_digest;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +14,9 @@ use super::CompiledModuleCache;
 use super::cache_files::PARTIAL_PREFIX;
 
 const COST_SUFFIX: &str = ".cost";
-const FULL_BUILD_COST_SUFFIX: &str = ".first-cost";
-/// Maximum size of a stored cost, in bytes.
-const MAX_COST: u64 = 4 << 10;
+const FULL_BUILD_COST_SUFFIX: &str = ".full-build-cost";
+/// Maximum size of the file of a cost.
+const MAX_COST_FILE_BYTES: u64 = 4 << 10;
 
 /// The cost of the compilation in which the code of a module was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,13 +26,12 @@ pub(crate) struct CompileCost {
     pub(crate) millis: u64,
     /// Peak memory of the compile process in bytes.
     pub(crate) peak_memory: Option<u64>,
-    /// Whether the smallest sidecar can compile the module.
-    pub(crate) smallest_sidecar: SmallestSidecar,
+    /// The result of compiling the module within the limits of the smallest sidecar.
+    pub(crate) in_smallest_sidecar: SmallestSidecarResult,
     /// The size of the module that was compiled.
     #[serde(default)]
     pub(crate) module_bytes: u64,
-    /// Whether the cost is that of an earlier build of the file, because of this build only the changed functions were
-    /// compiled.
+    /// Whether the cost is that of an earlier full build: this build compiled only the changed functions.
     #[serde(default)]
     pub(crate) is_of_earlier_build: bool,
 }
@@ -40,7 +39,7 @@ pub(crate) struct CompileCost {
 /// The result of a compilation within the limits of the smallest sidecar.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum SmallestSidecar {
+pub(crate) enum SmallestSidecarResult {
     /// Compiling within these limits was not tried.
     #[default]
     NotTried,
@@ -52,25 +51,23 @@ pub(crate) enum SmallestSidecar {
 
 impl CompiledModuleCache {
     /// The stored cost of compiling a module.
-    pub(crate) fn cost(&self, module: &str) -> Option<CompileCost> {
-        self.read_cost(&format!("{module}{COST_SUFFIX}"))
+    pub(crate) fn cost(&self, module_digest: &str) -> Option<CompileCost> {
+        self.read_cost(&format!("{module_digest}{COST_SUFFIX}"))
     }
 
     /// Stores the cost of compiling a module.
-    pub(crate) fn store_cost(&self, module: &str, cost: &CompileCost) {
-        self.write_cost(&format!("{module}{COST_SUFFIX}"), cost);
+    pub(crate) fn store_cost(&self, module_digest: &str, cost: &CompileCost) {
+        self.write_cost(&format!("{module_digest}{COST_SUFFIX}"), cost);
     }
 
-    /// The cost of the last build of a module file of which every function was compiled.
+    /// The cost of the last full build of a module file, in which every function was compiled.
     pub(crate) fn full_build_cost(&self, file: &Path) -> Option<CompileCost> {
-        self.read_cost(&full_build_cost_name(file)?)
+        self.read_cost(&full_build_cost_name(file))
     }
 
-    /// Stores the cost of a build of a module file of which every function was compiled.
+    /// Stores the cost of a full build of a module file.
     pub(crate) fn store_full_build_cost(&self, file: &Path, cost: &CompileCost) {
-        if let Some(name) = full_build_cost_name(file) {
-            self.write_cost(&name, cost);
-        }
+        self.write_cost(&full_build_cost_name(file), cost);
     }
 
     fn read_cost(&self, name: &str) -> Option<CompileCost> {
@@ -79,7 +76,10 @@ impl CompiledModuleCache {
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let file = file.ok()?;
         let mut text = String::new();
-        (&file).take(MAX_COST).read_to_string(&mut text).ok()?;
+        (&file)
+            .take(MAX_COST_FILE_BYTES)
+            .read_to_string(&mut text)
+            .ok()?;
         // Marks the cost as used, so that it stays as long as its module. The cost is read even if the time cannot be
         // set.
         let _ = file.set_modified(SystemTime::now());
@@ -96,15 +96,11 @@ impl CompiledModuleCache {
             Ok(())
         };
         if let Err(reason) = store() {
-            tracing::info!(%reason, "what compiling a module cost is not kept");
+            tracing::info!(%reason, "the cost of compiling a module is not kept");
         }
     }
 }
 
-pub(super) fn full_build_cost_name(file: &Path) -> Option<String> {
-    let functions = functions_file(Path::new(""), file);
-    Some(format!(
-        "{}{FULL_BUILD_COST_SUFFIX}",
-        functions.file_stem()?.to_str()?
-    ))
+pub(super) fn full_build_cost_name(file: &Path) -> String {
+    format!("{}{FULL_BUILD_COST_SUFFIX}", module_path_digest(file))
 }
