@@ -24,9 +24,9 @@ mod hook_point;
 pub mod host;
 mod json_value;
 mod migration;
+mod network_status_entry;
 mod parse_dotted_path;
 pub mod pod;
-mod pod_network;
 #[cfg(not(target_family = "wasm"))]
 mod unlisted_hook_points;
 mod vmi;

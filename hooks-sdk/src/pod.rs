@@ -21,7 +21,7 @@
 pub use crate::fact_error::FactError;
 #[cfg(not(target_family = "wasm"))]
 use crate::host::native as imports;
-pub use crate::pod_network::PodNetwork;
+pub use crate::network_status_entry::PodNetwork;
 
 /// The value of an annotation of the pod.
 ///

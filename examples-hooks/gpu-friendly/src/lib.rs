@@ -3,8 +3,8 @@
 
 use hooks_sdk::{Description, Domain, Hook, HookPoint, Result, Vmi, veto};
 
-/// What the guest reads as the hypervisor's vendor; at most 12 characters.
-const VENDOR_ID: &str = "gpu.example.com/vendor-id";
+/// Annotation with the vendor ID of the hypervisor that the guest sees; 1 to 12 bytes.
+const VENDOR_ID_ANNOTATION: &str = "gpu.example.com/vendor-id";
 
 /// The hook.
 #[derive(Debug, Default)]
@@ -26,10 +26,12 @@ impl Hook for GpuFriendly {
         if vmi.gpus().chain(vmi.host_devices()).next().is_none() {
             return Ok(());
         }
-        let vendor = vmi.annotation(VENDOR_ID).unwrap_or("none");
+        let vendor = vmi.annotation(VENDOR_ID_ANNOTATION).unwrap_or("none");
         if vendor.is_empty() || vendor.len() > 12 || vendor.contains(',') {
             let reason = "is not a text of 1 to 12 bytes without commas";
-            return Err(veto(format!("{VENDOR_ID}, {vendor:?}, {reason}")));
+            return Err(veto(format!(
+                "{VENDOR_ID_ANNOTATION}, {vendor:?}, {reason}"
+            )));
         }
         domain.set("features/kvm/hidden/@state", "on")?;
         domain.set("features/ioapic/@driver", "kvm")?;

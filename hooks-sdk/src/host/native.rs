@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Level;
 use crate::fact_error::FactError;
-use crate::pod_network::PodNetwork;
+use crate::network_status_entry::PodNetwork;
 use crate::{Description, Result, failed};
 
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";

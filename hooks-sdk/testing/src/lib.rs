@@ -24,21 +24,21 @@
 //! `hooks-sdk`, and only its tests on this crate.
 
 mod call_result;
-mod callable_hook;
 mod deployment;
 mod error;
 mod hook_readme_runner;
+mod hook_under_test;
 mod module_build;
 mod module_cache;
 mod native;
 mod pod_facts;
 
 pub use call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
-pub use callable_hook::Hook;
 pub use deployment::{Deployment, DeploymentError, DeploymentResult};
 pub use error::Error;
 pub use hook_host;
 pub use hook_readme_runner::{ReadmeError, readme};
+pub use hook_under_test::Hook;
 pub use hooks_sdk_macros::test;
 pub use module_build::BuildError;
 

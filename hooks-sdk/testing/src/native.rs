@@ -56,7 +56,7 @@ pub(crate) fn call(
     call: &Call<'_>,
 ) -> CallResult<Answer> {
     host::reset();
-    print_call(name, context, call);
+    set_host_context(name, context, call);
     for (key, value) in &pod.annotations {
         host::set_pod_annotation(key, value);
     }
@@ -82,7 +82,7 @@ pub(crate) fn call(
     }
 }
 
-fn print_call(name: &str, context: &CallContext, call: &Call<'_>) {
+fn set_host_context(name: &str, context: &CallContext, call: &Call<'_>) {
     let invocation = &context.invocation;
     for (key, value) in [
         ("reason", invocation.reason.name()),

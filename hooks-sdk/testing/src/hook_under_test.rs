@@ -1,4 +1,4 @@
-//! A hook that can be called, natively or as a module.
+//! The hook under test, which is called natively or as a module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use crate::module_cache::{block_on, build_and_load, load};
 use crate::native::{self, Body};
 use crate::pod_facts::{MountedPod, PodFacts};
 
-/// Multus' annotation.
+/// The annotation of Multus.
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
-/// KubeVirt's.
+/// The annotation of KubeVirt.
 const NETWORK_INFO: &str = "kubevirt.io/network-info";
 
 /// A hook under test: plain Rust, or a module in the real host.
@@ -94,15 +94,15 @@ impl Hook {
         }
     }
 
-    /// Sets a configuration value, as in `hook.yaml`. Panics if the hook does not declare the
-    /// key, since it would not get the value.
+    /// Sets a configuration value, as in `hook.yaml`. Panics if the hook does not wish for
+    /// the key, since it would not get the value.
     #[must_use]
     #[track_caller]
     pub fn with_config(mut self, key: &str, value: &str) -> Hook {
         let wishes = self.description().wishes.as_ref();
-        let is_declared = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
+        let is_wished_for = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
         assert!(
-            is_declared,
+            is_wished_for,
             "the hook does not wish for the configuration key {key:?}: add it with \
              Description::with_config"
         );
@@ -110,25 +110,26 @@ impl Hook {
         self
     }
 
-    /// Sets an annotation of the pod. Panics if the hook declares no fact that needs it.
+    /// Sets an annotation of the pod. Panics if the hook wishes for no fact that needs it.
     #[must_use]
     #[track_caller]
     pub fn with_pod_annotation(mut self, key: &str, value: &str) -> Hook {
         let name = format!("annotations/{key}");
-        let networks = key == NETWORK_STATUS;
         self.assert_wished(&name, |wish| {
             let text = wish.as_str();
-            let of_networks = text.starts_with("network-status/") || text == "default-network";
-            wish.matches(&name)
-                || networks && of_networks
-                || key == NETWORK_INFO && text == "network-info"
+            let is_fact_of_annotation = match key {
+                NETWORK_STATUS => text.starts_with("network-status/") || text == "default-network",
+                NETWORK_INFO => text == "network-info",
+                _ => false,
+            };
+            wish.matches(&name) || is_fact_of_annotation
         });
         let annotations = &mut self.pod.annotations;
         annotations.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Sets a label of the pod. Panics if the hook does not declare it.
+    /// Sets a label of the pod. Panics if the hook does not wish for it.
     #[must_use]
     #[track_caller]
     pub fn with_pod_label(mut self, key: &str, value: &str) -> Hook {
@@ -138,7 +139,7 @@ impl Hook {
         self
     }
 
-    /// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list. Panics if the hook declares no
+    /// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list. Panics if the hook wishes for no
     /// network.
     #[must_use]
     #[track_caller]
@@ -149,9 +150,9 @@ impl Hook {
     #[track_caller]
     fn assert_wished(&self, name: &str, covers: impl Fn(&PodPattern) -> bool) {
         let wishes = self.description().wishes.as_ref();
-        let is_declared = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
+        let is_wished_for = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
         assert!(
-            is_declared,
+            is_wished_for,
             "the hook does not wish for {name:?}: add it with Description::with_pod"
         );
     }
@@ -203,7 +204,9 @@ impl Hook {
             },
             |answer| match answer {
                 Answer::Documents(documents) => Ok(documents.into_iter().collect()),
-                other => Err(Refusal::BadOutput(format!("no documents but {other:?}"))),
+                other => Err(Refusal::BadOutput(format!(
+                    "expected documents, got {other:?}"
+                ))),
             },
         )
     }
@@ -213,8 +216,10 @@ impl Hook {
         self.call(
             &Call::OnDefineDomain { vmi, domain_xml },
             |answer| match answer {
-                Answer::DomainXml(xml) => self.defined(domain_xml, xml),
-                other => Err(Refusal::BadOutput(format!("no domain XML but {other:?}"))),
+                Answer::DomainXml(xml) => self.check_domain(domain_xml, xml),
+                other => Err(Refusal::BadOutput(format!(
+                    "expected domain XML, got {other:?}"
+                ))),
             },
         )
     }
@@ -224,14 +229,16 @@ impl Hook {
         self.call(
             &Call::OnAttachDevice { vmi, device_xml },
             |answer| match answer {
-                Answer::DeviceXml(xml) => self.attached(device_xml, xml),
-                other => Err(Refusal::BadOutput(format!("no device XML but {other:?}"))),
+                Answer::DeviceXml(xml) => self.check_device(device_xml, xml),
+                other => Err(Refusal::BadOutput(format!(
+                    "expected device XML, got {other:?}"
+                ))),
             },
         )
     }
 
     /// Calls `pre-migration-source` with these parameters, and returns those that the hook leaves or makes. A change
-    /// that the hook does not declare is denied.
+    /// that the hook does not wish for is denied.
     pub fn pre_migration_source(
         &self,
         vmi: &str,
@@ -243,12 +250,14 @@ impl Hook {
             parameters: &texts,
         };
         self.call(&call, |answer| match answer {
-            Answer::Parameters(texts) => self.tuned(parameters, &texts),
-            other => Err(Refusal::BadOutput(format!("no parameters but {other:?}"))),
+            Answer::Parameters(texts) => self.check_parameters(parameters, &texts),
+            other => Err(Refusal::BadOutput(format!(
+                "expected parameters, got {other:?}"
+            ))),
         })
     }
 
-    fn tuned(
+    fn check_parameters(
         &self,
         before: &MigrationParameters,
         texts: &[(String, String)],
@@ -256,9 +265,9 @@ impl Hook {
         let after = before.with_texts(texts);
         let after = after.map_err(|error| Refusal::BadOutput(error.to_string()))?;
         let wishes = self.description().wishes.as_ref();
-        let declared = wishes.map_or(&[][..], |wishes| &wishes.migration);
+        let wished_for = wishes.map_or(&[][..], |wishes| &wishes.migration);
         let mut differences = before.differences(&after).into_iter();
-        match differences.find(|(parameter, ..)| !declared.contains(parameter)) {
+        match differences.find(|(parameter, ..)| !wished_for.contains(parameter)) {
             Some((parameter, ..)) => Err(Refusal::Denied(format!(
                 "the hook may not change the migration's {parameter}: wish for it with \
                  Description::with_migration([MigrationParameter::{parameter:?}])"
@@ -293,7 +302,7 @@ impl Hook {
         }
     }
 
-    fn attached(&self, before: &str, xml: String) -> Result<EditedDevice, Refusal> {
+    fn check_device(&self, before: &str, xml: String) -> Result<EditedDevice, Refusal> {
         let bad_output = |error: DeviceError| Refusal::BadOutput(error.to_string());
         let parse = |xml: &str| AttachedDevice::parse(xml).map_err(bad_output);
         let (before, after) = (parse(before)?, parse(&xml)?);
@@ -302,7 +311,7 @@ impl Hook {
         Ok(EditedDevice { xml, changes })
     }
 
-    fn defined(&self, before: &str, xml: String) -> Result<EditedDomain, Refusal> {
+    fn check_domain(&self, before: &str, xml: String) -> Result<EditedDomain, Refusal> {
         let parse =
             |xml: &str| Document::parse(xml).map_err(|error| Refusal::BadOutput(error.to_string()));
         let (before, after) = (parse(before)?, parse(&xml)?);

@@ -1,4 +1,4 @@
-//! A network of the pod, as Multus describes it.
+//! One entry of Multus' `network-status`: a network of the pod.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PodNetwork {
-    /// `NAMESPACE/NAME` of the NetworkAttachmentDefinition; a name of the cluster's for the default network.
+    /// `NAMESPACE/NAME` of the NetworkAttachmentDefinition; for the default network, the name that the cluster gave it.
     pub name: String,
     /// The name of the interface in the pod; may be empty.
     pub pod_interface: String,
