@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
+use crate::emulated_virt_handler::{Commands, Phase, VirtHandler};
 use crate::guest_image::Guest;
 use crate::pod::{LauncherUser, Pod};
-use crate::virt_handler::{Commands, Phase, VirtHandler};
 use crate::vmi_builder::Vmi;
 
 /// How long a launcher may take until it is ready: a debug build, emulation, a busy machine.
@@ -97,7 +97,7 @@ impl LauncherFixture {
 
     /// Boots `vmi` with a Sync that the test sends. No controller runs, so the test must also end the VM.
     pub async fn boot_without_controller(&self, vmi: &Vmi) -> Result<()> {
-        self.commands.sync(vmi).await?.ok()?;
+        self.commands.sync(vmi).await?.accepted()?;
         self.handler
             .wait_for_state("Running/Unknown", 0, BOOT_TIMEOUT)
             .await?;
@@ -139,8 +139,8 @@ impl LauncherFixture {
             self.handler.delete_now();
             self.expect_end_in_phase(Phase::Succeeded).await?;
         } else {
-            self.commands.kill(vmi).await?.ok()?;
-            self.commands.delete(vmi).await?.ok()?;
+            self.commands.kill(vmi).await?.accepted()?;
+            self.commands.delete(vmi).await?.accepted()?;
             self.expect_exit_code(0).await?;
         }
         Ok(self.pod.log())

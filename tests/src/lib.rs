@@ -8,6 +8,7 @@
 pub mod binaries;
 pub mod build_and_install_hooks;
 pub mod console_log;
+pub mod emulated_virt_handler;
 pub mod export_server;
 pub mod grpc_channel;
 pub mod guest_image;
@@ -19,7 +20,6 @@ pub mod pod;
 pub mod pod_semaphore;
 pub mod recorded_answers;
 pub mod sidecar_server;
-pub mod virt_handler;
 pub mod vmi_builder;
 
 use std::time::{Duration, Instant};

@@ -15,7 +15,7 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tonic::Status;
 use tonic::transport::Server;
 
-use crate::virt_handler::make_world_accessible;
+use crate::emulated_virt_handler::make_world_accessible;
 
 /// A function that rewrites a document (domain XML, or the JSON of the cloud-init data), or returns an error message.
 pub type Rewrite = Arc<dyn Fn(String) -> Result<String, String> + Send + Sync>;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use rustix::process::Signal;
+use tests::emulated_virt_handler::VirtHandler;
 use tests::pod::{LauncherUser, Pod};
-use tests::virt_handler::VirtHandler;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -101,7 +101,7 @@ impl MigratingVm {
         let uid = uid(migrations);
         let migrating = migrating(&vmi, &uid);
         let begin = pods.target.handler.now();
-        pods.migrate(&migrating, options).await?.ok()?;
+        pods.migrate(&migrating, options).await?.accepted()?;
         let source_end = pods.wait_for_source_end(&uid).await?;
         ensure!(
             migration_of(&source_end)["Failed"] != true,
@@ -112,10 +112,10 @@ impl MigratingVm {
         let job = completed_job(&pods.source.pod, &vmi).await?;
         let finalized = pods.finalize(&migrating).await?;
         ensure!(finalized.success, "{}", finalized.message);
-        pods.target.commands.sync(&vmi).await?.ok()?;
+        pods.target.commands.sync(&vmi).await?.accepted()?;
         drop(proxies);
         let MigrationPods { mut source, target } = pods;
-        source.commands.delete(&vmi).await?.ok()?;
+        source.commands.delete(&vmi).await?.accepted()?;
         source.expect_exit_code(0).await.context("the source")?;
         let migration = CompletedMigration {
             request_to_end: target_end.at.saturating_sub(begin),
@@ -137,14 +137,14 @@ impl MigratingVm {
         let uid = uid(migrations);
         let migrating = migrating(&vmi, &uid);
         let first_event_index = pods.target.handler.events().len();
-        pods.migrate(&migrating, options).await?.ok()?;
+        pods.migrate(&migrating, options).await?.accepted()?;
         let handler = &pods.target.handler;
         let limit = super::MIGRATION_TIMEOUT;
         handler
             .wait_for_state("Paused/Migration", first_event_index, limit)
             .await?;
         let begin = pods.source.handler.now();
-        pods.cancel(&vmi).await?.ok()?;
+        pods.cancel(&vmi).await?.accepted()?;
         let end = pods.wait_for_source_end(&uid).await?;
         ensure!(
             migration_of(&end)["AbortStatus"] == "Succeeded",

@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::emulated_virt_handler::Event;
 use crate::launcher_fixture::{LauncherFixture, PreparedPod};
 use crate::pod::LauncherUser;
 use crate::pod_semaphore;
-use crate::virt_handler::Event;
 use crate::vmi_builder::Vmi;
 
 pub use migrating_vm::{CancelledMigration, CompletedMigration, MigratingVm};
@@ -86,7 +86,7 @@ impl MigrationPods {
 
     /// Deletes the VM that has migrated on the source, whose launcher then exits. Returns the target.
     pub async fn end_source(mut self, vmi: &Vmi) -> Result<LauncherFixture> {
-        self.source.commands.delete(vmi).await?.ok()?;
+        self.source.commands.delete(vmi).await?.accepted()?;
         self.source.expect_exit_code(0).await?;
         Ok(self.target)
     }

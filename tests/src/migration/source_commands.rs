@@ -5,7 +5,7 @@ use proto::cmd::v1::MigrationRequest;
 use serde_json::Value;
 
 use super::{MIGRATION_TIMEOUT, MigrationPods, has_ended};
-use crate::virt_handler::{Answer, Event};
+use crate::emulated_virt_handler::{Answer, Event};
 use crate::vmi_builder::Vmi;
 
 impl MigrationPods {

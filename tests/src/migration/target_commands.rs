@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use proto::cmd::v1::{Response, VmiRequest};
 
 use super::{MIGRATION_TIMEOUT, MigrationPods, Proxies, has_ended, migrating, migration_of};
-use crate::virt_handler::Event;
+use crate::emulated_virt_handler::Event;
 use crate::vmi_builder::Vmi;
 
 impl MigrationPods {

@@ -1,4 +1,4 @@
-//! Changes to a pod before its launcher starts: network, programs, configuration files, environment.
+//! Changes to a pod before its launcher starts: network, programs, environment.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,7 +8,6 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::Pod;
-use super::directories::{QEMU_CONF, VIRTQEMUD_CONF};
 use crate::binaries::binary;
 
 impl Pod {
@@ -67,13 +66,6 @@ impl Pod {
         Ok(())
     }
 
-    /// Lets QEMU write its output to files itself, for a libvirt without virtlogd.
-    pub fn disable_virtlogd(&self) -> Result<()> {
-        let path = self.directory.path().join("etc-libvirt/qemu.conf");
-        let (logd, file) = ("stdio_handler = \"logd\"", "stdio_handler = \"file\"");
-        Ok(fs::write(path, QEMU_CONF.replace(logd, file))?)
-    }
-
     /// Removes `/dev/userfaultfd` from the pod. Must be called before the launcher starts.
     pub fn hide_userfaultfd(&self) -> Result<()> {
         Ok(fs::write(self.directory.path().join("no-userfaultfd"), "")?)
@@ -85,16 +77,6 @@ impl Pod {
         self.stock_launcher = Some(directory.to_owned());
         let script = self.directory.path().join("stock_image_additions.sh");
         Ok(fs::write(script, include_str!("stock_image_additions.sh"))?)
-    }
-
-    /// Sets the host UUID of the pod's libvirt, as on another node: libvirt does not migrate a VM within one host. Must
-    /// be called before the launcher starts.
-    pub fn set_host_uuid(&self, uuid: &str) -> Result<()> {
-        let path = self.directory.path().join("etc-libvirt/virtqemud.conf");
-        Ok(fs::write(
-            path,
-            format!("{VIRTQEMUD_CONF}host_uuid = \"{uuid}\"\n"),
-        )?)
     }
 
     /// Installs `virt-hook` as libvirt's hook in the pod, as the launcher's image does. Must be called before the

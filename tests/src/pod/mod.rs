@@ -5,7 +5,9 @@
 //! container. `/dev/kvm` is missing, so that QEMU emulates the CPU on every machine.
 
 mod container_setup;
+mod daemon_configuration;
 mod directories;
+mod paths_on_this_machine;
 mod processes;
 mod start;
 

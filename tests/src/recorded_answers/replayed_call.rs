@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tonic::{Code, Status};
 
 use super::{Outcome, RecordedCall};
-use crate::virt_handler::{
+use crate::emulated_virt_handler::{
     COMMAND_TIMEOUT, Commands, DeadlineClient, FREEZE_TIMEOUT, QUERY_TIMEOUT,
 };
 use crate::vmi_builder::Vmi;

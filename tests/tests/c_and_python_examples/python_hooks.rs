@@ -10,6 +10,9 @@ use tests::binaries::workspace;
 
 use crate::{assert_changes_nothing, board_hook, board_vmi, build_once, example, load};
 
+/// The hook is called with every tenth VMI of the corpus, since Python is slow.
+const CORPUS_STEP: usize = 10;
+
 fn interfaces_module() -> PathBuf {
     static MODULE: OnceLock<PathBuf> = OnceLock::new();
     build_once(
@@ -55,11 +58,11 @@ fn test_cases_in_the_python_hooks_readme_pass() {
     assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
 }
 
-/// A single test checks both behaviours, since compiling the module takes some seconds.
+/// One test for other VMs, errors, vetoes and migration parameters, since compiling the module takes some seconds.
 #[test]
 fn the_python_hook_does_not_change_other_vms_and_reports_where_it_failed() {
     let hook = load(&interfaces_module());
-    assert_changes_nothing(&hook, 10);
+    assert_changes_nothing(&hook, CORPUS_STEP);
     let vmi = |spec: &str, tuning: &str| {
         let spec: serde_json::Value = serde_json::from_str(spec).unwrap();
         let annotations = serde_json::json!({"interfaces.vm.example.com/tuning": tuning});

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
+use tests::emulated_virt_handler::Event;
 use tests::pod::LauncherUser;
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use vm_with_tracked_disk::{BackupFixture, allocated_bytes, backup_states, raw_data};

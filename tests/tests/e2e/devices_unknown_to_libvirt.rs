@@ -63,7 +63,7 @@ async fn disk_that_only_qemu_knows_is_removed_and_attached_again() -> Result<()>
     wait_for_disk(&fixture, &vmi, "sda", true).await?;
     let disk = json!({ "name": "one", "disk": { "bus": "scsi" } });
     let with_disk = hotplugged(vmi.clone(), "one", disk, "MountedToPod");
-    fixture.commands.sync(&with_disk).await?.ok()?;
+    fixture.commands.sync(&with_disk).await?.accepted()?;
     let domain = fixture.commands.domain().await?.to_string();
     ensure!(domain.contains("\"one\""), "{domain}");
     wait_for_disk(&fixture, &vmi, "sda", true).await?;
@@ -115,7 +115,7 @@ async fn attach_that_died_with_the_daemon_is_repeated() -> Result<()> {
     )
     .await?;
     wait_for_disk(&fixture, &vmi, "sda", true).await?;
-    fixture.commands.sync(&vmi).await?.ok()?;
+    fixture.commands.sync(&vmi).await?.accepted()?;
     wait_for_disk(&fixture, &vmi, "sda", false).await?;
     fixture.end_vm(&vmi).await
 }

@@ -9,9 +9,9 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use proto::cmd::v1 as cmd;
 use serde_json::{Value, json};
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use freeze_and_thaw::{check_freeze_and_thaw, check_safety_thaw_without_daemon, freeze_status};
@@ -198,9 +198,9 @@ async fn check_screenshot(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let picture = client.get_screenshot(vmi.request()).await?.into_inner();
     assert_eq!(picture.mime, "image/png");
     assert!(picture.data.starts_with(b"\x89PNG"));
-    fixture.commands.pause(vmi).await?.ok()?;
+    fixture.commands.pause(vmi).await?.accepted()?;
     let paused = client.get_screenshot(vmi.request()).await?.into_inner();
     assert!(paused.data.starts_with(b"\x89PNG"));
-    fixture.commands.unpause(vmi).await?.ok()?;
+    fixture.commands.unpause(vmi).await?.accepted()?;
     Ok(())
 }

@@ -68,7 +68,7 @@ async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away()
         put_image(&fixture.pod, name)?;
     }
     let with_one = with_disk(&vmi, "one", "virtio");
-    fixture.commands.sync(&with_one).await?.ok()?;
+    fixture.commands.sync(&with_one).await?.accepted()?;
     wait_for_disk(&fixture, &with_one, "vdb", true).await?;
     ensure!(
         cache_modes(&fixture).await? == ["empty writeback", "one writeback"],
@@ -84,7 +84,7 @@ async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away()
         "scsi",
     );
     for _ in 0..3 {
-        fixture.commands.sync(&refused).await?.ok()?;
+        fixture.commands.sync(&refused).await?.accepted()?;
     }
     wait_for_disk(&fixture, &refused, "sda", true).await?;
     let modes = cache_modes(&fixture).await?;
@@ -109,7 +109,7 @@ async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away()
 
     // The hook is called again for a disk that is removed and added again.
     let without = with_disk(&with_invalid_mode, "three", "scsi");
-    fixture.commands.sync(&without).await?.ok()?;
+    fixture.commands.sync(&without).await?.accepted()?;
     let with_valid_mode = with_disk(
         &with_one.clone().annotate(CACHE_ANNOTATION, "writethrough"),
         "two",
@@ -119,7 +119,7 @@ async fn attached_disk_carries_the_hooks_change_and_a_veto_keeps_one_disk_away()
         .commands
         .sync(&with_disk(&with_valid_mode, "three", "scsi"))
         .await?
-        .ok()?;
+        .accepted()?;
     let modes = cache_modes(&fixture).await?;
     ensure!(modes.contains(&"two writethrough".to_owned()), "{modes:?}");
     ensure!(refusals(&fixture).len() == 1, "{:#?}", refusals(&fixture));

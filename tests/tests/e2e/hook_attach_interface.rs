@@ -103,7 +103,7 @@ async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away()
 
     let all = with_interfaces(&vmi, &["blue", "red", "green"]);
     for _ in 0..3 {
-        fixture.commands.sync(&all).await?.ok()?;
+        fixture.commands.sync(&all).await?.accepted()?;
     }
     ensure!(
         attached_aliases(&fixture).await? == ["blue", "green"],
@@ -133,9 +133,9 @@ async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away()
 
     // The hook is called again for an interface that is removed and added again, and now allows it.
     let without = with_interfaces(&vmi, &["blue", "green"]);
-    fixture.commands.sync(&without).await?.ok()?;
+    fixture.commands.sync(&without).await?.accepted()?;
     let with_all_allowed = all.clone().annotate(REFUSED_ANNOTATION, "none");
-    fixture.commands.sync(&with_all_allowed).await?.ok()?;
+    fixture.commands.sync(&with_all_allowed).await?.accepted()?;
     ensure!(attached_aliases(&fixture).await? == ["blue", "green", "red"]);
     let count = "ls -d /sys/class/net/eth* | wc -l";
     let has_three_interfaces = async || {

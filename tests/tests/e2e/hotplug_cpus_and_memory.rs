@@ -95,7 +95,7 @@ async fn memory_is_plugged_and_unplugged_as_the_guest_follows() -> Result<()> {
         let events = fixture.handler.events().len();
         let answer = set_memory(&fixture, &with_memory(&vmi, guest)).await?;
         ensure!(answer.success, "{answer:?}");
-        let is_plugged = |event: &tests::virt_handler::Event| {
+        let is_plugged = |event: &tests::emulated_virt_handler::Event| {
             memory_device_sizes(event.domain()) == Some((kib, kib))
         };
         fixture

@@ -87,7 +87,7 @@ async fn interface_is_attached_its_link_switched_and_detached() -> Result<()> {
 
     let up = with_interface(&vmi, "");
     let events = fixture.handler.events().len();
-    fixture.commands.sync(&up).await?.ok()?;
+    fixture.commands.sync(&up).await?.accepted()?;
     fixture
         .handler
         .wait_for("interface blue", events, EVENT_TIMEOUT, |event| {
@@ -108,13 +108,13 @@ async fn interface_is_attached_its_link_switched_and_detached() -> Result<()> {
     let link = "ip link set eth0 up; cat /sys/class/net/eth0/carrier";
     wait_for_output(&fixture, &up, link, "1").await?;
     let events = fixture.handler.events().len();
-    fixture.commands.sync(&up).await?.ok()?;
+    fixture.commands.sync(&up).await?.accepted()?;
 
     let down = with_interface(&vmi, "down");
-    fixture.commands.sync(&down).await?.ok()?;
+    fixture.commands.sync(&down).await?.accepted()?;
     wait_for_output(&fixture, &down, link, "0").await?;
-    fixture.commands.sync(&down).await?.ok()?;
-    fixture.commands.sync(&up).await?.ok()?;
+    fixture.commands.sync(&down).await?.accepted()?;
+    fixture.commands.sync(&up).await?.accepted()?;
     wait_for_output(&fixture, &up, link, "1").await?;
     ensure!(
         fixture.handler.events()[events..]
@@ -125,9 +125,9 @@ async fn interface_is_attached_its_link_switched_and_detached() -> Result<()> {
     );
 
     let absent = with_interface(&vmi, "absent");
-    fixture.commands.sync(&absent).await?.ok()?;
+    fixture.commands.sync(&absent).await?.accepted()?;
     wait_for_output(&fixture, &absent, "ls /sys/class/net", "lo").await?;
     ensure!(interfaces(&fixture.commands.domain().await?).is_empty());
-    fixture.commands.sync(&absent).await?.ok()?;
+    fixture.commands.sync(&absent).await?.accepted()?;
     fixture.end_vm(&vmi).await
 }

@@ -34,7 +34,7 @@ async fn wait_for_disks(
     from: usize,
     expected: &[&str],
 ) -> Result<usize> {
-    let matches = |event: &tests::virt_handler::Event| {
+    let matches = |event: &tests::emulated_virt_handler::Event| {
         let mut found = disks(event.domain());
         found.sort();
         !event.event_type().is_empty() && found == expected
@@ -59,7 +59,7 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     let virtio = || json!({ "name": "two", "disk": { "bus": "virtio" }, "serial": "SerialTwo" });
     let first = hotplugged(vmi.clone(), "one", scsi(), "MountedToPod");
     let events = fixture.handler.events().len();
-    fixture.commands.sync(&first).await?.ok()?;
+    fixture.commands.sync(&first).await?.accepted()?;
     ensure!(
         fixture.handler.events().len() == events,
         "a volume without an image changes nothing:\n{}",
@@ -67,7 +67,7 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     );
 
     put_image(&fixture.pod, "one")?;
-    fixture.commands.sync(&first).await?.ok()?;
+    fixture.commands.sync(&first).await?.accepted()?;
     let with_one = ["sda one SerialOne", "vda empty "];
     ensure!(wait_for_disks(&fixture, events, &with_one).await? == 1);
     wait_for_disk(&fixture, &first, "sda", true).await?;
@@ -81,14 +81,14 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     put_image(&fixture.pod, "two")?;
     let both = hotplugged(first.clone(), "two", virtio(), "MountedToPod");
     let events = fixture.handler.events().len();
-    fixture.commands.sync(&both).await?.ok()?;
+    fixture.commands.sync(&both).await?.accepted()?;
     let all = ["sda one SerialOne", "vda empty ", "vdb two SerialTwo"];
     ensure!(wait_for_disks(&fixture, events, &all).await? == 1);
     wait_for_disk(&fixture, &both, "vdb", true).await?;
 
     let events = fixture.handler.events().len();
-    fixture.commands.sync(&both).await?.ok()?;
-    fixture.commands.sync(&vmi).await?.ok()?;
+    fixture.commands.sync(&both).await?.accepted()?;
+    fixture.commands.sync(&vmi).await?.accepted()?;
     // The two detaches have one notification or two.
     ensure!(matches!(
         wait_for_disks(&fixture, events, &["vda empty "]).await?,
@@ -97,7 +97,7 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     wait_for_disk(&fixture, &vmi, "sda", false).await?;
     wait_for_disk(&fixture, &vmi, "vdb", false).await?;
     let events = fixture.handler.events().len();
-    fixture.commands.sync(&vmi).await?.ok()?;
+    fixture.commands.sync(&vmi).await?.accepted()?;
     tokio::time::sleep(Duration::from_millis(300)).await;
     ensure!(
         fixture.handler.events().len() == events,
@@ -127,7 +127,7 @@ async fn media_are_inserted_and_ejected() -> Result<()> {
             json!({ "name": "cd", "target": "sda", "phase": "MountedToPod", "hotplugVolume": {} }),
         );
     });
-    fixture.commands.sync(&inserted).await?.ok()?;
+    fixture.commands.sync(&inserted).await?.accepted()?;
     let read = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let head = fixture
@@ -148,7 +148,7 @@ async fn media_are_inserted_and_ejected() -> Result<()> {
         Ok(drive["Source"]["File"].clone())
     };
     ensure!(source().await? == "/var/run/kubevirt/hotplug-disks/cd.img");
-    fixture.commands.sync(&empty).await?.ok()?;
+    fixture.commands.sync(&empty).await?.accepted()?;
     let file = source().await?;
     ensure!(file == "" || file.is_null(), "{file}");
     let is_detached = async || (read().await? != "HOTPLUGGED").then_some(());
@@ -175,11 +175,11 @@ async fn guest_that_keeps_a_disk_is_reported_and_asked_again() -> Result<()> {
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     put_image(&fixture.pod, "kept")?;
-    fixture.commands.sync(&with_disk).await?.ok()?;
+    fixture.commands.sync(&with_disk).await?.accepted()?;
     wait_for_disk(&fixture, &vmi, "vdb", true).await?;
-    fixture.commands.pause(&vmi).await?.ok()?;
+    fixture.commands.pause(&vmi).await?.accepted()?;
     for _ in 0..2 {
-        fixture.commands.sync(&vmi).await?.ok()?;
+        fixture.commands.sync(&vmi).await?.accepted()?;
         let domain = fixture.commands.domain().await?;
         ensure!(disks(&domain).contains(&"vdb kept ".to_owned()), "{domain}");
     }
@@ -190,10 +190,10 @@ async fn guest_that_keeps_a_disk_is_reported_and_asked_again() -> Result<()> {
         fixture.handler.history()
     );
     let events = fixture.handler.events().len();
-    fixture.commands.unpause(&vmi).await?.ok()?;
+    fixture.commands.unpause(&vmi).await?.accepted()?;
     wait_for_disks(&fixture, events, &["vda empty "]).await?;
     wait_for_disk(&fixture, &vmi, "vdb", false).await?;
-    fixture.commands.sync(&vmi).await?.ok()?;
+    fixture.commands.sync(&vmi).await?.accepted()?;
     fixture.end_vm(&vmi).await
 }
 

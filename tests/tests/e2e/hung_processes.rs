@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use rustix::process::{Signal, kill_process};
+use tests::emulated_virt_handler::Commands;
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
-use tests::virt_handler::Commands;
 use tests::vmi_builder::Vmi;
 
 /// The maximum duration of a query: virt-handler waits 5 s, but the test may run on a busy machine.
@@ -53,7 +53,7 @@ async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
     let polls: Vec<_> = polls.collect();
     tokio::time::sleep(Duration::from_secs(6)).await;
     let begin = Instant::now();
-    fixture.commands.kill(&vmi).await?.ok()?;
+    fixture.commands.kill(&vmi).await?.accepted()?;
     println!("killed within {:?}", begin.elapsed());
     assert!(
         fixture.pod.qemu().is_none(),
@@ -68,7 +68,7 @@ async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
         println!("slowest query {slowest:?}");
         assert!(slowest < QUERY_LIMIT, "{slowest:?}");
     }
-    fixture.commands.delete(&vmi).await?.ok()?;
+    fixture.commands.delete(&vmi).await?.accepted()?;
     fixture.expect_exit_code(0).await
 }
 
@@ -83,7 +83,7 @@ async fn with_a_stopped_daemon_queries_are_answered_and_kill_ends_qemu() -> Resu
     println!("slowest query {slowest:?}");
     assert!(slowest < QUERY_LIMIT, "{slowest:?}");
     let begin = Instant::now();
-    fixture.commands.kill(&vmi).await?.ok()?;
+    fixture.commands.kill(&vmi).await?.accepted()?;
     println!("killed within {:?}", begin.elapsed());
     assert!(
         fixture.pod.qemu().is_none(),
@@ -103,8 +103,8 @@ async fn a_command_after_the_daemons_death_waits_for_its_restart() -> Result<()>
         daemon.kill()?;
         tokio::time::sleep(Duration::from_millis(after)).await;
         match number % 2 {
-            0 => fixture.commands.pause(&vmi).await?.ok()?,
-            _ => fixture.commands.unpause(&vmi).await?.ok()?,
+            0 => fixture.commands.pause(&vmi).await?.accepted()?,
+            _ => fixture.commands.unpause(&vmi).await?.accepted()?,
         }
         let is_restarted = async || fixture.pod.daemon().filter(|now| now.pid != daemon.pid);
         tests::wait_until("a new daemon", BOOT_TIMEOUT, is_restarted).await?;
@@ -131,7 +131,7 @@ async fn shutdown_uses_the_power_button_if_the_agent_hangs() -> Result<()> {
         fixture.commands.shutdown(&vmi),
         slowest_query(&fixture.commands)
     );
-    shutdown?.ok()?;
+    shutdown?.accepted()?;
     println!(
         "asked within {:?}, slowest query {slowest:?}",
         begin.elapsed()
@@ -142,6 +142,6 @@ async fn shutdown_uses_the_power_button_if_the_agent_hangs() -> Result<()> {
         .wait_for_state("Shutoff/Shutdown", before, BOOT_TIMEOUT)
         .await?;
     let mut fixture = fixture;
-    fixture.commands.delete(&vmi).await?.ok()?;
+    fixture.commands.delete(&vmi).await?.accepted()?;
     fixture.expect_exit_code(0).await
 }

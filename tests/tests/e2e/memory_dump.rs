@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use proto::cmd::v1 as cmd;
 use serde_json::Value;
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::LauncherFixture;
 use tests::pod::LauncherUser;
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use crate::distinct;

@@ -84,7 +84,9 @@ async fn vm_becomes_another_vmi() -> Result<()> {
     ensure!(answer.success, "{}", answer.message);
     let _proxies = Proxies::start(&pods.source.pod, &pods.target.pod, source.uid())?;
     let source_vmi = migrating(&source, &source, &target, "source");
-    pods.migrate(&source_vmi, &stock_options()).await?.ok()?;
+    pods.migrate(&source_vmi, &stock_options())
+        .await?
+        .accepted()?;
     let source_end = pods.wait_for_source_end(SOURCE_UID).await?;
     let record = migration_of(&source_end);
     ensure!(record["Failed"] != true, "{record}");
@@ -103,7 +105,7 @@ async fn vm_becomes_another_vmi() -> Result<()> {
 
     let finalized = pods.finalize(&target_vmi).await?;
     ensure!(finalized.success, "{}", finalized.message);
-    pods.target.commands.sync(&target).await?.ok()?;
+    pods.target.commands.sync(&target).await?.accepted()?;
     pods.target.wait_for_agent(&target).await?;
     let domains = defined_domains(&pods.target.pod).await?;
     ensure!(domains == ["elsewhere_arrives"], "{domains:?}");

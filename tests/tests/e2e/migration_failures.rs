@@ -17,6 +17,7 @@ async fn check_source_still_runs(pods: &MigrationPods, vmi: &Vmi) -> Result<()> 
     ensure!(domain["Status"]["Status"] == "Running", "{domain}");
     Ok(())
 }
+
 /// Options with a bandwidth at which the migration lasts longer than the test.
 fn slow_options() -> Value {
     json!({"Bandwidth": "1Mi", "ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150})
@@ -28,15 +29,15 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
     let proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &slow_options())
         .await?
-        .ok()?;
-    let is_incoming = pods
+        .accepted()?;
+    let arrival = pods
         .target
         .handler
         .wait_for_state("Paused/Migration", 0, BOOT_TIMEOUT);
-    is_incoming.await?;
+    arrival.await?;
     let stats = pods.source.commands.domain_stats().await?;
     ensure!(stats["Name"] == vmi.domain(), "{stats}");
-    pods.cancel(&vmi).await?.ok()?;
+    pods.cancel(&vmi).await?.accepted()?;
     let end = pods.wait_for_source_end(UID).await?;
     let record = migration_of(&end);
     ensure!(record["AbortStatus"] == "Succeeded", "{record}");
@@ -47,8 +48,8 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
     let migration_states = migration_states(&pods.source.handler.events());
     let expected = [
         "Running/Unknown PreCopy",
-        "Running/Unknown PreCopy Aborting",
-        "Running/Unknown PreCopy Succeeded ended failed",
+        "Running/Unknown PreCopy abort=Aborting",
+        "Running/Unknown PreCopy abort=Succeeded ended failed",
     ];
     ensure!(migration_states == expected, "{migration_states:#?}");
     check_source_still_runs(&pods, &vmi).await?;
@@ -62,7 +63,7 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
     let _proxies = pods.prepare_target(&vmi, NEXT_UID).await?;
     pods.migrate(&migrating(&vmi, NEXT_UID), &stock_options())
         .await?
-        .ok()?;
+        .accepted()?;
     pods.wait_for_any_target_end().await?;
     let end = pods.wait_for_source_end(NEXT_UID).await?;
     ensure!(migration_of(&end)["Failed"] != true, "{end}");
@@ -70,13 +71,13 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancel_during_the_targets_preparation_takes_effect_after_it() -> Result<()> {
+async fn cancel_before_libvirt_copies_takes_effect_once_it_begins() -> Result<()> {
     let (pods, vmi) = boot_pods("early", LauncherUser::Nonroot).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &slow_options())
         .await?
-        .ok()?;
-    pods.cancel(&vmi).await?.ok()?;
+        .accepted()?;
+    pods.cancel(&vmi).await?.accepted()?;
     let record = migration_of(&pods.wait_for_source_end(UID).await?).clone();
     ensure!(
         record["AbortStatus"] == "Succeeded" && record["Failed"] == true,
@@ -92,12 +93,12 @@ async fn death_of_the_targets_qemu_fails_the_migration() -> Result<()> {
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &slow_options())
         .await?
-        .ok()?;
-    let is_incoming = pods
+        .accepted()?;
+    let arrival = pods
         .target
         .handler
         .wait_for_state("Paused/Migration", 0, BOOT_TIMEOUT);
-    is_incoming.await?;
+    arrival.await?;
     pods.target
         .pod
         .qemu()
@@ -112,13 +113,17 @@ async fn death_of_the_targets_qemu_fails_the_migration() -> Result<()> {
     pods.source.end_vm(&vmi).await
 }
 
+/// At the limit the guest is paused, as `AllowWorkloadDisruption` allows. Pausing does not help here, so the migration
+/// is aborted later.
 #[tokio::test(flavor = "multi_thread")]
-async fn late_migration_is_aborted_by_its_limit() -> Result<()> {
+async fn late_migration_is_aborted_after_pausing_the_guest_does_not_help() -> Result<()> {
     let (pods, vmi) = boot_pods("late", LauncherUser::Nonroot).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     let options =
         json!({"Bandwidth": "1Mi", "CompletionTimeoutPerGiB": 2, "AllowWorkloadDisruption": true});
-    pods.migrate(&migrating(&vmi, UID), &options).await?.ok()?;
+    pods.migrate(&migrating(&vmi, UID), &options)
+        .await?
+        .accepted()?;
     let record = migration_of(&pods.wait_for_source_end(UID).await?).clone();
     ensure!(
         record["Mode"] == "Paused" && record["AbortStatus"] == "Succeeded",

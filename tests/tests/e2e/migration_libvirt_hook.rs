@@ -91,7 +91,9 @@ impl Clusters {
     pub(crate) async fn migrate(&self) -> Result<String> {
         let source_vmi = migrating(&self.source, &self.source, &self.target, "source");
         let pods = &self.pods;
-        pods.migrate(&source_vmi, &stock_options()).await?.ok()?;
+        pods.migrate(&source_vmi, &stock_options())
+            .await?
+            .accepted()?;
         let end = pods.wait_for_source_end(SOURCE_UID).await?;
         let record = migration_of(&end);
         let reason = record["FailureReason"].as_str().unwrap_or_default();
@@ -137,7 +139,7 @@ pub(crate) async fn check_edit_through_hook(client: &Path) -> Result<()> {
         !pods.target.pod.path(MIGRATED_MARKER).exists(),
         "it has come"
     );
-    pods.target.commands.sync(&target).await?.ok()?;
+    pods.target.commands.sync(&target).await?.accepted()?;
     pods.target.wait_for_agent(&target).await?;
     pods.end_source(&source).await?.end_vm(&target).await
 }

@@ -4,17 +4,18 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::EVENT_TIMEOUT;
 use tests::migration::{MigrationPods, migrating, migration_of, stock_options};
 use tests::not_tested::{Missing, not_tested};
 use tests::pod::LauncherUser;
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 pub(crate) const UID: &str = "4d4d0000-0000-4000-8000-000000000011";
 pub(crate) const NEXT_UID: &str = "4d4d0000-0000-4000-8000-000000000012";
 
-/// The events with a record of the migration, without repetitions, each as `STATE MODE ABORTSTATUS ended failed`.
+/// The events with a record of the migration, without repetitions, each as
+/// `STATE MODE abort=ABORTSTATUS ended failed`.
 pub(crate) fn migration_states(events: &[Event]) -> Vec<String> {
     let mut migration_states: Vec<String> = events
         .iter()
@@ -22,7 +23,9 @@ pub(crate) fn migration_states(events: &[Event]) -> Vec<String> {
         .map(|event| {
             let record = migration_of(event);
             let word = |field: &str| record[field].as_str().unwrap_or_default().to_owned();
-            let mut words = vec![event.state(), word("Mode"), word("AbortStatus")];
+            let mut words = vec![event.state(), word("Mode")];
+            let abort = word("AbortStatus");
+            words.extend((!abort.is_empty()).then(|| format!("abort={abort}")));
             words.extend((!record["EndTimestamp"].is_null()).then(|| "ended".to_owned()));
             words.extend((record["Failed"] == true).then(|| "failed".to_owned()));
             words.retain(|word| !word.is_empty());
@@ -47,7 +50,7 @@ async fn check_migration(user: LauncherUser) -> Result<()> {
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &stock_options())
         .await?
-        .ok()?;
+        .accepted()?;
     let repeated = pods
         .migrate(&migrating(&vmi, UID), &stock_options())
         .await?;
@@ -72,7 +75,7 @@ async fn check_migration(user: LauncherUser) -> Result<()> {
         after_end.message.contains("already executed"),
         "{after_end:?}"
     );
-    pods.target.commands.sync(&vmi).await?.ok()?;
+    pods.target.commands.sync(&vmi).await?.accepted()?;
     pods.target.wait_for_agent(&vmi).await?;
     pods.end_source(&vmi).await?.end_vm(&vmi).await
 }
@@ -90,7 +93,7 @@ async fn vm_moves_and_the_source_ends_root() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn paused_guest_arrives_paused() -> Result<()> {
     let (pods, vmi) = boot_pods("paused", LauncherUser::Nonroot).await?;
-    pods.source.commands.pause(&vmi).await?.ok()?;
+    pods.source.commands.pause(&vmi).await?.accepted()?;
     pods.source
         .handler
         .wait_for_state("Paused/User", 0, EVENT_TIMEOUT)
@@ -98,12 +101,12 @@ async fn paused_guest_arrives_paused() -> Result<()> {
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &stock_options())
         .await?
-        .ok()?;
+        .accepted()?;
     let arrived = pods.wait_for_any_target_end().await?;
     ensure!(arrived.state() == "Paused/User", "{arrived}");
     pods.wait_for_source_end(UID).await?;
     let target = pods.end_source(&vmi).await?;
-    target.commands.unpause(&vmi).await?.ok()?;
+    target.commands.unpause(&vmi).await?.accepted()?;
     target.wait_for_agent(&vmi).await?;
     target.end_vm(&vmi).await
 }
@@ -117,7 +120,9 @@ async fn guest_continues_on_the_target_by_post_copy() -> Result<()> {
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     let options = json!({"Bandwidth": "10Mi", "CompletionTimeoutPerGiB": 1, "AllowPostCopy": true,
         "AllowWorkloadDisruption": true});
-    pods.migrate(&migrating(&vmi, UID), &options).await?.ok()?;
+    pods.migrate(&migrating(&vmi, UID), &options)
+        .await?
+        .accepted()?;
     pods.wait_for_any_target_end().await?;
     let end = pods.wait_for_source_end(UID).await?;
     let record = migration_of(&end);
@@ -149,7 +154,7 @@ async fn local_disks_are_copied() -> Result<()> {
     let _proxies = pods.prepare_target(&block_migration(&vmi), UID).await?;
     pods.migrate(&block_migration(&vmi), &stock_options())
         .await?
-        .ok()?;
+        .accepted()?;
     let end = pods.wait_for_source_end(UID).await?;
     ensure!(
         migration_of(&end)["Failed"] != true,

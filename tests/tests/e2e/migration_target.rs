@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tests::build_and_install_hooks as hooks;
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT};
 use tests::migration::{
     MigrationPods, PreparedMigration, TARGET_POD, inactive_xml, migrate, migrating, migration_of,
 };
 use tests::pod::LauncherUser;
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000001";
@@ -90,7 +90,7 @@ async fn check_arrival(user: LauncherUser) -> Result<()> {
     );
     let finalized = pods.finalize(&migrating(&vmi, UID)).await?;
     ensure!(finalized.success, "{}", finalized.message);
-    pods.target.commands.sync(&vmi).await?.ok()?;
+    pods.target.commands.sync(&vmi).await?.accepted()?;
     pods.target.wait_for_agent(&vmi).await?;
     let source_end = pods
         .source
@@ -131,7 +131,7 @@ async fn unused_target_ends_with_exit_code_0() -> Result<()> {
     });
     ensure!(pods.clean_up_target(&other).await?.success, "ignored");
     tokio::time::sleep(Duration::from_millis(300)).await;
-    pods.target.commands.ping().await?.ok()?;
+    pods.target.commands.ping().await?.accepted()?;
     ensure!(pods.clean_up_target(&vmi).await?.success, "{TARGET_POD}");
     pods.target.expect_exit_code(0).await?;
     let line = "the migration to this pod did not take place";
@@ -172,7 +172,7 @@ async fn target_ends_when_the_connection_is_cut() -> Result<()> {
         "MODIFIED NoState/NonExistent no migration",
     ];
     ensure!(migration_states == expected, "{migration_states:?}");
-    pods.source.commands.ping().await?.ok()?;
+    pods.source.commands.ping().await?.accepted()?;
     pods.source.end_vm(&vmi).await
 }
 

@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 const QEMU_UID: u32 = 107;
 
 async fn migrate_successfully(pods: &MigrationPods, vmi: &Vmi, options: &Value) -> Result<()> {
-    pods.migrate(vmi, options).await?.ok()?;
+    pods.migrate(vmi, options).await?.accepted()?;
     let end = pods.wait_for_source_end(UID).await?;
     let record = migration_of(&end);
     ensure!(record["Failed"] != true, "{record}");

@@ -44,7 +44,7 @@ async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Resul
     let vmi_on_hold = annotate(&vmi, "hold", HOLD_REASON);
     pods.migrate(&migrating(&vmi_on_hold, UID), &stock_options())
         .await?
-        .ok()?;
+        .accepted()?;
     let record = migration_of(&pods.wait_for_source_end(UID).await?).clone();
     let reason = record["FailureReason"].as_str().unwrap_or_default();
     ensure!(
@@ -53,7 +53,7 @@ async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Resul
             && reason.contains(HOLD_REASON),
         "{record}"
     );
-    pods.source.commands.guest_ping(&vmi, 5).await?.ok()?;
+    pods.source.commands.guest_ping(&vmi, 5).await?.accepted()?;
     ensure!(
         pods.target.handler.events().is_empty(),
         "the target was notified: {}",
@@ -63,7 +63,7 @@ async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Resul
     let tuned = annotate(&vmi, "bandwidth-mib", "1");
     let tuned = annotate(&tuned, "connections", "2");
     let tuned = migrating(&annotate(&tuned, "auto-converge", "true"), NEXT_UID);
-    pods.migrate(&tuned, &stock_options()).await?.ok()?;
+    pods.migrate(&tuned, &stock_options()).await?.accepted()?;
     let target = &pods.target.handler;
     target
         .wait_for_state("Paused/Migration", 0, BOOT_TIMEOUT)
@@ -81,7 +81,7 @@ async fn hook_refuses_a_migration_and_sets_parameters_of_the_next_one() -> Resul
             .any(|capability| capability["capability"] == name && capability["state"] == true);
         ensure!(is_on, "{name}: {capabilities:?}");
     }
-    pods.cancel(&tuned).await?.ok()?;
+    pods.cancel(&tuned).await?.accepted()?;
     pods.wait_for_source_end(NEXT_UID).await?;
     pods.target.expect_exit_code(0).await?;
     pods.source.end_vm(&vmi).await

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use tests::emulated_virt_handler::Phase;
 use tests::launcher_fixture::{
     BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod, READY_TIMEOUT,
 };
 use tests::pod::LauncherUser;
-use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,7 +48,7 @@ async fn a_killed_daemon_is_restarted_and_the_vm_runs_on() -> Result<()> {
         .handler
         .wait_for_state("Paused/User", before, EVENT_TIMEOUT)
         .await?;
-    fixture.commands.unpause(&vmi).await?.ok()?;
+    fixture.commands.unpause(&vmi).await?.accepted()?;
     assert_eq!(fixture.pod.qemu().map(|now| now.pid), Some(qemu.pid));
     fixture.wait_for_agent(&vmi).await?;
     let lost = fixture.handler.states()[before..]

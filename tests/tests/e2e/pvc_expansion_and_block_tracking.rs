@@ -124,7 +124,7 @@ async fn a_claim_that_grows_is_resized_in_the_running_guest() -> Result<()> {
     );
     fixture.wait_for_agent(&vmi).await?;
     let vmi = with_claim_size(vmi, "24Mi");
-    fixture.commands.sync(&vmi).await?.ok()?;
+    fixture.commands.sync(&vmi).await?.accepted()?;
     let has_new_size = async || {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let size = fixture.commands.exec(&vmi, "cat", &["/sys/block/vda/size"]);

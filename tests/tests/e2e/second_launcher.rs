@@ -79,8 +79,8 @@ async fn check_refusal(first: LauncherUser) -> Result<()> {
         .iter()
         .all(|state| state.ends_with("Running/Unknown"));
     assert!(is_running, "{new_states:?}");
-    fixture.commands.ping().await?.ok()?;
-    fixture.commands.pause(&vmi).await?.ok()?;
+    fixture.commands.ping().await?.accepted()?;
+    fixture.commands.pause(&vmi).await?.accepted()?;
     fixture.end_vm(&vmi).await
 }
 

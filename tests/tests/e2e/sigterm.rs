@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::process::Signal;
+use tests::emulated_virt_handler::Phase;
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
-use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +22,7 @@ async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
     let before = fixture.handler.events().len();
     let begin = Instant::now();
     fixture.pod.signal(Signal::TERM)?;
-    let is_marked = |event: &tests::virt_handler::Event| {
+    let is_marked = |event: &tests::emulated_virt_handler::Event| {
         event.metadata()["GracePeriod"]["MarkedForGracefulShutdown"].as_bool() == Some(true)
     };
     fixture

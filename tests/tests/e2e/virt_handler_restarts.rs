@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tests::emulated_virt_handler::{Decision, Phase, Settings, Step, StepEntry};
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
-use tests::virt_handler::{Decision, Phase, Settings, Step, StepEntry};
 use tests::vmi_builder::Vmi;
 
 /// Settings with a short resync period. KubeVirt's is five minutes, too long for a test.
@@ -90,12 +90,12 @@ async fn a_restarted_virt_handler_receives_all_notifications() -> Result<()> {
     let qemu = fixture.pod.qemu().context("QEMU")?.pid;
     fixture.handler.restart().await;
     let before = fixture.handler.events().len();
-    fixture.commands.pause(&vmi).await?.ok()?;
+    fixture.commands.pause(&vmi).await?.accepted()?;
     fixture
         .handler
         .wait_for_state("Paused/User", before, EVENT_TIMEOUT)
         .await?;
-    fixture.commands.unpause(&vmi).await?.ok()?;
+    fixture.commands.unpause(&vmi).await?.accepted()?;
     fixture
         .handler
         .wait_for_state("Running/Unknown", before, EVENT_TIMEOUT)
@@ -126,7 +126,7 @@ async fn a_vm_stops_while_virt_handler_restarts() -> Result<()> {
     fixture.boot_and_read_reports(&vmi).await?;
     let before = fixture.handler.events().len();
     fixture.handler.delete();
-    let is_shutting_down = |event: &tests::virt_handler::Event| {
+    let is_shutting_down = |event: &tests::emulated_virt_handler::Event| {
         event.metadata()["GracePeriod"]["DeletionTimestamp"].is_string()
     };
     fixture

@@ -124,7 +124,7 @@ async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
 
     let name = ["--name", vmi.name(), "--namespace", "default"];
     let status = async |expected: &str| {
-        let is = |event: &tests::virt_handler::Event| {
+        let is = |event: &tests::emulated_virt_handler::Event| {
             event.domain()["Status"]["FSFreezeStatus"]["Status"] == expected
         };
         fixture

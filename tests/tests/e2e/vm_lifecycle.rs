@@ -3,9 +3,9 @@
 use anyhow::{Result, ensure};
 use proto::cmd::v1::EmptyRequest;
 use serde_json::Value;
+use tests::emulated_virt_handler::Phase;
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
-use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 use crate::distinct;
@@ -40,7 +40,7 @@ async fn boot_pause_reboot_and_shutdown(user: LauncherUser) -> Result<()> {
 
 async fn check_answers_before_any_domain(fixture: &LauncherFixture) -> Result<()> {
     assert_eq!(fixture.commands.info().await?, [1]);
-    fixture.commands.ping().await?.ok()?;
+    fixture.commands.ping().await?.accepted()?;
     assert_eq!(fixture.commands.domain().await?, Value::Null);
     assert!(
         fixture.handler.states().is_empty(),
@@ -52,7 +52,8 @@ async fn check_answers_before_any_domain(fixture: &LauncherFixture) -> Result<()
 
 fn check_metadata_of_a_start(fixture: &LauncherFixture, vmi: &Vmi) {
     let events = fixture.handler.events();
-    let name = |event: &tests::virt_handler::Event| event.domain()["ObjectMeta"]["name"].clone();
+    let name =
+        |event: &tests::emulated_virt_handler::Event| event.domain()["ObjectMeta"]["name"].clone();
     assert!(
         events.iter().all(|event| name(event) == vmi.name()),
         "{}",
@@ -79,7 +80,7 @@ fn check_metadata_of_a_start(fixture: &LauncherFixture, vmi: &Vmi) {
 async fn check_repeated_sync(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let qemu = fixture.pod.qemu().map(|process| process.pid);
     assert!(qemu.is_some());
-    fixture.commands.sync(vmi).await?.ok()?;
+    fixture.commands.sync(vmi).await?.accepted()?;
     assert_eq!(fixture.pod.qemu().map(|process| process.pid), qemu);
     assert_started(fixture);
     Ok(())
@@ -87,7 +88,7 @@ async fn check_repeated_sync(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()>
 
 async fn check_pause_and_unpause(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let before = fixture.handler.events().len();
-    fixture.commands.pause(vmi).await?.ok()?;
+    fixture.commands.pause(vmi).await?.accepted()?;
     let paused = fixture
         .handler
         .wait_for_state("Paused/User", before, EVENT_TIMEOUT)
@@ -97,14 +98,14 @@ async fn check_pause_and_unpause(fixture: &LauncherFixture, vmi: &Vmi) -> Result
         "a pause is no migration: {}",
         paused.metadata()
     );
-    fixture.commands.pause(vmi).await?.ok()?;
+    fixture.commands.pause(vmi).await?.accepted()?;
     let before_unpause = fixture.handler.events().len();
-    fixture.commands.unpause(vmi).await?.ok()?;
+    fixture.commands.unpause(vmi).await?.accepted()?;
     fixture
         .handler
         .wait_for_state("Running/Unknown", before_unpause, EVENT_TIMEOUT)
         .await?;
-    fixture.commands.unpause(vmi).await?.ok()?;
+    fixture.commands.unpause(vmi).await?.accepted()?;
     let states = distinct(fixture.handler.states()[before..].to_vec());
     // If the guest agent connects before the pause, there is a notification of the running VM first.
     let from_pause: Vec<_> = states
@@ -121,10 +122,10 @@ async fn check_pause_and_unpause(fixture: &LauncherFixture, vmi: &Vmi) -> Result
 async fn check_reset_and_soft_reboot(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let console = fixture.pod.console(vmi);
     let qemu = fixture.pod.qemu().map(|process| process.pid);
-    fixture.commands.reset(vmi).await?.ok()?;
+    fixture.commands.reset(vmi).await?.accepted()?;
     console.wait_for_boots(2, BOOT_TIMEOUT).await?;
     fixture.wait_for_agent(vmi).await?;
-    fixture.commands.soft_reboot(vmi).await?.ok()?;
+    fixture.commands.soft_reboot(vmi).await?.accepted()?;
     console.wait_for_boots(3, BOOT_TIMEOUT).await?;
     assert_eq!(
         fixture.pod.qemu().map(|process| process.pid),
@@ -162,7 +163,7 @@ async fn check_graceful_shutdown(fixture: &LauncherFixture, vmi: &Vmi) -> Result
     let before = fixture.handler.events().len();
     fixture.handler.delete();
     // A fast guest may already be shutting down when the launcher reads the state for the notification.
-    let has_deletion_timestamp = |event: &tests::virt_handler::Event| {
+    let has_deletion_timestamp = |event: &tests::emulated_virt_handler::Event| {
         ["Running/Unknown", "ShuttingDown/Unknown"].contains(&event.state().as_str())
             && event.metadata()["GracePeriod"]["DeletionTimestamp"].is_string()
     };
@@ -204,13 +205,13 @@ async fn a_killed_vm_can_be_deleted() -> Result<()> {
     let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     let before = fixture.handler.events().len();
-    fixture.commands.kill(&vmi).await?.ok()?;
+    fixture.commands.kill(&vmi).await?.accepted()?;
     fixture
         .handler
         .wait_for_state("Shutoff/Destroyed", before, EVENT_TIMEOUT)
         .await?;
-    fixture.commands.kill(&vmi).await?.ok()?;
-    fixture.commands.delete(&vmi).await?.ok()?;
+    fixture.commands.kill(&vmi).await?.accepted()?;
+    fixture.commands.delete(&vmi).await?.accepted()?;
     let deletion = fixture
         .handler
         .wait_for_state("NoState/NonExistent", before, EVENT_TIMEOUT)
@@ -225,7 +226,7 @@ async fn a_vmi_with_start_strategy_paused_boots_paused() -> Result<()> {
         .edit(|vmi| vmi["spec"]["startStrategy"] = "Paused".into());
     let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.handler.create(&vmi).await;
-    let paused = |event: &tests::virt_handler::Event| event.state().starts_with("Paused/");
+    let paused = |event: &tests::emulated_virt_handler::Event| event.state().starts_with("Paused/");
     fixture
         .handler
         .wait_for("Paused", 0, BOOT_TIMEOUT, paused)
@@ -243,7 +244,7 @@ async fn a_vmi_with_start_strategy_paused_boots_paused() -> Result<()> {
         .handler
         .wait_for_phase(Phase::Running, BOOT_TIMEOUT)
         .await?;
-    fixture.commands.unpause(&vmi).await?.ok()?;
+    fixture.commands.unpause(&vmi).await?.accepted()?;
     fixture
         .handler
         .wait_for_state("Running/Unknown", 0, EVENT_TIMEOUT)

@@ -75,7 +75,7 @@ async fn check_unharmed(
     if phase == Phase::Paused {
         vm.ask(Call::Unpause)
             .await?
-            .ok()
+            .accepted()
             .context("the unpause afterwards")?;
         vm.wait_for_state("Running/", run.first_event_index, Duration::from_secs(10))
             .await?;
@@ -85,15 +85,15 @@ async fn check_unharmed(
 
 /// Checks that commands and queries work, and that libvirt and the last notification agree on `state`.
 async fn check_health(vm: &TestVm, state: &str) -> Result<()> {
-    vm.ask(Call::Ping).await?.ok()?;
+    vm.ask(Call::Ping).await?.accepted()?;
     let domain = vm.client()?.domain().await?;
     ensure!(
         domain["Status"]["Status"] == state,
         "GetDomain says {}, not {state}",
         domain["Status"]
     );
-    vm.ask(Call::GetDomainStats).await?.ok()?;
-    vm.ask(Call::Sync).await?.ok()?;
+    vm.ask(Call::GetDomainStats).await?.accepted()?;
+    vm.ask(Call::Sync).await?.accepted()?;
     let last = vm.states(0).pop().unwrap_or_default();
     ensure!(
         last.starts_with(state),
@@ -204,7 +204,10 @@ async fn check_last_notification(
 async fn delete(vm: &mut TestVm) -> Result<()> {
     let begin = Instant::now();
     loop {
-        let outcome = vm.ask(Call::Delete).await.and_then(|answer| answer.ok());
+        let outcome = vm
+            .ask(Call::Delete)
+            .await
+            .and_then(|answer| answer.accepted());
         let is_over = begin.elapsed() > DELETE_TIMEOUT || vm.process(Program::Launcher).is_none();
         match outcome {
             Err(_) if !is_over => tokio::time::sleep(Duration::from_millis(500)).await,

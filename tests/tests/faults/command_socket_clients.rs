@@ -30,7 +30,7 @@ pub(crate) async fn run_many_clients(vm: &TestVm, clients: usize, commands: usiz
             for call in CALL_MIX.iter().cycle().skip(index).take(commands) {
                 ask(&client, &vmi, *call)
                     .await?
-                    .ok()
+                    .accepted()
                     .with_context(|| format!("{call:?}"))?;
             }
             anyhow::Ok(())
@@ -66,8 +66,10 @@ pub(crate) async fn send_garbage(socket: &Path, connections: usize) -> Result<()
 }
 
 // Frame types and flags of HTTP/2, RFC 9113, 6.
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -94,9 +96,9 @@ pub(crate) async fn ping_with_other_authority(socket: &Path) -> Result<()> {
         }
     }
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
-    bytes.extend(frame(4, 0, 0, &[]));
+    bytes.extend(frame(SETTINGS, 0, 0, &[]));
     bytes.extend(frame(HEADERS, END_HEADERS, 1, &block));
-    bytes.extend(frame(0, END_STREAM, 1, &[0; 5]));
+    bytes.extend(frame(DATA, END_STREAM, 1, &[0; 5]));
     stream.write_all(&bytes).await?;
     let result = tokio::time::timeout(ANSWER_TIMEOUT, read_answer(&mut stream)).await;
     result
@@ -136,16 +138,9 @@ async fn read_answer(stream: &mut UnixStream) -> Result<()> {
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         let mut payload = vec![0; length];
         stream.read_exact(&mut payload).await?;
-        let code = payload
-            .iter()
-            .rev()
-            .take(4)
-            .copied()
-            .next()
-            .unwrap_or_default();
         match head[3] {
             HEADERS => return Ok(()),
-            RST_STREAM => bail!("the call was reset with HTTP/2 error {code}"),
+            RST_STREAM => bail!("the call was reset with the HTTP/2 error code {payload:?}"),
             GOAWAY => bail!("the connection was closed with {payload:?}"),
             _ => {}
         }

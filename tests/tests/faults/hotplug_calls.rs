@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tests::emulated_virt_handler::{Answer, Commands};
 use tests::pod::Pod;
-use tests::virt_handler::{Answer, Commands};
 use tests::vmi_builder::Vmi;
 
 const QEMU_UID: u32 = 107;
@@ -134,9 +134,9 @@ pub(crate) async fn sync_other_formats(commands: &Commands, vmi: &Vmi) -> Result
     commands
         .sync(&with_disks(vmi, &["foreign"], "scsi"))
         .await?
-        .ok()?;
+        .accepted()?;
     wait_for_head(commands, vmi, QCOW2_MAGIC).await?;
-    commands.sync(vmi).await?.ok()?;
+    commands.sync(vmi).await?.accepted()?;
     let tracked = with_disks(vmi, &["tracked"], "scsi")
         .edit(|vmi| vmi["status"]["changedBlockTracking"] = json!({ "state": "Enabled" }));
     let answer = commands.sync(&tracked).await?;

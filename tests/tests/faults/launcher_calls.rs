@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use proto::cmd::v1::EmptyRequest;
 use serde_json::{Value, json};
-use tests::virt_handler::{Answer, Commands};
+use tests::emulated_virt_handler::{Answer, Commands};
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_calls;

@@ -61,10 +61,10 @@ impl RowRun {
             Step::Ask(call) => vm
                 .ask(call)
                 .await?
-                .ok()
+                .accepted()
                 .with_context(|| format!("{call:?}")),
             Step::Refused(call) => {
-                let answer = vm.ask(call).await.and_then(|answer| answer.ok());
+                let answer = vm.ask(call).await.and_then(|answer| answer.accepted());
                 ensure!(answer.is_err(), "{call:?} succeeded");
                 Ok(())
             }
@@ -217,7 +217,7 @@ async fn ask_until_success(vm: &TestVm, call: Call, limit: Duration) -> Result<(
     let begin = Instant::now();
     loop {
         let outcome = match vm.ask(call).await {
-            Ok(answer) => answer.ok(),
+            Ok(answer) => answer.accepted(),
             Err(error) => Err(error),
         };
         match outcome {

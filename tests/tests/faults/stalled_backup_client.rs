@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 use proto::nbd::{DataChunk, ReadRequest};
 use serde_json::Value;
+use tests::emulated_virt_handler::Commands;
 use tests::export_server::ExportServer;
-use tests::virt_handler::Commands;
 use tests::vmi_builder::Vmi;
 use tonic::Streaming;
 
@@ -22,7 +22,7 @@ impl StalledBackupClient {
         vmi: &Vmi,
         options: &Value,
     ) -> Result<StalledBackupClient> {
-        commands.backup(vmi, options).await?.ok()?;
+        commands.backup(vmi, options).await?.accepted()?;
         let read_all = ReadRequest {
             export_name: "data".to_owned(),
             ..ReadRequest::default()

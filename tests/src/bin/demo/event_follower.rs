@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::console_log::ConsoleLog;
+use tests::emulated_virt_handler::{Event, Step, StepEntry, VirtHandler};
 use tests::guest_image::REPORT_PREFIX;
 use tests::pod::Pod;
-use tests::virt_handler::{Event, Step, StepEntry, VirtHandler};
 use tests::vmi_builder::Vmi;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

@@ -4,10 +4,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::LauncherFixture;
 use tests::migration::{MigrationPods, inactive_xml, migration_of};
 use tests::pod::Pod;
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;

@@ -143,7 +143,7 @@ async fn migrate(
     );
     timeline.print("source virt-handler", "MigrateVirtualMachine");
     let begin = pods.target.handler.now();
-    pods.migrate(&vmi, &stock_options()).await?.ok()?;
+    pods.migrate(&vmi, &stock_options()).await?.accepted()?;
     let arrived = checks.succeed(
         "the target reports the migration's end",
         pods.wait_for_any_target_end().await,
@@ -172,7 +172,7 @@ async fn migrate(
         finalized.success,
         || finalized.message.clone(),
     );
-    let synced = async { pods.target.commands.sync(&vmi).await?.ok() };
+    let synced = async { pods.target.commands.sync(&vmi).await?.accepted() };
     checks.succeed("and is in charge of the VM", synced.await);
     Ok(())
 }
@@ -188,7 +188,7 @@ async fn end(
         "DeleteVirtualMachine: the VM has left",
     );
     let MigrationPods { mut source, target } = pods;
-    source.commands.delete(vmi).await?.ok()?;
+    source.commands.delete(vmi).await?.accepted()?;
     let status = source.pod.wait_for_exit(BOOT_TIMEOUT).await?;
     checks.check(
         "the source's pod ends with exit code 0",

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tests::build_and_install_hooks as hooks;
+use tests::emulated_virt_handler::Phase;
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
-use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;

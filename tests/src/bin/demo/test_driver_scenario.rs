@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result};
 use tests::build_and_install_hooks as hooks;
+use tests::emulated_virt_handler::{Phase, VirtHandler};
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod, READY_TIMEOUT};
 use tests::pod::Pod;
-use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;

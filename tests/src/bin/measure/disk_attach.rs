@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use crate::launcher_program::LauncherProgram;
@@ -36,14 +36,14 @@ pub(crate) async fn measure(program: &LauncherProgram) -> Result<f64> {
     for _ in 0..ATTACHES {
         let first_event = fixture.handler.events().len();
         let begin = fixture.handler.now();
-        fixture.commands.sync(&with_disk).await?.ok()?;
+        fixture.commands.sync(&with_disk).await?.accepted()?;
         let notified = wait_for_notification(&fixture, first_event, true).await?;
         times.push(notified.saturating_sub(begin).as_secs_f64() * 1000.0);
         let first_event = fixture.handler.events().len();
-        fixture.commands.sync(&plain).await?.ok()?;
+        fixture.commands.sync(&plain).await?.accepted()?;
         wait_for_notification(&fixture, first_event, false).await?;
     }
-    fixture.commands.kill(&plain).await?.ok()?;
+    fixture.commands.kill(&plain).await?.accepted()?;
     Ok(median(times))
 }
 

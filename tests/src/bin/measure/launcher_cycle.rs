@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use tests::build_and_install_hooks as hooks;
+use tests::emulated_virt_handler::{Commands, VirtHandler};
 use tests::pod::{LauncherUser, Pod, Process};
-use tests::virt_handler::{Commands, VirtHandler};
 use tests::vmi_builder::Vmi;
 
 use crate::process_memory::{self, ProcessMemory};
@@ -90,7 +90,7 @@ async fn median_ping(commands: &Commands) -> Result<f64> {
     let mut times = Vec::with_capacity(PINGS);
     for _ in 0..PINGS {
         let begin = Instant::now();
-        commands.ping().await?.ok()?;
+        commands.ping().await?.accepted()?;
         times.push(begin.elapsed());
     }
     times.sort_unstable();

@@ -161,7 +161,7 @@ async fn measure_incoming_domain(modules: usize) -> Result<f64> {
         );
         times.push(milliseconds(begin.elapsed()));
     }
-    pods.source.commands.kill(&vmi).await?.ok()?;
+    pods.source.commands.kill(&vmi).await?.accepted()?;
     Ok(median(times))
 }
 

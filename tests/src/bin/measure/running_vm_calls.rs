@@ -58,7 +58,7 @@ pub(crate) async fn measure(program: &LauncherProgram) -> Result<CallTimes> {
             .await?,
         large_sync: 0.0,
     };
-    fixture.commands.kill(&vmi).await?.ok()?;
+    fixture.commands.kill(&vmi).await?.accepted()?;
     drop(fixture);
     Ok(CallTimes {
         large_sync: measure_large_sync(program).await?,
@@ -92,7 +92,7 @@ async fn measure_large_sync(program: &LauncherProgram) -> Result<f64> {
     let mut client = RawClient::connect(&socket).await?;
     let request = vmi.request();
     let median = client.median("SyncVirtualMachine", &request, CALLS).await?;
-    fixture.commands.kill(&vmi).await?.ok()?;
+    fixture.commands.kill(&vmi).await?.accepted()?;
     Ok(median)
 }
 

@@ -5,8 +5,8 @@ use proto::cmd::v1::*;
 use serde_json::{Value, json};
 
 use super::{options, outcome_of, parse_json};
+use crate::emulated_virt_handler::DeadlineClient;
 use crate::recorded_answers::{Outcome, RecordedCall};
-use crate::virt_handler::DeadlineClient;
 
 /// Calls `GetVMStats`, and decodes the answer as virt-handler's client does.
 pub(super) async fn vm_stats(mut client: DeadlineClient, call: &RecordedCall) -> Result<Outcome> {

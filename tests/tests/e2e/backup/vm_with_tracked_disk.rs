@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tests::emulated_virt_handler::{Answer, Event};
 use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
-use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
 
 use super::{
@@ -56,7 +56,7 @@ impl BackupFixture {
     }
 
     pub(crate) async fn start(&self, options: Value) -> Result<()> {
-        self.request(options).await?.ok()
+        self.request(options).await?.accepted()
     }
 
     /// The disk's data, read on the node.

@@ -4,8 +4,8 @@ use anyhow::{Context, Result, ensure};
 use proto::cmd::v1 as cmd;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture};
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use super::{guest_info, wait_for_event};

@@ -183,7 +183,7 @@ impl ReplayVm {
                 .map(drop),
             ("memorydump", Some(path)) => {
                 let name = path.rsplit('/').next().unwrap_or_default();
-                let has_ended = |event: &tests::virt_handler::Event| {
+                let has_ended = |event: &tests::emulated_virt_handler::Event| {
                     let record = &event.metadata()["MemoryDump"];
                     record["FileName"] == name && record["Completed"] == true
                 };
@@ -196,7 +196,7 @@ impl ReplayVm {
                 if options.contains("Push") && matches!(call.outcome, Outcome::Answered(_)) =>
             {
                 let options: Value = serde_json::from_str(options)?;
-                let has_ended = |event: &tests::virt_handler::Event| {
+                let has_ended = |event: &tests::emulated_virt_handler::Event| {
                     let record = &event.metadata()["Backup"];
                     record["Name"] == options["backupName"] && record["Completed"] == true
                 };

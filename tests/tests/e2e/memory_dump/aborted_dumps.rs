@@ -89,8 +89,8 @@ async fn a_kill_aborts_the_dump() -> Result<()> {
     let mut fixture = LauncherFixture::start(user, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     let _reader = start_endless_dump(&fixture, &vmi, user).await?;
-    fixture.commands.kill(&vmi).await?.ok()?;
-    fixture.commands.delete(&vmi).await?.ok()?;
+    fixture.commands.kill(&vmi).await?.accepted()?;
+    fixture.commands.delete(&vmi).await?.accepted()?;
     fixture.expect_exit_code(0).await?;
     assert_aborted(&fixture, "the virtual machine is being ended")
 }

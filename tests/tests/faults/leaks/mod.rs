@@ -151,13 +151,13 @@ async fn boot_and_shut_down(vm: &mut TestVm, extra: &[&str]) -> Result<()> {
     let first_event_index = vm.events().len();
     vm.start(extra)?;
     vm.wait_until_ready().await?;
-    vm.ask(Call::Sync).await?.ok()?;
+    vm.ask(Call::Sync).await?.accepted()?;
     vm.wait_for_state("Running/", first_event_index, EVENT_TIMEOUT)
         .await?;
     // The launcher must end while clients make calls.
     let pollers = [poll(vm).await?, poll(vm).await?];
-    vm.ask(Call::Kill).await?.ok()?;
-    vm.ask(Call::Delete).await?.ok()?;
+    vm.ask(Call::Kill).await?.accepted()?;
+    vm.ask(Call::Delete).await?.accepted()?;
     let status = vm.pod.wait_for_exit(Duration::from_secs(20)).await?;
     for poller in pollers {
         poller.abort();
@@ -230,7 +230,7 @@ async fn run_command_cycles(vm: &TestVm, count: usize) -> Result<()> {
         for call in calls {
             vm.ask(call)
                 .await?
-                .ok()
+                .accepted()
                 .with_context(|| format!("{call:?} in cycle {number}"))?;
         }
         drop(vm.new_client().await?);

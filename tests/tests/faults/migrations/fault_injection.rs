@@ -55,7 +55,7 @@ impl MigrationRowRun {
             Fault::RepeatUid => self
                 .request(&uid, migration_options(MigrationPhase::Ended))
                 .await?
-                .ok(),
+                .accepted(),
             Fault::OtherUid => {
                 let answer = self
                     .request(&next, migration_options(MigrationPhase::Ended))
@@ -63,7 +63,11 @@ impl MigrationRowRun {
                 ensure!(!answer.success, "another migration was accepted");
                 Ok(())
             }
-            Fault::Cancel => self.pods()?.cancel(&migrating(&vmi, &uid)).await?.ok(),
+            Fault::Cancel => self
+                .pods()?
+                .cancel(&migrating(&vmi, &uid))
+                .await?
+                .accepted(),
             Fault::CleanUp => {
                 let answer = self.pods()?.clean_up_target(&migrating(&vmi, &uid)).await?;
                 ensure!(answer.success, "{}", answer.message);

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tests::emulated_virt_handler::{Answer, Event};
 use tests::launcher_fixture::BOOT_TIMEOUT;
 use tests::migration::{MIGRATION_TIMEOUT, MigrationPods, Proxies, has_ended};
-use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
 
 use super::migration_options::migration_options;
@@ -120,13 +120,13 @@ impl MigrationRowRun {
             if row.target == Target::NoUserfaultfd {
                 options["AllowPostCopy"] = json!(true);
             }
-            self.request(&uid, options).await?.ok()?;
+            self.request(&uid, options).await?.accepted()?;
             self.requested = true;
             return Ok(());
         }
         self.request(&uid, migration_options(row.phase))
             .await?
-            .ok()?;
+            .accepted()?;
         self.requested = true;
         self.wait_for_phase(row.phase)
             .await

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use kubevirt_api::migration_hook_protocol::MIGRATED_MARKER;
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::migration::{MIGRATION_TIMEOUT, MigrationPods, has_ended, migrating, migration_of};
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use super::fault_injection::find_guest_qemu;
@@ -123,7 +123,7 @@ async fn check_on_target(run: &mut MigrationRowRun, row: &MigrationRow) -> Resul
     pods.wait_for_any_target_end().await?;
     let answer = pods.finalize(&migrating(&vmi, &uid)).await?;
     ensure!(answer.success, "{}", answer.message);
-    pods.target.commands.sync(&vmi).await?.ok()?;
+    pods.target.commands.sync(&vmi).await?.accepted()?;
     check_running(&pods.target, &vmi)
         .await
         .context("the target")?;
@@ -218,9 +218,9 @@ async fn check_health(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let domain = launcher.commands.domain().await?;
     let status = &domain["Status"]["Status"];
     ensure!(status == "Running", "GetDomain says {status}");
-    launcher.commands.guest_ping(vmi, 5).await?.ok()?;
-    launcher.commands.pause(vmi).await?.ok()?;
-    launcher.commands.unpause(vmi).await?.ok()
+    launcher.commands.guest_ping(vmi, 5).await?.accepted()?;
+    launcher.commands.pause(vmi).await?.accepted()?;
+    launcher.commands.unpause(vmi).await?.accepted()
 }
 
 /// Waits for the pod's end, and checks that none of its guests runs.

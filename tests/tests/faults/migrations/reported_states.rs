@@ -3,8 +3,8 @@
 use std::fs;
 
 use tests::binaries::target_dir;
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::LauncherFixture;
-use tests::virt_handler::Event;
 
 use super::migration_row_run::MigrationRowRun;
 

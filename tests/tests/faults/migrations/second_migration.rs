@@ -1,9 +1,9 @@
 //! The second migration of a row, which must succeed.
 
 use anyhow::{Context, Result, ensure};
+use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::LauncherFixture;
 use tests::migration::{MIGRATION_TIMEOUT, MigrationPods, Proxies, has_ended, migration_of};
-use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use super::migration_options::migration_options;
@@ -30,7 +30,7 @@ impl MigrationRowRun {
             .await;
         result.context("the second migration")?;
         let MigrationPods { mut source, target } = self.pods.take().context("no pods run")?;
-        source.commands.delete(&vmi).await?.ok()?;
+        source.commands.delete(&vmi).await?.accepted()?;
         source.expect_exit_code(0).await?;
         source.pod.suppress_log();
         target.wait_for_agent(&vmi).await?;
@@ -55,7 +55,7 @@ impl MigrationRowRun {
         let answer = pods.sync_target(&migrating).await?;
         ensure!(answer.success, "SyncMigrationTarget: {}", answer.message);
         let _proxies = Proxies::start(&pods.source.pod, &pods.target.pod, vmi.uid())?;
-        pods.migrate(&migrating, &options).await?.ok()?;
+        pods.migrate(&migrating, &options).await?.accepted()?;
         let ended = |event: &Event| has_ended(event, uid);
         let handler = &pods.source.handler;
         let end = handler.wait_for(
@@ -70,7 +70,7 @@ impl MigrationRowRun {
         pods.wait_for_any_target_end().await?;
         let answer = pods.finalize(&migrating).await?;
         ensure!(answer.success, "{}", answer.message);
-        pods.target.commands.sync(vmi).await?.ok()
+        pods.target.commands.sync(vmi).await?.accepted()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tests::virt_handler::{Event, VirtHandler};
+use tests::emulated_virt_handler::{Event, VirtHandler};
 
 use super::TestVm;
 use crate::launcher_calls::backup_name;

@@ -40,11 +40,11 @@ impl TestVm {
             Phase::Running => Ok(()),
             Phase::Paused => {
                 let first_event_index = self.events().len();
-                self.ask(Call::Pause).await?.ok()?;
+                self.ask(Call::Pause).await?.accepted()?;
                 self.wait_for_state("Paused/User", first_event_index, EVENT_TIMEOUT)
                     .await
             }
-            Phase::ShuttingDown => self.ask(Call::Shutdown).await?.ok(),
+            Phase::ShuttingDown => self.ask(Call::Shutdown).await?.accepted(),
             Phase::Off => {
                 self.type_line("poweroff -f").await?;
                 self.wait_for_state("Shutoff/", 0, BOOT_TIMEOUT).await
@@ -67,7 +67,7 @@ impl TestVm {
     }
 
     async fn boot(&mut self) -> Result<()> {
-        self.ask(Call::Sync).await?.ok()?;
+        self.ask(Call::Sync).await?.accepted()?;
         self.wait_for_state("Running/", 0, BOOT_TIMEOUT).await?;
         if self.setup != Setup::DeafGuest {
             self.pod
@@ -85,7 +85,9 @@ impl TestVm {
     async fn wait_for_guest_agent(&self) -> Result<()> {
         let ping_agent = async || {
             let answer = self.ask(Call::GuestPing).await;
-            answer.is_ok_and(|answer| answer.ok().is_ok()).then_some(())
+            answer
+                .is_ok_and(|answer| answer.accepted().is_ok())
+                .then_some(())
         };
         tests::wait_until("the guest agent", BOOT_TIMEOUT, ping_agent).await
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tonic::{Code, Status};
 
-use crate::virt_handler::command_client::{Answer, COMMAND_TIMEOUT};
+use crate::emulated_virt_handler::command_client::{Answer, COMMAND_TIMEOUT};
 
 /// Why a call of the launcher failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

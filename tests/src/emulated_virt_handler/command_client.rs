@@ -47,7 +47,7 @@ impl Answer {
     }
 
     /// Fails with the launcher's message unless the command succeeded.
-    pub fn ok(self) -> Result<()> {
+    pub fn accepted(self) -> Result<()> {
         if !self.success {
             bail!("the launcher refused: {}", self.message);
         }

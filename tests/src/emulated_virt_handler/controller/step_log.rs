@@ -116,7 +116,7 @@ pub struct StepEntry {
 }
 
 /// The steps for all VMs, one VM after the other.
-pub(in crate::virt_handler) type Steps = Arc<watch::Sender<Vec<StepEntry>>>;
+pub(in crate::emulated_virt_handler) type Steps = Arc<watch::Sender<Vec<StepEntry>>>;
 
 /// The steps for one VM.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::call_error::{CallError, call_with_deadline};
 use super::decision_rules::LauncherState;
+use crate::emulated_virt_handler::command_client::{Commands, QUERY_TIMEOUT};
+use crate::emulated_virt_handler::notify_pipe::NotifyPipe;
 use crate::grpc_channel::dial;
-use crate::virt_handler::command_client::{Commands, QUERY_TIMEOUT};
-use crate::virt_handler::notify_pipe::NotifyPipe;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use super::decision_rules::{Decision, LauncherState, decide, is_early_delete, ne
 use super::in_memory_cluster::{VmiObject, VmiStatus};
 use super::notified_domain::NotifiedDomain;
 use super::step_log::Step;
-use crate::virt_handler::command_client::{Answer, Commands, QUERY_TIMEOUT};
+use crate::emulated_virt_handler::command_client::{Answer, Commands, QUERY_TIMEOUT};
 use crate::vmi_builder::Vmi;
 
 /// The delay before the VMI of a launcher without a socket is reconciled again.

@@ -39,7 +39,7 @@ impl Commands {
             .get_domain(request_with_deadline(EmptyRequest {}, QUERY_TIMEOUT))
             .await?
             .into_inner();
-        Answer::of(answer.response).ok()?;
+        Answer::of(answer.response).accepted()?;
         if answer.domain.is_empty() {
             return Ok(Value::Null);
         }
@@ -55,7 +55,7 @@ impl Commands {
             .get_domain_stats(request_with_deadline(EmptyRequest {}, QUERY_TIMEOUT))
             .await?
             .into_inner();
-        Answer::of(answer.response).ok()?;
+        Answer::of(answer.response).accepted()?;
         serde_json::from_str(&answer.domain_stats)
             .with_context(|| format!("GetDomainStats: {}", answer.domain_stats))
     }
@@ -68,7 +68,7 @@ impl Commands {
             .get_qemu_version(request_with_deadline(EmptyRequest {}, QUERY_TIMEOUT))
             .await?
             .into_inner();
-        Answer::of(answer.response).ok()?;
+        Answer::of(answer.response).accepted()?;
         Ok(answer.version)
     }
 

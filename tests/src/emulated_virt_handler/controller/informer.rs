@@ -13,8 +13,8 @@ use super::VmController;
 use super::notified_domain::NotifiedDomain;
 use super::reconcile::state_of;
 use super::step_log::Step;
-use crate::virt_handler::command_client::{Commands, QUERY_TIMEOUT};
-use crate::virt_handler::notification_services::DomainEvent;
+use crate::emulated_virt_handler::command_client::{Commands, QUERY_TIMEOUT};
+use crate::emulated_virt_handler::notification_services::DomainEvent;
 
 /// The time without a listener on the command socket after which the launcher counts as gone.
 const WATCHDOG_TIMEOUT: Duration = Duration::from_secs(30);
