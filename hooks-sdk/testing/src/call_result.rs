@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use domain_xml::Change;
+use domain_xml::host::Change;
 use hook_host::LogLine;
 
 /// The result of a call, with its log and cost.

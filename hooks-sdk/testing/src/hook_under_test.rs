@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain_xml::{Change, Document, diff};
+use domain_xml::Document;
+use domain_xml::host::{Change, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
 use hook_host::{

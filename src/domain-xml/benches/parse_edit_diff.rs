@@ -8,7 +8,8 @@
 mod bench_table;
 
 use bench_table::{MEDIAN, smbios, windows_vm};
-use domain_xml::{Change, Document, PathPattern, apply, diff};
+use domain_xml::host::{Change, apply, diff};
+use domain_xml::{Document, PathPattern};
 
 fn main() {
     for disks in [36, 200] {

@@ -33,7 +33,7 @@ fn seen(root: &Element) -> Vec<ParsedElement> {
         let attributes = element.attrs();
         found.push(ParsedElement {
             depth,
-            name: element.name().to_owned(),
+            name: element.tag_name().to_owned(),
             attributes: attributes
                 .map(|(name, value)| (name.to_owned(), value.into()))
                 .collect(),

@@ -101,12 +101,6 @@ impl Element {
 
     /// The name as written, prefix included: `disk`, `qemu:arg`.
     pub fn tag_name(&self) -> &str {
-        self.name()
-    }
-
-    /// [`Element::tag_name`], for the host.
-    #[doc(hidden)]
-    pub fn name(&self) -> &str {
         match &self.origin {
             Some(origin) => origin.name(),
             None => start_tag::name(self.tag()),
@@ -117,20 +111,20 @@ impl Element {
     pub fn canonical_name(&self) -> &str {
         let read = self.origin.as_ref().and_then(Origin::canonical);
         let made = || self.placed.as_ref()?.canonical.as_deref();
-        read.or_else(made).unwrap_or_else(|| self.name())
+        read.or_else(made).unwrap_or_else(|| self.tag_name())
     }
 
     /// Renames an element that an edit created.
     pub(crate) fn rename(&mut self, name: &str) {
-        if self.name() != name {
-            let attributes = &self.tag()[self.name().len()..];
+        if self.tag_name() != name {
+            let attributes = &self.tag()[self.tag_name().len()..];
             self.tag = Some([name, attributes].concat().into());
         }
     }
 
     /// The namespace of the name, if it has one. Of an element that an edit created, only its own declarations count.
     pub fn namespace(&self) -> Option<String> {
-        let (prefix, _) = name::split(self.name());
+        let (prefix, _) = name::split(self.tag_name());
         let declared = |element: &Element| {
             let mut declared = element.declarations();
             let found = declared.find(|(declared, _)| *declared == prefix);
@@ -179,7 +173,7 @@ impl Element {
     }
 
     pub(crate) fn attributes(&self) -> Attributes<'_> {
-        Attributes::of(self.tag(), self.name().len())
+        Attributes::of(self.tag(), self.tag_name().len())
     }
 
     pub(crate) fn attribute(&self, name: &str) -> Option<Attribute<'_>> {

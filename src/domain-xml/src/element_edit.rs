@@ -62,7 +62,7 @@ impl Element {
     fn add_attr(&mut self, name: &str, value: &str) {
         let (at, quote) = match self.attributes().last() {
             Some(last) => (last.to, self.tag()[last.to - 1..last.to].to_owned()),
-            None => (self.name().len(), "'".to_owned()),
+            None => (self.tag_name().len(), "'".to_owned()),
         };
         let raw = escape::attribute(value, &quote);
         self.splice(at..at, &[" ", name, "=", &quote, &raw, &quote]);

@@ -105,7 +105,7 @@ pub(crate) fn apply_prefixes(element: &mut Element, scope: InsertionScope) {
         let inside = scope.clone().with(element);
         let placed = ResolvedName {
             canonical: namespace
-                .and_then(|prefix| canonical_name::canonical(element.name(), prefix)),
+                .and_then(|prefix| canonical_name::canonical(element.tag_name(), prefix)),
             namespace,
             scope,
         };
@@ -120,7 +120,7 @@ pub(crate) fn apply_prefixes(element: &mut Element, scope: InsertionScope) {
 
 /// Writes the name with the scope's prefix, and returns the canonical prefix of its namespace.
 fn rename(element: &mut Element, scope: &InsertionScope) -> Option<&'static str> {
-    let (prefix, local) = name::split(element.name());
+    let (prefix, local) = name::split(element.tag_name());
     let settled = element.placed.as_ref().and_then(|placed| placed.namespace);
     let found = scope.binding(prefix);
     let namespace = match (settled, found) {

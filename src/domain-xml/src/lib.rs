@@ -42,8 +42,7 @@ mod element_traits;
 mod escape;
 mod insertion_scope;
 mod limits;
-#[doc(hidden)]
-pub mod matching;
+mod matching;
 mod name;
 mod parse;
 mod path;
@@ -67,10 +66,6 @@ pub use path::{InsertError, PathError, PathErrorKind, PathPattern};
 pub mod host {
     pub use crate::apply::{ApplyError, apply};
     pub use crate::diff::{Change, ChangeKind, Part, Place, diff, diff_within};
-    pub use crate::matching;
+    pub use crate::matching::{DocumentIndex, ElementAt, PatternSet, PatternStates};
     pub use crate::work_budget::{Budget, Exhausted};
 }
-
-// The names that the host's sources use today.
-#[doc(hidden)]
-pub use host::*;

@@ -264,7 +264,7 @@ fn close(frame: &Frame<'_>, layout: Option<&Layout>, out: &mut String) {
 
 fn end_tag(element: &Element, out: &mut String) {
     let space = element.origin.as_ref().map_or("", Origin::end_space);
-    for part in ["</", element.name(), space, ">"] {
+    for part in ["</", element.tag_name(), space, ">"] {
         out.push_str(part);
     }
 }
@@ -280,7 +280,7 @@ fn missing_declarations(root: &Element, quote: &str) -> String {
             continue;
         }
         pending.extend(element.children());
-        let prefix = name::split(element.name()).0;
+        let prefix = name::split(element.tag_name()).0;
         if !element.is_made() || prefix.is_empty() || missing.contains(&prefix) {
             continue;
         }

@@ -3,7 +3,8 @@
 
 mod generated_documents;
 
-use domain_xml::{Document, apply, diff};
+use domain_xml::Document;
+use domain_xml::host::{apply, diff};
 use generated_documents::{hooked, nth, tree};
 use proptest::prelude::*;
 

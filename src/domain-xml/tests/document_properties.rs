@@ -5,7 +5,8 @@
 #[allow(unreachable_pub)]
 mod quick_xml_oracle;
 
-use domain_xml::{ChangeKind, Document, PathPattern, apply, diff};
+use domain_xml::host::{ChangeKind, apply, diff};
+use domain_xml::{Document, PathPattern};
 use proptest::prelude::*;
 
 fn name() -> impl Strategy<Value = String> {
@@ -176,7 +177,7 @@ proptest! {
     #[test]
     fn reversed_diffs_swap_before_and_after(before in document(), after in document()) {
         let (before, after) = (Document::parse(&before).unwrap(), Document::parse(&after).unwrap());
-        let count = |changes: &[domain_xml::Change], kind| changes.iter().filter(|change| change.kind == kind).count();
+        let count = |changes: &[domain_xml::host::Change], kind| changes.iter().filter(|change| change.kind == kind).count();
         let (there, back) = (diff(&before, &after), diff(&after, &before));
         prop_assert_eq!(count(&there, ChangeKind::Inserted), count(&back, ChangeKind::Removed));
         prop_assert_eq!(count(&there, ChangeKind::Removed), count(&back, ChangeKind::Inserted));

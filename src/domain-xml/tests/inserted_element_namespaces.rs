@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain_xml::{Document, Element, diff};
+use domain_xml::host::diff;
+use domain_xml::{Document, Element};
 use proptest::prelude::*;
 
 const QEMU: &str = "http://libvirt.org/schemas/domain/qemu/1.0";
@@ -108,7 +109,7 @@ proptest! {
     fn moved_elements_keep_their_namespace(from in document(), to in document(), name in name()) {
         let mut from = Document::parse(&from).unwrap();
         let added = from.root_mut().append(Element::new(name));
-        let known = (added.name() != added.canonical_name()).then(|| added.canonical_name().to_owned());
+        let known = (added.tag_name() != added.canonical_name()).then(|| added.canonical_name().to_owned());
         let moved = from.root_mut().children_mut().next_back().unwrap().clone();
         let mut to = Document::parse(&to).unwrap();
         let arrived = to.root_mut().append(moved);
@@ -126,7 +127,7 @@ fn canonical_names_are_written_with_the_documents_prefix() {
     let line = domain.root_mut().ensure_child("qemu:commandline");
     let arg = line.append(Element::new("qemu:arg").with_attr("value", "-S"));
     assert!(arg.is("qemu:arg"));
-    assert_eq!(arg.name(), "q:arg");
+    assert_eq!(arg.tag_name(), "q:arg");
     line.append(Element::new("q:arg").with_attr("value", "-s"));
     assert_eq!(line.children_named("qemu:arg").count(), 2);
     assert_eq!(

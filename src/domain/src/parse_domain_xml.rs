@@ -16,7 +16,7 @@ pub fn parse(xml: &str) -> Result<DomainSpec, ParseError> {
     let root = document.root();
     if local_name(root) != "domain" {
         return Err(ParseError::Root {
-            found: root.name().to_owned(),
+            found: root.tag_name().to_owned(),
             expected: "domain",
         });
     }

@@ -92,13 +92,13 @@ impl Simulation {
 
 /// The key by which libvirt finds a device to update: a disk's target, or an interface's alias.
 fn identity(device: &Element) -> Option<String> {
-    let (child, attribute) = match device.name() {
+    let (child, attribute) = match device.tag_name() {
         "disk" => ("target", "dev"),
         "interface" => ("alias", "name"),
         _ => return None,
     };
     let value = device.child(child)?.attr(attribute)?;
-    Some(format!("{} {value}", device.name()))
+    Some(format!("{} {value}", device.tag_name()))
 }
 
 #[test]

@@ -10,7 +10,8 @@ mod bench_table;
 use std::fmt::Write;
 
 use bench_table::{MEDIAN, smbios, windows_vm};
-use domain_xml::{Change, Document, PathPattern, diff};
+use domain_xml::host::{Change, diff};
+use domain_xml::{Document, PathPattern};
 use hook_host::policy::permission::{Checker, Permission};
 
 fn main() {

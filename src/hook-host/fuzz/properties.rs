@@ -10,7 +10,8 @@ mod input;
 use std::fmt::Display;
 use std::path::Path;
 
-use domain_xml::{PathPattern, diff};
+use domain_xml::PathPattern;
+use domain_xml::host::diff;
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::policy::{HookYaml, OperatorPolicy};
 use hook_host::record::Record;

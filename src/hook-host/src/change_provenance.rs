@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-use domain_xml::Budget;
+use domain_xml::host::Budget;
 
 use crate::{FailurePolicy, HookPoint, Outcome, Run};
 

@@ -6,7 +6,7 @@ mod kubevirt_json;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-use domain_xml::{Budget, Change, ChangeKind};
+use domain_xml::host::{Budget, Change, ChangeKind};
 use serde_json::{Map, Value};
 
 pub(crate) use cloud_init_answer::CloudInitAnswer;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain_xml::Change;
+use domain_xml::host::Change;
 
 use crate::{FailurePolicy, HookError, HookIdentity, HookPoint};
 

@@ -7,7 +7,7 @@ mod tests;
 
 use std::ops::RangeInclusive;
 
-use domain_xml::{Change, ChangeKind};
+use domain_xml::host::{Change, ChangeKind};
 
 pub use parameter::{MigrationParameter, MigrationParameterError};
 

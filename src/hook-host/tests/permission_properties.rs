@@ -4,7 +4,8 @@
 #[path = "../../domain-xml/tests/generated_documents/mod.rs"]
 mod generated_documents;
 
-use domain_xml::{PathPattern, diff};
+use domain_xml::PathPattern;
+use domain_xml::host::diff;
 use generated_documents::hooked;
 use hook_host::policy::permission::{self, Checker, Permission, RefusalReason};
 use proptest::prelude::*;

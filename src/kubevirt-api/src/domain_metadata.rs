@@ -93,7 +93,7 @@ impl KubeVirtMetadata {
         let root = document.root();
         if local_name(root) != ROOT_ELEMENT {
             return Err(ParseError::Root {
-                found: root.name().to_owned(),
+                found: root.tag_name().to_owned(),
                 expected: ROOT_ELEMENT,
             });
         }

@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use domain_xml::{Document, PathPattern, diff};
+use domain_xml::host::diff;
+use domain_xml::{Document, PathPattern};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::policy::{HookYaml, OperatorPolicy};
 

@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use domain_xml::{Document, diff};
+use domain_xml::Document;
+use domain_xml::host::diff;
 use hook_host::MigrationParameters;
 use hooks_sdk_testing::Hook;
 use serde_json::{Value, json};

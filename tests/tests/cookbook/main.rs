@@ -18,7 +18,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use domain_xml::{Document, PathPattern, diff};
+use domain_xml::host::diff;
+use domain_xml::{Document, PathPattern};
 use hook_host::policy::permission::{Checker, Permission};
 use hooks_sdk::{CloudInit, Domain, Vmi};
 use tests::not_tested::{Missing, not_tested};

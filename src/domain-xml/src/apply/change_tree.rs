@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::ApplyError;
+use crate::MAX_DEPTH;
 use crate::diff::Part;
-use crate::{Change, ChangeKind, MAX_DEPTH};
+use crate::host::{Change, ChangeKind};
 
 /// The changes of one element. Indices count its element children.
 #[derive(Default)]

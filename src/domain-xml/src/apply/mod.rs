@@ -1,6 +1,6 @@
 //! Applies a diff to the document before, which gives the document after.
 //!
-//! [`diff`](crate::diff()) finds no difference between `apply(&diff(a, b), a)` and `b`. Parts that no change names keep
+//! [`diff`](crate::host::diff()) finds no difference between `apply(&diff(a, b), a)` and `b`. Parts that no change names keep
 //! their bytes.
 
 mod change_tree;
@@ -12,8 +12,9 @@ use std::rc::Rc;
 use crate::diff::namespaces::{self, Scope};
 use crate::diff::{Binding, Part, Place, own_text};
 use crate::element::Node;
+use crate::host::{Change, ChangeKind};
 use crate::source_text::Raw;
-use crate::{Change, ChangeKind, Document, Element, Limits, MAX_DEPTH, ParseError, escape, name};
+use crate::{Document, Element, Limits, MAX_DEPTH, ParseError, escape, name};
 use change_tree::ChangeTree;
 
 /// Why a change cannot be applied to a document.
@@ -209,7 +210,7 @@ fn uses(element: &Element, prefix: &str) -> bool {
     let mut pending = vec![element];
     while let Some(element) = pending.pop() {
         let is_it = |written: &str| name::split(written).0 == prefix;
-        if is_it(element.name()) || element.attributes().any(|a| is_it(a.name)) {
+        if is_it(element.tag_name()) || element.attributes().any(|a| is_it(a.name)) {
             return true;
         }
         pending.extend(element.children());

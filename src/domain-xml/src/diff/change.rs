@@ -63,8 +63,8 @@ pub enum Part {
 }
 
 impl Change {
-    /// A change that does not come from a [`diff`](crate::diff()). It can be shown and compared;
-    /// [`apply`](crate::apply()) and grants refuse it.
+    /// A change that does not come from a [`diff`](crate::host::diff()). It can be shown and compared;
+    /// [`apply`](crate::host::apply()) and grants refuse it.
     pub fn new(
         path: impl Into<String>,
         kind: ChangeKind,

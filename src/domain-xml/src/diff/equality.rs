@@ -5,9 +5,10 @@ use std::rc::Rc;
 use super::attribute_index::AttributeIndex;
 use super::namespaces::{self, Name, Scope};
 use super::own_text;
+use crate::Element;
 use crate::element::Node;
+use crate::host::Budget;
 use crate::start_tag::Attribute;
-use crate::{Budget, Element};
 
 /// Whether the subtrees are written alike, ignoring white space between elements. If not, they may still be equal in
 /// content.
@@ -44,7 +45,7 @@ pub(super) fn is_copy(a: &Element, b: &Element) -> bool {
 }
 
 fn same_tags(a: &Element, b: &Element) -> bool {
-    a.tag() == b.tag() || (a.name() == b.name() && written(a).eq(written(b)))
+    a.tag() == b.tag() || (a.tag_name() == b.tag_name() && written(a).eq(written(b)))
 }
 
 fn written(element: &Element) -> impl Iterator<Item = (&str, &str)> {

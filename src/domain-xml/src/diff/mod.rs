@@ -20,8 +20,9 @@ pub(crate) mod sibling_index;
 use std::rc::Rc;
 
 use crate::byte_classes::is_blank;
+use crate::host::Budget;
 use crate::start_tag::Attribute;
-use crate::{Budget, Document, Element, name, render};
+use crate::{Document, Element, name, render};
 use attribute_index::AttributeIndex;
 pub(crate) use change::Binding;
 pub use change::{Change, ChangeKind, Part, Place};

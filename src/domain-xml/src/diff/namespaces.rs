@@ -71,7 +71,7 @@ pub(crate) fn undeclared_prefixes(root: &Element, outer: Option<&Rc<Scope>>) -> 
     let mut pending: Vec<(&Element, Option<Rc<Scope>>)> = vec![(root, None)];
     while let Some((element, scope)) = pending.pop() {
         let scope = enter(scope.as_ref(), element);
-        let own = name::split(element.name()).0;
+        let own = name::split(element.tag_name()).0;
         let attributes = element.attributes().map(|attribute| attribute.name);
         let plain = attributes.filter(|name| name::declared_prefix(name).is_none());
         let prefixes = plain.map(|name| name::split(name).0);
@@ -106,7 +106,7 @@ fn is_bound(mut scope: Option<&Rc<Scope>>, prefix: &str) -> bool {
 impl<'a> Name<'a> {
     /// The name of an element, given the scope inside it.
     pub(crate) fn of(element: &'a Element, scope: Option<&Rc<Scope>>) -> Name<'a> {
-        let written = element.name();
+        let written = element.tag_name();
         let (prefix, local) = name::split(written);
         let mut namespace = resolve(scope, prefix);
         if namespace.is_none() && element.is_made() {

@@ -3,7 +3,7 @@
 use super::equality;
 use super::identity_index::{ALTERNATIVES, IdentityIndex};
 use super::sibling_index::{NameGroup, SiblingIndex};
-use crate::Budget;
+use crate::host::Budget;
 
 /// Maximum number of siblings that are searched for equal content: devices without an identity are few.
 const LOOK_AHEAD: usize = 8;

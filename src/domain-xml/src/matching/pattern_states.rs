@@ -3,8 +3,9 @@
 use super::document_index::Ambiguity;
 use super::predicates::HeldConditions;
 use super::{DocumentIndex, ElementAt, PatternSet, State, StateKind, Tests};
+use crate::PathPattern;
+use crate::host::Budget;
 use crate::path::{NameTest, Step, Target};
-use crate::{Budget, PathPattern};
 
 /// States for each step of the budget.
 const STATES_PER_STEP: u64 = 16;

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
+use crate::Element;
+use crate::host::Budget;
 use crate::path::{NameTest, Target};
-use crate::{Budget, Element};
 
 /// Conditions of predicates as a tree: child names lead down, attributes and texts are tested at its nodes.
 #[derive(Default)]

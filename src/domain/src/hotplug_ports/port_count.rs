@@ -125,7 +125,7 @@ fn used_port_count(domain: &Document) -> usize {
 
 fn uses_port(device: &Element) -> bool {
     let has = |attribute: &str, value: &str| device.attr(attribute).as_deref() == Some(value);
-    match device.name() {
+    match device.tag_name() {
         "interface" | "watchdog" | "rng" | "memballoon" => true,
         "hostdev" => has("type", "pci"),
         "controller" => !device

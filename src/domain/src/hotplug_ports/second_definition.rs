@@ -43,7 +43,7 @@ impl SecondDefinition {
         let devices = domain.root_mut().ensure_child("devices");
         devices.remove_children(is_placeholder);
         for device in devices.children_mut() {
-            if !DEVICES_THAT_KEEP_ADDRESS.contains(&device.name())
+            if !DEVICES_THAT_KEEP_ADDRESS.contains(&device.tag_name())
                 && PciAddress::from_device(device)
                     .is_some_and(|address| !self.requested_addresses.contains(&address))
             {

@@ -29,7 +29,7 @@ impl LiveDomain {
         let root = document.root();
         if !root.is("domain") {
             return Err(ParseError::Root {
-                found: root.name().to_owned(),
+                found: root.tag_name().to_owned(),
                 expected: "domain",
             });
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) fn compare_xml(expected: &str, actual: &str) -> Result<(), String> {
     let expected = Document::parse(expected).map_err(|error| format!("expected XML: {error}"))?;
     let actual = Document::parse(actual).map_err(|error| format!("actual XML: {error}"))?;
-    compare_elements(expected.root(), actual.root(), expected.root().name())
+    compare_elements(expected.root(), actual.root(), expected.root().tag_name())
 }
 
 fn compare_elements(expected: &Element, actual: &Element, path: &str) -> Result<(), String> {
@@ -21,7 +21,7 @@ fn compare_elements(expected: &Element, actual: &Element, path: &str) -> Result<
     let mut names: Vec<_> = expected
         .children()
         .chain(actual.children())
-        .map(Element::name)
+        .map(Element::tag_name)
         .collect();
     names.sort_unstable();
     names.dedup();
@@ -46,7 +46,7 @@ fn compare_elements(expected: &Element, actual: &Element, path: &str) -> Result<
 
 fn children_with_name<'a>(element: &'a Element, name: &str) -> Vec<&'a Element> {
     let children = element.children();
-    children.filter(|child| child.name() == name).collect()
+    children.filter(|child| child.tag_name() == name).collect()
 }
 
 /// The sorted attributes and the text of an element.

@@ -4,7 +4,8 @@ use std::rc::Rc;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain_xml::{Budget, Document};
+use domain_xml::Document;
+use domain_xml::host::Budget;
 
 use super::chain::{Chain, bad_input};
 use super::input_and_output::{Input, Output};

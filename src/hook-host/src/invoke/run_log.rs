@@ -1,6 +1,6 @@
 //! Logs a run: the hook's own log lines, and a summary.
 
-use domain_xml::Change;
+use domain_xml::host::Change;
 use serde_json::{Value, json};
 
 use crate::printable::printable;

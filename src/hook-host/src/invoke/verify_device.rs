@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use domain_xml::{Budget, Change, Document, Element, diff_within};
+use domain_xml::host::{Budget, Change, diff_within};
+use domain_xml::{Document, Element};
 
 use super::verify_domain::{Domain, Rejection};
 use crate::policy::Grant;
@@ -49,8 +50,8 @@ impl AttachedDevice {
     pub fn parse(xml: &str) -> Result<Self, DeviceError> {
         let document = Domain::parse_document(xml).map_err(DeviceError::Xml)?;
         let root = document.root();
-        if !DEVICE_ELEMENTS.contains(&root.name()) {
-            return Err(DeviceError::Kind(root.name().to_owned()));
+        if !DEVICE_ELEMENTS.contains(&root.tag_name()) {
+            return Err(DeviceError::Kind(root.tag_name().to_owned()));
         }
         let devices = Element::new("devices").with_child(root.clone());
         let domain = Element::new("domain").with_child(devices);
@@ -100,7 +101,7 @@ impl AttachedDevice {
         let (Some(before), Some(after)) = (self.element(), after.element()) else {
             return Err(DeviceError::Xml("there is no device".to_owned()));
         };
-        let kind = before.name();
+        let kind = before.tag_name();
         let identity_error = |path: &str, before: &str, after: &str| {
             Err(DeviceError::Identity {
                 path: path.to_owned(),
@@ -108,8 +109,12 @@ impl AttachedDevice {
                 after: after.to_owned(),
             })
         };
-        if kind != after.name() {
-            return identity_error(kind, &format!("<{kind}>"), &format!("<{}>", after.name()));
+        if kind != after.tag_name() {
+            return identity_error(
+                kind,
+                &format!("<{kind}>"),
+                &format!("<{}>", after.tag_name()),
+            );
         }
         for name in IDENTITY_ATTRIBUTES {
             let value = |element: &Element| match element.attr(name) {

@@ -6,7 +6,8 @@ mod tests;
 
 use std::rc::Rc;
 
-use domain_xml::{Budget, Change, ChangeKind, Document, Element, Limits, diff_within};
+use domain_xml::host::{Budget, Change, ChangeKind, diff_within};
+use domain_xml::{Document, Element, Limits};
 
 use crate::policy::permission::{first_duplicate, is_kubevirts, namespace_bytes};
 use crate::policy::{Grant, GrantRefusal, NotGranted, migration_abi};
@@ -32,12 +33,12 @@ impl Domain {
     /// Parses the domain that the chain starts with.
     pub(super) fn parse(xml: &str) -> Result<Self, String> {
         let domain = Self::from_document(Self::parse_document(xml)?);
-        if domain.root().name() == "domain" {
+        if domain.root().tag_name() == "domain" {
             Ok(domain)
         } else {
             Err(format!(
                 "the root element is <{}>, not <domain>",
-                domain.root().name()
+                domain.root().tag_name()
             ))
         }
     }

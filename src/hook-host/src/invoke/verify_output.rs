@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use domain_xml::{Budget, Change};
+use domain_xml::host::{Budget, Change};
 
 use super::hook_point_run::HookPointRun;
 use super::input_and_output::{Input, Output};

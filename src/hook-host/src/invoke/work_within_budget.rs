@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use domain_xml::{Budget, Exhausted};
+use domain_xml::host::{Budget, Exhausted};
 use tokio::time::timeout_at;
 
 use crate::blocking_work;

@@ -7,7 +7,8 @@ mod tests;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use domain_xml::{Budget, Change, ChangeKind, Document, PathPattern};
+use domain_xml::host::{Budget, Change, ChangeKind};
+use domain_xml::{Document, PathPattern};
 
 use super::permission::{Checker, DangerKind, Permission, Refusal, RefusalReason};
 use super::unknown_path::UnknownPath;

@@ -1,7 +1,7 @@
 //! The inputs and results of one run, and the record that is built from them.
 
 use data_encoding::HEXLOWER;
-use domain_xml::Change;
+use domain_xml::host::Change;
 
 use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, Output,

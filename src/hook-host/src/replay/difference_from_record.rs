@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain_xml::{Change, Document, diff};
+use domain_xml::Document;
+use domain_xml::host::{Change, diff};
 
 use crate::record::{LogEntry, Output, Record};
 use crate::{Outcome, Run};

@@ -84,7 +84,7 @@ impl<T: ReadChild> ReadChild for Box<T> {
 
 /// The element's name without a namespace prefix.
 pub fn local_name(element: &Element) -> &str {
-    let name = element.name();
+    let name = element.tag_name();
     name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
@@ -115,7 +115,7 @@ pub fn read_text<T: Scalar>(element: &Element, into: &mut T) -> Result<(), Parse
 
 fn value_error<T>(element: &Element, location: &str, value: &str) -> ParseError {
     ParseError::Value {
-        element: element.name().to_owned(),
+        element: element.tag_name().to_owned(),
         location: location.to_owned(),
         value: value.chars().take(100).collect(),
         wanted: std::any::type_name::<T>(),

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::host_facts::HostFacts;
 use domain::migration::{IncomingEdits, incoming_xml};
-use domain_xml::{Document, apply, diff};
+use domain_xml::Document;
+use domain_xml::host::{apply, diff};
 use hook_host::Invocation;
 
 use super::sync_request::SyncRequest;

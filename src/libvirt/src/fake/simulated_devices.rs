@@ -181,7 +181,7 @@ fn disk_target(device: &Element) -> Option<String> {
 /// Whether two elements describe the same device: libvirt identifies a disk by its target, other devices by their
 /// alias.
 fn is_same(device: &Element, other: &Element) -> bool {
-    device.name() == other.name()
+    device.tag_name() == other.tag_name()
         && match disk_target(device) {
             Some(target) => disk_target(other) == Some(target),
             None => alias(device) == alias(other),

@@ -1,7 +1,8 @@
 //! Whether a VM with the hook can migrate: on the target the hook may not refuse the VM, and may not change what the
 //! guest sees of the domain that arrives.
 
-use domain_xml::{Document, diff};
+use domain_xml::Document;
+use domain_xml::host::diff;
 use hook_host::Description;
 use hook_host::policy::migration_abi;
 

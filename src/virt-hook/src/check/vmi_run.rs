@@ -1,6 +1,7 @@
 //! The two runs of the hook on one checked VMI: on the VMI, and on the result of the first run.
 
-use domain_xml::{Document, PathPattern, diff};
+use domain_xml::host::diff;
+use domain_xml::{Document, PathPattern};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::{AttachedDevice, HookPoint};
 

@@ -5,7 +5,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use domain_xml::{Document, diff};
+use domain_xml::Document;
+use domain_xml::host::diff;
 use serde::Serialize;
 
 use super::vmi_outcome::VmiOutcome;

@@ -217,9 +217,10 @@ fn domain(path: &Path) -> Result<String, Failure> {
     };
     match Document::parse(&text) {
         Err(error) => invalid(error.to_string()),
-        Ok(document) if document.root().name() != "domain" => {
-            invalid(format!("the root element is <{}>", document.root().name()))
-        }
+        Ok(document) if document.root().tag_name() != "domain" => invalid(format!(
+            "the root element is <{}>",
+            document.root().tag_name()
+        )),
         Ok(_) => Ok(text),
     }
 }

@@ -1,6 +1,6 @@
 //! Changes as text and as JSON.
 
-use domain_xml::{Change, ChangeKind};
+use domain_xml::host::{Change, ChangeKind};
 use serde::Serialize;
 use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;

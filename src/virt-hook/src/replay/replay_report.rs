@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain_xml::{Change, ChangeKind};
+use domain_xml::host::{Change, ChangeKind};
 use hook_host::record::{LogEntry, Record};
 use hook_host::replay::ReplayResult;
 use hook_host::{LogLevel, LogLine, Outcome};

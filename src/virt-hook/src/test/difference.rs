@@ -1,6 +1,7 @@
 //! A difference between the expected and the actual result of a case.
 
-use domain_xml::{Document, diff};
+use domain_xml::Document;
+use domain_xml::host::diff;
 use hook_host::AttachedDevice;
 use serde::Serialize;
 

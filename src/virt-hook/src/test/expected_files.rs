@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context;
-use domain_xml::diff;
+use domain_xml::host::diff;
 
 use super::actual_result::ActualResult;
 use super::difference::{Difference, changes_text, parse};

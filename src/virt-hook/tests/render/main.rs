@@ -8,7 +8,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use domain_xml::{ChangeKind, Document, diff};
+use domain_xml::Document;
+use domain_xml::host::{ChangeKind, diff};
 use serde_json::{Value, json};
 
 fn corpus(name: &str) -> PathBuf {

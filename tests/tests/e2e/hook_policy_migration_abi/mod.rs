@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use domain_xml::{Document, PathPattern, diff};
+use domain_xml::host::diff;
+use domain_xml::{Document, PathPattern};
 use hook_host::policy::migration_abi;
 use hook_host::policy::permission::{Permission, permits};
 use tests::guest_image::Guest;

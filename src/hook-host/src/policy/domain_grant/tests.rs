@@ -15,7 +15,7 @@ fn layer(patterns: &[&str], origin: &str) -> Layer {
 fn remedy(layers: Vec<Layer>, before: &str, after: &str) -> String {
     let parse = |xml| Document::parse(xml).unwrap();
     let (before, after) = (parse(before), parse(after));
-    let changes = domain_xml::diff(&before, &after);
+    let changes = domain_xml::host::diff(&before, &after);
     let grant = Grant::new(layers);
     let budget = Rc::new(Budget::unlimited());
     let checked = grant.check(&changes, &before, &after, &budget);
@@ -72,7 +72,7 @@ fn a_refused_move_names_the_child_and_its_positions() {
     let parse = |xml| Document::parse(xml).unwrap();
     let before = parse("<domain><os><boot dev='hd'/><boot dev='fd'/></os></domain>");
     let after = parse("<domain><os><boot dev='fd'/><boot dev='hd'/></os></domain>");
-    let changes = domain_xml::diff(&before, &after);
+    let changes = domain_xml::host::diff(&before, &after);
     let grant = Grant::new(vec![Layer {
         patterns: Vec::new(),
         kinds: Vec::new(),

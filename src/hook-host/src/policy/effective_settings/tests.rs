@@ -7,7 +7,8 @@ mod sidecars;
 use std::path::Path;
 use std::rc::Rc;
 
-use domain_xml::{Budget, Document, diff};
+use domain_xml::Document;
+use domain_xml::host::{Budget, diff};
 use proptest::prelude::*;
 
 use super::*;

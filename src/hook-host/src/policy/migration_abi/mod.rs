@@ -7,7 +7,8 @@
 
 use std::sync::OnceLock;
 
-use domain_xml::{Change, Document, PathPattern};
+use domain_xml::host::Change;
+use domain_xml::{Document, PathPattern};
 
 use super::permission::{Checker, Permission};
 use super::{Grant, Layer};
@@ -57,7 +58,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::rc::Rc;
 
-    use domain_xml::{Budget, diff};
+    use domain_xml::host::{Budget, diff};
 
     use super::*;
     use crate::policy::NotGranted;

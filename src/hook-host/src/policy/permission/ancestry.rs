@@ -1,7 +1,7 @@
 //! Enters the elements from the root to a changed element, and matches the patterns with each of them.
 
-use domain_xml::matching::{DocumentIndex, ElementAt, PatternStates};
-use domain_xml::{Change, Place};
+use domain_xml::host::{Change, Place};
+use domain_xml::host::{DocumentIndex, ElementAt, PatternStates};
 
 use super::dangerous_set::{self, NodeLocation};
 use super::element_state::{ElementState, location_after};
@@ -74,7 +74,7 @@ impl<'a> PatternCheck<'_, 'a> {
             for (side, at) in [(&*self.before, &before), (&*self.after, &after)] {
                 let metadata = at.as_ref().and_then(|at| at.parent);
                 if let (Some(at), Some(metadata)) = (at, metadata)
-                    && dangerous_set::local(metadata.name()) == "metadata"
+                    && dangerous_set::local(metadata.tag_name()) == "metadata"
                 {
                     let root = side.root().element;
                     let bytes = reserved_nodes::namespace_bytes(root, metadata, at.element);

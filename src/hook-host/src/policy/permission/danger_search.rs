@@ -1,7 +1,7 @@
 //! Finds the dangerous nodes of a change, whether it is permitted or not.
 
-use domain_xml::matching::{DocumentIndex, ElementAt};
-use domain_xml::{Change, ChangeKind, Part, Place};
+use domain_xml::host::{Change, ChangeKind, Part, Place};
+use domain_xml::host::{DocumentIndex, ElementAt};
 
 use super::dangerous_set::{self, DangerKind, NodeLocation};
 use super::read_once_elements::is_read_once;
@@ -152,10 +152,10 @@ impl DangerSearch<'_> {
         }
         let changed_index = level.checked_sub(1).and_then(|last| indices.get(last));
         let name = self.changed_element_name();
-        let parent_name = dangerous_set::local(parent.element.name());
+        let parent_name = dangerous_set::local(parent.element.tag_name());
         let mut index = 0;
         while let Some(child) = side.child(&parent, index) {
-            let child_name = dangerous_set::local(child.element.name());
+            let child_name = dangerous_set::local(child.element.tag_name());
             if Some(&index) != changed_index
                 && child_name == name
                 && is_read_once(parent_name, &name)

@@ -1,6 +1,6 @@
 //! Checks the duplicates of a new or removed element of which libvirt reads only one.
 
-use domain_xml::matching::ElementAt;
+use domain_xml::host::ElementAt;
 
 use super::dangerous_set;
 use super::element_state::ElementState;
@@ -22,7 +22,7 @@ impl<'a> PatternCheck<'_, 'a> {
         }
         let is_duplicate = |at: &ElementAt<'a>| {
             let changed_elements = [&changed.before, &changed.after].into_iter().flatten();
-            dangerous_set::local(at.element.name()) == name
+            dangerous_set::local(at.element.tag_name()) == name
                 && !changed_elements
                     .into_iter()
                     .any(|changed| std::ptr::eq(changed.element, at.element))

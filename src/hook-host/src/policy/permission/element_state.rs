@@ -1,6 +1,6 @@
 //! An element of the documents, and how far the patterns match it.
 
-use domain_xml::matching::{ElementAt, PatternStates};
+use domain_xml::host::{ElementAt, PatternStates};
 
 use super::dangerous_set::{self, DangerKind, NodeLocation};
 use super::reserved_nodes::ReservedNode;

@@ -76,7 +76,7 @@ impl<'g> SchemaWalk<'g> {
     }
 
     fn visit(&mut self, element: &'g Element, position: &Position<'g>) {
-        match element.name() {
+        match element.tag_name() {
             "element" => self.visit_element(element, position),
             "attribute" => {
                 for name in names(element) {
@@ -167,7 +167,7 @@ impl<'g> SchemaWalk<'g> {
     fn counts(&self, part: &Element, open: &mut Vec<String>) -> BTreeMap<String, usize> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for child in part.children() {
-            let of_child = match child.name() {
+            let of_child = match child.tag_name() {
                 "element" => names(child).into_iter().map(|name| (name, 1)).collect(),
                 "attribute" => BTreeMap::new(),
                 "ref" => {
@@ -190,7 +190,7 @@ impl<'g> SchemaWalk<'g> {
                 }
                 _ => self.counts(child, open),
             };
-            match part.name() {
+            match part.tag_name() {
                 "choice" => merge(&mut counts, of_child, usize::max),
                 _ => merge(&mut counts, of_child, |a, b| a + b),
             }

@@ -32,8 +32,9 @@ mod suggested_pattern;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use domain_xml::matching::{DocumentIndex, PatternSet};
-use domain_xml::{Budget, Change, Document, Part, PathPattern};
+use domain_xml::host::{Budget, Change, Part};
+use domain_xml::host::{DocumentIndex, PatternSet};
+use domain_xml::{Document, PathPattern};
 
 pub use danger_search::Danger;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};

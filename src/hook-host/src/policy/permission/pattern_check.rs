@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use domain_xml::matching::{DocumentIndex, PatternSet};
-use domain_xml::{Budget, Change, ChangeKind, Part, Place};
+use domain_xml::host::{Budget, Change, ChangeKind, Part, Place};
+use domain_xml::host::{DocumentIndex, PatternSet};
 
 use super::dangerous_set::{self, DangerKind};
 use super::element_state::ElementState;

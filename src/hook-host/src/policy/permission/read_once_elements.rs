@@ -6,7 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use domain_xml::{Budget, Element};
+use domain_xml::Element;
+use domain_xml::host::Budget;
 
 use super::dangerous_set::local;
 
@@ -43,9 +44,9 @@ pub(crate) fn first_duplicate(root: &Element, budget: &Budget<'_>) -> Option<(St
             continue;
         }
         let parent = Parent { element, above };
-        if let Some(read_once) = READ_ONCE.get(local(element.name())) {
+        if let Some(read_once) = READ_ONCE.get(local(element.tag_name())) {
             let mut seen = HashSet::new();
-            let names = element.children().map(|child| local(child.name()));
+            let names = element.children().map(|child| local(child.tag_name()));
             let mut names = names.filter(|name| read_once.contains(name));
             if let Some(duplicate) = names.find(|name| !seen.insert(*name)) {
                 return Some((parent.path(&parents), duplicate.to_owned()));

@@ -36,7 +36,7 @@ pub(super) fn reserved(
     element: &Element,
     parent: Option<&Element>,
 ) -> Option<ReservedNode> {
-    match (depth, parent_name(parent), local(element.name())) {
+    match (depth, parent_name(parent), local(element.tag_name())) {
         (1, _, "name") => Some(ReservedNode::Name),
         (1, _, "uuid") => Some(ReservedNode::Uuid),
         (2, "metadata", _) if is_kubevirts(element) => Some(ReservedNode::Metadata),
@@ -47,7 +47,8 @@ pub(super) fn reserved(
 /// Whether a child of `<metadata>` is KubeVirt's, by name or by namespace: libvirt keeps one child of each namespace,
 /// whatever its name is.
 pub(crate) fn is_kubevirts(child: &Element) -> bool {
-    local(child.name()) == "kubevirt" || child.namespace().as_deref() == Some(KUBEVIRT_NAMESPACE)
+    local(child.tag_name()) == "kubevirt"
+        || child.namespace().as_deref() == Some(KUBEVIRT_NAMESPACE)
 }
 
 /// The bytes that [`is_kubevirts`] reads: namespaces are declared in the child or in its ancestors.

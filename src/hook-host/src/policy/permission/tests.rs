@@ -5,7 +5,7 @@ mod dangerous_defaults;
 mod dangerous_set;
 mod patterns;
 
-use domain_xml::{ChangeKind, diff};
+use domain_xml::host::{ChangeKind, diff};
 
 use super::*;
 

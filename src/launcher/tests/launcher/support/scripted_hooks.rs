@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use domain_xml::{Change, ChangeKind};
+use domain_xml::host::{Change, ChangeKind};
 use hook_host::{
     AttachTime, CloudInitDocuments, FailurePolicy, HookError, HookIdentity, HookPoint, Invocation,
     MigrationParameters, Outcome, Plugins, Provenance, Run,

@@ -127,7 +127,7 @@ impl Rule {
 
 /// The parent's name without its prefix; empty if there is no parent.
 pub(super) fn parent_name(parent: Option<&Element>) -> &str {
-    parent.map_or("", |parent| local(parent.name()))
+    parent.map_or("", |parent| local(parent.tag_name()))
 }
 
 /// The danger of an element and its content.
@@ -139,7 +139,7 @@ pub(super) fn of_element(
     if HYPERVISORS.contains(&split_prefix(element.canonical_name()).0) {
         return Some(DangerKind::Hypervisor);
     }
-    let (parent, name) = (parent_name(parent), local(element.name()));
+    let (parent, name) = (parent_name(parent), local(element.tag_name()));
     let mut rules = rules_for(parent, name, None);
     let rule = rules.find(|rule| {
         let reads_text = matches!(rule.when, When::AddedOrChangedTo(_) | When::ChangedTo(_));
@@ -158,7 +158,7 @@ pub(super) fn of_attribute(
     parent: Option<&Element>,
     location: NodeLocation,
 ) -> Option<DangerKind> {
-    let (parent, name) = (parent_name(parent), local(element.name()));
+    let (parent, name) = (parent_name(parent), local(element.tag_name()));
     let mut rules = rules_for(parent, name, Some(local(attribute)));
     // The value is only read if a rule needs it, because reading it scans the start tag.
     let rule = rules.find(|rule| match (location, element.attr(attribute)) {
@@ -174,7 +174,7 @@ pub(super) fn of_attribute(
 
 /// The attributes that an element does not have, and for which libvirt uses a dangerous default.
 pub(super) fn dangerous_defaults(element: &Element) -> impl Iterator<Item = &str> {
-    let name = local(element.name());
+    let name = local(element.tag_name());
     let of_element = DANGEROUS_DEFAULTS
         .iter()
         .filter(move |default| default.element == name);

@@ -5,7 +5,8 @@ mod value_rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain_xml::{Document, diff};
+use domain_xml::Document;
+use domain_xml::host::diff;
 
 use super::attribute_rules::{ATTRIBUTE_RULES, DANGEROUS_DEFAULTS};
 use super::element_rules::ELEMENT_RULES;

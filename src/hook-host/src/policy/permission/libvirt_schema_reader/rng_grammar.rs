@@ -47,7 +47,7 @@ impl Grammar {
 
     fn collect(&mut self, element: &'static Element, dir: &Path, seen: &mut HashSet<String>) {
         for child in element.children() {
-            match child.name() {
+            match child.tag_name() {
                 "include" => {
                     self.load_file(dir, &child.attr("href").unwrap(), seen);
                     self.collect(child, dir, seen);
@@ -65,8 +65,8 @@ impl Grammar {
 
 /// Whether an element of the grammar is a name class, and not content.
 pub(super) fn is_name(element: &Element) -> bool {
-    let named = |child: &Element| matches!(child.name(), "name" | "anyName" | "nsName");
-    named(element) || (element.name() == "choice" && element.children().all(named))
+    let named = |child: &Element| matches!(child.tag_name(), "name" | "anyName" | "nsName");
+    named(element) || (element.tag_name() == "choice" && element.children().all(named))
 }
 
 /// The names of an element or attribute of the grammar; `*` for any.
@@ -75,7 +75,7 @@ pub(super) fn names(element: &Element) -> Vec<String> {
         return vec![name.into_owned()];
     }
     let first = element.children().next().unwrap();
-    match first.name() {
+    match first.tag_name() {
         "name" => vec![first.text().trim().to_owned()],
         "choice" => first
             .children()

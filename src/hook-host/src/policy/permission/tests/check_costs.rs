@@ -11,7 +11,7 @@ fn granted_within(patterns: &[&str], before: &str, after: &str, steps: u64) -> b
         Document::parse(after).unwrap(),
     );
     let budget = Rc::new(Budget::of_steps(steps));
-    let changes = domain_xml::diff_within(&before, &after, &budget);
+    let changes = domain_xml::host::diff_within(&before, &after, &budget);
     assert!(!changes.is_empty());
     let mut checker = Checker::within(&patterns, &before, &after, Rc::clone(&budget));
     let granted = |change| matches!(checker.permits(change), Permission::Granted { .. });
