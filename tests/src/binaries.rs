@@ -77,8 +77,7 @@ pub fn static_virt_hook() -> Result<PathBuf> {
 }
 
 fn build() -> Result<()> {
-    // The whole workspace, as scripts/test does: another set of packages has other features, and would be compiled
-    // again.
+    // The whole workspace, so that all tests build the programs with the same features.
     let mut arguments = vec!["build", "--workspace", "--bins"];
     if !cfg!(debug_assertions) {
         arguments.push("--release");

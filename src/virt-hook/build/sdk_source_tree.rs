@@ -11,7 +11,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
 use crate::embedded_files::EmbeddedFiles;
 
 /// The files and directories of a crate that building it needs.
-const CRATE_PARTS: [&str; 5] = ["src", "wit", "proto", "build.rs", "README.md"];
+const CRATE_PARTS: [&str; 3] = ["src", "wit", "README.md"];
 /// Keys of a crate's manifest that matter only for the development of this workspace.
 const DEVELOPMENT_KEYS: [&str; 5] = ["dev-dependencies", "lints", "bench", "example", "test"];
 /// Tables of the workspace's manifest from which crates inherit.

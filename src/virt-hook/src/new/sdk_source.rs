@@ -112,7 +112,7 @@ mod tests {
             "sdk/src/domain-xml/src/lib.rs",
             "sdk/src/quantity/src/lib.rs",
             "sdk/src/hook-host/src/lib.rs",
-            "sdk/proto/build.rs",
+            "sdk/proto/src/generated/kubevirt.cmd.v1.rs",
         ] {
             let is_embedded = files.iter().any(|(path, _)| path == Path::new(needed));
             assert!(is_embedded, "no {needed}");
