@@ -1,9 +1,9 @@
 //! What a hook tells the host about itself.
 
-#[cfg(not(target_family = "wasm"))]
-mod rules;
 #[cfg(test)]
 mod tests;
+#[cfg(not(target_family = "wasm"))]
+mod validation;
 
 use crate::{HookPoint, MigrationParameter};
 

@@ -1,3 +1,5 @@
+//! The hook points.
+
 use std::fmt;
 
 /// A moment in a virtual machine's lifecycle at which hooks are called.

@@ -10,23 +10,23 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
+mod attached_device;
 mod cloud_init;
-mod context;
 mod description;
-mod device;
 mod device_alias;
 mod dispatch;
 mod domain;
-mod error;
-mod fact_error;
+mod dotted_path;
+mod error_context;
 mod hook;
+mod hook_error;
 mod hook_point;
 pub mod host;
 mod json_value;
-mod migration;
+mod migration_parameters;
 mod network_status_entry;
-mod parse_dotted_path;
 pub mod pod;
+mod pod_fact_error;
 #[cfg(not(target_family = "wasm"))]
 mod unlisted_hook_points;
 mod vmi;
@@ -39,18 +39,18 @@ mod bindings;
 #[cfg(target_family = "wasm")]
 mod component_exports;
 
+pub use attached_device::Device;
 pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, ConfigFile, Yaml};
-pub use context::Context;
 pub use description::Description;
-pub use device::Device;
 pub use domain::Domain;
 pub use domain_xml::Element;
-pub use error::{Error, Result, failed, veto};
+pub use error_context::Context;
 pub use hook::Hook;
+pub use hook_error::{Error, Result, failed, veto};
 pub use hook_point::HookPoint;
 pub use host::log;
 pub use json_value::Value;
-pub use migration::{Migration, MigrationParameter, MigrationParameterError};
+pub use migration_parameters::{Migration, MigrationParameter, MigrationParameterError};
 pub use vmi::{Disk, HostDevice, Interface, Json, Network, Vmi, VmiError, Volume};
 
 /// The libvirt domain XML below [`Domain`] and [`Device`], and its errors.

@@ -18,10 +18,10 @@
 //!
 //! In native unit tests, [`host::native`](crate::host::native) has the facts.
 
-pub use crate::fact_error::FactError;
 #[cfg(not(target_family = "wasm"))]
 use crate::host::native as imports;
 pub use crate::network_status_entry::PodNetwork;
+pub use crate::pod_fact_error::FactError;
 
 /// The value of an annotation of the pod.
 ///

@@ -29,8 +29,8 @@ pub fn target_dir() -> PathBuf {
     profile.parent().unwrap_or(&profile).to_owned()
 }
 
-/// Whether everything was built before this program was started, as `make test` and `make demo` do.
-pub(crate) fn is_prebuilt() -> bool {
+/// Whether `make` runs this program: it has built everything before, and installed what `scripts/setup` installs.
+pub(crate) fn is_run_by_make() -> bool {
     std::env::var_os("TESTS_PREBUILT").is_some()
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn is_prebuilt() -> bool {
 /// process.
 pub fn binary(name: &str) -> Result<PathBuf> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
-    if !is_prebuilt() {
+    if !is_run_by_make() {
         BUILT
             .get_or_init(|| build().map_err(|error| format!("{error:#}")))
             .clone()
@@ -61,7 +61,7 @@ const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// The path of `virt-hook`, linked statically; built first unless `TESTS_PREBUILT` is set.
 pub fn static_virt_hook() -> Result<PathBuf> {
-    if !is_prebuilt() {
+    if !is_run_by_make() {
         let arguments = ["build", "--profile", "demo", "--package", "virt-hook"];
         cargo(&[&arguments[..], &["--target", STATIC_TARGET]].concat())
             .context("scripts/setup installs what a static build needs")?;

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use crate::binaries::{binary, cargo, is_prebuilt, target_dir, workspace};
+use crate::binaries::{binary, cargo, is_run_by_make, target_dir, workspace};
 
 /// An example hook in Rust.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub fn examples() -> Result<Vec<Example>> {
 pub fn example(package: &str) -> Result<PathBuf> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     let hooks = target_dir().join("hooks");
-    if !is_prebuilt() {
+    if !is_run_by_make() {
         BUILT
             .get_or_init(|| build(&hooks).map_err(|error| format!("{error:#}")))
             .clone()
@@ -171,12 +171,3 @@ pub fn install_bytes(hooks_dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let module_path = directory.join(format!("{name}.wasm"));
     fs::rename(&partial, &module_path).with_context(|| format!("{}", module_path.display()))
 }
-
-/// The network status annotation, as Multus writes it, of a pod with two attachments of one network.
-pub const NETWORK_STATUS: &str = r#"[
-    {"name": "cbr0", "interface": "eth0", "ips": ["10.244.0.7"], "default": true},
-    {"name": "infra/lab", "ips": ["192.0.2.10", "2001:db8::10"], "mac": "02:00:00:00:00:01"},
-    {"name": "infra/lab", "mac": "02:00:00:00:00:02"}]"#;
-
-/// The text in which the tests' hooks report the facts of that pod, if its annotation `a.example/b` is `one`.
-pub const POD_FACTS: &str = "one 02:00:00:00:00:01 02:00:00:00:00:02 2001:db8::10 cbr0";

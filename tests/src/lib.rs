@@ -5,12 +5,12 @@
 //!
 //! Sockets, daemons, QEMU and the guest are real.
 
+pub mod backup_export_server;
 pub mod binaries;
 pub mod build_and_install_hooks;
-pub mod console_log;
 pub mod emulated_virt_handler;
-pub mod export_server;
-pub mod grpc_channel;
+pub mod grpc_over_unix_socket;
+pub mod guest_console_log;
 pub mod guest_image;
 pub mod launcher_fixture;
 pub mod launcher_user;
@@ -18,8 +18,10 @@ pub mod migration;
 pub mod not_tested;
 pub mod pod;
 pub mod pod_semaphore;
-pub mod recorded_answers;
+pub mod recorded_kubevirt_answers;
+pub mod sample_pod_facts;
 pub mod sidecar_server;
+pub mod virsh;
 pub mod vmi_builder;
 
 use std::time::{Duration, Instant};

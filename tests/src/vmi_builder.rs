@@ -1,6 +1,6 @@
 //! Builds VMIs that boot the small guest, as virt-handler sends them: with the defaults of KubeVirt's admission.
 
-mod request;
+mod request_and_options;
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};

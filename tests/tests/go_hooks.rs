@@ -11,6 +11,7 @@ use hooks_sdk_testing::{Hook, readme};
 use serde_json::json;
 use tests::binaries::workspace;
 use tests::build_and_install_hooks as hooks;
+use tests::sample_pod_facts::{NETWORK_STATUS, POD_FACTS};
 
 const SMBIOS: &str = "examples-hooks/go-smbios";
 const COOKBOOK: &str = "tests/hooks/go-cookbook";
@@ -219,7 +220,7 @@ fn a_go_hook_reads_facts_about_the_pod() {
         Hook::load(build_module(COOKBOOK, "cookbook")).unwrap_or_else(|error| panic!("{error}"));
     let hook = hook
         .with_pod_annotation("a.example/b", "one")
-        .with_network_status(hooks::NETWORK_STATUS);
+        .with_network_status(NETWORK_STATUS);
     let vmi = json!({"metadata": {"annotations": {"do": "pod"}}}).to_string();
-    assert_eq!(hook.pre_start(&vmi).veto(), hooks::POD_FACTS);
+    assert_eq!(hook.pre_start(&vmi).veto(), POD_FACTS);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
-use tests::grpc_channel::dial;
+use tests::grpc_over_unix_socket::dial;
 use tests::{binaries, build_and_install_hooks as hooks, wait_until};
 
 /// The time limit of `serve`'s start. It is long, since a debug build compiles a module on a busy machine.

@@ -1,4 +1,4 @@
-//! The hook as plain Rust, and its module under wasmtime.
+//! Tests of the hook `cloud-init`, as plain Rust and as a module under wasmtime.
 #![allow(missing_docs)]
 
 use cloud_init_hook::Identity;

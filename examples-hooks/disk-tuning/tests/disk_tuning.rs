@@ -1,4 +1,4 @@
-//! The hook as plain Rust, and its module under wasmtime.
+//! Tests of the hook `disk-tuning`, as plain Rust and as a module under wasmtime.
 #![allow(missing_docs)]
 
 use disk_tuning_hook::DiskTuning;

@@ -1,4 +1,4 @@
-//! The hook as plain Rust, and its module under wasmtime.
+//! Tests of the hook `migration-tuning`, as plain Rust and as a module under wasmtime.
 #![allow(missing_docs)]
 
 use hooks_sdk_testing::Hook;

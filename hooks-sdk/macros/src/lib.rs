@@ -1,4 +1,4 @@
-//! The attribute of `hooks-sdk-testing` that makes two tests of one body.
+//! The attribute `#[hooks_sdk_testing::test]`, which makes two tests of one body: native, and of the built module.
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 

@@ -1,14 +1,14 @@
 //! Cloud-init data, before it is written for the guest.
 
 mod cloud_config;
-mod config_file;
 mod error;
-mod yaml;
+mod write_files_item;
+mod yaml_editor;
 
 pub use cloud_config::CloudConfig;
-pub use config_file::ConfigFile;
 pub use error::CloudInitError;
-pub use yaml::Yaml;
+pub use write_files_item::ConfigFile;
+pub use yaml_editor::Yaml;
 
 /// The cloud-init data of a virtual machine, as texts.
 #[derive(Debug, Clone, PartialEq, Eq)]

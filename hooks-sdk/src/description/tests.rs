@@ -1,3 +1,5 @@
+//! The JSON of descriptions, and which descriptions are invalid.
+
 use super::*;
 use crate::HookPoint;
 

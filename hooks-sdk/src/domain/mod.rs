@@ -1,6 +1,6 @@
 //! The domain XML, edited in place.
 
-mod devices;
+mod device_lookup;
 mod qemu_commandline;
 
 use std::fmt;

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Level;
-use crate::fact_error::FactError;
 use crate::network_status_entry::PodNetwork;
+use crate::pod_fact_error::FactError;
 use crate::{Description, Result, failed};
 
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";

@@ -7,7 +7,7 @@ use serde_core::de::Deserialize;
 
 use super::error::ErrorKind;
 use super::{Vmi, VmiError, json_scan};
-use crate::parse_dotted_path::{self, Step};
+use crate::dotted_path::{self, Step};
 
 /// A part of a VMI, parsed lazily.
 #[derive(Clone, Copy)]
@@ -30,7 +30,7 @@ impl<'v> Json<'v> {
 
     /// The value at a path from here; see [`Vmi::get`]. If the path is invalid, the hook fails at the end of the call.
     pub fn get(self, path: &str) -> Option<Json<'v>> {
-        match parse_dotted_path::steps(path) {
+        match dotted_path::steps(path) {
             Some(steps) => self.walk(&steps),
             None => {
                 self.vmi.note(ErrorKind::InvalidPath(path.to_owned()));

@@ -10,7 +10,7 @@ mod tests;
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::parse_dotted_path::Step;
+use crate::dotted_path::Step;
 
 /// Why and where a text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

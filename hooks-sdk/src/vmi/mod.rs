@@ -1,12 +1,12 @@
 //! The VMI: typed accessors for common fields, paths for all others.
 
-mod common_fields;
-mod devices;
 mod error;
 mod json;
 mod json_scan;
+mod node_cpu_and_memory_fields;
 #[cfg(test)]
 mod tests;
+mod volumes_networks_and_devices;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -14,13 +14,13 @@ use std::fmt;
 
 use elsa::FrozenVec;
 
-use crate::parse_dotted_path::Step;
+use crate::dotted_path::Step;
 
 use error::ErrorKind;
 
-pub use devices::{Disk, HostDevice, Interface, Network, Volume};
 pub use error::VmiError;
 pub use json::Json;
+pub use volumes_networks_and_devices::{Disk, HostDevice, Interface, Network, Volume};
 
 /// The virtual machine instance, read-only.
 ///

@@ -1,3 +1,4 @@
+//! Reading a VMI by path and lazily, and its errors.
 #![allow(clippy::unwrap_used)]
 use super::*;
 

@@ -1,28 +1,21 @@
 //! The hook under test, which is called natively or as a module.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+mod config_and_pod_facts;
+mod output_checks;
+mod wasmtime_call;
 
-use domain_xml::Document;
-use domain_xml::host::{Change, diff};
-use hook_host::policy::permission::{Checker, Permission};
-use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
-use hook_host::{
-    AttachedDevice, Description, DeviceError, Invocation, MigrationParameters, PodPattern,
-};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use hook_host::wasm::{Answer, Call, CallContext, Module};
+use hook_host::{Description, Invocation, MigrationParameters};
 
 use crate::call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 use crate::error::Error;
 use crate::module_build::{Part, Target};
-use crate::module_cache::{block_on, build_and_load, load};
-use crate::native::{self, Body};
-use crate::pod_facts::{MountedPod, PodFacts};
-
-/// The annotation of Multus.
-const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
-/// The annotation of KubeVirt.
-const NETWORK_INFO: &str = "kubevirt.io/network-info";
+use crate::module_cache::{build_and_load, load};
+use crate::native_hook_call::{self, Body};
+use crate::pod_facts::PodFacts;
 
 /// A hook under test: plain Rust, or a module in the real host.
 pub struct Hook {
@@ -53,7 +46,7 @@ impl Hook {
             Err(error) => panic!("{error}"),
         };
         Hook::of(Implementation::Native {
-            body: native::body::<H>,
+            body: native_hook_call::body::<H>,
             description,
         })
     }
@@ -93,69 +86,6 @@ impl Hook {
             context: CallContext::default(),
             pod: PodFacts::default(),
         }
-    }
-
-    /// Sets a configuration value, as in `hook.yaml`. Panics if the hook does not wish for
-    /// the key, since it would not get the value.
-    #[must_use]
-    #[track_caller]
-    pub fn with_config(mut self, key: &str, value: &str) -> Hook {
-        let wishes = self.description().wishes.as_ref();
-        let is_wished_for = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
-        assert!(
-            is_wished_for,
-            "the hook does not wish for the configuration key {key:?}: add it with \
-             Description::with_config"
-        );
-        self.context.config.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
-    /// Sets an annotation of the pod. Panics if the hook wishes for no fact that needs it.
-    #[must_use]
-    #[track_caller]
-    pub fn with_pod_annotation(mut self, key: &str, value: &str) -> Hook {
-        let name = format!("annotations/{key}");
-        self.assert_wished(&name, |wish| {
-            let text = wish.as_str();
-            let is_fact_of_annotation = match key {
-                NETWORK_STATUS => text.starts_with("network-status/") || text == "default-network",
-                NETWORK_INFO => text == "network-info",
-                _ => false,
-            };
-            wish.matches(&name) || is_fact_of_annotation
-        });
-        let annotations = &mut self.pod.annotations;
-        annotations.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
-    /// Sets a label of the pod. Panics if the hook does not wish for it.
-    #[must_use]
-    #[track_caller]
-    pub fn with_pod_label(mut self, key: &str, value: &str) -> Hook {
-        let name = format!("labels/{key}");
-        self.assert_wished(&name, |wish| wish.matches(&name));
-        self.pod.labels.insert(key.to_owned(), value.to_owned());
-        self
-    }
-
-    /// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list. Panics if the hook wishes for no
-    /// network.
-    #[must_use]
-    #[track_caller]
-    pub fn with_network_status(self, json: &str) -> Hook {
-        self.with_pod_annotation(NETWORK_STATUS, json)
-    }
-
-    #[track_caller]
-    fn assert_wished(&self, name: &str, covers: impl Fn(&PodPattern) -> bool) {
-        let wishes = self.description().wishes.as_ref();
-        let is_wished_for = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
-        assert!(
-            is_wished_for,
-            "the hook does not wish for {name:?}: add it with Description::with_pod"
-        );
     }
 
     /// Sets the context of the calls.
@@ -258,25 +188,6 @@ impl Hook {
         })
     }
 
-    fn check_parameters(
-        &self,
-        before: &MigrationParameters,
-        texts: &[(String, String)],
-    ) -> Result<MigrationParameters, Refusal> {
-        let after = before.with_texts(texts);
-        let after = after.map_err(|error| Refusal::BadOutput(error.to_string()))?;
-        let wishes = self.description().wishes.as_ref();
-        let wished_for = wishes.map_or(&[][..], |wishes| &wishes.migration);
-        let mut differences = before.differences(&after).into_iter();
-        match differences.find(|(parameter, ..)| !wished_for.contains(parameter)) {
-            Some((parameter, ..)) => Err(Refusal::Denied(format!(
-                "the hook may not change the migration's {parameter}: wish for it with \
-                 Description::with_migration([MigrationParameter::{parameter:?}])"
-            ))),
-            None => Ok(after),
-        }
-    }
-
     /// Calls `shutdown`.
     pub fn shutdown(&self) -> CallResult<()> {
         self.call(&Call::Shutdown, |_| Ok(()))
@@ -289,10 +200,10 @@ impl Hook {
     ) -> CallResult<T> {
         let ran = match &self.implementation {
             Implementation::Native { body, description } => {
-                native::call(*body, &description.name, &self.context, &self.pod, call)
+                native_hook_call::call(*body, &description.name, &self.context, &self.pod, call)
             }
             Implementation::Module { module, .. } => {
-                under_wasmtime(module, &self.context, &self.pod, call)
+                wasmtime_call::call(module, &self.context, &self.pod, call)
             }
         };
         CallResult {
@@ -300,90 +211,6 @@ impl Hook {
             log: ran.log,
             duration: ran.duration,
             peak_memory: ran.peak_memory,
-        }
-    }
-
-    fn check_device(&self, before: &str, xml: String) -> Result<EditedDevice, Refusal> {
-        let bad_output = |error: DeviceError| Refusal::BadOutput(error.to_string());
-        let parse = |xml: &str| AttachedDevice::parse(xml).map_err(bad_output);
-        let (before, after) = (parse(before)?, parse(&xml)?);
-        before.same_identity(&after).map_err(bad_output)?;
-        let changes = self.within_wishes(before.as_domain(), after.as_domain())?;
-        Ok(EditedDevice { xml, changes })
-    }
-
-    fn check_domain(&self, before: &str, xml: String) -> Result<EditedDomain, Refusal> {
-        let parse =
-            |xml: &str| Document::parse(xml).map_err(|error| Refusal::BadOutput(error.to_string()));
-        let (before, after) = (parse(before)?, parse(&xml)?);
-        let changes = self.within_wishes(&before, &after)?;
-        Ok(EditedDomain { xml, changes })
-    }
-
-    /// The changes, if the hook's wishes permit them.
-    fn within_wishes(&self, before: &Document, after: &Document) -> Result<Vec<Change>, Refusal> {
-        let changes = diff(before, after);
-        let wishes = self.description().wishes.as_ref();
-        let patterns = wishes.map_or(&[][..], |wishes| &wishes.paths);
-        let mut checker = Checker::new(patterns, before, after);
-        for change in &changes {
-            if let Permission::Refused(refusal) = checker.permits(change) {
-                let remedy = refusal.suggested_pattern.map_or_else(
-                    || format!("no wish can allow it ({:?})", refusal.reason),
-                    |pattern| format!("wish for it with Description::with_paths([{pattern:?}])"),
-                );
-                let text = format!("the hook may not change {}: {remedy}", refusal.path);
-                return Err(Refusal::Denied(text));
-            }
-        }
-        Ok(changes)
-    }
-}
-
-/// Runs the module with the pod's facts in files, as the kubelet writes them.
-fn under_wasmtime(
-    module: &Module,
-    context: &CallContext,
-    pod: &PodFacts,
-    call: &Call<'_>,
-) -> CallResult<Answer> {
-    let mounted = match MountedPod::of(pod, module.description()) {
-        Ok(mounted) => mounted,
-        Err(error) => {
-            return CallResult {
-                result: Err(Refusal::Failure(error.to_string())),
-                log: Vec::new(),
-                duration: Duration::ZERO,
-                peak_memory: 0,
-            };
-        }
-    };
-    let context = CallContext {
-        interfaces: BTreeSet::from(["virt-hook:hooks/pod".to_owned()]),
-        pod: mounted.access.clone(),
-        ..context.clone()
-    };
-    match block_on(module.call(&context, call)) {
-        Ok(called) => CallResult {
-            result: called.result.map_err(Refusal::from),
-            log: called.log,
-            duration: called.duration,
-            peak_memory: called.peak_memory,
-        },
-        Err(error) => CallResult {
-            result: Err(Refusal::Failure(Error::Runtime(error).to_string())),
-            log: Vec::new(),
-            duration: Duration::ZERO,
-            peak_memory: 0,
-        },
-    }
-}
-
-impl From<CallError> for Refusal {
-    fn from(error: CallError) -> Refusal {
-        match error {
-            CallError::Veto(text) => Refusal::Veto(text),
-            other => Refusal::Failure(other.to_string()),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Builds and loads modules for tests, each once per process.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -9,6 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use hook_host::wasm::{LoadOptions, Module};
 use tempfile::TempDir;
 
+use crate::current_thread_runtime::block_on;
 use crate::error::Error;
 use crate::module_build::{self, Part, Target};
 
@@ -60,11 +60,4 @@ pub(crate) fn artifacts(module: &Path) -> io::Result<PathBuf> {
     // The host creates the directory itself, with private permissions.
     let made = DIR.get().map(|dir| dir.path().join("compiled"));
     Ok(made.unwrap_or_default())
-}
-
-pub(crate) fn block_on<F: Future>(work: F) -> io::Result<F::Output> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    Ok(runtime.block_on(work))
 }

@@ -6,10 +6,12 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod bench_table;
+mod windows_vm_xml;
 
-use bench_table::{MEDIAN, smbios, windows_vm};
+use bench_table::MEDIAN;
 use domain_xml::host::{Change, apply, diff};
 use domain_xml::{Document, PathPattern};
+use windows_vm_xml::{smbios, windows_vm};
 
 fn main() {
     for disks in [36, 200] {

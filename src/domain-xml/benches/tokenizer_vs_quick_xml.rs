@@ -6,15 +6,17 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 mod bench_table;
+mod windows_vm_xml;
 
 use std::sync::Arc;
 
-use bench_table::{FASTEST, windows_vm};
+use bench_table::FASTEST;
 use domain_xml::Document;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::attributes::Attributes;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::reader::Reader;
+use windows_vm_xml::windows_vm;
 
 fn main() {
     for disks in [36, 1180] {

@@ -4,15 +4,15 @@
 //! `cargo +nightly fuzz run diff_apply -- -dict=fuzz/xml.dict -max_len=700`, in the directory of
 //! domain-xml. What it finds goes into `corpus/TARGET` under a name that says what it is.
 
-#[path = "input.rs"]
-mod input;
+#[path = "input_documents.rs"]
+mod input_documents;
 #[path = "quick_xml_oracle.rs"]
 mod quick_xml_oracle;
 
 use domain_xml::host::{ApplyError, Change, ChangeKind, apply, diff};
 use domain_xml::{Document, PathPattern};
 
-use input::{document, halves, text, two_documents};
+use input_documents::{document, halves, text, two_documents};
 
 /// Documents render byte for byte, also after an empty diff, and a reverted edit leaves no change.
 pub fn round_trip(input: &[u8]) {

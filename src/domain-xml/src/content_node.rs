@@ -1,7 +1,10 @@
-//! The parts of an element's content.
+//! `Node`: a part of an element's content (element, text, CDATA, comment, processing instruction).
 
 use crate::Element;
-use crate::byte_classes::is_blank;
+use crate::byte_classes::{find, is_blank};
+use crate::markup_delimiters::{
+    CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END,
+};
 use crate::source_text::Raw;
 
 /// A part of an element's content, in its escaped form.
@@ -34,4 +37,20 @@ impl Node {
     pub(crate) fn is_layout(&self) -> bool {
         matches!(self, Node::Text(raw) if is_blank(raw.as_str()))
     }
+}
+
+/// The kind and the length of the node at the start of the text.
+pub(crate) fn node_at_start(text: &[u8]) -> (fn(Raw) -> Node, usize) {
+    let (make, opening, closing): (fn(Raw) -> Node, usize, &[u8]) = match text {
+        [b'<', b'!', b'[', ..] => (Node::CData, CDATA.len(), CDATA_END),
+        [b'<', b'!', ..] => (Node::Other, COMMENT.len(), COMMENT_END),
+        [b'<', b'?', ..] => (Node::Other, INSTRUCTION.len(), INSTRUCTION_END),
+        _ => {
+            let markup = text.iter().position(|byte| *byte == b'<');
+            // Never zero, so that the caller makes progress.
+            return (Node::Text, markup.unwrap_or(text.len()).max(1));
+        }
+    };
+    let length = find(text, opening, closing).map_or(text.len(), |at| at + closing.len());
+    (make, length)
 }

@@ -1,3 +1,5 @@
+//! `Document`: a parsed XML document, with its prolog and epilog.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,8 +1,10 @@
+//! `Element`: an XML element, with look-ups of its name, attributes and children.
+
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
 pub(crate) use crate::content_node::Node;
-use crate::insertion_scope::ResolvedName;
+use crate::insertion_namespace_scope::ResolvedName;
 use crate::source_text::Origin;
 use crate::start_tag::{Attribute, Attributes};
 use crate::{EditError, edit_error, name, render, start_tag};

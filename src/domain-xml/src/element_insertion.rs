@@ -2,7 +2,7 @@
 
 use crate::Element;
 use crate::element::Node;
-use crate::insertion_scope::{self, InsertionScope};
+use crate::insertion_namespace_scope::{self, InsertionScope};
 
 impl Element {
     /// Adds a child after the last one and returns it to edit.
@@ -100,7 +100,7 @@ impl Element {
 
     fn place(&mut self, at: usize, mut child: Element) -> &mut Element {
         child.aligned = true;
-        insertion_scope::apply_prefixes(&mut child, InsertionScope::inside(self));
+        insertion_namespace_scope::apply_prefixes(&mut child, InsertionScope::inside(self));
         self.nodes_mut().insert(at, Node::Element(child));
         self.element_at(at)
     }

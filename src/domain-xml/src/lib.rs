@@ -24,7 +24,8 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
-mod apply;
+mod apply_diff;
+mod attribute_and_text_edits;
 mod byte_classes;
 mod canonical_name;
 mod content_node;
@@ -32,21 +33,21 @@ mod diff;
 mod document;
 mod edit_error;
 mod element;
-mod element_check;
-mod element_edit;
 mod element_from_text;
 mod element_insertion;
 mod element_removal;
 mod element_text;
 mod element_traits;
 mod escape;
-mod insertion_scope;
+mod insertion_namespace_scope;
 mod limits;
-mod matching;
+mod markup_delimiters;
 mod name;
 mod parse;
 mod path;
+mod pattern_matching;
 mod render;
+mod replaced_character_check;
 mod source_text;
 mod start_tag;
 mod work_budget;
@@ -64,8 +65,8 @@ pub use path::{InsertError, PathError, PathErrorKind, PathPattern};
 /// Its enums are exhaustive on purpose: the host must decide about every kind of change.
 #[doc(hidden)]
 pub mod host {
-    pub use crate::apply::{ApplyError, apply};
+    pub use crate::apply_diff::{ApplyError, apply};
     pub use crate::diff::{Change, ChangeKind, Part, Place, diff, diff_within};
-    pub use crate::matching::{DocumentIndex, ElementAt, PatternSet, PatternStates};
+    pub use crate::pattern_matching::{DocumentIndex, ElementAt, PatternSet, PatternStates};
     pub use crate::work_budget::{Budget, Exhausted};
 }

@@ -1,3 +1,5 @@
+//! The limits above which a document is refused: bytes, depth, nodes, elements.
+
 /// The deepest tree that is accepted, whatever [`Limits::depth`] is.
 pub const MAX_DEPTH: usize = 512;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Element;
-use crate::byte_classes::find;
+use crate::content_node::node_at_start;
 use crate::element::Node;
 
 /// A well-formed text. Its elements and texts share it.
@@ -234,26 +234,3 @@ impl Origin {
         }
     }
 }
-
-/// The kind and the length of the node at the start of the text.
-fn node_at_start(text: &[u8]) -> (fn(Raw) -> Node, usize) {
-    let (make, opening, closing): (fn(Raw) -> Node, usize, &[u8]) = match text {
-        [b'<', b'!', b'[', ..] => (Node::CData, CDATA.len(), CDATA_END),
-        [b'<', b'!', ..] => (Node::Other, COMMENT.len(), COMMENT_END),
-        [b'<', b'?', ..] => (Node::Other, INSTRUCTION.len(), INSTRUCTION_END),
-        _ => {
-            let markup = text.iter().position(|byte| *byte == b'<');
-            // Never zero, so that the caller makes progress.
-            return (Node::Text, markup.unwrap_or(text.len()).max(1));
-        }
-    };
-    let length = find(text, opening, closing).map_or(text.len(), |at| at + closing.len());
-    (make, length)
-}
-
-pub(crate) const CDATA: &[u8] = b"<![CDATA[";
-pub(crate) const CDATA_END: &[u8] = b"]]>";
-pub(crate) const COMMENT: &[u8] = b"<!--";
-pub(crate) const COMMENT_END: &[u8] = b"-->";
-pub(crate) const INSTRUCTION: &[u8] = b"<?";
-pub(crate) const INSTRUCTION_END: &[u8] = b"?>";

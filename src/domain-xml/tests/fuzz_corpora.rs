@@ -1,12 +1,12 @@
 //! Replays the corpora of the fuzz targets.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod fuzz_corpus;
+mod fuzz_corpus_replay;
 #[path = "../fuzz/properties.rs"]
 #[allow(unreachable_pub)]
 mod properties;
 
-use fuzz_corpus::replay;
+use fuzz_corpus_replay::replay;
 
 #[test]
 fn round_trip() {

@@ -2,19 +2,19 @@
 //! Pure: no file, no process, no libvirt, no runtime.
 //!
 //! ```text
-//! VMI, options, host facts ─ convert ─▶ DomainSpec ─ driver_modes ─ render ─▶ domain XML
+//! VMI, options, host facts ─ convert ─▶ DomainSpec ─ disk_cache_and_io_modes ─ render ─▶ domain XML
 //! libvirt's dumpxml ─ parse ─▶ DomainSpec ─▶ Domain JSON ─▶ virt-handler
 //! ```
 
-pub mod access_credentials;
 pub mod backup_plan;
 pub mod cloud_init;
 pub mod convert;
 mod disk_backend;
+pub mod disk_cache_and_io_modes;
 pub mod disk_expansion;
-pub mod driver_modes;
+pub mod guest_agent_access_credentials;
 pub mod host_facts;
-pub mod host_topology;
+pub mod host_numa_topology;
 pub mod hotplug_ports;
 pub mod libvirt_spec;
 mod memory_amount;

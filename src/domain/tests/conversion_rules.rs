@@ -18,8 +18,8 @@ mod launch_security;
 mod pci_placement;
 #[path = "conversion_rules/resource_claims.rs"]
 mod resource_claims;
-#[path = "conversion_rules/sriov_and_binding_plugins.rs"]
-mod sriov_and_binding_plugins;
+#[path = "conversion_rules/sriov_passt_binding_plugins.rs"]
+mod sriov_passt_binding_plugins;
 #[path = "conversion_rules/tap_devices_and_dhcp.rs"]
 mod tap_devices_and_dhcp;
 

@@ -6,13 +6,16 @@
 
 #[path = "../../domain-xml/benches/bench_table/mod.rs"]
 mod bench_table;
+#[path = "../../domain-xml/benches/windows_vm_xml/mod.rs"]
+mod windows_vm_xml;
 
 use std::fmt::Write;
 
-use bench_table::{MEDIAN, smbios, windows_vm};
+use bench_table::MEDIAN;
 use domain_xml::host::{Change, diff};
 use domain_xml::{Document, PathPattern};
 use hook_host::policy::permission::{Checker, Permission};
+use windows_vm_xml::{smbios, windows_vm};
 
 fn main() {
     for disks in [36, 200] {

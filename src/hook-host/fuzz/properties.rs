@@ -4,8 +4,8 @@
 //! `cargo +nightly fuzz run grants -- -dict=../domain-xml/fuzz/xml.dict -max_len=700`, in the
 //! directory of hook-host. Add new findings to `corpus/TARGET`, with a name that describes them.
 
-#[path = "../../domain-xml/fuzz/input.rs"]
-mod input;
+#[path = "../../domain-xml/fuzz/input_documents.rs"]
+mod input_documents;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -17,7 +17,7 @@ use hook_host::policy::{HookYaml, OperatorPolicy};
 use hook_host::record::Record;
 use hook_host::{Description, is_printable};
 
-use input::{halves, text, two_documents};
+use input_documents::{halves, text, two_documents};
 
 /// Input: a path and two documents, separated by zero bytes. The pattern `/*/**` permits no dangerous change, and it
 /// permits every harmless change that the path permits.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::description::priority_at;
 use crate::hook_body::HookBody;
+use crate::module_description::priority_at;
 use crate::policy::EffectiveSettings;
 use crate::{HookIdentity, HookPoint, Subscription};
 

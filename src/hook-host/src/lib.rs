@@ -14,7 +14,6 @@ mod blocking_work;
 mod change_provenance;
 mod cloud_init;
 mod collect;
-mod description;
 mod digest_pin;
 mod failure_policy;
 mod fixed_clock_and_random;
@@ -30,6 +29,7 @@ mod invoke;
 mod kubevirt_plugins;
 mod metrics;
 mod migration_parameters;
+mod module_description;
 mod pod_facts;
 pub mod policy;
 mod printable;
@@ -44,7 +44,6 @@ pub use cloud_init::CloudInitDocuments;
 pub use collect::{
     CollectConfig, CollectError, StandingHooks, WRITE_GRACE, admit_modules, collect,
 };
-pub use description::{Description, DescriptionError, Subscription, Wishes};
 pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
 pub use hook_error::HookError;
@@ -57,6 +56,7 @@ pub use invoke::{AttachTime, AttachedDevice, Chain, DeviceError};
 pub use kubevirt_plugins::{Plugins, PluginsError};
 pub use metrics::HookMetrics;
 pub use migration_parameters::{MigrationParameter, MigrationParameterError, MigrationParameters};
+pub use module_description::{Description, DescriptionError, Subscription, Wishes};
 pub use pod_facts::{
     FactError, PodAccess, PodConfig, PodFactEntry, PodPattern, PodPatternError, render_downward_api,
 };

@@ -20,7 +20,7 @@ fn chain(runtime: &Runtime) -> Chain {
     let dirs = HookDirs::new();
     dirs.put_hook("text");
     let smbios = std::fs::read(fixture::rust_hook("smbios-hook")).unwrap();
-    dirs.put_old("tree", "smbios.wasm", &smbios);
+    dirs.put_modified_an_hour_ago("tree", "smbios.wasm", &smbios);
     let config = CollectConfig {
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("untouched"),
         ..dirs.config(2)

@@ -56,9 +56,9 @@ fn module() -> Vec<u8> {
 async fn refusal(signature: Option<&str>, policy: &str) -> Option<String> {
     let dirs = HookDirs::new();
     if let Some(signature) = signature {
-        dirs.put_old("h", SIGNATURE_FILE, signature.as_bytes());
+        dirs.put_modified_an_hour_ago("h", SIGNATURE_FILE, signature.as_bytes());
     }
-    dirs.put_old("h", "odd.wasm", &module());
+    dirs.put_modified_an_hour_ago("h", "odd.wasm", &module());
     let path = dirs.at("../policy", "p.yaml");
     fs::write(&path, policy).unwrap();
     let config = CollectConfig {

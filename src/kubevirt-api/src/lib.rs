@@ -4,7 +4,7 @@
 pub mod domain_json;
 pub mod domain_metadata;
 pub mod domain_state;
-pub mod migration_hook_protocol;
+pub mod libvirt_migration_hook_protocol;
 pub mod migration_metadata;
 pub mod migration_options;
 pub mod strict_json_or_yaml;

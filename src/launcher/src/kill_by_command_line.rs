@@ -4,7 +4,8 @@ use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Kills the processes whose command line, with arguments ended by NUL, `matches`. Returns their number. Blocking.
+/// Kills each process for which `matches` returns true, and returns their number. `matches` gets the bytes of
+/// `/proc/PID/cmdline`, in which every argument ends with NUL. Blocking.
 pub(crate) fn kill_matching(matches: impl Fn(&[u8]) -> bool) -> usize {
     let Ok(processes) = fs::read_dir("/proc") else {
         return 0;
@@ -17,7 +18,7 @@ pub(crate) fn kill_matching(matches: impl Fn(&[u8]) -> bool) -> usize {
 }
 
 /// Kills the process if its command line matches. The command line is read again after the pidfd was opened, because
-/// the PID may have been reused before.
+/// the PID may have been reused between the first read and the opening of the pidfd.
 fn kill_if(pid: Pid, matches: impl Fn(&[u8]) -> bool) -> bool {
     let path = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
     let is_match = || fs::read(&path).is_ok_and(|command_line| matches(&command_line));

@@ -138,7 +138,7 @@ impl Paths {
     /// The socket on which a migration's target serves libvirt's migration hook.
     pub fn migration_hook_socket(&self) -> PathBuf {
         self.share
-            .join(kubevirt_api::migration_hook_protocol::SOCKET_NAME)
+            .join(kubevirt_api::libvirt_migration_hook_protocol::SOCKET_NAME)
     }
 
     /// The file that tells KubeVirt that the VM has migrated away with the state of its TPM and EFI.

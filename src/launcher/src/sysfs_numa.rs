@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use domain::host_topology::HostTopology;
+use domain::host_numa_topology::HostTopology;
 
 /// sysfs, mounted at a directory.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub(crate) struct Sysfs {
 }
 
 impl Default for Sysfs {
-    /// The node's sysfs, at `/sys`.
+    /// The host's sysfs, at `/sys`.
     fn default() -> Self {
         Self::at(Path::new("/sys"))
     }

@@ -3,7 +3,7 @@
 use crate::backups_and_checkpoints::Checkpoints;
 use crate::devices::Devices;
 use crate::dirty_rate::DirtyRate;
-use crate::disks::Blocks;
+use crate::disk_sizes_and_errors::Blocks;
 use crate::domain_definition::Definition;
 use crate::domain_jobs::Jobs;
 use crate::domain_state::State;
@@ -15,7 +15,7 @@ use crate::qemu_monitor::QemuMonitor;
 use crate::screenshot::Screen;
 use crate::start_pause_stop::Power;
 use crate::stats::DomainStats;
-use crate::vcpus::Vcpus;
+use crate::vcpus_and_cpu_pinning::Vcpus;
 
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with
 /// [`NO_DOMAIN`](crate::error::code::NO_DOMAIN) or

@@ -14,7 +14,7 @@
 mod backups_and_checkpoints;
 mod devices;
 mod dirty_rate;
-mod disks;
+mod disk_sizes_and_errors;
 mod domain;
 mod domain_definition;
 mod domain_jobs;
@@ -38,14 +38,14 @@ mod start_pause_stop;
 mod state_reason;
 mod stats;
 mod typed_params;
-mod vcpus;
+mod vcpus_and_cpu_pinning;
 
 pub mod fake;
 
 pub use backups_and_checkpoints::Checkpoints;
 pub use devices::{Affect, Devices};
 pub use dirty_rate::DirtyRate;
-pub use disks::{BlockInfo, BlockSize, Blocks, DiskFault};
+pub use disk_sizes_and_errors::{BlockInfo, BlockSize, Blocks, DiskFault};
 pub use domain::Domain;
 pub use domain_definition::{Definition, FilePolicy, UndefineOptions, XmlKind};
 pub use domain_jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
@@ -67,4 +67,4 @@ pub use stats::{
     TrafficStats, VcpuStats,
 };
 pub use typed_params::ParamValue;
-pub use vcpus::Vcpus;
+pub use vcpus_and_cpu_pinning::Vcpus;

@@ -10,12 +10,12 @@
 //! The monitor lives as long as the VM and must stay small: no async runtime, no threads.
 
 mod child_processes;
-mod container_disk_sockets;
+mod container_disk_socket_removal;
 mod flags;
-mod istio_proxy;
+mod istio_proxy_shutdown;
 mod json_log_lines;
 mod launcher_process;
-mod log_dump;
+mod qemu_and_passt_log_dump;
 mod qemu_shutdown;
 mod signal_wait;
 
@@ -100,13 +100,13 @@ fn watch(launcher: &Launcher, signals: &Signals) -> u8 {
 fn clean_up(flags: &Flags, code: u8) {
     if code != 0 {
         json_log_lines::error(&format!("dirty virt-launcher shutdown: exit-code {code}"));
-        log_dump::dump(&flags.share_dir);
+        qemu_and_passt_log_dump::dump(&flags.share_dir);
     }
     qemu_shutdown::end_survivors();
-    istio_proxy::end();
+    istio_proxy_shutdown::end();
     report(
         "cleaning up the container disk directory",
-        container_disk_sockets::remove(&flags.container_disk_dir),
+        container_disk_socket_removal::remove(&flags.container_disk_dir),
     );
 }
 

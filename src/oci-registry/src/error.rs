@@ -50,7 +50,7 @@ pub enum RegistryError {
         url: String,
         /// The HTTP status.
         status: u16,
-        /// The registry's error message, escaped; empty if there is none.
+        /// `: ` and the registry's error message, escaped; empty if there is none.
         message: String,
     },
     /// An answer, or the announced size of a blob, exceeds the limit.

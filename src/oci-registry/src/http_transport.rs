@@ -126,7 +126,7 @@ impl Transport {
         mut answer: Response<Body>,
         limit: u64,
     ) -> Result<Vec<u8>, RegistryError> {
-        // ureq reports an exceeded limit when the limit is reached.
+        // ureq already fails at exactly the limit, so it gets one byte more; the real limit is checked below.
         let reader = answer.body_mut().with_config().limit(limit + 1);
         let bytes = reader.read_to_vec().map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => RegistryError::TooLarge {
@@ -175,15 +175,15 @@ impl Transport {
                 RegistryError::Status {
                     url: owned,
                     status: status.as_u16(),
-                    message: first_message(&body),
+                    message: message_suffix(&body),
                 }
             }
         }
     }
 }
 
-/// The first message of a registry's error (distribution-spec: `errors[].message`) after a colon, or nothing.
-fn first_message(body: &[u8]) -> String {
+/// `: MESSAGE` for the first message of a registry's error (distribution-spec: `errors[].message`), or an empty string.
+fn message_suffix(body: &[u8]) -> String {
     let json: BTreeMap<String, Json> = serde_json::from_slice(body).unwrap_or_default();
     let errors = json.get("errors").and_then(Json::as_array);
     let first = errors.and_then(|errors| errors.first()?["message"].as_str());

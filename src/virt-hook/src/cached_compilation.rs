@@ -9,9 +9,9 @@ use anyhow::Context;
 use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 
 use crate::compiled_module_cache::{CompiledModuleCache, make_private};
-use crate::hook_module::HookModule;
 use crate::interactive_compile;
-use crate::loaded_module_cost::LoadedModuleCost;
+use crate::module_compile_cost::ModuleCompileCost;
+use crate::module_in_pod_layout::HookModule;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 
@@ -105,8 +105,8 @@ impl CachedCompilation {
         }
     }
 
-    fn store_cost(&self, module: &Module, path: &Path) -> LoadedModuleCost {
-        LoadedModuleCost::for_module(module, path, self.cache.clone())
+    fn store_cost(&self, module: &Module, path: &Path) -> ModuleCompileCost {
+        ModuleCompileCost::for_module(module, path, self.cache.clone())
     }
 
     async fn load(&self, path: &Path) -> Result<Result<Module, LoadError>, Failure> {
@@ -127,7 +127,7 @@ pub(crate) fn load(path: &Path, compiled: &Path) -> Result<Result<Module, LoadEr
 pub(crate) fn load_measured(
     path: &Path,
     compiled: &Path,
-) -> Result<Result<(Module, LoadedModuleCost), LoadError>, Failure> {
+) -> Result<Result<(Module, ModuleCompileCost), LoadError>, Failure> {
     let (module, cost) = match load_with_cost(path, compiled)? {
         Ok(loaded) => loaded,
         Err(error) => return Ok(Err(error)),
@@ -139,7 +139,7 @@ pub(crate) fn load_measured(
     let loading = interactive_compile::with_progress(path, Module::load(path, options));
     let measured = runtime()?.block_on(loading);
     Ok(measured.map(|measured| {
-        let cost = LoadedModuleCost::for_module(&measured, path, CompiledModuleCache::for_user());
+        let cost = ModuleCompileCost::for_module(&measured, path, CompiledModuleCache::for_user());
         (module, cost)
     }))
 }
@@ -147,7 +147,7 @@ pub(crate) fn load_measured(
 fn load_with_cost(
     path: &Path,
     compiled: &Path,
-) -> Result<Result<(Module, LoadedModuleCost), LoadError>, Failure> {
+) -> Result<Result<(Module, ModuleCompileCost), LoadError>, Failure> {
     let compilation = CachedCompilation::for_user(compiled)?;
     let loaded = runtime()?.block_on(compilation.load(path))?;
     Ok(loaded.map(|module| {

@@ -3,11 +3,12 @@
 use clap::{Parser, Subcommand};
 
 use crate::output::Colour;
-use crate::version::VERSION;
-use crate::{
+use crate::verbs::{
     bench, check, compare, compile, completions_and_man, deploy, dev, doctor, image, inspect,
-    libvirt_hook, new, policy, registry, render, replay, run, serve, signatures, test, wrap,
+    libvirt_hook, new, policy, push_and_pull, render, replay, run, serve, sign_and_verify, test,
+    wrap,
 };
+use crate::version::VERSION;
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
 #[derive(Debug, Parser)]
@@ -75,17 +76,17 @@ pub(crate) enum Verb {
     #[command(after_help = deploy::HELP)]
     Deploy(deploy::Arguments),
     /// Push an image of modules to a registry
-    #[command(after_help = registry::PUSH_HELP)]
-    Push(registry::PushArguments),
+    #[command(after_help = push_and_pull::PUSH_HELP)]
+    Push(push_and_pull::PushArguments),
     /// Pull modules from a registry
-    #[command(after_help = registry::PULL_HELP)]
-    Pull(registry::PullArguments),
+    #[command(after_help = push_and_pull::PULL_HELP)]
+    Pull(push_and_pull::PullArguments),
     /// Sign modules with a key, as cosign does
-    #[command(after_help = signatures::SIGN_HELP)]
-    Sign(signatures::SignArguments),
+    #[command(after_help = sign_and_verify::SIGN_HELP)]
+    Sign(sign_and_verify::SignArguments),
     /// Verify the signature of a module
-    #[command(after_help = signatures::VERIFY_HELP)]
-    Verify(signatures::VerifyArguments),
+    #[command(after_help = sign_and_verify::VERIFY_HELP)]
+    Verify(sign_and_verify::VerifyArguments),
     /// Serve modules as a hook sidecar or a Plugin's sidecar of a stock KubeVirt
     #[command(after_help = serve::HELP)]
     Serve(serve::Arguments),

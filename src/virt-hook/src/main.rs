@@ -1,45 +1,26 @@
 //! virt-hook: the tool for authors and operators of hooks. It needs no libvirt and no cluster.
 
-mod bench;
 mod cached_compilation;
-mod cgroup_limits;
-mod check;
 mod cli;
-mod cloud_init_documents;
+mod cloud_init_documents_by_name;
 mod collected_hooks;
-mod compare;
-mod compile;
 mod compiled_module_cache;
-mod completions_and_man;
-mod deploy;
-mod dev;
-mod doctor;
 mod granting_policy;
-mod hook_module;
+mod hook_limits_from_cgroup;
 mod host_version_options;
-mod image;
 mod inputs;
-mod inspect;
 mod interactive_compile;
-mod libvirt_hook;
-mod loaded_module_cost;
 mod module_chain;
-mod module_files;
-mod new;
+mod module_compile_cost;
+mod module_discovery;
+mod module_file_size;
+mod module_in_pod_layout;
 mod output;
 mod output_file;
-mod policy;
-mod registry;
-mod render;
-mod replay;
-mod run;
-mod serve;
-mod signatures;
-mod test;
 mod tokio_runtime;
 mod verb_failure;
+mod verbs;
 mod version;
-mod wrap;
 mod yaml_writer;
 
 use std::process::ExitCode;
@@ -51,6 +32,11 @@ use tracing_subscriber::filter::LevelFilter;
 use cli::{Cli, Verb};
 use output::{Screen, Style, UnquotedFields};
 use verb_failure::Failure;
+use verbs::{
+    bench, check, compare, compile, completions_and_man, deploy, dev, doctor, image, inspect,
+    libvirt_hook, new, policy, push_and_pull, render, replay, run, serve, sign_and_verify, test,
+    wrap,
+};
 use version::VersionReport;
 
 fn main() -> ExitCode {
@@ -83,10 +69,10 @@ fn main() -> ExitCode {
         Verb::Compile(arguments) => screen.show(compile::run(arguments)),
         Verb::Image(arguments) => screen.show(image::run(arguments)),
         Verb::Deploy(arguments) => screen.show(deploy::run(arguments)),
-        Verb::Push(arguments) => screen.show(registry::push(arguments)),
-        Verb::Pull(arguments) => screen.show(registry::pull(arguments)),
-        Verb::Sign(arguments) => screen.show(signatures::sign(arguments)),
-        Verb::Verify(arguments) => screen.show(signatures::verify(arguments)),
+        Verb::Push(arguments) => screen.show(push_and_pull::push(arguments)),
+        Verb::Pull(arguments) => screen.show(push_and_pull::pull(arguments)),
+        Verb::Sign(arguments) => screen.show(sign_and_verify::sign(arguments)),
+        Verb::Verify(arguments) => screen.show(sign_and_verify::verify(arguments)),
         Verb::Inspect(arguments) => screen.show(inspect::run(arguments)),
         Verb::Run(arguments) => screen.show(run::run(arguments)),
         Verb::Render(arguments) => screen.show(render::run(arguments)),

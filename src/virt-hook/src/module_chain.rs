@@ -11,12 +11,12 @@ use hook_host::wasm::{LoadError, LoadOptions, Module};
 use hook_host::{Chain, CollectConfig, CollectError, Compiler, Limits, PolicySource};
 
 use crate::cached_compilation::CachedCompilation;
-use crate::cgroup_limits::smallest_limits;
 use crate::compiled_module_cache::CompiledModuleCache;
-use crate::hook_module::HookModule;
+use crate::hook_limits_from_cgroup::smallest_limits;
 use crate::inputs::PodFactsInput;
 use crate::interactive_compile::{self, HOST_NAME};
-use crate::module_files;
+use crate::module_discovery;
+use crate::module_in_pod_layout::HookModule;
 use crate::verb_failure::{Failure, error_text};
 
 /// Deadline of a collection. Modules are compiled before it starts.
@@ -169,7 +169,7 @@ pub(crate) async fn collect_socket(
 ) -> Result<Chain, Failure> {
     let socket_text = || socket.display().to_string();
     let hooks_dir = work_dir.join("hooks");
-    let name = module_files::name(socket.file_stem(), socket).map_err(Failure::Usage)?;
+    let name = module_discovery::name(socket.file_stem(), socket).map_err(Failure::Usage)?;
     let directory = hooks_dir.join(name);
     fs::create_dir_all(&directory)
         // The collection follows no symbolic link out of its directory, but it accepts a hard link.

@@ -3,18 +3,18 @@
 //! say so on standard error and test nothing.
 #![allow(clippy::unwrap_used)]
 
-#[path = "support/cgroup.rs"]
-mod cgroup;
 #[path = "support/example_modules.rs"]
 mod example_modules;
+#[path = "support/limited_cgroup.rs"]
+mod limited_cgroup;
 #[path = "support/served_sidecar/mod.rs"]
 mod served_sidecar;
 
 use std::io::{ErrorKind, Write};
 use std::time::{Duration, Instant};
 
-use cgroup::LimitedCgroup;
 use example_modules::example;
+use limited_cgroup::LimitedCgroup;
 use proto::hooks::v1alpha3;
 use served_sidecar::{Pod, XML, stock_launcher_client, vmi};
 

@@ -1,6 +1,6 @@
 //! The client of the launcher's command service, with virt-handler's deadlines.
 
-mod queries;
+mod queries_and_guest_agent_calls;
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::grpc_channel::dial;
+use crate::grpc_over_unix_socket::dial;
 use crate::vmi_builder::Vmi;
 
 /// virt-handler's deadline of a command.

@@ -3,10 +3,10 @@
 
 mod command_client;
 mod controller;
-mod event;
+mod domain_or_kubernetes_event;
 mod notification_services;
 mod notify_pipe;
-mod vmi_lifecycle;
+mod vmi_and_virt_handler_lifecycle;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ pub use controller::{
     Decision, DomainGrace, LauncherState, NotifiedDomain, Phase, Settings, Step, StepEntry,
     VmiFacts, decide, is_early_delete, next_phase,
 };
-pub use event::{Event, EventPayload};
+pub use domain_or_kubernetes_event::{Event, EventPayload};
 
 use controller::{Steps, VmController};
 use notify_pipe::NotifyPipe;

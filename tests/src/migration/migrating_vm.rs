@@ -5,10 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{
-    CompletedJob, MigrationPods, PreparedMigration, Proxies, completed_job, migrating, migration_of,
-};
+use super::{MigrationPods, PreparedMigration, Proxies, migrating, migration_of};
 use crate::launcher_fixture::{LauncherFixture, PreparedPod};
+use crate::virsh::{CompletedJob, completed_job};
 use crate::vmi_builder::Vmi;
 
 /// The times and statistics of a successful migration.

@@ -1,11 +1,11 @@
 //! Two pods between which a VM migrates, with virt-handler's proxies between their sockets.
 
-pub mod guest_load;
+pub mod guest_memory_load;
 mod migrating_vm;
 mod proxies;
 mod source_commands;
 mod target_commands;
-mod virsh;
+mod virsh_migrate;
 
 use std::time::Duration;
 
@@ -20,10 +20,7 @@ use crate::vmi_builder::Vmi;
 
 pub use migrating_vm::{CancelledMigration, CompletedMigration, MigratingVm};
 pub use proxies::Proxies;
-pub use virsh::{
-    CompletedJob, completed_job, defined_domains, inactive_xml, migratable_xml, migrate,
-    qemu_command,
-};
+pub use virsh_migrate::migrate;
 
 /// `POD_NAME` in the source's pod.
 pub const SOURCE_POD: &str = "virt-launcher-source";

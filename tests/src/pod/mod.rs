@@ -24,7 +24,7 @@ use tempfile::TempDir;
 pub use crate::launcher_user::LauncherUser;
 pub use processes::Process;
 
-use crate::console_log::ConsoleLog;
+use crate::guest_console_log::ConsoleLog;
 use crate::pod_semaphore::{self, PodPermit};
 use crate::vmi_builder::Vmi;
 

@@ -13,7 +13,7 @@ use kubevirt_api::vmi::Vmi;
 use tempfile::TempDir;
 use tests::binaries::workspace;
 
-use super::daemon_only_pod::DaemonOnlyPod;
+use super::libvirt_daemon_only_pod::DaemonOnlyPod;
 
 /// The cases that libvirt refuses, each with a part of its message.
 pub(crate) const REFUSED_CASES: &[(&str, &str)] = &[

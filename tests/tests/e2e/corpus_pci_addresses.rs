@@ -12,11 +12,13 @@ use domain::libvirt_spec::DomainSpec;
 use domain::parse_domain_xml::parse;
 use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
-use serde_json::Value;
 
 use super::corpus_definitions::{REFUSED_CASES, cases, convert_case};
-use super::daemon_only_pod::DaemonOnlyPod;
-use super::pci_addresses::{add_spare_ports, addresses_of_devices, kubevirts_first_definition};
+use super::kubevirts_domain_definitions::{
+    add_spare_ports, hotplug_ports, kubevirts_first_definition,
+};
+use super::libvirt_daemon_only_pod::DaemonOnlyPod;
+use super::pci_addresses_equal_to_kubevirts::addresses_of_devices;
 
 /// A device that KubeVirt's types lack, so that KubeVirt's launcher loses it when it parses the domain.
 const HOOK_DEVICE: &str =
@@ -96,61 +98,6 @@ fn addresses(defined_xml: &BTreeMap<String, String>) -> Result<Addresses> {
         Ok((case.clone(), devices))
     };
     defined_xml.iter().map(addresses_of_case).collect()
-}
-
-/// The number of placeholder interfaces and of spare ports, computed as KubeVirt does, before any hook.
-fn hotplug_ports(vmi: &Vmi, spec: &DomainSpec) -> Result<(usize, usize)> {
-    const LARGE: u64 = 2 << 30;
-    let on_root_complex =
-        vmi.annotation("kubevirt.io/placePCIDevicesOnRootComplex") == Some("true");
-    let interfaces = vmi.spec.domain.devices.interfaces.len();
-    let placeholders = match vmi.annotation("kubevirt.io/pci-interface-slot-count") {
-        Some(slots) => slots.parse::<usize>()?.saturating_sub(interfaces),
-        None if on_root_complex || interfaces == 0 => 0,
-        None => 4_usize.saturating_sub(interfaces),
-    };
-    if on_root_complex {
-        return Ok((placeholders, 0));
-    }
-    let (minimum_total, minimum_free) = if spec.memory.value > LARGE {
-        (16, 6)
-    } else {
-        (8, 3)
-    };
-    let used = pci_devices(&serde_json::to_value(&spec.devices)?);
-    let free = usize::max(minimum_total.max(used) - used, minimum_free);
-    Ok((placeholders, free.saturating_sub(placeholders)))
-}
-
-/// The number of devices that KubeVirt counts as PCI devices, from its JSON of the devices.
-fn pci_devices(devices: &Value) -> usize {
-    let is_pci = |kind: &str, device: &Value| match kind {
-        "Interfaces" | "Watchdogs" | "Rng" | "Ballooning" => true,
-        "HostDevices" => device["Type"] == "pci",
-        "Controllers" => {
-            let model = device["Model"].as_str().unwrap_or_default();
-            !["pci-root", "pcie-root", "pcie-expander-bus"].contains(&model)
-        }
-        "Disks" => device["Target"]["Bus"] == "virtio",
-        "Inputs" => device["Bus"] == "virtio",
-        _ => false,
-    };
-    let is_on_other_bus = |device: &Value| {
-        let bus = device["Address"]["Type"].as_str().unwrap_or_default();
-        !matches!(bus, "" | "pci")
-    };
-    let fields = devices.as_object().into_iter().flatten();
-    fields
-        .flat_map(|(kind, devices)| {
-            let list = match devices {
-                Value::Array(list) => list.as_slice(),
-                Value::Null => &[],
-                device => std::slice::from_ref(device),
-            };
-            list.iter().map(move |device| (kind, device))
-        })
-        .filter(|(kind, device)| is_pci(kind, device) && !is_on_other_bus(device))
-        .count()
 }
 
 /// Defines the domains as KubeVirt's launcher does: with placeholders, then with the addresses that libvirt assigned

@@ -4,8 +4,8 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
-use tests::migration::qemu_command;
 use tests::pod::LauncherUser;
+use tests::virsh::qemu_command;
 use tests::vmi_builder::Vmi;
 
 use crate::volume_hotplug_fixture::{hotplugged, put_image, vmi_with_free_ports, wait_for_disk};

@@ -1,6 +1,8 @@
-//! A real guest agent: its reports and statistics, and freeze and thaw, also after the daemon was killed.
+//! A real guest agent: its reports and statistics, and freeze and thaw, also after the daemon was killed. SEV and
+//! screenshots are checked on the same VM.
 
 mod freeze_and_thaw;
+mod sev_and_screenshot;
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -15,6 +17,7 @@ use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use freeze_and_thaw::{check_freeze_and_thaw, check_safety_thaw_without_daemon, freeze_status};
+use sev_and_screenshot::{check_screenshot, check_sev_without_hardware};
 
 const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
 const QEMU_UID: u32 = 107;
@@ -172,35 +175,5 @@ async fn check_statistics(fixture: &LauncherFixture) -> Result<()> {
     assert_eq!(name.message, r#"{"return":{"host-name":"agent"}}"#);
     let version = stats.guest_agent_version.context("a version")?;
     assert!(version.success && !version.message.is_empty());
-    Ok(())
-}
-
-/// Without SEV hardware, the answer is libvirt's error.
-async fn check_sev_without_hardware(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
-    let mut client = fixture.commands.raw.clone();
-    let info = client
-        .get_sev_info(cmd::EmptyRequest {})
-        .await?
-        .into_inner();
-    let response = info.response.context("a response")?;
-    assert!(response.message.contains("Code=84"), "{response:?}");
-    let answer = client
-        .get_launch_measurement(vmi.request())
-        .await?
-        .into_inner();
-    let response = answer.response.context("a response")?;
-    assert!(response.message.contains("no SEV"), "{response:?}");
-    Ok(())
-}
-
-async fn check_screenshot(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
-    let mut client = fixture.commands.raw.clone();
-    let picture = client.get_screenshot(vmi.request()).await?.into_inner();
-    assert_eq!(picture.mime, "image/png");
-    assert!(picture.data.starts_with(b"\x89PNG"));
-    fixture.commands.pause(vmi).await?.accepted()?;
-    let paused = client.get_screenshot(vmi.request()).await?.into_inner();
-    assert!(paused.data.starts_with(b"\x89PNG"));
-    fixture.commands.unpause(vmi).await?.accepted()?;
     Ok(())
 }

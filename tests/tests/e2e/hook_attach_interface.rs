@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture, PreparedPod};
-use tests::migration::qemu_command;
 use tests::pod::LauncherUser;
+use tests::virsh::qemu_command;
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_interfaces::{RESOLV_CONF, add_vif_cache, interfaces, links};
@@ -84,7 +84,7 @@ async fn start(vmi: &Vmi) -> Result<LauncherFixture> {
     hooks::install(
         &directory,
         "hook-sidecar-0",
-        &hooks::rust_hook("nic-queues-hook")?,
+        &hooks::rust_hook("attach-interface-hook")?,
     )?;
     let fixture = prepared.start(vmi, &["--hook-sidecars", "1"]).await?;
     fixture.boot_without_controller(vmi).await?;

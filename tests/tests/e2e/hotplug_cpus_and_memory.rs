@@ -7,7 +7,7 @@ use proto::cmd::v1::Response;
 use serde_json::{Value, json};
 use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
-use tests::recorded_answers::comparison::{Rule, Strictness};
+use tests::recorded_kubevirt_answers::comparison::{Rule, Strictness};
 use tests::vmi_builder::Vmi;
 
 use crate::kubevirt_launcher_answers::expect_recorded_shape;

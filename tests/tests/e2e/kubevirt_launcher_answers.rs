@@ -1,5 +1,5 @@
 //! Replays the calls that were recorded with KubeVirt's launcher, and compares every answer field by field. Only the
-//! differences that `tests::recorded_answers` lists are allowed.
+//! differences that `tests::recorded_kubevirt_answers` lists are allowed.
 
 mod replay_vm;
 
@@ -11,9 +11,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::binaries::workspace;
 use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture, PreparedPod};
-use tests::recorded_answers::calls_not_replayed::{self, Coverage, TOPICS_NOT_REPLAYED};
-use tests::recorded_answers::comparison::Rule;
-use tests::recorded_answers::{self, outcome_comparison};
+use tests::recorded_kubevirt_answers::calls_not_replayed::{self, Coverage, TOPICS_NOT_REPLAYED};
+use tests::recorded_kubevirt_answers::comparison::Rule;
+use tests::recorded_kubevirt_answers::{self, outcome_comparison};
 
 use replay_vm::{ReplayVm, recorded_vmi};
 
@@ -68,7 +68,7 @@ async fn dumps_and_backups_are_answered_as_recorded() -> Result<()> {
 #[test]
 fn every_recorded_call_is_made_again_or_named() -> Result<()> {
     let replayed: Vec<&str> = AGENT_TOPICS.iter().chain(&JOB_TOPICS).copied().collect();
-    let topics = recorded_answers::topics()?;
+    let topics = recorded_kubevirt_answers::topics()?;
     for topic in &topics {
         let is_listed = TOPICS_NOT_REPLAYED
             .iter()
@@ -78,7 +78,7 @@ fn every_recorded_call_is_made_again_or_named() -> Result<()> {
             "{topic} is neither replayed nor named, or both"
         );
         ensure!(
-            !recorded_answers::calls(topic)?.is_empty(),
+            !recorded_kubevirt_answers::calls(topic)?.is_empty(),
             "{topic} has no calls"
         );
     }
@@ -94,7 +94,7 @@ fn every_recorded_call_is_made_again_or_named() -> Result<()> {
     }
     let calls: Result<Vec<_>> = replayed
         .iter()
-        .map(|topic| recorded_answers::calls(topic))
+        .map(|topic| recorded_kubevirt_answers::calls(topic))
         .collect();
     let unneeded = calls_not_replayed::unneeded_skip_rules(&calls?.concat());
     ensure!(unneeded.is_empty(), "no call is skipped by {unneeded:?}");
@@ -111,9 +111,12 @@ fn every_recorded_call_is_made_again_or_named() -> Result<()> {
 fn exists(coverage: Coverage) -> Result<bool> {
     let workspace = workspace();
     Ok(match coverage {
-        Coverage::Test(name) => ["tests/tests/e2e", "src/launcher/tests/launcher"]
-            .iter()
-            .any(|directory| contains(&workspace.join(directory), &format!("fn {name}("))),
+        Coverage::Test(name) => [
+            "tests/tests/e2e",
+            "src/launcher/tests/launcher_on_fake_libvirt",
+        ]
+        .iter()
+        .any(|directory| contains(&workspace.join(directory), &format!("fn {name}("))),
         Coverage::FaultRow(name) => {
             let table = workspace.join("tests/tests/faults/fault_matrix.rs");
             fs::read_to_string(table)?.contains(&format!("row(\"{name}\","))
@@ -141,7 +144,7 @@ pub(crate) async fn expect_recorded_shape(
     index: usize,
     absent: &[Rule],
 ) -> Result<()> {
-    let calls = recorded_answers::calls(topic)?;
+    let calls = recorded_kubevirt_answers::calls(topic)?;
     let call = calls.get(index).context("no such call")?;
     let domain = fixture.commands.domain().await?;
     let ours = json!({ "Exists": true, "V": domain });

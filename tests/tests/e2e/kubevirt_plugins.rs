@@ -12,7 +12,7 @@ use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
 use tests::vmi_builder::Vmi;
 
-use super::serve_process::VirtHookServe;
+use super::virt_hook_serve_process::VirtHookServe;
 
 const MANUFACTURER: &str = "Radical Edward";
 const PLUGINS_DIRECTORY: &str = "/var/run/kubevirt-plugin";

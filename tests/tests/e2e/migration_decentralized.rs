@@ -3,10 +3,10 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::migration::{
-    MigrationPods, PreparedMigration, Proxies, SOURCE_POD, TARGET_POD, defined_domains,
-    inactive_xml, migration_of, stock_options,
+    MigrationPods, PreparedMigration, Proxies, SOURCE_POD, TARGET_POD, migration_of, stock_options,
 };
 use tests::pod::LauncherUser;
+use tests::virsh::{defined_domains, inactive_xml};
 use tests::vmi_builder::Vmi;
 
 pub(crate) const SOURCE_UID: &str = "4d4d0000-0000-4000-8000-000000000031";

@@ -7,7 +7,7 @@ use tests::migration::{MigrationPods, migrating, migration_of, stock_options};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use super::migration_source::{NEXT_UID, UID, boot_pods, migration_states};
+use super::migration_successes::{NEXT_UID, UID, boot_pods, migration_states};
 
 /// Checks that the guest on the source still runs, and that its launcher controls it.
 async fn check_source_still_runs(pods: &MigrationPods, vmi: &Vmi) -> Result<()> {

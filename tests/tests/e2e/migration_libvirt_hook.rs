@@ -8,11 +8,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::binaries::binary;
 use tests::build_and_install_hooks as hooks;
-use tests::migration::{
-    MigrationPods, PreparedMigration, Proxies, inactive_xml, migratable_xml, migration_of,
-    stock_options,
-};
+use tests::migration::{MigrationPods, PreparedMigration, Proxies, migration_of, stock_options};
 use tests::pod::{LauncherUser, Pod};
+use tests::virsh::{inactive_xml, migratable_xml};
 use tests::vmi_builder::Vmi;
 
 use super::migration_decentralized::{

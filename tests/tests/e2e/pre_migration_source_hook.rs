@@ -4,10 +4,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::build_and_install_hooks as hooks;
 use tests::launcher_fixture::BOOT_TIMEOUT;
-use tests::migration::{
-    MigrationPods, PreparedMigration, migrating, migration_of, qemu_command, stock_options,
-};
+use tests::migration::{MigrationPods, PreparedMigration, migrating, migration_of, stock_options};
 use tests::pod::LauncherUser;
+use tests::virsh::qemu_command;
 use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000021";

@@ -16,7 +16,7 @@ use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use super::serve_process::VirtHookServe;
+use super::virt_hook_serve_process::VirtHookServe;
 
 const QEMU_TIMEOUT: Duration = Duration::from_secs(240);
 const MANUFACTURER: &str = "board.example.com/manufacturer";

@@ -11,7 +11,7 @@ use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
 use tests::vmi_builder::Vmi;
 
-use super::pci_addresses::addresses_of_devices;
+use super::pci_addresses_equal_to_kubevirts::addresses_of_devices;
 use crate::start_notifications::assert_started;
 
 fn read_transcript(file: &str) -> Result<String> {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::binaries::workspace;
-use tests::console_log::ConsoleLog;
+use tests::guest_console_log::ConsoleLog;
 use tests::guest_image::Guest;
 use tests::launcher_fixture::{BOOT_TIMEOUT, READY_TIMEOUT};
 use tests::pod::{LauncherUser, Pod};

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-use crate::launcher_calls::{Call, ask};
+use crate::fault_row_calls::{Call, ask};
 use crate::test_vm::TestVm;
 
 const CALL_MIX: [Call; 5] = [

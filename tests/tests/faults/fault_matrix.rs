@@ -13,8 +13,8 @@ use crate::fault_row::Step::{
     StalledNbdClient, StartAgain, Stop, Terminate, Type, Wait,
 };
 use crate::fault_row::{Row, Step, millis, row, secs};
-use crate::launcher_calls::Call::{
-    AbortBackup, AttachDisk, AttachForeignImage, AttachUnusableDisks, Delete, DetachDisk,
+use crate::fault_row_calls::Call::{
+    AbortBackup, AttachDisk, AttachForeignImages, AttachUnusableDisks, Delete, DetachDisk,
     DetachKeptDisk, ExecFlood, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion,
     GuestPing, Kill as KillVm, MemoryDump, MemoryDumpToFullDisk, Pause, Ping, PullBackup,
     PushBackup, PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
@@ -141,7 +141,7 @@ pub(crate) const FAULTS: &[Row] = &[
         AskUntil(AttachDisk, 30_000), Stop(Qemu), Send(DetachDisk), Wait(500), Kill(Daemon), Continue(Qemu), AskUntil(DetachDisk, 30_000),
     ], Unharmed(secs(10))).in_pod(Hotplug),
     row("hotplug of missing, wrong and used images", Running, &[Ask(AttachUnusableDisks), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
-    row("hotplug of images in another format", Running, &[Ask(AttachForeignImage), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
+    row("hotplug of images in another format", Running, &[Ask(AttachForeignImages), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
     row("guest refuses to let a disk go, then lets it go", Running, &[
         Ask(AttachDisk), Wait(1000), Type(DEAF_TO_HOTPLUG), Ask(DetachKeptDisk), Ask(DetachKeptDisk), EventReported("DeviceDetachPending", 1),
         QUERIES[0], QUERIES[1], QUERIES[2], Ask(Pause), Ask(Unpause), Type(HEARS_HOTPLUG), AskUntil(DetachDisk, 30_000), Ask(AttachDisk), AskUntil(DetachDisk, 20_000),

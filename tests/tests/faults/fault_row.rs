@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::launcher_calls::Call;
+use crate::fault_row_calls::Call;
 use crate::notify_proxy::ProxyMode;
 
 /// A row: `steps` are applied in `phase`, and then `expect` must hold.

@@ -6,17 +6,17 @@
 //! a part of their name.
 #![allow(clippy::print_stdout)]
 
-mod check_expectation;
 mod command_socket_clients;
 mod fault_matrix;
 mod fault_row;
-mod hotplug_calls;
-mod launcher_calls;
+mod fault_row_calls;
+mod hotplugged_disks;
 mod leaks;
 mod matrix_runner;
 mod migrations;
 mod notify_proxy;
 mod pod_leftovers;
+mod row_expectation_checks;
 mod row_run;
 mod second_launcher;
 mod stalled_backup_client;

@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use tests::binaries::target_dir;
 use tokio::runtime::Handle;
 
-use crate::check_expectation;
 use crate::fault_matrix::FAULTS;
 use crate::fault_row::{Phase, Row, Setup};
+use crate::row_expectation_checks;
 use crate::row_run::RowRun;
 use crate::test_vm::TestVm;
 
@@ -209,7 +209,7 @@ async fn run_row_in(
             .await
             .with_context(|| format!("{step:?}"))?;
     }
-    check_expectation::check(vm, &run, row.phase, row.expect, qemu).await
+    row_expectation_checks::check(vm, &run, row.phase, row.expect, qemu).await
 }
 
 /// Saves the pod's log and the notifications of a failed row.

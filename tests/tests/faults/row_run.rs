@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::command_socket_clients;
 use crate::fault_row::{Program, Step, millis};
-use crate::launcher_calls::{Call, ask};
+use crate::fault_row_calls::{Call, ask};
 use crate::second_launcher::run_second_launcher;
 use crate::stalled_backup_client::StalledBackupClient;
 use crate::test_vm::TestVm;

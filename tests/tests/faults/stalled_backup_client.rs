@@ -3,8 +3,8 @@
 use anyhow::{Result, ensure};
 use proto::nbd::{DataChunk, ReadRequest};
 use serde_json::Value;
+use tests::backup_export_server::ExportServer;
 use tests::emulated_virt_handler::Commands;
-use tests::export_server::ExportServer;
 use tests::vmi_builder::Vmi;
 use tonic::Streaming;
 

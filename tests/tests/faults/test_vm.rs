@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tests::backup_export_server::ExportServer;
 use tests::emulated_virt_handler::{Answer, Commands, Event, VirtHandler};
-use tests::export_server::ExportServer;
 use tests::launcher_fixture::{EVENT_TIMEOUT, READY_TIMEOUT};
 use tests::pod::{LauncherUser, Pod, Process};
 use tests::vmi_builder::Vmi;
@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::fault_row::{Program, Setup};
-use crate::launcher_calls::{self, BACKUP_TIME, Call, backup_name, with_tracked_blocks};
+use crate::fault_row_calls::{self, BACKUP_TIME, Call, backup_name, with_tracked_blocks};
 use crate::notify_proxy::{NotifyProxy, ProxyMode};
 use crate::stalled_backup_client::StalledBackupClient;
 
@@ -204,13 +204,13 @@ impl TestVm {
 
     /// Makes a call with virt-handler's deadline.
     pub(crate) async fn ask(&self, call: Call) -> Result<Answer> {
-        launcher_calls::ask(&self.client()?, &self.vmi, call).await
+        fault_row_calls::ask(&self.client()?, &self.vmi, call).await
     }
 
     /// Makes a call without waiting for its answer.
     pub(crate) fn send(&self, call: Call) -> Result<()> {
         let (client, vmi) = (self.client()?, self.vmi.clone());
-        tokio::spawn(async move { launcher_calls::ask(&client, &vmi, call).await });
+        tokio::spawn(async move { fault_row_calls::ask(&client, &vmi, call).await });
         Ok(())
     }
 

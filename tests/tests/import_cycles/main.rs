@@ -6,7 +6,7 @@
 
 mod cycle_search;
 mod modules;
-mod source_paths;
+mod named_paths_and_items;
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ const EXCEPTIONS: &[Exception] = &[Exception {
     members: &[
         "content_node",
         "element",
-        "insertion_scope",
+        "insertion_namespace_scope",
         "render",
         "source_text",
     ],

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::source_paths::{Import, defined_names, imports, paths, tokens};
+use crate::named_paths_and_items::{Import, defined_names, imports, paths, tokens};
 
 #[derive(Debug)]
 struct Module {

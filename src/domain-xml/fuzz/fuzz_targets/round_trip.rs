@@ -1,3 +1,4 @@
+//! Fuzz target: `properties::round_trip`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| domain_xml_fuzz::round_trip(input));

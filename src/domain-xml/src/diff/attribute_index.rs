@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::namespaces::{Name, Scope};
+use super::namespace_scope::{Name, Scope};
 use crate::start_tag::Attribute;
 use crate::{Element, name};
 

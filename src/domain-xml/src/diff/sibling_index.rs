@@ -10,7 +10,7 @@ use super::element_keys::{self, Kind, Parts};
 use super::element_paths::{PathStep, Selector};
 use super::identity_index::{ALTERNATIVES, IdentityIndex};
 use super::name_interner::NameInterner;
-use super::namespaces::{self, Name, Scope};
+use super::namespace_scope::{self, Name, Scope};
 use super::path_name_group::PathNameGroup;
 use crate::Element;
 
@@ -56,7 +56,7 @@ impl<'a> SiblingIndex<'a> {
         };
         let mut path_names = NameInterner::new();
         for element in parent.children() {
-            let scope = namespaces::enter(scope, element);
+            let scope = namespace_scope::enter(scope, element);
             let name_group = index.names.number(Name::of(element, scope.as_ref()));
             let path_name_group = path_names.number(element.canonical_name());
             index.add(element, scope, name_group, path_name_group);

@@ -1,7 +1,8 @@
+//! What counts as a change, and how changed elements are paired and named.
 #![allow(clippy::unwrap_used)]
 
-mod bounds;
 mod elements_without_keys;
+mod time_and_memory_bounds;
 
 use super::*;
 

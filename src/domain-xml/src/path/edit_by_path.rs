@@ -138,7 +138,7 @@ fn ensure_step<'a>(
     let fits = |element: &Element| {
         element.is(name)
             && conditions.iter().all(|(names, target, value)| {
-                super::select_elements::holds(element, names, target, Some(value))
+                super::predicate_evaluation::holds(element, names, target, Some(value))
             })
     };
     if let Some(at) = parent.position(fits) {

@@ -14,6 +14,7 @@
 mod edit_by_path;
 mod insert_by_path;
 mod parse_pattern;
+mod predicate_evaluation;
 mod select_elements;
 
 pub use insert_by_path::InsertError;

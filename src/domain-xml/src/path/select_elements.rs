@@ -1,8 +1,7 @@
 //! Selects elements by a path: one walk over the tree, with the path's steps as bits of a state.
 
-use super::{NameTest, PathError, PathErrorKind, PathPattern, Predicate, Step, Target};
+use super::{NameTest, PathError, PathErrorKind, PathPattern, Predicate, Step};
 use crate::Element;
-use crate::start_tag::Attribute;
 
 /// The position of an element: node indices, level by level from the start of the search.
 pub(super) type NodeIndices = Vec<usize>;
@@ -216,61 +215,5 @@ impl<'a> Level<'a> {
         let index = self.next + offset;
         self.next = index + 1;
         Some((index, child))
-    }
-}
-
-impl Predicate {
-    pub(crate) fn holds(&self, element: &Element, position: usize) -> bool {
-        match self {
-            Predicate::Position(wanted) => *wanted == position,
-            Predicate::Holds {
-                names,
-                target,
-                value,
-            } => holds(element, names, target, value.as_deref()),
-        }
-    }
-}
-
-/// Whether a descendant along `names` has the value.
-pub(super) fn holds(
-    element: &Element,
-    names: &[String],
-    target: &Target,
-    value: Option<&str>,
-) -> bool {
-    match names.split_first() {
-        Some((name, rest)) => element
-            .children_named(name)
-            .any(|child| holds(child, rest, target, value)),
-        None => match value {
-            None => target.exists_on(element),
-            Some(value) => target.value_of(element).is_some_and(|found| found == value),
-        },
-    }
-}
-
-impl Target {
-    fn attribute<'a>(&self, element: &'a Element) -> Option<Attribute<'a>> {
-        match self {
-            Target::Element => None,
-            Target::Attribute(NameTest::Exact(name)) => element.attribute(name),
-            Target::Attribute(test) => element
-                .attributes()
-                .find(|attribute| test.accepts(attribute.name)),
-        }
-    }
-
-    fn exists_on(&self, element: &Element) -> bool {
-        *self == Target::Element || self.attribute(element).is_some()
-    }
-
-    fn value_of(&self, element: &Element) -> Option<String> {
-        match self {
-            Target::Element => Some(element.text()),
-            Target::Attribute(_) => self
-                .attribute(element)
-                .map(|attribute| attribute.value().into_owned()),
-        }
     }
 }

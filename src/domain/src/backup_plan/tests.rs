@@ -1,3 +1,4 @@
+//! Plans of push and pull backups, and redefined checkpoints.
 #![allow(clippy::unwrap_used)]
 use super::*;
 

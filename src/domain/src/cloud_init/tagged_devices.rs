@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubevirt_api::vmi::Vmi;
 
 use crate::cloud_init::instance_metadata::DeviceData;
-use crate::host_topology::HostTopology;
+use crate::host_numa_topology::HostTopology;
 use crate::libvirt_spec::{Address, Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 
 /// The tagged devices of a *defined* domain: `spec` is parsed from libvirt's XML, which contains the

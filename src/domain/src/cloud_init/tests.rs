@@ -1,6 +1,7 @@
+//! Cloud-init data of VMIs and secrets, and the files of images.
 #![allow(clippy::unwrap_used)]
 
-mod hooked_data;
+mod hook_input_and_output;
 mod tagged_devices;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::host_topology::{HostTopology, UnknownTopology};
+use crate::host_numa_topology::{HostTopology, UnknownTopology};
 use crate::libvirt_spec::DomainSpec;
 use crate::secret_source::{NoSecrets, SecretError, SecretSource};
 

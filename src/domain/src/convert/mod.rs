@@ -10,7 +10,7 @@ mod conversion_purpose;
 mod cpu_topology;
 mod devices;
 mod error;
-mod file_name;
+mod file_name_of_path;
 mod network;
 mod pci_address;
 mod storage;
@@ -19,14 +19,15 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use compute::{
-    clock, cpu_pinning, hypervisor, hypervisor_features, launch_security, memory, numa_cells,
-    on_reboot, os_element, qemu_arguments, smbios, uefi_firmware, vcpus_and_cpu_model,
+    clock, cpu_pinning, domain_type, hypervisor_features, ignition_and_firmware_log_arguments,
+    launch_security, memory, numa_passthrough, on_reboot, os_element, smbios, uefi_firmware,
+    vcpus_and_cpu_model,
 };
 use conversion_inputs::Context;
 use devices::{
-    balloon, console_and_channels, controllers, graphics, host_device_numa_placement, host_devices,
-    input_devices, iommufd, nvidia_grace_requirements, panic_devices, rng, root_complex_placement,
-    sound, tpm, usb_redirection, vsock, watchdog,
+    balloon, console_and_channels, controllers, graphics_and_video, host_device_numa_placement,
+    host_devices, input_devices, iommufd, nvidia_grace_requirements, panic_devices, rng,
+    root_complex_placement, sound, tpm, usb_redirection, vsock, watchdog,
 };
 use network::interfaces;
 use storage::{disks, filesystems, io_threads};
@@ -37,7 +38,7 @@ use crate::libvirt_spec::{DomainSpec, HostDevice};
 pub use error::ConvertError;
 pub(crate) use storage::volume_paths;
 
-pub use compute::qemu_arguments::{FIRMWARE_LOG, is_firmware_logged};
+pub use compute::ignition_and_firmware_log_arguments::{FIRMWARE_LOG, is_firmware_logged};
 pub use conversion_purpose::Purpose;
 pub use devices::sriov::has_attached_sriov;
 pub use storage::block_size_lookups::{BlockSizeLookup, block_size_lookups};
@@ -58,7 +59,7 @@ const STEPS: &[Step] = &[
     rng::add,
     input_devices::add,
     balloon::add,
-    graphics::add,
+    graphics_and_video::add,
     sound::add,
     watchdog::add,
     console_and_channels::add_serial,
@@ -69,18 +70,18 @@ const STEPS: &[Step] = &[
     filesystems::add,
     usb_redirection::add,
     controllers::add,
-    qemu_arguments::add,
+    ignition_and_firmware_log_arguments::add,
     vcpus_and_cpu_model::add,
     io_threads::add,
     memory::add,
     on_reboot::add,
     iommufd::add,
-    hypervisor::add,
+    domain_type::add,
     disks::add,
     nvidia_grace_requirements::check,
     // These steps read the whole domain.
     cpu_pinning::add,
-    numa_cells::add,
+    numa_passthrough::add,
     host_device_numa_placement::place,
     root_complex_placement::place,
 ];
@@ -91,7 +92,7 @@ const PLACEMENT_STEPS: &[Step] = &[
     io_threads::add,
     memory::add,
     cpu_pinning::add,
-    numa_cells::add,
+    numa_passthrough::add,
 ];
 
 /// The part of a domain that places the guest on the host's CPUs and NUMA nodes.

@@ -1,3 +1,5 @@
+//! The disks that are expanded, and their sizes.
+
 use kubevirt_api::virtual_machine_options::Options;
 
 use super::*;

@@ -12,10 +12,10 @@
 //! same as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`).
 
 mod error;
-mod placeholder_name;
+mod placeholder_interface_name;
 mod port_count;
-mod root_ports;
 mod second_definition;
+mod spare_root_ports;
 
 use domain_xml::{Document, Element};
 
@@ -61,7 +61,7 @@ impl DefinitionPlan {
                 architecture.virtio_model(vmi.is_virtio_transitional()),
                 placeholders,
             ),
-            None => root_ports::add(&mut domain, spare_ports),
+            None => spare_root_ports::add(&mut domain, spare_ports),
         }
         Ok(Self {
             ports,
@@ -102,7 +102,7 @@ fn add_placeholders(domain: &mut Document, model: &str, count: usize) {
     let devices = domain.root_mut().ensure_child("devices");
     for number in 0..count {
         let target = Element::new("target")
-            .with_attr("dev", placeholder_name::name(number))
+            .with_attr("dev", placeholder_interface_name::name(number))
             .with_attr("managed", "no");
         let placeholder = Element::new("interface")
             .with_attr("type", "ethernet")

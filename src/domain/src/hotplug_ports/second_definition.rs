@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use domain_xml::{Document, Element};
 
 use crate::hotplug_ports::error::HotplugPortsError;
-use crate::hotplug_ports::placeholder_name::is_placeholder;
-use crate::hotplug_ports::root_ports;
+use crate::hotplug_ports::placeholder_interface_name::is_placeholder;
+use crate::hotplug_ports::spare_root_ports;
 
 /// Devices that keep the address from the first definition. libvirt assigns new addresses to the others in the second
 /// definition, also at ports of the removed placeholders, because KubeVirt's types have no address for these devices.
@@ -50,7 +50,7 @@ impl SecondDefinition {
                 device.remove_child("address");
             }
         }
-        root_ports::add(&mut domain, self.spare_ports);
+        spare_root_ports::add(&mut domain, self.spare_ports);
         Ok(domain.render())
     }
 }

@@ -1,10 +1,10 @@
-//! The `<domain>` element, and small elements directly below it.
+//! The `<domain>` element, and its `<resource>` and `<iothreads>`.
 
 use kubevirt_api::typed_xml::element;
 
 use super::{
-    Clock, Cpu, CpuTune, Devices, Features, IommuFd, MaxMemory, Memory, MemoryBacking, Metadata,
-    NumaTune, Os, SysInfo, Vcpu, Vcpus,
+    Clock, Commandline, Cpu, CpuTune, Devices, Features, IommuFd, LaunchSecurity, MaxMemory,
+    Memory, MemoryBacking, Metadata, NumaTune, Os, SysInfo, Vcpu, Vcpus,
 };
 
 element! {
@@ -42,41 +42,8 @@ element! {
         partition: String = child "partition" => "Partition";
     }
 
-    /// Arguments and environment variables that libvirt passes to QEMU.
-    Commandline {
-        env: Vec<Env> = child "qemu:env" => "QEMUEnv";
-        arg: Vec<Arg> = child "qemu:arg" => "QEMUArg";
-    }
-
-    /// One environment variable for QEMU.
-    Env {
-        name: String = attr "name" => "Name";
-        value: String = attr "value" => "Value";
-    }
-
-    /// One argument for QEMU.
-    Arg {
-        value: String = attr "value" => "Value";
-    }
-
     /// The number of QEMU's IO threads.
     IoThreads {
         io_threads: u64 = text => "IOThreads";
-    }
-
-    /// Confidential computing: SEV, SEV-SNP, TDX or protected virtualization.
-    LaunchSecurity {
-        kind: String = attr "type" => "Type";
-        dh_cert: String = child "dhCert" when set => "DHCert";
-        session: String = child "session" when set => "Session";
-        cbitpos: String = child "cbitpos" when set => "Cbitpos";
-        reduced_phys_bits: String = child "reducedPhysBits" when set => "ReducedPhysBits";
-        policy: String = child "policy" when set => "Policy";
-        quote_generation_service: Option<QuoteGenerationService> = child "quoteGenerationService" => "QuoteGenerationService";
-    }
-
-    /// The socket of the service that generates TDX quotes.
-    QuoteGenerationService {
-        path: String = attr "path" when set => "Path";
     }
 }

@@ -5,6 +5,7 @@
 //! (<https://libvirt.org/formatdomain.html>), name in KubeVirt's JSON. Attributes and texts are
 //! `String`s with libvirt's values, because libvirt reports more values than conversion writes.
 
+mod address_boot_order_acpi_rom;
 mod alias;
 mod balloon_rng_tpm_watchdog;
 mod clock;
@@ -17,15 +18,17 @@ mod features;
 mod filesystem;
 mod hostdev;
 mod interface;
-mod iommu;
+mod iommu_and_iommufd;
+mod launch_security;
 mod memory;
 mod os_and_smbios;
 mod panic_vsock_redirdev;
+mod qemu_commandline;
 mod serial_console_channel;
-mod shared_device_elements;
 mod video_graphics_sound_input;
 mod yes_no_on_off;
 
+pub use address_boot_order_acpi_rom::*;
 pub use alias::Alias;
 pub(crate) use alias::{SRIOV_ALIAS, USER_PREFIX};
 pub use balloon_rng_tpm_watchdog::*;
@@ -39,14 +42,15 @@ pub use features::*;
 pub use filesystem::*;
 pub use hostdev::*;
 pub use interface::*;
-pub use iommu::*;
+pub use iommu_and_iommufd::*;
 pub use kubevirt_api::domain_metadata::{KubeVirtMetadata, Metadata};
 pub use kubevirt_api::typed_xml::XmlName;
+pub use launch_security::*;
 pub use memory::*;
 pub use os_and_smbios::*;
 pub use panic_vsock_redirdev::*;
+pub use qemu_commandline::*;
 pub use serial_console_channel::*;
-pub use shared_device_elements::*;
 pub use video_graphics_sound_input::*;
 pub(crate) use yes_no_on_off::{on_off, yes_no};
 

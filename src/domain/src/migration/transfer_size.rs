@@ -32,3 +32,32 @@ fn claim_bytes(claim: &ClaimInfo) -> Option<u64> {
     let request = claim.requests.get(STORAGE)?.integer()?;
     u64::try_from(capacity.min(request)).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn vmi(spec: &Value, status: &Value) -> Vmi {
+        let vmi = json!({"metadata": {"name": "vm1", "namespace": "default"}, "spec": spec, "status": status});
+        Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn completion_units_are_gigabytes_rounded_up() {
+        let units = |memory: Value, disks| {
+            completion_units(&vmi(&json!({"domain": memory}), &json!({})), disks)
+        };
+        assert_eq!(units(json!({"memory": {"guest": "256Mi"}}), 0), 1);
+        assert_eq!(units(json!({"memory": {"guest": "1G"}}), 0), 1);
+        assert_eq!(units(json!({"memory": {"guest": "1Gi"}}), 0), 2);
+        let requested = json!({"resources": {"requests": {"memory": "3G"}}});
+        assert_eq!(units(requested, 1), 4);
+        assert_eq!(units(json!({}), 0), 0);
+        let claim = json!({"capacity": {"storage": "5G"}, "requests": {"storage": "2G"}});
+        let volumes = json!({"migratedVolumes": [{"volumeName": "a", "sourcePVCInfo": claim}, {"volumeName": "b"}]});
+        assert_eq!(completion_units(&vmi(&json!({}), &volumes), 0), 2);
+    }
+}

@@ -10,8 +10,10 @@ use crate::pod_network_and_dhcp::error::PodNetworkError;
 use crate::pod_network_and_dhcp::link_names;
 use crate::pod_network_and_dhcp::mac_address::Mac;
 use crate::pod_network_and_dhcp::masquerade_subnet::MasqueradeSubnets;
-use crate::pod_network_and_dhcp::tap_attachment::is_tap;
 use crate::pod_network_and_dhcp::vmi_dhcp_options::DhcpOptions;
+
+/// virt-handler's name of an attachment through a tap device.
+const TAP_ATTACHMENT: &str = "tap";
 
 /// A network link in the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +52,15 @@ pub struct Tap {
     is_secondary: bool,
 }
 
+/// Whether the domain gets a tap device. virt-handler sends the attachment of each interface; if it is missing, bridge
+/// and masquerade use a tap.
+pub(crate) fn has_tap(options: &Options, interface: &Interface) -> bool {
+    match options.interface_domain_attachment.get(&interface.name) {
+        Some(attachment) => attachment == TAP_ATTACHMENT,
+        None => interface.bridge.is_some() || interface.masquerade.is_some(),
+    }
+}
+
 /// The interfaces that have a tap device, in the VMI's order.
 ///
 /// # Errors
@@ -57,7 +68,7 @@ pub struct Tap {
 pub fn taps(vmi: &Vmi, options: &Options) -> Result<Vec<Tap>, PodNetworkError> {
     let interfaces = vmi.spec.domain.devices.interfaces.iter().enumerate();
     interfaces
-        .filter(|(_, interface)| interface.state != "absent" && is_tap(options, interface))
+        .filter(|(_, interface)| interface.state != "absent" && has_tap(options, interface))
         .map(|(index, interface)| tap(vmi, interface, index))
         .collect()
 }

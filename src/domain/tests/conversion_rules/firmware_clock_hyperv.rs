@@ -1,4 +1,4 @@
-//! Firmware, timers, Hyper-V enlightenments, domain type and iommufd.
+//! Firmware and its log, timers, Hyper-V enlightenments, and the domain type for Hyper-V hosts.
 
 use serde_json::{Value, json};
 
@@ -158,11 +158,4 @@ fn firmware_log_is_enabled_at_high_verbosity() {
             .map_or(0, |commandline| commandline.arg.len())
     };
     assert_eq!((arguments(5), arguments(6)), (0, 4));
-}
-
-#[test]
-fn iommufd_is_used_if_a_device_plugin_provides_one() {
-    let spec = Case::default().host(json!({"iommufd": true})).domain_spec();
-    assert_eq!(spec.iommufd.unwrap().fd_group, "iommu");
-    assert!(Case::default().domain_spec().iommufd.is_none());
 }

@@ -1,4 +1,4 @@
-//! GPUs, vGPUs and other host devices, which device plugins allocate.
+//! GPUs, vGPUs, other host devices and the iommufd, which device plugins allocate.
 
 use domain::convert::{Purpose, convert_for};
 use domain::libvirt_spec::HostDevice;
@@ -169,4 +169,11 @@ fn empty_plugin_address_is_an_error() {
             .conversion_error()
             .ends_with("\nHostDevice: [a (x/y) b (x/y)]\nDevice: [hostdevice-a]")
     );
+}
+
+#[test]
+fn iommufd_is_used_if_a_device_plugin_provides_one() {
+    let spec = Case::default().host(json!({"iommufd": true})).domain_spec();
+    assert_eq!(spec.iommufd.unwrap().fd_group, "iommu");
+    assert!(Case::default().domain_spec().iommufd.is_none());
 }

@@ -1,9 +1,9 @@
 //! VMIs generated from a VMI with every field: each field is removed, kept or set to an extreme value.
 
-use domain::access_credentials::{GuestCredentials, agent_credentials};
 use domain::cloud_init;
 use domain::convert::{block_size_lookups, convert};
 use domain::disk_expansion::image_expansions;
+use domain::guest_agent_access_credentials::{GuestCredentials, agent_credentials};
 use domain::host_facts::HostFacts;
 use domain::hotplug_ports::DefinitionPlan;
 use domain::parse_domain_xml::parse;

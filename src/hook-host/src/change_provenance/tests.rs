@@ -1,3 +1,5 @@
+//! Which hook last changed a path, which hook a libvirt error is about, and paths that several hooks changed.
+
 use super::*;
 
 fn provenance(edits: &[(&str, &str, &str)]) -> Provenance {

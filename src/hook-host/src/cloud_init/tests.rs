@@ -1,3 +1,5 @@
+//! Conversion of cloud-init data between documents and JSON, and answers that are refused.
+
 use super::*;
 
 const DATA: &str = r#"{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"i"},"ConfigDriveMetaData":null,"UserData":"u","NetworkData":"","DevicesData":null,"VolumeName":"v","New":[1]}"#;

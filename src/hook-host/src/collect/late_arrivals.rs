@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::hook_file::HookId;
-use super::list_hooks_directory;
+use super::hooks_directory_listing;
 
 /// Finds hooks that appeared after the collection. Nothing watches the hooks directory then, so the chain scans it
 /// once, at its first call.
@@ -40,7 +40,7 @@ impl LateArrivals {
     }
 
     fn arrivals(&self) -> Vec<HookId> {
-        let listing = list_hooks_directory::scan(&self.hooks_dir).unwrap_or_default();
+        let listing = hooks_directory_listing::scan(&self.hooks_dir).unwrap_or_default();
         let ids = listing.hooks.into_iter().map(|file| file.id);
         ids.filter(|id| !self.collected.contains(id)).collect()
     }

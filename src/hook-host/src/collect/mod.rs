@@ -13,18 +13,18 @@
 //! finds what inotify missed. Watches and retries end with the collection; afterwards the chain
 //! scans the directory once more, at its first call, and logs hooks that arrived late.
 
-mod admit_module;
-mod build_hook;
 mod collect_config;
-mod compile_slots;
-mod counted_hooks;
+mod compile_slot_count;
+mod counted_hooks_collection;
 mod directory_watch;
 mod error;
 mod hook_file;
+mod hook_from_sidecar_or_module;
+mod hook_probe;
+mod hooks_directory_listing;
 mod late_arrivals;
-mod list_hooks_directory;
-mod load_plugin_modules;
-mod probe_hook;
+mod module_admission_and_loading;
+mod plugin_module_loader;
 mod readiness;
 mod standing_hooks;
 
@@ -41,12 +41,12 @@ use crate::record::RecordWriter;
 use crate::wasm::Loader;
 use crate::{Chain, blocking_work};
 pub use collect_config::{CollectConfig, StandingHooks};
-use counted_hooks::collect_counted;
+use counted_hooks_collection::collect_counted;
 pub use error::CollectError;
 use hook_file::{HookFileKind, HookId};
-use list_hooks_directory::ScanError;
-use load_plugin_modules::PluginModules;
-use probe_hook::{Probe, ProbeResult};
+use hook_probe::{Probe, ProbeResult};
+use hooks_directory_listing::ScanError;
+use plugin_module_loader::PluginModuleLoader;
 pub use readiness::WRITE_GRACE;
 
 /// Waits until all hooks are ready and returns them as a chain. If no hook is expected, the hooks
@@ -58,7 +58,7 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         move || OperatorPolicy::read(&policy)
     });
     let operator = operator.await??;
-    let plugin_modules = PluginModules {
+    let plugin_modules = PluginModuleLoader {
         config: config.clone(),
         operator: operator.clone(),
     };
@@ -126,7 +126,7 @@ pub async fn admit_modules(config: &CollectConfig) -> Result<Loader, CollectErro
         let (policy, hooks_dir) = (config.policy.clone(), config.hooks_dir.clone());
         move || {
             let operator = OperatorPolicy::read(&policy)?;
-            let listing = list_hooks_directory::scan(&hooks_dir).map_err(scan_error)?;
+            let listing = hooks_directory_listing::scan(&hooks_dir).map_err(scan_error)?;
             Ok::<_, CollectError>((operator, listing))
         }
     };

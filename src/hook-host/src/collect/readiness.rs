@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::hook_file::HookId;
-use super::list_hooks_directory::HooksListing;
+use super::hooks_directory_listing::HooksListing;
 pub use hook_entry::WRITE_GRACE;
 use hook_entry::{Entry, HookState};
 pub(super) use probe_attempt::{ProbeAttempt, ProbeOutcome};

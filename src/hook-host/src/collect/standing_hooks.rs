@@ -8,8 +8,8 @@ use tokio::time::timeout_at;
 
 use super::collect_config::StandingHooks;
 use super::hook_file::{HookFile, HookFileKind};
-use super::list_hooks_directory::{self, HooksListing};
-use super::probe_hook::{Probe, ProbeResult};
+use super::hook_probe::{Probe, ProbeResult};
+use super::hooks_directory_listing::{self, HooksListing};
 use super::readiness::ProbeAttempt;
 use super::{CollectError, log_ready, scan_error};
 use crate::hook::Hook;
@@ -31,7 +31,7 @@ impl StandingModules {
         }
         let listing = match standing {
             StandingHooks::None => HooksListing::default(),
-            _ => list_hooks_directory::scan(&directory).map_err(scan_error)?,
+            _ => hooks_directory_listing::scan(&directory).map_err(scan_error)?,
         };
         check(&listing).map_err(|reason| {
             CollectError::Unusable(format!("standing hook {}/{reason}", directory.display()))

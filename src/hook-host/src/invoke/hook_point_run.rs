@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::input_and_output::{Input, Output};
+use super::hook_input_and_verified_output::{Input, Output};
 use super::run_log;
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::Hook;
@@ -13,7 +13,7 @@ use crate::{FailurePolicy, HookError, HookMetrics, HookPoint, Invocation, Limits
 
 /// Maximum time for writing records at one hook point that does not count against the chain's deadline. Without this
 /// limit, virt-handler would wait too long for many hooks whose records are written to a slow file system.
-const MAX_EXCLUDED_RECORD_TIME: Duration = Duration::from_secs(3);
+const MAX_UNCHARGED_RECORD_TIME: Duration = Duration::from_secs(3);
 
 /// Maximum chain deadline if the domain arrives by a migration: libvirt waits 30 s for its hook, and the source's
 /// libvirt daemon waits meanwhile.
@@ -26,15 +26,15 @@ pub(super) struct HookPointRun<'a> {
     invocation: Invocation,
     vmi: &'a str,
     started: Instant,
-    /// The deadline of all calls together.
-    pub(super) deadline: Duration,
-    /// The part of the deadline that earlier calls used.
+    /// The time for all calls together.
+    pub(super) time_budget: Duration,
+    /// The part of the budget that earlier devices of the same request used.
     pub(super) spent: Duration,
     /// Time that does not count against the chain's deadline: calls of hooks with their own deadline, and writing
     /// records.
-    pub(super) excluded: Duration,
-    /// The part of `excluded` that writing records took.
-    excluded_record_time: Duration,
+    pub(super) uncharged_time: Duration,
+    /// The part of `uncharged_time` that writing records took.
+    uncharged_record_time: Duration,
     pub(super) runs: Vec<Run>,
     recorder: Option<&'a RecordWriter>,
     pod: &'a PodFactSource,
@@ -64,10 +64,10 @@ impl<'a> HookPointRun<'a> {
             },
             vmi,
             started: Instant::now(),
-            deadline: limits.chain_deadline,
+            time_budget: limits.chain_deadline,
             spent: Duration::ZERO,
-            excluded: Duration::ZERO,
-            excluded_record_time: Duration::ZERO,
+            uncharged_time: Duration::ZERO,
+            uncharged_record_time: Duration::ZERO,
             runs: Vec::new(),
             recorder,
             pod,
@@ -81,9 +81,9 @@ impl<'a> HookPointRun<'a> {
     /// is, and writing records counts against the deadline.
     pub(super) fn set_arriving(&mut self) {
         self.arrives = true;
-        self.deadline = self.deadline.min(MAX_ARRIVAL_DEADLINE);
-        // No time for writing records is excluded any more.
-        self.excluded_record_time = MAX_EXCLUDED_RECORD_TIME;
+        self.time_budget = self.time_budget.min(MAX_ARRIVAL_DEADLINE);
+        // From now on all time for writing records counts.
+        self.uncharged_record_time = MAX_UNCHARGED_RECORD_TIME;
     }
 
     /// Calls the next hook of the chain and keeps its run. An error stops the chain.
@@ -94,11 +94,11 @@ impl<'a> HookPointRun<'a> {
     ) -> Result<Output, HookError> {
         let (run, output, recording) = self.call_and_record(hook, input).await;
         let recording =
-            recording.min(MAX_EXCLUDED_RECORD_TIME.saturating_sub(self.excluded_record_time));
-        self.excluded_record_time += recording;
-        self.excluded += recording;
+            recording.min(MAX_UNCHARGED_RECORD_TIME.saturating_sub(self.uncharged_record_time));
+        self.uncharged_record_time += recording;
+        self.uncharged_time += recording;
         if hook.body.has_own_deadline() {
-            self.excluded += run.duration;
+            self.uncharged_time += run.duration;
         }
         let outcome = run.outcome.clone();
         self.runs.push(run);
@@ -212,11 +212,11 @@ impl<'a> HookPointRun<'a> {
 
     /// The time until the deadline of all calls together.
     fn time_left(&self) -> Duration {
-        let spent = self.started.elapsed().saturating_sub(self.excluded);
-        self.deadline.saturating_sub(self.spent + spent)
+        let spent = self.started.elapsed().saturating_sub(self.uncharged_time);
+        self.time_budget.saturating_sub(self.spent + spent)
     }
 
     pub(super) fn error(&self, hook: &Hook, error: BodyError) -> HookError {
-        error.into_hook_error(&hook.info.hook, self.point, self.deadline)
+        error.into_hook_error(&hook.info.hook, self.point, self.time_budget)
     }
 }

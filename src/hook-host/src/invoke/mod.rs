@@ -5,11 +5,12 @@
 //! no output of the hook point is used. At Shutdown all hooks run in parallel and none stops another.
 //! At OnDefineDomain, the hooks of KubeVirt's Plugins are called after the other hooks, in the same way.
 
+mod attach_time;
 mod chain;
 mod chain_config;
+mod hook_input_and_verified_output;
 mod hook_order;
 mod hook_point_run;
-mod input_and_output;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod record_write_deadline_tests;
@@ -22,8 +23,8 @@ mod verify_domain;
 mod verify_output;
 mod work_within_budget;
 
+pub use attach_time::AttachTime;
 pub use chain::Chain;
 pub(crate) use chain_config::ChainConfig;
 pub(crate) use rerun_recorded_call::rerun;
-pub use run_attach_hooks::AttachTime;
 pub use verify_device::{AttachedDevice, DeviceError};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 
+use super::hook_input_and_verified_output::Input;
 use super::hook_point_run::HookPointRun;
-use super::input_and_output::Input;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::hook_body::{HookBody, HookCall, HookOutput, HookReport};
 use crate::pod_facts::PodFactSource;
@@ -84,7 +84,7 @@ async fn writing_a_record_does_not_count_against_the_chains_deadline() {
     );
     for calls in 1..=2 {
         assert!(run.call(&idle_hook(), Input::PreStart).await.is_ok());
-        assert!(run.excluded >= WRITE_TIME * calls);
+        assert!(run.uncharged_time >= WRITE_TIME * calls);
     }
 }
 
@@ -111,9 +111,9 @@ async fn calls_and_records_for_an_arriving_domain_have_15_seconds_together() {
             None,
         );
         run.set_arriving();
-        assert_eq!(run.deadline, Duration::from_secs(arrival));
+        assert_eq!(run.time_budget, Duration::from_secs(arrival));
         assert!(run.call(&idle_hook(), Input::PreStart).await.is_ok());
-        assert_eq!(run.excluded, Duration::ZERO);
+        assert_eq!(run.uncharged_time, Duration::ZERO);
     }
 }
 

@@ -1,65 +1,14 @@
 //! Passes a device that is about to be attached through the hooks of OnAttachDevice.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
+use super::attach_time::AttachTime;
 use super::chain::{Chain, bad_input};
-use super::input_and_output::{Input, Output};
+use super::hook_input_and_verified_output::{Input, Output};
 use super::verify_device::AttachedDevice;
 use super::work_within_budget;
-use crate::{HookError, HookPoint, Invocation, Limits, Run};
-
-/// The time budget of hooks for all devices that one request attaches.
-#[derive(Debug)]
-pub struct AttachTime {
-    limit: Duration,
-    /// When the hooks must end, because the request needs the rest of its time for other work.
-    end: Option<Instant>,
-    spent: Mutex<Duration>,
-}
-
-impl Default for AttachTime {
-    fn default() -> Self {
-        Self::new(Limits::default().attach_deadline)
-    }
-}
-
-impl AttachTime {
-    /// A budget of `limit` for one request.
-    #[must_use]
-    pub fn new(limit: Duration) -> Self {
-        Self {
-            limit,
-            end: None,
-            spent: Mutex::default(),
-        }
-    }
-
-    /// The same budget, which also ends at `end`.
-    #[must_use]
-    pub fn until(self, end: Instant) -> Self {
-        let until_end = end.saturating_duration_since(Instant::now());
-        Self {
-            limit: self.limit.min(until_end),
-            end: Some(end),
-            ..self
-        }
-    }
-
-    /// The remaining time.
-    #[must_use]
-    pub fn left(&self) -> Duration {
-        let spent = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        let until_end = self.end.map_or(Duration::MAX, |end| {
-            end.saturating_duration_since(Instant::now())
-        });
-        self.limit.saturating_sub(spent).min(until_end)
-    }
-
-    fn spend(&self, time: Duration) {
-        *self.spent.lock().unwrap_or_else(PoisonError::into_inner) += time;
-    }
-}
+use crate::{HookError, HookPoint, Invocation, Run};
 
 impl Chain {
     /// The time budget for one request, from the chain's limits.
@@ -95,7 +44,9 @@ impl Chain {
         let device = parsed.and_then(|parsed| parsed.map_err(|error| error.to_string()));
         let mut device = Arc::new(device.map_err(|error| bad_input(first, point, error))?);
         let mut run = self.begin_run(point, invocation, vmi);
-        (run.deadline, run.spent) = (time.limit, time.limit - time.left());
+        run.time_budget = time.limit();
+        // Computed from `left`, which also counts the request's other work.
+        run.spent = time.limit().saturating_sub(time.left());
         let mut result = Ok(());
         for hook in hooks {
             let input = Input::Device {
@@ -107,6 +58,7 @@ impl Chain {
                     device: next,
                     xml: text,
                 }) => (device, xml) = (next, text),
+                // A failure that is ignored leaves the device unchanged.
                 Ok(_) => {}
                 Err(error) => {
                     result = Err(error);
@@ -114,7 +66,7 @@ impl Chain {
                 }
             }
         }
-        time.spend(started.elapsed().saturating_sub(run.excluded));
+        time.spend(started.elapsed().saturating_sub(run.uncharged_time));
         result.map(|()| (xml, run.runs))
     }
 }

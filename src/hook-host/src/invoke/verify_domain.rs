@@ -220,7 +220,7 @@ impl Domain {
 fn with_remedy(refused: NotGranted) -> NotGranted {
     match refused {
         NotGranted::Refused(refusal) => NotGranted::Refused(GrantRefusal {
-            remedy: migration_abi::remedy(),
+            explanation: migration_abi::remedy(),
             ..refusal
         }),
         exhausted @ NotGranted::CheckBudgetExhausted => exhausted,

@@ -1,6 +1,6 @@
 //! Evaluates all conditions of a plugin hook.
 
-use super::condition::ConditionCache;
+use super::cel_condition::ConditionCache;
 use super::plugin_hook::{Condition, PluginHook};
 
 /// The remedy in the error about an unsupported condition.

@@ -11,16 +11,16 @@
 //! `pkg/virt-launcher/virtwrap/plugins` and the `plugin/v1alpha1` types of KubeVirt v1.9, and for v1.10 the types of
 //! <https://github.com/kubevirt/kubevirt/pull/19160>.
 
-mod condition;
+mod cel_condition;
+mod domain_or_launcher_hooks;
 mod evaluate_conditions;
-mod hook_list;
-mod hooks_of_plugin;
 mod in_process_module;
 mod plan_plugin_hooks;
 mod plugin_call;
 mod plugin_hook;
 mod plugin_hook_body;
 mod plugin_json;
+mod plugin_json_to_hooks;
 mod plugin_socket;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -92,7 +92,7 @@ impl Plugins {
         {
             return Err(PluginsError::Name(plugin.metadata.name.len()));
         }
-        let count = plugins.iter().map(hooks_of_plugin::hook_count).sum();
+        let count = plugins.iter().map(plugin_json_to_hooks::hook_count).sum();
         if count > MAX_HOOKS {
             return Err(PluginsError::TooMany(count));
         }
@@ -107,7 +107,7 @@ impl Plugins {
         plugins.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let hooks: Vec<_> = plugins
             .into_iter()
-            .flat_map(hooks_of_plugin::hooks)
+            .flat_map(plugin_json_to_hooks::hooks)
             .collect();
         // The hooks that stand for plugins that are refused as a whole count too.
         match hooks.len() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use tokio::time::{Instant, timeout_at};
 
 use super::Plugins;
-use super::condition::ConditionCache;
+use super::cel_condition::ConditionCache;
 use super::evaluate_conditions::ConditionState;
 use super::in_process_module::{LoadModule, ModuleFile, PluginModule};
 use super::plugin_call::PluginSidecar;

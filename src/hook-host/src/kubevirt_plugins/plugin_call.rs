@@ -10,7 +10,7 @@ use proto::hooks::plugins::v1alpha1::{
 use tonic::Status;
 use tonic::transport::Channel;
 
-use super::hook_list::HookList;
+use super::domain_or_launcher_hooks::HookList;
 use super::plugin_socket::{PluginSocket, SocketError};
 use crate::Reason;
 use crate::sidecar::{channel, status_text};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hook_list::HookList;
+use super::domain_or_launcher_hooks::HookList;
 use super::plugin_call::PluginSidecar;
 use super::plugin_hook_body::VERSION;
 use crate::hook::{HookInfo, HookKind};

@@ -1,3 +1,5 @@
+//! Parsing of Plugins, the order of their hooks, and the admission of a VMI.
+
 mod conditions;
 mod malformed_and_unknown_fields;
 
@@ -5,7 +7,7 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::hook_list::HookList;
+use super::domain_or_launcher_hooks::HookList;
 use super::plugin_hook::Action;
 use super::*;
 use crate::policy::OperatorPolicy;
@@ -183,7 +185,7 @@ fn the_plugin_in_the_documentation_is_admitted() {
     let hooks = parse(&json!([plugin])).hooks;
     assert!(hooks.len() == 2 && !hooks[0].ignore && hooks[1].ignore);
     assert_eq!(hooks[0].timeout, Duration::from_secs(10));
-    let condition = condition::Condition::parse(&hooks[0].conditions[0].text).unwrap();
+    let condition = cel_condition::Condition::parse(&hooks[0].conditions[0].text).unwrap();
     let vmi_with_cores = |cores: u64| json!({"metadata": {"labels": {"numa": ""}}, "spec": {"domain": {"cpu": {"cores": cores}}}});
     assert_eq!(condition.holds(&vmi_with_cores(2)), Ok(true));
     assert_eq!(condition.holds(&vmi_with_cores(1)), Ok(false));

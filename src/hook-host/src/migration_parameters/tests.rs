@@ -1,3 +1,5 @@
+//! Parsing of migration parameters, and values that are refused.
+
 use super::*;
 
 fn with(texts: &[(&str, &str)]) -> Result<MigrationParameters, MigrationParameterError> {

@@ -4,18 +4,18 @@
 //! question, because annotations can appear while a VM boots. A replay answers from its record. A hook may read the
 //! intersection of the module's wishes, its `hook.yaml` and the operator's policy ([`PodGrant`]).
 //!
-//! `pod_fact`, `pod_pattern`, `downward_api_format` and `network_status` (Multus' annotation) are pure.
+//! `annotation_label_or_network`, `pod_pattern`, `downward_api_format` and `network_status` (Multus' annotation) are pure.
 
-mod call_deadline;
+mod annotation_label_or_network;
+mod deadline_deferred_while_waiting;
 mod downward_api_files;
 mod downward_api_format;
+mod fact_source_and_grant;
 pub(crate) mod network_status;
-mod pod_access;
-mod pod_fact;
-mod pod_fact_entry;
 mod pod_fact_reader;
 mod pod_grant;
 mod pod_pattern;
+mod question_and_answer;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -23,17 +23,17 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use call_deadline::CallDeadline;
+pub(crate) use annotation_label_or_network::PodFact;
+pub(crate) use deadline_deferred_while_waiting::CallDeadline;
 pub(crate) use downward_api_files::DownwardApiFiles;
 pub use downward_api_format::render as render_downward_api;
+pub use fact_source_and_grant::PodAccess;
+pub(crate) use fact_source_and_grant::PodFactSource;
 pub(crate) use network_status::Network;
-pub use pod_access::PodAccess;
-pub(crate) use pod_access::PodFactSource;
-pub(crate) use pod_fact::PodFact;
-pub use pod_fact_entry::{FactError, PodFactEntry};
 pub(crate) use pod_fact_reader::PodFactReader;
 pub(crate) use pod_grant::{PodGrant, PodLayer};
 pub use pod_pattern::{PodPattern, PodPatternError};
+pub use question_and_answer::{FactError, PodFactEntry};
 
 /// The default of [`PodConfig::wait`].
 const DEFAULT_WAIT: Duration = Duration::from_secs(5);

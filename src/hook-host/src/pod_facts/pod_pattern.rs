@@ -4,12 +4,14 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::pod_fact::MAX_NAME_BYTES;
 use crate::printable::is_printable;
 
 /// The names of all kinds of facts.
 const KINDS: &str =
     "annotations/KEY, labels/KEY, network-status/NAMESPACE/NAME, default-network, network-info";
+
+/// Maximum length in bytes of a pattern.
+pub(super) const MAX_PATTERN_BYTES: usize = 512;
 
 /// A pattern of facts: the name of a fact, in which `*` stands for any characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -21,7 +23,7 @@ pub struct PodPattern(String);
 #[non_exhaustive]
 pub enum PodPatternError {
     /// The text is longer than any name; its length in bytes.
-    #[error("a pattern of {0} bytes, more than {MAX_NAME_BYTES}")]
+    #[error("a pattern of {0} bytes, more than {MAX_PATTERN_BYTES}")]
     TooLong(usize),
     /// No fact has such a name.
     #[error(
@@ -33,7 +35,7 @@ pub enum PodPatternError {
 impl PodPattern {
     /// Parses a pattern. The error lists the kinds of facts.
     pub fn parse(text: &str) -> Result<Self, PodPatternError> {
-        if text.len() > MAX_NAME_BYTES {
+        if text.len() > MAX_PATTERN_BYTES {
             return Err(PodPatternError::TooLong(text.len()));
         }
         let prefixes = ["annotations/", "labels/", "network-status/"];
@@ -91,6 +93,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::annotation_label_or_network::{MAX_KEY_BYTES, PodFact};
     use super::*;
 
     #[test]
@@ -136,6 +139,15 @@ mod tests {
             assert!(error.contains("annotations/KEY"), "{error}");
         }
         assert!(PodPattern::parse(&format!("labels/{}", "a".repeat(600))).is_err());
+    }
+
+    #[test]
+    fn the_name_of_a_fact_with_the_longest_key_is_a_pattern() {
+        let key = "a".repeat(MAX_KEY_BYTES);
+        for fact in [PodFact::Annotation(key.clone()), PodFact::Network(key)] {
+            let name = fact.validated().unwrap().to_string();
+            assert!(PodPattern::parse(&name).unwrap().matches(&name));
+        }
     }
 
     #[test]

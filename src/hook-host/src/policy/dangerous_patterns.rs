@@ -1,4 +1,4 @@
-//! The classes of the dangerous set that a path pattern names.
+//! The kinds of the dangerous set that a path pattern names.
 
 use domain_xml::{Document, PathPattern};
 
@@ -11,7 +11,7 @@ pub fn names_dangerous(pattern: &PathPattern) -> bool {
     !kinds_named(pattern, true).is_empty()
 }
 
-/// The classes of the dangerous set to which only some values of the named node belong; empty if every value is
+/// The kinds of the dangerous set to which only some values of the named node belong; empty if every value is
 /// dangerous. `paths` of the operator's policy grants the other values.
 pub fn dangerous_values(pattern: &PathPattern) -> Vec<DangerKind> {
     match kinds_named(pattern, false).is_empty() {
@@ -20,8 +20,8 @@ pub fn dangerous_values(pattern: &PathPattern) -> Vec<DangerKind> {
     }
 }
 
-/// The classes of the dangerous set that a pattern names, evaluated on a domain that contains only the named nodes;
-/// with `any_value`, also the classes to which only some values belong. A wildcard names no node.
+/// The kinds of the dangerous set that a pattern names, evaluated on a domain that contains only the named nodes;
+/// with `any_value`, also the kinds to which only some values belong. A wildcard names no node.
 pub(super) fn kinds_named(pattern: &PathPattern, any_value: bool) -> Vec<DangerKind> {
     // A name that is not valid XML selects nothing in a domain.
     let Ok(domain) = Document::parse(&sample_domain(pattern)) else {

@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests;
+mod refusal_text_tests;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use domain_xml::host::{Budget, Change, ChangeKind};
 use domain_xml::{Document, PathPattern};
 
 use super::permission::{Checker, DangerKind, Permission, Refusal, RefusalReason};
-use super::unknown_path::UnknownPath;
+use super::unknown_domain_path::UnknownPath;
 
 /// The grant of a hook: a change is permitted if every layer permits it. `None` permits everything.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Grant(Option<Arc<[Layer]>>);
 
-/// The patterns and classes of one origin.
+/// The patterns and kinds of one origin.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     pub(crate) patterns: Vec<PathPattern>,
-    /// Classes of the dangerous set that the origin grants.
-    pub(crate) kinds: Vec<DangerKind>,
+    /// Kinds of the dangerous set that the origin grants.
+    pub(crate) granted_dangers: Vec<DangerKind>,
     /// The origin for errors, such as `allow.paths of hook/hook.yaml:7:10`.
     pub(crate) origin: String,
 }
@@ -42,15 +42,15 @@ pub(crate) struct GrantRefusal {
     pub(crate) path: String,
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
-    /// The line that would allow the change.
-    pub(crate) remedy: String,
+    /// Why the change is refused, and the line that would allow it, if there is one.
+    pub(crate) explanation: String,
 }
 
 impl Layer {
     /// The layer, which also permits what `other` permits.
     pub(crate) fn or(mut self, other: &Self) -> Self {
         self.patterns.extend(other.patterns.iter().cloned());
-        self.kinds.extend(&other.kinds);
+        self.granted_dangers.extend(&other.granted_dangers);
         self
     }
 }
@@ -101,10 +101,10 @@ impl Grant {
         }
         let checker = |layer: &'a Layer| {
             let checker = Checker::within(&layer.patterns, before, after, Rc::clone(budget));
-            checker.granting(&layer.kinds)
+            checker.granting(&layer.granted_dangers)
         };
-        let mut layers = self.layers().unwrap_or_default().iter();
-        while let Some(layer) = layers.next() {
+        let mut outer_to_inner = self.layers().unwrap_or_default().iter();
+        while let Some(layer) = outer_to_inner.next() {
             let mut layer_checker = checker(layer);
             for change in changes {
                 let Permission::Refused(refusal) = layer_checker.permits(change) else {
@@ -113,9 +113,10 @@ impl Grant {
                 if refusal.reason == RefusalReason::CheckBudgetExhausted {
                     return Err(NotGranted::CheckBudgetExhausted);
                 }
-                // The layers are in the order operator, hook.yaml, wishes. If an inner layer refuses the change too,
-                // its author is named first: without the inner layer the outer one does not matter.
-                let innermost = layers.rev().find_map(|inner| {
+                // Layers go from outer (operator) to inner (wishes). The innermost layer that refuses is reported,
+                // since its author must act first; this outer one is mentioned after it.
+                let inner_layers = outer_to_inner;
+                let innermost = inner_layers.rev().find_map(|inner| {
                     let permission = checker(inner).permits(change);
                     refusal_within_budget(permission).map(|refusal| (refusal, inner))
                 });
@@ -153,7 +154,7 @@ fn grant_refusal(
         refusal.reason,
         RefusalReason::Reserved(_) | RefusalReason::DocumentReplaced
     );
-    let mut remedy = match (&refusal.reason, refusal.suggested_pattern) {
+    let mut explanation = match (&refusal.reason, refusal.suggested_pattern) {
         (RefusalReason::Reserved(_), _) => "it is not a hook's to change".to_owned(),
         (RefusalReason::DocumentReplaced, _) => "the domain became another document".to_owned(),
         (RefusalReason::Ambiguous { .. }, Some(suggested_pattern)) => format!(
@@ -173,19 +174,19 @@ fn grant_refusal(
         match outer {
             None => {}
             Some((refusal, _)) if matches!(refusal.reason, RefusalReason::Dangerous(_)) => {
-                remedy += "; and so would allow.dangerous of the operator's policy";
+                explanation += "; and so would allow.dangerous of the operator's policy";
             }
-            Some((_, outer)) => remedy += &format!("; and so would {}", outer.origin),
+            Some((_, outer)) => explanation += &format!("; and so would {}", outer.origin),
         }
         if let Some(unknown) = UnknownPath::of(&refusal.path) {
-            remedy = format!("{unknown} {remedy}");
+            explanation = format!("{unknown} {explanation}");
         }
     }
     GrantRefusal {
         path: refusal.path,
         before: described(change, change.before.as_deref()),
         after: described(change, change.after.as_deref()),
-        remedy,
+        explanation,
     }
 }
 

@@ -23,10 +23,11 @@ pub mod module_signature;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;
+mod policy_error;
 mod policy_file;
-mod sidecar_policy;
+mod sidecar_and_plugin_policy;
 mod strict_yaml;
-mod unknown_path;
+mod unknown_domain_path;
 mod version_range;
 mod version_requirements;
 mod yaml_values;
@@ -37,12 +38,12 @@ pub use hook_yaml::HookYaml;
 pub use operator_policy::{
     Allow, Digests, OperatorPolicy, PolicySource, PolicySummary, PolicyWarning,
 };
-pub use strict_yaml::PolicyError;
-pub use unknown_path::UnknownPath;
+pub use policy_error::PolicyError;
+pub use unknown_domain_path::UnknownPath;
 pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 
 pub(crate) use domain_grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use effective_settings::{admit, resolve, resolve_sidecar};
 pub(crate) use hook_yaml::FILE_NAME as HOOK_YAML;
 pub(crate) use hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
-pub(crate) use sidecar_policy::resolve_plugin;
+pub(crate) use sidecar_and_plugin_policy::resolve_plugin;

@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use sigstore_bundle::PublicKey;
 
+use super::policy_error::{PolicyError, YamlPosition};
 use super::policy_file;
-use super::strict_yaml::{self, PolicyError, YamlPosition};
+use super::strict_yaml;
 use super::yaml_values::{Located, SizeValue};
 use crate::Limits;
 use content::AppliedEvents;

@@ -7,7 +7,7 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
-use super::strict_yaml::PolicyError;
+use super::policy_error::PolicyError;
 use crate::printable::utf8;
 
 /// Maximum size of a policy file in bytes.

@@ -3,7 +3,7 @@
 use semver::Version;
 use serde::Deserialize;
 
-use super::strict_yaml::YamlPosition;
+use super::policy_error::YamlPosition;
 use super::version_range::VersionRange;
 use super::yaml_values::Located;
 

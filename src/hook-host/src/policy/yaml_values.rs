@@ -12,10 +12,10 @@ use serde_saphyr::Spanned;
 use sigstore_bundle::PublicKey;
 
 use super::permission::DangerKind;
-use super::strict_yaml::YamlPosition;
+use super::policy_error::YamlPosition;
 use super::version_range::VersionRange;
 use crate::PodPattern;
-use crate::description::{absolute_directory, domain_pattern};
+use crate::module_description::{absolute_directory, domain_pattern};
 
 /// A value and its position.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,7 +53,7 @@ pub(crate) struct Pattern(pub(crate) PathPattern);
 pub(crate) enum Dangerous {
     /// The nodes that the pattern names.
     Path(PathPattern),
-    /// All nodes of a class.
+    /// All nodes of a kind.
     Kind(DangerKind),
 }
 

@@ -9,9 +9,9 @@ use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
     MAX_PATTERNS, Output, Record,
 };
-use crate::description::domain_pattern;
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
+use crate::module_description::domain_pattern;
 use crate::pod_facts::PodGrant;
 use crate::policy::permission::DangerKind;
 use crate::policy::{
@@ -66,7 +66,7 @@ impl Record {
                 patterns: patterns
                     .collect::<Result<_, _>>()
                     .map_err(RecordReadError::NotARecord)?,
-                kinds: kinds
+                granted_dangers: kinds
                     .collect::<Result<_, _>>()
                     .map_err(|error| RecordReadError::NotARecord(error.to_string()))?,
                 origin: entry.origin.clone(),
@@ -231,7 +231,7 @@ impl GrantEntry {
             origin: layer.origin.clone(),
             patterns: layer.patterns.iter().map(ToString::to_string).collect(),
             kinds: layer
-                .kinds
+                .granted_dangers
                 .iter()
                 .map(|kind| kind.name().to_owned())
                 .collect(),

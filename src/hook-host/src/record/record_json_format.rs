@@ -128,7 +128,7 @@ pub struct GrantEntry {
     pub origin: String,
     /// The path patterns.
     pub patterns: Vec<String>,
-    /// The classes of the dangerous set, by name.
+    /// The kinds of the dangerous set, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
 }

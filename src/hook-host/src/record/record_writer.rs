@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::record_from_run::RunEvidence;
 use super::record_json_format::Record;
 use super::redaction;
-use super::run_evidence::RunEvidence;
 use crate::Run;
 use crate::fixed_clock_and_random::Determinism;
 

@@ -7,9 +7,9 @@ use super::artifact_cache::ArtifactError;
 use super::call_and_answer::CallError;
 use super::compile_error::CompileError;
 use super::section_headers::IncompleteComponent;
-use super::store_limiter::OUT_OF_MEMORY;
+use super::store_limiter::MEMORY_LIMIT_MESSAGE_PART;
 use super::wit_versions::LinkError;
-use crate::description::DescriptionError;
+use crate::module_description::DescriptionError;
 
 /// Why a file could not be loaded as a hook module.
 #[derive(Debug, thiserror::Error)]
@@ -142,7 +142,7 @@ impl LoadError {
     /// Whether the call of `describe` exceeded the memory limit.
     #[must_use]
     pub fn exceeds_memory(&self) -> bool {
-        matches!(self, Self::Describe { source, .. } if source.to_string().contains(OUT_OF_MEMORY))
+        matches!(self, Self::Describe { source, .. } if source.to_string().contains(MEMORY_LIMIT_MESSAGE_PART))
     }
 
     /// Whether the compilation exceeded its limits, so that it could succeed with higher limits.

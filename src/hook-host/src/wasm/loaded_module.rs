@@ -8,11 +8,11 @@ use wasmtime::Engine;
 
 use super::call_and_answer::{Call, CallContext, CallReport};
 use super::component_interfaces::ComponentInterfaces;
-use super::engine_host::EngineHost;
+use super::engine_shared_by_modules::EngineHost;
 use super::guest_call;
 use super::wit_versions::HookBinding;
 use crate::LogLine;
-use crate::description::Description;
+use crate::module_description::Description;
 
 /// A module that is compiled, linked and described. Cheap to clone.
 #[derive(Clone)]

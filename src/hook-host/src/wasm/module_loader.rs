@@ -11,20 +11,20 @@ use wasmtime::component::Linker;
 
 use super::artifact_cache::ArtifactCache;
 use super::engine_config::{self, EngineRole, TargetMachine};
-use super::engine_host::EngineHost;
+use super::engine_shared_by_modules::EngineHost;
 use super::epoch_thread::EpochTicker;
 use super::guest_call;
 use super::load_error::LoadError;
 use super::load_options::LoadOptions;
 use super::loaded_module::{Module, ModuleInfo};
-use super::module_file::ModuleFile;
+use super::module_file_checks::ModuleFile;
 use super::precompiled_dirs::PrecompiledDirs;
 use super::sealed_module::SealedModule;
 use super::store_state::StoreState;
 use super::wit_versions::{self, HookBinding};
 use crate::LogLine;
-use crate::description::Description;
 use crate::digest_pin::DigestPin;
+use crate::module_description::Description;
 
 /// Loads modules into one engine, also several at the same time.
 #[derive(Clone)]

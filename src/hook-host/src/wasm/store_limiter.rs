@@ -7,12 +7,12 @@ use wasmtime::ResourceLimiter;
 pub(super) struct StoreLimiter {
     memory_limit: usize,
     table_limit: usize,
-    memory: usize,
-    tables: usize,
+    memory_bytes: usize,
+    table_elements: usize,
 }
 
 /// The part of the text of [`MemoryLimitExceeded`] by which other code recognizes the error.
-pub(super) const OUT_OF_MEMORY: &str = "bytes of memory and may have";
+pub(super) const MEMORY_LIMIT_MESSAGE_PART: &str = "bytes of memory and may have";
 
 /// The guest requested more memory than its limit.
 #[derive(Debug, thiserror::Error)]
@@ -35,14 +35,14 @@ impl StoreLimiter {
         Self {
             memory_limit,
             table_limit,
-            memory: 0,
-            tables: 0,
+            memory_bytes: 0,
+            table_elements: 0,
         }
     }
 
     /// The peak of all linear memories in bytes. Linear memory never shrinks, so the current size is the peak.
     pub(super) fn peak_memory(&self) -> usize {
-        self.memory
+        self.memory_bytes
     }
 }
 
@@ -67,7 +67,7 @@ impl ResourceLimiter for StoreLimiter {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let limit = self.memory_limit;
-        self.memory = grown_total(self.memory, current, desired, limit)
+        self.memory_bytes = grown_total(self.memory_bytes, current, desired, limit)
             .map_err(|requested| MemoryLimitExceeded { requested, limit })?;
         Ok(true)
     }
@@ -79,7 +79,7 @@ impl ResourceLimiter for StoreLimiter {
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let limit = self.table_limit;
-        self.tables = grown_total(self.tables, current, desired, limit)
+        self.table_elements = grown_total(self.table_elements, current, desired, limit)
             .map_err(|requested| TableLimitExceeded { requested, limit })?;
         Ok(true)
     }

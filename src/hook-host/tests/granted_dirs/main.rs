@@ -81,9 +81,9 @@ async fn recording_chain(
 ) -> Chain {
     let dirs = HookDirs::new();
     if let Some(yaml) = yaml {
-        dirs.put_old("h", "hook.yaml", yaml.as_bytes());
+        dirs.put_modified_an_hour_ago("h", "hook.yaml", yaml.as_bytes());
     }
-    dirs.put_old("h", "m.wasm", module);
+    dirs.put_modified_an_hour_ago("h", "m.wasm", module);
     let policy = dirs.at("../policy", "p.yaml");
     let allow = format!(
         "allow: {{paths: ['/domain/**'], dirs: ['{}']}}\n",

@@ -12,7 +12,7 @@ async fn invalid_old_modules_are_refused_at_once() {
         (&b"\0asm\x0d\0\x01\0"[..], "it exports nothing"),
     ] {
         let dirs = HookDirs::new();
-        dirs.put_old("hook", "m.wasm", bytes);
+        dirs.put_modified_an_hour_ago("hook", "m.wasm", bytes);
         let started = Instant::now();
         let text = refusal(&dirs, 1, 30_000).await;
         assert!(

@@ -5,8 +5,8 @@
 mod calls;
 #[path = "../fixture/mod.rs"]
 mod fixture;
-mod load;
 mod outputs;
+mod refused_at_collection;
 
 use std::path::Path;
 use std::time::Duration;
@@ -36,7 +36,7 @@ fn limits(call_deadline: Duration) -> Limits {
 /// Collects one hook, `h`. All tests share the compiled artifacts.
 async fn collect_module(module: &[u8], deadline: Duration) -> Result<Chain, CollectError> {
     let dirs = HookDirs::new();
-    dirs.put_old("h", "m.wasm", module);
+    dirs.put_modified_an_hour_ago("h", "m.wasm", module);
     let config = CollectConfig {
         limits: limits(deadline),
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),
@@ -116,7 +116,7 @@ fn assert_failed(error: HookError, part: &str) {
 /// Collects the misbehaving hook with this `hook.yaml`.
 async fn collect_with_hook_yaml(yaml: &str) -> Result<Chain, CollectError> {
     let dirs = HookDirs::new();
-    dirs.put_old("h", "hook.yaml", yaml.as_bytes());
+    dirs.put_modified_an_hour_ago("h", "hook.yaml", yaml.as_bytes());
     dirs.put_hook("h");
     let config = CollectConfig {
         limits: limits(LONG_CALL_DEADLINE),

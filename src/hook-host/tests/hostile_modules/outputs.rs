@@ -56,8 +56,8 @@ async fn gives_back_what_takes_the_host_long_to_check() {
 /// A chain of two hooks: a handwritten one whose failures are ignored, then the misbehaving one.
 async fn chain_before_the_misbehaving_hook(guest: HandwrittenGuest) -> Chain {
     let dirs = HookDirs::new();
-    dirs.put_old("a", "hook.yaml", b"failurePolicy: Ignore\n");
-    dirs.put_old("a", "m.wasm", &guest.module());
+    dirs.put_modified_an_hour_ago("a", "hook.yaml", b"failurePolicy: Ignore\n");
+    dirs.put_modified_an_hour_ago("a", "m.wasm", &guest.module());
     dirs.put_hook("b");
     let config = CollectConfig {
         limits: limits(LONG_CALL_DEADLINE),

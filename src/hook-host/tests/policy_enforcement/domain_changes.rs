@@ -141,7 +141,7 @@ async fn the_dangerous_set_must_be_granted_by_the_operator() {
         r#"["/domain/**","/domain/devices/emulator"]"#,
         PATHS_PLACEHOLDER,
     );
-    dirs.put_old("h", "odd.wasm", &module);
+    dirs.put_modified_an_hour_ago("h", "odd.wasm", &module);
     let refused = collect(dirs.config(1)).await.err().unwrap().to_string();
     assert!(
         refused.contains("/domain/devices/emulator") && refused.contains("allow.dangerous"),
@@ -163,7 +163,7 @@ async fn the_dangerous_set_must_be_granted_by_the_operator() {
 async fn module_without_wishes_may_not_change_the_domain() {
     let without_wishes = fixture::misbehaving_hook_with("\"wishes\"", "\"future\"");
     let dirs = HookDirs::new();
-    dirs.put_old("h", "odd.wasm", &without_wishes);
+    dirs.put_modified_an_hour_ago("h", "odd.wasm", &without_wishes);
     let chain = collect(dirs.config(1)).await.unwrap();
     assert_eq!(define(&chain, "keep").await.unwrap(), XML);
     let error = define(&chain, "title").await.unwrap_err().to_string();

@@ -1,11 +1,11 @@
 //! Wishes, `hook.yaml` and the operator's policy are enforced on real modules and sidecars.
 #![allow(clippy::unwrap_used)]
 
-mod admission;
 mod domain_changes;
 #[path = "../fixture/mod.rs"]
 mod fixture;
-mod hook_yaml_files;
+mod hook_yaml_settings_and_mistakes;
+mod module_and_sidecar_admission;
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -36,8 +36,8 @@ fn misbehaving_hook_wishing(list: &str, placeholder: &str) -> Vec<u8> {
 /// Collects one module with this `hook.yaml`.
 async fn collect_with_hook_yaml(module: &[u8], yaml: &str) -> Result<Chain, CollectError> {
     let dirs = HookDirs::new();
-    dirs.put_old("h", "hook.yaml", yaml.as_bytes());
-    dirs.put_old("h", "odd.wasm", module);
+    dirs.put_modified_an_hour_ago("h", "hook.yaml", yaml.as_bytes());
+    dirs.put_modified_an_hour_ago("h", "odd.wasm", module);
     collect(dirs.config(1)).await
 }
 

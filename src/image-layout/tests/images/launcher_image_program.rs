@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::base_image::write_base_image;
-use crate::read_layout::{read_image, unpack};
+use crate::unpacked_layout::{read_image, unpack};
 
 /// `CAP_NET_BIND_SERVICE=ep` as Linux stores it.
 const NET_BIND_SERVICE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -3,4 +3,4 @@
 
 mod base_image;
 mod launcher_image_program;
-mod read_layout;
+mod unpacked_layout;

@@ -12,8 +12,10 @@ use proto::cmd::v1::*;
 use tonic::{Request, Status};
 
 use super::response::{Reply, failed, ok, outcome, reply};
-use super::{backup, decode_requests, get_vm_stats, launch_security, vm_queries};
-use crate::agent;
+use super::{
+    backup_and_checkpoint_requests, decode_requests, get_vm_stats, sev_launch_security, vm_queries,
+};
+use crate::guest_agent;
 use crate::jobs;
 use crate::manager::{Command, Manager, SyncRequest};
 use crate::notify::Warning;
@@ -69,7 +71,7 @@ impl CommandService {
             Err(error) => return failed(error),
         };
         let seconds = u64::try_from(seconds).unwrap_or(0);
-        let request = agent::FreezeRequest {
+        let request = guest_agent::FreezeRequest {
             thaw_after: (seconds > 0).then(|| Duration::from_secs(seconds)),
             persistent_tpm: vmi.has_persistent_tpm(),
         };
@@ -195,7 +197,7 @@ impl Cmd for CommandService {
             domain_name,
             timeout_seconds,
         } = &request;
-        match agent::ping(&vm.client, domain_name, *timeout_seconds, migrates).await {
+        match guest_agent::ping(&vm.client, domain_name, *timeout_seconds, migrates).await {
             Ok(()) => reply(success()),
             Err(error) => {
                 tracing::warn!(reason = %error, "guest agent ping failed");
@@ -209,8 +211,8 @@ impl Cmd for CommandService {
     }
 
     async fn exec(&self, request: Request<ExecRequest>) -> Reply<ExecResponse> {
-        let command = agent::GuestCommand::from(request.into_inner());
-        match agent::exec(&self.manager.vm().client, &command).await {
+        let command = guest_agent::GuestCommand::from(request.into_inner());
+        match guest_agent::exec(&self.manager.vm().client, &command).await {
             Ok(output) => reply(ExecResponse {
                 response: Some(ok()),
                 exit_code: output.exit_code,
@@ -289,7 +291,7 @@ impl Cmd for CommandService {
     }
 
     async fn get_sev_info(&self, _: Request<EmptyRequest>) -> Reply<SevInfoResponse> {
-        reply(launch_security::sev_info(self.manager.vm()).await)
+        reply(sev_launch_security::sev_info(self.manager.vm()).await)
     }
 
     async fn get_launch_measurement(
@@ -297,7 +299,7 @@ impl Cmd for CommandService {
         request: Request<VmiRequest>,
     ) -> Reply<LaunchMeasurementResponse> {
         match Self::decode_vmi(request.get_ref()) {
-            Ok(_) => reply(launch_security::launch_measurement(self.manager.vm()).await),
+            Ok(_) => reply(sev_launch_security::launch_measurement(self.manager.vm()).await),
             Err(answer) => reply(LaunchMeasurementResponse {
                 response: Some(answer),
                 ..Default::default()
@@ -311,7 +313,7 @@ impl Cmd for CommandService {
     ) -> Reply<Response> {
         let InjectLaunchSecretRequest { vmi, options } = request.into_inner();
         match decode_requests::vmi(vmi.as_ref()) {
-            Ok(_) => reply(launch_security::inject_secret(self.manager.vm(), &options).await),
+            Ok(_) => reply(sev_launch_security::inject_secret(self.manager.vm(), &options).await),
             Err(error) => reply(failed(error)),
         }
     }
@@ -340,7 +342,7 @@ impl Cmd for CommandService {
     }
 
     async fn backup_virtual_machine(&self, request: Request<BackupRequest>) -> Reply<Response> {
-        reply(backup::backup(&self.manager, request.into_inner()).await)
+        reply(backup_and_checkpoint_requests::backup(&self.manager, request.into_inner()).await)
     }
 
     async fn redefine_checkpoint(
@@ -349,7 +351,7 @@ impl Cmd for CommandService {
     ) -> Reply<RedefineCheckpointResponse> {
         let request = request.into_inner();
         let (response, checkpoint_invalid) =
-            backup::redefine_checkpoint(&self.manager, request).await;
+            backup_and_checkpoint_requests::redefine_checkpoint(&self.manager, request).await;
         reply(RedefineCheckpointResponse {
             response: Some(response),
             checkpoint_invalid,

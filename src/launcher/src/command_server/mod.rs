@@ -3,14 +3,14 @@
 //! The server first listens on the *uninitialized* socket. Renaming the socket to its ready name shows the pod's
 //! readiness probe, and with it virt-controller, that the launcher can run a VM.
 
-mod authority_filter;
-mod authority_filter_stream;
-mod backup;
+mod backup_and_checkpoint_requests;
 mod command_service;
 mod decode_requests;
 mod get_vm_stats;
-mod launch_security;
+mod http2_authority_filter;
+mod http2_authority_filter_stream;
 mod response;
+mod sev_launch_security;
 mod vm_queries;
 
 use std::fs;
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use command_service::CommandService;
 
-use authority_filter_stream::AuthorityFilterStream;
+use http2_authority_filter_stream::AuthorityFilterStream;
 
 use crate::paths::Paths;
 

@@ -9,9 +9,9 @@ use proto::cmd::v1::{
 };
 
 use super::response::{failed, ok};
+use crate::domain_stats_json::{self, DeviceAliases, MigrationProgress};
 use crate::libvirt_client::{QUERY_DEADLINE, SnapshotError, response_text};
 use crate::manager::{Identity, Phase, VmContext};
-use crate::stats::{self, DeviceAliases, MigrationProgress};
 
 /// The domain in KubeVirt's JSON; empty while there is no domain.
 pub(super) async fn domain(vm: &VmContext) -> DomainResponse {
@@ -61,7 +61,7 @@ async fn stats_json(vm: &VmContext) -> Result<String, String> {
     let migration = migration_progress(vm.jobs.migration_progress());
     let render = move |stats: &DomainStats, xml: &str| {
         let aliases = DeviceAliases::from_xml(xml);
-        stats::domain_stats(stats, &aliases, &guest_info.load(), &migration).to_string()
+        domain_stats_json::domain_stats(stats, &aliases, &guest_info.load(), &migration).to_string()
     };
     match vm.client.statistics(render).await {
         Ok(Some(json)) => Ok(json.as_ref().to_owned()),

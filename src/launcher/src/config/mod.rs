@@ -1,7 +1,7 @@
 //! The launcher's configuration, from flags, environment and the defaults in its image.
 
+mod flag_default_files;
 mod flags;
-mod image_defaults;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use quantity::go_duration::{self, DurationError};
 
 pub(crate) use flags::Flags;
 
-use image_defaults::DEFAULTS_DIRECTORY;
+use flag_default_files::DEFAULTS_DIRECTORY;
 
 use crate::paths::Paths;
 

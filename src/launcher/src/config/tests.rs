@@ -1,3 +1,4 @@
+//! Tests of the command line, the environment and the default files.
 #![allow(clippy::unwrap_used)]
 use super::*;
 
@@ -137,7 +138,7 @@ fn help_explains_every_flag() {
 }
 
 #[test]
-fn image_defaults_are_overridden_by_the_command_line() {
+fn flag_default_files_are_overridden_by_the_command_line() {
     let image = tempfile::tempdir().unwrap();
     std::fs::write(image.path().join("hooks-dir"), "/hooks\n").unwrap();
     std::fs::write(image.path().join("hook-memory"), "1000").unwrap();

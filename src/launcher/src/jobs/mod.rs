@@ -14,9 +14,9 @@ mod backup;
 mod error;
 mod job_connection;
 mod job_context;
-mod job_start;
+mod job_kind_and_start_result;
 mod memory_dump;
-mod migration;
+mod migration_source;
 mod vm_events_for_job;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,15 +33,15 @@ pub(crate) use backup::{
 };
 pub(crate) use error::JobError;
 pub(crate) use job_context::{JobContext, JobRecorder, MigrationEnvironment, ProgressTimes};
-pub(crate) use job_start::{JobKind, JobStart};
+pub(crate) use job_kind_and_start_result::{JobKind, JobStart};
 pub(crate) use memory_dump::MemoryDumpRequest;
-pub(crate) use migration::{MigrationJob, MigrationRefusal};
+pub(crate) use migration_source::{MigrationJob, MigrationRefusal};
 pub(crate) use vm_events_for_job::VmEventsForJob;
 
 use abort_reason::{AbortSignal, wait_for_abort};
 use backup::Export;
 use job_connection::{JobConnection, domain_call};
-use migration::RunningMigration;
+use migration_source::RunningMigration;
 
 use crate::timestamp;
 

@@ -1,3 +1,5 @@
+//! Tests of jobs on the fake libvirt.
+
 #![allow(clippy::unwrap_used)]
 
 mod memory_dump;

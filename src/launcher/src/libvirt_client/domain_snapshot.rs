@@ -11,7 +11,7 @@ use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{DomainState, Reason, State, XmlKind};
 
-use super::cached_domain::CachedDomain;
+use super::domain_handle_cache::CachedDomain;
 use super::reconnecting_connection::Session;
 use crate::blocking::NoAnswer;
 

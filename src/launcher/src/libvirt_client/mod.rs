@@ -8,22 +8,22 @@
 //! ```
 //! Manager, agent and queries use the client; the client depends on none of them.
 
-mod cached_domain;
-mod call_class;
+mod call_deadlines_and_lanes;
+mod call_error;
 mod connection_attempt;
+mod connection_for_ending_domain;
 mod destroy_domain;
 mod dirty_rate;
 mod disk_errors;
+mod domain_handle_cache;
 mod domain_queries;
 mod domain_snapshot;
-mod ending_connection;
-mod error;
 mod read_snapshot;
 mod reconnecting_connection;
 mod request_device_detach;
 mod screenshot;
 mod single_flight_cache;
-mod statistics;
+mod statistics_and_qemu_version;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -33,23 +33,23 @@ use tokio::time::Instant;
 
 use crate::blocking::NoAnswer;
 
-pub(crate) use call_class::{
+pub(crate) use call_deadlines_and_lanes::{
     AGENT, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK, START,
 };
+pub(crate) use call_error::{CallError, response_text};
 pub(crate) use connection_attempt::{Connect, ConnectTarget, ConnectionError};
 pub(crate) use domain_snapshot::{DomainSnapshot, Presence, SnapshotError};
-pub(crate) use error::{CallError, response_text};
 pub(crate) use reconnecting_connection::{Connection, ConnectionEvent};
 pub(crate) use request_device_detach::request_detach;
 pub(crate) use single_flight_cache::{CacheAge, SingleFlightCache};
 
-use cached_domain::CachedDomain;
-use call_class::Lanes;
+use call_deadlines_and_lanes::Lanes;
+use connection_for_ending_domain::EndingConnection;
 use dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
+use domain_handle_cache::CachedDomain;
 use domain_snapshot::SpecReader;
-use ending_connection::EndingConnection;
 use reconnecting_connection::Session;
-use statistics::STATISTICS_AGE;
+use statistics_and_qemu_version::STATISTICS_AGE;
 
 /// Calls libvirt about one domain. Clones share their state.
 #[derive(Clone)]

@@ -10,17 +10,17 @@
 //! between, since virt-handler finds the daemon by its parent and its name.
 
 mod ambient_capability;
+mod broken_qemu_log_pipes;
+mod config_from_flags_and_env;
 mod daemon_binaries;
 mod daemon_command;
 mod daemon_config_files;
-mod daemons_config;
 mod error;
 mod log_filters;
 mod log_lines;
 mod orphaned_capability_probes;
 mod qemu_log_tail;
 mod qemu_log_takeover;
-mod reopen_qemu_log_pipes;
 mod restart_backoff;
 mod restart_task;
 mod rotating_file;
@@ -38,8 +38,8 @@ use std::path::PathBuf;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+pub(crate) use config_from_flags_and_env::DaemonsConfig;
 pub(crate) use daemon_binaries::DaemonBinaries;
-pub(crate) use daemons_config::DaemonsConfig;
 pub(crate) use error::DaemonError;
 
 use crate::migration_error_log::MigrationErrorLog;

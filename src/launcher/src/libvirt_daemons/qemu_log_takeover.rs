@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::reopen_qemu_log_pipes::{self, BrokenPipe};
+use super::broken_qemu_log_pipes::{self, BrokenPipe};
 use super::rotating_file::RotatingFileWriter;
 use crate::paths::Paths;
 
@@ -78,7 +78,7 @@ fn continue_logs(logs: &QemuLogs, copies: &mut JoinSet<()>) -> Result<(), LostLo
     let Some(process) = qemu_process_directory(logs) else {
         return Ok(());
     };
-    let pipes = match reopen_qemu_log_pipes::broken_pipes(&process) {
+    let pipes = match broken_qemu_log_pipes::broken_pipes(&process) {
         Ok(pipes) => pipes,
         // QEMU has ended meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -109,7 +109,7 @@ fn start_copy(
     file: &std::path::Path,
     copies: &mut JoinSet<()>,
 ) -> io::Result<()> {
-    copies.spawn(reopen_qemu_log_pipes::copy_to_file(
+    copies.spawn(broken_qemu_log_pipes::copy_to_file(
         pipe.reopen()?,
         RotatingFileWriter::new(file),
     ));

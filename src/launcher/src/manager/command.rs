@@ -8,13 +8,13 @@ use kubevirt_api::vmi::Vmi;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::command_error::OpError;
 use super::command_rules::Kind;
 use super::command_success::CommandSuccess;
-use super::error::OpError;
 use super::ops;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
-use crate::agent::FreezeRequest;
+use crate::guest_agent::FreezeRequest;
 use crate::jobs::{
     BackupId, BackupRequest, Checkpoint, ExportRequest, MemoryDumpRequest, MigrationJob,
 };

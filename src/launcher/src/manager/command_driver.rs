@@ -12,13 +12,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::command::{Command, CommandContext};
+use super::command_error::OpError;
 use super::command_id::CommandId;
 use super::command_queue::{Action, Queue};
 use super::command_refusal::CommandRefusal;
 use super::command_success::CommandSuccess;
-use super::error::OpError;
 use super::vm_context::VmContext;
-use super::vm_state::VmState;
+use super::vm_phase_and_migration_role::VmState;
 use crate::vm_events::VmEvent;
 
 /// The outcome of a command, shared by its callers.

@@ -24,7 +24,7 @@ use super::command::Command;
 use super::command_id::CommandId;
 use super::command_refusal::CommandRefusal;
 use super::command_rules::Kind;
-use super::vm_state::{Phase, VmState};
+use super::vm_phase_and_migration_role::{Phase, VmState};
 
 /// What the driver has to do next.
 #[derive(Debug)]

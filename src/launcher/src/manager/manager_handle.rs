@@ -8,13 +8,13 @@ use tracing::Instrument;
 
 use super::command::Command;
 use super::command_driver::{CommandResult, Driver, Message, request_span};
+use super::command_error::OpError;
 use super::command_id::CommandId;
 use super::command_refusal::CommandRefusal;
 use super::command_success::CommandSuccess;
-use super::error::OpError;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
-use super::vm_state::Phase;
+use super::vm_phase_and_migration_role::Phase;
 
 /// Capacity of the driver's inbox. It can be small, since the driver takes out messages at once.
 const INBOX_CAPACITY: usize = 64;

@@ -3,26 +3,26 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::access_credentials::Credential;
+use domain::guest_agent_access_credentials::Credential;
 use kubevirt_api::vmi::Vmi;
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::command_driver_state::DriverState;
 use super::command_id::CommandId;
-use super::driver_state::DriverState;
-use super::incoming_domain_editor::LastIncomingEdit;
 use super::incoming_migration_stage::IncomingMigrationStage;
+use super::incoming_migration_xml_editor::LastIncomingEdit;
 use super::kubevirt_metadata::MetadataStore;
-use super::start_notification::StartNotification;
+use super::start_notification_acceptance::StartNotification;
 use super::vm_identity::Identity;
-use super::vm_state::{Phase, Role};
-use crate::agent::{Freezer, GuestInfoCache, VmStatsAnswers};
-use crate::boot::boot_resources::BootResources;
-use crate::boot::migration_target_sockets::MigrationTargetSockets;
+use super::vm_phase_and_migration_role::{Phase, Role};
+use crate::guest_agent::{Freezer, GuestInfoCache, VmStatsAnswers};
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::jobs::Jobs;
 use crate::libvirt_client::Client;
 use crate::notify::Notifier;
+use crate::vm_boot::boot_resources::BootResources;
+use crate::vm_boot::migration_target_sockets::MigrationTargetSockets;
 use crate::vm_events::VmEvent;
 
 /// The virtual machine's identity, its clients and its state.

@@ -1,11 +1,12 @@
 //! The task that watches the VM: it receives events, reads the domain, updates the phase and notifies virt-handler.
 //! It never changes the domain.
 
+mod domain_notifications;
+mod domain_snapshots;
 mod observer_history;
-mod phase_and_agent_link;
-mod publication;
-mod resync;
-mod snapshots;
+mod resync_after_lost_events;
+mod resync_backoff;
+mod watch_channel_updates;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -19,9 +20,9 @@ use super::Identity;
 use super::alert_reporter::AlertReporter;
 use super::incoming_migration_stage::IncomingMigrationStage;
 use super::kubevirt_metadata::MetadataStore;
-use super::start_notification::StartNotification;
-use super::vm_state::Phase;
-use crate::agent::{AgentLink, GuestInfoCache};
+use super::start_notification_acceptance::StartNotification;
+use super::vm_phase_and_migration_role::Phase;
+use crate::guest_agent::{AgentLink, GuestInfoCache};
 use crate::jobs::VmEventsForJob;
 use crate::libvirt_client::{Client, Presence};
 use crate::notify::Notifier;

@@ -1,11 +1,12 @@
 //! Notifications to virt-handler: domain events and Kubernetes events. `notification_policy` decides what to send;
 //! `send_task` is the only task that sends, so that notifications arrive in order.
 
-mod alerts;
+mod alert_policy;
+mod guest_panic_in_qemu_log;
 mod k8s_event;
 mod notification_client;
 mod notification_policy;
-mod publication;
+mod publication_of_libvirt_event;
 mod send_task;
 mod waiting_notifications;
 
@@ -18,10 +19,11 @@ use futures_util::future::Shared;
 use proto::notify::v1::{DomainEventRequest, K8sEventRequest};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-pub(crate) use alerts::{Alert, AlertPolicy, panic_warning};
+pub(crate) use alert_policy::{Alert, AlertPolicy};
+pub(crate) use guest_panic_in_qemu_log::panic_warning;
 pub(crate) use k8s_event::{InvolvedObject, Warning};
 pub(crate) use notification_policy::NotificationPolicy;
-pub(crate) use publication::{EventType, Publication};
+pub(crate) use publication_of_libvirt_event::{EventType, Publication};
 pub(crate) use send_task::SendTask;
 
 use k8s_event::Severity;

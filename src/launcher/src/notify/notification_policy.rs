@@ -22,7 +22,7 @@ mod tests;
 
 use libvirt::{Detail, Event, LifecycleEvent};
 
-use super::publication::{EventType, Publication, publication};
+use super::publication_of_libvirt_event::{EventType, Publication, publication};
 
 use crate::vm_events::VmEvent;
 

@@ -1,9 +1,9 @@
-#![allow(clippy::unwrap_used)]
 //! Tests of the sending task with a real server.
+#![allow(clippy::unwrap_used)]
 
-mod recording_handler;
+mod recording_virt_handler;
 
-use recording_handler::RecordingHandler;
+use recording_virt_handler::RecordingHandler;
 use tokio::time::Instant;
 use tonic::Status;
 

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::agent::PollIntervals;
-use crate::boot::boot_resources::BootResources;
 use crate::command_server::{CommandServer, CommandService};
+use crate::guest_agent::PollIntervals;
 use crate::hooks_trait::Hooks;
 use crate::jobs::MigrationEnvironment;
 use crate::libvirt_client::{Client, Connect, ConnectTarget, Connection};
@@ -15,7 +14,8 @@ use crate::manager::{Identity, Manager, Phase, VmDependencies, VmHandles, event_
 use crate::migration_error_log::MigrationErrorLog;
 use crate::notify::{InvolvedObject, Notifier, RetryTimes, Warning};
 use crate::paths::Paths;
-use crate::tasks::Supervisor;
+use crate::supervised_tasks::Supervisor;
+use crate::vm_boot::boot_resources::BootResources;
 use crate::{logging, qemu_watch};
 
 /// Timeout of the first connection to libvirt. The daemon is listening already, but may be slow to answer first.

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::shutdown_hooks::ShutdownHooks;
 use crate::config::Config;
-use crate::lifetime::{Ending, Input, Lifetime, LifetimeConfig, Step, Timer};
+use crate::launcher_lifetime::{Ending, Input, Lifetime, LifetimeConfig, Step, Timer};
 use crate::manager::{Command, Manager, Phase, Role, VmContext};
 use crate::named_timers::NamedTimers;
 use crate::qemu_process;

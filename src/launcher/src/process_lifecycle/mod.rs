@@ -1,9 +1,9 @@
 //! The launcher's process from start to end: takes the lock, collects hooks, builds the launcher, waits for its end, and
 //! shuts it down.
 
-mod build_from_config;
 mod composition;
 mod hook_collection;
+mod launcher_from_config;
 mod lifetime_driver;
 mod shutdown;
 mod shutdown_hooks;
@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::hooks_trait::Hooks;
 use crate::instance_lock::InstanceLock;
+use crate::launcher_lifetime::Ending;
 use crate::libvirt_daemons::Daemons;
-use crate::lifetime::Ending;
 use crate::manager::VmContext;
 use crate::{init_dirs, termination_signals};
 pub use composition::{Composition, RunningLauncher};

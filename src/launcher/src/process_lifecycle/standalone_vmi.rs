@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use kubevirt_api::vmi::Vmi;
 
 use crate::config::Config;
-use crate::lifetime::Ending;
+use crate::launcher_lifetime::Ending;
 use crate::manager::{Command, Identity, Manager, SyncRequest};
 
 /// Parses the VMI to run, if there is one.

@@ -26,7 +26,7 @@ mod definition_xml;
 mod devices;
 mod dirty_rate;
 mod dirty_rate_state;
-mod disks;
+mod disk_sizes_and_errors;
 mod domain_definition;
 mod domain_handle;
 mod domain_jobs;
@@ -35,27 +35,27 @@ mod guest_agent;
 mod hypervisor_connection;
 mod launch_security;
 mod migration;
-mod migration_plan;
+mod planned_and_sent_migration;
 mod qemu_monitor;
 mod running_backup;
 mod running_dump;
 mod running_migration;
 mod screenshot;
 mod simulated_backup;
-mod simulated_devices;
+mod simulated_devices_and_vcpus;
 mod simulated_domain;
 mod simulated_memory_dump;
 mod simulated_migration;
 mod simulated_start_pause_stop;
 mod start_pause_stop;
 mod test_controls;
-mod vcpus;
+mod vcpus_and_cpu_pinning;
 
 use std::sync::Arc;
 
 use crate::error::Result;
 pub use call::Call;
-pub use migration_plan::{MigrationPlan, SentMigration};
+pub use planned_and_sent_migration::{MigrationPlan, SentMigration};
 pub use test_controls::{Arrival, FakeDaemon};
 
 /// A simulated guest agent: receives a command as JSON, and returns the response as JSON.

@@ -11,7 +11,7 @@ use super::errors::{operation_invalid, qemu_error};
 use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
-use crate::disks::{BlockInfo, DiskFault};
+use crate::disk_sizes_and_errors::{BlockInfo, DiskFault};
 use crate::domain_jobs::CompletedJob;
 use crate::domain_state::{DomainState, State};
 use crate::error::{Result, code};

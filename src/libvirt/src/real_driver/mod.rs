@@ -6,7 +6,7 @@ mod callback_registry;
 mod connection_handle;
 mod devices;
 mod dirty_rate;
-mod disks;
+mod disk_sizes_and_errors;
 mod domain;
 mod domain_definition;
 mod domain_handle;
@@ -26,7 +26,7 @@ mod screenshot;
 mod start_pause_stop;
 mod typed_param_conversion;
 mod typed_param_list;
-mod vcpus;
+mod vcpus_and_cpu_pinning;
 
 pub use hypervisor_connection::{connect, library_version};
 pub use malloc_arenas::limit_malloc_arenas;

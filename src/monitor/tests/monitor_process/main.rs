@@ -2,7 +2,7 @@
 //! root the monitor is PID 1 of a new pid namespace, as in a pod.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
-mod pod;
+mod pod_with_scripted_launcher;
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 
-use pod::{Pod, wait_for};
+use pod_with_scripted_launcher::{Pod, wait_for};
 
 fn exists(path: &Path) -> Option<()> {
     path.exists().then_some(())

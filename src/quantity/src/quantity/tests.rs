@@ -1,3 +1,4 @@
+//! Parsing, rounding and printing quantities.
 #![allow(clippy::unwrap_used)]
 use super::*;
 

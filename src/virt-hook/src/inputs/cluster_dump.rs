@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::vm_manifest::{Manifest, ManifestEntry, ManifestError};
-use super::vmi_source::full_name;
+use super::vmi_file_conversion::full_name;
 use super::{VmiInput, VmiSource, input_file};
 use crate::verb_failure::{Failure, error_text};
 

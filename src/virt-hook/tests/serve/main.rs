@@ -1,17 +1,17 @@
 //! `virt-hook serve` as a launcher uses it, with real modules, gRPC and sockets.
 #![allow(clippy::unwrap_used)]
 
-mod call_errors;
+mod call_errors_and_lost_elements;
 #[path = "../support/example_modules.rs"]
 mod example_modules;
 mod metrics;
 mod plugin_calls;
 mod policy_and_hook_yaml;
+mod prometheus_parser;
 #[path = "../support/served_sidecar/mod.rs"]
 mod served_sidecar;
 mod sidecar_calls;
 mod socket_lifecycle;
-mod support;
 
 use domain_xml::Document;
 

@@ -6,10 +6,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::example_modules::{every_point, example};
+use crate::prometheus_parser::Exposition;
 use crate::served_sidecar::{
     Pod, RunningServe, TEST_TIMEOUT, XML, stock_launcher_client, vmi, vmi_that_does,
 };
-use crate::support::prometheus_parser::Exposition;
 use proto::hooks::v1alpha3;
 
 /// The address in the log. The rest of the log is read and dropped, so that the pipe never fills.

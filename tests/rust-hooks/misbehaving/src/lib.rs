@@ -3,18 +3,18 @@
 #![allow(missing_docs, clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(not(target_family = "wasm"), allow(dead_code))]
 
-mod domain_edits;
 mod misbehaviours;
+mod returned_domains_and_documents;
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bindings::exports::virt_hook::hooks::handler::{Document, Error, Guest};
 use bindings::virt_hook::hooks::host::{config, invocation};
-use domain_edits::{
+use misbehaviours::{loop_forever, misbehave};
+use returned_domains_and_documents::{
     entity_bomb, large_documents, with_deep_nesting, with_description, with_many_elements,
     with_node_name, with_replacement,
 };
-use misbehaviours::{loop_forever, misbehave};
 
 // Generated code: the canonical ABI uses raw pointers. It is generated from the WIT and not taken from the SDK, so that
 // the host is tested with bindings like those of other languages.

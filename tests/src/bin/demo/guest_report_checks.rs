@@ -5,7 +5,8 @@ use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
 use crate::demo_vmis::{MANUFACTURER, USER_DATA};
-use crate::logged_hook_run::{check_hook_changes, runs_in_log};
+use crate::hook_change_checks::check_hook_changes;
+use crate::hook_runs_in_log::runs_in_log;
 
 /// The file that the cloud-init hook adds to the user data, for the guest to write.
 const HOOK_FILE: &str = "/etc/kubevirt-hook";

@@ -6,9 +6,10 @@
 
 mod demo_checks;
 mod demo_vmis;
-mod event_follower;
 mod guest_report_checks;
-mod logged_hook_run;
+mod hook_change_checks;
+mod hook_runs_in_log;
+mod log_event_and_console_follower;
 mod migration_checks;
 mod migration_scenario;
 mod pause_and_unpause;

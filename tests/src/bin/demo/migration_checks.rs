@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::LauncherFixture;
-use tests::migration::{MigrationPods, inactive_xml, migration_of};
+use tests::migration::{MigrationPods, migration_of};
 use tests::pod::Pod;
+use tests::virsh::inactive_xml;
 use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
 use crate::demo_vmis::{CACHE_MODE, MANUFACTURER};
-use crate::logged_hook_run::{HookRun, runs_in_log};
+use crate::hook_runs_in_log::{HookRun, runs_in_log};
 
 /// Identifies one boot of a guest, so that a guest that was rebooted or replaced is noticed.
 #[derive(Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
 use crate::demo_vmis::{self, CACHE_MODE, MANUFACTURER};
-use crate::event_follower::EventFollower;
+use crate::log_event_and_console_follower::EventFollower;
 use crate::migration_checks::{self, GuestIdentity};
 use crate::timeline::Timeline;
 
@@ -153,7 +153,7 @@ async fn migrate(
     let left = checks.succeed("and so does the source", left);
     let left = left.context("the source reports no end")?;
     migration_checks::check_notifications(checks, pods, &arrived, &left);
-    let job = tests::migration::completed_job(&pods.source.pod, &vmi).await?;
+    let job = tests::virsh::completed_job(&pods.source.pod, &vmi).await?;
     timeline.print(
         "demo",
         &format!(

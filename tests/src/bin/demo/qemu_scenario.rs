@@ -11,8 +11,8 @@ use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
 use crate::demo_vmis;
-use crate::event_follower::EventFollower;
 use crate::guest_report_checks::check_guest_reports;
+use crate::log_event_and_console_follower::EventFollower;
 use crate::pause_and_unpause::pause_and_unpause;
 use crate::timeline::Timeline;
 

@@ -9,8 +9,9 @@ use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
 use crate::demo_vmis::{self, MANUFACTURER};
-use crate::event_follower::EventFollower;
-use crate::logged_hook_run::{check_hook_changes, runs_in_log};
+use crate::hook_change_checks::check_hook_changes;
+use crate::hook_runs_in_log::runs_in_log;
+use crate::log_event_and_console_follower::EventFollower;
 use crate::pause_and_unpause::pause_and_unpause;
 use crate::timeline::Timeline;
 

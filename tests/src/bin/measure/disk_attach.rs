@@ -11,8 +11,8 @@ use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use crate::launcher_program::LauncherProgram;
 use crate::median;
+use crate::own_or_kubevirts_launcher::LauncherProgram;
 
 /// The number of attaches per median.
 const ATTACHES: usize = 9;

@@ -6,20 +6,20 @@
 //! `STOCK_LAUNCHER=DIRECTORY`, the calls of a running VM are made to KubeVirt's own launcher in that directory, too.
 #![allow(clippy::print_stdout)]
 
+mod bare_http2_grpc_client;
 mod disk_attach;
 mod idle_cost;
-mod launcher_cycle;
-mod launcher_program;
+mod launcher_without_vm;
 mod migrations;
+mod own_or_kubevirts_launcher;
 mod process_memory;
-mod raw_client;
 mod result_tables;
 mod running_vm_calls;
 mod served_hook;
 
 use anyhow::Result;
 
-use crate::launcher_program::LauncherProgram;
+use crate::own_or_kubevirts_launcher::LauncherProgram;
 use crate::result_tables::{launcher_rows, migration_rows, print_table, running_rows, serve_rows};
 
 /// How often a launcher is started.
@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
     let virsh = process_memory::idle_virsh()?;
     let mut rounds = Vec::new();
     for number in 1..=ROUNDS {
-        let round = launcher_cycle::measure().await?;
+        let round = launcher_without_vm::measure().await?;
         println!(
             "round {number}/{ROUNDS}: ready after {:.0} ms, {:.1} MB, ping {:.0} us, monitor ends {:.1} ms after the launcher",
             round.ready, round.launcher.rss, round.ping, round.monitor_exit

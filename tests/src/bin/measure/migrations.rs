@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::build_and_install_hooks as hooks;
-use tests::migration::{MigratingVm, PreparedMigration, guest_load, migratable_xml, stock_options};
+use tests::migration::{MigratingVm, PreparedMigration, guest_memory_load, stock_options};
 use tests::pod::LauncherUser;
+use tests::virsh::migratable_xml;
 use tests::vmi_builder::Vmi;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -48,7 +49,7 @@ pub(crate) struct MigrationMedians {
 pub(crate) async fn measure() -> Result<MigrationMedians> {
     let vm = boot("measured").await?;
     let (vm, idle) = measure_migrations(vm, "idle").await?;
-    guest_load::dirty_memory(vm.launcher(), vm.vmi()).await?;
+    guest_memory_load::dirty_memory(vm.launcher(), vm.vmi()).await?;
     let (vm, dirtying) = measure_migrations(vm, "dirtying").await?;
     let (vm, cancel) = measure_cancellations(vm).await?;
     vm.end().await?;

@@ -1,6 +1,6 @@
 //! The tables that `measure` prints, with the goals and the reference's figures.
 
-use crate::launcher_cycle::LauncherCycle;
+use crate::launcher_without_vm::LauncherWithoutVm;
 use crate::process_memory::ProcessMemory;
 use crate::{RunningVm, median, migrations, served_hook};
 
@@ -12,8 +12,8 @@ pub(crate) struct Row {
     pub(crate) reference: String,
 }
 
-pub(crate) fn launcher_rows(rounds: &[LauncherCycle], virsh: &ProcessMemory) -> Vec<Row> {
-    let of = |figure: fn(&LauncherCycle) -> f64| median(rounds.iter().map(figure).collect());
+pub(crate) fn launcher_rows(rounds: &[LauncherWithoutVm], virsh: &ProcessMemory) -> Vec<Row> {
+    let of = |figure: fn(&LauncherWithoutVm) -> f64| median(rounds.iter().map(figure).collect());
     let rss = of(|round| round.launcher.rss);
     vec![
         Row {

@@ -10,9 +10,9 @@ use serde_json::json;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
+use crate::bare_http2_grpc_client::BareGrpcClient;
 use crate::idle_cost::{self, IdleCost};
-use crate::launcher_program::LauncherProgram;
-use crate::raw_client::RawClient;
+use crate::own_or_kubevirts_launcher::LauncherProgram;
 
 /// The number of calls per median.
 const CALLS: usize = 2000;
@@ -41,7 +41,7 @@ pub(crate) async fn measure(program: &LauncherProgram) -> Result<CallTimes> {
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     let mut client =
-        RawClient::connect(&fixture.pod.share_dir().join("sockets/launcher-sock")).await?;
+        BareGrpcClient::connect(&fixture.pod.share_dir().join("sockets/launcher-sock")).await?;
     let empty = EmptyRequest {};
     let idle = idle_cost::measure(&fixture).await?;
     let running = CallTimes {
@@ -89,7 +89,7 @@ async fn measure_large_sync(program: &LauncherProgram) -> Result<f64> {
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     let socket = fixture.pod.share_dir().join("sockets/launcher-sock");
-    let mut client = RawClient::connect(&socket).await?;
+    let mut client = BareGrpcClient::connect(&socket).await?;
     let request = vmi.request();
     let median = client.median("SyncVirtualMachine", &request, CALLS).await?;
     fixture.commands.kill(&vmi).await?.accepted()?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
-use tests::grpc_channel::dial;
+use tests::grpc_over_unix_socket::dial;
 use tests::{binaries, build_and_install_hooks as hooks};
 
 use crate::process_memory::{self, ProcessMemory};

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::call_error::{CallError, call_with_deadline};
+use super::calls_with_deadline::{CallError, call_with_deadline};
 use super::decision_rules::LauncherState;
 use crate::emulated_virt_handler::command_client::{Commands, QUERY_TIMEOUT};
 use crate::emulated_virt_handler::notify_pipe::NotifyPipe;
-use crate::grpc_channel::dial;
+use crate::grpc_over_unix_socket::dial;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

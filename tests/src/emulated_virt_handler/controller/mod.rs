@@ -3,22 +3,25 @@
 //!
 //! ```text
 //! notifications ─▶ informer ─▶ domains ┐
-//! user, own status writes ─▶ cluster ──┴▶ work queue ─▶ reconcile: rules ─▶ calls ─▶ status
+//! user, own status writes ─▶ API server ┴▶ work queue ─▶ reconcile: rules ─▶ calls ─▶ status
 //! ```
 //!
 //! The parts of virt-handler that need a node are missing: mounts, cgroups, networks, migrations, hotplug.
 
-mod call_error;
+mod calls_with_deadline;
 mod decision_rules;
 #[cfg(test)]
 mod decision_rules_tests;
+mod domain_informer;
 mod grace_period;
-mod in_memory_cluster;
-mod informer;
+mod in_memory_api_server;
 mod launcher_client;
 mod notified_domain;
 mod reconcile;
+#[cfg(test)]
+mod stale_migrating_and_early_deleted_tests;
 mod step_log;
+mod steps_and_violations;
 mod work_queue;
 
 use std::path::Path;
@@ -33,10 +36,10 @@ pub use decision_rules::{
 };
 pub use notified_domain::{DomainGrace, NotifiedDomain};
 pub(super) use step_log::Steps;
-pub use step_log::{Step, StepEntry};
+pub use steps_and_violations::{Step, StepEntry};
 
-use in_memory_cluster::Cluster;
-use informer::DomainCache;
+use domain_informer::DomainCache;
+use in_memory_api_server::ApiServer;
 use launcher_client::LauncherClient;
 use step_log::StepLog;
 use work_queue::WorkQueue;
@@ -70,7 +73,7 @@ pub(super) struct VmController {
     vmi: Vmi,
     settings: Settings,
     queue: Arc<WorkQueue>,
-    cluster: Cluster,
+    api_server: ApiServer,
     domains: DomainCache,
     launcher: LauncherClient,
     step_log: StepLog,
@@ -92,7 +95,7 @@ impl VmController {
         Arc::new(VmController {
             vmi: vmi.clone(),
             settings,
-            cluster: Cluster::new(vmi, queue.clone(), settings.api_delay),
+            api_server: ApiServer::new(vmi, queue.clone(), settings.api_delay),
             queue,
             domains: DomainCache::default(),
             launcher: LauncherClient::new(share_dir, pipe),
@@ -143,7 +146,7 @@ impl VmController {
 
     /// Sets the deletion timestamp, and the grace period if one is given.
     pub(super) fn delete(&self, grace_period: Option<u32>) {
-        self.cluster.change(|mut object| {
+        self.api_server.change(|mut object| {
             object.deletion = Some(jiff::Timestamp::now().to_string());
             if let Some(seconds) = grace_period {
                 object.vmi = object.vmi.grace_period(seconds);
@@ -154,11 +157,11 @@ impl VmController {
 
     /// Removes the VMI from the cluster.
     pub(super) fn remove(&self) {
-        self.cluster.change(|_| None);
+        self.api_server.change(|_| None);
     }
 
     pub(super) fn phase(&self) -> Option<Phase> {
-        self.cluster.current().map(|object| object.status.phase)
+        self.api_server.current().map(|object| object.status.phase)
     }
 
     pub(super) fn uid(&self) -> &str {

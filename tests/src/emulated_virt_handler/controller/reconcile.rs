@@ -6,11 +6,11 @@ use proto::cmd::v1::EmptyRequest;
 use tonic::Request;
 
 use super::VmController;
-use super::call_error::{CallError, call_with_deadline, command_with_deadline};
+use super::calls_with_deadline::{CallError, call_with_deadline, command_with_deadline};
 use super::decision_rules::{Decision, LauncherState, decide, is_early_delete, next_phase};
-use super::in_memory_cluster::{VmiObject, VmiStatus};
+use super::in_memory_api_server::{VmiObject, VmiStatus};
 use super::notified_domain::NotifiedDomain;
-use super::step_log::Step;
+use super::steps_and_violations::Step;
 use crate::emulated_virt_handler::command_client::{Answer, Commands, QUERY_TIMEOUT};
 use crate::vmi_builder::Vmi;
 
@@ -36,7 +36,7 @@ impl VmController {
     }
 
     async fn reconcile(&self) -> Result<(), String> {
-        let Ok(object) = self.cluster.cached() else {
+        let Ok(object) = self.api_server.cached() else {
             return Ok(());
         };
         let domain = self.domains.get();
@@ -139,7 +139,7 @@ impl VmController {
         if early {
             self.step_log.add(Step::EarlyDelete {
                 refused: matches!(deleted, Err(CallError::Refused(_))),
-                restarted: self.step_log.was_restarted(),
+                restarted: self.step_log.virt_handler_was_restarted(),
             });
         }
         self.launcher.close();
@@ -210,7 +210,7 @@ impl VmController {
         if new == *old {
             return Ok(());
         }
-        let write_result = self.cluster.write_status(object, new);
+        let write_result = self.api_server.write_status(object, new);
         write_result.map_err(|_| "the VMI was changed meanwhile".to_owned())?;
         if phase != old.phase {
             self.step_log.add(Step::Phase(phase));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use proto::nbd::ReadRequest;
 use serde_json::{Value, json};
-use tests::export_server::{ExportServer, read_all, read_map};
+use tests::backup_export_server::{ExportServer, read_all, read_map};
 
 use super::vm_with_tracked_disk::BackupFixture;
 use super::{BACKUP_TIMEOUT, MIB, push_options, with_option};

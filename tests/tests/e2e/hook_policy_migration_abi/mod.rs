@@ -17,7 +17,7 @@ use hook_host::policy::permission::{Permission, permits};
 use tests::guest_image::Guest;
 use tests::pod::{LauncherUser, Pod};
 
-use super::daemon_only_pod::DaemonOnlyPod;
+use super::libvirt_daemon_only_pod::DaemonOnlyPod;
 use accepted_and_refused_edits::{CASES, Edit};
 use edits_accepted_only_by_libvirt::{REFUSED_EDITS, RestoreResult};
 

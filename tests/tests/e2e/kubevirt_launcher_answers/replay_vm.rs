@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
-use tests::recorded_answers::{
-    self, Outcome, RecordedCall, calls_not_replayed, outcome_comparison, replayed_call,
+use tests::recorded_kubevirt_answers::{
+    self, Outcome, RecordedCall, call_replay, calls_not_replayed, outcome_comparison,
 };
 use tests::vmi_builder::Vmi;
 
@@ -30,7 +30,7 @@ pub(super) struct ReplayVm {
 
 /// The recorded VMI with the kernel and the UID of our own VMI.
 pub(super) fn recorded_vmi(name: &str, own_vmi: &Vmi) -> Result<Vmi> {
-    let recorded = recorded_answers::vmi(name)?;
+    let recorded = recorded_kubevirt_answers::vmi(name)?;
     let uid = own_vmi.uid().to_owned();
     Ok(own_vmi.clone().edit(|vmi| {
         let kernel_boot = vmi["spec"]["domain"]["firmware"]["kernelBoot"].take();
@@ -147,12 +147,12 @@ impl ReplayVm {
 
     /// Makes the calls of a topic.
     pub(super) async fn replay_topic(&mut self, topic: &str) -> Result<()> {
-        for call in recorded_answers::calls(topic)? {
+        for call in recorded_kubevirt_answers::calls(topic)? {
             if calls_not_replayed::skip_reason(&call).is_some() {
                 continue;
             }
             let events = self.fixture.handler.events().len();
-            let ours = replayed_call::replay(&self.fixture.commands, &self.vmi, &call).await?;
+            let ours = call_replay::replay(&self.fixture.commands, &self.vmi, &call).await?;
             let ours = with_recorded_uid(ours, self.vmi.uid())?;
             let differences = outcome_comparison::compare(&call, &ours, &mut self.needed_rules)?;
             self.differences.extend(differences);

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::launcher_fixture::LauncherFixture;
-use tests::migration::guest_load;
-use tests::migration::{MigratingVm, PreparedMigration, defined_domains, stock_options};
+use tests::migration::guest_memory_load;
+use tests::migration::{MigratingVm, PreparedMigration, stock_options};
 use tests::pod::{LauncherUser, Process};
+use tests::virsh::defined_domains;
 use tests::vmi_builder::Vmi;
 
 use super::pod_files::files_of_pod;
@@ -35,7 +36,7 @@ pub(super) async fn repeated_migrations(guest: GuestLoad) -> Result<String> {
     let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     let mut vm = MigratingVm::boot(prepared, vmi, &[]).await?;
     if guest == GuestLoad::DirtiesMemory {
-        guest_load::dirty_memory(vm.launcher(), vm.vmi()).await?;
+        guest_memory_load::dirty_memory(vm.launcher(), vm.vmi()).await?;
     }
     let mut rounds = 0;
     let mut baseline = None;
@@ -49,7 +50,7 @@ pub(super) async fn repeated_migrations(guest: GuestLoad) -> Result<String> {
         check_left_pod(&vm).with_context(context)?;
         check_running_pod(&vm).await.with_context(context)?;
         if guest == GuestLoad::DirtiesMemory {
-            let current_rounds = guest_load::rounds(vm.launcher(), vm.vmi()).await?;
+            let current_rounds = guest_memory_load::rounds(vm.launcher(), vm.vmi()).await?;
             ensure!(
                 current_rounds > rounds,
                 "the guest does not go on: {current_rounds} after {rounds} rounds"

@@ -16,7 +16,7 @@ use self::pod_files::{DiskUsage, disk_usage};
 use self::process_resources::ProcessResources;
 use crate::command_socket_clients::run_many_clients;
 use crate::fault_row::{Phase, Program, Setup};
-use crate::launcher_calls::{Call, ask};
+use crate::fault_row_calls::{Call, ask};
 use crate::matrix_runner::save_logs;
 use crate::pod_leftovers::check_nothing_left;
 use crate::test_vm::TestVm;

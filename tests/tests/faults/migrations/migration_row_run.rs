@@ -11,7 +11,7 @@ use tests::vmi_builder::Vmi;
 
 use super::migration_options::migration_options;
 use super::migration_row::{MigrationPhase, MigrationRow, Refusal, Target};
-use super::row_pods::{self, RunningVm, in_migration, start_target};
+use super::row_vmi_and_pods::{self, RunningVm, in_migration, start_target};
 
 /// Bytes per second through the proxies in post-copy: some seconds for the memory of the small guest.
 const POST_COPY_PROXY_LIMIT: u64 = 10 << 20;
@@ -57,13 +57,14 @@ impl MigrationRowRun {
 
     /// Boots the VM unless `vm` fits the row, and starts the target's launcher.
     pub(crate) async fn prepare(&mut self, vm: Option<RunningVm>, target: Target) -> Result<()> {
-        let required = row_pods::create_vmi(target);
+        let required = row_vmi_and_pods::create_vmi(target);
         let fits = |vm: &RunningVm| {
-            row_pods::fixture_annotations(&vm.vmi) == row_pods::fixture_annotations(&required)
+            row_vmi_and_pods::fixture_annotations(&vm.vmi)
+                == row_vmi_and_pods::fixture_annotations(&required)
         };
         let vm = match vm.filter(fits) {
             Some(vm) => vm,
-            None => row_pods::boot_source(target, self.number * 100 + 1).await?,
+            None => row_vmi_and_pods::boot_source(target, self.number * 100 + 1).await?,
         };
         let host = match target {
             Target::SameHost => vm.host,

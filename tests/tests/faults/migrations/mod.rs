@@ -8,7 +8,7 @@ mod migration_row;
 mod migration_row_run;
 mod outcome_checks;
 mod reported_states;
-mod row_pods;
+mod row_vmi_and_pods;
 mod second_migration;
 mod sidecar_xml_rewrites;
 
@@ -19,7 +19,7 @@ use anyhow::Result;
 use migration_matrix::MIGRATIONS;
 use migration_row::{MigrationRow, Outcome};
 use migration_row_run::MigrationRowRun;
-use row_pods::RunningVm;
+use row_vmi_and_pods::RunningVm;
 
 /// The time limit of a row.
 const ROW_TIMEOUT: Duration = Duration::from_secs(240);

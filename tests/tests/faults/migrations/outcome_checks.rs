@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use kubevirt_api::migration_hook_protocol::MIGRATED_MARKER;
+use kubevirt_api::libvirt_migration_hook_protocol::MIGRATED_MARKER;
 use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::migration::{MIGRATION_TIMEOUT, MigrationPods, has_ended, migrating, migration_of};

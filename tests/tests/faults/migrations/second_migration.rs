@@ -9,7 +9,7 @@ use tests::vmi_builder::Vmi;
 use super::migration_options::migration_options;
 use super::migration_row::{MigrationPhase, Side, Target};
 use super::migration_row_run::MigrationRowRun;
-use super::row_pods::{RunningVm, in_migration, start_target};
+use super::row_vmi_and_pods::{RunningVm, in_migration, start_target};
 
 impl MigrationRowRun {
     /// Migrates from the side that runs the VM to a new pod, which must succeed.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use tests::emulated_virt_handler::{Event, VirtHandler};
 
 use super::TestVm;
-use crate::launcher_calls::backup_name;
+use crate::fault_row_calls::backup_name;
 
 impl TestVm {
     /// All notifications so far, earlier virt-handlers included.

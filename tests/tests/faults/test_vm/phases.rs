@@ -7,7 +7,7 @@ use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, READY_TIMEOUT};
 
 use super::TestVm;
 use crate::fault_row::{Phase, Program, Setup};
-use crate::launcher_calls::Call;
+use crate::fault_row_calls::Call;
 
 impl TestVm {
     /// Brings a launcher that was not started yet, or whose guest is running, to `phase`.

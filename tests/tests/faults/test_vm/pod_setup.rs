@@ -7,7 +7,7 @@ use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 
 use crate::fault_row::Setup;
-use crate::hotplug_calls;
+use crate::hotplugged_disks;
 
 /// Mounts full file systems of 4 KiB at the directories of libvirt's and QEMU's logs.
 const FULL_LOGS: &str = "mkdir -p /var/log/libvirt /run/kubevirt-private/libvirt/qemu/log\n\
@@ -35,7 +35,7 @@ pub(super) fn set_up_pod(pod: &Pod, setup: Setup) -> Result<()> {
         pod.set_up_network(TRACKED_DISK, "")?;
     }
     if setup == Setup::Hotplug {
-        hotplug_calls::put_images(pod)?;
+        hotplugged_disks::put_images(pod)?;
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ pub(super) fn create_vmi(user: LauncherUser, setup: Setup) -> Vmi {
             vmi.volume("data", disk)
                 .edit(|vmi| vmi["status"]["changedBlockTracking"] = tracking)
         }
-        Setup::Hotplug => hotplug_calls::with_permanent_disk(vmi),
+        Setup::Hotplug => hotplugged_disks::with_permanent_disk(vmi),
         _ => vmi,
     }
 }

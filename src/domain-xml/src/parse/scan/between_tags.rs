@@ -2,10 +2,12 @@
 
 use super::{ParseErrorKind, Scan, ScanResult, flaw, syntax};
 use crate::byte_classes::{self, BRACKET, MARKUP, MAY_BE_FORBIDDEN, SPACE};
-use crate::source_text::{CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END};
+use crate::markup_delimiters::{
+    CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END,
+};
 use crate::{escape, name};
 
-/// Maximum length of a reference in bytes, with `&` and `;`. The limit keeps a line of ampersands linear.
+/// Maximum length of a reference in bytes, with `&` and `;`. Without it, scanning `&&&&…` takes quadratic time.
 const MAX_REFERENCE: usize = 17;
 
 const UNCLOSED_INSTRUCTION: &str = "a processing instruction is not closed";
@@ -28,7 +30,7 @@ impl Scan<'_> {
         }
         self.at = at;
         if !self.open.is_empty() {
-            return self.spend(1, from);
+            return self.count_nodes(1, from);
         }
         if byte_classes::is_blank(&self.text[from..at]) {
             return Ok(());
@@ -105,7 +107,7 @@ impl Scan<'_> {
     /// Continues after markup that is allowed inside and outside of the root.
     fn skip_markup(&mut self, close: usize) -> ScanResult<()> {
         if !self.open.is_empty() {
-            self.spend(1, self.at)?;
+            self.count_nodes(1, self.at)?;
         }
         self.at = close;
         Ok(())
@@ -126,15 +128,15 @@ impl Scan<'_> {
         }
     }
 
-    /// Checks the XML declaration. It must be true, since the next reader of the text relies on it.
+    /// Checks the XML declaration. Its encoding must be the actual one, since the next reader of the text relies on it.
     pub(super) fn declaration(&mut self) -> ScanResult<()> {
         let start = self.at;
         let close = self.checked_end(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
-        let name_end = self.name(start + 2)?;
+        let name_end = self.name_end(start + 2)?;
         if self.attributes(name_end)? != (b'?', close) {
             return Err(syntax(
                 start,
-                "the XML declaration is not closed where it ends",
+                "the first `?>` of the XML declaration does not close it",
             ));
         }
         let part = |(from, to): (u32, u32)| &self.text[from as usize..to as usize];

@@ -3,14 +3,14 @@
 //! A table of byte classes skips the text between markup, and stops at the few bytes that need a check.
 
 mod between_tags;
-mod tag;
+mod names_and_attributes;
 
-use super::namespaces::Namespaces;
+use super::declared_namespaces::Namespaces;
 use super::{BYTE_ORDER_MARK, Flaw, ParseErrorKind, ScanResult, flaw};
 use crate::byte_classes::{self, SPACE};
 use crate::source_text::{ElementTable, Span};
 use crate::{Limits, MAX_DEPTH, escape};
-use tag::Attribute;
+use names_and_attributes::Attribute;
 
 pub(super) struct Scan<'a> {
     text: &'a str,
@@ -26,7 +26,7 @@ pub(super) struct Scan<'a> {
     /// The attributes of the last start tag.
     attributes: Vec<Attribute>,
     /// Whether one of them may declare a namespace.
-    declares: bool,
+    may_declare_namespace: bool,
 }
 
 impl<'a> Scan<'a> {
@@ -46,7 +46,7 @@ impl<'a> Scan<'a> {
             open: Vec::with_capacity(16),
             namespaces: Namespaces::default(),
             attributes: Vec::with_capacity(16),
-            declares: false,
+            may_declare_namespace: false,
         }
     }
 
@@ -80,7 +80,8 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn spend(&mut self, nodes: usize, at: usize) -> ScanResult<()> {
+    /// Fails if the document has more nodes than are allowed, at `at`.
+    fn count_nodes(&mut self, nodes: usize, at: usize) -> ScanResult<()> {
         match self.nodes_left.checked_sub(nodes) {
             Some(left) => {
                 self.nodes_left = left;
@@ -106,12 +107,12 @@ impl<'a> Scan<'a> {
             let kind = ParseErrorKind::TooManyElements(self.limits.elements);
             return Err(flaw(start, kind));
         }
-        let name_end = self.name(start + 1)?;
+        let name_end = self.name_end(start + 1)?;
         let (close, body) = self.attributes(name_end)?;
         if close == b'?' {
             return Err(self.bad_name(body - 2));
         }
-        self.spend(1 + self.attributes.len(), start)?;
+        self.count_nodes(1 + self.attributes.len(), start)?;
         let index = self.table.elements.len() as u32;
         self.namespaces(index, start, name_end)?;
         let [start, name_end, body] = [start, name_end, body].map(|at| at as u32);
@@ -134,7 +135,7 @@ impl<'a> Scan<'a> {
 
     /// Declares the element's namespaces, and resolves its name.
     fn namespaces(&mut self, index: u32, start: usize, name_end: usize) -> ScanResult<()> {
-        if self.declares {
+        if self.may_declare_namespace {
             self.table.declaring.push(index);
             for attribute in &self.attributes {
                 let (text, depth) = (self.text, self.open.len());

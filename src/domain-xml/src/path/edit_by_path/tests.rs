@@ -1,3 +1,4 @@
+//! Selecting, ensuring and removing by path.
 #![allow(clippy::unwrap_used)]
 use crate::Document;
 

@@ -1,3 +1,4 @@
+//! Valid and invalid path patterns.
 #![allow(clippy::unwrap_used)]
 use super::*;
 

@@ -3,14 +3,14 @@
 pub(crate) mod clock;
 pub(crate) mod cpu_pinning;
 pub(crate) mod cpu_pool;
-pub(crate) mod hypervisor;
+pub(crate) mod domain_type;
 pub(crate) mod hypervisor_features;
+pub(crate) mod ignition_and_firmware_log_arguments;
 pub(crate) mod launch_security;
 pub(crate) mod memory;
-pub(crate) mod numa_cells;
+pub(crate) mod numa_passthrough;
 pub(crate) mod on_reboot;
 pub(crate) mod os_element;
-pub(crate) mod qemu_arguments;
 pub(crate) mod smbios;
 pub(crate) mod uefi_firmware;
 pub(crate) mod vcpus_and_cpu_model;

@@ -5,7 +5,7 @@ use kubevirt_api::vmi::{Acpi, Firmware, KernelBootContainer};
 use crate::convert::compute::uefi_firmware;
 use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::convert::file_name::file_name;
+use crate::convert::file_name_of_path::file_name;
 use crate::libvirt_spec::{AcpiTable, Bios, BootMenu, DomainSpec, Os, OsAcpi, OsType, Smbios};
 
 /// How long a guest that starts paused waits in the boot menu, in milliseconds.

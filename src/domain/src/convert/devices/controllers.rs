@@ -1,7 +1,7 @@
 //! Controllers of buses that libvirt does not add itself, or adds with another model.
 
 use crate::convert::conversion_inputs::Context;
-use crate::convert::devices::device_plugins;
+use crate::convert::devices::device_plugin_devices;
 use crate::convert::error::ConvertError;
 use crate::convert::storage::io_threads;
 use crate::libvirt_spec::{Controller, ControllerDriver, DomainSpec, PciHole64};
@@ -83,7 +83,7 @@ fn has_usb_devices(context: &Context<'_>) -> bool {
             .iter()
             .any(|disk| disk.disk.as_ref().is_some_and(|disk| disk.bus == "usb"))
         || devices.client_passthrough.is_some()
-        || device_plugins::any_usb(context)
+        || device_plugin_devices::any_usb(context)
 }
 
 fn needs_scsi(context: &Context<'_>) -> bool {

@@ -3,7 +3,7 @@
 use crate::convert::conversion_inputs::Context;
 use crate::convert::conversion_purpose::Purpose;
 use crate::convert::devices::sriov;
-use crate::convert::devices::{device_plugins, resource_claim_devices};
+use crate::convert::devices::{device_plugin_devices, resource_claim_devices};
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{DomainSpec, HostDevice};
 
@@ -13,9 +13,9 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         return Ok(());
     }
     let sriov_devices = sriov::devices(context)?;
-    let mut other_devices = device_plugins::host_devices(context)?;
+    let mut other_devices = device_plugin_devices::host_devices(context)?;
     other_devices.extend(resource_claim_devices::host_devices(context)?);
-    let mut gpus = device_plugins::gpus(context)?;
+    let mut gpus = device_plugin_devices::gpus(context)?;
     gpus.extend(resource_claim_devices::gpus(context)?);
     let devices = &mut spec.devices.host_devices;
     devices.extend(other_devices);
@@ -31,7 +31,7 @@ pub(crate) fn migrated_vgpu(context: &Context<'_>) -> Result<Option<HostDevice>,
     if !context.cluster.vgpu_live_migration_enabled {
         return Ok(None);
     }
-    let mut gpus = device_plugins::gpus(context)?;
+    let mut gpus = device_plugin_devices::gpus(context)?;
     gpus.extend(resource_claim_devices::gpus(context)?);
     let is_mediated = gpus.first().is_some_and(|gpu| gpu.kind == MEDIATED_DEVICE);
     match gpus.len() {

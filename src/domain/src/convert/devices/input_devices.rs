@@ -3,7 +3,7 @@
 use kubevirt_api::vmi;
 
 use crate::convert::conversion_inputs::Context;
-use crate::convert::devices::graphics;
+use crate::convert::devices::graphics_and_video;
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{Alias, DomainSpec, Input};
 
@@ -11,7 +11,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     for input in &context.devices().inputs {
         spec.devices.inputs.push(convert(input)?);
     }
-    if graphics::is_attached(context) {
+    if graphics_and_video::is_attached(context) {
         let has_tablet = !context.devices().inputs.is_empty();
         let extra = context.architecture.extra_inputs(has_tablet);
         spec.devices.inputs.extend(extra);

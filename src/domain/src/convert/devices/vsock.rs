@@ -5,8 +5,10 @@ use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{Cid, DomainSpec, Vsock, yes_no};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    // As in KubeVirt, also if the VMI asks for transitional devices: vsock has no drivers from before virtio 1.0.
+    let is_transitional = false;
     spec.devices.vsock = context.vmi.status.vsock_cid.map(|address| Vsock {
-        model: context.architecture.virtio_model(false).into(),
+        model: context.architecture.virtio_model(is_transitional).into(),
         cid: Cid {
             auto: yes_no(false),
             address,

@@ -11,7 +11,7 @@ use crate::convert::pci_address;
 use crate::libvirt_spec::{
     Acpi, Alias, BootOrder, DomainSpec, Interface, InterfaceDriver, LinkState, Mac, Model, Rom,
 };
-use crate::pod_network_and_dhcp::is_tap;
+use crate::pod_network_and_dhcp::has_tap;
 
 /// The maximum number of queues of a tap device.
 const MAX_QUEUES: u32 = 256;
@@ -33,7 +33,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         }
         // Other binding plugins add their interface themselves; an SR-IOV interface is a host device.
         if interface.sriov.is_none()
-            && (interface.binding.is_none() || is_tap(context.options, interface))
+            && (interface.binding.is_none() || has_tap(context.options, interface))
         {
             spec.devices.interfaces.push(convert(context, interface)?);
         }
@@ -69,7 +69,7 @@ fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, 
         })?;
         interface.address = Some(address);
     }
-    if is_tap(context.options, source) {
+    if has_tap(context.options, source) {
         attach_tap(context, source, &mut interface);
     } else if source.passt_binding.is_some() {
         passt::attach(context, source, &mut interface)?;

@@ -6,7 +6,7 @@ use kubevirt_api::vmi::Vmi;
 use crate::convert::conversion_inputs::Context;
 use crate::convert::conversion_purpose::Purpose;
 use crate::convert::error::ConvertError;
-use crate::convert::storage::device_names::DeviceNames;
+use crate::convert::storage::disk_target_names::DeviceNames;
 use crate::convert::storage::{block_size, disk_sources, disks};
 use crate::disk_backend::DiskBackend;
 use crate::host_facts::HostFacts;

@@ -5,7 +5,7 @@ use kubevirt_api::vmi::{self, Volume};
 use crate::convert::conversion_inputs::Context;
 use crate::convert::conversion_purpose::Purpose;
 use crate::convert::error::ConvertError;
-use crate::convert::file_name::file_name;
+use crate::convert::file_name_of_path::file_name;
 use crate::convert::storage::claim_sources::{
     claim_source, set_claim_source, set_hotplugged_source, track_changes,
 };

@@ -6,8 +6,8 @@ use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::pci_address;
 use crate::convert::storage::block_size;
-use crate::convert::storage::device_names::{DeviceName, DeviceNames};
 use crate::convert::storage::disk_sources;
+use crate::convert::storage::disk_target_names::{DeviceName, DeviceNames};
 use crate::convert::storage::io_threads::IoThreadAssignment;
 use crate::libvirt_spec::{
     Address, Alias, BootOrder, Disk, DiskDriver, DomainSpec, ReadOnly, Reservations, Shareable,

@@ -1,3 +1,5 @@
+//! Leases from a recorded file of virt-handler, and errors of invalid fields.
+
 use serde_json::{Value, json};
 
 use super::*;

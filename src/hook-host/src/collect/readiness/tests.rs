@@ -1,3 +1,5 @@
+//! When the count is complete, when a hook is probed again, and when a flawed file fails the count.
+
 use super::*;
 use crate::collect::hook_file::{FileStamp, HookFile, HookFileKind};
 

@@ -1,3 +1,5 @@
+//! Domains of hooks that are accepted or refused, and the budget of the check.
+
 use domain_xml::PathPattern;
 
 use super::*;
@@ -76,7 +78,7 @@ fn attributes_and_texts_of_megabytes_exhaust_the_budget() {
             .map(|path| PathPattern::parse(path).unwrap());
         let grant = Grant::new(vec![Layer {
             patterns: patterns.collect(),
-            kinds: Vec::new(),
+            granted_dangers: Vec::new(),
             origin: "a test".to_owned(),
         }]);
         let budget = Rc::new(Budget::of_steps(5_000_000));

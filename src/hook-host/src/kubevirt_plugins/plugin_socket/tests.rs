@@ -1,3 +1,5 @@
+//! Paths of sockets that are refused, and dialling.
+
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 

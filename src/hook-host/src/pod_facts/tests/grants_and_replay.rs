@@ -49,7 +49,7 @@ fn questions_of_megabytes_are_denied_and_not_kept() {
         for _ in 0..256 {
             let fact = annotation(&"a".repeat(8_000_000));
             let error = runtime.block_on(reader.ask(fact, false)).unwrap_err();
-            assert!(matches!(error, FactError::Denied(text) if text.contains("more than 512")));
+            assert!(matches!(error, FactError::Denied(text) if text.contains("more than 497")));
         }
     });
     assert!(memory.bytes_current < 1 << 20, "{memory:?}");

@@ -3,7 +3,7 @@
 use domain_xml::PathPattern;
 
 use super::{AllowList, ResolveError, Resolver};
-use crate::description::Wishes;
+use crate::module_description::Wishes;
 use crate::policy::dangerous_patterns::kinds_named;
 use crate::policy::domain_grant::{Grant, Layer};
 use crate::policy::pattern_subset::is_superset;
@@ -36,7 +36,7 @@ impl Resolver<'_> {
             None if owner.is_some() => None,
             None => Some(Layer {
                 patterns: Vec::new(),
-                kinds: Vec::new(),
+                granted_dangers: Vec::new(),
                 origin: format!(
                     "{WISHES_ORIGIN} (it declares none), or allow.paths of {},",
                     self.hook_yaml_place()
@@ -59,7 +59,7 @@ impl AllowList<'_, Located<Pattern>> {
     fn layer(self) -> Layer {
         Layer {
             patterns: self.values.iter().map(|p| p.get().0.clone()).collect(),
-            kinds: Vec::new(),
+            granted_dangers: Vec::new(),
             origin: self.origin,
         }
     }
@@ -69,13 +69,13 @@ impl AllowList<'_, Located<Dangerous>> {
     fn layer(self) -> Layer {
         let mut layer = Layer {
             patterns: Vec::new(),
-            kinds: Vec::new(),
+            granted_dangers: Vec::new(),
             origin: self.origin,
         };
         for value in self.values {
             match value.get() {
                 Dangerous::Path(pattern) => layer.patterns.push(pattern.clone()),
-                Dangerous::Kind(kind) => layer.kinds.push(*kind),
+                Dangerous::Kind(kind) => layer.granted_dangers.push(*kind),
             }
         }
         layer
@@ -85,7 +85,7 @@ impl AllowList<'_, Located<Dangerous>> {
 fn layer(patterns: &[Located<Pattern>], origin: String) -> Layer {
     Layer {
         patterns: patterns.iter().map(|p| p.get().0.clone()).collect(),
-        kinds: Vec::new(),
+        granted_dangers: Vec::new(),
         origin,
     }
 }
@@ -93,7 +93,7 @@ fn layer(patterns: &[Located<Pattern>], origin: String) -> Layer {
 fn wishes_layer(wishes: &Wishes) -> Layer {
     Layer {
         patterns: wishes.paths.clone(),
-        kinds: Vec::new(),
+        granted_dangers: Vec::new(),
         origin: WISHES_ORIGIN.to_owned(),
     }
 }
@@ -109,7 +109,10 @@ fn check_wish<'a>(
     let overlaps = |layer: &Layer| {
         let mut patterns = layer.patterns.iter();
         patterns.any(|pattern| is_superset(pattern, wish) || is_superset(wish, pattern))
-            || (!kinds.is_empty() && kinds.iter().all(|kind| layer.kinds.contains(kind)))
+            || (!kinds.is_empty()
+                && kinds
+                    .iter()
+                    .all(|kind| layer.granted_dangers.contains(kind)))
     };
     let required = (!kinds.is_empty()).then_some(dangerous);
     match layers.chain(required).find(|layer| !overlaps(layer)) {

@@ -2,7 +2,7 @@
 
 use super::{ResolveError, Resolver};
 use crate::Limits;
-use crate::policy::strict_yaml::YamlPosition;
+use crate::policy::policy_error::YamlPosition;
 use crate::policy::yaml_values::{Located, SizeValue};
 
 impl Resolver<'_> {

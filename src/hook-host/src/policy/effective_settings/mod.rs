@@ -1,7 +1,7 @@
 //! Resolves a module's wishes, `hook.yaml` and the operator's policy to the hook's settings: a pure
 //! function.
 //!
-//! One file per setting: the check of the module's digest ([`digest`]), hook points and priorities
+//! One file per setting: the check of the module's digest ([`digest_check`]), hook points and priorities
 //! ([`subscriptions`]), failure policy ([`failure_policy`]), limits ([`limits`]), configuration and
 //! directories ([`config_and_dirs`]), parameters of a migration ([`migration_parameters`]), facts about the
 //! pod ([`pod_facts`]), and the domain paths that the hook may change ([`domain_paths`]). The rules of the
@@ -9,7 +9,7 @@
 
 mod applicable_rules;
 mod config_and_dirs;
-mod digest;
+mod digest_check;
 mod domain_paths;
 mod failure_policy;
 mod limits;
@@ -31,7 +31,7 @@ use super::hook_yaml::HookYaml;
 use super::module_signature::ModuleSignature;
 use super::operator_policy::{Allow, OperatorPolicy};
 use super::yaml_values::Located;
-use crate::description::{Description, Subscription};
+use crate::module_description::{Description, Subscription};
 use crate::pod_facts::PodGrant;
 use crate::{FailurePolicy, Limits, MigrationParameter};
 

@@ -1,7 +1,7 @@
 //! Why a hook may not run.
 
-use crate::policy::strict_yaml::PolicyError;
-use crate::policy::unknown_path::UnknownPath;
+use crate::policy::PolicyError;
+use crate::policy::unknown_domain_path::UnknownPath;
 
 /// Why a hook may not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

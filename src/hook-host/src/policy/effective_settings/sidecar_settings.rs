@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{EffectiveSettings, ModuleIdentity, ResolveError, Resolver};
 use crate::Limits;
-use crate::description::{Description, Subscription};
+use crate::module_description::{Description, Subscription};
 use crate::policy::domain_grant::Grant;
 use crate::policy::hook_yaml::HookYaml;
 use crate::policy::module_signature::ModuleSignature;

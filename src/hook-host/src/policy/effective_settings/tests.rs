@@ -1,7 +1,7 @@
 //! Resolves settings from the texts of a description, a `hook.yaml` and an operator's policy.
 
+mod grant_limit_and_parser_properties;
 mod operator_rules;
-mod properties;
 mod sidecars;
 
 use std::path::Path;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::policy::strict_yaml::YamlPosition;
+use crate::policy::policy_error::YamlPosition;
 use crate::policy::version_requirements::Requires;
 use crate::policy::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
 use crate::{FailurePolicy, HookPoint, PodPattern};

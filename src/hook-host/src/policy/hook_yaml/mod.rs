@@ -14,12 +14,13 @@ use std::time::Duration;
 use cap_std::fs::Dir;
 use semver::Version;
 
+use super::policy_error::{PolicyError, YamlPosition};
 use super::policy_file;
-use super::strict_yaml::{self, PolicyError, YamlPosition};
+use super::strict_yaml;
 use super::version_requirements::{HostVersions, Requirement, UnknownVersion};
 use crate::HookPoint;
-use crate::description::MAX_WISHES;
 use crate::digest_pin::DigestPin;
+use crate::module_description::MAX_WISHES;
 
 pub(super) use content::HookPointName;
 use content::{Content, HookPointOverride};

@@ -23,8 +23,8 @@ pub(crate) fn changes_accepted_on_arrival() -> &'static Grant {
     GRANT.get_or_init(|| {
         Grant::new(vec![Layer {
             patterns: patterns().collect(),
-            // No class of the dangerous set is accepted as a whole: each class has nodes that the guest sees.
-            kinds: Vec::new(),
+            // No kind of the dangerous set is accepted as a whole: each kind has nodes that the guest sees.
+            granted_dangers: Vec::new(),
             origin: "the table of what a migration may change".to_owned(),
         }])
     })

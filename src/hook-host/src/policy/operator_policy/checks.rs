@@ -9,7 +9,7 @@ use crate::policy::dangerous_patterns::kinds_named;
 use crate::policy::hook_yaml::{
     MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, MIN_MEMORY, MIN_OUTPUT,
 };
-use crate::policy::strict_yaml::YamlPosition;
+use crate::policy::policy_error::YamlPosition;
 use crate::policy::yaml_values::{Dangerous, Located};
 use crate::printable::printable;
 

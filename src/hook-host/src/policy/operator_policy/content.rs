@@ -4,7 +4,7 @@ use serde::Deserialize;
 use sigstore_bundle::PublicKey;
 
 use crate::policy::hook_yaml::HookPointName;
-use crate::policy::strict_yaml::YamlPosition;
+use crate::policy::policy_error::YamlPosition;
 use crate::policy::yaml_values::{
     Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SignerKey, SizeValue,
 };

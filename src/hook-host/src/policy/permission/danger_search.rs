@@ -12,7 +12,7 @@ use super::suggested_pattern;
 pub struct Danger {
     /// The path of the node: the change's path, or a path below it.
     pub path: String,
-    /// The class of the dangerous set.
+    /// The kind of the dangerous set.
     pub kind: DangerKind,
 }
 
@@ -62,8 +62,8 @@ pub(super) fn dangers<'a>(
     Some(search.dangers)
 }
 
-/// The classes of the dangerous set to which the names in a document belong, whatever their values; with `any_value`,
-/// also the classes to which only some values of a name belong.
+/// The kinds of the dangerous set to which the names in a document belong, whatever their values; with `any_value`,
+/// also the kinds to which only some values of a name belong.
 pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> Vec<DangerKind> {
     let mut search = DangerSearch {
         path: "",

@@ -2,18 +2,18 @@
 
 use domain_xml::host::ElementAt;
 
+use super::change_check::{ChangeCheck, CheckResult};
 use super::dangerous_set;
-use super::element_state::ElementState;
-use super::pattern_check::{CheckResult, PatternCheck};
+use super::element_match_state::{ElementMatchState, NO_INDICES};
 use super::read_once_elements::is_read_once;
 
-impl<'a> PatternCheck<'_, 'a> {
+impl<'a> ChangeCheck<'_, 'a> {
     /// Checks the duplicates of a new or removed element. Of several elements of the same name libvirt may read only
     /// one, and this one may be another after the change, so all of them count as changed.
     pub(super) fn check_duplicates(
         &mut self,
-        parent: &ElementState<'a>,
-        changed: &ElementState<'a>,
+        parent: &ElementMatchState<'a>,
+        changed: &ElementMatchState<'a>,
         path: &impl Fn() -> String,
     ) -> CheckResult {
         let name = dangerous_set::local(changed.name());
@@ -39,11 +39,11 @@ impl<'a> PatternCheck<'_, 'a> {
             duplicates.extend(children.filter(is_duplicate));
         }
         for at in before {
-            let duplicate = self.enter_element(Some(parent), (None, None), Some(at), None);
+            let duplicate = self.enter_element(Some(parent), NO_INDICES, Some(at), None);
             self.check_subtree(duplicate, path)?;
         }
         for at in after {
-            let duplicate = self.enter_element(Some(parent), (None, None), None, Some(at));
+            let duplicate = self.enter_element(Some(parent), NO_INDICES, None, Some(at));
             self.check_subtree(duplicate, path)?;
         }
         Ok(())

@@ -16,14 +16,14 @@
 //! the name of the dangerous element or attribute. Below a dangerous element wildcards match again,
 //! except for security labels and programs. No pattern permits a [`ReservedNode`].
 
-mod ancestry;
+mod ancestor_pattern_matches;
+mod change_check;
 mod danger_search;
 mod dangerous_set;
 mod duplicate_elements_check;
-mod element_state;
+mod element_match_state;
 #[cfg(test)]
 pub(crate) mod libvirt_schema_reader;
-mod pattern_check;
 mod read_once_elements;
 mod refusal;
 mod reserved_nodes;
@@ -36,10 +36,10 @@ use domain_xml::host::{Budget, Change, Part};
 use domain_xml::host::{DocumentIndex, PatternSet};
 use domain_xml::{Document, PathPattern};
 
+use change_check::ChangeCheck;
 pub use danger_search::Danger;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
-use element_state::ElementState;
-use pattern_check::PatternCheck;
+use element_match_state::ElementMatchState;
 pub(crate) use read_once_elements::first_duplicate;
 use refusal::refusal;
 pub use refusal::{Refusal, RefusalReason};
@@ -87,9 +87,9 @@ pub struct Checker<'a> {
     set: PatternSet,
     before: DocumentIndex<'a>,
     after: DocumentIndex<'a>,
-    ancestry: Vec<ElementState<'a>>,
+    ancestry: Vec<ElementMatchState<'a>>,
     budget: Rc<Budget<'a>>,
-    kinds: Vec<DangerKind>,
+    granted_dangers: Vec<DangerKind>,
 }
 
 impl<'a> Checker<'a> {
@@ -112,15 +112,15 @@ impl<'a> Checker<'a> {
             after: DocumentIndex::new(after.root()),
             ancestry: Vec::new(),
             budget,
-            kinds: Vec::new(),
+            granted_dangers: Vec::new(),
         }
     }
 
-    /// Also grants these classes of the dangerous set as a whole.
+    /// Also grants these kinds of the dangerous set as a whole.
     #[must_use]
     pub fn granting(self, kinds: &[DangerKind]) -> Self {
         Checker {
-            kinds: kinds.to_vec(),
+            granted_dangers: kinds.to_vec(),
             ..self
         }
     }
@@ -136,7 +136,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The classes of the dangerous set that names in the document after belong to, whatever their values; with
+    /// The kinds of the dangerous set that names in the document after belong to, whatever their values; with
     /// `any_value`, also those of which only some values are dangerous.
     pub(crate) fn kinds_of_names(&mut self, any_value: bool) -> Vec<DangerKind> {
         danger_search::kinds_of_names(&mut self.after, any_value)
@@ -172,23 +172,25 @@ impl<'a> Checker<'a> {
             Some(_) => Vec::new(),
             None => std::mem::take(&mut self.ancestry),
         };
-        let mut check = PatternCheck {
+        let mut check = ChangeCheck {
             set: others.unwrap_or(&self.set),
-            kinds: &self.kinds,
+            granted_dangers: &self.granted_dangers,
             before: &mut self.before,
             after: &mut self.after,
             ancestry,
             budget: &self.budget,
-            granted: BTreeSet::new(),
+            used_patterns: BTreeSet::new(),
         };
         let checked = check.run(change, place);
-        let PatternCheck {
-            ancestry, granted, ..
+        let ChangeCheck {
+            ancestry,
+            used_patterns,
+            ..
         } = check;
         if others.is_none() {
             self.ancestry = ancestry;
         }
-        checked.map(|()| granted.into_iter().collect())
+        checked.map(|()| used_patterns.into_iter().collect())
     }
 
     /// A pattern that would permit the whole change, or else at least the refused node. Each candidate is checked

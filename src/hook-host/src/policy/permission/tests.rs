@@ -65,7 +65,7 @@ fn grants_edit(patterns: &[&str], from: &str, to: &str) -> bool {
     granted(patterns, DOMAIN, &edit(from, to))
 }
 
-/// The first class of the dangerous set to which a change that [`edit`] makes belongs.
+/// The first kind of the dangerous set to which a change that [`edit`] makes belongs.
 fn danger_kind(from: &str, to: &str) -> Option<DangerKind> {
     let (before, after) = (
         Document::parse(DOMAIN).unwrap(),

@@ -1,3 +1,5 @@
+//! Links, and files that are too large or not UTF-8.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 

@@ -1,3 +1,5 @@
+//! Limits of YAML documents, and the texts of errors.
+
 use super::*;
 
 #[test]
@@ -15,6 +17,7 @@ fn nesting_and_aliases_are_limited() {
         (&"- x\n".repeat(20_001), "20000 values"),
     ] {
         let error = parse(text).unwrap_err().to_string();
+        // "breached" is the YAML parser's word for a limit that is exceeded.
         assert!(
             error.contains(part) && !error.contains("breached"),
             "{error}"

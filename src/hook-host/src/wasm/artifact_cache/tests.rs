@@ -1,3 +1,5 @@
+//! Directories and artifacts that are not trusted.
+
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use super::*;

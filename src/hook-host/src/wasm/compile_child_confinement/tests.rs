@@ -1,3 +1,5 @@
+//! What a confined thread can and cannot do.
+
 use std::fs::File;
 use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};

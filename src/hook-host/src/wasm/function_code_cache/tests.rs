@@ -1,3 +1,5 @@
+//! Reuse of the code of functions, damaged cache files, and a file per module.
+
 use super::*;
 
 impl FunctionCodes {

@@ -1,3 +1,5 @@
+//! Artifacts of an image that are loaded, or skipped with a reason.
+
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 

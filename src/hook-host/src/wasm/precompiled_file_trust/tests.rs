@@ -1,3 +1,5 @@
+//! Files and directories that are not trusted for their owner, permissions or mount.
+
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;

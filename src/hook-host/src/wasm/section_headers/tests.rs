@@ -1,3 +1,5 @@
+//! Files that are not components, and section headers that are refused.
+
 use std::io::Write;
 
 use super::*;

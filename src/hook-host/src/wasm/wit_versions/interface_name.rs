@@ -28,20 +28,20 @@ impl<'a> InterfaceName<'a> {
         Some(Self { interface, version })
     }
 
-    /// Whether the version is in the same semver range as `other`: equal up to the first number that is not zero. As for
-    /// wasmtime, a pre-release is in no range.
+    /// Whether the version is in the same semver range as `other`, a release: equal up to the first number that is not
+    /// zero. As for wasmtime, a pre-release of `self` is in no range.
     pub(super) fn is_in_range_of(&self, other: &Version) -> bool {
-        let (left, right) = (other, &self.version);
-        if !right.pre.is_empty() {
+        let own = &self.version;
+        if !own.pre.is_empty() {
             return false;
         }
-        if left.major > 0 || right.major > 0 {
-            return left.major == right.major;
+        if own.major > 0 || other.major > 0 {
+            return own.major == other.major;
         }
-        if left.minor > 0 || right.minor > 0 {
-            return left.minor == right.minor;
+        if own.minor > 0 || other.minor > 0 {
+            return own.minor == other.minor;
         }
-        left.patch == right.patch
+        own.patch == other.patch
     }
 }
 

@@ -6,11 +6,11 @@
 
 mod interface_name;
 mod limited_wasi_files;
-mod line;
 mod link_error;
 mod optional_exports;
 mod optional_imports;
 mod pod_interface;
+mod supported_version_lines;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 #[path = "optional_interface_tests.rs"]
@@ -27,9 +27,9 @@ use super::component_interfaces::{ComponentInterfaces, Interface};
 use super::store_state::StoreState;
 use crate::HookPoint;
 use interface_name::{FORMER_PACKAGE, InterfaceName};
-use line::Line;
 pub use link_error::LinkError;
 pub(super) use pod_interface::NAME as POD_INTERFACE;
+use supported_version_lines::Line;
 
 /// The interface that a component must export to be a hook.
 const HANDLER: &str = "handler";

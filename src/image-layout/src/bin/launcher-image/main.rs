@@ -1,7 +1,7 @@
 //! Builds the launcher's image on top of KubeVirt's, without a container engine and without root.
 #![allow(clippy::print_stdout)]
 
-mod check_standing_hooks;
+mod standing_hooks_check;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,7 +88,7 @@ fn main() -> Result<()> {
         architecture: arguments.architecture.clone(),
     };
     if let Some(hooks) = &arguments.hooks {
-        check_standing_hooks::check(hooks)?;
+        standing_hooks_check::check(hooks)?;
     }
     let base = arguments.base.as_ref();
     let base = base.map(|base| Image::on(base, platform)).transpose()?;

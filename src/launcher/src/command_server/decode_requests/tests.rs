@@ -1,3 +1,5 @@
+//! Tests of decoding requests.
+
 #![allow(clippy::unwrap_used)]
 use super::*;
 

@@ -11,8 +11,8 @@
 //! A request to start is answered when libvirt's job runs. A start that fails leaves an empty record, so that it can be
 //! repeated.
 
+mod backup_metadata_rules;
 mod backup_request;
-mod backup_state_rules;
 mod error;
 mod export_tunnel;
 mod pull_mode_export;
@@ -37,7 +37,7 @@ pub(super) use pull_mode_export::Export;
 
 use super::{AbortReason, AbortSignal, JobKind, JobStart, JobState, Jobs};
 use crate::timestamp;
-use backup_state_rules::{BackupEnd, StartDecision};
+use backup_metadata_rules::{BackupEnd, StartDecision};
 
 /// How long a request to abort waits for the end of the backup. The abort continues in the background after that.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(8);
@@ -55,12 +55,12 @@ impl Jobs {
                 Some(JobKind::Migration) => return Err(BackupError::MigrationRuns),
                 Some(other) => return Err(BackupError::OtherJobRuns(other)),
             }
-            match backup_state_rules::decide(state.backup.as_ref(), &request)? {
+            match backup_metadata_rules::decide(state.backup.as_ref(), &request)? {
                 StartDecision::Start => {}
                 StartDecision::AlreadyRunning => return Ok(JobStart::AlreadyRunning),
             }
             let aborted = self.begin_job(&mut state, JobKind::Backup);
-            self.set_backup(&mut state, backup_state_rules::begin(&request));
+            self.set_backup(&mut state, backup_metadata_rules::begin(&request));
             let (started_sender, started) = oneshot::channel();
             tokio::spawn(self.clone().run_backup(request, aborted, started_sender));
             started
@@ -73,7 +73,7 @@ impl Jobs {
     pub(crate) async fn abort_backup(&self, id: &BackupId) -> Result<(), BackupError> {
         {
             let state = self.lock();
-            backup_state_rules::require_running(state.backup.as_ref(), id)
+            backup_metadata_rules::require_running(state.backup.as_ref(), id)
                 .map_err(|error| BackupError::Abort(Box::new(error)))?;
             // While the state is locked, because after the backup's end this would abort the next job.
             state.abort(AbortReason::Requested);
@@ -121,7 +121,7 @@ impl Jobs {
         state.export = None;
         let started_record = state.backup.take().unwrap_or_default();
         let keeps_files = matches!(end, BackupEnd::Abandoned(_));
-        let record = backup_state_rules::complete(
+        let record = backup_metadata_rules::complete(
             started_record,
             request.mode(),
             timestamp::now(),

@@ -17,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
 
 use super::export_tunnel::{self, OpenTunnel, TunnelError};
-use super::{BackupError, ExportRequest, backup_state_rules};
+use super::{BackupError, ExportRequest, backup_metadata_rules};
 use crate::blocking;
 use crate::jobs::Jobs;
 use crate::nbd::NbdService;
@@ -42,7 +42,7 @@ impl Jobs {
         let socket = self.context.backup_socket.clone();
         require_socket(&socket).await?;
         let mut state = self.lock();
-        backup_state_rules::require_running(state.backup.as_ref(), &request.id)?;
+        backup_metadata_rules::require_running(state.backup.as_ref(), &request.id)?;
         let running = state.export.as_ref();
         if running.is_some_and(|export| *export.request == request) {
             return Ok(());

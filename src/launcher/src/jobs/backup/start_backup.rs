@@ -10,8 +10,8 @@ use domain::backup_plan::{BackupMode, BackupPlan, BackupSettings};
 use libvirt::Domain;
 
 use super::{BackupError, BackupRequest, Mode};
-use crate::agent::{Change, FreezeRequest};
 use crate::blocking;
+use crate::guest_agent::{Change, FreezeRequest};
 use crate::jobs::{AbortSignal, JobContext, Jobs};
 use crate::libvirt_client::{START, SnapshotError};
 

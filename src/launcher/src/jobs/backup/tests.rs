@@ -1,3 +1,5 @@
+//! Tests of backups on the fake libvirt.
+
 #![allow(clippy::unwrap_used)]
 
 mod quiesced_guest;

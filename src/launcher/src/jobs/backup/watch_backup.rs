@@ -10,7 +10,7 @@ use libvirt::{CompletedJob, Domain, JobOperation, JobStats, JobType};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::Mode;
-use super::backup_state_rules::BackupEnd;
+use super::backup_metadata_rules::BackupEnd;
 use crate::jobs::{AbortSignal, JobContext, JobError, wait_for_abort};
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 

@@ -1,3 +1,5 @@
+//! Tests of memory dump requests and records.
+
 #![allow(clippy::unwrap_used)]
 
 use libvirt::fake::FakeDaemon;

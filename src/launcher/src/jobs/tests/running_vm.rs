@@ -9,7 +9,7 @@ use libvirt::fake::FakeDaemon;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-use crate::agent::{Freezer, GuestInfoCache};
+use crate::guest_agent::{Freezer, GuestInfoCache};
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::jobs::{

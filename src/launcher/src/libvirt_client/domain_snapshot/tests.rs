@@ -1,3 +1,5 @@
+//! Tests of domain snapshots.
+
 use super::*;
 
 #[test]

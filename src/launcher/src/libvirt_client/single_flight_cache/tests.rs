@@ -1,3 +1,5 @@
+//! Tests of the cache with single flight.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;

@@ -5,7 +5,7 @@ use super::super::command_id::CommandId;
 use super::super::command_refusal::CommandRefusal;
 use super::super::command_rules::{Condition, Repeat};
 use super::super::incoming_migration_stage::IncomingMigrationStage;
-use super::super::vm_state::{Phase, Role, VmState};
+use super::super::vm_phase_and_migration_role::{Phase, Role, VmState};
 use super::queued_command::QueuedCommand;
 use super::{MAX_CALLERS, Queue};
 

@@ -1,3 +1,5 @@
+//! Tests of the command queue.
+
 #![allow(clippy::unwrap_used)]
 
 mod jobs_and_migrations;
@@ -16,9 +18,9 @@ use serde_json::json;
 use super::super::command_rules::{Resource, Rule};
 use super::super::incoming_migration_stage::IncomingMigrationStage;
 use super::super::sync_request::SyncRequest;
-use super::super::vm_state::Role;
+use super::super::vm_phase_and_migration_role::Role;
 use super::*;
-use crate::agent::FreezeRequest;
+use crate::guest_agent::FreezeRequest;
 use crate::jobs::{
     BackupFields, BackupId, BackupRequest, Checkpoint, MemoryDumpRequest, MigrationJob, Mode,
 };

@@ -1,3 +1,5 @@
+//! Tests of the stages of a migration to this pod.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of KubeVirt's metadata.
+
 use super::*;
 
 #[test]

@@ -13,8 +13,8 @@ use libvirt::{Affect, Domain};
 
 use super::remove_failed_attaches::remove_failed_attaches;
 use crate::libvirt_client::{COMMAND, CallError};
+use crate::manager::command_error::OpError;
 use crate::manager::devices_refused_by_hooks::{DeviceKey, DeviceKind};
-use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 

@@ -1,3 +1,5 @@
+//! Deletes the VM: undefines its domain and waits for the final notification.
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -5,7 +7,7 @@ use libvirt::{Domain, UndefineOptions};
 
 use super::kill::INTERRUPT_TIMEOUT;
 use crate::jobs::AbortReason;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, Phase};
 

@@ -1,3 +1,5 @@
+//! After a migration: refreshes the links of the guest's interfaces and sets its clock.
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +10,10 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Interface;
 use libvirt::{Affect, Domain, XmlKind};
 
-use crate::agent::guest_time::GuestTimeSync;
+use crate::guest_agent::guest_clock_sync::GuestTimeSync;
 use crate::libvirt_client::COMMAND;
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 

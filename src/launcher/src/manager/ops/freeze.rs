@@ -1,8 +1,10 @@
-use crate::agent::{Change, FreezeError, FreezeRequest};
+//! Freezes and thaws the guest's file systems.
+
+use crate::guest_agent::{Change, FreezeError, FreezeRequest};
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
-use crate::manager::vm_state::Role;
+use crate::manager::vm_phase_and_migration_role::Role;
 
 /// Freezes the guest's file systems, unless the VM migrates: the guest would arrive frozen, and the timer that thaws it
 /// would not be on the target.

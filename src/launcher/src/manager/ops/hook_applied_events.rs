@@ -1,6 +1,6 @@
-//! `HookApplied` events about the hooks of a boot.
+//! Sends the `HookApplied` events of the hooks of a boot.
 
-use crate::manager::applied_hooks;
+use crate::manager::hook_applied_event_messages;
 use crate::manager::vm_context::VmContext;
 
 /// The reason of the events.
@@ -12,7 +12,7 @@ pub(super) fn report_applied(vm: &VmContext) {
     vm.hooks.log_calls("started");
     let applied = std::mem::take(&mut vm.driver_state().applied_hooks);
     if vm.hooks.publishes_applied_events() {
-        for message in applied_hooks::messages(&applied) {
+        for message in hook_applied_event_messages::messages(&applied) {
             vm.notifier.normal_event(HOOK_APPLIED_REASON, &message);
         }
     }

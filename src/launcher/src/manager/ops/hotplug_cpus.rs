@@ -1,3 +1,5 @@
+//! Sets the running VM's vCPUs to the number in its VMI, and pins them.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -5,12 +7,12 @@ use domain::convert::{cpu_and_numa_placement, requested_vcpus};
 use domain::libvirt_spec::{CpuTune, DomainSpec};
 use libvirt::{Affect, Domain};
 
-use crate::boot::host_facts::with_current_cpus;
 use crate::libvirt_client::COMMAND;
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
+use crate::vm_boot::host_facts::with_current_cpus;
 
 /// Prefix of every error, which KubeVirt's users search for.
 const ERROR_PREFIX: &str = "failed to update vCPUs";

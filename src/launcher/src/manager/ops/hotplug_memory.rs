@@ -1,10 +1,12 @@
+//! Sets the running VM's memory to that of its VMI.
+
 use domain::reconcile::{MemoryChange, memory_change};
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Affect, Domain};
 
-use super::read_domain::read_live_domain;
+use super::read_domain_xml::read_live_domain;
 use crate::libvirt_client::COMMAND;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, DeviceChangeError};
 

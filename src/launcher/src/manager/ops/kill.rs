@@ -1,3 +1,5 @@
+//! Kills QEMU.
+
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
@@ -7,7 +9,7 @@ use futures_util::future::poll_immediate;
 use crate::jobs::AbortReason;
 use crate::libvirt_client::CallError;
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
 

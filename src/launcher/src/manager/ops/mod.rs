@@ -1,52 +1,50 @@
 //! The operations of commands. Each is a function of the VM; the driver decides when it runs.
 
 mod attach_device;
-mod attach_host_devices;
-mod backup;
+mod attach_sriov_interfaces;
 mod delete;
 mod finalize_migration;
 mod freeze;
 mod hook_applied_events;
 mod hotplug_cpus;
 mod hotplug_memory;
-mod job_start_result;
 mod kill;
-mod migrate;
-mod migration_target;
+mod memory_dump_migration_and_backup;
 mod pause;
 mod prepare_domain;
-mod read_domain;
+mod read_domain_xml;
 mod remove_failed_attaches;
 mod reset;
 mod shutdown;
 mod soft_reboot;
-mod start_memory_dump;
 mod sync;
+mod sync_migration_target;
 mod unpause;
 
-pub(super) use attach_host_devices::attach_host_devices;
-pub(super) use backup::{abort_backup, export_backup, redefine_checkpoint, start_backup};
+pub(super) use attach_sriov_interfaces::attach_host_devices;
 pub(super) use delete::delete;
 pub(super) use finalize_migration::finalize_migration;
 pub(super) use freeze::{freeze, unfreeze};
 pub(super) use hotplug_cpus::set_cpus;
 pub(super) use hotplug_memory::set_memory;
 pub(super) use kill::kill;
-pub(super) use migrate::{cancel_migration, migrate};
-pub(super) use migration_target::sync_migration_target;
+pub(super) use memory_dump_migration_and_backup::{
+    abort_backup, cancel_migration, export_backup, migrate, redefine_checkpoint, start_backup,
+    start_memory_dump,
+};
 pub(super) use pause::pause;
 pub(super) use reset::reset;
 pub(super) use shutdown::shutdown;
 pub(super) use soft_reboot::soft_reboot;
-pub(super) use start_memory_dump::start_memory_dump;
 pub(super) use sync::sync;
+pub(super) use sync_migration_target::sync_migration_target;
 pub(super) use unpause::unpause;
 
 use kubevirt_api::vmi::Vmi;
 use tokio_util::sync::CancellationToken;
 
+use super::command_error::OpError;
 use super::command_refusal::CommandRefusal;
-use super::error::OpError;
 use super::vm_context::VmContext;
 
 /// Returns an error if a request is about another VM than this launcher's.

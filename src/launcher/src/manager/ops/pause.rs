@@ -1,8 +1,10 @@
+//! Pauses the vCPUs.
+
 use libvirt::DomainState;
 
 use crate::libvirt_client::COMMAND;
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 
 /// Pauses the vCPUs. A VM that is not running stays as it is.

@@ -1,9 +1,9 @@
 //! Prepares the domain of a boot or of a migration's target: converts the VMI, runs the hooks, and creates images and
 //! taps.
 
-use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
 use domain::convert::{Purpose, volume_mode_lookups};
+use domain::guest_agent_access_credentials::Credential;
 use domain::host_facts::HostFacts;
 use domain::libvirt_spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
@@ -11,12 +11,14 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use crate::blocking;
-use crate::boot::boot_resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
-use crate::boot::host_facts::{HostQuery, with_volume_modes};
-use crate::manager::applied_hooks::AppliedHook;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
+use crate::manager::hook_applied_event_messages::AppliedHook;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
+use crate::vm_boot::boot_resources::{
+    BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks,
+};
+use crate::vm_boot::host_facts::{HostQuery, with_volume_modes};
 
 /// The domain that a VMI converts to, before hooks.
 pub(super) struct ConvertedVm<'a> {

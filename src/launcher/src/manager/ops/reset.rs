@@ -1,6 +1,8 @@
+//! Resets the VM without the guest's cooperation.
+
 use crate::libvirt_client::COMMAND;
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 
 /// Resets the VM without the guest's cooperation.

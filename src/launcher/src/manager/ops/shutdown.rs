@@ -1,12 +1,14 @@
+//! Asks the guest to power off.
+
 use std::sync::Arc;
 
 use libvirt::{Domain, DomainState, Reason, ShutdownMode, State};
 
-use crate::agent::{AGENT_TIMEOUT, shorten};
+use crate::guest_agent::{AGENT_TIMEOUT, shorten};
 use crate::jobs::AbortReason;
 use crate::libvirt_client::{AGENT, COMMAND, CallError, POWER_BUTTON};
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
 

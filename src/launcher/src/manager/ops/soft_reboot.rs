@@ -1,12 +1,14 @@
+//! Asks the guest to reboot.
+
 use std::sync::Arc;
 
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Domain, RebootMode};
 
-use crate::agent;
+use crate::guest_agent;
 use crate::libvirt_client::{AGENT_REBOOT, CallClass, CallError, POWER_BUTTON};
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 
 /// How the guest is asked to reboot.
@@ -33,7 +35,7 @@ pub(in crate::manager) async fn soft_reboot(
         press_power_button(vm, &domain).await?;
         return Ok(CommandSuccess::Changed);
     }
-    match agent::expect_answer(&vm.client, &domain).await {
+    match guest_agent::expect_answer(&vm.client, &domain).await {
         Ok(()) => ask_agent(vm, &domain).await?,
         Err(error) if method == RebootMethod::AgentOrPowerButton => {
             tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
@@ -66,7 +68,7 @@ async fn reboot(
     class: CallClass,
     mode: RebootMode,
 ) -> Result<(), CallError> {
-    let reboot = move |domain: &dyn Domain| domain.reboot(mode).map_err(agent::shorten);
+    let reboot = move |domain: &dyn Domain| domain.reboot(mode).map_err(guest_agent::shorten);
     let what = "asking the guest to reboot";
     vm.client.on(domain, what, class, reboot).await
 }

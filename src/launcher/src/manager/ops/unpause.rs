@@ -1,9 +1,11 @@
+//! Resumes the vCPUs.
+
 use libvirt::DomainState;
 
-use crate::agent::guest_time::GuestTimeSync;
+use crate::guest_agent::guest_clock_sync::GuestTimeSync;
 use crate::libvirt_client::COMMAND;
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 
 /// Resumes the vCPUs. A VM that is not paused stays as it is.

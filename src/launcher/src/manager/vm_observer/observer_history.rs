@@ -5,8 +5,8 @@ use std::sync::Arc;
 use domain::libvirt_spec::DomainSpec;
 
 use super::super::last_notification::LastNotification;
-use super::super::resync_backoff::ResyncBackoff;
 use super::super::vm_end_reason::EndReason;
+use super::resync_backoff::ResyncBackoff;
 use crate::libvirt_client::DomainSnapshot;
 use crate::notify::NotificationPolicy;
 

@@ -1,4 +1,6 @@
-mod starts;
+//! Tests of the notification policy; those of starts and redefinitions are in a module of their own.
+
+mod starts_and_redefinitions;
 
 use proptest::prelude::*;
 

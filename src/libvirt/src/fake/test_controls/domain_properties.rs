@@ -1,7 +1,7 @@
 //! What a test sets or reads of a simulated domain or its host: state, definition, disks, devices, launch security.
 
 use super::FakeDaemon;
-use crate::disks::BlockInfo;
+use crate::disk_sizes_and_errors::BlockInfo;
 use crate::domain_state::State;
 use crate::fake::definition_xml::DefinitionXml;
 use crate::fake::simulated_domain::SimulatedDomain;

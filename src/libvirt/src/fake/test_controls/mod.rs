@@ -1,9 +1,9 @@
 //! [`FakeDaemon`], with which a test controls the fake daemon, its QEMU processes and their guests.
 
 mod domain_properties;
-mod guest_and_qemu;
+mod dumps_migrations_and_backups;
+mod guest_and_qemu_behavior;
 mod incoming_migration;
-mod jobs;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,7 +4,7 @@ mod known_fields;
 mod kubevirt_defaults;
 mod manifest_error;
 mod manifest_notes;
-mod unquoted_values;
+mod unquoted_annotations_and_labels;
 mod vmi_of_virtual_machine;
 
 use kubevirt_api::strict_json_or_yaml;
@@ -151,7 +151,7 @@ fn full_name(object: &Value) -> Option<String> {
 /// cluster, so that it has a status, or is an extract without a kind. A JSON text to which nothing is added is passed
 /// on unchanged.
 fn vmi(object: &Value, kind: Option<&str>, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
-    unquoted_values::refuse(object, "metadata")?;
+    unquoted_annotations_and_labels::refuse(object, "metadata")?;
     let json = text.filter(|text| text.trim_ascii_start().starts_with(b"{"));
     let mut notes = unknown_fields(object, VMI);
     let mut complete = object.clone();

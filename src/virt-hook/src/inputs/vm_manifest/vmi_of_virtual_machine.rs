@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::manifest_notes::{metadata_outside_template, missing_memory, unknown_fields};
 use super::{
     DEFAULT_NAMESPACE, Manifest, ManifestError, VM, VMI, full_name, kubevirt_defaults,
-    unquoted_values,
+    unquoted_annotations_and_labels,
 };
 
 /// The VMI that virt-controller makes of a VirtualMachine, without the cluster's defaults.
@@ -16,7 +16,7 @@ pub(super) fn vmi_from_template(vm: &Value) -> Result<Manifest, ManifestError> {
     let name = name.ok_or(ManifestError::Missing("metadata.name"))?;
     let template = vm.get("spec").and_then(|spec| spec.get("template"));
     if let Some(template) = template {
-        unquoted_values::refuse(template, "spec.template.metadata")?;
+        unquoted_annotations_and_labels::refuse(template, "spec.template.metadata")?;
     }
     let Some(Value::Object(template)) = template else {
         return Err(ManifestError::Missing("spec.template"));

@@ -1,12 +1,12 @@
-//! The classes of the dangerous set.
+//! The kinds of the dangerous set.
 
 use std::fmt;
 use std::str::FromStr;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])* $kind:ident: $description:literal,)*) => {
-        /// A class of the dangerous set: why a pattern must name a node to permit its change. The operator's policy
-        /// grants a class by its name (`dangerous: [DiskFormat]`), or single paths of the class.
+        /// A kind of the dangerous set: why a pattern must name a node to permit its change. The operator's policy
+        /// grants a kind by its name (`dangerous: [DiskFormat]`), or single paths of the kind.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum DangerKind {
@@ -14,10 +14,10 @@ macro_rules! kinds {
         }
 
         impl DangerKind {
-            /// All classes.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
 
-            /// The name of the class in policies.
+            /// The name of the kind in policies.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -84,7 +84,7 @@ kinds! {
     Disguise: "has a prefix, and is read as if it had none",
 }
 
-/// A name that is not a class of the dangerous set.
+/// A name that is not a kind of the dangerous set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{name:?} is neither a path that begins with /domain/ nor a class of the dangerous set ({})",

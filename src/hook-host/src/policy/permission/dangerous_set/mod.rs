@@ -5,7 +5,7 @@
 //! prefixes: libvirt ignores the namespaces of attributes (as libxml2's `xmlGetProp` does), and the
 //! same rule is applied to elements.
 //!
-//! `element_rules` and `attribute_rules` are the rules: where, for which values, and in which class.
+//! `element_rules` and `attribute_rules` are the rules: where, for which values, and in which kind.
 //! `reviewed_schema_names.txt` lists all other names of libvirt's schema, and a test compares both
 //! with the schema.
 
@@ -185,7 +185,7 @@ pub(super) fn dangerous_defaults(element: &Element) -> impl Iterator<Item = &str
     absent.map(|default| default.attribute)
 }
 
-/// Whether a pattern must name an element of this class within an element of the class `enclosing`. A
+/// Whether a pattern must name an element of this kind within an element of the kind `enclosing`. A
 /// grant of a dangerous element includes its content, except for security labels and programs.
 pub(super) fn must_be_named(kind: DangerKind, enclosing: Option<DangerKind>) -> bool {
     let is_never_included = matches!(kind, DangerKind::SecurityLabel | DangerKind::Script);

@@ -42,7 +42,7 @@ fn domain(path: &str, value: &str) -> String {
     format!("<domain>{open}{node}{close}</domain>")
 }
 
-/// The classes of the dangers in all changes, outer ones before inner ones.
+/// The kinds of the dangers in all changes, outer ones before inner ones.
 fn kinds(before: &str, after: &str) -> Vec<DangerKind> {
     let (before, after) = (
         Document::parse(before).unwrap(),
@@ -99,7 +99,7 @@ fn every_rule_for_all_values_distinguishes_its_node_from_others() {
     }
 }
 
-/// The class of a path, whatever its value.
+/// The kind of a path, whatever its value.
 fn kind_of(path: &str) -> Option<DangerKind> {
     let document = Document::parse(&domain(path, "x")).unwrap();
     let kinds = Checker::new(&[], &document, &document).kinds_of_names(true);
@@ -128,7 +128,7 @@ fn a_removed_readonly_is_dangerous_and_a_removed_disk_is_not() {
 }
 
 #[test]
-fn class_names_are_parsed_back() {
+fn kind_names_are_parsed_back() {
     for kind in DangerKind::ALL {
         assert_eq!(kind.name().parse(), Ok(*kind));
         assert_eq!(kind.name(), format!("{kind:?}"));

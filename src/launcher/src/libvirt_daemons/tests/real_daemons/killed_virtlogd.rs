@@ -43,7 +43,7 @@ pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, p
     signal(second, "KILL");
     eventually(|| logger.daemon.pid().is_some_and(|pid| pid != second)).await;
     eventually(|| {
-        reopen_qemu_log_pipes::broken_pipes(Path::new(&format!("/proc/{}", qemu_pid(paths))))
+        broken_qemu_log_pipes::broken_pipes(Path::new(&format!("/proc/{}", qemu_pid(paths))))
             .unwrap()
             .is_empty()
     })

@@ -1,3 +1,5 @@
+//! Defines a prepared domain in libvirt.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -6,9 +8,9 @@ use libvirt::{Domain, UndefineOptions, XmlKind};
 
 use super::super::prepare_domain::PreparedDomain;
 use crate::libvirt_client::COMMAND;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
-use crate::manager::vm_state::Phase;
+use crate::manager::vm_phase_and_migration_role::Phase;
 
 /// How long to wait for each notification of the definition. They have to be sent before the start, because a
 /// notification contains the domain as it is when it is sent. That takes milliseconds; after the timeout the domain is

@@ -11,12 +11,12 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::{BlockInfo, BlockSize, Domain};
 
 use crate::blocking;
-use crate::boot::boot_resources::FILE_TIMEOUT;
-use crate::boot::disk_images;
 use crate::libvirt_client::{COMMAND, QUICK};
+use crate::manager::command_error::OpError;
 use crate::manager::disk_capacities::DiskCapacities;
-use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
+use crate::vm_boot::boot_resources::FILE_TIMEOUT;
+use crate::vm_boot::disk_images;
 
 const SPACE_QUERY_LABEL: &str = "asking for the space of disks";
 

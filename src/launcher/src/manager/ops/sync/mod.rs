@@ -9,9 +9,9 @@
 
 mod define_prepared_domain;
 mod expand_disks;
+mod qemu_start_poll;
 mod reconcile;
 mod start_or_resume;
-mod startup_poll;
 mod unapplied_changes;
 
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::prepare_domain;
 use super::{require_own_vm, unless_interrupted};
-use crate::boot::host_facts::wait_for_network_info;
 use crate::manager::CommandSuccess;
+use crate::manager::command_error::OpError;
 use crate::manager::command_refusal::CommandRefusal;
-use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
+use crate::vm_boot::host_facts::wait_for_network_info;
 
 /// The domain that the VMI of a request converts to, before hooks.
 pub(super) async fn convert(vm: &VmContext, request: &SyncRequest) -> Result<DomainSpec, OpError> {

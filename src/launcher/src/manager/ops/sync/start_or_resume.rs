@@ -1,3 +1,5 @@
+//! Starts a defined domain, or resumes one that was started paused.
+
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +10,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::hook_applied_events::report_applied;
+use super::qemu_start_poll::StartupPoll;
 use super::safe_point;
-use super::startup_poll::StartupPoll;
 use crate::jobs::JobKind;
 use crate::libvirt_client::{COMMAND, QUICK, START};
 use crate::manager::CommandSuccess;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;

@@ -1,15 +1,15 @@
 //! Attaches a hotplugged disk.
 
-use domain::driver_modes::set_disk_modes;
+use domain::disk_cache_and_io_modes::set_disk_modes;
 use domain::libvirt_spec::Disk;
 use domain::reconcile::{DeviceChange, data_path, device_xml};
 
-use super::{ChangeResult, Reconciliation, image_readiness};
+use super::{ChangeResult, Reconciliation, hotplugged_image_check};
 use crate::blocking;
-use crate::boot::boot_resources::{BootResourceError, FILE_TIMEOUT};
-use crate::boot::disk_images::DriverModeProbe;
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::ops::attach_device::Attachment;
+use crate::vm_boot::boot_resources::{BootResourceError, FILE_TIMEOUT};
+use crate::vm_boot::disk_images::DriverModeProbe;
 
 impl Reconciliation<'_> {
     pub(super) async fn attach_disk(
@@ -17,7 +17,7 @@ impl Reconciliation<'_> {
         change: &DeviceChange,
         disk: &Disk,
     ) -> Result<ChangeResult, OpError> {
-        if !image_readiness::is_ready(&data_path(disk)).await? {
+        if !hotplugged_image_check::is_ready(&data_path(disk)).await? {
             return Ok(ChangeResult::NotReady);
         }
         self.vm

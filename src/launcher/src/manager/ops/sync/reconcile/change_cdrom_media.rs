@@ -2,8 +2,8 @@
 
 use domain::reconcile::MediumChange;
 
-use super::{ChangeResult, Reconciliation, image_readiness};
-use crate::manager::error::OpError;
+use super::{ChangeResult, Reconciliation, hotplugged_image_check};
+use crate::manager::command_error::OpError;
 
 impl Reconciliation<'_> {
     pub(super) async fn change_medium(
@@ -11,7 +11,7 @@ impl Reconciliation<'_> {
         change: &MediumChange,
     ) -> Result<ChangeResult, OpError> {
         if let Some(medium) = &change.medium
-            && !image_readiness::is_ready(medium).await?
+            && !hotplugged_image_check::is_ready(medium).await?
         {
             return Ok(ChangeResult::NotReady);
         }

@@ -8,11 +8,11 @@ use libvirt::Domain;
 
 use super::{ChangeResult, Reconciliation};
 use crate::blocking;
-use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::libvirt_client::{COMMAND, request_detach};
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
+use crate::vm_boot::boot_resources::FILE_TIMEOUT;
 
 impl Reconciliation<'_> {
     pub(super) async fn detach(&self, device: &LiveDevice) -> Result<ChangeResult, OpError> {

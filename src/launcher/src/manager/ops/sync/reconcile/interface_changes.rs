@@ -4,7 +4,7 @@ use domain::libvirt_spec::Interface;
 use domain::reconcile::{DeviceChange, LiveDevice, device_xml};
 
 use super::{ChangeResult, Reconciliation};
-use crate::manager::error::OpError;
+use crate::manager::command_error::OpError;
 use crate::manager::ops::attach_device::Attachment;
 
 impl Reconciliation<'_> {

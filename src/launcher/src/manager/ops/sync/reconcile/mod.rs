@@ -7,12 +7,12 @@
 //! live XML ─ plan ─▶ detach disks, attach disks, change media ─ expand disks ─ interfaces ─ kept devices
 //! ```
 
+mod apply_changes_in_order;
 mod attach_disk;
 mod change_cdrom_media;
-mod change_order;
 mod changes_deadline;
 mod detach_device;
-mod image_readiness;
+mod hotplugged_image_check;
 mod interface_changes;
 
 use std::sync::{Arc, OnceLock};
@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{safe_point, unapplied_changes};
 use crate::libvirt_client::COMMAND;
+use crate::manager::command_error::OpError;
 use crate::manager::devices_refused_by_hooks::DeviceKind;
-use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::{AttachResult, Attachment, forget_unwanted};
-use crate::manager::ops::read_domain::read_live_domain;
+use crate::manager::ops::read_domain_xml::read_live_domain;
 use crate::manager::ops::remove_failed_attaches::remove_failed_attaches;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;

@@ -1,0 +1,96 @@
+//! A file that cloud-init writes in the guest: an item of its `write_files`.
+
+use serde_json::{Map, Value};
+
+/// A file for [`CloudConfig::add_file`](crate::CloudConfig::add_file): an item of cloud-init's `write_files`.
+///
+/// ```
+/// use hooks_sdk::{CloudConfig, ConfigFile};
+///
+/// let mut config = CloudConfig::parse("#cloud-config\n")?;
+/// let file = ConfigFile::new("/etc/placement", "rack=7\n").with_permissions("0640").with_owner("root:adm");
+/// config.add_file(&file)?;
+/// assert_eq!(
+///     config.render(),
+///     r#"#cloud-config
+/// write_files:
+///   - path: "/etc/placement"
+///     permissions: "0640"
+///     owner: "root:adm"
+///     content: "rack=7\n"
+/// "#
+/// );
+/// # Ok::<(), hooks_sdk::CloudInitError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigFile {
+    path: String,
+    content: String,
+    permissions: Option<String>,
+    owner: Option<String>,
+    encoding: Option<String>,
+    is_deferred: bool,
+}
+
+impl ConfigFile {
+    /// A file at an absolute path with this content, with cloud-init's defaults: `0644`, of root, as plain text.
+    pub fn new(path: impl Into<String>, content: impl Into<String>) -> ConfigFile {
+        ConfigFile {
+            path: path.into(),
+            content: content.into(),
+            permissions: None,
+            owner: None,
+            encoding: None,
+            is_deferred: false,
+        }
+    }
+
+    /// The permissions in octal digits, as in `0600`.
+    #[must_use]
+    pub fn with_permissions(mut self, permissions: impl Into<String>) -> ConfigFile {
+        self.permissions = Some(permissions.into());
+        self
+    }
+
+    /// The owner as `USER:GROUP`. For a user that cloud-init creates, [`ConfigFile::deferred`] is needed, too.
+    #[must_use]
+    pub fn with_owner(mut self, owner: impl Into<String>) -> ConfigFile {
+        self.owner = Some(owner.into());
+        self
+    }
+
+    /// How the content is encoded: `b64`, `gz`, `gz+b64`, or another encoding of cloud-init's.
+    #[must_use]
+    pub fn with_encoding(mut self, encoding: impl Into<String>) -> ConfigFile {
+        self.encoding = Some(encoding.into());
+        self
+    }
+
+    /// Lets cloud-init write the file late, after users are created and packages are installed.
+    #[must_use]
+    pub fn deferred(mut self) -> ConfigFile {
+        self.is_deferred = true;
+        self
+    }
+
+    /// The item of `write_files`.
+    pub(super) fn to_json(&self) -> Value {
+        let texts = [
+            ("path", Some(&self.path)),
+            ("permissions", self.permissions.as_ref()),
+            ("owner", self.owner.as_ref()),
+            ("encoding", self.encoding.as_ref()),
+            ("content", Some(&self.content)),
+        ];
+        let mut item = Map::new();
+        for (member, text) in texts {
+            if let Some(text) = text {
+                item.insert(member.to_owned(), Value::from(text.as_str()));
+            }
+        }
+        if self.is_deferred {
+            item.insert("defer".to_owned(), Value::Bool(true));
+        }
+        Value::Object(item)
+    }
+}

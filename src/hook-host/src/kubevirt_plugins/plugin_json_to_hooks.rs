@@ -1,0 +1,173 @@
+//! Converts a Plugin to its hooks, in the order of their calls. KubeVirt v1.9 lists them in `spec.domainHooks`, v1.10
+//! in `spec.launcherHooks`. A hook with an unknown member or hook point is kept and refused with an error that names
+//! the member: it is never skipped silently.
+
+use super::domain_or_launcher_hooks::HookList;
+use super::plugin_hook::{Action, Condition, PluginHook};
+use super::plugin_json::{Cel, Hook, Plugin, Sidecar};
+use super::{DEFAULT_TIMEOUT, IGNORE, MAX_TIMEOUT};
+
+/// The hook point of `launcherHooks` for changing the domain.
+const GUEST_DEFINITION: &str = "GuestDefinition";
+/// Hook points that v1.10 names but whose calls it does not define yet.
+const UNDEFINED_POINTS: [&str; 2] = ["PreBoot", "PreMigrationSource"];
+/// The remedy in errors about members and hook points that this launcher does not know.
+const REMEDY: &str =
+    "take a launcher that knows it, or set failureStrategy: Ignore to start without the hook";
+
+/// The hooks of a plugin.
+pub(super) fn hooks(plugin: Plugin) -> Vec<PluginHook> {
+    let Plugin { metadata, spec } = plugin;
+    let plugin_condition = Condition::new("spec.condition".to_owned(), &spec.condition);
+    let whole_plugin = |reason: String| PluginHook {
+        plugin: metadata.name.clone(),
+        list: HookList::LauncherHooks,
+        index: None,
+        ignore: spec.failure_strategy == IGNORE,
+        timeout: DEFAULT_TIMEOUT,
+        conditions: plugin_condition.clone().into_iter().collect(),
+        action: Action::Refused(reason),
+    };
+    if !spec.domain_hooks.is_empty() && !spec.launcher_hooks.is_empty() {
+        let reason = format!(
+            "plugin {} has both spec.domainHooks (KubeVirt v1.9) and spec.launcherHooks (v1.10): write all hooks \
+             into one of them",
+            metadata.name
+        );
+        return vec![whole_plugin(reason)];
+    }
+    let mut hooks = Vec::new();
+    if let Some(member) = spec.unknown.first() {
+        let plugin = &metadata.name;
+        let reason = format!("spec.{member} of plugin {plugin} is not known here; {REMEDY}");
+        hooks.push(whole_plugin(reason));
+    }
+    let lists = [
+        (HookList::DomainHooks, &spec.domain_hooks),
+        (HookList::LauncherHooks, &spec.launcher_hooks),
+    ];
+    for (list, members) in lists {
+        for (index, hook) in members.iter().enumerate() {
+            let Some(hook) = hook else { continue };
+            let place = format!("spec.{}[{index}]", list.name());
+            let Some(action) = action(hook, list, &place, &metadata.name) else {
+                continue;
+            };
+            let hook_condition = Condition::new(format!("{place}.condition"), &hook.condition);
+            let strategies = [&hook.failure_strategy, &spec.failure_strategy];
+            let strategy = strategies.into_iter().find(|strategy| !strategy.is_empty());
+            hooks.push(PluginHook {
+                plugin: metadata.name.clone(),
+                list,
+                index: Some(index),
+                ignore: strategy.is_some_and(|strategy| strategy == IGNORE),
+                timeout: hook.timeout.unwrap_or(DEFAULT_TIMEOUT).min(MAX_TIMEOUT),
+                conditions: plugin_condition
+                    .clone()
+                    .into_iter()
+                    .chain(hook_condition)
+                    .collect(),
+                action,
+            });
+        }
+    }
+    hooks
+}
+
+/// The action of a hook; `None` for a hook of v1.9 without an action, which KubeVirt skips.
+fn action(hook: &Hook, list: HookList, place: &str, plugin: &str) -> Option<Action> {
+    if let Some(member) = unknown_member(hook, list) {
+        let reason = format!("{place}.{member} of plugin {plugin} is not known here; {REMEDY}");
+        return Some(Action::Refused(reason));
+    }
+    match list {
+        HookList::DomainHooks => domain_action(hook),
+        HookList::LauncherHooks => Some(match launcher_action(hook) {
+            Ok(action) => action,
+            Err(reason) => Action::Refused(format!("{place} of plugin {plugin} {reason}")),
+        }),
+    }
+}
+
+/// The action by the rules of v1.9: of a hook with both members, the CEL expression is evaluated; a hook with neither
+/// is skipped.
+fn domain_action(hook: &Hook) -> Option<Action> {
+    match (&hook.cel, &hook.sidecar) {
+        (Some(_), _) => Some(Action::Cel),
+        (None, Some(sidecar)) => Some(Action::Sidecar(sidecar.socket_path.clone())),
+        (None, None) => None,
+    }
+}
+
+/// The action by the rules of v1.10: a hook must have exactly one of both members. The error continues a sentence whose
+/// subject is the hook.
+fn launcher_action(hook: &Hook) -> Result<Action, String> {
+    match (&hook.cel, &hook.sidecar) {
+        (Some(_), Some(_)) => Err("has both cel and sidecar: give one of them".to_owned()),
+        (None, None) => Err("has neither cel nor sidecar: give one of them".to_owned()),
+        (Some(Cel { hook_point, .. }), None) => {
+            let point = hook_point.as_deref().unwrap_or_default();
+            check_hook_point("cel.hookPoint", point).map(|()| Action::Cel)
+        }
+        (None, Some(sidecar)) => {
+            let points = sidecar.permitted_hooks.as_deref().unwrap_or_default();
+            if points.is_empty() {
+                return Err("has no sidecar.permittedHooks: write [GuestDefinition]".to_owned());
+            }
+            for point in points {
+                check_hook_point("sidecar.permittedHooks", point)?;
+            }
+            Ok(Action::Sidecar(sidecar.socket_path.clone()))
+        }
+    }
+}
+
+/// Checks that this launcher calls plugins at the hook point. The error continues a sentence whose subject is the hook.
+fn check_hook_point(member: &str, point: &str) -> Result<(), String> {
+    if point == GUEST_DEFINITION {
+        return Ok(());
+    }
+    Err(if UNDEFINED_POINTS.contains(&point) {
+        format!(
+            "is to be called at {point} ({member}), which this launcher does not do yet; {REMEDY}"
+        )
+    } else {
+        format!("has the unknown hook point {point:?} in {member}; {REMEDY}")
+    })
+}
+
+/// The path of the first member that hooks of this list do not have.
+fn unknown_member(hook: &Hook, list: HookList) -> Option<String> {
+    let is_v1_9 = list == HookList::DomainHooks;
+    if let Some(member) = hook.unknown.first() {
+        return Some(member.to_owned());
+    }
+    if let Some(Cel {
+        hook_point,
+        unknown,
+        ..
+    }) = &hook.cel
+    {
+        if let Some(member) = unknown.first() {
+            return Some(format!("cel.{member}"));
+        }
+        if is_v1_9 && hook_point.is_some() {
+            return Some("cel.hookPoint".to_owned());
+        }
+    }
+    let Sidecar {
+        permitted_hooks,
+        unknown,
+        ..
+    } = hook.sidecar.as_ref()?;
+    match unknown.first() {
+        Some(member) => Some(format!("sidecar.{member}")),
+        None if is_v1_9 && permitted_hooks.is_some() => Some("sidecar.permittedHooks".to_owned()),
+        None => None,
+    }
+}
+
+/// The number of hooks of a plugin in both lists.
+pub(super) fn hook_count(plugin: &Plugin) -> usize {
+    plugin.spec.domain_hooks.len() + plugin.spec.launcher_hooks.len()
+}

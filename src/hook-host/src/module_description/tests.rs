@@ -1,0 +1,103 @@
+//! Descriptions that are accepted or refused, and the limits of wishes.
+
+use std::path::PathBuf;
+
+use super::*;
+
+#[test]
+fn unknown_members_are_ignored_and_missing_ones_empty() {
+    let text = r#"{"name":"a","future":{"x":1},"hookPoints":[{"name":"PreStart","priority":-3,"y":0},{"name":"OnDefineDomain"}]}"#;
+    let description = Description::parse(text).unwrap();
+    assert_eq!(description.name, "a");
+    assert_eq!(description.version, "");
+    assert_eq!(description.priority(HookPoint::PreStart), Some(-3));
+    assert_eq!(description.priority(HookPoint::OnDefineDomain), Some(0));
+    assert_eq!(description.priority(HookPoint::Shutdown), None);
+    assert_eq!(Description::parse("{}").unwrap(), Description::default());
+}
+
+#[test]
+fn unknown_members_of_wishes_are_ignored_and_wrong_types_refused() {
+    let wishes = |text: &str| Description::parse(text).map(|description| description.wishes);
+    assert_eq!(wishes("{}").unwrap(), None);
+    assert_eq!(
+        wishes(r#"{"wishes":{"future":[]}}"#).unwrap(),
+        Some(Wishes::default())
+    );
+    let text = r#"{"wishes":{"paths":["/domain/title"],"config":["a"],"dirs":["/etc/x"]}}"#;
+    let parsed = wishes(text).unwrap().unwrap();
+    assert_eq!(parsed.paths[0].as_str(), "/domain/title");
+    assert_eq!(
+        (parsed.config, parsed.dirs),
+        (vec!["a".into()], vec![PathBuf::from("/etc/x")])
+    );
+    for (text, part) in [
+        (r#"{"wishes":[]}"#, "wishes should be an object"),
+        (r#"{"wishes":{"paths":[1]}}"#, "wishes.paths should be"),
+        (r#"{"wishes":{"paths":["title"]}}"#, "begin with /domain/"),
+        (r#"{"wishes":{"paths":["/domain/["]}}"#, "wishes.paths"),
+        (r#"{"wishes":{"dirs":["../x"]}}"#, "wishes.dirs"),
+        (
+            r#"{"wishes":{"paths":["/domain/a[1][1][1][1][1][1][1][1][1]"]}}"#,
+            "9 predicates, more than 8",
+        ),
+    ] {
+        let error = wishes(text).unwrap_err().to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn wishes_with_unprintable_characters_are_refused() {
+    for c in [
+        '\n', '\u{7f}', '\u{85}', '\u{9b}', '\u{200b}', '\u{2028}', '\u{2029}', '\u{202e}',
+    ] {
+        for (member, wish) in [
+            ("paths", format!("/domain/title[@x='{c}kind: Pod{c}']")),
+            ("config", format!("a{c}b")),
+            ("dirs", format!("/etc/a{c}b")),
+            ("pod", format!("annotations/a{c}b")),
+        ] {
+            let text = serde_json::json!({ "wishes": { member: [wish] } }).to_string();
+            let error = Description::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(&format!("wishes.{member}")), "{error}");
+            assert!(error.chars().all(is_printable), "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn the_number_and_length_of_wishes_are_limited() {
+    let wishes = |paths: Vec<String>| {
+        let text = serde_json::json!({ "wishes": { "paths": paths } }).to_string();
+        Description::parse(&text).map(|_| ())
+    };
+    let many = |count: usize| vec!["/domain/a".to_owned(); count];
+    assert_eq!(wishes(many(256)), Ok(()));
+    let error = wishes(many(257)).unwrap_err().to_string();
+    assert!(error.contains("257 entries, more than 256"), "{error}");
+    let long = |bytes: usize| vec![format!("/domain/{}", "a".repeat(bytes - 8))];
+    assert_eq!(wishes(long(1024)), Ok(()));
+    let error = wishes(long(1025)).unwrap_err().to_string();
+    assert!(error.contains("1025 bytes, more than 1024"), "{error}");
+}
+
+#[test]
+fn relative_directories_and_those_with_dots_are_refused() {
+    assert_eq!(absolute_directory("/a//b/"), Ok(PathBuf::from("/a/b")));
+    for invalid in ["a", "/a/../b", "/a/./b", ""] {
+        assert!(absolute_directory(invalid).is_err(), "{invalid}");
+    }
+}
+
+#[test]
+fn error_names_the_invalid_member() {
+    let error = |text: &str| Description::parse(text).unwrap_err().to_string();
+    assert!(error("[]").contains("not a JSON object"));
+    assert!(error(r#"{"name":3}"#).contains("name should be"));
+    assert!(error("{\"name\":\"a\\nb\"}").contains("printable"));
+    assert!(error(r#"{"hookPoints":[{"name":"Never"}]}"#).contains("\"Never\""));
+    assert!(error(r#"{"hookPoints":[{"name":"PreStart","priority":1e10}]}"#).contains("32-bit"));
+    assert!(error(r#"{"hookPoints":{}}"#).contains("a list"));
+    assert!(error(&" ".repeat(70_000)).contains("70000 bytes"));
+}

@@ -1,0 +1,221 @@
+//! Checks one change of the domain against the patterns.
+
+use std::collections::BTreeSet;
+
+use domain_xml::host::{Budget, Change, ChangeKind, Part, Place};
+use domain_xml::host::{DocumentIndex, PatternSet};
+
+use super::dangerous_set::{self, DangerKind};
+use super::element_match_state::{ElementMatchState, NO_INDICES};
+use super::refusal::{Refusal, RefusalReason, refusal};
+use super::suggested_pattern;
+
+pub(super) type CheckResult = Result<(), Box<Refusal>>;
+
+/// The check of one change against the patterns.
+pub(super) struct ChangeCheck<'s, 'a> {
+    pub(super) set: &'s PatternSet,
+    /// The kinds of the dangerous set that are granted as a whole.
+    pub(super) granted_dangers: &'s [DangerKind],
+    pub(super) before: &'s mut DocumentIndex<'a>,
+    pub(super) after: &'s mut DocumentIndex<'a>,
+    /// The elements from the root to the last changed element. Changes are in document order, so that every element is
+    /// entered about once, however many changes are below the element.
+    pub(super) ancestry: Vec<ElementMatchState<'a>>,
+    pub(super) budget: &'s Budget<'a>,
+    /// Indices of the patterns that permitted a node so far.
+    pub(super) used_patterns: BTreeSet<usize>,
+}
+
+impl<'a> ChangeCheck<'_, 'a> {
+    pub(super) fn run(&mut self, change: &Change, place: &Place) -> CheckResult {
+        let mut ancestry = std::mem::take(&mut self.ancestry);
+        let entered = self.enter_ancestry(&mut ancestry, change, place);
+        let checked = entered.and_then(|()| self.check_last(&ancestry, change, place));
+        self.ancestry = ancestry;
+        match self.budget.exhausted() {
+            Some(_) => Err(refusal(
+                change.path.clone(),
+                RefusalReason::CheckBudgetExhausted,
+            )),
+            None => checked,
+        }
+    }
+
+    /// Checks the change of the last element of `ancestry`.
+    fn check_last(
+        &mut self,
+        ancestry: &[ElementMatchState<'a>],
+        change: &Change,
+        place: &Place,
+    ) -> CheckResult {
+        let not_in_diff = || refusal(change.path.clone(), RefusalReason::NotInDiff);
+        let (last, ancestors) = ancestry.split_last().ok_or_else(not_in_diff)?;
+        if let Some(reserved) = ancestry.iter().find_map(|element| element.reserved) {
+            return Err(refusal(
+                change.path.clone(),
+                RefusalReason::Reserved(reserved),
+            ));
+        }
+        let path = || change.path.clone();
+        let mut checked = match (&place.part, change.kind) {
+            (Part::Attribute(name), _) => self.check_attribute(last, name, path),
+            (Part::Element, ChangeKind::Inserted | ChangeKind::Removed) => {
+                self.check_subtree(last.clone(), path)
+            }
+            (Part::Element, ChangeKind::Moved) => {
+                self.check_move(ancestors.last().ok_or_else(not_in_diff)?, last, change)
+            }
+            _ => self.check_element(last, path),
+        };
+        if checked.is_ok()
+            && place.part == Part::Element
+            && change.kind != ChangeKind::Edited
+            && let Some(parent) = ancestors.last()
+        {
+            checked = self.check_duplicates(parent, last, &path);
+        }
+        if let Err(refusal) = &mut checked
+            && let RefusalReason::NoPattern { nearest } = &mut refusal.reason
+        {
+            // The pattern that matches the deepest ancestor. The root is left out: every pattern matches it.
+            let mut deepest_first = ancestors.iter().skip(1).rev();
+            *nearest =
+                deepest_first.find_map(|element| element.pattern_states.first_alive(self.set));
+        }
+        checked
+    }
+
+    fn check_element(
+        &mut self,
+        element: &ElementMatchState<'a>,
+        path: impl Fn() -> String,
+    ) -> CheckResult {
+        let permitting = element.pattern_states.pattern_permitting_element(self.set);
+        self.grant(permitting, element, element.own_danger, path)
+    }
+
+    fn check_attribute(
+        &mut self,
+        element: &ElementMatchState<'a>,
+        name: &str,
+        path: impl Fn() -> String,
+    ) -> CheckResult {
+        // Finding the value scans the start tag before and after; that is paid for here. `spend(1)` then reports an
+        // empty budget.
+        for at in [&element.before, &element.after].into_iter().flatten() {
+            self.budget.spend_text(at.element.tag_bytes());
+        }
+        if !self.budget.spend(1) {
+            return Err(refusal(path(), RefusalReason::CheckBudgetExhausted));
+        }
+        let danger = element.attribute_danger(name);
+        let must_be_named = danger.is_some();
+        let permitting =
+            element
+                .pattern_states
+                .pattern_permitting_attribute(self.set, name, must_be_named);
+        self.grant(permitting, element, danger.or(element.own_danger), path)
+    }
+
+    /// Grants the node if a pattern permits it or its kind is granted; `path` is the node's.
+    fn grant(
+        &mut self,
+        permitting: Option<usize>,
+        element: &ElementMatchState<'a>,
+        danger: Option<DangerKind>,
+        path: impl Fn() -> String,
+    ) -> CheckResult {
+        if let Some(pattern) = permitting {
+            self.used_patterns.insert(pattern);
+            return Ok(());
+        }
+        let kind = danger.or(element.enclosing_danger);
+        if kind.is_some_and(|kind| self.granted_dangers.contains(&kind)) {
+            return Ok(());
+        }
+        let reason = match (element.ambiguous_pattern, kind) {
+            (Some(pattern), _) => RefusalReason::Ambiguous { pattern },
+            (None, Some(kind)) => RefusalReason::Dangerous(kind),
+            (None, None) => RefusalReason::NoPattern { nearest: None },
+        };
+        Err(refusal(path(), reason))
+    }
+
+    /// Checks a move, which changes the parent. A dangerous child needs a pattern too, because libvirt often uses the
+    /// first of several children.
+    fn check_move(
+        &mut self,
+        parent: &ElementMatchState<'a>,
+        moved: &ElementMatchState<'a>,
+        change: &Change,
+    ) -> CheckResult {
+        let path = || suggested_pattern::parent(&change.path).to_owned();
+        let checked = self.check_element(parent, path);
+        checked.map_err(|mut refusal| {
+            if matches!(refusal.reason, RefusalReason::NoPattern { .. }) {
+                refusal.reason = RefusalReason::ReorderedChildren;
+            }
+            refusal
+        })?;
+        match moved.own_danger {
+            Some(_) => self.check_element(moved, || change.path.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks everything that is inserted or removed with an element, depth first.
+    pub(super) fn check_subtree(
+        &mut self,
+        top: ElementMatchState<'a>,
+        path: impl Fn() -> String,
+    ) -> CheckResult {
+        self.check_element_and_attributes(&top, &path)?;
+        let mut open = vec![(top, 0)];
+        while let Some((element, next)) = open.last_mut() {
+            let index = *next;
+            *next += 1;
+            let before = element.before.as_ref();
+            let before = before.and_then(|at| self.before.child(at, index));
+            let after = element.after.as_ref();
+            let after = after.and_then(|at| self.after.child(at, index));
+            if before.is_none() && after.is_none() {
+                open.pop();
+                continue;
+            }
+            if !self.budget.spend(1) {
+                return Err(refusal(path(), RefusalReason::CheckBudgetExhausted));
+            }
+            let child = self.enter_element(Some(element), NO_INDICES, before, after);
+            self.check_element_and_attributes(&child, || {
+                // `path()` is the path of the first element already.
+                let below_top = open.iter().skip(1).map(|(element, _)| element);
+                let below_top = below_top.chain([&child]);
+                below_top.fold(path(), |path, element| path + "/" + element.name())
+            })?;
+            open.push((child, 0));
+        }
+        Ok(())
+    }
+
+    /// Checks an inserted or removed element and its attributes.
+    fn check_element_and_attributes(
+        &mut self,
+        element: &ElementMatchState<'a>,
+        path: impl Fn() -> String,
+    ) -> CheckResult {
+        if let Some(reserved) = element.reserved {
+            return Err(refusal(path(), RefusalReason::Reserved(reserved)));
+        }
+        self.check_element(element, &path)?;
+        let Some(at) = element.at() else {
+            return Ok(());
+        };
+        let is_new = element.before.is_none();
+        let defaults = dangerous_set::dangerous_defaults(at.element).filter(|_| is_new);
+        for name in at.element.attribute_names().chain(defaults) {
+            self.check_attribute(element, name, || format!("{}/@{name}", path()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,205 @@
+//! The lifetime policy: decides when the launcher exits, and when it ends the VM itself. Pure.
+//!
+//! ```text
+//!  [waiting] ──domain──▶ [watching] ──QEMU ended──▶ [ended] ──domain gone──▶ exit 0
+//!      │ │                    │ └─────────domain gone──────────────────────▶ exit 0
+//!      │ └─time is up─▶ exit 1│                        └──signal, time is up─▶ exit 0
+//!      ├─clean-up of a migration's target─▶ exit 0
+//!      └─signal─▶ exit 0      └─signal─▶ [stopping]: virt-handler, or else the launcher, asks the guest to power off;
+//!                                        QEMU is killed when the grace period ends, or at once while the VM is still
+//!                                        arriving from another pod ─▶ exit 0
+//! ```
+//!
+//! virt-handler controls the end of a VM: it requests the shutdown and deletes the domain, and the launcher waits for
+//! that. If there is no virt-handler, or it does not act in time, the launcher acts itself.
+
+mod config_inputs_timers;
+mod steps_and_endings;
+
+use std::time::Duration;
+
+use crate::manager::Phase;
+pub(crate) use config_inputs_timers::{Input, LifetimeConfig, Timer};
+pub(crate) use steps_and_endings::{Ending, Step};
+
+/// How long to wait after the signal for virt-handler to request a shutdown.
+const HANDLER_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long to wait for virt-handler to delete the domain of a VM that has ended.
+const HANDLER_DELETE_TIMEOUT: Duration = Duration::from_secs(15);
+/// How often a kill is repeated until the domain is down.
+const KILL_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// No domain is defined yet.
+    Waiting,
+    /// The VM is being started or runs.
+    Watching,
+    /// The launcher ends the VM.
+    Stopping,
+    /// The VM has ended, and virt-handler is to delete it.
+    Ended,
+    /// The launcher is to exit.
+    Exited,
+}
+
+/// The policy and its state.
+#[derive(Debug)]
+pub(crate) struct Lifetime {
+    config: LifetimeConfig,
+    stage: Stage,
+    phase: Phase,
+    power_off_requested: bool,
+    hooks_ran: bool,
+}
+
+impl Lifetime {
+    /// The policy at the launcher's start, with the first steps.
+    pub(crate) fn begin(config: LifetimeConfig) -> (Lifetime, Vec<Step>) {
+        let lifetime = Lifetime {
+            config,
+            stage: Stage::Waiting,
+            phase: Phase::Absent,
+            power_off_requested: false,
+            hooks_ran: false,
+        };
+        (
+            lifetime,
+            vec![Step::Arm(Timer::DomainDefined, config.qemu_timeout)],
+        )
+    }
+
+    /// Takes in an input. Returns the steps to carry out.
+    pub(crate) fn observe(&mut self, input: Input) -> Vec<Step> {
+        if self.stage == Stage::Exited {
+            return Vec::new();
+        }
+        match input {
+            Input::Phase(phase) => self.observe_phase(phase),
+            Input::Signal { is_guest_here } => self.observe_signal(is_guest_here),
+            Input::PowerOffRequested => {
+                self.power_off_requested = true;
+                Vec::new()
+            }
+            Input::CleanUpTarget { is_guest_here } => self.clean_up_target(is_guest_here),
+            Input::Expired(timer) => self.observe_expired(timer),
+        }
+    }
+
+    fn observe_phase(&mut self, phase: Phase) -> Vec<Step> {
+        self.phase = phase;
+        match (self.stage, phase) {
+            (_, Phase::Gone) => self.exit(Ending::Clean),
+            (Stage::Waiting | Stage::Ended, Phase::Active) => {
+                self.stage = Stage::Watching;
+                Vec::new()
+            }
+            (Stage::Waiting, Phase::Defined) => {
+                self.stage = Stage::Watching;
+                vec![Step::Arm(Timer::QemuStart, self.config.qemu_timeout)]
+            }
+            (Stage::Stopping, Phase::Down) => self.exit(Ending::Clean),
+            (Stage::Waiting | Stage::Watching, Phase::Down) => self.observe_vm_end(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Waits for virt-handler, which reads the reason of the end and deletes the domain. A standalone launcher exits at
+    /// once.
+    fn observe_vm_end(&mut self) -> Vec<Step> {
+        if self.config.standalone {
+            return self.exit(Ending::Clean);
+        }
+        self.stage = Stage::Ended;
+        let mut steps = self.shutdown_hooks();
+        steps.push(Step::Arm(Timer::HandlerDelete, HANDLER_DELETE_TIMEOUT));
+        steps
+    }
+
+    /// A VM that is still arriving is killed, so that its migration to this pod fails and it continues to run on the
+    /// source. During a graceful shutdown it would arrive, and then be shut down.
+    fn observe_signal(&mut self, is_guest_here: bool) -> Vec<Step> {
+        match (self.stage, self.phase) {
+            (Stage::Stopping | Stage::Exited, _) => Vec::new(),
+            (Stage::Watching, Phase::Active) if !is_guest_here => self.kill(),
+            (Stage::Watching, Phase::Active) => self.stop(),
+            _ => self.exit(Ending::Clean),
+        }
+    }
+
+    /// A VM that has arrived runs nowhere else, so it is not killed here: the deletion of the pod shuts it down
+    /// gracefully.
+    fn clean_up_target(&mut self, is_guest_here: bool) -> Vec<Step> {
+        match (self.stage, self.phase) {
+            (Stage::Waiting, _) => self.exit(Ending::UnusedTarget),
+            (Stage::Watching, Phase::Active) if !is_guest_here => self.kill(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn kill(&mut self) -> Vec<Step> {
+        self.stage = Stage::Stopping;
+        vec![
+            Step::Kill,
+            Step::Arm(Timer::GracePeriod, KILL_RETRY_INTERVAL),
+        ]
+    }
+
+    fn stop(&mut self) -> Vec<Step> {
+        self.stage = Stage::Stopping;
+        let mut steps = vec![Step::MarkGracefulShutdown];
+        match (self.power_off_requested, self.config.standalone) {
+            (true, _) => {}
+            (false, true) => steps.extend(self.request_power_off()),
+            (false, false) => {
+                steps.push(Step::Arm(Timer::HandlerShutdown, HANDLER_SHUTDOWN_TIMEOUT))
+            }
+        }
+        steps.push(Step::Arm(Timer::GracePeriod, self.config.grace_period));
+        steps
+    }
+
+    fn request_power_off(&mut self) -> Option<Step> {
+        (!std::mem::replace(&mut self.power_off_requested, true)).then_some(Step::RequestPowerOff)
+    }
+
+    fn observe_expired(&mut self, timer: Timer) -> Vec<Step> {
+        match (timer, self.stage) {
+            (Timer::DomainDefined, Stage::Waiting) => {
+                self.exit(Ending::NoDomain(self.config.qemu_timeout))
+            }
+            (Timer::QemuStart, Stage::Watching) if self.phase == Phase::Defined => {
+                self.observe_vm_end()
+            }
+            (Timer::HandlerShutdown, Stage::Stopping) => {
+                self.request_power_off().into_iter().collect()
+            }
+            (Timer::GracePeriod, Stage::Stopping) => {
+                vec![
+                    Step::Kill,
+                    Step::Arm(Timer::GracePeriod, KILL_RETRY_INTERVAL),
+                ]
+            }
+            (Timer::HandlerDelete, Stage::Ended) => self.exit(Ending::Clean),
+            _ => Vec::new(),
+        }
+    }
+
+    fn exit(&mut self, ending: Ending) -> Vec<Step> {
+        self.stage = Stage::Exited;
+        let mut steps = self.shutdown_hooks();
+        steps.push(Step::Exit(ending));
+        steps
+    }
+
+    fn shutdown_hooks(&mut self) -> Vec<Step> {
+        let first = !std::mem::replace(&mut self.hooks_ran, true);
+        first
+            .then_some(Step::RunShutdownHooks)
+            .into_iter()
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

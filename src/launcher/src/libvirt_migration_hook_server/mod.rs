@@ -1,0 +1,137 @@
+//! Serves libvirt's hook on a migration's target: receives the incoming domain's XML, and answers with the edited XML.
+//!
+//! ```text
+//!   source's libvirt ─▶ this pod's libvirt ─▶ hook (virt-hook libvirt-hook) ─▶ socket ─▶ edits, WASM hooks
+//!                            ◀── domain, or exit code 1 and the reason ◀──────────────────┘
+//! ```
+//! [`kubevirt_api::libvirt_migration_hook_protocol`] has the protocol. KubeVirt's own hook keeps its side of the connection
+//! open, so the end of the document is detected from its content.
+
+mod domain_xml_end;
+pub(crate) mod hook_link;
+
+use std::io;
+use std::os::unix::net;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use kubevirt_api::libvirt_migration_hook_protocol::{MAX_BYTES, read_request, refusal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::watch;
+
+use crate::unix_listener::Listener;
+
+/// How long an answer may take. libvirt's hook waits for 30 s.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(28);
+/// How long to read bytes that follow the document.
+const TRAILING_INPUT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Maximum number of concurrent connections. A migration needs one: its attempts follow each other.
+const MAX_CONNECTIONS: usize = 4;
+
+/// Edits the XML of an incoming domain. The error is the reason why the domain is refused.
+pub(crate) type EditDomain =
+    Arc<dyn Fn(String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
+/// The server for libvirt's hook. Dropping it closes its socket and its connections.
+pub(crate) struct HookServer {
+    path: PathBuf,
+    edit: watch::Sender<EditDomain>,
+    _listener: Listener,
+}
+
+impl HookServer {
+    /// Serves `socket`, which [`crate::unix_listener::bind`] has made at `path`, until this is dropped. Any number of
+    /// attempts is answered.
+    ///
+    /// # Errors
+    /// The socket cannot be registered with the runtime.
+    pub(crate) fn start(
+        socket: net::UnixListener,
+        path: &Path,
+        edit: EditDomain,
+    ) -> io::Result<HookServer> {
+        let (edit, current) = watch::channel(edit);
+        let serve = move |connection| answer(connection, Arc::clone(&current.borrow()));
+        let what = "libvirt's migration hook";
+        Ok(HookServer {
+            path: path.to_owned(),
+            edit,
+            _listener: Listener::serve(socket, what, Some(MAX_CONNECTIONS), serve)?,
+        })
+    }
+
+    /// Uses `edit` for new connections. Existing connections keep the function that they began with.
+    pub(crate) fn replace(&self, edit: EditDomain) {
+        self.edit.send_replace(edit);
+    }
+}
+
+impl Drop for HookServer {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+async fn answer(mut connection: UnixStream, edit: EditDomain) {
+    let exchange = tokio::time::timeout(ANSWER_TIMEOUT, exchange(&mut connection, &edit));
+    match exchange.await {
+        Ok(Ok(())) => read_rest(connection).await,
+        Ok(Err(error)) => tracing::warn!(reason = %error, "libvirt's migration hook went away"),
+        Err(_) => {
+            tracing::error!("libvirt's migration hook was not answered within {ANSWER_TIMEOUT:?}")
+        }
+    }
+}
+
+/// Reads the incoming domain and writes the answer.
+async fn exchange(connection: &mut UnixStream, edit: &EditDomain) -> io::Result<()> {
+    let (edited, reads_refusals) = match read_xml(connection).await? {
+        Ok(text) => {
+            let (xml, reads_refusals) = read_request(&text);
+            (edit(xml.to_owned()).await, reads_refusals)
+        }
+        Err(reason) => (Err(reason), false),
+    };
+    match edited {
+        Ok(xml) => connection.write_all(xml.as_bytes()).await?,
+        Err(reason) => {
+            tracing::error!(reason, "the incoming domain is refused");
+            // KubeVirt's hook takes any answer as the domain, and an empty answer as a failure.
+            if reads_refusals {
+                connection.write_all(refusal(&reason).as_bytes()).await?;
+            }
+        }
+    }
+    connection.shutdown().await
+}
+
+/// Reads the bytes that a hook writes after the end of the document, such as a newline. If the connection were closed
+/// before, the hook would fail.
+async fn read_rest(connection: UnixStream) {
+    let (mut rest, mut sink) = (connection.take(MAX_BYTES as u64), tokio::io::sink());
+    let read = tokio::io::copy(&mut rest, &mut sink);
+    let _ = tokio::time::timeout(TRAILING_INPUT_TIMEOUT, read).await;
+}
+
+/// Reads the domain's XML, up to its end or the end of the stream. The inner error is the reason why it is refused.
+async fn read_xml(connection: &mut UnixStream) -> io::Result<Result<String, String>> {
+    let mut bytes = Vec::with_capacity(64 << 10);
+    loop {
+        let count = connection.read_buf(&mut bytes).await?;
+        if bytes.len() > MAX_BYTES {
+            return Ok(Err(format!(
+                "the incoming domain has more than {MAX_BYTES} bytes"
+            )));
+        }
+        if count == 0 || domain_xml_end::is_complete(&bytes) {
+            let text = String::from_utf8(bytes);
+            return Ok(text.map_err(|_| "the incoming domain is not UTF-8".to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Errors of commands, and their text in a `Response`.
+
+use std::io;
+use std::path::PathBuf;
+
+use domain::convert::ConvertError;
+use domain::hotplug_ports::HotplugPortsError;
+use domain::reconcile::MemoryChangeError;
+use hook_host::HookError;
+
+use super::command_refusal::CommandRefusal;
+use super::device_change_error::DeviceChangeError;
+use super::hook_change_refused_by_libvirt::RefusedHookChange;
+use crate::blocking::NoAnswer;
+use crate::guest_agent::FreezeError;
+use crate::jobs::{BackupError, CheckpointError, JobKind};
+use crate::libvirt_client::{CallError, SnapshotError, response_text};
+use crate::qmp_answer::QmpError;
+use crate::vm_boot::boot_resources::BootResourceError;
+use crate::vm_boot::migration_target_sockets::MigrationTargetSocketError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpError {
+    /// A call of libvirt failed.
+    #[error(transparent)]
+    Libvirt(#[from] libvirt::Error),
+    /// libvirt refused a change that a hook made to the domain.
+    #[error(transparent)]
+    RefusedHookChange(Box<RefusedHookChange>),
+    /// A call timed out.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    /// The request was refused without being carried out.
+    #[error(transparent)]
+    Refused(#[from] CommandRefusal),
+    /// The domain does not exist.
+    #[error("Domain not found.")]
+    NotFound,
+    /// A job of another kind runs.
+    #[error("{0} is in progress; try again when it has ended")]
+    OtherJobRuns(JobKind),
+    /// The migration has been executed already, and a migration is executed only once.
+    #[error(
+        "migration job {uid} already executed, finished at {end}, failed: {failed}, abortStatus: {abort_status}"
+    )]
+    MigrationExecuted {
+        /// The migration's UID.
+        uid: String,
+        /// When it ended.
+        end: String,
+        /// Whether it failed.
+        failed: bool,
+        /// KubeVirt's abort status of the migration.
+        abort_status: String,
+    },
+    /// The VMI cannot be converted to a domain.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
+    /// Root ports for hotplug cannot be reserved.
+    #[error(transparent)]
+    HotplugPorts(#[from] HotplugPortsError),
+    /// A hook vetoed, or failed.
+    #[error(transparent)]
+    Hook(Box<HookError>),
+    /// The sockets of a migration to this pod could not be created.
+    #[error(transparent)]
+    MigrationTargetSockets(#[from] MigrationTargetSocketError),
+    /// The socket for libvirt's migration hook could not be created.
+    #[error("listening for libvirt's migration hook on {path}: {source}", path = path.display())]
+    HookSocket {
+        /// The socket.
+        path: PathBuf,
+        /// Why creating it failed.
+        source: io::Error,
+    },
+    /// A hotplugged disk is not in the target's pod.
+    #[error("{0}")]
+    HotplugDisks(String),
+    /// An annotation of KubeVirt's functional tests blocks the preparation.
+    #[error(
+        "Blocking preparation of migration target in order to satisfy a functional test condition"
+    )]
+    BlockedByTestAnnotation,
+    /// Disks, cloud-init or other resources of the boot could not be prepared.
+    #[error(transparent)]
+    BootResources(#[from] BootResourceError),
+    /// The request is about another VM.
+    #[error("this launcher runs {own_domain}, not {requested_domain}")]
+    OtherVm {
+        /// The domain of this launcher.
+        own_domain: String,
+        /// The domain of the VMI in the request.
+        requested_domain: String,
+    },
+    /// A device of the running VM could not be changed.
+    #[error(transparent)]
+    DeviceChange(#[from] DeviceChangeError),
+    /// The guest's memory cannot be changed to the size of the VMI.
+    #[error(transparent)]
+    MemoryChange(#[from] MemoryChangeError),
+    /// An error with a prefix that KubeVirt's users search for.
+    #[error("{prefix}: {reason}")]
+    Prefixed {
+        /// The prefix, without a colon.
+        prefix: &'static str,
+        /// The error.
+        reason: Box<OpError>,
+    },
+    /// Interfaces are being attached as host devices.
+    #[error("hot-plug host-devices is in progress")]
+    HostDevicesInProgress,
+    /// The XML of the domain could not be parsed.
+    #[error("{0}")]
+    Description(String),
+    /// A query of QEMU's monitor failed.
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
+    /// The guest has neither an agent nor ACPI; a reboot needs one of them.
+    #[error("VMI neither have the agent connected nor the ACPI feature enabled")]
+    NoWayToReboot,
+    /// The guest cannot be frozen while the VM migrates from or to this pod.
+    #[error("failed to freeze VMI, VMI is currently during migration")]
+    FreezeDuringMigration,
+    /// A frozen guest is not migrated: it would arrive frozen, and nothing would thaw it.
+    #[error(
+        "cannot migrate VMI while its guest is frozen; unfreeze it, or wait for the end of the freeze's time limit"
+    )]
+    MigrationOfFrozenGuest,
+    /// The guest's file systems could not be frozen or thawed.
+    #[error(transparent)]
+    Freeze(FreezeError),
+    /// A backup could not be started or aborted.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// A checkpoint could not be redefined.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// QEMU is still running after SIGKILL.
+    #[error(transparent)]
+    QemuNotEnded(CallError),
+    /// The command's task panicked.
+    #[error(
+        "the operation failed inside the launcher; this is a fault of the launcher, please report it"
+    )]
+    Internal,
+}
+
+impl From<HookError> for OpError {
+    fn from(error: HookError) -> OpError {
+        OpError::Hook(Box::new(error))
+    }
+}
+
+impl From<SnapshotError> for OpError {
+    fn from(error: SnapshotError) -> OpError {
+        match error {
+            SnapshotError::Libvirt(error) => error.into(),
+            SnapshotError::NoAnswer(error) => error.into(),
+            SnapshotError::Spec { .. } => OpError::Description(error.to_string()),
+        }
+    }
+}
+
+impl From<CallError> for OpError {
+    fn from(error: CallError) -> OpError {
+        match error {
+            CallError::Libvirt(error) => OpError::Libvirt(error),
+            CallError::NoAnswer(error) => OpError::NoAnswer(error),
+            error @ CallError::NotEnded { .. } => OpError::QemuNotEnded(error),
+        }
+    }
+}
+
+impl OpError {
+    /// libvirt's "no such domain", for operations that must name the domain.
+    pub fn no_domain(domain: &str) -> OpError {
+        CallError::no_domain(domain).into()
+    }
+
+    /// Adds the hook and the path that `hook_of_refusal` finds in libvirt's message, if it finds them.
+    pub(super) fn with_hook(
+        self,
+        hook_of_refusal: impl Fn(&str) -> Option<(String, String)>,
+    ) -> OpError {
+        let OpError::Libvirt(error) = self else {
+            return self;
+        };
+        match hook_of_refusal(&error.message) {
+            Some((hook, path)) => {
+                let refused = RefusedHookChange::new(error, &hook, &path);
+                OpError::RefusedHookChange(Box::new(refused))
+            }
+            None => OpError::Libvirt(error),
+        }
+    }
+
+    /// Whether the command was refused, or interrupted by a kill, a delete or the launcher's exit.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, OpError::Refused(_))
+    }
+
+    /// Whether the command was refused because the launcher is exiting.
+    pub(super) fn is_exiting(&self) -> bool {
+        matches!(self, OpError::Refused(CommandRefusal::Exiting))
+    }
+
+    /// The text of a `Response`, with libvirt's errors in the form that KubeVirt's users search for.
+    pub fn message(&self) -> String {
+        match self {
+            OpError::Libvirt(error) => response_text(error),
+            OpError::RefusedHookChange(refused) => refused.message(),
+            other => other.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_has_libvirts_code_and_text() {
+        let error = OpError::no_domain("default_vm1");
+        assert!(
+            error
+                .message()
+                .starts_with("LibvirtError(Code=42, Domain=10,")
+        );
+        assert_eq!(OpError::NotFound.message(), "Domain not found.");
+    }
+}

@@ -1,0 +1,176 @@
+//! Prepares this pod as the target of a migration, before the source's libvirt sends the domain.
+//!
+//! Nothing is defined and nothing is published: libvirt receives the domain from the source
+//! ([`crate::manager::incoming_migration_end_task`] watches for that). Hooks run as for a boot, so that a veto or a failure
+//! is reported before the migration begins; the domain that they return only serves snapshots while libvirt cannot
+//! describe the domain yet.
+
+mod check_hotplugged_disks;
+
+use std::sync::Arc;
+
+use domain::convert::Purpose;
+use domain::host_facts::HostFacts;
+use hook_host::Reason;
+use kubevirt_api::domain_metadata::Migration;
+use kubevirt_api::migration_metadata::MigrationRequest;
+use kubevirt_api::vmi::{MigrationState, Vmi};
+use tokio_util::sync::CancellationToken;
+
+use super::prepare_domain::ConvertedVm;
+use super::{require_own_vm, unless_interrupted};
+use crate::blocking;
+use crate::libvirt_migration_hook_server::{EditDomain, HookServer};
+use crate::manager::CommandSuccess;
+use crate::manager::command_error::OpError;
+use crate::manager::incoming_migration_xml_editor::IncomingDomainEditor;
+use crate::manager::kubevirt_metadata::now;
+use crate::manager::sync_request::SyncRequest;
+use crate::manager::vm_context::VmContext;
+use crate::manager::vm_phase_and_migration_role::Role;
+use crate::unix_listener;
+use crate::vm_boot::boot_resources::FILE_TIMEOUT;
+use crate::vm_boot::migration_target_sockets::MigrationTransport;
+
+/// Annotation by which KubeVirt's functional tests block the preparation of a migration's target.
+const TEST_BLOCK_ANNOTATION: &str = "kubevirt.io/func-test-block-migration-target-preparation";
+
+/// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and sometimes after that: each
+/// time everything is prepared again, except what the source may already be using.
+pub(in crate::manager) async fn sync_migration_target(
+    vm: &VmContext,
+    request: &SyncRequest,
+    interrupted: &CancellationToken,
+) -> Result<CommandSuccess, OpError> {
+    let vmi = &request.vmi;
+    require_own_vm(vm, vmi)?;
+    if vm.client.lookup().await?.is_some() {
+        tracing::info!("the virtual machine is here already, or on its way");
+        return Ok(CommandSuccess::Unchanged);
+    }
+    let state = vmi.status.migration_state.clone().unwrap_or_default();
+    let record = record(vm, &state)?;
+    vm.driver_state().role = Role::Target;
+    vm.incoming_migration
+        .send_modify(|stage| *stage = stage.expect());
+    if unless_interrupted(interrupted, prepare(vm, request, &state)).await?
+        == CommandSuccess::Unchanged
+    {
+        return Ok(CommandSuccess::Unchanged);
+    }
+    vm.metadata
+        .set_identity(vmi.uid(), vmi.grace_period_seconds());
+    if let Some(record) = record {
+        vm.metadata.set_migration(record);
+    }
+    vm.driver_state().paused_on_source = vmi.status.has_condition("Paused");
+    tracing::info!(migration = state.uid_on_target(), "ready for the migration");
+    Ok(CommandSuccess::Changed)
+}
+
+async fn prepare(
+    vm: &VmContext,
+    request: &SyncRequest,
+    state: &MigrationState,
+) -> Result<CommandSuccess, OpError> {
+    let vmi = &request.vmi;
+    let converted = ConvertedVm::convert(vm, request, Purpose::MigrationTarget).await?;
+    let prepared = converted.prepare(vm).await?;
+    if vmi.annotation(TEST_BLOCK_ANNOTATION).is_some() {
+        return Err(OpError::BlockedByTestAnnotation);
+    }
+    if let Some(image) = prepared.cloud_init {
+        let written = vm.boot_resources.write_cloud_init(vmi, None, image);
+        written.await?;
+    }
+    // The migration may have begun during the preparation.
+    if vm.client.lookup().await?.is_some() {
+        tracing::info!("the virtual machine is on its way");
+        return Ok(CommandSuccess::Unchanged);
+    }
+    let expected = domain::parse_domain_xml::parse(&prepared.xml);
+    vm.client
+        .expect(expected.map_err(|error| OpError::Description(error.to_string()))?);
+    let mut sockets = vm.migration_sockets.lock().await;
+    if vm.driver_state().role != Role::Target {
+        tracing::info!("the virtual machine has arrived meanwhile");
+        return Ok(CommandSuccess::Unchanged);
+    }
+    serve_hook(vm, request, prepared.facts).await?;
+    vm.credentials.send_replace(prepared.credentials);
+    let prepared = sockets.prepare(
+        &vm.boot_resources.migration_sockets,
+        state.source_vmi_uid(vmi.uid()),
+        transport(vmi),
+    );
+    prepared.await?;
+    drop(sockets);
+    if state.is_decentralized() {
+        check_hotplugged_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
+    }
+    Ok(CommandSuccess::Changed)
+}
+
+/// Starts the server that libvirt's migration hook asks for the edits of the incoming domain.
+async fn serve_hook(
+    vm: &VmContext,
+    request: &SyncRequest,
+    facts: HostFacts,
+) -> Result<(), OpError> {
+    let incoming = Arc::new(IncomingDomainEditor {
+        hooks: Arc::clone(&vm.hooks),
+        hook_failures: vm.hook_failures.clone(),
+        invocation: vm.identity.invocation(Reason::MigrationTarget),
+        request: request.clone(),
+        edits: vm.boot_resources.incoming_edits.map(|edits| (facts, edits)),
+        last_edit: Arc::clone(&vm.last_incoming_edit),
+    });
+    let edit: EditDomain = Arc::new(move |xml| {
+        let incoming = Arc::clone(&incoming);
+        Box::pin(async move { incoming.edit(xml).await })
+    });
+    if let Some(server) = &vm.driver_state().hook_server {
+        // The server keeps its socket, because libvirt's hook may be connected to it.
+        server.replace(edit);
+        return Ok(());
+    }
+    let path = &vm.boot_resources.hook_socket;
+    let failed = |source| OpError::HookSocket {
+        path: path.clone(),
+        source,
+    };
+    let to_bind = path.clone();
+    let bind = move || unix_listener::bind(&to_bind);
+    let bound =
+        blocking::file_call("making the socket of libvirt's hook", FILE_TIMEOUT, bind).await?;
+    let server = HookServer::start(bound.map_err(failed)?, path, edit).map_err(failed)?;
+    vm.driver_state().hook_server = Some(server);
+    Ok(())
+}
+
+fn transport(vmi: &Vmi) -> MigrationTransport {
+    match vmi.status.migrates_over_unix_sockets() {
+        true => MigrationTransport::Unix,
+        false => MigrationTransport::Loopback {
+            with_disks: vmi.status.is_block_migration(),
+        },
+    }
+}
+
+/// The record of a new migration; `None` for a migration that is recorded already and has not ended.
+fn record(vm: &VmContext, state: &MigrationState) -> Result<Option<Migration>, OpError> {
+    let last = vm.metadata.current().migration;
+    match Migration::request(last.as_ref(), state.uid_on_target()) {
+        MigrationRequest::New => Ok(Some(Migration::begin(state.uid_on_target(), now()))),
+        MigrationRequest::UnderWay => Ok(None),
+        MigrationRequest::Ended => {
+            let last = last.unwrap_or_default();
+            Err(OpError::MigrationExecuted {
+                uid: last.uid,
+                end: last.end_timestamp.unwrap_or_default(),
+                failed: last.failed,
+                abort_status: last.abort_status,
+            })
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Tests of the sockets of a migration's target, and of the copied data.
+#![allow(clippy::unwrap_used)]
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::*;
+
+#[tokio::test]
+async fn unix_transport_makes_only_the_directory_and_removes_sockets_of_qemu() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("share/migrationproxy");
+    let mut sockets = MigrationTargetSockets::default();
+    for _ in 0..2 {
+        let prepared = sockets.prepare(&directory, "1234", MigrationTransport::Unix);
+        prepared.await.unwrap();
+    }
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    // The socket of QEMU, which leaves it when it is killed.
+    std::fs::write(directory.join("1234-49152-source.sock"), "").unwrap();
+    drop(sockets);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn repeated_preparation_keeps_listeners() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |port| root.path().join(format!("1234-{port}-source.sock"));
+    let mut sockets = MigrationTargetSockets::default();
+    let transport = |with_disks| MigrationTransport::Loopback { with_disks };
+    let inode = |port| {
+        use std::os::unix::fs::MetadataExt;
+        path(port).metadata().unwrap().ino()
+    };
+    sockets
+        .prepare(root.path(), "1234", transport(false))
+        .await
+        .unwrap();
+    let first = inode(49152);
+    // A stale file in place of the second socket must not prevent it.
+    std::fs::write(root.path().join("1234-49153-source.sock"), "").unwrap();
+    sockets
+        .prepare(root.path(), "1234", transport(true))
+        .await
+        .unwrap();
+    assert_eq!(inode(49152), first);
+    for port in [49152, 49153] {
+        UnixStream::connect(path(port)).await.unwrap();
+    }
+    sockets
+        .prepare(root.path(), "5678", transport(false))
+        .await
+        .unwrap();
+    assert!(UnixStream::connect(path(49152)).await.is_err());
+}
+
+#[tokio::test]
+async fn listener_is_kept_when_another_cannot_be_made() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |port| root.path().join(format!("1234-{port}-source.sock"));
+    let mut sockets = MigrationTargetSockets::default();
+    let transport = |with_disks| MigrationTransport::Loopback { with_disks };
+    let prepared = sockets.prepare(root.path(), "1234", transport(false));
+    prepared.await.unwrap();
+    std::fs::create_dir(path(49153)).unwrap();
+    let prepared = sockets.prepare(root.path(), "1234", transport(true)).await;
+    let error = prepared.unwrap_err().to_string();
+    assert!(error.contains("1234-49153-source.sock"), "{error}");
+    UnixStream::connect(path(49152)).await.unwrap();
+    std::fs::remove_dir(path(49153)).unwrap();
+    let prepared = sockets.prepare(root.path(), "1234", transport(true));
+    prepared.await.unwrap();
+    UnixStream::connect(path(49153)).await.unwrap();
+    // A socket that was removed is made again.
+    std::fs::remove_file(path(49152)).unwrap();
+    let prepared = sockets.prepare(root.path(), "1234", transport(true));
+    prepared.await.unwrap();
+    for port in [49152, 49153] {
+        UnixStream::connect(path(port)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn connection_is_piped_to_the_port() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("x.sock");
+    let qemu = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = qemu.local_addr().unwrap().port();
+    let socket = unix_listener::bind(&path).unwrap();
+    let _listener = listen(path.clone(), port, socket).unwrap();
+    let mut source = UnixStream::connect(&path).await.unwrap();
+    let (mut target, _) = qemu.accept().await.unwrap();
+    source.write_all(b"memory").await.unwrap();
+    source.shutdown().await.unwrap();
+    let mut received = Vec::new();
+    target.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, b"memory");
+    target.write_all(b"done").await.unwrap();
+    drop(target);
+    received.clear();
+    source.read_to_end(&mut received).await.unwrap();
+    assert_eq!(received, b"done");
+}
+
+#[tokio::test]
+async fn error_contains_the_path_of_a_directory_that_cannot_be_created() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let directory = file.path().join("migrationproxy");
+    let mut sockets = MigrationTargetSockets::default();
+    let error = sockets
+        .prepare(&directory, "1234", MigrationTransport::Unix)
+        .await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("migrationproxy"), "{error}");
+}

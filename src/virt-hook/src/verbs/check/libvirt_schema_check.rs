@@ -1,0 +1,140 @@
+//! Checks domains against libvirt's RELAX NG schema with xmllint.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use domain_xml::Document;
+
+use super::check_finding::{CheckVerdict, Finding};
+use super::runs_on_all_vmis::HookBehaviour;
+use super::tool_process::{ToolError, run_tool};
+use crate::verb_failure::Failure;
+
+const CHECK_NAME: &str = "schema";
+const SCHEMA_PATH: &str = "/usr/share/libvirt/schemas/domain.rng";
+const VALID_SUFFIX: &str = " validates";
+
+/// Checks that domains which were valid before the hook are valid after it.
+pub(super) fn finding(behaviour: &HookBehaviour) -> Result<Finding, Failure> {
+    let not_checked = |why: String| Ok(Finding::new(CHECK_NAME, CheckVerdict::NotChecked, why));
+    if !Path::new(SCHEMA_PATH).is_file() {
+        return not_checked(format!(
+            "{SCHEMA_PATH} is not there: install libvirt's schemas"
+        ));
+    }
+    let temp_dir = tempfile::tempdir().map_err(Failure::internal)?;
+    let pairs = write(behaviour, temp_dir.path()).map_err(Failure::Internal)?;
+    if pairs.is_empty() {
+        return not_checked("no run of the hook returned a domain".to_owned());
+    }
+    let validation = match validate(temp_dir.path(), &pairs) {
+        Ok(validation) => validation,
+        Err(error @ ToolError::Missing(_)) => {
+            return not_checked(format!("{error}: install libxml2-utils"));
+        }
+        Err(error) => return not_checked(error.to_string()),
+    };
+    let mut invalid = Vec::new();
+    let mut checked = 0;
+    for pair in &pairs {
+        let (before, after) = (
+            validation.is_valid(&pair.before),
+            validation.is_valid(&pair.after),
+        );
+        checked += usize::from(before);
+        if before && !after {
+            let why = validation.error(&pair.after);
+            let changed = &pair.changed;
+            invalid.push(format!("{}: {why}; the hook changed {changed}", pair.name));
+        }
+    }
+    if checked == 0 {
+        return not_checked("no domain was valid before the hook".to_owned());
+    }
+    Ok(Finding::from_vmi_lines(
+        CHECK_NAME,
+        invalid,
+        CheckVerdict::Failed,
+        format!("{checked} domains match libvirt's schema"),
+        "the domain does not match libvirt's schema",
+    ))
+}
+
+/// A domain before and after the hook, as files.
+struct DomainFiles {
+    name: String,
+    before: PathBuf,
+    after: PathBuf,
+    /// The hook's changes: xmllint names only an element far above the error.
+    changed: String,
+}
+
+fn write(behaviour: &HookBehaviour, temp_dir: &Path) -> anyhow::Result<Vec<DomainFiles>> {
+    let mut pairs = Vec::new();
+    for (number, run) in behaviour.runs_without_error().enumerate() {
+        let path = |moment: &str| temp_dir.join(format!("{number}-{moment}.xml"));
+        let pair = DomainFiles {
+            name: run.name.clone(),
+            before: path("before"),
+            after: path("after"),
+            changed: run.changed(),
+        };
+        for (path, xml) in [
+            (&pair.before, &run.input.xml),
+            (&pair.after, &run.first.xml),
+        ] {
+            fs::write(path, without_empty_sysinfo_tables(xml))
+                .with_context(|| path.display().to_string())?;
+        }
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
+/// Removes the empty tables that KubeVirt writes into `sysinfo`: libvirt accepts them, its schema does not.
+fn without_empty_sysinfo_tables(xml: &str) -> String {
+    let Ok(mut document) = Document::parse(xml) else {
+        return xml.to_owned();
+    };
+    if let Ok(Some(sysinfo)) = document.find_mut("sysinfo") {
+        sysinfo.remove_children(|table| table.children().next().is_none());
+    }
+    document.render()
+}
+
+/// The result of xmllint.
+struct Validation {
+    valid_files: BTreeSet<PathBuf>,
+    stderr: String,
+}
+
+impl Validation {
+    fn is_valid(&self, path: &Path) -> bool {
+        self.valid_files.contains(path)
+    }
+
+    /// The innermost error about a file, which xmllint prints first.
+    fn error(&self, path: &Path) -> String {
+        let start = format!("{}:", path.display());
+        let mut lines = self
+            .stderr
+            .lines()
+            .filter_map(|line| line.strip_prefix(&start));
+        lines.next().unwrap_or("it is not valid").to_owned()
+    }
+}
+
+fn validate(home: &Path, pairs: &[DomainFiles]) -> Result<Validation, ToolError> {
+    let output = run_tool("xmllint", home, |xmllint| {
+        xmllint.args(["--nonet", "--noout", "--relaxng", SCHEMA_PATH]);
+        xmllint.args(pairs.iter().flat_map(|pair| [&pair.before, &pair.after]));
+    })?;
+    let lines = output.stderr.lines();
+    let valid = lines.filter_map(|line| line.strip_suffix(VALID_SUFFIX));
+    Ok(Validation {
+        valid_files: valid.map(PathBuf::from).collect(),
+        stderr: output.stderr.clone(),
+    })
+}

@@ -1,0 +1,220 @@
+//! One side of a comparison: modules, a script, a sidecar, or no hook.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use hook_host::policy::OperatorPolicy;
+use hook_host::{HookPoint, PolicySource};
+
+use super::sidecar_shim_script::SidecarShimScript;
+use super::vmi_outcome::VmiOutcome;
+use crate::cached_compilation;
+use crate::collected_hooks::CollectedHooks;
+use crate::granting_policy;
+use crate::inputs::{PodFactsInput, VmiInput};
+use crate::module_chain::{self, HookOptions, ModuleCode};
+use crate::module_discovery;
+use crate::module_in_pod_layout::HookModule;
+use crate::tokio_runtime::runtime;
+use crate::verb_failure::Failure;
+
+/// Hook points at which a module or a sidecar can change a VM before it starts.
+const COMPARED_POINTS: [HookPoint; 3] = [
+    HookPoint::PreStart,
+    HookPoint::PreCloudInitIso,
+    HookPoint::OnDefineDomain,
+];
+/// Hook points that correspond to a script: an error exit of a script is a veto, for which modules have PreStart.
+const COMPARED_POINTS_OF_SCRIPT: [HookPoint; 2] = [HookPoint::PreStart, HookPoint::OnDefineDomain];
+
+/// The policy of modules, and the facts about the pod that they can read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ComparedHookOptions<'a> {
+    pub(super) policy: Option<&'a Path>,
+    pub(super) pod: Option<&'a Path>,
+}
+
+/// One side of a comparison.
+pub(super) enum ComparedHook {
+    /// Modules or a sidecar.
+    Hooks(Box<CollectedHooks>),
+    /// Modules under a policy with rules for namespaces.
+    NamespacedHooks(Box<NamespacedHooks>),
+    Script(SidecarShimScript),
+    /// Modules that the policy refuses, with the reason.
+    Refused(String),
+    /// No hook: the domain stays as it was converted.
+    NoHook,
+}
+
+impl ComparedHook {
+    /// A module, a socket or a script; the kind follows from the file.
+    pub(super) fn open(
+        path: &Path,
+        options: ComparedHookOptions<'_>,
+        work_dir: &Path,
+    ) -> Result<Self, Failure> {
+        let metadata = fs::metadata(path)
+            .with_context(|| path.display().to_string())
+            .map_err(Failure::Usage)?;
+        if metadata.file_type().is_socket() {
+            return CollectedHooks::from_socket(path).map(|hooks| Self::Hooks(hooks.into()));
+        }
+        let is_module = path
+            .extension()
+            .is_some_and(|extension| extension == "wasm");
+        if metadata.is_dir() || is_module {
+            return Self::from_modules(&[path.to_owned()], options, work_dir);
+        }
+        SidecarShimScript::open(path).map(Self::Script)
+    }
+
+    /// Modules. Without a policy, everything that they declare is granted.
+    pub(super) fn from_modules(
+        paths: &[PathBuf],
+        options: ComparedHookOptions<'_>,
+        work_dir: &Path,
+    ) -> Result<Self, Failure> {
+        let modules = module_discovery::find(paths).map_err(Failure::Usage)?;
+        let compiled = work_dir.join("compiled");
+        cached_compilation::compile_once(&modules, &compiled)?;
+        let policy = match options.policy {
+            Some(policy) => policy.to_owned(),
+            None => {
+                let mut descriptions = Vec::new();
+                for hook in &modules {
+                    let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
+                    let module = loaded
+                        .map_err(Failure::Internal)?
+                        .map_err(Failure::from_load_error)?;
+                    descriptions.push(module.description().clone());
+                }
+                granting_policy::write(&descriptions, work_dir).map_err(Failure::Internal)?
+            }
+        };
+        let policy = PolicySource::File(policy);
+        let operator = OperatorPolicy::read(&policy).map_err(Failure::usage)?;
+        let hooks = NamespacedHooks {
+            modules,
+            policy,
+            compiled,
+            pod: PodFactsInput::from_file(options.pod),
+            collected: None,
+        };
+        if operator.is_some_and(|operator| operator.has_namespace_rules()) {
+            return Ok(Self::NamespacedHooks(hooks.into()));
+        }
+        match hooks.collect("") {
+            Ok(hooks) => Ok(Self::Hooks(hooks.into())),
+            Err(refusal @ Failure::Refused(_)) => Ok(Self::Refused(refusal.to_string())),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The hook points at which both sides can be compared.
+    pub(super) fn points(&self, other: &Self) -> Vec<HookPoint> {
+        match (self, other) {
+            (Self::Script(_), _) | (_, Self::Script(_)) => COMPARED_POINTS_OF_SCRIPT.to_vec(),
+            _ => COMPARED_POINTS.to_vec(),
+        }
+    }
+
+    /// Whether this side is called for a VM of the namespace at one of the hook points. A refused side counts as
+    /// called.
+    pub(super) fn is_called_at(
+        &mut self,
+        points: &[HookPoint],
+        namespace: &str,
+    ) -> Result<bool, Failure> {
+        let is_called =
+            |hooks: &CollectedHooks| points.iter().any(|point| hooks.are_called_at(*point));
+        Ok(match self {
+            Self::Hooks(hooks) => is_called(hooks),
+            Self::NamespacedHooks(hooks) => hooks
+                .for_namespace(namespace)?
+                .as_ref()
+                .map_or(true, is_called),
+            Self::Script(_) | Self::Refused(_) => true,
+            Self::NoHook => false,
+        })
+    }
+
+    pub(super) fn run(
+        &mut self,
+        input: &VmiInput,
+        points: &[HookPoint],
+    ) -> Result<VmiOutcome, Failure> {
+        match self {
+            Self::Hooks(hooks) => run(hooks, input, points),
+            Self::NamespacedHooks(hooks) => {
+                match hooks.for_namespace(&input.invocation.namespace)? {
+                    Ok(hooks) => run(hooks, input, points),
+                    Err(refusal) => Ok(VmiOutcome::NotRun(refusal.clone())),
+                }
+            }
+            Self::Script(script) => script.run(input),
+            Self::Refused(refusal) => Ok(VmiOutcome::NotRun(refusal.clone())),
+            Self::NoHook => Ok(VmiOutcome::unchanged(input)),
+        }
+    }
+}
+
+fn run(
+    hooks: &CollectedHooks,
+    input: &VmiInput,
+    points: &[HookPoint],
+) -> Result<VmiOutcome, Failure> {
+    // Data in Secrets is only in the cluster; the report has the number of such VMIs.
+    let has_data = input.cloud_init.is_ok();
+    let points: Vec<HookPoint> = points
+        .iter()
+        .copied()
+        .filter(|point| has_data || *point != HookPoint::PreCloudInitIso)
+        .collect();
+    Ok(VmiOutcome::from_hook_results(
+        input,
+        hooks.run(input, &points)?,
+    ))
+}
+
+/// Modules under a policy whose rules name namespaces.
+pub(super) struct NamespacedHooks {
+    modules: Vec<HookModule>,
+    policy: PolicySource,
+    compiled: PathBuf,
+    pod: PodFactsInput,
+    /// The hooks of the last namespace, or why they may not run there. One is enough: `kubectl get -A` lists by
+    /// namespace.
+    collected: Option<(String, Result<CollectedHooks, String>)>,
+}
+
+impl NamespacedHooks {
+    fn for_namespace(
+        &mut self,
+        namespace: &str,
+    ) -> Result<&Result<CollectedHooks, String>, Failure> {
+        let hooks = match self.collected.take() {
+            Some((known, hooks)) if known == namespace => hooks,
+            _ => match self.collect(namespace) {
+                Ok(hooks) => Ok(hooks),
+                Err(failure @ Failure::Internal(_)) => return Err(failure),
+                Err(refusal) => Err(refusal.to_string()),
+            },
+        };
+        let collected = self.collected.insert((namespace.to_owned(), hooks));
+        Ok(&collected.1)
+    }
+
+    fn collect(&self, namespace: &str) -> Result<CollectedHooks, Failure> {
+        let options = HookOptions {
+            policy: self.policy.clone(),
+            namespace: namespace.to_owned(),
+            code: ModuleCode::Compiled(self.compiled.clone()),
+            pod: self.pod.clone(),
+            ..HookOptions::default()
+        };
+        CollectedHooks::collect(&self.modules, options)
+    }
+}

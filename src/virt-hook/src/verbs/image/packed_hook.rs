@@ -1,0 +1,213 @@
+//! The files of one hook in an image: module, hook.yaml, signature.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use hook_host::policy::{HookYaml, module_signature};
+use hook_host::wasm::Interface;
+use hook_host::{Description, HookPoint};
+use image_layout::{ImageError, Layer, WasmArtifact, sha256};
+use sigstore_bundle::{Bundle, SUFFIX};
+
+use crate::cached_compilation;
+use crate::inputs::input_file;
+use crate::interactive_compile;
+use crate::module_in_pod_layout::HookModule;
+use crate::verb_failure::Failure;
+
+/// The name of the module's file in a hook's directory.
+pub(crate) const MODULE_FILE: &str = "hook.wasm";
+/// The name of the file with the hook's settings.
+pub(crate) const HOOK_YAML: &str = "hook.yaml";
+/// The annotation of an artifact with the module's signature.
+pub(crate) const SIGNATURE_ANNOTATION: &str = "virt-hook.sigstore-bundle";
+/// The longest name of a hook that the admission policies accept.
+const MAX_NAME: usize = 42;
+
+/// The files of one hook.
+#[derive(Debug)]
+pub(crate) struct PackedHook {
+    pub(crate) name: String,
+    pub(crate) module: Vec<u8>,
+    pub(crate) sha256: String,
+    pub(crate) hook_yaml: Option<Vec<u8>>,
+    pub(crate) signature: Option<String>,
+    pub(crate) description: Description,
+    /// The hook points of the description that hook.yaml does not remove.
+    pub(crate) hook_points: Vec<HookPoint>,
+    exports: Vec<String>,
+    imports: Vec<String>,
+}
+
+/// Reads the files of hooks and checks that each module is a hook.
+pub(crate) fn pack(modules: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
+    let mut names: BTreeMap<&str, &Path> = BTreeMap::new();
+    for hook in modules {
+        check_name(hook)?;
+        if let Some(other) = names.insert(&hook.directory, &hook.module) {
+            return Err(Failure::usage(anyhow!(
+                "{} and {} are both named {}: an image has a directory per module; put them into \
+                 directories of different names",
+                other.display(),
+                hook.module.display(),
+                hook.directory
+            )));
+        }
+    }
+    modules.iter().map(pack_one).collect()
+}
+
+fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
+    let path = &hook.module;
+    let bytes = input_file::read(path, interactive_compile::limits().module)?;
+    let temp_dir = tempfile::tempdir()
+        .context("making a temporary directory")
+        .map_err(Failure::Internal)?;
+    let loaded = cached_compilation::load(path, &temp_dir.path().join("compiled"))?;
+    let module = loaded.map_err(interactive_compile::unusable)?;
+    let names = |interfaces: Vec<Interface>| {
+        interfaces
+            .into_iter()
+            .map(|interface| interface.name)
+            .collect()
+    };
+    let interfaces = module.interfaces();
+    let sha256 = module.digest().to_owned();
+    check_unchanged(path, &bytes, &sha256)?;
+    let hook_yaml = hook_yaml(hook, &sha256)?;
+    let remaining = hook_yaml.as_ref().and_then(|(yaml, _)| yaml.hook_points());
+    let points = module.description().hook_points.iter();
+    let points = points.map(|subscription| subscription.point);
+    Ok(PackedHook {
+        name: hook.directory.clone(),
+        hook_points: points
+            .filter(|point| {
+                remaining
+                    .as_ref()
+                    .is_none_or(|points| points.contains(point))
+            })
+            .collect(),
+        hook_yaml: hook_yaml.map(|(_, text)| text.into_bytes()),
+        signature: signature(path, &bytes)?,
+        sha256,
+        description: module.description().clone(),
+        module: bytes,
+        exports: names(interfaces.exports),
+        imports: names(interfaces.imports),
+    })
+}
+
+/// Refuses a module that was replaced after it was read: the packed bytes must be those that were compiled.
+fn check_unchanged(path: &Path, packed: &[u8], compiled: &str) -> Result<(), Failure> {
+    match sha256(packed).hex() == compiled {
+        true => Ok(()),
+        false => Err(Failure::usage(anyhow!(
+            "{}: it was changed while it was read: run this again when its build is done",
+            path.display()
+        ))),
+    }
+}
+
+/// Whether the admission policies accept the name. Such a name needs no quoting anywhere.
+pub(crate) fn is_hook_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
+    let bytes = name.as_bytes();
+    bytes.iter().all(|byte| fits(*byte))
+        && is_edge(bytes.first())
+        && is_edge(bytes.last())
+        && bytes.len() <= MAX_NAME
+}
+
+fn check_name(hook: &HookModule) -> Result<(), Failure> {
+    let name = &hook.directory;
+    if is_hook_name(name) {
+        return Ok(());
+    }
+    Err(Failure::usage(anyhow!(
+        "{}: {name:?} cannot be the name of a hook in an image: a-z, 0-9 and -, at most {MAX_NAME} \
+         characters; rename the file, or give a directory of such a name",
+        hook.module.display()
+    )))
+}
+
+/// The parsed hook.yaml and its text.
+fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<(HookYaml, String)>, Failure> {
+    let Some(path) = &hook.settings else {
+        return Ok(None);
+    };
+    let text = HookYaml::text(path).map_err(Failure::usage)?;
+    let text = text.ok_or_else(|| Failure::usage(anyhow!("{}: no such file", path.display())))?;
+    let yaml = HookYaml::parse(path, &text).map_err(Failure::usage)?;
+    match yaml.sha256() {
+        Some(pin) if pin != sha256 => Err(Failure::refused(anyhow!(
+            "{}: it is for a module with the sha256 {pin}, and {} has {sha256}",
+            path.display(),
+            hook.module.display()
+        ))),
+        _ => Ok(Some((yaml, text))),
+    }
+}
+
+/// The signature beside the module. The signer is checked by whoever runs the module.
+fn signature(module: &Path, content: &[u8]) -> Result<Option<String>, Failure> {
+    let Some(text) = module_signature::text(module).map_err(Failure::usage)? else {
+        return Ok(None);
+    };
+    let path = || module_signature::path_of(module).display().to_string();
+    let bundle = Bundle::parse(&text).with_context(path);
+    let bundle = bundle.map_err(Failure::Refused)?;
+    let is_for = bundle.is_for(content).with_context(path);
+    is_for.map_err(Failure::Refused)?;
+    Ok(Some(text))
+}
+
+/// The layer of an ordinary image.
+pub(crate) fn layer(hooks: &[PackedHook]) -> Result<Layer, ImageError> {
+    let mut layer = Layer::new();
+    for hook in hooks {
+        let directory = format!("/{}", hook.name);
+        layer.directory(&directory, 0o755)?;
+        let mut file = |name: &str, content: &[u8]| {
+            layer.file(&format!("{directory}/{name}"), 0o644, content.to_owned())
+        };
+        file(MODULE_FILE, &hook.module)?;
+        if let Some(yaml) = &hook.hook_yaml {
+            file(HOOK_YAML, yaml)?;
+        }
+        if let Some(signature) = &hook.signature {
+            file(&format!("{MODULE_FILE}{SUFFIX}"), signature.as_bytes())?;
+        }
+    }
+    Ok(layer)
+}
+
+impl PackedHook {
+    /// The module as an artifact, without hook.yaml: settings are up to whoever runs the module.
+    pub(crate) fn artifact(&self) -> WasmArtifact {
+        let signature = self.signature.iter();
+        let annotations = signature.map(|text| (SIGNATURE_ANNOTATION.to_owned(), text.clone()));
+        WasmArtifact {
+            component: self.module.clone(),
+            exports: self.exports.clone(),
+            imports: self.imports.clone(),
+            annotations: annotations.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_that_was_rebuilt_after_it_was_read_is_not_packed() {
+        let path = Path::new("hook.wasm");
+        let compiled = sha256(b"new");
+        assert!(check_unchanged(path, b"new", compiled.hex()).is_ok());
+        let refused = check_unchanged(path, b"old", compiled.hex());
+        let refused = refused.map_err(|failure| failure.to_string());
+        assert!(refused.is_err_and(|text| text.contains("hook.wasm: it was changed")));
+    }
+}
