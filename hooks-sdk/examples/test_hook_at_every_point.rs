@@ -32,11 +32,11 @@ impl Hook for EveryPoint {
                 "/domain/devices/disk/driver/**",
             ])
             .with_config(["colour"])
-            .with_migration([
+            .with_migration_parameters([
                 MigrationParameter::Bandwidth,
                 MigrationParameter::AllowAutoConverge,
             ])
-            .with_pod(["labels/tier"])
+            .with_pod_facts(["labels/tier"])
     }
 
     fn pre_start(&self, vmi: &Vmi) -> Result {

@@ -26,7 +26,7 @@ use crate::{HookPoint, MigrationParameter};
 ///             .with_priority_at(HookPoint::Shutdown, -1)
 ///             .with_paths(["/domain/devices/disk/driver/@queues"])
 ///             .with_config(["queues"])
-///             .with_pod(["labels/tier"])
+///             .with_pod_facts(["labels/tier"])
 ///     }
 /// #   fn on_define_domain(&self, _: &Vmi, _: &mut Domain) -> Result { Ok(()) }
 /// }
@@ -144,7 +144,7 @@ impl Description {
 
     /// The parameters of a migration that the hook changes.
     #[must_use]
-    pub fn with_migration(
+    pub fn with_migration_parameters(
         mut self,
         parameters: impl IntoIterator<Item = MigrationParameter>,
     ) -> Description {
@@ -156,7 +156,10 @@ impl Description {
     /// `network-status/NAMESPACE/NAME`, `default-network`, `network-info`; a `*` stands for any characters. At most 256
     /// of at most 512 bytes. They are given if the operator's policy allows them.
     #[must_use]
-    pub fn with_pod(mut self, facts: impl IntoIterator<Item = impl AsRef<str>>) -> Description {
+    pub fn with_pod_facts(
+        mut self,
+        facts: impl IntoIterator<Item = impl AsRef<str>>,
+    ) -> Description {
         add(&mut self.wishes().pod, facts);
         self
     }

@@ -33,7 +33,7 @@ impl HookPoint {
         HookPoint::Shutdown,
     ];
 
-    /// KubeVirt's name of the hook point.
+    /// The name of the hook point: KubeVirt's, where KubeVirt has one.
     pub fn name(self) -> &'static str {
         match self {
             HookPoint::PreStart => "PreStart",
@@ -46,7 +46,7 @@ impl HookPoint {
     }
 }
 
-/// KubeVirt's name of the hook point.
+/// The name of the hook point: KubeVirt's, where KubeVirt has one.
 impl fmt::Display for HookPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub use names_and_ranges::{MigrationParameter, MigrationParameterError};
 
 /// The parameters of a migration to another node that a hook may change. A hook declares those that it changes with
-/// [`Description::with_migration`](crate::Description::with_migration).
+/// [`Description::with_migration_parameters`](crate::Description::with_migration_parameters).
 ///
 /// A parameter is `None` if the host did not pass it or its value cannot be read.
 ///

@@ -126,8 +126,8 @@ pub fn pre_migration_source<H: Hook>(
             Some((name, _)) => {
                 let parameter: MigrationParameter = name.parse()?;
                 Err(failed(format!(
-                    "the hook may not change the migration's {name}: wish for it with \
-                     Description::with_migration([MigrationParameter::{parameter:?}])"
+                    "the hook may not change the migration's {name}: declare it with \
+                     Description::with_migration_parameters([MigrationParameter::{parameter:?}])"
                 )))
             }
             None => Ok(after),
@@ -202,7 +202,7 @@ fn check_paths(description: &Description, before: &Element, after: &Element) -> 
     match first_uncovered(description.paths(), before, after)? {
         None => Ok(()),
         Some(Uncovered { path, wish }) => Err(failed(format!(
-            "the hook may not change {path}: wish for it with Description::with_paths([{wish:?}])"
+            "the hook may not change {path}: declare it with Description::with_paths([{wish:?}])"
         ))),
     }
 }

@@ -1,6 +1,6 @@
 //! Facts about the pod in which the virtual machine runs: annotations, labels, networks.
 //!
-//! A hook declares what it reads with [`Description::with_pod`](crate::Description::with_pod), and the operator's
+//! A hook declares what it reads with [`Description::with_pod_facts`](crate::Description::with_pod_facts), and the operator's
 //! policy allows it (`allow.pod`). The functions wait for a fact that is not there yet, some seconds at most: Multus,
 //! for example, writes its annotation while the pod starts. Those with `_if_set` do not wait.
 //!

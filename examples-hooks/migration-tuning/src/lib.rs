@@ -22,7 +22,7 @@ impl Hook for MigrationTuning {
 
     fn describe(description: Description) -> Description {
         // It changes nothing in the domain.
-        description.with_no_paths().with_migration([
+        description.with_no_paths().with_migration_parameters([
             MigrationParameter::Bandwidth,
             MigrationParameter::ParallelConnections,
             MigrationParameter::AllowAutoConverge,

@@ -19,7 +19,7 @@ impl Hook for StaticAddresses {
 
     fn describe(description: Description) -> Description {
         description
-            .with_pod(["network-status/*"])
+            .with_pod_facts(["network-status/*"])
             .with_config([IPV4_PREFIX, IPV6_PREFIX])
     }
 

@@ -15,7 +15,7 @@ pub enum CloudInitError {
     },
     /// An error in one of the documents.
     #[non_exhaustive]
-    In {
+    InDocument {
         /// `user-data` or `network-data`.
         document: &'static str,
         /// The error.
@@ -23,7 +23,7 @@ pub enum CloudInitError {
     },
     /// The path is invalid. Valid are names joined by dots, `['a.b/c']` for a name with dots or slashes.
     #[non_exhaustive]
-    BadPath {
+    InvalidPath {
         /// The invalid path.
         path: String,
     },
@@ -45,7 +45,7 @@ pub enum CloudInitError {
     },
     /// The key holds an anchor, an alias or a tag, which other lines may depend on.
     #[non_exhaustive]
-    Entangled {
+    AnchorOrTag {
         /// The key.
         key: String,
         /// Its line, from 1.
@@ -56,6 +56,14 @@ pub enum CloudInitError {
     Ambiguous {
         /// The key.
         key: String,
+    },
+    /// A file that cloud-init would not write, or not as meant.
+    #[non_exhaustive]
+    InvalidFile {
+        /// The file's path.
+        path: String,
+        /// What is wrong with it.
+        reason: &'static str,
     },
     /// The members of a user are not an object, or contain the name.
     #[non_exhaustive]
@@ -72,7 +80,7 @@ impl CloudInitError {
         match self {
             // Its text already contains the document.
             Self::NotCloudConfig { .. } => self,
-            error => Self::In {
+            error => Self::InDocument {
                 document,
                 error: Box::new(error),
             },
@@ -87,8 +95,8 @@ impl fmt::Display for CloudInitError {
                 f,
                 "the user data is no #cloud-config document: it begins with {begins:?}"
             ),
-            Self::In { document, error } => write!(f, "{document}, {error}"),
-            Self::BadPath { path } => write!(
+            Self::InDocument { document, error } => write!(f, "{document}, {error}"),
+            Self::InvalidPath { path } => write!(
                 f,
                 "`{path}` is not a path: names are joined by dots, and one with a dot or a slash is ['a.b/c']"
             ),
@@ -104,11 +112,12 @@ impl fmt::Display for CloudInitError {
                     "line {line}: {key} is not a mapping that a key can be added to"
                 )
             }
-            Self::Entangled { key, line } => write!(
+            Self::AnchorOrTag { key, line } => write!(
                 f,
                 "line {line}: {key} has an anchor, an alias or a tag and is not replaced"
             ),
             Self::Ambiguous { key } => write!(f, "the key {key} is there twice"),
+            Self::InvalidFile { path, reason } => write!(f, "the file {path:?}: {reason}"),
             Self::InvalidUser { name, reason } => write!(f, "the user {name}: {reason}"),
         }
     }
@@ -117,7 +126,7 @@ impl fmt::Display for CloudInitError {
 impl std::error::Error for CloudInitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::In { error, .. } => Some(error),
+            Self::InDocument { error, .. } => Some(error),
             _ => None,
         }
     }

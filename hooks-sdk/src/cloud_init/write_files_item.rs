@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use super::CloudInitError;
+
 /// A file for [`CloudConfig::add_file`](crate::CloudConfig::add_file): an item of cloud-init's `write_files`.
 ///
 /// ```
@@ -73,6 +75,31 @@ impl ConfigFile {
         self
     }
 
+    /// Refuses what cloud-init would stumble over in the guest, where nobody sees it.
+    pub(super) fn check(&self) -> Result<(), CloudInitError> {
+        let is_octal = |text: &String| {
+            (3..=4).contains(&text.len()) && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'))
+        };
+        let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
+        let is_owner = |text: &String| {
+            let (user, group) = text.split_once(':').unwrap_or((text, "root"));
+            is_name(user) && is_name(group) && !group.contains(':')
+        };
+        let reason = if !self.path.starts_with('/') || self.path.contains('\0') {
+            "its path is not absolute"
+        } else if !self.permissions.iter().all(is_octal) {
+            "its permissions are not three or four octal digits, as in 0600"
+        } else if !self.owner.iter().all(is_owner) {
+            "its owner is not USER:GROUP"
+        } else {
+            return Ok(());
+        };
+        Err(CloudInitError::InvalidFile {
+            path: self.path.clone(),
+            reason,
+        })
+    }
+
     /// The item of `write_files`.
     pub(super) fn to_json(&self) -> Value {
         let texts = [
@@ -92,5 +119,46 @@ impl ConfigFile {
             item.insert("defer".to_owned(), Value::Bool(true));
         }
         Value::Object(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::CloudConfig;
+
+    #[test]
+    fn files_that_cloud_init_would_not_write_as_meant_are_refused() {
+        let file = || ConfigFile::new("/etc/x", "");
+        for (file, reason) in [
+            (ConfigFile::new("etc/x", ""), "its path is not absolute"),
+            (ConfigFile::new("", ""), "its path is not absolute"),
+            (
+                file().with_permissions("rw-r--r--"),
+                "three or four octal digits",
+            ),
+            (
+                file().with_permissions("0o644"),
+                "three or four octal digits",
+            ),
+            (
+                file().with_permissions("0888"),
+                "three or four octal digits",
+            ),
+            (file().with_owner(""), "its owner is not USER:GROUP"),
+            (file().with_owner("root:"), "its owner is not USER:GROUP"),
+            (file().with_owner("a b:c"), "its owner is not USER:GROUP"),
+        ] {
+            let mut config = CloudConfig::parse("#cloud-config\n").unwrap();
+            let error = config.add_file(&file).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+            assert_eq!(config.render(), "#cloud-config\n");
+        }
+        let mut config = CloudConfig::parse("#cloud-config\n").unwrap();
+        for owner in ["root", "root:adm", "1000:1000"] {
+            let file = file().with_permissions("644").with_owner(owner);
+            config.add_file(&file).unwrap();
+        }
     }
 }

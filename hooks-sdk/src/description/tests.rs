@@ -45,8 +45,8 @@ fn description_json_has_the_members_that_the_host_reads() {
         r#"{"name":"a","version":"1","hookPoints":[],"wishes":{"paths":["/domain/title","/domain/*[@x='\"']"],"config":["key"],"dirs":[]}}"#
     );
     let others = Description::new("a", "1", &[])
-        .with_migration([MigrationParameter::Bandwidth])
-        .with_pod(["labels/*", "network-info"]);
+        .with_migration_parameters([MigrationParameter::Bandwidth])
+        .with_pod_facts(["labels/*", "network-info"]);
     let json = others.to_json();
     assert!(
         json.ends_with(
@@ -81,12 +81,12 @@ fn wishes_that_the_host_accepts_are_valid() {
         .with_paths(["/domain/a[1][1][1][1][1][1][1][1]"])
         .with_config(["colour"])
         .with_dirs(["/etc/hook", "/a//b/"])
-        .with_pod([
+        .with_pod_facts([
             "annotations/a.example/b",
             "labels/*",
             "network-status/*/net",
         ])
-        .with_pod(["default-network", "network-info"]);
+        .with_pod_facts(["default-network", "network-info"]);
     assert_eq!(valid.check(), Ok(()));
     assert_eq!(
         description().with_paths(vec!["/domain/a"; 256]).check(),
@@ -126,13 +126,13 @@ fn misspelt_facts_and_relative_directories_are_invalid() {
         "env/X",
         "labels/a\nb",
     ] {
-        let error = error(&description().with_pod([fact]));
+        let error = error(&description().with_pod_facts([fact]));
         assert!(
-            error.contains("with_pod") && error.contains("annotations/KEY"),
+            error.contains("with_pod_facts") && error.contains("annotations/KEY"),
             "{fact}: {error}"
         );
     }
-    let long = description().with_pod([format!("labels/{}", "a".repeat(506))]);
+    let long = description().with_pod_facts([format!("labels/{}", "a".repeat(506))]);
     assert!(error(&long).contains("513 bytes, more than 512"));
     for dir in ["a", "/a/../b", "/a/./b", "", "/a\u{200b}"] {
         let error = error(&description().with_dirs([dir]));

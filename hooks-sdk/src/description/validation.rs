@@ -37,7 +37,7 @@ impl Description {
             check_each("with_paths", &wishes.paths, check_path)?;
             check_each("with_config", &wishes.config, |key| printable("key", key))?;
             check_each("with_dirs", &wishes.dirs, check_directory)?;
-            check_each("with_pod", &wishes.pod, check_fact)?;
+            check_each("with_pod_facts", &wishes.pod, check_fact)?;
         }
         match self.to_json().len() {
             length if length > MAX_BYTES => Err(format!(

@@ -77,7 +77,7 @@ pub(crate) fn declare(description: &Description) -> Result {
         let mut keys = host.config.keys();
         match keys.find(|key| !description.config_keys().contains(key)) {
             Some(key) => Err(failed(format!(
-                "the hook does not wish for the configuration key {key:?}: add it with Description::with_config([{key:?}])"
+                "the hook does not declare the configuration key {key:?}: add it with Description::with_config([{key:?}])"
             ))),
             None => Ok(()),
         }
@@ -106,7 +106,7 @@ fn declared(fact: &str) -> Result<(), FactError> {
     match is_declared {
         true => Ok(()),
         false => Err(FactError::Denied(format!(
-            "the hook does not wish for {fact}: add it with Description::with_pod([{fact:?}])"
+            "the hook does not declare {fact}: add it with Description::with_pod_facts([{fact:?}])"
         ))),
     }
 }

@@ -20,8 +20,8 @@ impl Hook for Declares {
             description.with_paths(["/domain/title", "/domain/devices/disk/driver/@io"]);
         let description = description
             .with_config(["colour"])
-            .with_migration([MigrationParameter::Bandwidth]);
-        description.with_pod(["labels/a*z"])
+            .with_migration_parameters([MigrationParameter::Bandwidth]);
+        description.with_pod_facts(["labels/a*z"])
     }
 
     fn pre_start(&self, vmi: &Vmi) -> Result {
@@ -100,7 +100,7 @@ fn an_undeclared_parameter_fails_with_its_name() {
     assert_eq!(tune("bandwidth").unwrap()[0].1, "7");
     let denied = error(tune("max-downtime"));
     assert!(
-        denied.contains("with_migration([MigrationParameter::MaxDowntime])"),
+        denied.contains("with_migration_parameters([MigrationParameter::MaxDowntime])"),
         "{denied}"
     );
 }
@@ -112,7 +112,7 @@ impl Hook for Misspelt {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::PreStart];
 
     fn describe(description: Description) -> Description {
-        description.with_pod(["label/tier"])
+        description.with_pod_facts(["label/tier"])
     }
 }
 
@@ -127,7 +127,7 @@ impl Hook for OnlyShutdown {
 fn an_invalid_description_fails_every_call() {
     let refused = error(pre_start::<Misspelt>("{}"));
     assert!(
-        refused.contains("Description::with_pod: \"label/tier\" is not a fact"),
+        refused.contains("Description::with_pod_facts: \"label/tier\" is not a fact"),
         "{refused}"
     );
     assert_valid_description::<Declares>();
@@ -174,7 +174,10 @@ fn undeclared_keys_and_facts_are_refused() {
     native::set_pod_label("b", "1");
     pre_start::<Declares>(&vmi("label", "abz")).unwrap();
     let denied = error(pre_start::<Declares>(&vmi("label", "b")));
-    assert!(denied.contains(r#"with_pod(["labels/b"])"#), "{denied}");
+    assert!(
+        denied.contains(r#"with_pod_facts(["labels/b"])"#),
+        "{denied}"
+    );
     // Outside of a call, the native host knows no description.
     assert_eq!(pod::label("b").unwrap(), "1");
     native::set_config("shape", "round");

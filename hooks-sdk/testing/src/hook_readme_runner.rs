@@ -19,7 +19,7 @@
 //! Other blocks are ignored.
 
 mod fenced_blocks;
-mod readme_case;
+mod readme_case_run;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use crate::module_with_policy::Deployment;
 use fenced_blocks::{Block, blocks, json, yaml};
-use readme_case::Case;
+use readme_case_run::Case;
 
 /// A case that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

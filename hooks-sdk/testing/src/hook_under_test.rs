@@ -169,7 +169,7 @@ impl Hook {
     }
 
     /// Calls `pre-migration-source` with these parameters, and returns those that the hook leaves or makes. A change
-    /// that the hook does not wish for is denied.
+    /// that the hook does not declare is denied.
     pub fn pre_migration_source(
         &self,
         vmi: &str,

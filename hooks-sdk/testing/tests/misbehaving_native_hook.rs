@@ -72,7 +72,7 @@ fn a_change_that_was_not_wished_for_is_denied_with_the_wish_that_is_missing() {
         .denied();
     assert_eq!(
         denied,
-        "the hook may not change /domain/description: wish for it with \
+        "the hook may not change /domain/description: declare it with \
          Description::with_paths([\"/domain/description\"])"
     );
 }
@@ -99,7 +99,7 @@ fn a_hook_point_that_it_does_not_ask_for_is_not_called() {
 }
 
 #[test]
-#[should_panic(expected = "does not wish for the configuration key \"shape\"")]
+#[should_panic(expected = "does not declare the configuration key \"shape\"")]
 fn configuration_that_it_would_not_get_is_a_mistake() {
     let _ = misbehaving_hook().with_config("shape", "round");
 }

@@ -24,9 +24,9 @@ fn descriptions_are_valid_to_the_sdk_if_they_are_to_the_host() {
         description().with_paths(vec!["/domain/a"; 257]),
         description().with_config(vec!["a".repeat(300); 256]),
         description().with_config(["", "a b", "ä"]),
-        description().with_migration(MigrationParameter::ALL.iter().copied()),
-        description().with_pod([format!("labels/{}", "a".repeat(505))]),
-        description().with_pod([format!("labels/{}", "a".repeat(506))]),
+        description().with_migration_parameters(MigrationParameter::ALL.iter().copied()),
+        description().with_pod_facts([format!("labels/{}", "a".repeat(505))]),
+        description().with_pod_facts([format!("labels/{}", "a".repeat(506))]),
     ];
     for path in [
         "title",
@@ -58,7 +58,7 @@ fn descriptions_are_valid_to_the_sdk_if_they_are_to_the_host() {
         "default-networks",
         "network-info",
     ] {
-        descriptions.push(description().with_pod([fact]));
+        descriptions.push(description().with_pod_facts([fact]));
     }
     for c in [
         '\n',
@@ -74,7 +74,7 @@ fn descriptions_are_valid_to_the_sdk_if_they_are_to_the_host() {
     ] {
         descriptions.push(description().with_config([format!("a{c}b")]));
         descriptions.push(description().with_dirs([format!("/a{c}b")]));
-        descriptions.push(description().with_pod([format!("labels/a{c}b")]));
+        descriptions.push(description().with_pod_facts([format!("labels/a{c}b")]));
         descriptions.push(description().with_paths([format!("/domain/a[@b='{c}']")]));
     }
     for description in descriptions {

@@ -169,7 +169,8 @@ fn a_migration_comes_back_with_what_is_declared() {
     assert_eq!(veto, "it stays here");
     let denied = hook().pre_migration_source(&vmi("more"), &before).denied();
     assert!(
-        denied.contains("Description::with_migration([MigrationParameter::MaxDowntime])"),
+        denied
+            .contains("Description::with_migration_parameters([MigrationParameter::MaxDowntime])"),
         "{denied}"
     );
 }

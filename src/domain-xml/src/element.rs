@@ -161,10 +161,8 @@ impl Element {
         Some(self.attribute(name)?.value())
     }
 
-    /// For the host: the bytes of the start tag, which the search for an attribute reads.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn tag_bytes(&self) -> usize {
+    /// The bytes of the start tag, which the search for an attribute reads.
+    pub(crate) fn tag_bytes(&self) -> usize {
         self.tag().len()
     }
 

@@ -45,7 +45,7 @@ mod markup_delimiters;
 mod name;
 mod parse;
 mod path;
-mod pattern_matching;
+mod path_pattern_set;
 mod render;
 mod replaced_character_check;
 mod source_text;
@@ -67,6 +67,20 @@ pub use path::{InsertError, PathError, PathErrorKind, PathPattern};
 pub mod host {
     pub use crate::apply_diff::{ApplyError, apply};
     pub use crate::diff::{Change, ChangeKind, Part, Place, diff, diff_within};
-    pub use crate::pattern_matching::{DocumentIndex, ElementAt, PatternSet, PatternStates};
+    pub use crate::path_pattern_set::{DocumentIndex, ElementAt, PatternSet, PatternStates};
     pub use crate::work_budget::{Budget, Exhausted};
+    use crate::{Element, PathPattern};
+
+    /// The bytes of an element's start tag, which the search for an attribute reads.
+    #[must_use]
+    pub fn tag_bytes(element: &Element) -> usize {
+        element.tag_bytes()
+    }
+
+    /// Whether a pattern asks for a position of the elements at this level (0 is the root). Behind `**` a step may be of
+    /// any level.
+    #[must_use]
+    pub fn has_position_at(pattern: &PathPattern, level: usize) -> bool {
+        pattern.has_position_at(level)
+    }
 }

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use domain::convert::convert;
+use domain::domain_spec_to_xml::render;
 use domain::host_facts::HostFacts;
-use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};

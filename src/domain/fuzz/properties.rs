@@ -4,10 +4,10 @@
 //! `cargo +nightly fuzz run domain_xml_to_json -- -dict=../domain-xml/fuzz/xml.dict -max_len=2000`, in the directory of
 //! the crate `domain`. New findings go into `corpus/domain_xml_to_json` under a name that says what they are.
 
+use domain::domain_spec_from_xml::parse;
+use domain::domain_spec_to_xml::render;
 use domain::libvirt_spec::DomainJson;
-use domain::parse_domain_xml::parse;
 use domain::reconcile::LiveDomain;
-use domain::render_domain_xml::render;
 use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 

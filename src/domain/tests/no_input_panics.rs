@@ -11,10 +11,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use domain::convert::convert;
+use domain::domain_spec_from_xml::parse;
+use domain::domain_spec_to_xml::render;
 use domain::host_facts::HostFacts;
-use domain::parse_domain_xml::parse;
 use domain::pod_network_and_dhcp::{DnsConfig, Lease};
-use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;

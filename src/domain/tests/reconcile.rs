@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use domain::convert::convert;
+use domain::domain_spec_to_xml::render;
 use domain::host_facts::HostFacts;
 use domain::libvirt_spec::DomainSpec;
 use domain::reconcile::{DeviceChange, LiveDomain, device_xml, plan};
-use domain::render_domain_xml::render;
 use domain_xml::{Document, Element};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;

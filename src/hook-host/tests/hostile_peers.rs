@@ -5,7 +5,7 @@ mod fixture;
 
 use std::time::Duration;
 
-use fixture::hostile_peer::{ALL_HOSTILE_PEERS, HostilePeer};
+use fixture::hostile_grpc_server::{ALL_HOSTILE_PEERS, HostilePeer};
 use fixture::sidecar_server::{Behaviour, Sidecar};
 use fixture::{HookDirs, XML, invocation};
 use hook_host::{Chain, CollectConfig, Limits, Outcome, Plugins, collect};

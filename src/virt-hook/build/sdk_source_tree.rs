@@ -54,7 +54,7 @@ pub(crate) fn collect(workspace_root: &Path, out_dir: &Path) -> Result<EmbeddedF
     remove_unneeded(&mut root, &needed, &members)?;
     write(&mut embedded, out_dir, Path::new("Cargo.toml"), &root)?;
     embedded.add(&workspace_root.join("LICENSE"), "LICENSE".into());
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("build/sdk_readme.md");
+    let readme = workspace_root.join("src/virt-hook/build/sdk_readme.md");
     embedded.add(&readme, "README.md".into());
     embedded.watched.push(workspace_root.join("Cargo.toml"));
     embedded.watched.push(workspace_root.join("Cargo.lock"));

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use domain::convert::convert;
+use domain::domain_spec_to_xml::render;
 use domain::libvirt_spec::DomainSpec;
-use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
 use tempfile::TempDir;
 use tests::binaries::workspace;

@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use domain::domain_spec_from_xml::parse;
+use domain::domain_spec_to_xml::render;
 use domain::hotplug_ports::DefinitionPlan;
 use domain::libvirt_spec::DomainSpec;
-use domain::parse_domain_xml::parse;
-use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
 
 use super::corpus_definitions::{REFUSED_CASES, cases, convert_case};

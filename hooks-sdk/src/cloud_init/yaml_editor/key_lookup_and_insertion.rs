@@ -137,7 +137,7 @@ impl Yaml {
     /// Anchors, aliases and tags tie a value to others.
     pub(super) fn is_free(&self, found: &KeyPosition, key: &str) -> Result<(), CloudInitError> {
         if self.lines[found.line][found.value..].starts_with(['&', '*', '!']) {
-            return Err(CloudInitError::Entangled {
+            return Err(CloudInitError::AnchorOrTag {
                 key: key.to_owned(),
                 line: found.line + 1,
             });

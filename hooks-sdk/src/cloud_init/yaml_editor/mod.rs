@@ -181,7 +181,7 @@ fn names(path: &str) -> Result<Vec<&str>, CloudInitError> {
 }
 
 fn bad_path(path: &str) -> CloudInitError {
-    CloudInitError::BadPath {
+    CloudInitError::InvalidPath {
         path: path.to_owned(),
     }
 }

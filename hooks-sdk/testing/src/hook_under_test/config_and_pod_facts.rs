@@ -10,7 +10,7 @@ const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 const NETWORK_INFO: &str = "kubevirt.io/network-info";
 
 impl Hook {
-    /// Sets a configuration value, as in `hook.yaml`. Panics if the hook does not wish for
+    /// Sets a configuration value, as in `hook.yaml`. Panics if the hook does not declare
     /// the key, since it would not get the value.
     #[must_use]
     #[track_caller]
@@ -19,14 +19,14 @@ impl Hook {
         let is_wished_for = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
         assert!(
             is_wished_for,
-            "the hook does not wish for the configuration key {key:?}: add it with \
+            "the hook does not declare the configuration key {key:?}: add it with \
              Description::with_config"
         );
         self.context.config.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// Sets an annotation of the pod. Panics if the hook wishes for no fact that needs it.
+    /// Sets an annotation of the pod. Panics if the hook declares no fact that needs it.
     #[must_use]
     #[track_caller]
     pub fn with_pod_annotation(mut self, key: &str, value: &str) -> Hook {
@@ -45,7 +45,7 @@ impl Hook {
         self
     }
 
-    /// Sets a label of the pod. Panics if the hook does not wish for it.
+    /// Sets a label of the pod. Panics if the hook does not declare it.
     #[must_use]
     #[track_caller]
     pub fn with_pod_label(mut self, key: &str, value: &str) -> Hook {
@@ -55,7 +55,7 @@ impl Hook {
         self
     }
 
-    /// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list. Panics if the hook wishes for no
+    /// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list. Panics if the hook declares no
     /// network.
     #[must_use]
     #[track_caller]
@@ -69,7 +69,7 @@ impl Hook {
         let is_wished_for = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
         assert!(
             is_wished_for,
-            "the hook does not wish for {name:?}: add it with Description::with_pod"
+            "the hook does not declare {name:?}: add it with Description::with_pod_facts"
         );
     }
 }

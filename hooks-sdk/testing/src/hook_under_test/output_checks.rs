@@ -21,8 +21,8 @@ impl Hook {
         let mut differences = before.differences(&after).into_iter();
         match differences.find(|(parameter, ..)| !wished_for.contains(parameter)) {
             Some((parameter, ..)) => Err(Refusal::Denied(format!(
-                "the hook may not change the migration's {parameter}: wish for it with \
-                 Description::with_migration([MigrationParameter::{parameter:?}])"
+                "the hook may not change the migration's {parameter}: declare it with \
+                 Description::with_migration_parameters([MigrationParameter::{parameter:?}])"
             ))),
             None => Ok(after),
         }
@@ -55,7 +55,7 @@ impl Hook {
             if let Permission::Refused(refusal) = checker.permits(change) {
                 let remedy = refusal.suggested_pattern.map_or_else(
                     || format!("no wish can allow it ({:?})", refusal.reason),
-                    |pattern| format!("wish for it with Description::with_paths([{pattern:?}])"),
+                    |pattern| format!("declare it with Description::with_paths([{pattern:?}])"),
                 );
                 let text = format!("the hook may not change {}: {remedy}", refusal.path);
                 return Err(Refusal::Denied(text));

@@ -138,10 +138,8 @@ impl PathPattern {
         self.steps.iter().map(count).sum()
     }
 
-    /// For the host: whether a position is asked of the elements at this level (0 is the root). Behind `**` a step may
-    /// be of any level.
-    #[doc(hidden)]
-    pub fn has_position_at(&self, level: usize) -> bool {
+    /// Whether a position is asked of the elements at this level (0 is the root). Behind `**` a step may be of any level.
+    pub(crate) fn has_position_at(&self, level: usize) -> bool {
         let mut descends = false;
         self.steps.iter().enumerate().any(|(at, step)| match step {
             Step::Descend => {

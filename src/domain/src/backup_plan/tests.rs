@@ -19,7 +19,10 @@ fn plan(mode: &BackupMode, incremental: Option<&str>) -> BackupPlan {
         mode,
         directory: Path::new("/run/kubevirt/Bk/vm1/bk1-2026-11-21_13-10-00"),
     };
-    BackupPlan::new(&crate::parse_domain_xml::parse(DOMAIN).unwrap(), &settings)
+    BackupPlan::new(
+        &crate::domain_spec_from_xml::parse(DOMAIN).unwrap(),
+        &settings,
+    )
 }
 
 fn flatten(xml: &str) -> String {
@@ -68,7 +71,7 @@ fn pull_backup_exports_each_volume_with_its_bitmap() {
 
 #[test]
 fn checkpoint_is_redefined_for_disks_that_have_its_bitmap() {
-    let domain = crate::parse_domain_xml::parse(DOMAIN).unwrap();
+    let domain = crate::domain_spec_from_xml::parse(DOMAIN).unwrap();
     let redefine =
         |file: &'static str, time| redefined_checkpoint(&domain, "c", time, |path| path == file);
     assert_eq!(redefine("/d/empty.qcow2", None), None, "not tracked");

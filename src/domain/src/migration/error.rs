@@ -1,7 +1,7 @@
 //! Errors of editing the domain's XML for a migration.
 
 use crate::convert::ConvertError;
-use crate::parse_domain_xml::ParseError;
+use crate::domain_spec_from_xml::ParseError;
 
 /// Why the domain's XML cannot be edited for the target.
 #[derive(Debug, thiserror::Error)]

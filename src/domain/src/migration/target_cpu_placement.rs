@@ -6,9 +6,9 @@ use kubevirt_api::vmi::Vmi;
 
 use super::error::MigrationXmlError;
 use crate::convert::cpu_and_numa_placement;
+use crate::domain_spec_to_xml::render;
 use crate::host_facts::HostFacts;
 use crate::libvirt_spec::DomainSpec;
-use crate::render_domain_xml::render;
 
 const PIN_ELEMENTS: [&str; 3] = ["vcpupin", "emulatorpin", "iothreadpin"];
 
@@ -74,7 +74,7 @@ impl TargetCpuPlacement {
         };
         let document = Document::parse_string(render(&placement));
         Ok(TargetCpuPlacement(
-            document.map_err(crate::parse_domain_xml::ParseError::from)?,
+            document.map_err(crate::domain_spec_from_xml::ParseError::from)?,
         ))
     }
 

@@ -30,7 +30,7 @@ pub fn target_xml(
     edits: &TargetEdits,
 ) -> Result<String, MigrationXmlError> {
     let mut document =
-        Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
+        Document::parse_string(xml).map_err(crate::domain_spec_from_xml::ParseError::from)?;
     if edits.rewrites_disk_paths {
         decentralized_target_paths::rewrite_disk_paths(&mut document, vmi);
     }

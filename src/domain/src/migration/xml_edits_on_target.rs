@@ -32,7 +32,7 @@ pub fn incoming_xml(
     edits: IncomingEdits,
 ) -> Result<String, MigrationXmlError> {
     let mut document =
-        Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
+        Document::parse_string(xml).map_err(crate::domain_spec_from_xml::ParseError::from)?;
     decentralized_target_paths::rewrite_disk_paths(&mut document, vmi);
     if let Some(cpu_placement) = TargetCpuPlacement::in_this_pod(vmi, options, host)? {
         cpu_placement.apply(&mut document);

@@ -6,8 +6,8 @@ use domain_xml::{Document, Element};
 use kubevirt_api::typed_xml::{ReadElement, WriteElement, XmlWriter};
 
 use super::device_change::LiveDevice;
+use crate::domain_spec_from_xml::ParseError;
 use crate::libvirt_spec::{Alias, Disk, HostDevice, Interface};
-use crate::parse_domain_xml::ParseError;
 
 /// libvirt's XML of the domain, running or not, kept byte for byte.
 #[derive(Debug, Clone)]

@@ -103,7 +103,7 @@ mod tests {
                 {"name": "dra", "resourceClaim": {"claimName": "c", "requestName": "r"}}]}});
         let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
         let wanted = domain(&["sriov-blue", "sriov-red", "sriov-dra", "gpu-one"]);
-        let wanted = crate::parse_domain_xml::parse(&wanted).unwrap();
+        let wanted = crate::domain_spec_from_xml::parse(&wanted).unwrap();
         let attach = |live: &[&str]| {
             let live = LiveDomain::parse(domain(live)).unwrap();
             sriov_attachments(&vmi, &wanted, &live)

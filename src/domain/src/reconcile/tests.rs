@@ -22,7 +22,7 @@ fn xml(devices: &str) -> String {
 }
 
 fn wanted(devices: &str) -> DomainSpec {
-    crate::parse_domain_xml::parse(&xml(devices)).unwrap()
+    crate::domain_spec_from_xml::parse(&xml(devices)).unwrap()
 }
 
 fn live(devices: &str) -> LiveDomain {

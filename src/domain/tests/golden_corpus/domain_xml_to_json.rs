@@ -8,7 +8,7 @@ use super::{compare_xml_and_json, corpus, names, read, run};
 
 fn check_case(case: &str) -> Result<(), String> {
     let file = |ending: &str| read(&corpus().join(format!("domain-xml-to-json/{case}{ending}")));
-    let spec = domain::parse_domain_xml::parse(&file(".dumpxml.xml"))
+    let spec = domain::domain_spec_from_xml::parse(&file(".dumpxml.xml"))
         .map_err(|error| error.to_string())?;
     let expected: serde_json::Value = serde_json::from_str(&file(".domain.json")).unwrap();
     let [namespace, name] =

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use domain::convert::convert;
 use domain::disk_cache_and_io_modes::{DirectIoProbe, ProbeError, set_driver_modes};
+use domain::domain_spec_to_xml::render;
 use domain::host_facts::HostFacts;
 use domain::libvirt_spec::DomainSpec;
-use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
@@ -85,7 +85,7 @@ fn rendered_domains_parse_to_themselves() {
         spec.xmlns_qemu.clear();
         spec.qemu_commandline = None;
         assert_eq!(
-            domain::parse_domain_xml::parse(&render(&spec)).unwrap(),
+            domain::domain_spec_from_xml::parse(&render(&spec)).unwrap(),
             spec,
             "{case}"
         );

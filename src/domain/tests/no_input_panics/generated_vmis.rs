@@ -3,12 +3,12 @@
 use domain::cloud_init;
 use domain::convert::{block_size_lookups, convert};
 use domain::disk_expansion::image_expansions;
+use domain::domain_spec_from_xml::parse;
+use domain::domain_spec_to_xml::render;
 use domain::guest_agent_access_credentials::{GuestCredentials, agent_credentials};
 use domain::host_facts::HostFacts;
 use domain::hotplug_ports::DefinitionPlan;
-use domain::parse_domain_xml::parse;
 use domain::pod_network_and_dhcp::taps;
-use domain::render_domain_xml::render;
 use domain::required_files::required_files;
 use domain::resource_claims::claimed_requests;
 use domain::secret_source;

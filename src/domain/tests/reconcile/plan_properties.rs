@@ -1,7 +1,7 @@
 //! Properties of every plan, for generated VMIs.
 
+use domain::domain_spec_to_xml::render;
 use domain::reconcile::{LiveDomain, plan};
-use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ mod tests;
 
 use std::rc::Rc;
 
-use domain_xml::host::{Budget, Change, ChangeKind, diff_within};
+use domain_xml::host::{Budget, Change, ChangeKind, diff_within, tag_bytes};
 use domain_xml::{Document, Element, Limits};
 
 use crate::policy::permission::{first_duplicate, is_kubevirts, namespace_bytes};
@@ -170,7 +170,7 @@ impl Domain {
         let root = self.root();
         let metadata = root.children_named("metadata");
         let without_namespace = metadata.filter(|metadata| {
-            budget.spend_text(root.tag_bytes() + metadata.tag_bytes())
+            budget.spend_text(tag_bytes(root) + tag_bytes(metadata))
                 && metadata.namespace().is_none()
         });
         let children = without_namespace

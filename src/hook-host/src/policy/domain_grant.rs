@@ -7,7 +7,7 @@ mod refusal_text_tests;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use domain_xml::host::{Budget, Change, ChangeKind};
+use domain_xml::host::{Budget, Change, ChangeKind, has_position_at};
 use domain_xml::{Document, PathPattern};
 
 use super::permission::{Checker, DangerKind, Permission, Refusal, RefusalReason};
@@ -72,7 +72,7 @@ impl Grant {
         const DEVICE_STEP: usize = 2;
         let without_positions = |layer: &Layer| Layer {
             patterns: (layer.patterns.iter())
-                .filter(|pattern| !pattern.has_position_at(DEVICE_STEP))
+                .filter(|pattern| !has_position_at(pattern, DEVICE_STEP))
                 .cloned()
                 .collect(),
             ..layer.clone()

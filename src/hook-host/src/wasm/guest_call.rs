@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Store, UpdateDeadline};
 
-use super::call_and_answer::{Answer, Call, CallContext, CallError, CallReport};
+use super::call_types::{Answer, Call, CallContext, CallError, CallReport};
 use super::engine_shared_by_modules::EngineHost;
 use super::file_io_threads;
 use super::store_state::{InvocationFacts, StoreState};

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::artifact_cache::ArtifactError;
-use super::call_and_answer::CallError;
+use super::call_types::CallError;
 use super::compile_error::CompileError;
 use super::section_headers::IncompleteComponent;
 use super::store_limiter::MEMORY_LIMIT_MESSAGE_PART;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-use super::call_and_answer::{Call, CallContext, CallReport};
+use super::call_types::{Call, CallContext, CallReport};
 use super::component_interfaces::ComponentInterfaces;
 use super::engine_shared_by_modules::EngineHost;
 use super::guest_call;

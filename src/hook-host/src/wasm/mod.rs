@@ -9,7 +9,7 @@
 //! no CPU time between calls.
 
 mod artifact_cache;
-mod call_and_answer;
+mod call_types;
 mod compile_child;
 mod compile_child_confinement;
 mod compile_error;
@@ -48,7 +48,7 @@ use std::path::PathBuf;
 
 pub use crate::digest_pin::DigestPin;
 pub use crate::fixed_clock_and_random::Determinism;
-pub use call_and_answer::{Answer, Call, CallContext, CallError, CallReport};
+pub use call_types::{Answer, Call, CallContext, CallError, CallReport};
 pub use compile_child::compile_child;
 pub use compile_child_confinement::{KernelFeature, kernel_features};
 pub use compile_error::CompileError;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::call_and_answer::{Answer, Call, CallContext, CallError};
+use super::call_types::{Answer, Call, CallContext, CallError};
 use super::loaded_module::Module;
 use super::wit_versions::POD_INTERFACE;
 use crate::cloud_init::CloudInitAnswer;

@@ -9,7 +9,7 @@ use cap_std::fs::Dir;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 
-use super::call_and_answer::CallContext;
+use super::call_types::CallContext;
 use super::hook_log::{HookLog, StandardStream};
 use super::store_limiter::StoreLimiter;
 use crate::Limits;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wasmtime::{Trap, WasmBacktrace};
 
-use super::call_and_answer::CallError;
+use super::call_types::CallError;
 use super::store_limiter::{MemoryLimitExceeded, TableLimitExceeded};
 use crate::{LogLevel, LogLine};
 

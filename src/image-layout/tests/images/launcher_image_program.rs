@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::base_image::write_base_image;
-use crate::unpacked_layout::{read_image, unpack};
+use crate::image_on_base::write_base_image;
+use crate::image_reader::{read_image, unpack};
 
 /// `CAP_NET_BIND_SERVICE=ep` as Linux stores it.
 const NET_BIND_SERVICE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use domain::domain_spec_from_xml::ParseError;
 use domain::migration::MigrationXmlError;
-use domain::parse_domain_xml::ParseError;
 use hook_host::HookError;
 
 use super::abort_reason::AbortReason;

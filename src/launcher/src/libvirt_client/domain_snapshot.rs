@@ -96,10 +96,11 @@ impl SpecReader {
         if let Some((_, spec)) = parsed.as_ref().filter(|(known, _)| *known == xml) {
             return Ok(Arc::clone(spec));
         }
-        let spec = domain::parse_domain_xml::parse(&xml).map_err(|error| SnapshotError::Spec {
-            domain: domain.to_owned(),
-            message: error.to_string(),
-        })?;
+        let spec =
+            domain::domain_spec_from_xml::parse(&xml).map_err(|error| SnapshotError::Spec {
+                domain: domain.to_owned(),
+                message: error.to_string(),
+            })?;
         let spec = Arc::new(spec);
         *parsed = Some((xml, Arc::clone(&spec)));
         Ok(spec)

@@ -3,7 +3,7 @@
 
 mod alert_policy;
 mod guest_panic_in_qemu_log;
-mod k8s_event;
+mod k8s_event_json;
 mod notification_client;
 mod notification_policy;
 mod publication_of_libvirt_event;
@@ -21,12 +21,12 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 pub(crate) use alert_policy::{Alert, AlertPolicy};
 pub(crate) use guest_panic_in_qemu_log::panic_warning;
-pub(crate) use k8s_event::{InvolvedObject, Warning};
+pub(crate) use k8s_event_json::{InvolvedObject, Warning};
 pub(crate) use notification_policy::NotificationPolicy;
 pub(crate) use publication_of_libvirt_event::{EventType, Publication};
 pub(crate) use send_task::SendTask;
 
-use k8s_event::Severity;
+use k8s_event_json::Severity;
 use waiting_notifications::{Message, Outgoing};
 
 /// How often and for how long an undelivered notification is sent again.

@@ -6,8 +6,8 @@ use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, MigrationParamet
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
+use super::cloud_init_without_secrets::{self, CloudInitUnavailable};
 use super::host_facts;
-use super::vmi_inline_cloud_init::{self, CloudInitUnavailable};
 use crate::verb_failure::Failure;
 
 /// The input of a chain.
@@ -43,7 +43,7 @@ pub(super) fn convert(
         domain::disk_cache_and_io_modes::set_driver_modes(&mut spec, &probe)
             .map_err(Failure::refused)?;
     }
-    Ok(domain::render_domain_xml::render(&spec))
+    Ok(domain::domain_spec_to_xml::render(&spec))
 }
 
 /// The devices of a domain that could be attached while it runs.
@@ -108,7 +108,7 @@ impl VmiInput {
             is_incoming: false,
             devices: Vec::new(),
             migration: MigrationParameters::default(),
-            cloud_init: vmi_inline_cloud_init::read(vmi),
+            cloud_init: cloud_init_without_secrets::read(vmi),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The inputs of hooks: one set of command-line options for all verbs that run hooks.
 
+mod cloud_init_without_secrets;
 mod cluster_dump;
 mod converted_vmi;
 mod domain_reason;
@@ -9,13 +10,13 @@ mod pod_facts_file;
 mod similar_name;
 mod vm_manifest;
 mod vmi_file_conversion;
-mod vmi_inline_cloud_init;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use hook_host::PolicySource;
 
+pub(crate) use cloud_init_without_secrets::CloudInitUnavailable;
 pub(crate) use cluster_dump::{DumpContent, DumpEntry, read_and_convert_vmis};
 pub(crate) use converted_vmi::VmiInput;
 pub(crate) use domain_reason::DomainReason;
@@ -23,7 +24,6 @@ pub(crate) use pod_facts_file::PodFactsInput;
 pub(crate) use similar_name::hint_of_missing;
 pub(crate) use vm_manifest::notes_about_fields;
 pub(crate) use vmi_file_conversion::{NamedVmi, VmiSource};
-pub(crate) use vmi_inline_cloud_init::CloudInitUnavailable;
 
 /// A virtual machine, where it would run, and what its hooks may do.
 #[derive(Debug, Clone, Default, Args)]

@@ -28,7 +28,7 @@ const DOMAIN: &str = r#"<domain type='kvm'><name>ns_vm</name>
 </devices></domain>"#;
 
 fn domain() -> DomainSpec {
-    crate::parse_domain_xml::parse(DOMAIN).unwrap()
+    crate::domain_spec_from_xml::parse(DOMAIN).unwrap()
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use domain_xml::host::{Budget, Change, ChangeKind, Part, Place};
-use domain_xml::host::{DocumentIndex, PatternSet};
+use domain_xml::host::{
+    Budget, Change, ChangeKind, DocumentIndex, Part, PatternSet, Place, tag_bytes,
+};
 
 use super::dangerous_set::{self, DangerKind};
 use super::element_match_state::{ElementMatchState, NO_INDICES};
@@ -104,7 +105,7 @@ impl<'a> ChangeCheck<'_, 'a> {
         // Finding the value scans the start tag before and after; that is paid for here. `spend(1)` then reports an
         // empty budget.
         for at in [&element.before, &element.after].into_iter().flatten() {
-            self.budget.spend_text(at.element.tag_bytes());
+            self.budget.spend_text(tag_bytes(at.element));
         }
         if !self.budget.spend(1) {
             return Err(refusal(path(), RefusalReason::CheckBudgetExhausted));

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use domain_xml::Element;
+use domain_xml::host::tag_bytes;
 
 use super::dangerous_set::{local, parent_name};
 
@@ -53,5 +54,5 @@ pub(crate) fn is_kubevirts(child: &Element) -> bool {
 
 /// The bytes that [`is_kubevirts`] reads: namespaces are declared in the child or in its ancestors.
 pub(crate) fn namespace_bytes(root: &Element, metadata: &Element, child: &Element) -> usize {
-    root.tag_bytes() + metadata.tag_bytes() + child.tag_bytes()
+    tag_bytes(root) + tag_bytes(metadata) + tag_bytes(child)
 }

@@ -22,7 +22,7 @@ use semver::Version;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
 
-use super::call_and_answer::{Answer, Call, CallError};
+use super::call_types::{Answer, Call, CallError};
 use super::component_interfaces::{ComponentInterfaces, Interface};
 use super::store_state::StoreState;
 use crate::HookPoint;

@@ -7,7 +7,7 @@ use wasmtime::component::{
 
 use super::optional_exports::OptionalExports;
 
-use crate::wasm::call_and_answer::{Answer, Call, CallError};
+use crate::wasm::call_types::{Answer, Call, CallError};
 use crate::wasm::store_state::StoreState;
 use crate::{HookPoint, LogLevel};
 use bindings::exports::virt_hook::hooks::handler;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubevirt_api::domain_metadata::Migration;
-use kubevirt_api::migration_metadata::MigrationRequest;
+use kubevirt_api::migration_request::MigrationRequest;
 use tokio::sync::mpsc;
 
 use super::migration_metadata::MigrationRecord;

@@ -127,10 +127,10 @@ mod tests {
     fn pins_are_read_from_the_converted_domain() {
         let xml = "<domain><cputune><vcpupin vcpu='0' cpuset='4'/><vcpupin vcpu='1' cpuset='6'/>\
             <emulatorpin cpuset='2,3'/></cputune></domain>";
-        let pins = Pins::from_spec(&domain::parse_domain_xml::parse(xml).unwrap()).unwrap();
+        let pins = Pins::from_spec(&domain::domain_spec_from_xml::parse(xml).unwrap()).unwrap();
         assert_eq!(pins.vcpus, [(0, vec![4]), (1, vec![6])]);
         assert_eq!(pins.emulator, Some(vec![2, 3]));
-        let none = domain::parse_domain_xml::parse("<domain/>").unwrap();
+        let none = domain::domain_spec_from_xml::parse("<domain/>").unwrap();
         assert_eq!(Pins::from_spec(&none).unwrap(), Pins::default());
         assert!(cpu_list("0-3").is_err());
     }

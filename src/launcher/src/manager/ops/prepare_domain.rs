@@ -110,7 +110,7 @@ impl<'a> ConvertedVm<'a> {
             .boot_resources
             .disks(self.purpose, self.vmi, spec, &self.facts)
             .await?;
-        let xml = domain::render_domain_xml::render(&spec);
+        let xml = domain::domain_spec_to_xml::render(&spec);
         let (xml, define_runs) = report_hook_error(
             vm,
             vm.hooks

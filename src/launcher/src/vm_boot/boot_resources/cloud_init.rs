@@ -43,7 +43,7 @@ impl BootResources {
             min_bytes,
         } = image;
         if let Some(xml) = xml {
-            let spec = domain::parse_domain_xml::parse(xml)
+            let spec = domain::domain_spec_from_xml::parse(xml)
                 .map_err(|error| BootResourceError::DomainDescription(error.to_string()))?;
             if let Some(devices) = data::tagged_devices::metadata(vmi, &spec, &Sysfs::default()) {
                 data.devices_data = Some(devices);

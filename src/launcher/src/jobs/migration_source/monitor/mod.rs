@@ -20,7 +20,7 @@ mod timeouts;
 use std::fmt;
 use std::time::Duration;
 
-use kubevirt_api::migration_metadata::mode;
+use kubevirt_api::migration_request::mode;
 use libvirt::JobStats;
 
 pub(super) use migration_limits::MigrationLimits;

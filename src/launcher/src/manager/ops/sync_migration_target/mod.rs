@@ -13,7 +13,7 @@ use domain::convert::Purpose;
 use domain::host_facts::HostFacts;
 use hook_host::Reason;
 use kubevirt_api::domain_metadata::Migration;
-use kubevirt_api::migration_metadata::MigrationRequest;
+use kubevirt_api::migration_request::MigrationRequest;
 use kubevirt_api::vmi::{MigrationState, Vmi};
 use tokio_util::sync::CancellationToken;
 
@@ -88,7 +88,7 @@ async fn prepare(
         tracing::info!("the virtual machine is on its way");
         return Ok(CommandSuccess::Unchanged);
     }
-    let expected = domain::parse_domain_xml::parse(&prepared.xml);
+    let expected = domain::domain_spec_from_xml::parse(&prepared.xml);
     vm.client
         .expect(expected.map_err(|error| OpError::Description(error.to_string()))?);
     let mut sockets = vm.migration_sockets.lock().await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use image_layout::{Image, Layer, Platform};
 use serde_json::{Value as Json, json};
 
-use crate::unpacked_layout::{read_image, sha256_hex};
+use crate::image_reader::{read_image, sha256_hex};
 
 pub(crate) fn amd64() -> Platform {
     Platform {

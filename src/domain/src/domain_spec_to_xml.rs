@@ -15,7 +15,7 @@ pub fn render(spec: &DomainSpec) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::parse_domain_xml::parse;
+    use crate::domain_spec_from_xml::parse;
 
     #[test]
     fn special_characters_survive_rendering_and_parsing() {
