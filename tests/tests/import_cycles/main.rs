@@ -9,6 +9,7 @@ mod modules;
 mod named_paths_and_items;
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use tests::binaries::workspace;
 
@@ -41,7 +42,7 @@ fn package_directories() -> Vec<String> {
         if directory.join("Cargo.toml").is_file() {
             directories.push(parent.to_owned());
         }
-        for entry in std::fs::read_dir(&directory).unwrap() {
+        for entry in fs::read_dir(&directory).unwrap() {
             let entry = entry.unwrap();
             if entry.path().join("Cargo.toml").is_file() {
                 directories.push(format!("{parent}/{}", entry.file_name().to_str().unwrap()));
@@ -140,4 +141,65 @@ fn parents_and_test_modules_are_ignored() {
         ),
     ]);
     assert!(cycle_search::cycles(&modules).is_empty());
+}
+
+/// Writes the files of a package, each with its path and source, and returns the modules of its library.
+fn package_modules(files: &[(&str, &str)]) -> modules::Modules {
+    let package = tempfile::tempdir().unwrap();
+    for (path, source) in files {
+        let file = package.path().join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, source).unwrap();
+    }
+    let (root, modules) = modules::of_package(package.path()).pop().unwrap();
+    assert_eq!(root, "src/lib.rs");
+    modules
+}
+
+/// The path is relative to the declaring file, and the modules of the named file are beside that file.
+#[test]
+fn cycle_through_a_path_attribute_is_reported() {
+    let modules = package_modules(&[
+        ("src/lib.rs", "mod a;"),
+        (
+            "src/a.rs",
+            "#[path = \"../shared/first.rs\"] #[allow(dead_code)] pub(crate) mod b; mod c;",
+        ),
+        ("shared/first.rs", "mod inner;"),
+        ("shared/inner.rs", "fn f(_: crate::a::c::C) {}"),
+        (
+            "src/a/c.rs",
+            "use super::b; pub struct C; fn f() { b::inner::f(); }",
+        ),
+    ]);
+    let cycles = cycle_search::cycles(&modules);
+    assert_eq!(cycles.len(), 1);
+    assert_eq!(cycles[0].parent, "a");
+    assert_eq!(cycles[0].members, ["b", "c"]);
+}
+
+/// The path belongs to the test module, which is left out, and not to the module behind it.
+#[test]
+fn path_of_a_test_module_is_ignored() {
+    let modules = package_modules(&[
+        (
+            "src/lib.rs",
+            "#[path = \"elsewhere.rs\"] #[cfg(test)] mod tests; mod a; mod b;",
+        ),
+        ("src/a.rs", "use crate::b::B; pub struct A;"),
+        ("src/b.rs", "use crate::a::A; pub struct B;"),
+    ]);
+    assert_eq!(cycle_search::cycles(&modules).len(), 1);
+}
+
+#[test]
+#[should_panic(expected = "src/lib.rs declares the module a, which has no file")]
+fn declared_module_without_a_file_is_reported() {
+    package_modules(&[("src/lib.rs", "mod a;")]);
+}
+
+#[test]
+#[should_panic(expected = "shared/a.rs is missing")]
+fn path_attribute_without_a_file_is_reported() {
+    package_modules(&[("src/lib.rs", "#[path = \"../shared/a.rs\"] mod a;")]);
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::named_paths_and_items::{Import, defined_names, imports, paths, tokens};
+use crate::named_paths_and_items::{
+    Import, ModuleDeclaration, defined_names, imports, module_declarations, paths, tokens,
+};
 
 #[derive(Debug)]
 struct Module {
@@ -28,12 +30,14 @@ impl Module {
 #[derive(Debug)]
 pub(crate) struct Modules(BTreeMap<Vec<String>, Module>);
 
-/// The modules of a package's library, of its programs, and of its integration tests, each with the name of the root's file.
+/// The modules of a package's library, programs, integration tests and benchmarks, each with the name of the root's
+/// file.
 pub(crate) fn of_package(directory: &Path) -> Vec<(String, Modules)> {
     let roots = ["src/lib.rs", "src/main.rs"].map(|root| directory.join(root));
     let mut roots: Vec<PathBuf> = roots.into_iter().filter(|root| root.is_file()).collect();
     roots.extend(root_files(&directory.join("src/bin")));
     roots.extend(root_files(&directory.join("tests")));
+    roots.extend(root_files(&directory.join("benches")));
     let modules = |root: PathBuf| {
         let mut modules = BTreeMap::new();
         let name = root.strip_prefix(directory).unwrap_or(&root);
@@ -62,7 +66,12 @@ fn root_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Adds the module in `file` and, recursively, the modules that it declares.
+/// Adds the module in `file` and, recursively, the modules that it declares. `directory` has the files of those without a
+/// `#[path]`.
+///
+/// # Panics
+///
+/// If a declared module has no file. A module that a build script writes would be such a module; the workspace has none.
 fn add_module_tree(
     file: &Path,
     directory: &Path,
@@ -70,29 +79,42 @@ fn add_module_tree(
     modules: &mut BTreeMap<Vec<String>, Module>,
 ) {
     let source = fs::read_to_string(file).unwrap();
-    let tokens = tokens(&source);
-    for declared in tokens.windows(3) {
-        let [word, name, end] = declared else {
-            continue;
-        };
-        if word != "mod" || end != ";" {
-            continue;
-        }
+    for declaration in module_declarations(&tokens(&source)) {
         let mut child = path.clone();
-        child.push(name.clone());
-        let file_beside = directory.join(format!("{name}.rs"));
-        let child_directory = directory.join(name);
-        let file = if file_beside.is_file() {
-            file_beside
-        } else {
-            child_directory.join("mod.rs")
-        };
-        // A module that a build script generates has no file in the sources.
-        if file.is_file() {
-            add_module_tree(&file, &child_directory, child, modules);
-        }
+        child.push(declaration.name.clone());
+        let (child_file, child_directory) = child_location(file, directory, &declaration);
+        assert!(
+            child_file.is_file(),
+            "{} declares the module {}, which has no file: {} is missing. If the declaration is generated or inside \
+             another module, teach this test to find its file",
+            file.display(),
+            declaration.name,
+            child_file.display()
+        );
+        add_module_tree(&child_file, &child_directory, child, modules);
     }
     modules.insert(path, Module::from_source(&source));
+}
+
+/// The file of a declared module, and the directory of its own modules.
+fn child_location(
+    file: &Path,
+    directory: &Path,
+    declaration: &ModuleDeclaration,
+) -> (PathBuf, PathBuf) {
+    if let Some(path) = &declaration.path_attribute {
+        // As for `mod.rs`, the modules of such a file are beside it.
+        let child_file = file.with_file_name(path);
+        let child_directory = child_file.parent().unwrap_or(directory).to_owned();
+        return (child_file, child_directory);
+    }
+    let child_directory = directory.join(&declaration.name);
+    let in_directory = child_directory.join("mod.rs");
+    let child_file = match in_directory.is_file() {
+        true => in_directory,
+        false => child_directory.with_extension("rs"),
+    };
+    (child_file, child_directory)
 }
 
 impl Modules {

@@ -9,8 +9,16 @@ pub(crate) struct Import {
     pub(crate) name: String,
 }
 
-/// Splits the source into tokens: identifiers, `::`, and single characters. Comments, strings and test modules are left
-/// out.
+/// A module that the source declares with `mod NAME;`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ModuleDeclaration {
+    pub(crate) name: String,
+    /// The file that an attribute `#[path = "..."]` names, relative to the directory of the declaring file.
+    pub(crate) path_attribute: Option<String>,
+}
+
+/// Splits the source into tokens: identifiers, `::`, string literals (a `"` and the text) and single characters. Comments
+/// and test modules are left out.
 pub(crate) fn tokens(source: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = source.chars().peekable();
@@ -25,7 +33,8 @@ pub(crate) fn tokens(source: &str) -> Vec<String> {
                     .take_while(|token| *token == "#")
                     .count();
                 let is_raw = previous == '#' || previous == 'r';
-                skip_text(&mut rest, is_raw.then_some(hashes));
+                let text = string_literal(&mut rest, is_raw.then_some(hashes));
+                tokens.push(format!("\"{text}"));
             }
             // A character or a lifetime.
             '\'' => {
@@ -54,27 +63,38 @@ pub(crate) fn tokens(source: &str) -> Vec<String> {
     without_tests(&tokens)
 }
 
-/// Skips to the end of a string literal. `raw` is the number of hashes of a raw string.
-fn skip_text(rest: &mut std::iter::Peekable<std::str::Chars<'_>>, raw: Option<usize>) {
+/// Reads the rest of a string literal and returns its text, with escapes as in the source. `raw` is the number of hashes
+/// of a raw string.
+fn string_literal(
+    rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    raw: Option<usize>,
+) -> String {
+    let mut text = String::new();
     while let Some(c) = rest.next() {
         match (c, raw) {
-            ('\\', None) => _ = rest.next(),
-            ('"', None) => return,
+            ('\\', None) => {
+                text.push(c);
+                text.extend(rest.next());
+            }
+            ('"', None) => break,
             ('"', Some(hashes)) => {
                 let mut seen = 0;
                 while seen < hashes && rest.next_if_eq(&'#').is_some() {
                     seen += 1;
                 }
                 if seen == hashes {
-                    return;
+                    break;
                 }
+                text.push(c);
+                text.extend(std::iter::repeat_n('#', seen));
             }
-            _ => {}
+            _ => text.push(c),
         }
     }
+    text
 }
 
-/// Removes each `#[cfg(test)]` and the block or statement behind it.
+/// Removes each `#[cfg(test)]`, the attributes before it, and the block or statement behind it.
 fn without_tests(tokens: &[String]) -> Vec<String> {
     const TEST: [&str; 7] = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();
@@ -89,6 +109,9 @@ fn without_tests(tokens: &[String]) -> Vec<String> {
             kept.push(tokens[index].clone());
             index += 1;
             continue;
+        }
+        while let Some(start) = last_attribute(&kept) {
+            kept.truncate(start);
         }
         let mut depth = 0;
         index += TEST.len();
@@ -106,6 +129,68 @@ fn without_tests(tokens: &[String]) -> Vec<String> {
         }
     }
     kept
+}
+
+/// The index at which the attribute begins that the tokens end with.
+fn last_attribute(tokens: &[String]) -> Option<usize> {
+    if tokens.last()? != "]" {
+        return None;
+    }
+    let mut depth = 0;
+    let start = tokens.iter().rposition(|token| {
+        match token.as_str() {
+            "]" => depth += 1,
+            "[" => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    })?;
+    let hash = start.checked_sub(1)?;
+    (tokens[hash] == "#").then_some(hash)
+}
+
+/// All modules that the source declares with `mod NAME;`.
+pub(crate) fn module_declarations(tokens: &[String]) -> Vec<ModuleDeclaration> {
+    let declarations = tokens.windows(3).enumerate();
+    let declarations = declarations.filter_map(|(index, declaration)| match declaration {
+        [word, name, end] if word == "mod" && end == ";" => Some(ModuleDeclaration {
+            name: name.clone(),
+            path_attribute: path_attribute(without_visibility(&tokens[..index])),
+        }),
+        _ => None,
+    });
+    declarations.collect()
+}
+
+/// The tokens without `pub` or `pub(...)` at their end.
+fn without_visibility(tokens: &[String]) -> &[String] {
+    let start = match tokens.last().map(String::as_str) {
+        Some("pub") => Some(tokens.len() - 1),
+        Some(")") => tokens.iter().rposition(|token| token == "("),
+        _ => None,
+    };
+    let start = match start {
+        Some(index) if tokens[index] == "(" => index.checked_sub(1),
+        start => start,
+    };
+    match start {
+        Some(index) if tokens[index] == "pub" => &tokens[..index],
+        _ => tokens,
+    }
+}
+
+/// The value of `#[path = "..."]` among the attributes that the tokens end with.
+fn path_attribute(mut tokens: &[String]) -> Option<String> {
+    while let Some(start) = last_attribute(tokens) {
+        if let [_, _, word, equals, value, _] = &tokens[start..]
+            && word == "path"
+            && equals == "="
+        {
+            return value.strip_prefix('"').map(str::to_owned);
+        }
+        tokens = &tokens[..start];
+    }
+    None
 }
 
 /// The paths of all `use` statements, with expanded trees.
