@@ -1,7 +1,7 @@
 //! A typed, blocking, safe interface to the libvirt calls that the launcher needs.
 //!
-//! This is the only crate of the project that calls C. It uses `virt-sys` directly: no other binding has the events,
-//! the close callback, bulk statistics and agent commands, and errors keep libvirt's own numbers.
+//! This is the only crate of the project that calls C. It uses `virt-sys` directly and not the usual crate
+//! `virt`; `docs/decisions/0016-libvirt-bindings-again.md` has the reasons.
 //!
 //! - [`HypervisorConnection`] is a connection, [`Domain`] one domain of it. [`connect`] opens a real connection, and
 //!   [`fake`] has a stateful daemon in memory; one contract (`tests/driver_contract`) is checked on both.
