@@ -38,6 +38,7 @@ pub mod replay;
 pub mod serve;
 mod sidecar;
 pub mod wasm;
+mod wit_package;
 
 pub use change_provenance::{Overlap, Provenance};
 pub use cloud_init::CloudInitDocuments;

@@ -116,7 +116,7 @@ fn subscription(item: &Value) -> Result<Subscription, DescriptionError> {
         return Err(member_error("hookPoints[]", "an object with a name", item));
     };
     let point = HookPoint::from_name(name)
-        .ok_or_else(|| DescriptionError::UnknownHookPoint(shorten(name)))?;
+        .ok_or_else(|| unknown_name("hookPoints[].name", name, HookPoint::names()))?;
     let priority = match item.get("priority") {
         None | Some(Value::Null) => 0,
         Some(value) => value
@@ -132,6 +132,14 @@ fn member_error(member: &str, expected: &'static str, found: &Value) -> Descript
         member: member.to_owned(),
         expected,
         found: shorten(&found.to_string()),
+    }
+}
+
+fn unknown_name(member: &'static str, name: &str, known: String) -> DescriptionError {
+    DescriptionError::UnknownName {
+        member,
+        name: shorten(name),
+        known,
     }
 }
 

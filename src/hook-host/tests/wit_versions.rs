@@ -140,6 +140,47 @@ async fn a_module_that_needs_a_missing_interface_is_refused_by_its_name() {
     );
 }
 
+/// A hook would silently lack what an unknown name stands for, while unknown members of a description are ignored.
+#[tokio::test]
+async fn a_description_with_a_name_that_the_host_does_not_know_is_refused_by_that_name() {
+    for (description, member_and_name) in [
+        (
+            r#"{"name": "by-hand", "hookPoints": [{"name": "PostStop"}]}"#,
+            r#"hookPoints[].name has "PostStop""#,
+        ),
+        (
+            r#"{"name": "by-hand", "wishes": {"migration": ["zero-copy"]}}"#,
+            r#"wishes.migration has "zero-copy""#,
+        ),
+        (
+            r#"{"name": "by-hand", "wishes": {"pod": ["node-name"]}}"#,
+            r#"wishes.pod has "node-name""#,
+        ),
+    ] {
+        let guest = HandwrittenGuest {
+            description,
+            ..HandwrittenGuest::default()
+        };
+        let error = refusal(&guest.module_for(NEWER_VERSION, "", "")).await;
+        assert!(
+            error.contains(member_and_name)
+                && error.contains("this host of virt-hook:hooks@0.1.1 does not have (it has ")
+                && error.ends_with("take a version of this program that has it"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_description_with_members_that_the_host_does_not_know_runs() {
+    let guest = HandwrittenGuest {
+        description: r#"{"name": "by-hand", "hookPoints": [{"name": "OnDefineDomain", "timeout": "1s"}],
+            "wishes": {"devices": ["/dev/kvm"]}, "licence": "MIT"}"#,
+        ..HandwrittenGuest::default()
+    };
+    assert_runs(&guest.module_for(NEWER_VERSION, "", "")).await;
+}
+
 /// Generated bindings export all hook points of a world, so an export does not mean that the hook point is used.
 #[tokio::test]
 async fn a_hook_point_is_called_only_if_the_description_subscribes_to_it() {

@@ -35,7 +35,7 @@ pub enum MigrationParameterError {
     /// No parameter has this name.
     #[error(
         "{0:?} is not a parameter of a migration; there are {names}",
-        names = MigrationParameter::ALL.map(MigrationParameter::name).join(", ")
+        names = MigrationParameter::names()
     )]
     Unknown(String),
     /// The value is not a number, or is outside the range that libvirt and QEMU accept.
@@ -85,6 +85,11 @@ impl MigrationParameter {
             Self::CompletionTimeout => "completion-timeout",
             Self::MaxDowntime => "max-downtime",
         }
+    }
+
+    /// All names, for messages: `bandwidth, parallel-connections, ...`.
+    pub(crate) fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
     }
 
     /// The range of a numeric parameter that hooks may set, which is the range that libvirt and QEMU accept.

@@ -2,6 +2,7 @@
 
 use super::MAX_DESCRIPTION_BYTES;
 use crate::HookPoint;
+use crate::wit_package::{NEWEST_VERSION, PACKAGE};
 
 /// Why a description is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,9 +31,19 @@ pub enum DescriptionError {
         /// What is invalid.
         reason: String,
     },
-    /// The description names a hook point that this host does not know.
-    #[error("it wants to be called at {0:?}, which is none of {names}", names = HookPoint::names())]
-    UnknownHookPoint(String),
+    /// The description names a hook point, a migration parameter or a fact about the pod that this host does not have.
+    #[error(
+        "in its description, {member} has {name:?}, which this host of {PACKAGE}@{NEWEST_VERSION} does not have (it has \
+         {known}): correct the name, build it without, or take a version of this program that has it"
+    )]
+    UnknownName {
+        /// The path of the member.
+        member: &'static str,
+        /// The name, shortened.
+        name: String,
+        /// The names that this host has.
+        known: String,
+    },
     /// The description subscribes to a hook point of an optional interface that the module does not export.
     #[error(
         "it wants to be called at {point}, and does not export {interface}: export it, or build the module with an \

@@ -91,12 +91,55 @@ fn relative_directories_and_those_with_dots_are_refused() {
 }
 
 #[test]
+fn error_for_an_unknown_name_has_its_member_the_known_names_and_a_remedy() {
+    for (description, member_and_name, known) in [
+        (
+            r#"{"hookPoints":[{"name":"PostStop"}]}"#,
+            "hookPoints[].name has \"PostStop\"",
+            "PreStart, PreCloudInitIso, OnDefineDomain, OnAttachDevice, PreMigrationSource, Shutdown",
+        ),
+        (
+            r#"{"wishes":{"migration":["bandwidth","zero-copy"]}}"#,
+            "wishes.migration has \"zero-copy\"",
+            "bandwidth, parallel-connections, allow-post-copy, allow-auto-converge, completion-timeout, max-downtime",
+        ),
+        (
+            r#"{"wishes":{"pod":["labels/a","node-name"]}}"#,
+            "wishes.pod has \"node-name\"",
+            "annotations/KEY, labels/KEY, network-status/NAMESPACE/NAME, default-network, network-info",
+        ),
+    ] {
+        let error = Description::parse(description).unwrap_err().to_string();
+        let expected = format!(
+            "in its description, {member_and_name}, which this host of virt-hook:hooks@{} does not have (it has {known}): \
+             correct the name, build it without, or take a version of this program that has it",
+            crate::wasm::package_version()
+        );
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn a_long_unknown_name_is_shortened_and_the_remedy_is_kept() {
+    let name = "x".repeat(400);
+    for description in [
+        serde_json::json!({"hookPoints": [{ "name": name }]}),
+        serde_json::json!({"wishes": {"migration": [name]}}),
+        serde_json::json!({"wishes": {"pod": [name]}}),
+    ] {
+        let error = Description::parse(&description.to_string());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("(240 more bytes)"), "{error}");
+        assert!(error.ends_with("take a version of this program that has it"));
+    }
+}
+
+#[test]
 fn error_names_the_invalid_member() {
     let error = |text: &str| Description::parse(text).unwrap_err().to_string();
     assert!(error("[]").contains("not a JSON object"));
     assert!(error(r#"{"name":3}"#).contains("name should be"));
     assert!(error("{\"name\":\"a\\nb\"}").contains("printable"));
-    assert!(error(r#"{"hookPoints":[{"name":"Never"}]}"#).contains("\"Never\""));
     assert!(error(r#"{"hookPoints":[{"name":"PreStart","priority":1e10}]}"#).contains("32-bit"));
     assert!(error(r#"{"hookPoints":{}}"#).contains("a list"));
     assert!(error(&" ".repeat(70_000)).contains("70000 bytes"));

@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use domain_xml::PathPattern;
 use serde_json::{Map, Value};
 
-use super::{DescriptionError, is_all_printable, member_error, shorten};
-use crate::{MigrationParameter, PodPattern};
+use super::{DescriptionError, is_all_printable, member_error, shorten, unknown_name};
+use crate::{MigrationParameter, PodPattern, PodPatternError};
 
 /// Maximum number of wishes in each list.
 pub(crate) const MAX_WISHES: usize = 256;
@@ -47,8 +47,14 @@ pub(super) fn parse_wishes(value: Option<&Value>) -> Result<Option<Wishes>, Desc
         paths: parse_each("paths", paths, domain_pattern)?,
         config: parse_each("config", config, config_key)?,
         dirs: parse_each("dirs", dirs, absolute_directory)?,
-        migration: parse_each("migration", migration, MigrationParameter::from_name)?,
-        pod: parse_each("pod", pod, PodPattern::parse)?,
+        migration: migration
+            .iter()
+            .map(|name| migration_parameter(name))
+            .collect::<Result<_, _>>()?,
+        pod: pod
+            .iter()
+            .map(|text| pod_pattern(text))
+            .collect::<Result<_, _>>()?,
     }))
 }
 
@@ -81,13 +87,30 @@ fn parse_each<T, E: fmt::Display>(
     texts: Vec<String>,
     parse: fn(&str) -> Result<T, E>,
 ) -> Result<Vec<T>, DescriptionError> {
-    let parse = |text: String| {
-        parse(&text).map_err(|reason| DescriptionError::Wish {
-            member: format!("wishes.{member}"),
-            reason: shorten(&reason.to_string()),
-        })
-    };
+    let parse = |text: String| parse(&text).map_err(|reason| wish_error(member, &reason));
     texts.into_iter().map(parse).collect()
+}
+
+fn wish_error(member: &str, reason: &impl fmt::Display) -> DescriptionError {
+    DescriptionError::Wish {
+        member: format!("wishes.{member}"),
+        reason: shorten(&reason.to_string()),
+    }
+}
+
+fn migration_parameter(name: &str) -> Result<MigrationParameter, DescriptionError> {
+    MigrationParameter::from_name(name)
+        .map_err(|_| unknown_name("wishes.migration", name, MigrationParameter::names()))
+}
+
+fn pod_pattern(text: &str) -> Result<PodPattern, DescriptionError> {
+    check_printable("fact", text).map_err(|reason| wish_error("pod", &reason))?;
+    PodPattern::parse(text).map_err(|error| match error {
+        PodPatternError::Unknown(_) => {
+            unknown_name("wishes.pod", text, PodPattern::KINDS.to_owned())
+        }
+        PodPatternError::TooLong(_) => wish_error("pod", &error),
+    })
 }
 
 /// Parses a path pattern, which must start with `/domain/`. Length and number of predicates are limited, because a

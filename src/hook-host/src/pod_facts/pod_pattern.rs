@@ -6,10 +6,6 @@ use serde::Serialize;
 
 use crate::printable::is_printable;
 
-/// The names of all kinds of facts.
-const KINDS: &str =
-    "annotations/KEY, labels/KEY, network-status/NAMESPACE/NAME, default-network, network-info";
-
 /// Maximum length in bytes of a pattern.
 pub(super) const MAX_PATTERN_BYTES: usize = 512;
 
@@ -27,12 +23,17 @@ pub enum PodPatternError {
     TooLong(usize),
     /// No fact has such a name.
     #[error(
-        "{0:?} is not a fact about a pod; there are {KINDS}, and * stands for any characters of KEY or NAME"
+        "{0:?} is not a fact about a pod; there are {kinds}, and * stands for any characters of KEY or NAME",
+        kinds = PodPattern::KINDS
     )]
     Unknown(String),
 }
 
 impl PodPattern {
+    /// The names of all kinds of facts.
+    pub(crate) const KINDS: &str =
+        "annotations/KEY, labels/KEY, network-status/NAMESPACE/NAME, default-network, network-info";
+
     /// Parses a pattern. The error lists the kinds of facts.
     pub fn parse(text: &str) -> Result<Self, PodPatternError> {
         if text.len() > MAX_PATTERN_BYTES {

@@ -2,8 +2,8 @@
 
 use semver::Version;
 
-/// The WIT package of hooks.
-pub(super) const PACKAGE: &str = "virt-hook:hooks";
+pub(super) use crate::wit_package::PACKAGE;
+
 /// The name that [`PACKAGE`] had before its first release.
 pub(super) const FORMER_PACKAGE: &str = "kubevirt:hooks";
 

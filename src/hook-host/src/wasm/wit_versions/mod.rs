@@ -1,8 +1,9 @@
 //! Links a component against the version of the WIT that it is built for, through the adapter of that version's line.
 //!
 //! A line is a semver range of versions; below 1.0 it is `0.MINOR`. Within a line, additions are
-//! functions of new optional interfaces ([`optional_imports`]). So a module that is built for 0.1.1
-//! runs on a host of 0.1.0 unless it imports an interface that only 0.1.1 has.
+//! functions of new optional interfaces ([`optional_imports`]), and names in the description. So a module that is built
+//! for 0.1.1 runs on a host of 0.1.0 unless it imports an interface that only 0.1.1 has, or its description names a hook
+//! point, a migration parameter or a fact about the pod that only 0.1.1 has ([`crate::DescriptionError::UnknownName`]).
 
 mod interface_name;
 mod limited_wasi_files;

@@ -104,6 +104,12 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_version_of_the_newest_line_is_the_packages() {
+        let newest = Line::NEWEST.newest_version().to_string();
+        assert_eq!(newest, crate::wit_package::NEWEST_VERSION);
+    }
+
+    #[test]
     fn the_versions_of_each_line_are_of_this_line() {
         for of in Line::ALL {
             assert_eq!(line(of.first_version()), Some(of));
