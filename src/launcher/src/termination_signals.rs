@@ -19,7 +19,7 @@ const TERMINATION_SIGNALS: [Signal; 4] = [
     Signal::SIGQUIT,
 ];
 
-/// Records whether a termination signal came before [`listen`] was called.
+/// Records whether a termination signal came before `listen` was called.
 #[derive(Debug, Default)]
 pub struct EarlySignals {
     is_pending: Arc<AtomicBool>,
