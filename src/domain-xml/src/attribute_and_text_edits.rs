@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::element::Node;
+use crate::content_node::Node;
 use crate::source_text::Raw;
 use crate::{EditError, Element, edit_error, escape};
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-pub(crate) use crate::content_node::Node;
+use crate::content_node::Node;
 use crate::insertion_namespace_scope::ResolvedName;
 use crate::source_text::Origin;
 use crate::start_tag::{Attribute, Attributes};

@@ -1,7 +1,7 @@
 //! Adds children: at the end, beside a sibling, or in the order of a schema.
 
 use crate::Element;
-use crate::element::Node;
+use crate::content_node::Node;
 use crate::insertion_namespace_scope::{self, InsertionScope};
 
 impl Element {

@@ -1,7 +1,7 @@
 //! Removes children, with the white space that indented them.
 
 use crate::Element;
-use crate::element::Node;
+use crate::content_node::Node;
 
 impl Element {
     /// Removes the first child of this name and returns it.

@@ -1,6 +1,6 @@
 //! The character data of an element.
 
-use crate::element::Node;
+use crate::content_node::Node;
 use crate::{Element, escape};
 
 impl Element {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use crate::element::Node;
+use crate::content_node::Node;
 use crate::{Document, Element, ParseError};
 
 /// Unedited elements are copied as positions in the text.

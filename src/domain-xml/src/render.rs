@@ -4,7 +4,7 @@ mod indentation;
 mod missing_namespace_declarations;
 
 use crate::Element;
-use crate::element::Node;
+use crate::content_node::Node;
 use crate::source_text::{Origin, Raw};
 use indentation::{Layout, Neighbours, neighbour_indent};
 use missing_namespace_declarations::missing_declarations;

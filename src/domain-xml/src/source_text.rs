@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::Element;
-use crate::content_node::node_at_start;
-use crate::element::Node;
+use crate::content_node::{Node, node_at_start};
 
 /// A well-formed text. Its elements and texts share it.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! The WIT package of hooks, as errors name it.
+//! The name and the newest version of the WIT package of hooks. They are not below `wasm`, because `module_description`
+//! names them, and `wasm` uses `module_description`.
 
 /// The name of the package.
 pub(crate) const PACKAGE: &str = "virt-hook:hooks";

@@ -4,7 +4,7 @@
 mod fixture;
 
 use fixture::handwritten_guest::HandwrittenGuest;
-use hook_host::wasm::{Answer, Call, CallContext, LoadError, LoadOptions, Module};
+use hook_host::wasm::{Answer, Call, CallContext, LoadError, LoadOptions, Module, package_version};
 use hook_host::{HookPoint, collect};
 
 /// An interface that the host does not have.
@@ -19,6 +19,11 @@ async fn load(module: &[u8]) -> Result<Module, LoadError> {
 
 async fn refusal(module: &[u8]) -> String {
     load(module).await.err().unwrap().to_string()
+}
+
+/// How errors name this host.
+fn this_host() -> String {
+    format!("this host of virt-hook:hooks@{}", package_version())
 }
 
 /// A guest that exports an interface which the host does not have.
@@ -47,18 +52,18 @@ async fn a_module_for_0_1_0_runs() {
 
 #[tokio::test]
 async fn a_module_for_the_hosts_own_version_runs() {
-    let package_version = hook_host::wasm::package_version().to_string();
-    assert_runs(&HandwrittenGuest::default().module_for(&package_version, "", "")).await;
+    let version = package_version().to_string();
+    assert_runs(&HandwrittenGuest::default().module_for(&version, "", "")).await;
 }
 
 /// If this test fails, the host has this version now: increase [`NEWER_VERSION`].
 #[test]
 fn newer_version_is_newer_than_the_hosts() {
     let newer_version = semver::Version::parse(NEWER_VERSION).unwrap();
-    let package_version = hook_host::wasm::package_version();
+    let version = package_version();
     assert!(
-        newer_version > package_version && newer_version.minor == package_version.minor,
-        "{newer_version} {package_version}"
+        newer_version > version && newer_version.minor == version.minor,
+        "{newer_version} {version}"
     );
 }
 
@@ -108,7 +113,10 @@ async fn a_module_for_0_2_0_is_refused_with_both_versions() {
     let error = refusal(&HandwrittenGuest::default().module_for("0.2.0", "", "")).await;
     assert!(
         error.contains("built for virt-hook:hooks@0.2.0")
-            && error.contains("this host runs virt-hook:hooks@0.1.1"),
+            && error.contains(&format!(
+                "this host runs virt-hook:hooks@{}",
+                package_version()
+            )),
         "{error}"
     );
 }
@@ -135,7 +143,7 @@ async fn a_module_that_needs_a_missing_interface_is_refused_by_its_name() {
         refusal(&importing.module_for(NEWER_VERSION, EXTRA_INTERFACE, "import extra;")).await;
     assert!(
         error.contains("it needs the interface virt-hook:hooks/extra@0.1.2")
-            && error.contains("this host of virt-hook:hooks@0.1.1"),
+            && error.contains(&this_host()),
         "{error}"
     );
 }
@@ -164,8 +172,8 @@ async fn a_description_with_a_name_that_the_host_does_not_know_is_refused_by_tha
         let error = refusal(&guest.module_for(NEWER_VERSION, "", "")).await;
         assert!(
             error.contains(member_and_name)
-                && error.contains("this host of virt-hook:hooks@0.1.1 does not have (it has ")
-                && error.ends_with("take a version of this program that has it"),
+                && error.contains(&format!("{} does not have (it has ", this_host()))
+                && error.ends_with("use a version of virt-launcher or virt-hook that has it"),
             "{error}"
         );
     }

@@ -7,8 +7,8 @@ use super::change_tree::ChangeTree;
 use super::{ApplyError, fragment, missing, same_name_order};
 use crate::Element;
 use crate::byte_classes::is_blank;
+use crate::content_node::Node;
 use crate::diff::namespace_scope::Scope;
-use crate::element::Node;
 use crate::source_text::Raw;
 
 /// Edits the children and their descendants.

@@ -9,9 +9,9 @@ mod same_name_order;
 
 use std::rc::Rc;
 
+use crate::content_node::Node;
 use crate::diff::namespace_scope::{self, Scope};
 use crate::diff::{Binding, Part, Place, own_text};
-use crate::element::Node;
 use crate::host::{Change, ChangeKind};
 use crate::source_text::Raw;
 use crate::{Document, Element, Limits, MAX_DEPTH, ParseError, escape, name};

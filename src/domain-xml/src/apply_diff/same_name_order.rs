@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::content_node::Node;
 use crate::diff::namespace_scope::{self, Name, Scope};
-use crate::element::Node;
 use crate::source_text::Raw;
 
 /// Puts each arrival at its rank among the children of its name, by exchanging children of that name. `ranks` has the

@@ -6,7 +6,7 @@ use super::attribute_index::AttributeIndex;
 use super::namespace_scope::{self, Name, Scope};
 use super::own_text;
 use crate::Element;
-use crate::element::Node;
+use crate::content_node::Node;
 use crate::host::Budget;
 use crate::start_tag::Attribute;
 

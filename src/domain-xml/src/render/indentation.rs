@@ -2,7 +2,7 @@
 
 use crate::Element;
 use crate::byte_classes::is_blank;
-use crate::element::Node;
+use crate::content_node::Node;
 
 /// The document's line ends and indentation.
 pub(super) struct Layout {

@@ -19,7 +19,7 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use compute::{
-    clock, cpu_pinning, domain_type, hypervisor_features, ignition_and_firmware_log_arguments,
+    clock, cpu_pinning, domain_type, hypervisor_features, ignition_and_firmware_log,
     launch_security, memory, numa_passthrough, on_reboot, os_element, smbios, uefi_firmware,
     vcpus_and_cpu_model,
 };
@@ -38,7 +38,7 @@ use crate::libvirt_spec::{DomainSpec, HostDevice};
 pub use error::ConvertError;
 pub(crate) use storage::volume_paths;
 
-pub use compute::ignition_and_firmware_log_arguments::{FIRMWARE_LOG, is_firmware_logged};
+pub use compute::ignition_and_firmware_log::{FIRMWARE_LOG, is_firmware_logged};
 pub use conversion_purpose::Purpose;
 pub use devices::sriov::has_attached_sriov;
 pub use storage::block_size_lookups::{BlockSizeLookup, block_size_lookups};
@@ -70,7 +70,7 @@ const STEPS: &[Step] = &[
     filesystems::add,
     usb_redirection::add,
     controllers::add,
-    ignition_and_firmware_log_arguments::add,
+    ignition_and_firmware_log::add,
     vcpus_and_cpu_model::add,
     io_threads::add,
     memory::add,

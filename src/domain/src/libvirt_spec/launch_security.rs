@@ -1,4 +1,4 @@
-//! Elements of confidential computing.
+//! `<launchSecurity>`: AMD SEV and SEV-SNP, Intel TDX, and protected virtualization of s390x.
 
 use kubevirt_api::typed_xml::element;
 

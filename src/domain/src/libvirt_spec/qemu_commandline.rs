@@ -1,4 +1,4 @@
-//! Elements of `<qemu:commandline>`.
+//! `<qemu:commandline>`: arguments and environment variables that QEMU gets as they are.
 
 use kubevirt_api::typed_xml::element;
 

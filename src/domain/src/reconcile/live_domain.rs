@@ -64,12 +64,7 @@ impl LiveDomain {
         indexes
     }
 
-    /// Copies of the elements of the devices of this kind, such as `memory`.
-    pub(crate) fn cloned_elements(&self, kind: &str) -> Vec<Element> {
-        self.elements(kind).cloned().collect()
-    }
-
-    /// The elements of the devices of this kind.
+    /// The elements of the devices of this kind, such as `memory`.
     pub(crate) fn elements(&self, kind: &str) -> impl Iterator<Item = &Element> {
         self.devices().filter(move |device| device.is(kind))
     }

@@ -61,8 +61,10 @@ pub fn memory_change(
         max_pluggable,
         requested,
     } = DeviceSizes::from_vmi(vmi)?;
-    let devices = live.cloned_elements("memory");
-    let device = devices.into_iter().find(is_virtio_mem);
+    let device = live
+        .elements("memory")
+        .find(|device| is_virtio_mem(device))
+        .cloned();
     let Some(mut device) = device else {
         let xml = new_device(max_pluggable, requested, block_size(vmi)).render();
         return Ok(Some(MemoryChange::Attach(xml)));

@@ -11,7 +11,7 @@ fn dedicated_cpus(mut domain: Value, cpuset: &[u32]) -> Case {
         .host(json!({"cpuset": cpuset}))
 }
 
-/// The host's CPUs in [`topology`]: n and n + 4 are siblings; 0, 1, 4 and 5 are in NUMA node 0, the others in node 1.
+/// All CPUs of [`topology`].
 const ALL_CPUS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[test]

@@ -31,8 +31,8 @@ impl AttachTime {
         }
     }
 
-    /// The same budget, which also ends at `end`: unlike `limit`, the time of other work of the request counts. `limit`
-    /// is lowered because errors name it.
+    /// The same budget, which also ends at `end`. `limit` counts only the hooks' time; `end` also counts the request's
+    /// other work. Errors name `limit`, so it is lowered to the time until `end`.
     #[must_use]
     pub fn until(self, end: Instant) -> Self {
         let until_end = end.saturating_duration_since(Instant::now());

@@ -6,9 +6,9 @@ use std::time::Instant;
 use futures_util::future::join_all;
 
 use super::chain_config::{BeforeCall, ChainConfig};
-use super::hook_input_and_verified_output::{Input, Output};
 use super::hook_order::{Rank, natural_order};
 use super::hook_point_run::HookPointRun;
+use super::input_and_verified_output::{Input, Output};
 use super::work_within_budget;
 use crate::cloud_init::CloudInit;
 use crate::hook::{Hook, HookInfo};

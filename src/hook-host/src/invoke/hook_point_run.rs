@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::hook_input_and_verified_output::{Input, Output};
+use super::input_and_verified_output::{Input, Output};
 use super::run_log;
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::Hook;
@@ -28,7 +28,8 @@ pub(super) struct HookPointRun<'a> {
     started: Instant,
     /// The time for all calls together.
     pub(super) time_budget: Duration,
-    /// The part of the budget that earlier devices of the same request used.
+    /// The part of the budget that is gone before the first call: earlier devices of the same request, and its other work if
+    /// the budget has an end.
     pub(super) spent: Duration,
     /// Time that does not count against the chain's deadline: calls of hooks with their own deadline, and writing
     /// records.

@@ -8,9 +8,9 @@
 mod attach_time;
 mod chain;
 mod chain_config;
-mod hook_input_and_verified_output;
 mod hook_order;
 mod hook_point_run;
+mod input_and_verified_output;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod record_write_deadline_tests;

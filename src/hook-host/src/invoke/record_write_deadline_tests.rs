@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 
-use super::hook_input_and_verified_output::Input;
 use super::hook_point_run::HookPointRun;
+use super::input_and_verified_output::Input;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::hook_body::{HookBody, HookCall, HookOutput, HookReport};
 use crate::pod_facts::PodFactSource;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::hook_input_and_verified_output::Input;
 use super::hook_point_run::HookPointRun;
+use super::input_and_verified_output::Input;
 use super::verify_device::AttachedDevice;
 use super::verify_domain::Domain;
 use crate::cloud_init::CloudInit;

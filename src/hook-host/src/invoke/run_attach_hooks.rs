@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::attach_time::AttachTime;
 use super::chain::{Chain, bad_input};
-use super::hook_input_and_verified_output::{Input, Output};
+use super::input_and_verified_output::{Input, Output};
 use super::verify_device::AttachedDevice;
 use super::work_within_budget;
 use crate::{HookError, HookPoint, Invocation, Run};

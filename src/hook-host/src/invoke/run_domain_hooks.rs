@@ -8,7 +8,7 @@ use domain_xml::Document;
 use domain_xml::host::Budget;
 
 use super::chain::{Chain, bad_input};
-use super::hook_input_and_verified_output::{Input, Output};
+use super::input_and_verified_output::{Input, Output};
 use super::verify_domain::Domain;
 use super::{run_log, work_within_budget};
 use crate::hook::Hook;

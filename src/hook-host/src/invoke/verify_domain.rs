@@ -59,18 +59,18 @@ impl Domain {
         document.map_err(|error| format!("malformed XML: {error}"))
     }
 
-    /// Parses a hook's domain, checks it against the grant and returns it with the changes. If it `is_incoming`,
-    /// by a migration, the changes must also be ones that libvirt and QEMU accept on arrival.
+    /// Parses a hook's domain, checks it against the grant and returns it with the changes. If the domain
+    /// `arrives` by a migration, the changes must also be ones that libvirt and QEMU accept then.
     pub(super) fn verify(
         &self,
         xml: &str,
         grant: &Grant,
-        is_incoming: bool,
+        arrives: bool,
         budget: &Rc<Budget<'static>>,
     ) -> Result<(Self, Vec<Change>), Rejection> {
         let after = self.parse_output(xml, budget).map_err(Rejection::Invalid)?;
         let changes = self.verify_parsed(&after, grant, budget)?;
-        if is_incoming {
+        if arrives {
             let (old, new) = (&self.document, &after.document);
             let accepted =
                 migration_abi::changes_accepted_on_arrival().check(&changes, old, new, budget);
@@ -165,7 +165,7 @@ impl Domain {
     }
 
     /// The elements of KubeVirt's metadata. A `<metadata>` with a namespace is skipped, because libvirt does not read
-    /// it. A spent budget leaves elements out; the caller then discards the result.
+    /// it. A spent budget leaves elements out; `work_within_budget` then discards the result.
     fn kubevirt_metadata(&self, budget: &Budget<'_>) -> Vec<&Element> {
         let root = self.root();
         let metadata = root.children_named("metadata");
@@ -220,7 +220,7 @@ impl Domain {
 fn with_remedy(refused: NotGranted) -> NotGranted {
     match refused {
         NotGranted::Refused(refusal) => NotGranted::Refused(GrantRefusal {
-            explanation: migration_abi::remedy(),
+            remedy: migration_abi::remedy(),
             ..refusal
         }),
         exhausted @ NotGranted::CheckBudgetExhausted => exhausted,

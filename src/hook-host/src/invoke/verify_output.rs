@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use domain_xml::host::{Budget, Change};
 
-use super::hook_input_and_verified_output::{Input, Output};
 use super::hook_point_run::HookPointRun;
+use super::input_and_verified_output::{Input, Output};
 use super::verify_device::AttachedDevice;
 use super::verify_domain::{Domain, Rejection};
 use super::work_within_budget::{self, BudgetError};
@@ -195,7 +195,7 @@ impl HookPointRun<'_> {
                     path: format!("the migration's {parameter}"),
                     before: Some(before),
                     after: Some(after),
-                    explanation: format!(
+                    remedy: format!(
                         "the module does not declare it: add {parameter:?} to wishes.migration in its description",
                         parameter = parameter.name()
                     ),
@@ -242,7 +242,7 @@ impl HookPointRun<'_> {
             path: printable(&refused.path, MAX_MESSAGE),
             before: refused.before,
             after: refused.after,
-            remedy: printable(&refused.explanation, MAX_MESSAGE),
+            remedy: printable(&refused.remedy, MAX_MESSAGE),
         }
     }
 }

@@ -34,7 +34,8 @@ pub enum DescriptionError {
     /// The description names a hook point, a migration parameter or a fact about the pod that this host does not have.
     #[error(
         "in its description, {member} has {name:?}, which this host of {PACKAGE}@{NEWEST_VERSION} does not have (it has \
-         {known}): correct the name, build it without, or take a version of this program that has it"
+         {known}): correct the name, build the module without it, or use a version of virt-launcher or virt-hook that \
+         has it"
     )]
     UnknownName {
         /// The path of the member.

@@ -106,13 +106,14 @@ fn error_for_an_unknown_name_has_its_member_the_known_names_and_a_remedy() {
         (
             r#"{"wishes":{"pod":["labels/a","node-name"]}}"#,
             "wishes.pod has \"node-name\"",
-            "annotations/KEY, labels/KEY, network-status/NAMESPACE/NAME, default-network, network-info",
+            "annotations/KEY, labels/KEY, network-status/NAMESPACE/NAME, default-network, network-info; * stands for any \
+             characters of KEY or NAME",
         ),
     ] {
         let error = Description::parse(description).unwrap_err().to_string();
         let expected = format!(
             "in its description, {member_and_name}, which this host of virt-hook:hooks@{} does not have (it has {known}): \
-             correct the name, build it without, or take a version of this program that has it",
+             correct the name, build the module without it, or use a version of virt-launcher or virt-hook that has it",
             crate::wasm::package_version()
         );
         assert_eq!(error, expected);
@@ -130,7 +131,7 @@ fn a_long_unknown_name_is_shortened_and_the_remedy_is_kept() {
         let error = Description::parse(&description.to_string());
         let error = error.unwrap_err().to_string();
         assert!(error.contains("(240 more bytes)"), "{error}");
-        assert!(error.ends_with("take a version of this program that has it"));
+        assert!(error.ends_with("use a version of virt-launcher or virt-hook that has it"));
     }
 }
 

@@ -44,17 +44,17 @@ pub(super) fn parse_wishes(value: Option<&Value>) -> Result<Option<Wishes>, Desc
     let migration = list("migration", "a list of parameters of a migration")?;
     let pod = list("pod", "a list of facts about the pod")?;
     Ok(Some(Wishes {
-        paths: parse_each("paths", paths, domain_pattern)?,
-        config: parse_each("config", config, config_key)?,
-        dirs: parse_each("dirs", dirs, absolute_directory)?,
-        migration: migration
-            .iter()
-            .map(|name| migration_parameter(name))
-            .collect::<Result<_, _>>()?,
-        pod: pod
-            .iter()
-            .map(|text| pod_pattern(text))
-            .collect::<Result<_, _>>()?,
+        paths: parse_each(&paths, |text| {
+            domain_pattern(text).map_err(|reason| wish_error("paths", &reason))
+        })?,
+        config: parse_each(&config, |text| {
+            config_key(text).map_err(|reason| wish_error("config", &reason))
+        })?,
+        dirs: parse_each(&dirs, |text| {
+            absolute_directory(text).map_err(|reason| wish_error("dirs", &reason))
+        })?,
+        migration: parse_each(&migration, migration_parameter)?,
+        pod: parse_each(&pod, pod_pattern)?,
     }))
 }
 
@@ -82,13 +82,11 @@ fn string_list(
     }
 }
 
-fn parse_each<T, E: fmt::Display>(
-    member: &str,
-    texts: Vec<String>,
-    parse: fn(&str) -> Result<T, E>,
+fn parse_each<T>(
+    texts: &[String],
+    parse: impl Fn(&str) -> Result<T, DescriptionError>,
 ) -> Result<Vec<T>, DescriptionError> {
-    let parse = |text: String| parse(&text).map_err(|reason| wish_error(member, &reason));
-    texts.into_iter().map(parse).collect()
+    texts.iter().map(|text| parse(text)).collect()
 }
 
 fn wish_error(member: &str, reason: &impl fmt::Display) -> DescriptionError {
@@ -107,9 +105,11 @@ fn pod_pattern(text: &str) -> Result<PodPattern, DescriptionError> {
     check_printable("fact", text).map_err(|reason| wish_error("pod", &reason))?;
     PodPattern::parse(text).map_err(|error| match error {
         PodPatternError::Unknown(_) => {
-            unknown_name("wishes.pod", text, PodPattern::KINDS.to_owned())
+            let kinds = PodPattern::KINDS;
+            let known = format!("{kinds}; * stands for any characters of KEY or NAME");
+            unknown_name("wishes.pod", text, known)
         }
-        PodPatternError::TooLong(_) => wish_error("pod", &error),
+        PodPatternError::TooLong(_) | PodPatternError::EmptyKey(_) => wish_error("pod", &error),
     })
 }
 

@@ -4,14 +4,14 @@
 //! question, because annotations can appear while a VM boots. A replay answers from its record. A hook may read the
 //! intersection of the module's wishes, its `hook.yaml` and the operator's policy ([`PodGrant`]).
 //!
-//! `annotation_label_or_network`, `pod_pattern`, `downward_api_format` and `network_status` (Multus' annotation) are pure.
+//! `pod_fact`, `pod_pattern`, `downward_api_format` and `network_status` (Multus' annotation) are pure.
 
-mod annotation_label_or_network;
-mod deadline_deferred_while_waiting;
+mod call_deadline;
 mod downward_api_files;
 mod downward_api_format;
 mod fact_source_and_grant;
 pub(crate) mod network_status;
+mod pod_fact;
 mod pod_fact_reader;
 mod pod_grant;
 mod pod_pattern;
@@ -23,13 +23,13 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use annotation_label_or_network::PodFact;
-pub(crate) use deadline_deferred_while_waiting::CallDeadline;
+pub(crate) use call_deadline::CallDeadline;
 pub(crate) use downward_api_files::DownwardApiFiles;
 pub use downward_api_format::render as render_downward_api;
 pub use fact_source_and_grant::PodAccess;
 pub(crate) use fact_source_and_grant::PodFactSource;
 pub(crate) use network_status::Network;
+pub(crate) use pod_fact::PodFact;
 pub(crate) use pod_fact_reader::PodFactReader;
 pub(crate) use pod_grant::{PodGrant, PodLayer};
 pub use pod_pattern::{PodPattern, PodPatternError};

@@ -21,6 +21,9 @@ pub enum PodPatternError {
     /// The text is longer than any name; its length in bytes.
     #[error("a pattern of {0} bytes, more than {MAX_PATTERN_BYTES}")]
     TooLong(usize),
+    /// The name has a kind that takes a key or a name, and ends there.
+    #[error("{0:?} ends without the KEY or NAME that it needs")]
+    EmptyKey(String),
     /// No fact has such a name.
     #[error(
         "{0:?} is not a fact about a pod; there are {kinds}, and * stands for any characters of KEY or NAME",
@@ -40,11 +43,11 @@ impl PodPattern {
             return Err(PodPatternError::TooLong(text.len()));
         }
         let prefixes = ["annotations/", "labels/", "network-status/"];
-        let mut keys = prefixes
-            .iter()
-            .filter_map(|prefix| text.strip_prefix(prefix));
-        let is_known =
-            ["default-network", "network-info"].contains(&text) || keys.any(|key| !key.is_empty());
+        if prefixes.contains(&text) {
+            return Err(PodPatternError::EmptyKey(text.to_owned()));
+        }
+        let is_known = ["default-network", "network-info"].contains(&text)
+            || prefixes.iter().any(|prefix| text.starts_with(prefix));
         if is_known && text.chars().all(is_printable) {
             return Ok(Self(text.to_owned()));
         }
@@ -94,7 +97,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::annotation_label_or_network::{MAX_KEY_BYTES, PodFact};
+    use super::super::pod_fact::{MAX_KEY_BYTES, PodFact};
     use super::*;
 
     #[test]

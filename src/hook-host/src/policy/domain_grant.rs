@@ -43,7 +43,7 @@ pub(crate) struct GrantRefusal {
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
     /// Why the change is refused, and the line that would allow it, if there is one.
-    pub(crate) explanation: String,
+    pub(crate) remedy: String,
 }
 
 impl Layer {
@@ -154,7 +154,7 @@ fn grant_refusal(
         refusal.reason,
         RefusalReason::Reserved(_) | RefusalReason::DocumentReplaced
     );
-    let mut explanation = match (&refusal.reason, refusal.suggested_pattern) {
+    let mut remedy = match (&refusal.reason, refusal.suggested_pattern) {
         (RefusalReason::Reserved(_), _) => "it is not a hook's to change".to_owned(),
         (RefusalReason::DocumentReplaced, _) => "the domain became another document".to_owned(),
         (RefusalReason::Ambiguous { .. }, Some(suggested_pattern)) => format!(
@@ -174,19 +174,19 @@ fn grant_refusal(
         match outer {
             None => {}
             Some((refusal, _)) if matches!(refusal.reason, RefusalReason::Dangerous(_)) => {
-                explanation += "; and so would allow.dangerous of the operator's policy";
+                remedy += "; and so would allow.dangerous of the operator's policy";
             }
-            Some((_, outer)) => explanation += &format!("; and so would {}", outer.origin),
+            Some((_, outer)) => remedy += &format!("; and so would {}", outer.origin),
         }
         if let Some(unknown) = UnknownPath::of(&refusal.path) {
-            explanation = format!("{unknown} {explanation}");
+            remedy = format!("{unknown} {remedy}");
         }
     }
     GrantRefusal {
         path: refusal.path,
         before: described(change, change.before.as_deref()),
         after: described(change, change.after.as_deref()),
-        explanation,
+        remedy,
     }
 }
 

@@ -146,7 +146,7 @@ impl OperatorPolicy {
     }
 
     /// Whether a rule lists this digest and applies in the namespace.
-    pub(super) fn has_rule_for(&self, digest: &str, namespace: &str) -> bool {
+    pub(super) fn lists_digest(&self, digest: &str, namespace: &str) -> bool {
         let rules = self.rules(digest, namespace);
         rules.iter().any(|rule| rule.digests.is_some())
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use wasmtime::{Store, UpdateDeadline};
 
 use super::call_types::{Answer, Call, CallContext, CallError, CallReport};
-use super::engine_shared_by_modules::EngineHost;
+use super::engine_host::EngineHost;
 use super::file_io_threads;
 use super::store_state::{InvocationFacts, StoreState};
 use super::trap_explanation::{TRANSFER_FACTOR, shorten_message, trap_error};

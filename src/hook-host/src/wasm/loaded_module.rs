@@ -8,7 +8,7 @@ use wasmtime::Engine;
 
 use super::call_types::{Call, CallContext, CallReport};
 use super::component_interfaces::ComponentInterfaces;
-use super::engine_shared_by_modules::EngineHost;
+use super::engine_host::EngineHost;
 use super::guest_call;
 use super::wit_versions::HookBinding;
 use crate::LogLine;

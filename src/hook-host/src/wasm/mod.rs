@@ -18,7 +18,7 @@ mod compile_module;
 mod component_interfaces;
 mod deterministic_wasi;
 mod engine_config;
-mod engine_shared_by_modules;
+mod engine_host;
 mod epoch_thread;
 mod file_digest;
 mod file_io_threads;

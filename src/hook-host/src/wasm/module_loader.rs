@@ -11,7 +11,7 @@ use wasmtime::component::Linker;
 
 use super::artifact_cache::ArtifactCache;
 use super::engine_config::{self, EngineRole, TargetMachine};
-use super::engine_shared_by_modules::EngineHost;
+use super::engine_host::EngineHost;
 use super::epoch_thread::EpochTicker;
 use super::guest_call;
 use super::load_error::LoadError;

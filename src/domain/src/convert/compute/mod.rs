@@ -5,7 +5,7 @@ pub(crate) mod cpu_pinning;
 pub(crate) mod cpu_pool;
 pub(crate) mod domain_type;
 pub(crate) mod hypervisor_features;
-pub(crate) mod ignition_and_firmware_log_arguments;
+pub(crate) mod ignition_and_firmware_log;
 pub(crate) mod launch_security;
 pub(crate) mod memory;
 pub(crate) mod numa_passthrough;

@@ -1,5 +1,6 @@
 //! Grants, limits of questions and answers, and the answers of a record.
 
+use super::super::pod_fact::MAX_KEY_BYTES;
 use super::*;
 
 #[tokio::test]
@@ -49,7 +50,8 @@ fn questions_of_megabytes_are_denied_and_not_kept() {
         for _ in 0..256 {
             let fact = annotation(&"a".repeat(8_000_000));
             let error = runtime.block_on(reader.ask(fact, false)).unwrap_err();
-            assert!(matches!(error, FactError::Denied(text) if text.contains("more than 497")));
+            let limit = format!("more than {MAX_KEY_BYTES}");
+            assert!(matches!(error, FactError::Denied(text) if text.contains(&limit)));
         }
     });
     assert!(memory.bytes_current < 1 << 20, "{memory:?}");

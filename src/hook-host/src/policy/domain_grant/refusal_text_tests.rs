@@ -13,8 +13,8 @@ fn layer(patterns: &[&str], origin: &str) -> Layer {
     }
 }
 
-/// The explanation of the refusal of the changes from one domain to another.
-fn explanation(layers: Vec<Layer>, before: &str, after: &str) -> String {
+/// The remedy of the refusal of the changes from one domain to another.
+fn remedy(layers: Vec<Layer>, before: &str, after: &str) -> String {
     let parse = |xml| Document::parse(xml).unwrap();
     let (before, after) = (parse(before), parse(after));
     let changes = domain_xml::host::diff(&before, &after);
@@ -24,7 +24,7 @@ fn explanation(layers: Vec<Layer>, before: &str, after: &str) -> String {
     let Err(NotGranted::Refused(refused)) = checked else {
         panic!("{checked:?}");
     };
-    refused.explanation
+    refused.remedy
 }
 
 #[test]
@@ -34,12 +34,12 @@ fn the_remedy_names_the_hooks_wishes_first() {
     let wishes = || layer(&["/domain/name"], "wishes");
     let (before, titled) = ("<domain/>", "<domain><title/></domain>");
     assert_eq!(
-        explanation(vec![operator(), dangerous(), wishes()], before, titled),
+        remedy(vec![operator(), dangerous(), wishes()], before, titled),
         "wishes would have to contain \"/domain/title\"; and so would operator"
     );
     let command = "<domain><devices><emulator>/bin/sh</emulator></devices></domain>";
     let from = "<domain><devices/></domain>";
-    let text = explanation(vec![dangerous(), wishes()], from, command);
+    let text = remedy(vec![dangerous(), wishes()], from, command);
     assert!(
         text.contains("; wishes would have to contain \"/domain/devices/emulator\"")
             && text.ends_with("; and so would allow.dangerous of the operator's policy"),
@@ -49,7 +49,7 @@ fn the_remedy_names_the_hooks_wishes_first() {
     let wishes_with_title = layer(&["/domain/title"], "wishes");
     let layers = vec![operator(), dangerous(), wishes_with_title];
     assert_eq!(
-        explanation(layers, before, titled),
+        remedy(layers, before, titled),
         "operator would have to contain \"/domain/title\""
     );
 }
@@ -57,7 +57,7 @@ fn the_remedy_names_the_hooks_wishes_first() {
 #[test]
 fn a_misspelt_element_of_the_hook_is_named() {
     let (from, to) = ("<domain/>", "<domain><tilte/></domain>");
-    let text = explanation(vec![layer(&["/domain/title"], "wishes")], from, to);
+    let text = remedy(vec![layer(&["/domain/title"], "wishes")], from, to);
     assert!(
         text.starts_with("libvirt's domain has no /domain/tilte (as of libvirt 12.8): is it /domain/title? wishes "),
         "{text}"

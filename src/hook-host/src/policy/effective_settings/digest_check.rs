@@ -24,7 +24,7 @@ impl Resolver<'_> {
         let Some(digests) = &operator.content.digests else {
             return Ok(());
         };
-        let is_listed = || operator.has_rule_for(digest, self.identity.namespace) || self.is_signed;
+        let is_listed = || operator.lists_digest(digest, self.identity.namespace) || self.is_signed;
         let (is_allowed, condition) = match digests.get() {
             Digests::Any => (true, ""),
             Digests::Pinned => (

@@ -92,7 +92,7 @@ impl OperatorPolicy {
                 {
                     let reason = format!(
                         "{pattern} names nothing of the dangerous set, which no wildcard matches: \
-                         write out the path, name a class such as DiskFormat, or move the path to \
+                         write out the path, name a kind such as DiskFormat, or move the path to \
                          `paths`"
                     );
                     return Err(self.error_at(path.position(), reason));

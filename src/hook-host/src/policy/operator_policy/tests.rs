@@ -152,9 +152,9 @@ fn rules_match_digests_and_namespaces() {
     assert_eq!(config_of_rules(&b, ""), Vec::<String>::new());
     assert!(policy.has_namespace_rules());
     assert!(!parse("digests: Pinned\n").unwrap().has_namespace_rules());
-    assert!(policy.has_rule_for(&a, "default") && policy.has_rule_for(&a, ""));
-    assert!(policy.has_rule_for(&b, "infra") && !policy.has_rule_for(&b, "default"));
-    assert!(!policy.has_rule_for(&b, "") && !policy.has_rule_for("c", "infra"));
+    assert!(policy.lists_digest(&a, "default") && policy.lists_digest(&a, ""));
+    assert!(policy.lists_digest(&b, "infra") && !policy.lists_digest(&b, "default"));
+    assert!(!policy.lists_digest(&b, "") && !policy.lists_digest("c", "infra"));
 }
 
 #[test]

@@ -102,8 +102,8 @@ impl<'a> ChangeCheck<'_, 'a> {
         name: &str,
         path: impl Fn() -> String,
     ) -> CheckResult {
-        // Finding the value scans the start tag before and after; that is paid for here. `spend(1)` then reports an
-        // empty budget.
+        // Reading the value scans both start tags, so their bytes are charged first. A budget that is empty then is
+        // reported by `spend(1)`.
         for at in [&element.before, &element.after].into_iter().flatten() {
             self.budget.spend_text(tag_bytes(at.element));
         }

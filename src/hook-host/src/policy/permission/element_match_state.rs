@@ -5,7 +5,7 @@ use domain_xml::host::{ElementAt, PatternStates};
 use super::dangerous_set::{self, DangerKind, NodeLocation};
 use super::reserved_nodes::ReservedNode;
 
-/// The indices of an element that is not of the ancestry of a change, and of the root: nobody compares them.
+/// For the root, and for elements that are not ancestors of a change: their indices are never compared.
 pub(super) const NO_INDICES: (Option<usize>, Option<usize>) = (None, None);
 
 /// An element of one document or of both, and how far the patterns match it.

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_of_the_newest_line_is_the_packages() {
+    fn package_version_is_the_newest_version_of_the_newest_line() {
         let newest = Line::NEWEST.newest_version().to_string();
         assert_eq!(newest, crate::wit_package::NEWEST_VERSION);
     }

@@ -9,7 +9,7 @@ use super::optional_exports::OptionalExports;
 
 use crate::wasm::call_types::{Answer, Call, CallError};
 use crate::wasm::store_state::StoreState;
-use crate::{HookPoint, LogLevel, wit_package};
+use crate::{HookPoint, LogLevel};
 use bindings::exports::virt_hook::hooks::handler;
 use bindings::virt_hook::hooks::{host, types};
 
@@ -25,7 +25,7 @@ mod bindings {
 /// The first version of this line; its interfaces are those that every module has.
 pub(super) const FIRST_VERSION: &str = "0.1.0";
 /// The newest version of this line that the host implements.
-pub(super) const NEWEST_VERSION: &str = wit_package::NEWEST_VERSION;
+pub(super) const NEWEST_VERSION: &str = "0.1.1";
 /// The interfaces of the first version that a module may import.
 pub(super) const IMPORTS: [&str; 2] = ["types", "host"];
 

@@ -87,7 +87,7 @@ kinds! {
 /// A name that is not a kind of the dangerous set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{name:?} is neither a path that begins with /domain/ nor a class of the dangerous set ({})",
+    "{name:?} is neither a path that begins with /domain/ nor a kind of the dangerous set ({})",
     names()
 )]
 pub struct UnknownDanger {

@@ -38,7 +38,7 @@ impl PodFact {
         };
         match key.len() {
             length if length > MAX_KEY_BYTES => Err(format!(
-                "a name of {length} bytes, more than {MAX_KEY_BYTES}"
+                "a key of {length} bytes, more than {MAX_KEY_BYTES}"
             )),
             _ => Ok(()),
         }
