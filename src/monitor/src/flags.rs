@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+const KEEP_AFTER_FAILURE: &str = "--keep-after-failure";
+
 /// The flags that the monitor uses, and the arguments for virt-launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
@@ -18,15 +20,21 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Parses both notations, `--flag value` and `--flag=value`.
-    pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Self {
-        let (keep_flags, launcher_arguments): (Vec<_>, Vec<_>) =
-            arguments.partition(|argument| keep_flag(argument).is_some());
-        Self {
-            keep_after_failure: keep_flags
-                .last()
-                .and_then(|argument| keep_flag(argument))
-                .unwrap_or(false),
+    /// Parses both notations, `--flag value` and `--flag=value`. The last occurrence of a flag counts.
+    ///
+    /// # Errors
+    /// If a value of `--keep-after-failure` is none of Go's words for a boolean, as pflag refuses it.
+    pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, String> {
+        let mut keep_after_failure = false;
+        let mut launcher_arguments = Vec::new();
+        for argument in arguments {
+            match keep_flag_value(&argument) {
+                Some(value) => keep_after_failure = parse_bool(&value)?,
+                None => launcher_arguments.push(argument),
+            }
+        }
+        Ok(Self {
+            keep_after_failure,
             container_disk_dir: last_value(&launcher_arguments, "--container-disk-dir")
                 .unwrap_or_else(|| "/var/run/kubevirt/container-disks".into())
                 .into(),
@@ -34,16 +42,29 @@ impl Flags {
                 .unwrap_or_else(|| "/var/run/kubevirt".into())
                 .into(),
             launcher_arguments,
-        }
+        })
     }
 }
 
 /// The value of `--keep-after-failure`, if the argument is this flag.
-fn keep_flag(argument: &OsStr) -> Option<bool> {
-    match argument.to_str()?.strip_prefix("--keep-after-failure")? {
-        "" | "=true" | "=1" | "=t" | "=T" | "=TRUE" | "=True" => Some(true),
-        rest if rest.starts_with('=') => Some(false),
-        _ => None,
+fn keep_flag_value(argument: &OsStr) -> Option<String> {
+    match argument
+        .to_string_lossy()
+        .strip_prefix(KEEP_AFTER_FAILURE)?
+    {
+        "" => Some("true".to_owned()),
+        rest => rest.strip_prefix('=').map(str::to_owned),
+    }
+}
+
+/// Go's `strconv.ParseBool`.
+fn parse_bool(value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!(
+            "invalid value {value:?} of {KEEP_AFTER_FAILURE}: it is true or false"
+        )),
     }
 }
 
@@ -70,7 +91,7 @@ mod tests {
     use super::*;
 
     fn parse(arguments: &[&str]) -> Flags {
-        Flags::parse(arguments.iter().map(OsString::from))
+        Flags::parse(arguments.iter().map(OsString::from)).unwrap()
     }
 
     #[test]
@@ -90,10 +111,23 @@ mod tests {
         );
         assert!(!parse(&["--keep-after-failure=false"]).keep_after_failure);
         assert!(parse(&["--keep-after-failure=True"]).keep_after_failure);
+        assert!(!parse(&["--keep-after-failure", "--keep-after-failure=0"]).keep_after_failure);
         assert_eq!(
             parse(&["--keep-after-failure-x"]).launcher_arguments,
             ["--keep-after-failure-x"]
         );
+    }
+
+    #[test]
+    fn a_malformed_value_of_keep_after_failure_is_refused() {
+        for value in ["", "yes", "on", "ture"] {
+            let argument = OsString::from(format!("--keep-after-failure={value}"));
+            let error = Flags::parse([argument].into_iter()).unwrap_err();
+            assert!(
+                error.contains(&format!("{value:?} of --keep-after-failure")),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -33,6 +33,9 @@ const VERSION: &str = match option_env!("BUILD_VERSION") {
     None => env!("CARGO_PKG_VERSION"),
 };
 
+/// The exit code of pflag for a malformed flag.
+const USAGE_ERROR: u8 = 2;
+
 fn main() -> ExitCode {
     // Before everything else: PID 1 does not get a signal without a handler.
     let signals = match Signals::register() {
@@ -44,7 +47,13 @@ fn main() -> ExitCode {
     };
     // `--version` is virt-launcher's flag, so the monitor logs its own version.
     json_log_lines::info(&format!("virt-launcher-monitor {VERSION}"));
-    let flags = Flags::parse(env::args_os().skip(1));
+    let flags = match Flags::parse(env::args_os().skip(1)) {
+        Ok(flags) => flags,
+        Err(error) => {
+            json_log_lines::error(&error);
+            return ExitCode::from(USAGE_ERROR);
+        }
+    };
     let code = run(&flags, &signals);
     if code == launcher_process::DIRECTORIES_IN_USE {
         json_log_lines::error(

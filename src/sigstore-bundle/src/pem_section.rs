@@ -30,7 +30,7 @@ pub(crate) fn decode_only_section(
         return Err(KeyError::OtherSection {
             found: label.chars().take(60).collect(),
             wanted: expected_label,
-            remedy: remedy(label),
+            remedy: remedy(label, expected),
         });
     }
     let mut input = text.as_bytes();
@@ -40,20 +40,27 @@ pub(crate) fn decode_only_section(
     }
 }
 
-/// How to get an expected key from a section with this label.
-fn remedy(label: &str) -> &'static str {
+/// How to get the expected key if the section has this label.
+fn remedy(label: &str, expected: SectionKind) -> &'static str {
+    let is_public_expected = matches!(expected, SectionKind::PublicKey);
     match label {
+        "CERTIFICATE" if is_public_expected => {
+            "take its key: openssl x509 -pubkey -noout -in CERTIFICATE"
+        }
+        "PRIVATE KEY" | "EC PRIVATE KEY" | "ENCRYPTED PRIVATE KEY" if is_public_expected => {
+            "that is the private half, which belongs to the signer only; take the public one: \
+             openssl pkey -pubout -in KEY"
+        }
+        "ENCRYPTED SIGSTORE PRIVATE KEY" | "ENCRYPTED COSIGN PRIVATE KEY" if is_public_expected => {
+            "that is the private half, which belongs to the signer only; take the public one: \
+             cosign public-key --key KEY"
+        }
+        "PUBLIC KEY" | "CERTIFICATE" => "that is the public half; the private one signs",
         "EC PRIVATE KEY" => "convert it: openssl pkcs8 -topk8 -nocrypt -in KEY",
+        "ENCRYPTED PRIVATE KEY" => "decrypt it: openssl pkcs8 -in KEY",
         "ENCRYPTED SIGSTORE PRIVATE KEY" | "ENCRYPTED COSIGN PRIVATE KEY" => {
             "cosign's encrypted keys are for cosign: sign with cosign, or make the key with openssl \
              and give it to cosign with cosign import-key-pair"
-        }
-        "ENCRYPTED PRIVATE KEY" => "decrypt it: openssl pkcs8 -in KEY",
-        "CERTIFICATE" => "take its key: openssl x509 -pubkey -noout -in CERTIFICATE",
-        "PUBLIC KEY" => "that is the public half; the private one signs",
-        "PRIVATE KEY" => {
-            "that is the private half, which belongs to the signer only; take the public one: \
-             openssl pkey -pubout -in KEY"
         }
         _ => "make a key with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256",
     }

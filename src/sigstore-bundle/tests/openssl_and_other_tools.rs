@@ -153,6 +153,7 @@ fn errors_of_unusable_keys_name_their_type_or_the_remedy() {
     );
     let (key, public) = (text(directory.path(), "key"), text(directory.path(), "pub"));
     let half = &key[..key.len() / 2];
+    let certificate = "-----BEGIN CERTIFICATE-----\n-----END";
     let sigstore = "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n-----END";
     for (text, part) in [
         (
@@ -165,6 +166,7 @@ fn errors_of_unusable_keys_name_their_type_or_the_remedy() {
         ),
         (sigstore, "cosign import-key-pair"),
         (&public, "the public half"),
+        (certificate, "the public half"),
         (half, "damaged"),
         ("", "not a key in PEM"),
         (&format!("{key}{key}"), "several PEM sections"),
@@ -173,7 +175,11 @@ fn errors_of_unusable_keys_name_their_type_or_the_remedy() {
         assert!(error.contains(part), "{part}: {error}");
     }
     for (text, part) in [
-        (&key[..], "belongs to the signer only"),
+        (&key[..], "openssl pkey -pubout"),
+        (&text(directory.path(), "sec1"), "openssl pkey -pubout"),
+        (&text(directory.path(), "encrypted"), "openssl pkey -pubout"),
+        (sigstore, "cosign public-key"),
+        (certificate, "openssl x509 -pubkey"),
         (&text(directory.path(), "compressed"), "uncompressed"),
         (&public[..60], "damaged"),
     ] {
