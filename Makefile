@@ -66,7 +66,7 @@ msrv: ## the hook SDK with the oldest Rust that it states
 	@scripts/setup build
 	@scripts/msrv
 
-# For WebAssembly, too: only that build has the calls of the bindings.
+# Also for WebAssembly: only there are the bindings' calls to the host compiled.
 package: ## the crates of the hook SDK as they are published, each built from its package
 	@scripts/setup build
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; packages="-p hooks-sdk-domain-xml -p hooks-sdk-quantity -p hooks-sdk"; \

@@ -30,7 +30,7 @@ pub fn target_dir() -> PathBuf {
 }
 
 /// Whether `make` runs this program: it has built everything before, and installed what `scripts/setup` installs.
-pub(crate) fn is_run_by_make() -> bool {
+pub(crate) fn is_prebuilt() -> bool {
     std::env::var_os("TESTS_PREBUILT").is_some()
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn is_run_by_make() -> bool {
 /// process.
 pub fn binary(name: &str) -> Result<PathBuf> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
-    if !is_run_by_make() {
+    if !is_prebuilt() {
         BUILT
             .get_or_init(|| build().map_err(|error| format!("{error:#}")))
             .clone()
@@ -49,7 +49,7 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     let path = profile_dir().join(name);
     if !path.is_file() {
         bail!(
-            "{} is not built; run 'cargo build --bins' or unset TESTS_PREBUILT",
+            "{} is not built; 'make test' and 'make demo' build it",
             path.display()
         );
     }
@@ -61,7 +61,7 @@ const STATIC_TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// The path of `virt-hook`, linked statically; built first unless `TESTS_PREBUILT` is set.
 pub fn static_virt_hook() -> Result<PathBuf> {
-    if !is_run_by_make() {
+    if !is_prebuilt() {
         cargo(&["build", "--package", "virt-hook", "--target", STATIC_TARGET])
             .context("scripts/setup installs what a static build needs")?;
     }

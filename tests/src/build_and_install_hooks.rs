@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use crate::binaries::{binary, cargo, is_run_by_make, target_dir, workspace};
+use crate::binaries::{binary, cargo, is_prebuilt, target_dir, workspace};
 
 /// An example hook in Rust.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub fn examples() -> Result<Vec<Example>> {
 pub fn example(package: &str) -> Result<PathBuf> {
     static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
     let hooks = target_dir().join("hooks");
-    if !is_run_by_make() {
+    if !is_prebuilt() {
         BUILT
             .get_or_init(|| build(&hooks).map_err(|error| format!("{error:#}")))
             .clone()

@@ -1,5 +1,8 @@
 //! The user of the launcher's container: root, or KubeVirt's default.
 
+/// The uid and gid of QEMU in a pod, which owns the disks.
+pub const QEMU_UID: u32 = 107;
+
 /// The user that the launcher runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LauncherUser {
@@ -14,7 +17,7 @@ impl LauncherUser {
     pub fn id(self) -> u32 {
         match self {
             LauncherUser::Root => 0,
-            LauncherUser::Nonroot => 107,
+            LauncherUser::Nonroot => QEMU_UID,
         }
     }
 }

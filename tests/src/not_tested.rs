@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Result, ensure};
 
-use crate::binaries::is_run_by_make;
+use crate::binaries::is_prebuilt;
 
 /// A requirement of a test that this machine lacks.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub fn not_tested(what: &str, missing: Missing) -> Result<()> {
     std::io::stderr().write_all(line.as_bytes())?;
     let is_installable = matches!(missing, Missing::Installable(_));
     ensure!(
-        !(is_installable && is_run_by_make()),
+        !(is_installable && is_prebuilt()),
         "{what} is not tested: this machine lacks {lack}, which scripts/setup installs"
     );
     Ok(())

@@ -14,7 +14,7 @@ use tests::build_and_install_hooks as hooks;
 use tests::sample_pod_facts::{NETWORK_STATUS, POD_FACTS};
 
 const SMBIOS: &str = "examples-hooks/go-smbios";
-const COOKBOOK: &str = "tests/hooks/go-cookbook";
+const COOKBOOK: &str = "tests/hooks/go-recipes";
 const SDK: &str = "src/virt-hook/templates/go/sdk";
 
 fn build_module(directory: &str, name: &str) -> PathBuf {
@@ -134,18 +134,18 @@ fn unchanged_domain_keeps_its_bytes() {
 }
 
 /// The hook is compiled once, since that takes some seconds.
-fn cookbook_hook() -> &'static Hook {
+fn recipes_hook() -> &'static Hook {
     static BUILT: OnceLock<Hook> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let hook = Hook::load(build_module(COOKBOOK, "cookbook"))
-            .unwrap_or_else(|error| panic!("{error}"));
+        let hook =
+            Hook::load(build_module(COOKBOOK, "recipes")).unwrap_or_else(|error| panic!("{error}"));
         hook.with_config("key", "value")
     })
 }
 
 #[test]
 fn wasi_imports_of_the_go_runtime_reach_nothing_of_the_host() {
-    let hook = cookbook_hook();
+    let hook = recipes_hook();
     let run = |what: &str| {
         let vmi = json!({"metadata": {"annotations": {"do": what}}});
         hook.pre_start(&vmi.to_string())
@@ -217,7 +217,7 @@ fn go_sources_are_formatted() {
 #[test]
 fn a_go_hook_reads_facts_about_the_pod() {
     let hook =
-        Hook::load(build_module(COOKBOOK, "cookbook")).unwrap_or_else(|error| panic!("{error}"));
+        Hook::load(build_module(COOKBOOK, "recipes")).unwrap_or_else(|error| panic!("{error}"));
     let hook = hook
         .with_pod_annotation("a.example/b", "one")
         .with_network_status(NETWORK_STATUS);

@@ -136,6 +136,22 @@ class DocumentsTest(unittest.TestCase):
             '    content: "a \\"b\\"\\n"\nruncmd:\n  - ["systemctl","start","x"]\n',
         )
 
+    def test_files_with_relative_paths_or_malformed_permissions_are_refused(self):
+        for path, permissions, reason in [
+            ("etc/x", "0644", "its path is not absolute"),
+            ("", "0644", "its path is not absolute"),
+            ("/etc/\0x", "0644", "its path contains a NUL character"),
+            ("/etc/x", "", "three or four octal digits"),
+            ("/etc/x", "rw-r--r--", "three or four octal digits"),
+            ("/etc/x", "0o644", "three or four octal digits"),
+            ("/etc/x", "0888", "three or four octal digits"),
+            ("/etc/x", 0o644, "three or four octal digits"),
+        ]:
+            config = CloudConfig()
+            with self.assertRaisesRegex(CloudInitError, reason, msg=(path, permissions)):
+                config.add_file(path, permissions, "")
+            self.assertEqual(str(config), "#cloud-config\n")
+
     def test_a_failed_edit_changes_nothing(self):
         documents = Documents({"network-data": "a: x\n"})
         with self.assertRaisesRegex(CloudInitError, "network-data, line 1: a is not a mapping"):

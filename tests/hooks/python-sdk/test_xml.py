@@ -192,6 +192,7 @@ class XmlTest(unittest.TestCase):
             ("hostdev", "ua-gpu-gpu-big", "gpu-big"),
             ("hostdev", "ua-hostdevice-nic", "nic"),
             ("hostdev", "ua-sriov-net1", "net1"),
+            ("hostdev", "ua-usb-host-stick", "stick"),
             ("hostdev", "ua-dra-gpu-a", "a"),
             ("hostdev", "ua-dra-hostdevice-b", "b"),
             ("hostdev", "hostdev0", "hostdev0"),

@@ -1,4 +1,4 @@
-//! A notification of a launcher.
+//! A notification of the launcher: an event of its domain, or a Kubernetes event for its VMI.
 
 use std::fmt;
 use std::time::Duration;

@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub use crate::launcher_user::LauncherUser;
+pub use crate::launcher_user::{LauncherUser, QEMU_UID};
 pub use processes::Process;
 
 use crate::guest_console_log::ConsoleLog;

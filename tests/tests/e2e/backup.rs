@@ -17,7 +17,6 @@ use vm_with_tracked_disk::{BackupFixture, allocated_bytes, backup_states, raw_da
 
 const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
 const TARGET_DIRECTORY: &str = "/run/kubevirt/bk";
-const QEMU_UID: u32 = 107;
 const MIB: usize = 1 << 20;
 /// How long a backup of 16 MiB may take on a busy machine.
 const BACKUP_TIMEOUT: Duration = Duration::from_secs(60);

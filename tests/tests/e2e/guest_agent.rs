@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
 use freeze_and_thaw::{check_freeze_and_thaw, check_safety_thaw_without_daemon, freeze_status};
 use sev_and_screenshot::{check_screenshot, check_sev_without_hardware};
 
 const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
-const QEMU_UID: u32 = 107;
 
 fn vmi() -> Vmi {
     let disk =

@@ -8,9 +8,10 @@ use serde_json::json;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::launcher_fixture::PreparedPod;
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
-use super::pvc_expansion_and_block_tracking::{MIB, QEMU_UID, has_disk_report};
+use super::pvc_expansion_and_block_tracking::{MIB, has_disk_report};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn image_volumes_are_used_as_container_disks() -> Result<()> {

@@ -10,6 +10,7 @@ use serde_json::json;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
 /// A script in place of qemu-img. If its command line contains the text in `/run/holding/at`, it writes a part of the
@@ -38,7 +39,6 @@ const CLOUD_INIT_PATH: &str =
 /// The file size limit in bytes at which the kernel kills the launcher: smaller than any config disk.
 const FILE_SIZE_LIMIT: u64 = 512 * 1024;
 const MIB: u64 = 1024 * 1024;
-const QEMU_UID: u32 = 107;
 
 /// A VMI with one volume of each kind for which the launcher creates files. They become `vda`, `vdb`, ... in this
 /// order.

@@ -8,13 +8,13 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::migration::{MigrationPods, PreparedMigration, migrating, migration_of, stock_options};
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000071";
 const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
 const CONTENT: &str = "THE-DATA";
 const MIB: u64 = 1 << 20;
-const QEMU_UID: u32 = 107;
 
 async fn migrate_successfully(pods: &MigrationPods, vmi: &Vmi, options: &Value) -> Result<()> {
     pods.migrate(vmi, options).await?.accepted()?;

@@ -10,9 +10,9 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use tests::launcher_fixture::{EVENT_TIMEOUT, PreparedPod};
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
-pub(super) const QEMU_UID: u32 = 107;
 const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";
 pub(super) const MIB: u64 = 1 << 20;
 

@@ -12,11 +12,11 @@ use tests::binaries::workspace;
 use tests::guest_console_log::ConsoleLog;
 use tests::guest_image::Guest;
 use tests::launcher_fixture::{BOOT_TIMEOUT, READY_TIMEOUT};
+use tests::pod::QEMU_UID;
 use tests::pod::{LauncherUser, Pod};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 
-const QEMU_UID: u32 = 107;
 const MIB: u64 = 1 << 20;
 const ROOT_DISK: &str = "/var/run/kubevirt-private/vmi-disks/root";
 

@@ -11,12 +11,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
 use super::migration_libvirt_hook::{Clusters, check_edit_through_hook};
 
 const PVC_DIR: &str = "/run/kubevirt-private/vmi-disks/data";
-const QEMU_UID: u32 = 107;
 
 /// The directory with KubeVirt's programs.
 fn programs() -> Result<PathBuf> {

@@ -8,10 +8,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
+use tests::pod::QEMU_UID;
 use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
-
-const QEMU_UID: u32 = 107;
 
 const MIB: u64 = 1 << 20;
 

@@ -1,4 +1,4 @@
-//! Checks that the modules and files exist that ARCHITECTURE.md and the crates' READMEs name.
+//! Checks that the modules and files exist that ARCHITECTURE.md, the READMEs of the crates and those of the tests name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -117,4 +117,33 @@ fn every_module_in_a_crates_readme_exists() {
         }
     }
     assert!(checked > 20, "{checked}");
+}
+
+/// The paths in backticks that begin with a directory at the top of the repository.
+fn repository_paths(text: &str) -> Vec<String> {
+    let path = Regex::new(r"`((?:src|tests|hooks-sdk|scripts|docs)/[A-Za-z0-9_./-]+)`").unwrap();
+    let found = path.captures_iter(text).map(|found| found[1].to_owned());
+    found.collect()
+}
+
+#[test]
+fn every_path_in_a_readme_of_the_tests_exists() {
+    let mut pending = vec![workspace().join("tests")];
+    let mut checked = 0;
+    while let Some(directory) = pending.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.is_symlink() {
+                pending.push(path);
+            } else if path.file_name().is_some_and(|name| name == "README.md") {
+                let text = fs::read_to_string(&path).unwrap();
+                for named in repository_paths(&text) {
+                    checked += 1;
+                    let exists = workspace().join(&named).exists();
+                    assert!(exists, "{}: there is no {named}", path.display());
+                }
+            }
+        }
+    }
+    assert!(checked > 5, "{checked}");
 }

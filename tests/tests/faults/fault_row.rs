@@ -22,7 +22,7 @@ pub(crate) struct Row {
 pub(crate) enum Phase {
     /// The pod's process 1 was started this long ago, in milliseconds.
     Spawned(u64),
-    /// The command socket has its ready name; there is no domain.
+    /// The launcher has renamed its command socket to the final name; there is no domain.
     Ready,
     /// A sync is running, and virt-handler was notified of a domain.
     Defined,
@@ -128,7 +128,7 @@ pub(crate) enum Step {
     /// A client of the running backup's NBD server asks for data and does not read them. The connection stays open
     /// until the row ends.
     StalledNbdClient,
-    /// virt-handler was not notified of this state since the state that the row waited for last, or in the whole row.
+    /// Since the last `Reported` step, or without one since the row's start, virt-handler was not notified of this state.
     NotReported(&'static str),
     /// A line is typed into the guest's shell.
     Type(&'static str),

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::emulated_virt_handler::{Answer, Commands};
 use tests::pod::Pod;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
-const QEMU_UID: u32 = 107;
 const HOTPLUG_DIRECTORY: &str = "/var/run/kubevirt/hotplug-disks";
 const OVERLAY_DIRECTORY: &str = "/var/run/kubevirt-private/libvirt/qemu/cbt";
 /// The first three bytes of a qcow2 image.

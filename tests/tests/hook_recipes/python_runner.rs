@@ -9,7 +9,7 @@ use tests::binaries::workspace;
 /// Runs the recipes in Python natively and returns their results. `run_recipes.py` runs each recipe twice.
 pub(crate) fn run_python(cases: &[Value]) -> Vec<Value> {
     let mut python = Command::new("python3");
-    let directory = workspace().join("tests/hooks/python-cookbook");
+    let directory = workspace().join("tests/hooks/python-recipes");
     let python = python.arg("run_recipes.py").current_dir(directory);
     let mut child = python
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -65,17 +65,17 @@ fn each_page_has_each_recipe_with_its_wishes() {
     for (page, sources, function) in [
         (
             "docs/python-recipes.md",
-            &["python-cookbook/devices.py", "python-cookbook/resources.py"][..],
+            &["python-recipes/devices.py", "python-recipes/resources.py"][..],
             "def ",
         ),
         (
             "docs/go-recipes.md",
-            &["go-cookbook/devices.go", "go-cookbook/resources.go"],
+            &["go-recipes/devices.go", "go-recipes/resources.go"],
             "func ",
         ),
         (
             "docs/c-recipes.md",
-            &["c-cookbook/devices.c", "c-cookbook/resources.c"],
+            &["c-recipes/devices.c", "c-recipes/resources.c"],
             "bool ",
         ),
     ] {

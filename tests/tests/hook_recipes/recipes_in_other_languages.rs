@@ -160,13 +160,13 @@ fn load(directory: &str, name: &str) -> Hook {
 fn go_hook() -> &'static Hook {
     static HOOK: OnceLock<Hook> = OnceLock::new();
     HOOK.get_or_init(|| {
-        load("tests/hooks/go-cookbook", "cookbook").with_network_status(NETWORK_STATUS)
+        load("tests/hooks/go-recipes", "recipes").with_network_status(NETWORK_STATUS)
     })
 }
 
 fn c_hook() -> &'static Hook {
     static HOOK: OnceLock<Hook> = OnceLock::new();
-    HOOK.get_or_init(|| load("tests/hooks/c-cookbook", "cookbook"))
+    HOOK.get_or_init(|| load("tests/hooks/c-recipes", "recipes"))
 }
 
 #[test]

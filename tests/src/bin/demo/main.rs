@@ -9,13 +9,13 @@ mod demo_vmis;
 mod guest_report_checks;
 mod hook_change_checks;
 mod hook_runs_in_log;
-mod log_event_and_console_follower;
 mod migration_checks;
 mod migration_scenario;
 mod pause_and_unpause;
 mod qemu_scenario;
 mod test_driver_scenario;
 mod timeline;
+mod timeline_follower;
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -12,9 +12,9 @@ use tests::vmi_builder::Vmi;
 
 use crate::demo_checks::Checks;
 use crate::demo_vmis::{self, CACHE_MODE, MANUFACTURER};
-use crate::log_event_and_console_follower::EventFollower;
 use crate::migration_checks::{self, GuestIdentity};
 use crate::timeline::Timeline;
+use crate::timeline_follower::TimelineFollower;
 
 const MIGRATION_UID: &str = "4d4d0000-0000-4000-8000-000000000001";
 /// The launcher's arguments in both pods: wait for two hooks.
@@ -36,7 +36,7 @@ pub(crate) async fn run(
     } = PreparedMigration::create(user)?;
     let followers = [("source", &mut source), ("target", &mut target)].map(|(side, prepared)| {
         prepared.pod.suppress_log();
-        EventFollower::start_side(timeline, side, &prepared.pod, &prepared.handler, &vmi)
+        TimelineFollower::start_side(timeline, side, &prepared.pod, &prepared.handler, &vmi)
     });
     let prepared = PreparedMigration { source, target };
     let outcome = run_steps(timeline, checks, prepared, &vmi).await;

@@ -12,9 +12,9 @@ use tests::vmi_builder::Vmi;
 use crate::demo_checks::Checks;
 use crate::demo_vmis;
 use crate::guest_report_checks::check_guest_reports;
-use crate::log_event_and_console_follower::EventFollower;
 use crate::pause_and_unpause::pause_and_unpause;
 use crate::timeline::Timeline;
+use crate::timeline_follower::TimelineFollower;
 
 pub(crate) async fn run(
     timeline: &Timeline,
@@ -27,7 +27,7 @@ pub(crate) async fn run(
     );
     let prepared = PreparedPod::create(user)?;
     let vmi = demo_vmis::for_qemu(user);
-    let follower = EventFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
+    let follower = TimelineFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
     let outcome = run_steps(timeline, checks, prepared, &vmi).await;
     follower.finish().await;
     outcome

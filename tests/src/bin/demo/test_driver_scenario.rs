@@ -11,9 +11,9 @@ use crate::demo_checks::Checks;
 use crate::demo_vmis::{self, MANUFACTURER};
 use crate::hook_change_checks::check_hook_changes;
 use crate::hook_runs_in_log::runs_in_log;
-use crate::log_event_and_console_follower::EventFollower;
 use crate::pause_and_unpause::pause_and_unpause;
 use crate::timeline::Timeline;
+use crate::timeline_follower::TimelineFollower;
 
 pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks) -> Result<()> {
     timeline.print(
@@ -23,7 +23,7 @@ pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks) -> Result<()> 
     let vmi = demo_vmis::for_test_driver();
     let pod = Pod::create_unprivileged()?;
     let handler = VirtHandler::listen(&pod.share_dir())?;
-    let follower = EventFollower::start(timeline, &pod, &handler, &vmi);
+    let follower = TimelineFollower::start(timeline, &pod, &handler, &vmi);
     let outcome = run_steps(timeline, checks, PreparedPod { pod, handler }, &vmi).await;
     follower.finish().await;
     outcome

@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
+use crate::measured_launcher::MeasuredLauncher;
 use crate::median;
-use crate::own_or_kubevirts_launcher::LauncherProgram;
 
 /// The number of attaches per median.
 const ATTACHES: usize = 9;
-const QEMU_UID: u32 = 107;
 
 /// Boots a VM, and attaches and detaches a disk on its SCSI bus. Returns the median time of an attach in milliseconds.
-pub(crate) async fn measure(program: &LauncherProgram) -> Result<f64> {
+pub(crate) async fn measure(program: &MeasuredLauncher) -> Result<f64> {
     let plain = Vmi::new("attach", LauncherUser::Nonroot)
         .empty_disk("empty", "16Mi")
         .edit(|vmi| {

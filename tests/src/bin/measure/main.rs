@@ -10,8 +10,8 @@ mod bare_http2_grpc_client;
 mod disk_attach;
 mod idle_cost;
 mod launcher_without_vm;
+mod measured_launcher;
 mod migrations;
-mod own_or_kubevirts_launcher;
 mod process_memory;
 mod result_tables;
 mod running_vm_calls;
@@ -19,7 +19,7 @@ mod served_hook;
 
 use anyhow::Result;
 
-use crate::own_or_kubevirts_launcher::LauncherProgram;
+use crate::measured_launcher::MeasuredLauncher;
 use crate::result_tables::{launcher_rows, migration_rows, print_table, running_rows, serve_rows};
 
 /// How often a launcher is started.
@@ -31,7 +31,7 @@ async fn main() -> Result<()> {
     if cfg!(debug_assertions) {
         println!("note: this is a debug build; 'make measure' builds with --release");
     }
-    let stock = LauncherProgram::stock()?;
+    let stock = MeasuredLauncher::stock()?;
     if std::env::args().nth(1).as_deref() == Some("commands") {
         return print_commands(stock).await;
     }
@@ -71,9 +71,9 @@ async fn print_migrations() -> Result<()> {
 }
 
 /// Measures this project's launcher, and KubeVirt's own (`stock`) if there is one.
-async fn print_commands(stock: Option<LauncherProgram>) -> Result<()> {
+async fn print_commands(stock: Option<MeasuredLauncher>) -> Result<()> {
     let virsh = process_memory::idle_virsh()?;
-    let measured = RunningVm::measure(&LauncherProgram::Ours).await?;
+    let measured = RunningVm::measure(&MeasuredLauncher::Ours).await?;
     let title = "a launcher whose VM runs with an agent, bare HTTP/2 client, p50";
     let mut rows = running_rows(&measured, &virsh);
     if let Some(stock) = stock {
@@ -97,7 +97,7 @@ impl RunningVm {
     /// The approximate duration of [`RunningVm::measure`].
     const MINUTES: u32 = 4;
 
-    async fn measure(program: &LauncherProgram) -> Result<RunningVm> {
+    async fn measure(program: &MeasuredLauncher) -> Result<RunningVm> {
         println!("{program}: a running VM, {} minutes", RunningVm::MINUTES);
         Ok(RunningVm {
             calls: running_vm_calls::measure(program).await?,

@@ -8,11 +8,12 @@ use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use serde_json::json;
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
 use crate::bare_http2_grpc_client::BareGrpcClient;
 use crate::idle_cost::{self, IdleCost};
-use crate::own_or_kubevirts_launcher::LauncherProgram;
+use crate::measured_launcher::MeasuredLauncher;
 
 /// The number of calls per median.
 const CALLS: usize = 2000;
@@ -35,7 +36,7 @@ pub(crate) struct CallTimes {
 }
 
 /// Boots a VM with a guest agent, measures, and ends it.
-pub(crate) async fn measure(program: &LauncherProgram) -> Result<CallTimes> {
+pub(crate) async fn measure(program: &MeasuredLauncher) -> Result<CallTimes> {
     let vmi = Vmi::new("measured", LauncherUser::Nonroot);
     let fixture = program.pod()?.start(&vmi, &[]).await?;
     fixture.boot_without_controller(&vmi).await?;
@@ -70,10 +71,9 @@ pub(crate) async fn measure(program: &LauncherProgram) -> Result<CallTimes> {
 const CLAIMS: usize = 20;
 /// The number of interfaces of the large VM.
 const INTERFACES: usize = 4;
-const QEMU_UID: u32 = 107;
 
 /// The median of a sync that changes nothing, of a running VM with many disks and interfaces.
-async fn measure_large_sync(program: &LauncherProgram) -> Result<f64> {
+async fn measure_large_sync(program: &MeasuredLauncher) -> Result<f64> {
     let (vmi, links) = large_vmi();
     let prepared = program.pod()?;
     prepared.pod.set_up_network(&links, "")?;

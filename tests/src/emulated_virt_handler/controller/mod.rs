@@ -19,7 +19,7 @@ mod launcher_client;
 mod notified_domain;
 mod reconcile;
 #[cfg(test)]
-mod stale_migrating_and_early_deleted_tests;
+mod stale_domains_and_migrations_tests;
 mod step_log;
 mod steps_and_violations;
 mod work_queue;

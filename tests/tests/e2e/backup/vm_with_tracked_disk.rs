@@ -10,11 +10,10 @@ use serde_json::{Value, json};
 use tests::emulated_virt_handler::{Answer, Event};
 use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
+use tests::pod::QEMU_UID;
 use tests::vmi_builder::Vmi;
 
-use super::{
-    BACKUP_TIMEOUT, CLAIM_DIRECTORY, MIB, QEMU_UID, TARGET_DIRECTORY, vmi_with_tracked_disk,
-};
+use super::{BACKUP_TIMEOUT, CLAIM_DIRECTORY, MIB, TARGET_DIRECTORY, vmi_with_tracked_disk};
 
 /// A running VM with a tracked disk of 16 MiB, in which no two MiB are equal.
 pub(crate) struct BackupFixture {

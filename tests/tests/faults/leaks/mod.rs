@@ -1,4 +1,4 @@
-//! Repeated boots and shutdowns, commands and migrations leak no process, file descriptor, mount, file or memory.
+//! Repeated boots and shutdowns, commands and migrations leak no process, file descriptor, file or memory.
 
 mod migrations;
 mod pod_files;
@@ -17,8 +17,8 @@ use self::process_resources::ProcessResources;
 use crate::command_socket_clients::run_many_clients;
 use crate::fault_row::{Phase, Program, Setup};
 use crate::fault_row_calls::{Call, ask};
+use crate::leftover_sockets::check_no_socket_left;
 use crate::matrix_runner::save_logs;
-use crate::pod_leftovers::check_nothing_left;
 use crate::test_vm::TestVm;
 
 /// The number of boots on libvirt's test driver and on QEMU: half of them in one pod, half in another.
@@ -111,7 +111,7 @@ async fn repeated_boots(count: usize, extra: &[&str]) -> Result<String> {
             save_logs(&vm, &format!("leaks life {number}"), &format!("{error:#}"));
             return Err(error.context(format!("life {number}")));
         }
-        check_nothing_left(&vm, true)?;
+        check_no_socket_left(&vm)?;
         ensure!(
             vm.pod.processes().is_empty(),
             "left: {:?}",

@@ -10,8 +10,8 @@ use super::migration_row::Outcome::{Either, Nowhere, OnSource, OnTarget};
 use super::migration_row::Side::{Source, Target as TargetSide};
 use super::migration_row::Sidecar::{AppendElement, RewriteTypes};
 use super::migration_row::Target::{
-    FullDisk, HungHook, MisbehavingHook, NoProxies, NoUserfaultfd, SameHost, Sidecar, SlowHook,
-    Veto,
+    FullDisk, HookHangsBeforeMigration, HungHook, MisbehavingHook, NoProxies, NoUserfaultfd,
+    SameHost, Sidecar, Veto,
 };
 use super::migration_row::TargetProcess::{Daemon, Launcher, Pod, Qemu};
 use super::migration_row::{MigrationRow, row};
@@ -84,7 +84,7 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("another UID", ShortTransfer, &[OtherUid], OnTarget),
     row("cancelled", Prepared, &[Cancel], OnTarget),
     row("cancelled", Requested, &[Cancel], OnSource).failing(ABORTED),
-    row("cancelled", Hooks, &[Cancel], OnSource).to(SlowHook).failing(ABORTED),
+    row("cancelled", Hooks, &[Cancel], OnSource).to(HookHangsBeforeMigration).failing(ABORTED),
     row("cancelled", Transfer, &[Cancel], OnSource).failing(ABORTED),
     row("cancelled", Switchover, &[Cancel], Either),
     row("cancelled", PostCopy, &[Cancel], OnTarget),

@@ -35,7 +35,7 @@ pub(crate) enum Target {
     /// The VM has a gRPC sidecar in all its pods.
     Sidecar(Sidecar),
     /// The VM has a module in all its pods that does not return from PreMigrationSource before a slow migration.
-    SlowHook,
+    HookHangsBeforeMigration,
 }
 
 /// A gRPC sidecar's rewrite of the domain XML.

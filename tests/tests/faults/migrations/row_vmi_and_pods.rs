@@ -26,7 +26,7 @@ const DISK: &str = "row.example.com/disk";
 /// The annotation with the XML rewrite of the VM's gRPC sidecar.
 const SIDECAR: &str = "row.example.com/sidecar";
 /// The annotation of a VM whose module does not return from PreMigrationSource before a slow migration.
-const SLOW_HOOK: &str = "row.example.com/slow-hook";
+const HOOK_HANGS: &str = "row.example.com/hook-hangs";
 const REWRITE_TYPES: &str = "rewrite-types";
 const APPEND_ELEMENT: &str = "append-element";
 
@@ -38,14 +38,14 @@ pub(super) fn create_vmi(target: Target) -> Vmi {
         Target::FullDisk => vmi.annotate(DISK, "").empty_disk("scratch", "64Mi"),
         Target::Sidecar(Sidecar::RewriteTypes) => vmi.annotate(SIDECAR, REWRITE_TYPES),
         Target::Sidecar(Sidecar::AppendElement) => vmi.annotate(SIDECAR, APPEND_ELEMENT),
-        Target::SlowHook => vmi.annotate(SLOW_HOOK, ""),
+        Target::HookHangsBeforeMigration => vmi.annotate(HOOK_HANGS, ""),
         _ => vmi,
     }
 }
 
 /// The annotations by which VMs of different rows differ.
 pub(super) fn fixture_annotations(vmi: &Vmi) -> [Option<&str>; 4] {
-    [ON_ARRIVAL, DISK, SIDECAR, SLOW_HOOK].map(|name| vmi.annotation(name))
+    [ON_ARRIVAL, DISK, SIDECAR, HOOK_HANGS].map(|name| vmi.annotation(name))
 }
 
 /// The VMI during a migration, see [`migrating`]; with block migration if the VM has a disk.
@@ -69,7 +69,7 @@ async fn fill_disk(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
 
 /// Starts the VM's gRPC sidecar or installs its module, if the VM has one. Returns the launcher's arguments.
 fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static str]> {
-    if vmi.annotation(SLOW_HOOK).is_some() {
+    if vmi.annotation(HOOK_HANGS).is_some() {
         let module = hooks::rust_hook("hang-at-pre-migration-source-hook")?;
         hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module)?;
         return Ok(&["--hook-sidecars", "1"]);

@@ -1,9 +1,9 @@
 /* Calls a recipe. */
-#include "cookbook.h"
+#include "recipes.h"
 
 const char *hook_describe(void) {
     /* Everything, and by name what no wildcard covers. */
-    return "{\"name\": \"cookbook\", \"version\": \"0.1.0\","
+    return "{\"name\": \"recipes\", \"version\": \"0.1.0\","
            " \"hookPoints\": [{\"name\": \"OnDefineDomain\"}, {\"name\": \"PreMigrationSource\"}],"
            " \"wishes\": {\"paths\": [\"/domain/**\", \"/domain/qemu:commandline/**\", \"/domain/devices/shmem/@name\","
            " \"/domain/devices/hostdev[@type='usb']/**\","

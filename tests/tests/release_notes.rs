@@ -1,4 +1,4 @@
-//! The text of a release: `scripts/check-release-tag` prints the changelog's section of a version.
+//! The release notes: `scripts/check-release-tag` prints the changelog's section of a version.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use tests::binaries::workspace;
 
-const CHANGELOG: &str = "# Changelog\n\n## [0.1.0]\n\n- [Guide](docs/guide.md#first), [format](https://example.org/a(b)).\n\n\
+const CHANGELOG: &str = "# Changelog\n\n## [0.1.0]\n\n- [Guide](docs/guide.md#first), [above](#010), [format](https://example.org/a(b)).\n\n\
     ## [0.0.9]\n\n- Older.\n";
 
 /// A source tree with this changelog and version 0.1.0.
@@ -40,7 +40,7 @@ fn links_to_files_are_addresses_on_the_page_of_a_release() {
     let tree = source_tree(CHANGELOG);
     let output = check_release_tag(tree.path(), "v0.1.0", "owner/name");
     let text = String::from_utf8(output.stdout).unwrap();
-    let expected = "- [Guide](https://github.com/owner/name/blob/v0.1.0/docs/guide.md#first), [format](https://example.org/a(b)).";
+    let expected = "- [Guide](https://github.com/owner/name/blob/v0.1.0/docs/guide.md#first), [above](#010), [format](https://example.org/a(b)).";
     assert_eq!(text.trim(), expected);
     let output = check_release_tag(tree.path(), "v0.1.0", "");
     let text = String::from_utf8(output.stdout).unwrap();

@@ -11,7 +11,7 @@ import (
 
 func init() {
 	hooks.Export(&hooks.Hook{
-		Name:    "cookbook",
+		Name:    "recipes",
 		Version: "0.1.0",
 		// Everything, and by name what no wildcard covers.
 		Paths: []string{

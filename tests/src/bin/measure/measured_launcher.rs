@@ -11,16 +11,16 @@ use tests::pod::LauncherUser;
 const STOCK_LAUNCHER: &str = "STOCK_LAUNCHER";
 
 /// A launcher and its monitor.
-pub(crate) enum LauncherProgram {
+pub(crate) enum MeasuredLauncher {
     /// The programs of this workspace.
     Ours,
     /// KubeVirt's own programs, in this directory.
     Stock(PathBuf),
 }
 
-impl LauncherProgram {
+impl MeasuredLauncher {
     /// KubeVirt's own launcher, if `STOCK_LAUNCHER` is set.
-    pub(crate) fn stock() -> Result<Option<LauncherProgram>> {
+    pub(crate) fn stock() -> Result<Option<MeasuredLauncher>> {
         let Some(directory) = std::env::var_os(STOCK_LAUNCHER).filter(|text| !text.is_empty())
         else {
             return Ok(None);
@@ -34,25 +34,25 @@ impl LauncherProgram {
                 path.display()
             );
         }
-        Ok(Some(LauncherProgram::Stock(directory)))
+        Ok(Some(MeasuredLauncher::Stock(directory)))
     }
 
     /// A pod that runs this launcher and does not print its log.
     pub(crate) fn pod(&self) -> Result<PreparedPod> {
         let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
         prepared.pod.suppress_log();
-        if let LauncherProgram::Stock(directory) = self {
+        if let MeasuredLauncher::Stock(directory) = self {
             prepared.pod.use_stock_launcher(directory)?;
         }
         Ok(prepared)
     }
 }
 
-impl fmt::Display for LauncherProgram {
+impl fmt::Display for MeasuredLauncher {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LauncherProgram::Ours => formatter.write_str("virt-launcher of this tree"),
-            LauncherProgram::Stock(directory) => {
+            MeasuredLauncher::Ours => formatter.write_str("virt-launcher of this tree"),
+            MeasuredLauncher::Stock(directory) => {
                 write!(formatter, "virt-launcher in {}", directory.display())
             }
         }

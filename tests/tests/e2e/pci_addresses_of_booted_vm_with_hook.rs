@@ -119,7 +119,8 @@ async fn a_device_added_by_a_hook_moves_no_other_device() -> Result<()> {
     Ok(())
 }
 
-/// Interfaces get their addresses before other devices, so the ports of three later interfaces stay free.
+/// The VMI has no interface, and three ports are reserved for later ones before all others: each device behind a port moves
+/// by three buses, also with a hook.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ports_reserved_for_interfaces_stay_free_in_a_hooked_domain() -> Result<()> {
     let addresses = boot_with_hook(&[("kubevirt.io/pci-interface-slot-count", "3")]).await?;

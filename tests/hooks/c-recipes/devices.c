@@ -1,5 +1,5 @@
 /* Recipes that add devices. */
-#include "cookbook.h"
+#include "recipes.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Recipes for processors, memory, disks, interfaces and firmware. */
-#include "cookbook.h"
+#include "recipes.h"
 
 bool pinning_and_numa(text vmi, text *domain) {
     /* Processors that the node keeps free for this VM: vCPU n runs on the nth of them. */

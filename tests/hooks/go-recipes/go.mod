@@ -1,4 +1,4 @@
-module example.com/cookbook
+module example.com/recipes
 
 go 1.24
 

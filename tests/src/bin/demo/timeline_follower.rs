@@ -18,7 +18,7 @@ use crate::hook_runs_in_log::HookRun;
 use crate::timeline::Timeline;
 
 /// The followed sources, and how much of each is already printed.
-pub(crate) struct EventFollower {
+pub(crate) struct TimelineFollower {
     timeline: Timeline,
     /// The prefix of each source on the timeline that tells which of several pods it is in.
     side: &'static str,
@@ -41,7 +41,7 @@ impl FollowerTask {
     }
 }
 
-impl EventFollower {
+impl TimelineFollower {
     /// Follows one pod.
     pub(crate) fn start(
         timeline: &Timeline,
@@ -49,7 +49,7 @@ impl EventFollower {
         handler: &VirtHandler,
         vmi: &Vmi,
     ) -> FollowerTask {
-        EventFollower::start_side(timeline, "", pod, handler, vmi)
+        TimelineFollower::start_side(timeline, "", pod, handler, vmi)
     }
 
     /// Follows one of several pods; `side` is the prefix of each source on the timeline.
@@ -61,7 +61,7 @@ impl EventFollower {
         vmi: &Vmi,
     ) -> FollowerTask {
         let ConsoleLog { path: console } = pod.console(vmi);
-        let mut follow = EventFollower {
+        let mut follow = TimelineFollower {
             timeline: timeline.clone(),
             side,
             log: Tail::new(pod.log_path()),
