@@ -2,7 +2,7 @@
 //! Pure: no file, no process, no libvirt, no runtime.
 //!
 //! ```text
-//! VMI, options, host facts ─ convert ─▶ DomainSpec ─ disk_cache_and_io_modes ─ render ─▶ domain XML
+//! VMI, options, host facts ─ convert ─▶ DomainSpec ─ driver_modes ─ render ─▶ domain XML
 //! libvirt's dumpxml ─ parse ─▶ DomainSpec ─▶ Domain JSON ─▶ virt-handler
 //! ```
 
@@ -10,10 +10,10 @@ pub mod backup_plan;
 pub mod cloud_init;
 pub mod convert;
 mod disk_backend;
-pub mod disk_cache_and_io_modes;
 pub mod disk_expansion;
 pub mod domain_spec_from_xml;
 pub mod domain_spec_to_xml;
+pub mod driver_modes;
 pub mod guest_agent_access_credentials;
 pub mod host_facts;
 pub mod host_numa_topology;

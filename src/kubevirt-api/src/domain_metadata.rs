@@ -33,7 +33,7 @@ element! {
         marked_for_graceful_shutdown: Option<bool> = child "markedForGracefulShutdown" => "MarkedForGracefulShutdown";
     }
 
-    /// A migration, running or finished. [`crate::migration_request`] has the values of mode and abort status.
+    /// A migration, running or finished. [`crate::migration_metadata_values`] has the values of mode and abort status.
     Migration {
         uid: String = child "uid" when set => "UID";
         start_timestamp: Option<String> = child "startTimestamp" => "StartTimestamp";

@@ -13,10 +13,10 @@ use hook_host::{Chain, CollectConfig, CollectError, Compiler, Limits, PolicySour
 use crate::cached_compilation::CachedCompilation;
 use crate::compiled_module_cache::CompiledModuleCache;
 use crate::hook_limits_from_cgroup::smallest_limits;
+use crate::hook_module::HookModule;
 use crate::inputs::PodFactsInput;
 use crate::interactive_compile::{self, HOST_NAME};
 use crate::module_discovery;
-use crate::module_in_pod_layout::HookModule;
 use crate::verb_failure::{Failure, error_text};
 
 /// Deadline of a collection. Modules are compiled before it starts.

@@ -33,7 +33,8 @@ pub(crate) struct Context<'a> {
     pub(crate) volumes: HashMap<&'a str, usize>,
     /// The cluster's status of each volume.
     pub(crate) volume_status: HashMap<&'a str, &'a VolumeStatus>,
-    /// Whether volumes that are not hotplugged are attached already.
+    /// Whether the VMI's status lists a volume that is not hotplugged. Without one, a disk is added whatever its volume's
+    /// status is.
     pub(crate) has_permanent_volumes: bool,
     preallocated_volumes: HashSet<&'a str>,
 }

@@ -1,5 +1,5 @@
-//! The domain as typed elements. Conversion creates them, `domain_spec_to_xml` writes them as XML, `domain_spec_from_xml`
-//! reads them from libvirt's XML, and virt-handler receives them as JSON.
+//! The domain as typed elements. Conversion creates them, `domain_spec_to_xml` writes them as XML,
+//! `domain_spec_from_xml` reads them from libvirt's XML, and virt-handler receives them as JSON.
 //!
 //! Each element is one entry of a table ([`kubevirt_api::typed_xml`]): Rust field, place in libvirt's domain XML
 //! (<https://libvirt.org/formatdomain.html>), name in KubeVirt's JSON. Attributes and texts are

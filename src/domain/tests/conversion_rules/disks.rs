@@ -69,7 +69,7 @@ fn match_volume_gives_the_guest_the_block_sizes_of_the_volume() {
     );
     assert_eq!(
         case.conversion_error(),
-        "failed to configure disk with block size detection enabled: nobody has asked /dev/v for its block sizes; they belong into the host facts"
+        "failed to configure disk with block size detection enabled: nobody has asked /dev/v for its block sizes; they belong in the host facts"
     );
     let sizes = json!({"blockSizes": {"/dev/v": {"logical": 512, "physical": 4096, "discardGranularity": 4096}}});
     let io = case
@@ -117,7 +117,8 @@ fn block_sizes_of_a_hotplugged_volume_are_needed_when_it_is_in_the_pod() {
     );
 }
 
-/// virt-controller does not report the mode of the claim below an ephemeral volume, nor any mode to a standalone VM.
+/// virt-controller does not report the mode of the claim below an ephemeral volume, and nobody reports modes to a
+/// standalone VM.
 /// While a volume is migrated, it reports the mode of the new claim, and the source has the old claim.
 #[test]
 fn volume_mode_found_in_the_pod_has_precedence_over_the_status() {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use domain::convert::convert;
-use domain::disk_cache_and_io_modes::{DirectIoProbe, ProbeError, set_driver_modes};
 use domain::domain_spec_to_xml::render;
+use domain::driver_modes::{DirectIoProbe, ProbeError, set_driver_modes};
 use domain::host_facts::HostFacts;
 use domain::libvirt_spec::DomainSpec;
 use kubevirt_api::virtual_machine_options::Options;

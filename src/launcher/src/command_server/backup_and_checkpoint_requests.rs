@@ -12,7 +12,7 @@ use super::response::{failed, ok};
 use crate::jobs::{
     BackupFields, BackupId, BackupRequest, BackupRequestError, Checkpoint, ExportRequest, Mode,
 };
-use crate::manager::{Command, CommandResult, Manager, OpError};
+use crate::manager::{Command, CommandError, CommandResult, Manager};
 
 /// The state in the VMI's status when the disks have their bitmaps of changed blocks.
 const TRACKING_ENABLED: &str = "Enabled";
@@ -100,7 +100,7 @@ pub(super) async fn redefine_checkpoint(
     };
     let outcome = manager.run(Command::RedefineCheckpoint(checkpoint)).await;
     let is_invalid = match &outcome {
-        Err(error) => matches!(&**error, OpError::Checkpoint(error) if error.is_invalid()),
+        Err(error) => matches!(&**error, CommandError::Checkpoint(error) if error.is_invalid()),
         Ok(_) => false,
     };
     (respond(outcome), is_invalid)

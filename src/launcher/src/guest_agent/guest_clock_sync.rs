@@ -14,20 +14,19 @@ use crate::libvirt_client::{AGENT, CallError, Client};
 /// The pause before each attempt, also the first one, since the agent resumes together with the guest.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long setting the clock is repeated.
-/// How long setting the clock is repeated.
 const SET_TIME_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The task that sets the guest's clock; dropping this ends it.
-pub(crate) struct GuestTimeSync {
+pub(crate) struct GuestClockSync {
     _task: AbortOnDropHandle<()>,
 }
 
-impl GuestTimeSync {
+impl GuestClockSync {
     /// Starts a task that sets the guest's clock to the host's as soon as the agent answers, and that gives up after
     /// [`SET_TIME_TIMEOUT`].
-    pub(crate) fn start(client: Client, domain: Arc<dyn Domain>) -> GuestTimeSync {
+    pub(crate) fn start(client: Client, domain: Arc<dyn Domain>) -> GuestClockSync {
         let task = tokio::spawn(set_clock(client, domain));
-        GuestTimeSync {
+        GuestClockSync {
             _task: AbortOnDropHandle::new(task),
         }
     }

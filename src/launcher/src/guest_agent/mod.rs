@@ -11,13 +11,13 @@
 pub(crate) mod access_credentials;
 mod answer_decoders;
 mod freeze;
-mod get_vm_stats_answer_cache;
 pub(crate) mod guest_clock_sync;
 pub(crate) mod guest_exec;
 mod guest_info_cache;
 mod ping;
 mod polling;
 mod send_command;
+mod vm_stats_answer_cache;
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ use hook_host::printable;
 use libvirt::Domain;
 
 pub(crate) use freeze::{Change, FreezeError, FreezeRequest, Freezer};
-pub(crate) use get_vm_stats_answer_cache::VmStatsAnswers;
 pub(crate) use guest_exec::{GuestCommand, exec};
 pub(crate) use guest_info_cache::GuestInfoCache;
 pub(crate) use ping::{expect_answer, ping};
 pub(crate) use polling::AgentLink;
 pub use polling::PollIntervals;
 pub(crate) use polling::Poller;
+pub(crate) use vm_stats_answer_cache::VmStatsAnswerCache;
 
 /// How long the agent may take when a request has no timeout. Without a timeout libvirt waits for a hung agent for
 /// ever, and refuses every other agent call meanwhile. libvirt's own timeout for a sync with the agent is 5 s as well.

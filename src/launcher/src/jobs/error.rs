@@ -55,7 +55,7 @@ pub(crate) enum JobError {
     MigrationXml(#[from] MigrationXmlError),
     /// The XML of the domain could not be parsed.
     #[error("reading libvirt's description of the domain: {0}")]
-    Description(#[from] ParseError),
+    DomainDescription(#[from] ParseError),
     /// A hook vetoed the migration, or failed.
     #[error(transparent)]
     Hook(#[from] Box<HookError>),

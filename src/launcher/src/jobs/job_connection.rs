@@ -14,7 +14,8 @@ pub(super) struct JobConnection {
     pub(super) hypervisor: Arc<dyn HypervisorConnection>,
     pub(super) domain: Arc<dyn Domain>,
     // The last field, so that it drops the last references.
-    _drop_off_worker: DropOffWorker<(Arc<dyn HypervisorConnection>, Arc<dyn Domain>)>,
+    _drop_on_blocking_thread:
+        DropOnBlockingThread<(Arc<dyn HypervisorConnection>, Arc<dyn Domain>)>,
 }
 
 impl JobConnection {
@@ -25,7 +26,10 @@ impl JobConnection {
             return Ok(None);
         };
         Ok(Some(JobConnection {
-            _drop_off_worker: DropOffWorker(Some((Arc::clone(&hypervisor), Arc::clone(&domain)))),
+            _drop_on_blocking_thread: DropOnBlockingThread(Some((
+                Arc::clone(&hypervisor),
+                Arc::clone(&domain),
+            ))),
             hypervisor,
             domain,
         }))
@@ -45,9 +49,9 @@ pub(super) async fn domain_call<T: Send + 'static>(
 
 /// Drops its value on another thread, because closing a connection blocks when the daemon hangs, also after the job was
 /// aborted or has failed.
-struct DropOffWorker<T: Send + 'static>(Option<T>);
+struct DropOnBlockingThread<T: Send + 'static>(Option<T>);
 
-impl<T: Send + 'static> Drop for DropOffWorker<T> {
+impl<T: Send + 'static> Drop for DropOnBlockingThread<T> {
     fn drop(&mut self) {
         blocking::drop_connection(self.0.take());
     }
@@ -73,7 +77,7 @@ mod tests {
     #[tokio::test]
     async fn connection_is_closed_on_another_thread_than_the_async_worker() {
         let (sender, receiver) = channel();
-        drop(DropOffWorker(Some(DropThread(sender))));
+        drop(DropOnBlockingThread(Some(DropThread(sender))));
         let closed_on = tokio::task::spawn_blocking(move || receiver.recv().unwrap());
         assert_ne!(closed_on.await.unwrap(), thread::current().id());
     }

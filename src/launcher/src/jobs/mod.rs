@@ -197,4 +197,4 @@ impl Jobs {
 }
 
 #[cfg(test)]
-mod tests;
+mod running_test_vm;

@@ -13,13 +13,13 @@
 //! virt-handler controls the end of a VM: it requests the shutdown and deletes the domain, and the launcher waits for
 //! that. If there is no virt-handler, or it does not act in time, the launcher acts itself.
 
-mod config_inputs_timers;
+mod inputs_and_timers;
 mod steps_and_endings;
 
 use std::time::Duration;
 
 use crate::manager::Phase;
-pub(crate) use config_inputs_timers::{Input, LifetimeConfig, Timer};
+pub(crate) use inputs_and_timers::{Input, LifetimeConfig, Timer};
 pub(crate) use steps_and_endings::{Ending, Step};
 
 /// How long to wait after the signal for virt-handler to request a shutdown.
@@ -50,7 +50,6 @@ pub(crate) struct Lifetime {
     stage: Stage,
     phase: Phase,
     power_off_requested: bool,
-    hooks_ran: bool,
 }
 
 impl Lifetime {
@@ -61,7 +60,6 @@ impl Lifetime {
             stage: Stage::Waiting,
             phase: Phase::Absent,
             power_off_requested: false,
-            hooks_ran: false,
         };
         (
             lifetime,
@@ -111,9 +109,10 @@ impl Lifetime {
             return self.exit(Ending::Clean);
         }
         self.stage = Stage::Ended;
-        let mut steps = self.shutdown_hooks();
-        steps.push(Step::Arm(Timer::HandlerDelete, HANDLER_DELETE_TIMEOUT));
-        steps
+        vec![
+            Step::RunShutdownHooks,
+            Step::Arm(Timer::HandlerDelete, HANDLER_DELETE_TIMEOUT),
+        ]
     }
 
     /// A VM that is still arriving is killed, so that its migration to this pod fails and it continues to run on the
@@ -187,17 +186,7 @@ impl Lifetime {
 
     fn exit(&mut self, ending: Ending) -> Vec<Step> {
         self.stage = Stage::Exited;
-        let mut steps = self.shutdown_hooks();
-        steps.push(Step::Exit(ending));
-        steps
-    }
-
-    fn shutdown_hooks(&mut self) -> Vec<Step> {
-        let first = !std::mem::replace(&mut self.hooks_ran, true);
-        first
-            .then_some(Step::RunShutdownHooks)
-            .into_iter()
-            .collect()
+        vec![Step::RunShutdownHooks, Step::Exit(ending)]
     }
 }
 

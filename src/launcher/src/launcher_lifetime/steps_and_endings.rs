@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::config_inputs_timers::Timer;
+use super::inputs_and_timers::Timer;
 
 /// What the launcher has to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) enum Step {
     RequestPowerOff,
     /// Kill QEMU.
     Kill,
-    /// Run the shutdown hooks, concurrently with everything else. This step comes only once.
+    /// Run the shutdown hooks, concurrently with everything else, unless they run already or have run.
     RunShutdownHooks,
     /// Exit.
     Exit(Ending),

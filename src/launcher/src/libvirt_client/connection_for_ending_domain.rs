@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use libvirt::{Domain, HypervisorConnection};
 
-use super::call_deadlines_and_lanes::{CallClass, ENDING};
+use super::call_class::{CallClass, ENDING};
 use super::connection_attempt::Connect;
 use super::reconnecting_connection::RECONNECT_TIMEOUT;
 use super::{CallError, Client};

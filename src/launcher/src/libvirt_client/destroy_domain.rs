@@ -14,7 +14,7 @@ use libvirt::{DestroyMode, Domain};
 use rustix::process::Signal;
 use tokio::runtime::Handle;
 
-use super::call_deadlines_and_lanes::ENDING;
+use super::call_class::ENDING;
 use super::{CallError, Client};
 use crate::qemu_process::QemuProcess;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use libvirt::Domain;
 use tokio::time::{Instant, sleep};
 
-use super::call_deadlines_and_lanes::STATISTICS;
+use super::call_class::STATISTICS;
 use super::single_flight_cache::{CacheAge, SingleFlightCache};
 use super::{CallError, Client};
 use crate::blocking::NoAnswer;

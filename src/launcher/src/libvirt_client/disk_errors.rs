@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use libvirt::{DiskFault, Domain};
 
-use super::call_deadlines_and_lanes::STATISTICS;
+use super::call_class::STATISTICS;
 use super::{CallError, Client, DomainSnapshot};
 
 impl Client {

@@ -8,9 +8,9 @@ use super::reconnecting_connection::Session;
 
 /// The handle, with the generation of the session that it belongs to.
 #[derive(Default)]
-pub(super) struct CachedDomain(Mutex<Option<(u64, Arc<dyn Domain>)>>);
+pub(super) struct DomainHandleCache(Mutex<Option<(u64, Arc<dyn Domain>)>>);
 
-impl CachedDomain {
+impl DomainHandleCache {
     /// Runs `read` on the domain; `None` when there is no such domain. Blocking.
     pub(super) fn read<T>(
         &self,

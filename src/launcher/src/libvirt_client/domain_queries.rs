@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use libvirt::{Domain, State, XmlKind};
 
-use super::call_deadlines_and_lanes::{CallClass, QUICK};
+use super::call_class::{CallClass, QUICK};
 use super::reconnecting_connection::Session;
 use super::{CallError, Client, Inner};
 

@@ -11,18 +11,18 @@ use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{DomainState, Reason, State, XmlKind};
 
-use super::domain_handle_cache::CachedDomain;
+use super::domain_handle_cache::DomainHandleCache;
 use super::reconnecting_connection::Session;
 use crate::blocking::NoAnswer;
 
 /// The name of the guest agent's channel.
 const GUEST_AGENT: &str = "org.qemu.guest_agent.0";
 
-/// Whether the domain is active, by libvirt's words.
+/// Whether the domain exists and is active, in libvirt's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// No domain: neither defined nor running.
-    Undefined,
+    Absent,
     /// A domain without a QEMU process.
     Inactive,
     /// A domain with a QEMU process.
@@ -67,7 +67,7 @@ impl SpecReader {
     /// The domain's spec; `None` when libvirt returns no XML. Blocking.
     pub(super) fn read(
         &self,
-        handle: &CachedDomain,
+        handle: &DomainHandleCache,
         session: &Session,
         domain: &str,
     ) -> Result<Option<Arc<DomainSpec>>, SnapshotError> {
@@ -128,10 +128,10 @@ impl DomainSnapshot {
         self.status == LifeCycle::NoState && self.reason == reason::NON_EXISTENT
     }
 
-    /// Whether the domain is active, by libvirt's words.
+    /// Whether the domain exists and is active, in libvirt's terms.
     pub fn presence(&self) -> Presence {
         match self.status {
-            LifeCycle::NoState if self.is_gone() => Presence::Undefined,
+            LifeCycle::NoState if self.is_gone() => Presence::Absent,
             LifeCycle::NoState | LifeCycle::Shutoff | LifeCycle::Crashed => Presence::Inactive,
             _ => Presence::Active,
         }

@@ -8,7 +8,7 @@
 //! ```
 //! Manager, agent and queries use the client; the client depends on none of them.
 
-mod call_deadlines_and_lanes;
+mod call_class;
 mod call_error;
 mod connection_attempt;
 mod connection_for_ending_domain;
@@ -33,7 +33,7 @@ use tokio::time::Instant;
 
 use crate::blocking::NoAnswer;
 
-pub(crate) use call_deadlines_and_lanes::{
+pub(crate) use call_class::{
     AGENT, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK, START,
 };
 pub(crate) use call_error::{CallError, response_text};
@@ -43,10 +43,10 @@ pub(crate) use reconnecting_connection::{Connection, ConnectionEvent};
 pub(crate) use request_device_detach::request_detach;
 pub(crate) use single_flight_cache::{CacheAge, SingleFlightCache};
 
-use call_deadlines_and_lanes::Lanes;
+use call_class::Lanes;
 use connection_for_ending_domain::EndingConnection;
 use dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
-use domain_handle_cache::CachedDomain;
+use domain_handle_cache::DomainHandleCache;
 use domain_snapshot::SpecReader;
 use reconnecting_connection::Session;
 use statistics_and_qemu_version::STATISTICS_AGE;
@@ -62,7 +62,7 @@ struct Inner {
     pid_file: PathBuf,
     lanes: Lanes,
     ending: EndingConnection,
-    handle: CachedDomain,
+    handle: DomainHandleCache,
     reader: SpecReader,
     snapshots: SingleFlightCache<Arc<DomainSnapshot>, SnapshotError>,
     statistics: SingleFlightCache<Option<Arc<str>>, CallError>,
@@ -80,7 +80,7 @@ impl Client {
             domain_name: domain_name.to_owned(),
             pid_file,
             lanes: Lanes::default(),
-            handle: CachedDomain::default(),
+            handle: DomainHandleCache::default(),
             reader: SpecReader::default(),
             snapshots: SingleFlightCache::new("reading the domain", CacheAge::NONE),
             statistics: SingleFlightCache::new("reading statistics", STATISTICS_AGE),
@@ -147,7 +147,7 @@ impl Client {
     {
         let work = Arc::new(work);
         let attempt = async |class| {
-            let session = self.0.connection.session().await;
+            let (session, _) = self.0.connection.session().await;
             let work = Arc::clone(&work);
             let call = move || work(&*session.hypervisor);
             self.call(what, class, call).await
@@ -221,11 +221,11 @@ impl Client {
         let lane = self.0.lanes.get(class.lane);
         let mut is_repeated = false;
         loop {
-            let session = self.0.connection.session().await;
+            // The connection may end before a thread of the lane begins, too.
+            let (session, was_alive) = self.0.connection.session().await;
             let (inner, work) = (Arc::clone(&self.0), work.clone());
             // The session is dropped on the lane's thread, since closing a connection may block.
             let read = move || {
-                let was_alive = session.hypervisor.is_alive();
                 let result = work(&inner, &session);
                 let broke = was_alive && !session.hypervisor.is_alive();
                 (result, broke)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::libvirt_spec::DomainSpec;
 
-use super::call_deadlines_and_lanes::{DESCRIPTION, STATE};
+use super::call_class::{DESCRIPTION, STATE};
 use super::domain_snapshot::{DomainSnapshot, SnapshotError};
 use super::reconnecting_connection::Session;
 use super::{Client, Inner};

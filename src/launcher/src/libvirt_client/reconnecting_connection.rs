@@ -78,19 +78,18 @@ impl Connection {
         }))
     }
 
-    /// The current session; waits for a moment for a lost connection to be restored.
-    pub(super) async fn session(&self) -> Session {
+    /// The current session, and whether it was alive when this returned; waits for a moment for a lost connection to be
+    /// restored.
+    pub(super) async fn session(&self) -> (Session, bool) {
         let current = self.current();
         if current.hypervisor.is_alive() {
-            return current;
+            return (current, true);
         }
         let mut sessions = self.current.subscribe();
         let restored = sessions.wait_for(|session| session.hypervisor.is_alive());
         // After a timeout the call itself fails with the reason.
-        let _ = tokio::time::timeout(RECONNECT_TIMEOUT, restored)
-            .await
-            .is_ok();
-        self.current()
+        let restored = tokio::time::timeout(RECONNECT_TIMEOUT, restored).await;
+        (self.current(), matches!(restored, Ok(Ok(_))))
     }
 
     /// The generation of the current session.

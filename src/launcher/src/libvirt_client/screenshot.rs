@@ -2,7 +2,7 @@
 
 use libvirt::{Domain, Screenshot};
 
-use super::call_deadlines_and_lanes::STATISTICS;
+use super::call_class::STATISTICS;
 use super::{CallError, Client};
 
 /// Maximum size of the picture. virt-handler's gRPC client accepts messages of 4 MiB.

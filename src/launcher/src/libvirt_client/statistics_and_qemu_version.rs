@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use libvirt::{Domain, DomainStats, Version, XmlKind};
 
-use super::call_deadlines_and_lanes::{QUERY, STATISTICS};
+use super::call_class::{QUERY, STATISTICS};
 use super::reconnecting_connection::Session;
 use super::{CacheAge, CallError, Client, Inner};
 

@@ -171,6 +171,34 @@ async fn query_is_repeated_after_a_lost_connection() {
 }
 
 #[tokio::test]
+async fn query_that_waits_for_a_thread_while_the_connection_is_lost_is_repeated() {
+    let fake = daemon_with_running_domain();
+    let client = client(&fake).await;
+    let released = Arc::new(AtomicBool::new(false));
+    // One per thread of the lane.
+    let busy = [(); 4].map(|()| {
+        let (client, released) = (client.clone(), Arc::clone(&released));
+        tokio::spawn(async move {
+            let wait = move |_: &dyn Domain| {
+                while !released.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Ok(())
+            };
+            client.query("waiting", QUICK, wait).await
+        })
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let (found, ()) = tokio::join!(client.lookup(), async {
+        tokio::task::yield_now().await;
+        restart(&fake, Duration::ZERO).await;
+        released.store(true, Ordering::SeqCst);
+    });
+    assert!(found.unwrap().is_some());
+    drop(busy);
+}
+
+#[tokio::test]
 async fn missing_daemon_is_an_error() {
     let fake = daemon_with_running_domain();
     let client = client(&fake).await;

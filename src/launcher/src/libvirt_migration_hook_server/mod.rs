@@ -4,8 +4,8 @@
 //!   source's libvirt ─▶ this pod's libvirt ─▶ hook (virt-hook libvirt-hook) ─▶ socket ─▶ edits, WASM hooks
 //!                            ◀── domain, or exit code 1 and the reason ◀──────────────────┘
 //! ```
-//! [`kubevirt_api::libvirt_migration_hook_protocol`] has the protocol. KubeVirt's own hook keeps its side of the connection
-//! open, so the end of the document is detected from its content.
+//! [`kubevirt_api::libvirt_migration_hook_protocol`] has the protocol. KubeVirt's own hook keeps its side of the
+//! connection open, so the end of the document is detected from its content.
 
 mod domain_xml_end;
 pub(crate) mod hook_link;

@@ -1,4 +1,4 @@
-//! Sends the alerts that follow from libvirt's events as Kubernetes events.
+//! Sends the alerts that follow from libvirt's events as Kubernetes events, and adds the last panic to notifications.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

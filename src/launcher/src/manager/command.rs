@@ -8,7 +8,7 @@ use kubevirt_api::vmi::Vmi;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::command_error::OpError;
+use super::command_error::CommandError;
 use super::command_rules::Kind;
 use super::command_success::CommandSuccess;
 use super::ops;
@@ -146,7 +146,7 @@ impl Command {
         self,
         vm: &VmContext,
         context: CommandContext,
-    ) -> Result<CommandSuccess, OpError> {
+    ) -> Result<CommandSuccess, CommandError> {
         match self {
             Command::Sync(request) => ops::sync(vm, &request, &context.interrupted).await,
             Command::SyncMigrationTarget(request) => {
@@ -157,7 +157,7 @@ impl Command {
             Command::Unpause => ops::unpause(vm).await,
             Command::SetCpus(request) => ops::set_cpus(vm, &request).await,
             Command::SetMemory(vmi) => ops::set_memory(vm, &vmi).await,
-            Command::AttachHostDevices(request) => ops::attach_host_devices(vm, &request).await,
+            Command::AttachHostDevices(request) => ops::attach_sriov_interfaces(vm, &request).await,
             Command::Reset => ops::reset(vm).await,
             Command::SoftReboot(vmi) => ops::soft_reboot(vm, &vmi).await,
             Command::Shutdown => ops::shutdown(vm).await,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::command::{Command, CommandContext};
-use super::command_error::OpError;
+use super::command_error::CommandError;
 use super::command_id::CommandId;
 use super::command_queue::{Action, Queue};
 use super::command_refusal::CommandRefusal;
@@ -22,7 +22,7 @@ use super::vm_phase_and_migration_role::VmState;
 use crate::vm_events::VmEvent;
 
 /// The outcome of a command, shared by its callers.
-pub type CommandResult = Result<CommandSuccess, Arc<OpError>>;
+pub type CommandResult = Result<CommandSuccess, Arc<CommandError>>;
 
 type Caller = oneshot::Sender<CommandResult>;
 
@@ -174,7 +174,7 @@ impl Driver {
     fn handle_end(&mut self, ended: Result<(Id, CommandResult), JoinError>) {
         let (task, outcome) = match ended {
             Ok(ended) => ended,
-            Err(error) => (error.id(), Err(Arc::new(OpError::Internal))),
+            Err(error) => (error.id(), Err(Arc::new(CommandError::Internal))),
         };
         let Some(RunningCommand { id, .. }) = self.running.remove(&task) else {
             return;

@@ -10,7 +10,7 @@ use super::disk_capacities::DiskCapacities;
 use super::failed_device_attaches::FailedAttaches;
 use super::hook_applied_event_messages::AppliedHook;
 use super::vm_phase_and_migration_role::Role;
-use crate::guest_agent::guest_clock_sync::GuestTimeSync;
+use crate::guest_agent::guest_clock_sync::GuestClockSync;
 use crate::libvirt_migration_hook_server::HookServer;
 use crate::vm_boot::boot_resources::CloudInitImage;
 
@@ -36,7 +36,7 @@ pub struct DriverState {
     /// Whether the VMI asks to pause guest agent probes.
     pub agent_probe_paused: bool,
     /// The task that sets the guest's clock; it ends when it is dropped.
-    pub(super) guest_time: Option<GuestTimeSync>,
+    pub(super) guest_clock: Option<GuestClockSync>,
     /// Devices that the guest was asked to release, and has not released yet.
     pub(super) detaching: DetachingDevices,
     /// Devices whose attach failed, and of which QEMU may still have parts.

@@ -21,7 +21,7 @@ use crate::vm_boot::migration_target_sockets::MigrationTargetSocketError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum OpError {
+pub enum CommandError {
     /// A call of libvirt failed.
     #[error(transparent)]
     Libvirt(#[from] libvirt::Error),
@@ -105,14 +105,14 @@ pub enum OpError {
         /// The prefix, without a colon.
         prefix: &'static str,
         /// The error.
-        reason: Box<OpError>,
+        reason: Box<CommandError>,
     },
     /// Interfaces are being attached as host devices.
     #[error("hot-plug host-devices is in progress")]
     HostDevicesInProgress,
     /// The XML of the domain could not be parsed.
     #[error("{0}")]
-    Description(String),
+    DomainDescription(String),
     /// A query of QEMU's monitor failed.
     #[error(transparent)]
     Qmp(#[from] QmpError),
@@ -146,35 +146,35 @@ pub enum OpError {
     Internal,
 }
 
-impl From<HookError> for OpError {
-    fn from(error: HookError) -> OpError {
-        OpError::Hook(Box::new(error))
+impl From<HookError> for CommandError {
+    fn from(error: HookError) -> CommandError {
+        CommandError::Hook(Box::new(error))
     }
 }
 
-impl From<SnapshotError> for OpError {
-    fn from(error: SnapshotError) -> OpError {
+impl From<SnapshotError> for CommandError {
+    fn from(error: SnapshotError) -> CommandError {
         match error {
             SnapshotError::Libvirt(error) => error.into(),
             SnapshotError::NoAnswer(error) => error.into(),
-            SnapshotError::Spec { .. } => OpError::Description(error.to_string()),
+            SnapshotError::Spec { .. } => CommandError::DomainDescription(error.to_string()),
         }
     }
 }
 
-impl From<CallError> for OpError {
-    fn from(error: CallError) -> OpError {
+impl From<CallError> for CommandError {
+    fn from(error: CallError) -> CommandError {
         match error {
-            CallError::Libvirt(error) => OpError::Libvirt(error),
-            CallError::NoAnswer(error) => OpError::NoAnswer(error),
-            error @ CallError::NotEnded { .. } => OpError::QemuNotEnded(error),
+            CallError::Libvirt(error) => CommandError::Libvirt(error),
+            CallError::NoAnswer(error) => CommandError::NoAnswer(error),
+            error @ CallError::NotEnded { .. } => CommandError::QemuNotEnded(error),
         }
     }
 }
 
-impl OpError {
+impl CommandError {
     /// libvirt's "no such domain", for operations that must name the domain.
-    pub fn no_domain(domain: &str) -> OpError {
+    pub fn no_domain(domain: &str) -> CommandError {
         CallError::no_domain(domain).into()
     }
 
@@ -182,34 +182,34 @@ impl OpError {
     pub(super) fn with_hook(
         self,
         hook_of_refusal: impl Fn(&str) -> Option<(String, String)>,
-    ) -> OpError {
-        let OpError::Libvirt(error) = self else {
+    ) -> CommandError {
+        let CommandError::Libvirt(error) = self else {
             return self;
         };
         match hook_of_refusal(&error.message) {
             Some((hook, path)) => {
                 let refused = RefusedHookChange::new(error, &hook, &path);
-                OpError::RefusedHookChange(Box::new(refused))
+                CommandError::RefusedHookChange(Box::new(refused))
             }
-            None => OpError::Libvirt(error),
+            None => CommandError::Libvirt(error),
         }
     }
 
     /// Whether the command was refused, or interrupted by a kill, a delete or the launcher's exit.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, OpError::Refused(_))
+        matches!(self, CommandError::Refused(_))
     }
 
     /// Whether the command was refused because the launcher is exiting.
     pub(super) fn is_exiting(&self) -> bool {
-        matches!(self, OpError::Refused(CommandRefusal::Exiting))
+        matches!(self, CommandError::Refused(CommandRefusal::Exiting))
     }
 
     /// The text of a `Response`, with libvirt's errors in the form that KubeVirt's users search for.
     pub fn message(&self) -> String {
         match self {
-            OpError::Libvirt(error) => response_text(error),
-            OpError::RefusedHookChange(refused) => refused.message(),
+            CommandError::Libvirt(error) => response_text(error),
+            CommandError::RefusedHookChange(refused) => refused.message(),
             other => other.to_string(),
         }
     }
@@ -221,12 +221,12 @@ mod tests {
 
     #[test]
     fn response_has_libvirts_code_and_text() {
-        let error = OpError::no_domain("default_vm1");
+        let error = CommandError::no_domain("default_vm1");
         assert!(
             error
                 .message()
                 .starts_with("LibvirtError(Code=42, Domain=10,")
         );
-        assert_eq!(OpError::NotFound.message(), "Domain not found.");
+        assert_eq!(CommandError::NotFound.message(), "Domain not found.");
     }
 }

@@ -7,9 +7,9 @@
 //!   (admit)    ├─▶ [waiting] ── a kill or delete comes ──▶ refused
 //!              └─▶ joins, replaces or follows one of these, or is denied
 //! ```
-//! A command waits while a running command, or one that was requested before it, holds a resource that it needs. A kill or
-//! delete waits only for another kill or delete: it interrupts the running commands, refuses the waiting ones, and no
-//! other command starts while it runs.
+//! A command waits while a running command, or one that was requested before it, holds a resource that it needs. A kill
+//! or delete waits only for another kill or delete: it interrupts the running commands, refuses the waiting ones, and
+//! no other command starts while it runs.
 //!
 //! virt-handler gives up on a call after 20 s and calls again. The second call must neither end the command early nor
 //! run it twice, so equal commands share one answer. Every caller is answered exactly once.

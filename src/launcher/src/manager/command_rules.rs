@@ -32,7 +32,8 @@ pub(super) enum Kind {
 pub(super) enum Resource {
     /// The domain: its definition, its devices and its vCPUs.
     Domain,
-    /// The guest, through its agent or its power button; apart from the domain, so that a hung guest delays nothing else.
+    /// The guest, through its agent or its power button; apart from the domain, so that a hung guest delays nothing
+    /// else.
     Guest,
     /// The guest's file systems, through its agent.
     Filesystems,
@@ -51,8 +52,8 @@ pub(super) enum Resource {
     reason = "each rule joins first; they differ in what happens otherwise"
 )]
 pub(super) enum Repeat {
-    /// The command joins the last command that holds one of its resources, if that is of its kind: pause, unpause, pause
-    /// run as three commands.
+    /// The command joins the last command that holds one of its resources, if that is of its kind: pause, unpause,
+    /// pause run as three commands.
     JoinLast,
     /// The command describes the desired VM, so it joins an equal command, and replaces a different one that waits.
     JoinOrReplace,

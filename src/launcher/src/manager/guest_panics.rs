@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,8 +18,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// The panics of the guest since the launcher started.
 pub(super) struct GuestPanics {
     qemu_log: PathBuf,
-    /// The size of the log at the last panic: what precedes it is about earlier panics.
-    log_size_at_last_panic: AtomicU64,
     state: Mutex<PanicState>,
 }
 
@@ -28,6 +25,8 @@ pub(super) struct GuestPanics {
 struct PanicState {
     last: Option<GuestPanicInfo>,
     count: i64,
+    /// The size of the log at the last panic: what precedes it is about earlier panics.
+    log_size: u64,
 }
 
 impl GuestPanics {
@@ -35,7 +34,6 @@ impl GuestPanics {
     pub(super) fn new(qemu_log: PathBuf) -> GuestPanics {
         GuestPanics {
             qemu_log,
-            log_size_at_last_panic: AtomicU64::new(0),
             state: Mutex::default(),
         }
     }
@@ -43,15 +41,15 @@ impl GuestPanics {
     /// Records a panic. Returns its warning, with the details in QEMU's log.
     pub(super) async fn record(&self) -> Warning {
         let path = self.qemu_log.clone();
-        let from = self.log_size_at_last_panic.load(Ordering::Relaxed);
+        let from = self.lock_state().log_size;
         let read = move || tail(&path, from);
         let log = blocking::file_call("reading QEMU's log", READ_TIMEOUT, read).await;
         let (log, size) = log.unwrap_or_default();
-        self.log_size_at_last_panic.store(size, Ordering::Relaxed);
         let (warning, info) = notify::panic_warning(&log);
         let mut state = self.lock_state();
         state.last = Some(info);
         state.count += 1;
+        state.log_size = size;
         warning
     }
 

@@ -38,7 +38,7 @@ impl RefusedHookChange {
 
 #[cfg(test)]
 mod tests {
-    use super::super::command_error::OpError;
+    use super::super::command_error::CommandError;
 
     /// libvirt quotes the values that it refuses, and hooks and the VM's owner write them.
     #[test]
@@ -48,7 +48,7 @@ mod tests {
         for group in groups.chunks(100) {
             let text: String = group.iter().collect();
             let error = || {
-                OpError::Libvirt(libvirt::Error {
+                CommandError::Libvirt(libvirt::Error {
                     code: 27,
                     domain: 20,
                     message: format!("XML error: unknown model '{text}'"),

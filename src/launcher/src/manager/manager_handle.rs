@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use super::command::Command;
 use super::command_driver::{CommandResult, Driver, Message, request_span};
-use super::command_error::OpError;
+use super::command_error::CommandError;
 use super::command_id::CommandId;
 use super::command_refusal::CommandRefusal;
 use super::command_success::CommandSuccess;
@@ -58,10 +58,10 @@ impl Manager {
     /// Attaches SR-IOV interfaces in the background; failures are only logged.
     ///
     /// # Errors
-    /// [`OpError::HostDevicesInProgress`] if such an attach is running already.
-    pub fn start_attaching_host_devices(&self, request: SyncRequest) -> Result<(), OpError> {
+    /// [`CommandError::HostDevicesInProgress`] if such an attach is running already.
+    pub fn start_attaching_host_devices(&self, request: SyncRequest) -> Result<(), CommandError> {
         let slot = Arc::clone(&self.host_device_attach_slot).try_acquire_owned();
-        let slot = slot.map_err(|_| OpError::HostDevicesInProgress)?;
+        let slot = slot.map_err(|_| CommandError::HostDevicesInProgress)?;
         let manager = self.clone();
         tokio::spawn(async move {
             let command = Command::AttachHostDevices(Arc::new(request));
@@ -121,5 +121,5 @@ impl Manager {
 }
 
 fn exiting() -> CommandResult {
-    Err(Arc::new(OpError::from(CommandRefusal::Exiting)))
+    Err(Arc::new(CommandError::from(CommandRefusal::Exiting)))
 }

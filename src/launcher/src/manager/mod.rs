@@ -43,7 +43,7 @@ mod vm_phase_and_migration_role;
 
 pub use command::Command;
 pub use command_driver::CommandResult;
-pub use command_error::OpError;
+pub use command_error::CommandError;
 pub use command_refusal::CommandRefusal;
 pub use command_success::CommandSuccess;
 pub use device_change_error::DeviceChangeError;

@@ -15,7 +15,7 @@ use super::kubevirt_metadata::MetadataStore;
 use super::start_notification_acceptance::StartNotification;
 use super::vm_identity::Identity;
 use super::vm_phase_and_migration_role::{Phase, Role};
-use crate::guest_agent::{Freezer, GuestInfoCache, VmStatsAnswers};
+use crate::guest_agent::{Freezer, GuestInfoCache, VmStatsAnswerCache};
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
 use crate::jobs::Jobs;
@@ -52,7 +52,7 @@ pub struct VmContext {
     /// What the guest agent reported.
     pub guest_info: Arc<GuestInfoCache>,
     /// Answers of the guest agent for statistics.
-    pub vm_stats_answers: VmStatsAnswers,
+    pub vm_stats_answers: VmStatsAnswerCache,
     /// Freezes and thaws the guest.
     pub freezer: Freezer,
     /// The access credentials that the guest agent is to set; each start sends them.

@@ -17,7 +17,7 @@ use super::vm_observer::Observer;
 use super::vm_phase_and_migration_role::Phase;
 use crate::guest_agent::access_credentials::CredentialSync;
 use crate::guest_agent::{
-    AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller, VmStatsAnswers,
+    AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller, VmStatsAnswerCache,
 };
 use crate::hook_failure_events::HookFailureEvents;
 use crate::hooks_trait::Hooks;
@@ -134,7 +134,7 @@ impl VmDependencies {
             job_events,
         });
         let vm = VmContext {
-            vm_stats_answers: VmStatsAnswers::new(self.client.clone()),
+            vm_stats_answers: VmStatsAnswerCache::new(self.client.clone()),
             jobs,
             identity: self.identity,
             client: self.client,

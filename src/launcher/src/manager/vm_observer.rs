@@ -2,8 +2,8 @@
 //! It never changes the domain.
 
 mod domain_notifications;
-mod domain_snapshots;
 mod observer_history;
+mod observer_snapshots;
 mod resync_after_lost_events;
 mod resync_backoff;
 mod watch_channel_updates;
@@ -163,7 +163,7 @@ impl Observer {
         }
         self.update_agent_link(event, &snapshot);
         let presence = snapshot.presence();
-        if presence == Presence::Undefined && *self.phase.borrow() == Phase::Absent {
+        if presence == Presence::Absent && *self.phase.borrow() == Phase::Absent {
             // The definition failed before it was complete: this domain was never published.
             return;
         }
@@ -178,7 +178,7 @@ impl Observer {
         if snapshot.status == LifeCycle::Shutdown && self.job_events.is_stopped_for_switch() {
             return;
         }
-        if presence == Presence::Undefined && history.policy.last_published_active() {
+        if presence == Presence::Absent && history.policy.last_published_active() {
             // A transient domain disappears when it ends, and libvirt then no longer has the reason of the end.
             if !is_end(event) && !matches!(event, VmEvent::Republish | VmEvent::QemuMissing) {
                 return;

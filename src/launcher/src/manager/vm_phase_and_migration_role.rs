@@ -59,8 +59,8 @@ impl Phase {
     pub fn observe(self, presence: Presence) -> Phase {
         match (self, presence) {
             (Phase::Gone, _) => Phase::Gone,
-            (Phase::Absent, Presence::Undefined) => Phase::Absent,
-            (_, Presence::Undefined) => Phase::Gone,
+            (Phase::Absent, Presence::Absent) => Phase::Absent,
+            (_, Presence::Absent) => Phase::Gone,
             (_, Presence::Active) => Phase::Active,
             (Phase::Absent | Phase::Defined, Presence::Inactive) => Phase::Defined,
             (Phase::Active | Phase::Down, Presence::Inactive) => Phase::Down,
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn phases_follow_the_domains_presence() {
-        use Presence::{Active, Inactive, Undefined};
-        assert_eq!(phase_after(&[Undefined]), Phase::Absent);
-        assert_eq!(phase_after(&[Undefined, Inactive]), Phase::Defined);
+        use Presence::{Absent, Active, Inactive};
+        assert_eq!(phase_after(&[Absent]), Phase::Absent);
+        assert_eq!(phase_after(&[Absent, Inactive]), Phase::Defined);
         assert_eq!(phase_after(&[Inactive, Active]), Phase::Active);
         assert_eq!(phase_after(&[Inactive, Active, Inactive]), Phase::Down);
         assert_eq!(
@@ -93,11 +93,11 @@ mod tests {
             "started again"
         );
         assert_eq!(
-            phase_after(&[Inactive, Active, Inactive, Undefined]),
+            phase_after(&[Inactive, Active, Inactive, Absent]),
             Phase::Gone
         );
         assert_eq!(
-            phase_after(&[Inactive, Undefined, Inactive]),
+            phase_after(&[Inactive, Absent, Inactive]),
             Phase::Gone,
             "Gone is final"
         );
@@ -106,7 +106,7 @@ mod tests {
     proptest! {
         #[test]
         fn phase_is_never_absent_again(presences in proptest::collection::vec(
-            prop_oneof![Just(Presence::Undefined), Just(Presence::Inactive), Just(Presence::Active)], 0..10))
+            prop_oneof![Just(Presence::Absent), Just(Presence::Inactive), Just(Presence::Active)], 0..10))
         {
             let mut state = Phase::Absent;
             for presence in presences {

@@ -3,7 +3,7 @@
 
 mod recording_virt_handler;
 
-use recording_virt_handler::RecordingHandler;
+use recording_virt_handler::RecordingVirtHandler;
 use tokio::time::Instant;
 use tonic::Status;
 
@@ -36,7 +36,7 @@ async fn notifications_arrive_in_order_when_the_server_starts_late() {
         message: "no".into(),
     });
     tokio::time::sleep(Duration::from_millis(60)).await;
-    let handler = RecordingHandler::default();
+    let handler = RecordingVirtHandler::default();
     handler.serve(&socket);
     assert!(notifier.flush(TEST_TIMEOUT).await);
     assert_eq!(
@@ -49,7 +49,7 @@ async fn notifications_arrive_in_order_when_the_server_starts_late() {
 async fn notification_is_sent_again_after_a_transient_error_and_not_after_a_refusal() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
-    let handler = RecordingHandler::default();
+    let handler = RecordingVirtHandler::default();
     handler.serve(&socket);
     handler.fail_next([Status::invalid_argument("no"), Status::unavailable("later")]);
     let notifier = notifier(&socket);
@@ -66,7 +66,7 @@ async fn notification_is_sent_again_after_a_transient_error_and_not_after_a_refu
 async fn notification_is_sent_again_when_virt_handler_ends_before_it_answers() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
-    let first = RecordingHandler::stalled();
+    let first = RecordingVirtHandler::stalled();
     let process = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -81,7 +81,7 @@ async fn notification_is_sent_again_when_virt_handler_ends_before_it_answers() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     std::fs::remove_file(&socket).unwrap();
-    let second = RecordingHandler::default();
+    let second = RecordingVirtHandler::default();
     second.serve(&socket);
     process.shutdown_background();
     assert!(notifier.flush(TEST_TIMEOUT).await);
@@ -124,7 +124,7 @@ async fn late_server_gets_the_alive_state_and_not_the_earlier_off_state() {
     tokio::time::sleep(Duration::from_millis(60)).await;
     let alive = notifier.domain_event(EventType::Modified, true, b"alive".to_vec());
     tokio::time::sleep(Duration::from_millis(60)).await;
-    let handler = RecordingHandler::default();
+    let handler = RecordingVirtHandler::default();
     handler.serve(&socket);
     assert!(notifier.flush(TEST_TIMEOUT).await);
     assert_eq!(
@@ -148,7 +148,7 @@ async fn retry_now_ends_the_pause_before_the_next_attempt() {
     let notifier = Notifier::start(&socket, InvolvedObject::default(), retry_times);
     drop(notifier.domain_event(EventType::Modified, true, b"1".to_vec()));
     tokio::time::sleep(Duration::from_millis(60)).await;
-    let handler = RecordingHandler::default();
+    let handler = RecordingVirtHandler::default();
     handler.serve(&socket);
     notifier.retry_now();
     assert!(notifier.flush(TEST_TIMEOUT).await);
@@ -159,7 +159,7 @@ async fn retry_now_ends_the_pause_before_the_next_attempt() {
 async fn slow_virt_handler_gets_the_newest_state_and_not_all_earlier_ones() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
-    let handler = RecordingHandler::slow(Duration::from_millis(20));
+    let handler = RecordingVirtHandler::slow(Duration::from_millis(20));
     handler.serve(&socket);
     let notifier = notifier(&socket);
     for event in 0..300 {

@@ -1,5 +1,5 @@
-//! The launcher's process from start to end: takes the lock, collects hooks, builds the launcher, waits for its end, and
-//! shuts it down.
+//! The launcher's process from start to end: takes the lock, collects hooks, builds the launcher, waits for its end,
+//! and shuts it down.
 
 mod composition;
 mod hook_collection;
@@ -55,9 +55,14 @@ pub async fn run(config: Config, early: termination_signals::EarlySignals) -> an
         Some(Err(error)) => Err(error),
         None => Ok(Ending::Clean),
     };
-    // Here for a launcher that was not built. In all other cases they have run.
+    // Runs them if the launcher was not built or failed; otherwise they have run.
     shutdown_hooks.finish().await;
-    match ending? {
+    result_of(ending?)
+}
+
+/// The result of a launcher that has ended.
+fn result_of(ending: Ending) -> anyhow::Result<()> {
+    match ending {
         Ending::Clean => Ok(()),
         Ending::UnusedTarget => {
             tracing::info!("the migration to this pod did not take place; the launcher ends");
@@ -69,7 +74,7 @@ pub async fn run(config: Config, early: termination_signals::EarlySignals) -> an
     }
 }
 
-/// Runs a launcher that was composed without daemons until its end, and shuts it down.
+/// Runs a launcher without daemons until its end, as [`run`] does. For tests, which compose it on a fake libvirt.
 pub async fn run_composed(
     launcher: RunningLauncher,
     config: &Config,
@@ -82,7 +87,8 @@ pub async fn run_composed(
         daemons: None,
     };
     let ending = launcher.run(config, None, signal, &shutdown_hooks).await;
-    ending.map(drop)
+    shutdown_hooks.finish().await;
+    result_of(ending?)
 }
 
 /// A running launcher and the libvirt daemons that it started, if any.
@@ -96,7 +102,7 @@ impl LauncherWithDaemons {
         self.running.manager.vm()
     }
 
-    /// Runs until the end, and shuts down. The shutdown hooks have run when it returns.
+    /// Runs until the end, and shuts down. The shutdown hooks have run when it returns, unless it fails.
     async fn run(
         mut self,
         config: &Config,
@@ -109,8 +115,6 @@ impl LauncherWithDaemons {
             .run_until_end(config, standalone, signal, shutdown_hooks.clone())
             .await;
         self.shut_down(is_standalone).await;
-        // The lifetime driver has run them, unless the launcher failed.
-        shutdown_hooks.finish().await;
         ending
     }
 

@@ -105,7 +105,8 @@ async fn supervise<F, T>(
     }
 }
 
-fn panic_message(error: JoinError) -> String {
+/// How a task ended that did not return.
+pub(crate) fn panic_message(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else {
         return "it was cancelled".to_owned();
     };

@@ -205,8 +205,7 @@ impl BootResources {
         });
         if !self.test_driver {
             let probe = move || {
-                domain::disk_cache_and_io_modes::set_driver_modes(&mut spec, &DriverModeProbe)
-                    .map(|()| spec)
+                domain::driver_modes::set_driver_modes(&mut spec, &DriverModeProbe).map(|()| spec)
             };
             spec = blocking::file_call("probing the disks' file systems", FILE_TIMEOUT, probe)
                 .await??;

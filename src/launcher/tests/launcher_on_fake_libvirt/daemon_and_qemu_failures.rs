@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{CloseReason, DomainState, code, origin};
-use virt_launcher::manager::{Command, CommandSuccess, OpError};
+use virt_launcher::manager::{Command, CommandError, CommandSuccess};
 
 use crate::support::test_launcher::{
     DOMAIN, TestLauncher, count_containing, domain_state, wait_for,
@@ -106,7 +106,7 @@ async fn libvirts_errors_keep_code_and_text() {
     );
     assert_eq!(domain_state(&launcher), None);
     let error = launcher.manager.run(Command::Pause).await.unwrap_err();
-    assert!(matches!(*error, OpError::NotFound));
+    assert!(matches!(*error, CommandError::NotFound));
     assert!(
         launcher
             .manager

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Call;
 use super::definition_xml::DefinitionXml;
 use super::errors::{domain_not_found, qemu_error};
-use super::planned_and_sent_migration::{MigrationPlan, SentMigration};
+use super::migration_plan_and_record::{MigrationPlan, SentMigration};
 use super::simulated_domain::SimulatedDomain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};

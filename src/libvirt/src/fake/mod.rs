@@ -35,7 +35,7 @@ mod guest_agent;
 mod hypervisor_connection;
 mod launch_security;
 mod migration;
-mod planned_and_sent_migration;
+mod migration_plan_and_record;
 mod qemu_monitor;
 mod running_backup;
 mod running_dump;
@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 pub use call::Call;
-pub use planned_and_sent_migration::{MigrationPlan, SentMigration};
+pub use migration_plan_and_record::{MigrationPlan, SentMigration};
 pub use test_controls::{Arrival, FakeDaemon};
 
 /// A simulated guest agent: receives a command as JSON, and returns the response as JSON.

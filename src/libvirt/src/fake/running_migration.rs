@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::errors::{operation_invalid, qemu_error};
-use super::planned_and_sent_migration::MigrationPlan;
+use super::migration_plan_and_record::MigrationPlan;
 use crate::domain_jobs::{JobOperation, JobStats, JobType};
 use crate::error::{Error, Result, code};
 use crate::migration::MigrationFlags;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::connection_handle::FakeConnection;
 use super::errors::{domain_ended_during_job, domain_not_found, operation_invalid};
-use super::planned_and_sent_migration::SentMigration;
+use super::migration_plan_and_record::SentMigration;
 use super::running_migration::RunningMigration;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::domain_state::{DomainState, State};

@@ -38,7 +38,7 @@ impl Agent for RealDomain {
     }
 }
 
-/// The timeout in whole seconds, rounded up. libvirt takes zero as "do not wait", and negative numbers as "for ever".
+/// The timeout in whole seconds, rounded up. libvirt takes 0 as "do not wait", -1 as its own default, and -2 as "for ever".
 fn agent_seconds(timeout: Duration) -> i32 {
     let rounded_up = timeout
         .as_secs()

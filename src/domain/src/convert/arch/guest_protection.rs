@@ -24,7 +24,8 @@ impl Protection {
         }
     }
 
-    /// Whether the host cannot read the guest's memory, so that virtio devices need the guest's IOMMU.
+    /// Whether AMD SEV encrypts the guest's memory. A device can then reach only memory that the guest shares, so each
+    /// virtio device gets `iommu='on'`, which makes the guest's driver use the DMA API.
     pub(crate) fn encrypts_memory(self) -> bool {
         matches!(self, Self::Sev | Self::Snp)
     }

@@ -71,7 +71,7 @@ fn volume_block_io(context: &Context<'_>, disk: &libvirt_spec::Disk) -> Result<B
 fn unknown_sizes(context: &Context<'_>, path: &str) -> String {
     let problem = context.host.block_size_problems.get(path);
     problem.cloned().unwrap_or_else(|| {
-        format!("nobody has asked {path} for its block sizes; they belong into the host facts")
+        format!("nobody has asked {path} for its block sizes; they belong in the host facts")
     })
 }
 

@@ -1,4 +1,4 @@
-//! Tests of decoding requests.
+//! Options that virt-handler sends, and the error of an invalid VMI.
 
 #![allow(clippy::unwrap_used)]
 use super::*;

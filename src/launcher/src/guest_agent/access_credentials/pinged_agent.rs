@@ -25,11 +25,11 @@ impl<'a> PingedAgent<'a> {
     pub(super) async fn open(client: &'a Client) -> Result<PingedAgent<'a>, AgentCommandError> {
         let domain = client.lookup().await?;
         let domain = domain.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
-        let session = PingedAgent { client, domain };
+        let agent = PingedAgent { client, domain };
         let ping = GUEST_PING.to_owned();
-        send_command::ask::<IgnoredAny>(client, &session.domain, "guest-ping", ping, AGENT_TIMEOUT)
+        send_command::ask::<IgnoredAny>(client, &agent.domain, "guest-ping", ping, AGENT_TIMEOUT)
             .await?;
-        Ok(session)
+        Ok(agent)
     }
 
     /// Sends one command, and decodes the `return` value of the answer.

@@ -1,4 +1,4 @@
-//! Tests of the schedule of polls.
+//! When each fact is polled, and when the agent is not asked.
 
 use proptest::prelude::*;
 

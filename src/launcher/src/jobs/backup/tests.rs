@@ -13,7 +13,7 @@ use kubevirt_api::domain_metadata::{MemoryDump, Migration};
 use libvirt::fake::{Call, FakeDaemon};
 
 use super::*;
-use crate::jobs::tests::{DOMAIN, RunningVm, TEST_TIMEOUT};
+use crate::jobs::running_test_vm::{DOMAIN, RunningVm, TEST_TIMEOUT};
 use crate::jobs::{JobRecorder, ProgressTimes};
 
 const XML: &str = "<domain type='kvm'><name>default_vm1</name><devices>\

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use super::blocking_query::BlockingQuery;
 use super::guest_location_query::Target;
-use super::libvirt_calls_during_migration;
+use super::monitor_calls;
 use crate::libvirt_client::ConnectTarget;
 
 /// How long to wait before the first attempt to end the migration, and between two attempts. A normal abort takes less
@@ -77,7 +77,7 @@ impl HungAbortWatch {
         connect: &ConnectTarget,
         target: Target,
     ) -> AttemptResult {
-        let state = match libvirt_calls_during_migration::state(source).await {
+        let state = match monitor_calls::state(source).await {
             Ok(state) => state,
             Err(error) => {
                 tracing::error!(reason = %error, "the migration was aborted and does not end; libvirt does not tell the guest's state");

@@ -11,9 +11,9 @@ use domain_xml::Document;
 use libvirt::{Domain, DomainState, MigrationRequest, XmlKind};
 use tokio::sync::oneshot;
 
-use super::libvirt_calls_during_migration::{QUERY_TIMEOUT, state};
 use super::migrate_call_parameters;
 use super::migration_request::MigrationJob;
+use super::monitor_calls::{QUERY_TIMEOUT, state};
 use super::sriov_detach_and_reattach::{self, DetachedDevices};
 use crate::jobs::{JobContext, JobError, domain_call};
 

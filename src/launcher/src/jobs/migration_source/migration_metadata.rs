@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kubevirt_api::domain_metadata::Migration;
-use kubevirt_api::migration_request::abort_status;
+use kubevirt_api::migration_metadata_values::abort_status;
 
 use super::monitor::MigrationMode;
 use crate::jobs::{JobError, JobRecorder};

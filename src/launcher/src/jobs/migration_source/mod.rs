@@ -17,7 +17,6 @@ mod guest_location_decision;
 mod guest_location_query;
 mod hung_abort;
 mod iteration_events;
-mod libvirt_calls_during_migration;
 mod local_disk_size;
 mod migrate_call;
 mod migrate_call_parameters;
@@ -25,6 +24,7 @@ mod migration_metadata;
 mod migration_request;
 mod migration_task;
 mod monitor;
+mod monitor_calls;
 mod sriov_detach_and_reattach;
 mod start_and_cancel;
 

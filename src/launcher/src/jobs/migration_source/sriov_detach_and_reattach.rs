@@ -137,7 +137,7 @@ mod tests {
     use libvirt::fake::FakeDaemon;
 
     use super::*;
-    use crate::jobs::tests::DOMAIN;
+    use crate::jobs::running_test_vm::DOMAIN;
 
     const XML: &str = "<domain type='kvm'><name>default_vm1</name><devices>\
         <hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev></devices></domain>";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubevirt_api::domain_metadata::Migration;
-use kubevirt_api::migration_request::MigrationRequest;
+use kubevirt_api::migration_metadata_values::RequestedMigration;
 use tokio::sync::mpsc;
 
 use super::migration_metadata::MigrationRecord;
@@ -24,10 +24,10 @@ impl Jobs {
         let mut state = self.lock();
         let last = self.context.recorder.migration();
         match (Migration::request(last.as_ref(), job.uid()), last) {
-            (MigrationRequest::Ended, Some(last)) => {
+            (RequestedMigration::Ended, Some(last)) => {
                 return JobStart::AlreadyExecuted(Box::new(last));
             }
-            (MigrationRequest::UnderWay, _) => return JobStart::AlreadyRunning,
+            (RequestedMigration::UnderWay, _) => return JobStart::AlreadyRunning,
             _ => {}
         }
         // A second target could run the guest beside the first one.

@@ -1,4 +1,4 @@
-//! Tests of domain snapshots.
+//! KubeVirt's names of reasons, and the snapshot of a missing domain.
 
 use super::*;
 
@@ -22,5 +22,5 @@ fn missing_domain_has_only_name_and_uid() {
     assert_eq!(domain.metadata.uid, "1234");
     assert_eq!(domain.spec.metadata.kubevirt.uid, "1234");
     assert_eq!(domain.status.reason, "NonExistent");
-    assert_eq!(DomainSnapshot::GONE.presence(), Presence::Undefined);
+    assert_eq!(DomainSnapshot::GONE.presence(), Presence::Absent);
 }

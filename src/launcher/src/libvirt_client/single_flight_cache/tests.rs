@@ -1,4 +1,4 @@
-//! Tests of the cache with single flight.
+//! Shared calls, the age of answers, invalidation and failures.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! Tests of the command queue.
+//! Which commands wait, are interrupted or are refused.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Tests of KubeVirt's metadata.
+//! When a record sends an event, and which records a later one may replace.
 
 use super::*;
 

@@ -13,7 +13,7 @@ use libvirt::{Affect, Domain};
 
 use super::remove_failed_attaches::remove_failed_attaches;
 use crate::libvirt_client::{COMMAND, CallError};
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::devices_refused_by_hooks::{DeviceKey, DeviceKind};
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
@@ -63,7 +63,7 @@ impl Attachment {
         vmi: &Vmi,
         domain: &Arc<dyn Domain>,
         time: &AttachTime,
-    ) -> Result<AttachResult, OpError> {
+    ) -> Result<AttachResult, CommandError> {
         let kind = self.key.kind;
         let name = self.key.name.clone();
         if vm
@@ -92,7 +92,7 @@ impl Attachment {
         let attached = call_libvirt(vm, domain, kind, xml).await;
         match attached.map_err(|error| with_hook(error.into(), &provenance)) {
             Ok(()) => Ok(AttachResult::Attached),
-            Err(error @ OpError::RefusedHookChange(_)) => {
+            Err(error @ CommandError::RefusedHookChange(_)) => {
                 self.refuse(vm, "HookFailed", &error.message());
                 Ok(AttachResult::RefusedByHook)
             }
@@ -154,7 +154,7 @@ async fn call_libvirt(
 }
 
 /// Adds the hook that has changed the element that libvirt refuses.
-fn with_hook(error: OpError, provenance: &Provenance) -> OpError {
+fn with_hook(error: CommandError, provenance: &Provenance) -> CommandError {
     error.with_hook(|text| {
         let (hook, path) = provenance.hook_of_refusal(text)?;
         Some((hook.to_owned(), path.to_owned()))

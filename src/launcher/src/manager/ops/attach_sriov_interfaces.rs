@@ -1,4 +1,4 @@
-//! Attaches the SR-IOV interfaces of the VMI that the running VM lacks.
+//! SR-IOV hotplug, which begins after virt-handler has its response: no deadline of the request applies.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::attach_device::{AttachResult, Attachment, forget_unwanted};
 use super::read_domain_xml::read_live_domain;
 use super::remove_failed_attaches::remove_failed_attaches;
 use super::sync::convert;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::devices_refused_by_hooks::DeviceKind;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -20,11 +20,11 @@ use crate::vm_boot::host_facts::wait_for_network_info;
 
 /// Attaches the SR-IOV interfaces of the VMI that the running VM lacks. A failure does not keep the others from being
 /// attached; the first error is returned.
-pub(in crate::manager) async fn attach_host_devices(
+pub(in crate::manager) async fn attach_sriov_interfaces(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<CommandSuccess, OpError> {
-    let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
+) -> Result<CommandSuccess, CommandError> {
+    let domain = vm.client.lookup().await?.ok_or(CommandError::NotFound)?;
     wait_for_network_info(&vm.boot_resources.network_info).await?;
     let desired = convert(vm, request).await?;
     remove_failed_attaches(vm, &domain).await;

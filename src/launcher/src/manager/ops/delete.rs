@@ -1,4 +1,4 @@
-//! Deletes the VM: undefines its domain and waits for the final notification.
+//! Deletes the VM: undefines its domain. Unless the VM is active, waits for the final notification, at most 1 s.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use libvirt::{Domain, UndefineOptions};
 
 use super::kill::INTERRUPT_TIMEOUT;
 use crate::jobs::AbortReason;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, Phase};
 
@@ -21,7 +21,7 @@ const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
 pub(in crate::manager) async fn delete(
     vm: &VmContext,
     others_ended: impl Future<Output = ()>,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     let _ = tokio::time::timeout(INTERRUPT_TIMEOUT, others_ended).await;
     // libvirt undefines no domain while a job changes it.
     vm.jobs.end(AbortReason::Kill).await;

@@ -10,10 +10,10 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Interface;
 use libvirt::{Affect, Domain, XmlKind};
 
-use crate::guest_agent::guest_clock_sync::GuestTimeSync;
+use crate::guest_agent::guest_clock_sync::GuestClockSync;
 use crate::libvirt_client::COMMAND;
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 
@@ -27,7 +27,7 @@ const LINK_DOWN_TIME: Duration = Duration::from_millis(100);
 pub(in crate::manager) async fn finalize_migration(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     let Some(domain) = vm.client.lookup().await? else {
         return Ok(CommandSuccess::Unchanged);
     };
@@ -39,7 +39,7 @@ pub(in crate::manager) async fn finalize_migration(
     if !interfaces.is_empty() {
         refresh_links(vm, &domain, &interfaces).await?;
     }
-    vm.driver_state().guest_time = Some(GuestTimeSync::start(vm.client.clone(), domain));
+    vm.driver_state().guest_clock = Some(GuestClockSync::start(vm.client.clone(), domain));
     Ok(CommandSuccess::Changed)
 }
 
@@ -61,7 +61,7 @@ async fn refresh_links(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     interfaces: &[&str],
-) -> Result<(), OpError> {
+) -> Result<(), CommandError> {
     let xml = vm.client.xml(domain, XmlKind::Active).await?;
     let taken_down = vm.driver_state().links_taken_down.clone();
     let mut refreshed = Ok(());
@@ -84,7 +84,7 @@ async fn update(
     domain: &Arc<dyn Domain>,
     what: &'static str,
     xml: String,
-) -> Result<(), OpError> {
+) -> Result<(), CommandError> {
     let update = move |domain: &dyn Domain| domain.update_device(&xml, Affect::LiveAndConfig);
     Ok(vm.client.on(domain, what, COMMAND, update).await?)
 }
@@ -106,9 +106,9 @@ fn links(
     xml: &str,
     interfaces: &[&str],
     taken_down: &HashSet<String>,
-) -> Result<Vec<Link>, OpError> {
+) -> Result<Vec<Link>, CommandError> {
     let document = Document::parse(xml).map_err(|error| {
-        OpError::Description(format!("libvirt's description of the domain: {error}"))
+        CommandError::DomainDescription(format!("libvirt's description of the domain: {error}"))
     })?;
     let devices = document.root().child("devices");
     let matching = devices

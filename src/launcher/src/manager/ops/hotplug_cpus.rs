@@ -1,4 +1,5 @@
-//! Sets the running VM's vCPUs to the number in its VMI, and pins them.
+//! CPU hotplug. Dedicated CPUs are chosen before the number of vCPUs changes, so that a set that does not fit changes
+//! nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use libvirt::{Affect, Domain};
 
 use crate::libvirt_client::COMMAND;
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::vm_boot::host_facts::with_current_cpus;
@@ -24,9 +25,9 @@ const SET_CPUS_TIMEOUT: Duration = Duration::from_secs(12);
 pub(in crate::manager) async fn set_cpus(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     let count = requested_vcpus(&request.vmi)?;
-    let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
+    let domain = vm.client.lookup().await?.ok_or(CommandError::NotFound)?;
     let pins = match has_dedicated_cpus(request) {
         true => pins(vm, request).await.map_err(with_prefix)?,
         false => Pins::default(),
@@ -45,7 +46,7 @@ pub(in crate::manager) async fn set_cpus(
 }
 
 /// The pinning of the VMI. Only its CPUs are converted: devices and volumes do not matter here.
-async fn pins(vm: &VmContext, request: &SyncRequest) -> Result<Pins, OpError> {
+async fn pins(vm: &VmContext, request: &SyncRequest) -> Result<Pins, CommandError> {
     let facts = with_current_cpus(vm.boot_resources.facts().await?).await?;
     Pins::from_spec(&cpu_and_numa_placement(
         &request.vmi,
@@ -54,8 +55,8 @@ async fn pins(vm: &VmContext, request: &SyncRequest) -> Result<Pins, OpError> {
     )?)
 }
 
-fn with_prefix(error: OpError) -> OpError {
-    OpError::Prefixed {
+fn with_prefix(error: CommandError) -> CommandError {
+    CommandError::Prefixed {
         prefix: ERROR_PREFIX,
         reason: Box::new(error),
     }
@@ -74,7 +75,7 @@ struct Pins {
 }
 
 impl Pins {
-    fn from_spec(spec: &DomainSpec) -> Result<Pins, OpError> {
+    fn from_spec(spec: &DomainSpec) -> Result<Pins, CommandError> {
         let Some(CpuTune {
             vcpu_pin,
             emulator_pin,
@@ -88,20 +89,20 @@ impl Pins {
             .map(|pin| Ok((pin.vcpu, cpu_list(&pin.cpuset)?)));
         let emulator = emulator_pin.as_ref().map(|pin| cpu_list(&pin.cpuset));
         Ok(Pins {
-            vcpus: vcpus.collect::<Result<_, OpError>>()?,
+            vcpus: vcpus.collect::<Result<_, CommandError>>()?,
             emulator: emulator.transpose()?,
         })
     }
 }
 
 /// Parses host CPUs as conversion writes them, such as `2,6`.
-fn cpu_list(text: &str) -> Result<Vec<u32>, OpError> {
+fn cpu_list(text: &str) -> Result<Vec<u32>, CommandError> {
     let cpus = text.split(',').map(|cpu| cpu.trim().parse::<u32>());
     cpus.collect::<Result<_, _>>()
-        .map_err(|error| OpError::Description(format!("processors {text:?}: {error}")))
+        .map_err(|error| CommandError::DomainDescription(format!("processors {text:?}: {error}")))
 }
 
-async fn pin(vm: &VmContext, domain: &Arc<dyn Domain>, pins: Pins) -> Result<(), OpError> {
+async fn pin(vm: &VmContext, domain: &Arc<dyn Domain>, pins: Pins) -> Result<(), CommandError> {
     if pins == Pins::default() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Sets the running VM's memory to that of its VMI.
+//! Memory hotplug: attaches a virtio-mem device, or changes the size of the attached one.
 
 use domain::reconcile::{MemoryChange, memory_change};
 use kubevirt_api::vmi::Vmi;
@@ -6,7 +6,7 @@ use libvirt::{Affect, Domain};
 
 use super::read_domain_xml::read_live_domain;
 use crate::libvirt_client::COMMAND;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{CommandSuccess, DeviceChangeError};
 
@@ -14,8 +14,8 @@ use crate::manager::{CommandSuccess, DeviceChangeError};
 pub(in crate::manager) async fn set_memory(
     vm: &VmContext,
     vmi: &Vmi,
-) -> Result<CommandSuccess, OpError> {
-    let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
+) -> Result<CommandSuccess, CommandError> {
+    let domain = vm.client.lookup().await?.ok_or(CommandError::NotFound)?;
     let live = read_live_domain(vm, &domain).await?;
     let Some(change) = memory_change(vmi, &live)? else {
         return Ok(CommandSuccess::Unchanged);

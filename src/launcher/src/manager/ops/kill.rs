@@ -1,4 +1,4 @@
-//! Kills QEMU.
+//! Aborts the running job and kills QEMU, a second time if an interrupted command may have started it again.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,7 +9,7 @@ use futures_util::future::poll_immediate;
 use crate::jobs::AbortReason;
 use crate::libvirt_client::CallError;
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
 
@@ -26,8 +26,8 @@ const JOB_END_TIMEOUT: Duration = Duration::from_secs(2);
 pub(in crate::manager) async fn kill(
     vm: &VmContext,
     others_ended: impl Future<Output = ()>,
-) -> Result<CommandSuccess, OpError> {
-    vm.driver_state().guest_time = None;
+) -> Result<CommandSuccess, CommandError> {
+    vm.driver_state().guest_clock = None;
     // Fails only when the observer is gone.
     let _ = vm.events.send(VmEvent::Destroying);
     // Before QEMU ends, so that the job records a kill and not a crash.

@@ -9,7 +9,6 @@ mod hook_applied_events;
 mod hotplug_cpus;
 mod hotplug_memory;
 mod kill;
-mod memory_dump_migration_and_backup;
 mod pause;
 mod prepare_domain;
 mod read_domain_xml;
@@ -17,25 +16,26 @@ mod remove_failed_attaches;
 mod reset;
 mod shutdown;
 mod soft_reboot;
+mod start_and_end_jobs;
 mod sync;
 mod sync_migration_target;
 mod unpause;
 
-pub(super) use attach_sriov_interfaces::attach_host_devices;
+pub(super) use attach_sriov_interfaces::attach_sriov_interfaces;
 pub(super) use delete::delete;
 pub(super) use finalize_migration::finalize_migration;
 pub(super) use freeze::{freeze, unfreeze};
 pub(super) use hotplug_cpus::set_cpus;
 pub(super) use hotplug_memory::set_memory;
 pub(super) use kill::kill;
-pub(super) use memory_dump_migration_and_backup::{
-    abort_backup, cancel_migration, export_backup, migrate, redefine_checkpoint, start_backup,
-    start_memory_dump,
-};
 pub(super) use pause::pause;
 pub(super) use reset::reset;
 pub(super) use shutdown::shutdown;
 pub(super) use soft_reboot::soft_reboot;
+pub(super) use start_and_end_jobs::{
+    abort_backup, cancel_migration, export_backup, migrate, redefine_checkpoint, start_backup,
+    start_memory_dump,
+};
 pub(super) use sync::sync;
 pub(super) use sync_migration_target::sync_migration_target;
 pub(super) use unpause::unpause;
@@ -43,16 +43,16 @@ pub(super) use unpause::unpause;
 use kubevirt_api::vmi::Vmi;
 use tokio_util::sync::CancellationToken;
 
-use super::command_error::OpError;
+use super::command_error::CommandError;
 use super::command_refusal::CommandRefusal;
 use super::vm_context::VmContext;
 
 /// Returns an error if a request is about another VM than this launcher's.
-fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), OpError> {
+fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), CommandError> {
     if vmi.domain_name() == vm.identity.domain {
         return Ok(());
     }
-    Err(OpError::OtherVm {
+    Err(CommandError::OtherVm {
         own_domain: vm.identity.domain.clone(),
         requested_domain: vmi.domain_name(),
     })
@@ -61,8 +61,8 @@ fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), OpError> {
 /// Runs work that can be dropped at any point, until a kill, a delete or the launcher's exit interrupts the command.
 async fn unless_interrupted<T>(
     interrupted: &CancellationToken,
-    work: impl Future<Output = Result<T, OpError>>,
-) -> Result<T, OpError> {
+    work: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
     tokio::select! {
         biased;
         () = interrupted.cancelled() => Err(CommandRefusal::Ending.into()),

@@ -11,7 +11,7 @@ use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use crate::blocking;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::hook_applied_event_messages::AppliedHook;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -47,7 +47,7 @@ impl<'a> ConvertedVm<'a> {
         vm: &VmContext,
         request: &'a SyncRequest,
         purpose: Purpose,
-    ) -> Result<Self, OpError> {
+    ) -> Result<Self, CommandError> {
         let vmi = &request.vmi;
         let options = vm.boot_resources.options(vmi, &request.options).await?;
         let mut facts = vm.boot_resources.facts().await?;
@@ -86,7 +86,7 @@ impl<'a> ConvertedVm<'a> {
     }
 
     /// Runs the hooks, connects the network and creates images.
-    pub(super) async fn prepare(self, vm: &VmContext) -> Result<PreparedDomain<'a>, OpError> {
+    pub(super) async fn prepare(self, vm: &VmContext) -> Result<PreparedDomain<'a>, CommandError> {
         let invocation = Invocation {
             uid: self.vmi.uid().to_owned(),
             ..vm.identity.invocation(reason(self.purpose))
@@ -148,7 +148,7 @@ async fn hook_cloud_init(
     vmi_json: &str,
     data: CloudInitData,
     runs: &mut Vec<Run>,
-) -> Result<CloudInitData, OpError> {
+) -> Result<CloudInitData, CommandError> {
     let documents = CloudInitDocuments {
         data_source: data.data_source.name().to_owned(),
         cloud_init_data_json: data.to_json(),
@@ -166,7 +166,7 @@ async fn hook_cloud_init(
 
 /// Sends a Kubernetes event for the error of a hook. It is sent once per cause, because virt-handler repeats the sync
 /// until it succeeds.
-fn report_hook_error<T>(vm: &VmContext, result: Result<T, HookError>) -> Result<T, OpError> {
+fn report_hook_error<T>(vm: &VmContext, result: Result<T, HookError>) -> Result<T, CommandError> {
     result.map_err(|error| {
         vm.hook_failures.report(&error);
         error.into()

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use domain::reconcile::LiveDomain;
 use libvirt::{Domain, XmlKind};
 
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 
 /// The running domain, as libvirt describes it.
 pub(super) async fn read_live_domain(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
-) -> Result<LiveDomain, OpError> {
+) -> Result<LiveDomain, CommandError> {
     read(vm, domain, XmlKind::Active).await
 }
 
@@ -20,7 +20,7 @@ pub(super) async fn read_live_domain(
 pub(super) async fn read_definition(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
-) -> Result<LiveDomain, OpError> {
+) -> Result<LiveDomain, CommandError> {
     read(vm, domain, XmlKind::Inactive).await
 }
 
@@ -28,10 +28,10 @@ async fn read(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     kind: XmlKind,
-) -> Result<LiveDomain, OpError> {
+) -> Result<LiveDomain, CommandError> {
     let xml = vm.client.xml(domain, kind).await?;
     LiveDomain::parse(xml).map_err(|error| {
-        OpError::Description(format!(
+        CommandError::DomainDescription(format!(
             "reading libvirt's description of the running domain: {error}"
         ))
     })

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::read_domain_xml::{read_definition, read_live_domain};
 use crate::libvirt_client::COMMAND;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 use crate::qmp_answer;
 
@@ -46,7 +46,7 @@ pub(super) async fn remove_failed_attaches(vm: &VmContext, domain: &Arc<dyn Doma
     }
 }
 
-async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, OpError> {
+async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, CommandError> {
     let devices = vm.driver_state().failed_attaches.devices();
     if devices.is_empty() {
         return Ok(false);
@@ -92,7 +92,7 @@ async fn undefine_device(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     xml: String,
-) -> Result<(), OpError> {
+) -> Result<(), CommandError> {
     let detach = move |domain: &dyn Domain| domain.detach_device(&xml, Affect::Config);
     let what = "removing a device from the definition";
     Ok(vm.client.on(domain, what, COMMAND, detach).await?)
@@ -119,7 +119,7 @@ struct Monitor<'a> {
 impl Monitor<'_> {
     /// Removes devices and then their backends, which are in use until the devices are gone. The guest is asked to
     /// release all devices before the wait for the first.
-    async fn remove(&self, all_leftovers: &[AttachLeftovers]) -> Result<Removal, OpError> {
+    async fn remove(&self, all_leftovers: &[AttachLeftovers]) -> Result<Removal, CommandError> {
         let mut removal = Removal::default();
         for id in all_leftovers
             .iter()
@@ -167,7 +167,7 @@ impl Monitor<'_> {
 
     /// Removes block nodes. QEMU refuses to remove a node while another node or a device uses it, so refused nodes are
     /// tried again. Returns those that stay.
-    async fn remove_nodes(&self, nodes: &[String]) -> Result<Vec<String>, OpError> {
+    async fn remove_nodes(&self, nodes: &[String]) -> Result<Vec<String>, CommandError> {
         let release_deadline = Instant::now() + RELEASE_TIMEOUT;
         let mut left = nodes.to_vec();
         while !left.is_empty() && Instant::now() < release_deadline {
@@ -189,7 +189,7 @@ impl Monitor<'_> {
     async fn wait_for_release(
         &self,
         mut devices: BTreeSet<String>,
-    ) -> Result<BTreeSet<String>, OpError> {
+    ) -> Result<BTreeSet<String>, CommandError> {
         let release_deadline = Instant::now() + RELEASE_TIMEOUT;
         while !devices.is_empty() {
             let peripherals = self.peripherals().await?;
@@ -202,13 +202,13 @@ impl Monitor<'_> {
         Ok(devices)
     }
 
-    async fn peripherals(&self) -> Result<Vec<QomMember>, OpError> {
+    async fn peripherals(&self) -> Result<Vec<QomMember>, CommandError> {
         self.query("qom-list", json!({ "path": "/machine/peripheral" }))
             .await
     }
 
     /// Runs a command. Returns whether QEMU has carried it out.
-    async fn change(&self, command: &'static str, arguments: Value) -> Result<bool, OpError> {
+    async fn change(&self, command: &'static str, arguments: Value) -> Result<bool, CommandError> {
         match qmp_answer::parse::<Value>(&self.send(command, &arguments).await?) {
             Ok(_) => Ok(true),
             Err(reason) => {
@@ -222,11 +222,11 @@ impl Monitor<'_> {
         &self,
         command: &'static str,
         arguments: Value,
-    ) -> Result<T, OpError> {
+    ) -> Result<T, CommandError> {
         Ok(qmp_answer::parse(&self.send(command, &arguments).await?)?)
     }
 
-    async fn send(&self, command: &'static str, arguments: &Value) -> Result<String, OpError> {
+    async fn send(&self, command: &'static str, arguments: &Value) -> Result<String, CommandError> {
         let command = json!({ "execute": command, "arguments": arguments }).to_string();
         let send = move |domain: &dyn Domain| domain.qemu_command(&command);
         let class = COMMAND.within(self.deadline.saturating_duration_since(Instant::now()));

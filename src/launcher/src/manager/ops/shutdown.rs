@@ -8,7 +8,7 @@ use crate::guest_agent::{AGENT_TIMEOUT, shorten};
 use crate::jobs::AbortReason;
 use crate::libvirt_client::{AGENT, COMMAND, CallError, POWER_BUTTON};
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
 
@@ -17,9 +17,9 @@ use crate::vm_events::VmEvent;
 ///
 /// A VM that its user has paused is resumed first: a paused guest cannot react, and would be destroyed at the end of
 /// the grace period while its file systems are in use.
-pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSuccess, OpError> {
+pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<CommandSuccess, CommandError> {
     vm.power_off_requested.notify_one();
-    vm.driver_state().guest_time = None;
+    vm.driver_state().guest_clock = None;
     // A guest that is paused for a job cannot react, and libvirt refuses the call while the job runs.
     vm.jobs.end(AbortReason::Shutdown).await;
     let Some(domain) = vm.client.lookup().await? else {

@@ -1,4 +1,5 @@
-//! Asks the guest to reboot.
+//! Soft reboot. If the agent gives no answer to the request itself, the reboot counts as accepted, because the agent
+//! stops when the guest reboots.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use libvirt::{Domain, RebootMode};
 use crate::guest_agent;
 use crate::libvirt_client::{AGENT_REBOOT, CallClass, CallError, POWER_BUTTON};
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 
 /// How the guest is asked to reboot.
@@ -24,13 +25,13 @@ enum RebootMethod {
 pub(in crate::manager) async fn soft_reboot(
     vm: &VmContext,
     vmi: &Vmi,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     let method = reboot_method(vmi)?;
     let domain = vm
         .client
         .lookup()
         .await?
-        .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
+        .ok_or_else(|| CommandError::no_domain(&vm.identity.domain))?;
     if method == RebootMethod::PowerButton {
         press_power_button(vm, &domain).await?;
         return Ok(CommandSuccess::Changed);
@@ -73,14 +74,14 @@ async fn reboot(
     vm.client.on(domain, what, class, reboot).await
 }
 
-fn reboot_method(vmi: &Vmi) -> Result<RebootMethod, OpError> {
+fn reboot_method(vmi: &Vmi) -> Result<RebootMethod, CommandError> {
     let acpi = vmi.value().pointer("/spec/domain/features/acpi/enabled");
     let acpi = acpi.and_then(|enabled| enabled.as_bool()).unwrap_or(true);
     match (is_agent_connected(vmi), acpi) {
         (true, true) => Ok(RebootMethod::AgentOrPowerButton),
         (true, false) => Ok(RebootMethod::Agent),
         (false, true) => Ok(RebootMethod::PowerButton),
-        (false, false) => Err(OpError::NoWayToReboot),
+        (false, false) => Err(CommandError::NoWayToReboot),
     }
 }
 
@@ -100,7 +101,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn method_of(rest: &str) -> Result<RebootMethod, OpError> {
+    fn method_of(rest: &str) -> Result<RebootMethod, CommandError> {
         let vmi = format!(r#"{{"metadata":{{"name":"vm1"}}{rest}}}"#);
         reboot_method(&Vmi::from_json(vmi.as_bytes()).unwrap())
     }
@@ -114,7 +115,10 @@ mod tests {
         assert_eq!(method_of("").unwrap(), RebootMethod::PowerButton);
         assert_eq!(method_of(agent).unwrap(), RebootMethod::AgentOrPowerButton);
         assert_eq!(method_of(disconnected).unwrap(), RebootMethod::PowerButton);
-        assert!(matches!(method_of(no_acpi), Err(OpError::NoWayToReboot)));
+        assert!(matches!(
+            method_of(no_acpi),
+            Err(CommandError::NoWayToReboot)
+        ));
         assert_eq!(
             method_of(&format!("{agent}{no_acpi}")).unwrap(),
             RebootMethod::Agent

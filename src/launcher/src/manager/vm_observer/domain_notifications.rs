@@ -1,4 +1,5 @@
-//! Builds notifications of the domain and hands them to the notifier, unless they have to wait for the end of a migration.
+//! Builds notifications of the domain and hands them to the notifier, unless they have to wait for the end of a
+//! migration.
 
 use std::sync::atomic::Ordering;
 

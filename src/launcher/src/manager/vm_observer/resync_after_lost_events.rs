@@ -3,7 +3,7 @@
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{Detail, Event, LifecycleEvent};
 
-use super::domain_snapshots::with_snapshot_timeout;
+use super::observer_snapshots::with_snapshot_timeout;
 use super::{Observer, ObserverHistory};
 use crate::libvirt_client::DomainSnapshot;
 use crate::vm_events::VmEvent;

@@ -1,5 +1,5 @@
-//! Updates the watch channels that other tasks read: the VM's phase, the link to the guest agent, and the stage of an incoming
-//! migration.
+//! Updates the watch channels that other tasks read: the VM's phase, the link to the guest agent, and the stage of an
+//! incoming migration.
 
 use kubevirt_api::domain_state::LifeCycle;
 use libvirt::Event;

@@ -1,4 +1,4 @@
-//! Tests of the alert policy.
+//! Which of libvirt's events cause an alert, and how many.
 #![allow(clippy::unwrap_used)]
 use super::*;
 

@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 
 /// A virt-handler that records its notifications.
 #[derive(Clone, Default)]
-pub(super) struct RecordingHandler {
+pub(super) struct RecordingVirtHandler {
     /// Whether notifications are received and never answered.
     is_stalled: bool,
     /// How long the answer to a domain event takes.
@@ -25,20 +25,20 @@ pub(super) struct RecordingHandler {
     failures: Arc<Mutex<Vec<Status>>>,
 }
 
-impl RecordingHandler {
+impl RecordingVirtHandler {
     /// A virt-handler that receives notifications and never answers.
-    pub(super) fn stalled() -> RecordingHandler {
-        RecordingHandler {
+    pub(super) fn stalled() -> RecordingVirtHandler {
+        RecordingVirtHandler {
             is_stalled: true,
-            ..RecordingHandler::default()
+            ..RecordingVirtHandler::default()
         }
     }
 
     /// A virt-handler that takes this long to answer a domain event.
-    pub(super) fn slow(pause: Duration) -> RecordingHandler {
-        RecordingHandler {
+    pub(super) fn slow(pause: Duration) -> RecordingVirtHandler {
+        RecordingVirtHandler {
             pause,
-            ..RecordingHandler::default()
+            ..RecordingVirtHandler::default()
         }
     }
 
@@ -72,7 +72,7 @@ impl RecordingHandler {
 }
 
 #[tonic::async_trait]
-impl NotifyInfo for RecordingHandler {
+impl NotifyInfo for RecordingVirtHandler {
     async fn info(
         &self,
         _: Request<NotifyInfoRequest>,
@@ -84,7 +84,7 @@ impl NotifyInfo for RecordingHandler {
 }
 
 #[tonic::async_trait]
-impl Notify for RecordingHandler {
+impl Notify for RecordingVirtHandler {
     async fn handle_domain_event(
         &self,
         request: Request<DomainEventRequest>,

@@ -1,7 +1,7 @@
 //! The error of preparing the resources of a boot.
 
 use domain::cloud_init::{CloudInitError, HookOutputError};
-use domain::disk_cache_and_io_modes::DriverModeError;
+use domain::driver_modes::DriverModeError;
 use domain::required_files::RequiredFileError;
 use domain::secret_source::SecretError;
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use domain::disk_cache_and_io_modes::{DirectIoProbe, ProbeError};
+use domain::driver_modes::{DirectIoProbe, ProbeError};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 

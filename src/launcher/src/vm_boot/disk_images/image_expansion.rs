@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use domain::disk_cache_and_io_modes::DirectIoProbe;
 use domain::disk_expansion::ImageExpansion;
+use domain::driver_modes::DirectIoProbe;
 
 use super::qcow2_virtual_size::qcow2_size;
 use super::{DiskImageError, DiskTools, DriverModeProbe, qemu_img};

@@ -17,14 +17,14 @@ mod pending_image;
 mod pending_qcow2_image;
 mod qcow2_virtual_size;
 mod qemu_img;
-mod required_file_preparation;
+mod required_files;
 
 pub(crate) use container_disk_inspection::inspect_container_disks;
 pub(crate) use driver_mode_probe::DriverModeProbe;
 pub(crate) use error::DiskImageError;
 pub(crate) use image_expansion::{expand, possible_size};
 pub(crate) use qemu_img::DiskTools;
-pub(crate) use required_file_preparation::prepare_required_files;
+pub(crate) use required_files::prepare_required_files;
 
 #[cfg(test)]
 mod tests;

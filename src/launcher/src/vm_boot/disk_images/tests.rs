@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use domain::disk_cache_and_io_modes::DirectIoProbe;
+use domain::driver_modes::DirectIoProbe;
 use domain::required_files::RequiredFile;
 use kubevirt_api::vmi::Vmi;
 

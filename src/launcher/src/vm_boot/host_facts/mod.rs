@@ -1,4 +1,5 @@
-//! Probes at start-up the host facts that conversion needs. [`vmi_host_query`] reads the facts that only some VMIs need.
+//! The host facts that conversion needs: most are probed at start-up, others when a VMI needs them
+//! ([`vmi_host_query`]).
 
 mod block_sizes;
 mod device_plugin_variables;

@@ -60,13 +60,25 @@ pub enum NetworkError {
         /// What is invalid.
         source: VifCacheError,
     },
-    /// A file with the pod's host name or DNS configuration could not be read, or is too large.
+    /// A file with the pod's host name or DNS configuration could not be read.
     #[error("reading {path}, a source of DHCP options: {source}")]
     ReadPodFile {
         /// The file.
         path: PathBuf,
         /// The error of the file system.
         source: io::Error,
+    },
+    /// A file with the pod's host name or DNS configuration is too large.
+    #[error(
+        "{path}, a source of DHCP options, has more than {max_bytes} bytes; shorten {settings}"
+    )]
+    PodFileTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Maximum size in bytes.
+        max_bytes: usize,
+        /// The settings from which the file is made.
+        settings: &'static str,
     },
     /// Listening for DHCP requests failed.
     #[error(

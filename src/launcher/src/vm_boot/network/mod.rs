@@ -4,9 +4,9 @@
 //! files, looks up the links and opens the sockets. It runs before the hooks see the domain.
 
 mod dhcp;
+mod dhcp_config_sources;
 mod error;
 mod pod_links;
-mod vif_cache_resolv_conf_hostname;
 
 use std::path::{Path, PathBuf};
 
@@ -102,8 +102,8 @@ impl PodNetworkSetup {
             let config = DhcpConfig {
                 lease,
                 mtu,
-                hostname: vif_cache_resolv_conf_hostname::read_hostname(&self.hostname).await?,
-                dns: (vif_cache_resolv_conf_hostname::read_dns(&self.resolv_conf).await?)
+                hostname: dhcp_config_sources::read_hostname(&self.hostname).await?,
+                dns: (dhcp_config_sources::read_dns(&self.resolv_conf).await?)
                     .with_subdomain(&vmi.spec.subdomain),
             };
             self.serve(tap, &pod, &config, links).await?;
@@ -128,9 +128,7 @@ impl PodNetworkSetup {
                 let file = self
                     .private
                     .join(format!("vif-cache-{}.json", pod.link.name));
-                let lease =
-                    vif_cache_resolv_conf_hostname::read_lease(&tap.interface, &file, *server)
-                        .await?;
+                let lease = dhcp_config_sources::read_lease(&tap.interface, &file, *server).await?;
                 if lease == Lease::default() {
                     return Ok(None);
                 }

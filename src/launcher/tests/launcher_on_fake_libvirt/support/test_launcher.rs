@@ -49,9 +49,9 @@ pub(crate) struct TestLauncher {
     pub(crate) paths: Paths,
     /// The errors of migrations that libvirt's daemon has logged.
     pub(crate) migration_log: MigrationErrorLog,
-    /// Sends messages about lost logs; without it, the task that reports them fails.
-    pub(crate) lost_logs: watch::Sender<Option<String>>,
     pub(crate) running: RunningLauncher,
+    /// Sends messages about lost logs; without it, the task that reports them fails. It is dropped after that task.
+    pub(crate) lost_logs: watch::Sender<Option<String>>,
     _directory: TempDir,
 }
 
@@ -106,8 +106,8 @@ impl TestLauncher {
             handler,
             paths,
             migration_log,
-            lost_logs,
             running: launcher,
+            lost_logs,
             _directory: directory,
         }
     }

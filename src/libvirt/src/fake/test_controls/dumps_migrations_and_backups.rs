@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::FakeDaemon;
 use crate::domain_jobs::JobType;
 use crate::error::Error;
-use crate::fake::planned_and_sent_migration::{MigrationPlan, SentMigration};
+use crate::fake::migration_plan_and_record::{MigrationPlan, SentMigration};
 use crate::fake::simulated_domain::SimulatedDomain;
 
 impl FakeDaemon {
@@ -16,12 +16,17 @@ impl FakeDaemon {
     }
 
     /// Makes the running memory dump fail, as when its disk is full or the process that writes it dies.
+    ///
+    /// # Panics
+    /// If no memory dump of the domain runs.
     pub fn fail_dump(&self, domain: &str, error: Error) {
-        self.daemon.with_domain(domain, |domain| {
-            if let Some(dump) = &mut domain.dump {
-                dump.failure = Some(error);
-            }
-        });
+        let fail = |domain: &mut SimulatedDomain| {
+            let dump = domain.dump.as_mut()?;
+            dump.failure = Some(error);
+            Some(())
+        };
+        let failed = self.daemon.with_domain(domain, fail).flatten();
+        assert!(failed.is_some(), "no memory dump of {domain} runs");
     }
 
     /// Sets the course of all further migrations.
@@ -30,13 +35,18 @@ impl FakeDaemon {
             .controls(|controls| controls.migration_plan = plan);
     }
 
-    /// Makes the running migration fail, as when its target disappears.
+    /// Makes the running migration fail, as when its target disappears. The first failure counts.
+    ///
+    /// # Panics
+    /// If no migration of the domain runs.
     pub fn fail_migration(&self, domain: &str, error: Error) {
-        self.daemon.with_domain(domain, |domain| {
-            if let Some(migration) = &mut domain.migration {
-                migration.failure.get_or_insert(error);
-            }
-        });
+        let fail = |domain: &mut SimulatedDomain| {
+            let migration = domain.migration.as_mut()?;
+            migration.failure.get_or_insert(error);
+            Some(())
+        };
+        let failed = self.daemon.with_domain(domain, fail).flatten();
+        assert!(failed.is_some(), "no migration of {domain} runs");
     }
 
     /// Whether an outgoing migration of the domain runs.
@@ -70,7 +80,7 @@ impl FakeDaemon {
         });
     }
 
-    /// Lets the abort take effect that hangs by [`MigrationPlan::abort_hangs`].
+    /// Completes an abort that [`MigrationPlan::abort_hangs`] holds up.
     pub fn finish_hung_abort(&self, domain: &str) {
         self.daemon.with_domain(domain, |domain| {
             if let Some(migration) = &mut domain.migration {

@@ -13,9 +13,9 @@ use anyhow::Context;
 use tempfile::TempDir;
 
 use super::check_finding::{CheckVerdict, Finding};
-use super::runs_on_all_vmis::HookBehaviour;
+use super::runs_on_all_vmis::RunsOnAllVmis;
 use super::tool_process::{ToolError, ToolOutput, run_tool};
-use super::two_runs_on_vmi::{VmiRun, differences};
+use super::two_runs_on_vmi::{TwoRuns, differences};
 use crate::verb_failure::Failure;
 
 const DEFINE_CHECK: &str = "libvirt";
@@ -24,7 +24,7 @@ const NOBODY_UID: u32 = 65534;
 
 /// Two findings about a hook f and the domain x of each VMI: libvirt defines f(x) if it defines x; and f leaves the
 /// domain that libvirt returns for f(x) unchanged.
-pub(super) fn findings(behaviour: &HookBehaviour) -> Result<Vec<Finding>, Failure> {
+pub(super) fn findings(behaviour: &RunsOnAllVmis) -> Result<Vec<Finding>, Failure> {
     let libvirt = EmbeddedLibvirt::new().map_err(Failure::Internal)?;
     let mut results = DefineResults::default();
     for run in behaviour.runs_without_error() {
@@ -134,7 +134,11 @@ impl EmbeddedLibvirt {
         })
     }
 
-    fn redefine(&self, behaviour: &HookBehaviour, run: &VmiRun) -> Result<RedefineResult, Failure> {
+    fn redefine(
+        &self,
+        behaviour: &RunsOnAllVmis,
+        run: &TwoRuns,
+    ) -> Result<RedefineResult, Failure> {
         let domain = &run.input.invocation.domain;
         let defined = match self.define(domain, &run.first.xml) {
             Ok(Ok(xml)) => xml,
@@ -151,7 +155,7 @@ impl EmbeddedLibvirt {
     }
 
     /// Decides whether the hook is the cause of libvirt's refusal: whether libvirt defines the domain without the hook.
-    fn attribute_refusal(&self, domain: &str, run: &VmiRun, refusal: &str) -> RedefineResult {
+    fn attribute_refusal(&self, domain: &str, run: &TwoRuns, refusal: &str) -> RedefineResult {
         match self.define(domain, &run.input.xml) {
             Ok(Ok(_)) => RedefineResult::Refused(format!(
                 "{}: libvirt says: {refusal}; the hook changed {}",

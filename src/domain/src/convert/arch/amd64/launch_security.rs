@@ -1,6 +1,6 @@
 //! Confidential computing: AMD SEV, SEV-ES and SEV-SNP, Intel TDX.
 //!
-//! Under SEV the host cannot read the guest's memory, so every virtio device has to use the guest's IOMMU; see
+//! Under SEV a device can reach only memory that the guest shares, so every virtio device gets `iommu='on'`; see
 //! `Context::iommu`.
 
 use kubevirt_api::vmi::{self, Sev, Vmi};

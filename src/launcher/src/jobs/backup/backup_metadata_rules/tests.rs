@@ -1,4 +1,4 @@
-//! Tests of the rules of the backup's record.
+//! Which backups are started or aborted, and the record of a backup that has ended.
 
 #![allow(clippy::unwrap_used)]
 
@@ -79,7 +79,7 @@ fn backup_that_runs_or_has_ended_is_not_started_again() {
 }
 
 #[test]
-fn abort_is_refused_unless_that_backup_runs() {
+fn abort_of_a_backup_that_does_not_run_is_refused() {
     let running = begin(&request("bk1", TIME, Mode::Push));
     let abort_error = |last: Option<&Backup>, id: &BackupId| {
         let error = require_running(last, id).err();

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::jobs::backup::pull_mode_export::serve_in;
-use crate::jobs::tests::TEST_TIMEOUT;
+use crate::jobs::running_test_vm::TEST_TIMEOUT;
 
 /// The export server at the far end of a connection. It accepts the tunnel, and returns when the connection has ended.
 async fn accept_tunnel(connection: DuplexStream, opened: oneshot::Sender<TokioIo<Upgraded>>) {

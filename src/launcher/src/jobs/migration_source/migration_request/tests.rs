@@ -1,4 +1,4 @@
-//! Tests of migration requests.
+//! VMIs whose migration is refused, options that hooks change, and what counts as a host device.
 
 #![allow(clippy::unwrap_used)]
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use libvirt::{DomainState, Reason, State};
 
 use super::super::guest_location_decision::GuestLocation;
 use super::super::guest_location_query::GuestLocationQuery;
-use super::super::libvirt_calls_during_migration;
+use super::super::monitor_calls;
 use super::super::sriov_detach_and_reattach;
 use super::{CALL_TIMEOUT, MigrationControl, SourceMigration, wait_for_cancel};
 use crate::blocking;
@@ -23,7 +23,7 @@ impl SourceMigration<'_> {
         let is_call_broken_off =
             !self.connection.domain.is_connected() || matches!(error, JobError::Internal);
         if !is_call_broken_off {
-            let state = libvirt_calls_during_migration::state(&self.connection.domain).await;
+            let state = monitor_calls::state(&self.connection.domain).await;
             let is_left =
                 |state: State| state.may_run_on_target() && !state.is_stopped_for_migration();
             if state.is_ok_and(|state| !is_left(state)) {
@@ -93,7 +93,7 @@ impl SourceMigration<'_> {
             state.is_stopped_for_migration()
                 || state == State::new(DomainState::Paused, Reason::ApiError)
         };
-        let state = libvirt_calls_during_migration::state(&self.connection.domain).await;
+        let state = monitor_calls::state(&self.connection.domain).await;
         if !self.was_paused && state.is_ok_and(is_stopped) {
             let domain = Arc::clone(&self.connection.domain);
             let resume = move || domain.resume();

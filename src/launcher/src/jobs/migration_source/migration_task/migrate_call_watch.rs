@@ -6,10 +6,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::super::guest_location_query::Target;
 use super::super::hung_abort::AttemptResult;
 use super::super::iteration_events::IterationEvents;
-use super::super::libvirt_calls_during_migration::{self, ActionResult};
 use super::super::migrate_call::MigrateResult;
 use super::super::migrate_call_parameters;
 use super::super::monitor::{AbortCause, Action, Input, Monitor, SAMPLE_INTERVAL, Sample};
+use super::super::monitor_calls::{self, ActionResult};
 use super::{MigrationControl, SourceMigration, wait_for_cancel};
 use crate::jobs::{AbortReason, JobError, wait_for_abort};
 
@@ -100,7 +100,7 @@ impl SourceMigration<'_> {
                 let action_result = tokio::select! {
                     biased;
                     result = &mut migrated => return self.call_result(result),
-                    action_result = libvirt_calls_during_migration::carry_out(&self.connection.domain, action) => action_result,
+                    action_result = monitor_calls::carry_out(&self.connection.domain, action) => action_result,
                 };
                 if matches!(action, Action::Abort(_)) {
                     if action_result != ActionResult::Refused {
@@ -130,9 +130,9 @@ impl SourceMigration<'_> {
 
     /// Takes a sample for the monitor.
     async fn sample(&self, begins_iteration: bool, needs_state: bool) -> Sample {
-        let stats = libvirt_calls_during_migration::stats(&self.connection.domain).await;
+        let stats = monitor_calls::stats(&self.connection.domain).await;
         let is_paused = needs_state
-            && libvirt_calls_during_migration::state(&self.connection.domain)
+            && monitor_calls::state(&self.connection.domain)
                 .await
                 .is_ok_and(|state| state.is_stopped_for_migration());
         Sample {

@@ -8,8 +8,8 @@
 //!       ├─ no progress, limit, cancel ─▶ Abort
 //!       └─ with a stall detector: [`stall_detector`] decides instead of the timeouts
 //! ```
-//! The loop of the job (`../migration_task/migrate_call_watch.rs`) feeds samples, carries out the actions in order, and reports
-//! the outcome of each before the next sample.
+//! The loop of the job (`../migration_task/migrate_call_watch.rs`) feeds samples, carries out the actions in order, and
+//! reports the outcome of each before the next sample.
 
 mod migration_limits;
 mod stall_detector;
@@ -20,7 +20,7 @@ mod timeouts;
 use std::fmt;
 use std::time::Duration;
 
-use kubevirt_api::migration_request::mode;
+use kubevirt_api::migration_metadata_values::mode;
 use libvirt::JobStats;
 
 pub(super) use migration_limits::MigrationLimits;

@@ -1,4 +1,4 @@
-//! Tests of the migration monitor.
+//! Time limits, what counts as progress, and actions that are repeated until they succeed.
 
 #![allow(clippy::unwrap_used)]
 

@@ -8,7 +8,7 @@ use libvirt::{Domain, UndefineOptions, XmlKind};
 
 use super::super::prepare_domain::PreparedDomain;
 use crate::libvirt_client::COMMAND;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_phase_and_migration_role::Phase;
 
@@ -19,7 +19,7 @@ const PUBLISH_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl PreparedDomain<'_> {
     /// Defines the domain, with free root ports for hotplug.
-    pub(super) async fn define(self, vm: &VmContext) -> Result<Arc<dyn Domain>, OpError> {
+    pub(super) async fn define(self, vm: &VmContext) -> Result<Arc<dyn Domain>, CommandError> {
         let definition = DefinitionPlan::plan(self.vmi, self.xml)?;
         // Nothing is published until the definition is complete.
         let defining = vm.defining.lock().await;
@@ -49,14 +49,14 @@ impl PreparedDomain<'_> {
     }
 }
 
-async fn define(vm: &VmContext, xml: String) -> Result<Arc<dyn Domain>, OpError> {
+async fn define(vm: &VmContext, xml: String) -> Result<Arc<dyn Domain>, CommandError> {
     tracing::debug!(xml, "defining the domain");
     vm.client
         .libvirt("defining the domain", COMMAND, move |hypervisor| {
             hypervisor.define(&xml)
         })
         .await
-        .map_err(|error| OpError::from(error).with_hook(|text| vm.hooks.hook_of_refusal(text)))
+        .map_err(|error| CommandError::from(error).with_hook(|text| vm.hooks.hook_of_refusal(text)))
 }
 
 /// Defines the domain a second time, after libvirt has assigned addresses. libvirt's XML is edited, so that nothing of
@@ -65,7 +65,7 @@ async fn define_again(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     definition: &DefinitionPlan,
-) -> Result<(), OpError> {
+) -> Result<(), CommandError> {
     let defined = vm.client.xml(domain, XmlKind::Inactive).await?;
     if let Some(xml) = definition.second(&defined)? {
         define(vm, xml).await?;

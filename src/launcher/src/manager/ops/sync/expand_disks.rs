@@ -12,7 +12,7 @@ use libvirt::{BlockInfo, BlockSize, Domain};
 
 use crate::blocking;
 use crate::libvirt_client::{COMMAND, QUICK};
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::disk_capacities::DiskCapacities;
 use crate::manager::vm_context::VmContext;
 use crate::vm_boot::boot_resources::FILE_TIMEOUT;
@@ -45,7 +45,7 @@ async fn expand(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     expansions: Vec<LiveExpansion>,
-) -> Result<(), OpError> {
+) -> Result<(), CommandError> {
     let expansions = Arc::new(expansions);
     let (disks, capacities) = (
         Arc::clone(&expansions),

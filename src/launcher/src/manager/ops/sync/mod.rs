@@ -26,14 +26,17 @@ use tokio_util::sync::CancellationToken;
 use super::prepare_domain;
 use super::{require_own_vm, unless_interrupted};
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::command_refusal::CommandRefusal;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::vm_boot::host_facts::wait_for_network_info;
 
 /// The domain that the VMI of a request converts to, before hooks.
-pub(super) async fn convert(vm: &VmContext, request: &SyncRequest) -> Result<DomainSpec, OpError> {
+pub(super) async fn convert(
+    vm: &VmContext,
+    request: &SyncRequest,
+) -> Result<DomainSpec, CommandError> {
     let converted = prepare_domain::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
     Ok(converted.into_spec())
 }
@@ -43,7 +46,7 @@ pub(in crate::manager) async fn sync(
     vm: &VmContext,
     request: &SyncRequest,
     interrupted: &CancellationToken,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
         // While the VM migrates to another pod it is not changed, and not started here again.
@@ -74,7 +77,7 @@ async fn boot(
     request: &SyncRequest,
     prepared: prepare_domain::PreparedDomain<'_>,
     interrupted: &CancellationToken,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     let start = vm.start_notification.begin();
     let domain = prepared.define(vm).await?;
     let state = vm.client.state_of(&domain).await?;
@@ -99,7 +102,7 @@ fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: CommandSuccess)
 async fn defined_domain(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<Option<(Arc<dyn Domain>, State)>, OpError> {
+) -> Result<Option<(Arc<dyn Domain>, State)>, CommandError> {
     let Some((domain, state)) = vm.client.lookup_with_state().await? else {
         return Ok(None);
     };
@@ -119,7 +122,7 @@ fn pauses_probes(vmi: &Vmi) -> bool {
 }
 
 /// Ends an interrupted sync. Called where the sync leaves no partial change.
-fn safe_point(interrupted: &CancellationToken) -> Result<(), OpError> {
+fn safe_point(interrupted: &CancellationToken) -> Result<(), CommandError> {
     if interrupted.is_cancelled() {
         return Err(CommandRefusal::Ending.into());
     }

@@ -25,14 +25,14 @@ enum NextStep {
 }
 
 /// A task that polls until the moment has come or has passed. Dropping it ends the task.
-pub(super) struct StartupPoll(
+pub(super) struct QemuStartPoll(
     #[expect(dead_code, reason = "ends the task when it is dropped")] AbortOnDropHandle<()>,
 );
 
-impl StartupPoll {
-    pub(super) fn start(vm: &VmContext, domain: &Arc<dyn Domain>) -> StartupPoll {
+impl QemuStartPoll {
+    pub(super) fn start(vm: &VmContext, domain: &Arc<dyn Domain>) -> QemuStartPoll {
         let watch = watch(vm.client.clone(), Arc::clone(domain), vm.events.clone());
-        StartupPoll(AbortOnDropHandle::new(tokio::spawn(watch)))
+        QemuStartPoll(AbortOnDropHandle::new(tokio::spawn(watch)))
     }
 }
 

@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::hook_applied_events::report_applied;
-use super::qemu_start_poll::StartupPoll;
+use super::qemu_start_poll::QemuStartPoll;
 use super::safe_point;
 use crate::jobs::JobKind;
 use crate::libvirt_client::{COMMAND, QUICK, START};
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::vm_events::VmEvent;
@@ -34,7 +34,7 @@ pub(super) async fn start_or_resume(
     domain: &Arc<dyn Domain>,
     state: State,
     interrupted: &CancellationToken,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     safe_point(interrupted)?;
     let state = state_after_shutdown(vm, domain, state).await?;
     let paused_by_user = vm.driver_state().paused_by_user;
@@ -75,7 +75,7 @@ async fn state_after_shutdown(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     mut state: State,
-) -> Result<State, OpError> {
+) -> Result<State, CommandError> {
     let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
     while state.state == DomainState::Shutdown && Instant::now() < deadline {
         tokio::time::sleep(SHUTDOWN_POLL_INTERVAL).await;
@@ -105,7 +105,7 @@ pub(super) fn has_run(vmi: &Vmi) -> bool {
     matches!(phase, Some("Running" | "Succeeded" | "Failed"))
 }
 
-async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<(), OpError> {
+async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<(), CommandError> {
     let is_paused_by_owner = vmi.starts_paused();
     let options = StartOptions {
         paused: (is_paused_by_owner || isolates_emulator(vmi)) && !vm.boot_resources.test_driver,
@@ -114,7 +114,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
     vm.driver_state().disk_capacities.forget();
     associate_iommufd(vm, domain).await?;
     let start = vm.start_notification.begin();
-    let startup_poll = StartupPoll::start(vm, domain);
+    let poll = QemuStartPoll::start(vm, domain);
     let started = vm
         .client
         .on(domain, "starting the domain", START, move |domain| {
@@ -122,9 +122,9 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
         });
     if let Err(error) = started.await {
         publish_failure(vm).await;
-        return Err(OpError::from(error).with_hook(|text| vm.hooks.hook_of_refusal(text)));
+        return Err(CommandError::from(error).with_hook(|text| vm.hooks.hook_of_refusal(text)));
     }
-    drop(startup_poll);
+    drop(poll);
     start.succeeded();
     if is_paused_by_owner && vm.boot_resources.test_driver {
         vm.client
@@ -143,7 +143,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
 }
 
 /// Passes libvirt the iommufd, through which it opens host devices that name this group.
-async fn associate_iommufd(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), OpError> {
+async fn associate_iommufd(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CommandError> {
     const IOMMUFD_GROUP: &str = "iommu";
     let Some(device) = vm.boot_resources.iommufd.get() else {
         return Ok(());
@@ -169,7 +169,7 @@ async fn write_cloud_init(
     vm: &VmContext,
     vmi: &Vmi,
     domain: &Arc<dyn Domain>,
-) -> Result<(), OpError> {
+) -> Result<(), CommandError> {
     let Some(image) = vm.driver_state().cloud_init.clone() else {
         return Ok(());
     };

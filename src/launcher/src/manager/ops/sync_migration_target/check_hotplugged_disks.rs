@@ -7,17 +7,17 @@ use std::path::Path;
 use kubevirt_api::vmi::Vmi;
 
 use crate::blocking;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::vm_boot::boot_resources::FILE_TIMEOUT;
 
 /// Requires that `directory` has as many files as the VMI has hotplugged volumes, and that each can be opened. A
 /// missing directory is accepted, as by KubeVirt's launcher.
-pub(super) async fn require(vmi: &Vmi, directory: &Path) -> Result<(), OpError> {
+pub(super) async fn require(vmi: &Vmi, directory: &Path) -> Result<(), CommandError> {
     let expected = hotplugged_volume_count(vmi);
     let directory = directory.to_owned();
     let check = move || check(expected, &directory);
     let checked = blocking::file_call("looking for hotplugged disks", FILE_TIMEOUT, check).await?;
-    checked.map_err(OpError::HotplugDisks)
+    checked.map_err(CommandError::HotplugDisks)
 }
 
 fn hotplugged_volume_count(vmi: &Vmi) -> usize {

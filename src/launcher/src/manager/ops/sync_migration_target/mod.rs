@@ -1,9 +1,9 @@
 //! Prepares this pod as the target of a migration, before the source's libvirt sends the domain.
 //!
 //! Nothing is defined and nothing is published: libvirt receives the domain from the source
-//! ([`crate::manager::incoming_migration_end_task`] watches for that). Hooks run as for a boot, so that a veto or a failure
-//! is reported before the migration begins; the domain that they return only serves snapshots while libvirt cannot
-//! describe the domain yet.
+//! ([`crate::manager::incoming_migration_end_task`] watches for that). Hooks run as for a boot, so that a veto or a
+//! failure is reported before the migration begins; the domain that they return only serves snapshots while libvirt
+//! cannot describe the domain yet.
 
 mod check_hotplugged_disks;
 
@@ -13,7 +13,7 @@ use domain::convert::Purpose;
 use domain::host_facts::HostFacts;
 use hook_host::Reason;
 use kubevirt_api::domain_metadata::Migration;
-use kubevirt_api::migration_request::MigrationRequest;
+use kubevirt_api::migration_metadata_values::RequestedMigration;
 use kubevirt_api::vmi::{MigrationState, Vmi};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +22,7 @@ use super::{require_own_vm, unless_interrupted};
 use crate::blocking;
 use crate::libvirt_migration_hook_server::{EditDomain, HookServer};
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::incoming_migration_xml_editor::IncomingDomainEditor;
 use crate::manager::kubevirt_metadata::now;
 use crate::manager::sync_request::SyncRequest;
@@ -41,7 +41,7 @@ pub(in crate::manager) async fn sync_migration_target(
     vm: &VmContext,
     request: &SyncRequest,
     interrupted: &CancellationToken,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     let vmi = &request.vmi;
     require_own_vm(vm, vmi)?;
     if vm.client.lookup().await?.is_some() {
@@ -72,12 +72,12 @@ async fn prepare(
     vm: &VmContext,
     request: &SyncRequest,
     state: &MigrationState,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     let vmi = &request.vmi;
     let converted = ConvertedVm::convert(vm, request, Purpose::MigrationTarget).await?;
     let prepared = converted.prepare(vm).await?;
     if vmi.annotation(TEST_BLOCK_ANNOTATION).is_some() {
-        return Err(OpError::BlockedByTestAnnotation);
+        return Err(CommandError::BlockedByTestAnnotation);
     }
     if let Some(image) = prepared.cloud_init {
         let written = vm.boot_resources.write_cloud_init(vmi, None, image);
@@ -90,7 +90,7 @@ async fn prepare(
     }
     let expected = domain::domain_spec_from_xml::parse(&prepared.xml);
     vm.client
-        .expect(expected.map_err(|error| OpError::Description(error.to_string()))?);
+        .expect(expected.map_err(|error| CommandError::DomainDescription(error.to_string()))?);
     let mut sockets = vm.migration_sockets.lock().await;
     if vm.driver_state().role != Role::Target {
         tracing::info!("the virtual machine has arrived meanwhile");
@@ -116,7 +116,7 @@ async fn serve_hook(
     vm: &VmContext,
     request: &SyncRequest,
     facts: HostFacts,
-) -> Result<(), OpError> {
+) -> Result<(), CommandError> {
     let incoming = Arc::new(IncomingDomainEditor {
         hooks: Arc::clone(&vm.hooks),
         hook_failures: vm.hook_failures.clone(),
@@ -135,7 +135,7 @@ async fn serve_hook(
         return Ok(());
     }
     let path = &vm.boot_resources.hook_socket;
-    let failed = |source| OpError::HookSocket {
+    let failed = |source| CommandError::HookSocket {
         path: path.clone(),
         source,
     };
@@ -158,14 +158,14 @@ fn transport(vmi: &Vmi) -> MigrationTransport {
 }
 
 /// The record of a new migration; `None` for a migration that is recorded already and has not ended.
-fn record(vm: &VmContext, state: &MigrationState) -> Result<Option<Migration>, OpError> {
+fn record(vm: &VmContext, state: &MigrationState) -> Result<Option<Migration>, CommandError> {
     let last = vm.metadata.current().migration;
     match Migration::request(last.as_ref(), state.uid_on_target()) {
-        MigrationRequest::New => Ok(Some(Migration::begin(state.uid_on_target(), now()))),
-        MigrationRequest::UnderWay => Ok(None),
-        MigrationRequest::Ended => {
+        RequestedMigration::New => Ok(Some(Migration::begin(state.uid_on_target(), now()))),
+        RequestedMigration::UnderWay => Ok(None),
+        RequestedMigration::Ended => {
             let last = last.unwrap_or_default();
-            Err(OpError::MigrationExecuted {
+            Err(CommandError::MigrationExecuted {
                 uid: last.uid,
                 end: last.end_timestamp.unwrap_or_default(),
                 failed: last.failed,

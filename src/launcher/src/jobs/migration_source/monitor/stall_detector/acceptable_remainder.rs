@@ -1,4 +1,4 @@
-//! The remainder at which a stalled migration is completed, and how it grows over time.
+//! The remainder at which a stalled migration is completed, and how it changes while the stall lasts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,7 +9,8 @@ use super::{Iteration, scaled};
 #[derive(Debug)]
 pub(super) struct AcceptableRemainder {
     bytes: u64,
-    /// The remainders since the stall was recognized that were not acceptable remainders yet, the smallest first.
+    /// Remainders of iterations since the stall was recognized, without those that became acceptable; the smallest
+    /// first.
     remainders: BinaryHeap<Reverse<u64>>,
     /// How long to wait for an acceptable remainder, in milliseconds.
     patience_ms: u64,
@@ -33,11 +34,9 @@ impl AcceptableRemainder {
         self.bytes
     }
 
-    /// Adds an iteration. When the patience is over, the smallest remainder seen and not used yet becomes the acceptable
-    /// one, and the patience shrinks by the factor `patience_decay`.
-    ///
-    /// The remainder grows by this: the migration is completed at an iteration with a smaller one, unless that does not
-    /// fit before the deadline or fails.
+    /// Adds an iteration. When the patience is over, the smallest remainder in the heap becomes the acceptable one, and
+    /// the patience is multiplied by `patience_decay`. The new remainder is normally larger than the one before, since
+    /// an iteration with a smaller remainder completes the migration.
     pub(super) fn add_iteration(&mut self, iteration: Iteration, patience_decay: f64) {
         self.remainders.push(Reverse(iteration.remaining));
         if iteration.elapsed_ms < self.patience_end_ms {

@@ -1,12 +1,12 @@
 //! Attaches a hotplugged disk.
 
-use domain::disk_cache_and_io_modes::set_disk_modes;
+use domain::driver_modes::set_disk_modes;
 use domain::libvirt_spec::Disk;
 use domain::reconcile::{DeviceChange, data_path, device_xml};
 
 use super::{ChangeResult, Reconciliation, hotplugged_image_check};
 use crate::blocking;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::ops::attach_device::Attachment;
 use crate::vm_boot::boot_resources::{BootResourceError, FILE_TIMEOUT};
 use crate::vm_boot::disk_images::DriverModeProbe;
@@ -16,7 +16,7 @@ impl Reconciliation<'_> {
         &self,
         change: &DeviceChange,
         disk: &Disk,
-    ) -> Result<ChangeResult, OpError> {
+    ) -> Result<ChangeResult, CommandError> {
         if !hotplugged_image_check::is_ready(&data_path(disk)).await? {
             return Ok(ChangeResult::NotReady);
         }

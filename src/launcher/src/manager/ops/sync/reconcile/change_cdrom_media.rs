@@ -3,13 +3,13 @@
 use domain::reconcile::MediumChange;
 
 use super::{ChangeResult, Reconciliation, hotplugged_image_check};
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 
 impl Reconciliation<'_> {
     pub(super) async fn change_medium(
         &self,
         change: &MediumChange,
-    ) -> Result<ChangeResult, OpError> {
+    ) -> Result<ChangeResult, CommandError> {
         if let Some(medium) = &change.medium
             && !hotplugged_image_check::is_ready(medium).await?
         {

@@ -9,13 +9,13 @@ use libvirt::Domain;
 use super::{ChangeResult, Reconciliation};
 use crate::blocking;
 use crate::libvirt_client::{COMMAND, request_detach};
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 use crate::vm_boot::boot_resources::FILE_TIMEOUT;
 
 impl Reconciliation<'_> {
-    pub(super) async fn detach(&self, device: &LiveDevice) -> Result<ChangeResult, OpError> {
+    pub(super) async fn detach(&self, device: &LiveDevice) -> Result<ChangeResult, CommandError> {
         self.vm.driver_state().detaching.request(device);
         let xml = device.xml.clone();
         let detach = move |domain: &dyn Domain| request_detach(domain, &xml);

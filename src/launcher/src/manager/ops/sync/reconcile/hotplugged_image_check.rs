@@ -7,11 +7,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::blocking;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::vm_boot::boot_resources::FILE_TIMEOUT;
 
 /// Whether the file or device at `path` exists and can be opened: a device for reading, a file for reading and writing.
-pub(super) async fn is_ready(path: &str) -> Result<bool, OpError> {
+pub(super) async fn is_ready(path: &str) -> Result<bool, CommandError> {
     let owned = path.to_owned();
     let open = move || open(Path::new(&owned));
     let opened = blocking::file_call(

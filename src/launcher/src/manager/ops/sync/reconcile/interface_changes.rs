@@ -4,7 +4,7 @@ use domain::libvirt_spec::Interface;
 use domain::reconcile::{DeviceChange, LiveDevice, device_xml};
 
 use super::{ChangeResult, Reconciliation};
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::ops::attach_device::Attachment;
 
 impl Reconciliation<'_> {
@@ -12,7 +12,7 @@ impl Reconciliation<'_> {
         &self,
         change: &DeviceChange,
         interface: &Interface,
-    ) -> Result<ChangeResult, OpError> {
+    ) -> Result<ChangeResult, CommandError> {
         let resources = &self.vm.boot_resources;
         let connected =
             resources.hotplug_network(&self.request.vmi, &self.request.options, interface.clone());
@@ -21,7 +21,7 @@ impl Reconciliation<'_> {
         self.attach(change, device).await
     }
 
-    pub(super) async fn set_link(&self, device: &LiveDevice) -> Result<ChangeResult, OpError> {
+    pub(super) async fn set_link(&self, device: &LiveDevice) -> Result<ChangeResult, CommandError> {
         self.update_device("setting an interface's link", device.xml.clone())
             .await
     }

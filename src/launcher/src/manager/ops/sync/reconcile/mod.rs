@@ -7,13 +7,13 @@
 //! live XML ─ plan ─▶ detach disks, attach disks, change media ─ expand disks ─ interfaces ─ kept devices
 //! ```
 
-mod apply_changes_in_order;
 mod attach_disk;
 mod change_cdrom_media;
 mod changes_deadline;
 mod detach_device;
 mod hotplugged_image_check;
 mod interface_changes;
+mod ordered_changes;
 
 use std::sync::{Arc, OnceLock};
 
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{safe_point, unapplied_changes};
 use crate::libvirt_client::COMMAND;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::devices_refused_by_hooks::DeviceKind;
 use crate::manager::ops::attach_device::{AttachResult, Attachment, forget_unwanted};
 use crate::manager::ops::read_domain_xml::read_live_domain;
@@ -67,7 +67,7 @@ pub(super) async fn reconcile(
     desired: &DomainSpec,
     domain: &Arc<dyn Domain>,
     interrupted: &CancellationToken,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     if vm.boot_resources.test_driver {
         return Ok(CommandSuccess::Unchanged);
     }
@@ -108,7 +108,7 @@ pub(super) async fn reconcile(
 }
 
 impl Reconciliation<'_> {
-    async fn apply(&self, change: &DeviceChange) -> Result<ChangeResult, OpError> {
+    async fn apply(&self, change: &DeviceChange) -> Result<ChangeResult, CommandError> {
         safe_point(self.interrupted)?;
         if !self.changes_deadline.may_start_change() {
             return Err(DeviceChangeError::OutOfTime {
@@ -144,7 +144,7 @@ impl Reconciliation<'_> {
         &self,
         change: &DeviceChange,
         device: Attachment,
-    ) -> Result<ChangeResult, OpError> {
+    ) -> Result<ChangeResult, CommandError> {
         let (vm, vmi) = (self.vm, &self.request.vmi);
         let start_hook_time = || {
             vm.hooks
@@ -175,7 +175,7 @@ impl Reconciliation<'_> {
         &self,
         what: &'static str,
         xml: String,
-    ) -> Result<ChangeResult, OpError> {
+    ) -> Result<ChangeResult, CommandError> {
         let update =
             move |domain: &dyn Domain| match domain.update_device(&xml, Affect::LiveAndConfig) {
                 Err(error) if error.is_device_missing() => domain.update_device(&xml, Affect::Live),
@@ -190,7 +190,7 @@ impl Reconciliation<'_> {
 }
 
 /// The error of a change, which names the change unless the VM is being ended.
-fn change_error(change: &DeviceChange, error: OpError) -> OpError {
+fn change_error(change: &DeviceChange, error: CommandError) -> CommandError {
     match error.is_refusal() {
         true => error,
         false => DeviceChangeError::failed(change.to_string(), error.message()).into(),

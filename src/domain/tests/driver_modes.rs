@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use domain::disk_cache_and_io_modes::{
-    DirectIoProbe, DriverModeError, ProbeError, set_driver_modes,
-};
+use domain::driver_modes::{DirectIoProbe, DriverModeError, ProbeError, set_driver_modes};
 use domain::libvirt_spec::{Alias, BackingStore, Disk, DiskDriver, DiskSource, DomainSpec};
 
 /// A node on which images below /full are preallocated.

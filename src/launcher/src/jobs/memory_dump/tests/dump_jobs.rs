@@ -7,8 +7,8 @@ use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
 use tokio::sync::Notify;
 
-use super::memory_dump_records::{Records, STALL_TIMEOUT};
-use super::{DOMAIN, RunningVm, TEST_TIMEOUT};
+use super::recorded_dumps::{Records, STALL_TIMEOUT};
+use crate::jobs::running_test_vm::{DOMAIN, RunningVm, TEST_TIMEOUT};
 use crate::jobs::{AbortReason, JobKind, JobStart};
 
 #[tokio::test]

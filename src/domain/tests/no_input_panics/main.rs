@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "no_input_panics/generated_vmis.rs"]
 mod generated_vmis;
 
 use std::fs;

@@ -2,25 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "conversion_rules/conversion_errors.rs"]
 mod conversion_errors;
-#[path = "conversion_rules/cpu_pinning_and_numa.rs"]
 mod cpu_pinning_and_numa;
-#[path = "conversion_rules/disks.rs"]
 mod disks;
-#[path = "conversion_rules/firmware_clock_hyperv.rs"]
 mod firmware_clock_hyperv;
-#[path = "conversion_rules/gpus_and_host_devices.rs"]
 mod gpus_and_host_devices;
-#[path = "conversion_rules/launch_security.rs"]
 mod launch_security;
-#[path = "conversion_rules/pci_placement.rs"]
 mod pci_placement;
-#[path = "conversion_rules/resource_claims.rs"]
 mod resource_claims;
-#[path = "conversion_rules/sriov_passt_binding_plugins.rs"]
 mod sriov_passt_binding_plugins;
-#[path = "conversion_rules/tap_devices_and_dhcp.rs"]
 mod tap_devices_and_dhcp;
 
 use domain::convert::convert;

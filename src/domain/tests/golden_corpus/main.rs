@@ -4,11 +4,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "golden_corpus/compare_xml_and_json.rs"]
 mod compare_xml_and_json;
-#[path = "golden_corpus/domain_xml_to_json.rs"]
 mod domain_xml_to_json;
-#[path = "golden_corpus/vmi_to_domain_xml.rs"]
 mod vmi_to_domain_xml;
 
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@ use crate::jobs::{
     MigrationJob,
 };
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_phase_and_migration_role::Role;
 
@@ -15,7 +15,7 @@ use crate::manager::vm_phase_and_migration_role::Role;
 pub(in crate::manager) fn start_memory_dump(
     vm: &VmContext,
     request: MemoryDumpRequest,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     command_result(vm.jobs.start_memory_dump(request))
 }
 
@@ -27,17 +27,17 @@ pub(in crate::manager) fn start_memory_dump(
 pub(in crate::manager) async fn migrate(
     vm: &VmContext,
     job: MigrationJob,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     require_own_vm(vm, job.vmi())?;
     if vm.role() == Role::Boot && vm.freezer.keeps_frozen().await {
-        return Err(OpError::MigrationOfFrozenGuest);
+        return Err(CommandError::MigrationOfFrozenGuest);
     }
-    vm.driver_state().guest_time = None;
+    vm.driver_state().guest_clock = None;
     command_result(vm.jobs.start_migration(job))
 }
 
 /// Cancels the running migration, if there is one; returns at once.
-pub(in crate::manager) fn cancel_migration(vm: &VmContext) -> Result<CommandSuccess, OpError> {
+pub(in crate::manager) fn cancel_migration(vm: &VmContext) -> Result<CommandSuccess, CommandError> {
     vm.jobs.cancel_migration();
     Ok(CommandSuccess::Changed)
 }
@@ -46,7 +46,7 @@ pub(in crate::manager) fn cancel_migration(vm: &VmContext) -> Result<CommandSucc
 pub(in crate::manager) async fn start_backup(
     vm: &VmContext,
     request: BackupRequest,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     // The migration may still fail, and the source take the VM back.
     if vm.role() == Role::Target {
         return Err(BackupError::MigrationRuns.into());
@@ -58,7 +58,7 @@ pub(in crate::manager) async fn start_backup(
 pub(in crate::manager) async fn export_backup(
     vm: &VmContext,
     request: ExportRequest,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     vm.jobs.export_backup(request).await?;
     Ok(CommandSuccess::Changed)
 }
@@ -67,7 +67,7 @@ pub(in crate::manager) async fn export_backup(
 pub(in crate::manager) async fn abort_backup(
     vm: &VmContext,
     id: &BackupId,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     vm.jobs.abort_backup(id).await?;
     Ok(CommandSuccess::Changed)
 }
@@ -76,22 +76,22 @@ pub(in crate::manager) async fn abort_backup(
 pub(in crate::manager) async fn redefine_checkpoint(
     vm: &VmContext,
     checkpoint: &Checkpoint,
-) -> Result<CommandSuccess, OpError> {
+) -> Result<CommandSuccess, CommandError> {
     vm.jobs.redefine_checkpoint(checkpoint).await?;
     Ok(CommandSuccess::Changed)
 }
 
 /// Converts the result of a job's start to that of its command.
-fn command_result(start: JobStart) -> Result<CommandSuccess, OpError> {
+fn command_result(start: JobStart) -> Result<CommandSuccess, CommandError> {
     match start {
         JobStart::Started => Ok(CommandSuccess::Changed),
         JobStart::AlreadyRunning | JobStart::AlreadyDone => Ok(CommandSuccess::Unchanged),
-        JobStart::AlreadyExecuted(record) => Err(OpError::MigrationExecuted {
+        JobStart::AlreadyExecuted(record) => Err(CommandError::MigrationExecuted {
             uid: record.uid,
             end: record.end_timestamp.unwrap_or_default(),
             failed: record.failed,
             abort_status: record.abort_status,
         }),
-        JobStart::Busy(running) => Err(OpError::OtherJobRuns(running)),
+        JobStart::Busy(running) => Err(CommandError::OtherJobRuns(running)),
     }
 }

@@ -1,4 +1,4 @@
-//! The configuration and the inputs of the lifetime policy.
+//! The configuration, the inputs and the timers of the lifetime policy.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use domain::reconcile::DeviceChange;
 use super::super::expand_disks;
 use super::{ChangeResult, Reconciliation, detach_device};
 use crate::manager::CommandSuccess;
-use crate::manager::command_error::OpError;
+use crate::manager::command_error::CommandError;
 use crate::manager::ops::read_domain_xml::read_live_domain;
 
 impl Reconciliation<'_> {
@@ -14,7 +14,7 @@ impl Reconciliation<'_> {
     pub(super) async fn apply_all(
         &self,
         changes: Vec<DeviceChange>,
-    ) -> Result<CommandSuccess, OpError> {
+    ) -> Result<CommandSuccess, CommandError> {
         let (kept, changes): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|change| self.is_kept(change));
         let (disks, interfaces): (Vec<_>, Vec<_>) =
@@ -77,7 +77,7 @@ impl Reconciliation<'_> {
 
     /// Detaches devices that the guest has kept before, as far as time allows. Returns the number of calls that
     /// succeeded.
-    async fn detach_again(&self, kept: &[DeviceChange]) -> Result<usize, OpError> {
+    async fn detach_again(&self, kept: &[DeviceChange]) -> Result<usize, CommandError> {
         let mut changed_count = 0;
         for change in kept {
             if !self.changes_deadline.may_start_change() {
@@ -94,7 +94,7 @@ impl Reconciliation<'_> {
     }
 
     /// Removes the overlays of devices that are gone, and reports devices that the guest keeps.
-    async fn finish_detaches(&self) -> Result<(), OpError> {
+    async fn finish_detaches(&self) -> Result<(), CommandError> {
         let live = read_live_domain(self.vm, self.domain).await?;
         detach_device::finish(self.vm, &live).await;
         Ok(())

@@ -1,4 +1,5 @@
-//! Reads the sources of the guest's DHCP configuration: virt-handler's VIF cache, the pod's `resolv.conf` and host name.
+//! Reads the sources of the guest's DHCP configuration: virt-handler's VIF cache, and the pod's `resolv.conf` and host
+//! name.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -37,30 +38,35 @@ pub(super) async fn read_lease(
 
 /// The DNS servers and search domains in the pod's `resolv.conf`.
 pub(super) async fn read_dns(path: &Path) -> Result<DnsConfig, NetworkError> {
-    Ok(DnsConfig::parse(
-        &read_text(path, MAX_RESOLV_CONF_BYTES).await?,
-    ))
+    let settings = "the VMI's dnsConfig or the node's resolv.conf";
+    let resolv_conf = read_text(path, MAX_RESOLV_CONF_BYTES, settings).await?;
+    Ok(DnsConfig::parse(&resolv_conf))
 }
 
 /// The pod's host name.
 pub(super) async fn read_hostname(path: &Path) -> Result<String, NetworkError> {
-    Ok(read_text(path, MAX_HOSTNAME_BYTES)
-        .await?
-        .trim_end()
-        .to_owned())
+    let hostname = read_text(path, MAX_HOSTNAME_BYTES, "the VMI's hostname").await?;
+    Ok(hostname.trim_end().to_owned())
 }
 
-/// The text of a file. A larger file is an error: a part of it could end in the middle of an address or a name.
-async fn read_text(path: &Path, max_bytes: usize) -> Result<String, NetworkError> {
-    let failed = |source| NetworkError::ReadPodFile {
+/// The text of a file that is made from `settings`. A larger file is an error: a part of it could end in the middle of
+/// an address or a name.
+async fn read_text(
+    path: &Path,
+    max_bytes: usize,
+    settings: &'static str,
+) -> Result<String, NetworkError> {
+    let read = read_file("reading the source of DHCP options", path, max_bytes).await?;
+    let bytes = read.map_err(|source| NetworkError::ReadPodFile {
         path: path.to_owned(),
         source,
-    };
-    let read = read_file("reading the source of DHCP options", path, max_bytes).await?;
-    let bytes = read.map_err(failed)?;
+    })?;
     if bytes.len() > max_bytes {
-        let reason = format!("it has more than {max_bytes} bytes");
-        return Err(failed(io::Error::other(reason)));
+        return Err(NetworkError::PodFileTooLarge {
+            path: path.to_owned(),
+            max_bytes,
+            settings,
+        });
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -102,10 +108,18 @@ mod tests {
         assert_eq!(dns.v4, [Ipv4Addr::new(10, 96, 0, 10)]);
         fs::write(path, resolv_conf(MAX_RESOLV_CONF_BYTES + 1)).unwrap();
         let error = read_dns(path).await.unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("reading {}", path.display()))
-                && error.ends_with("it has more than 65536 bytes"),
-            "{error}"
+        let too_large = |max_bytes: usize, settings: &str| {
+            let path = path.display();
+            format!(
+                "{path}, a source of DHCP options, has more than {max_bytes} bytes; shorten {settings}"
+            )
+        };
+        assert_eq!(
+            error,
+            too_large(
+                MAX_RESOLV_CONF_BYTES,
+                "the VMI's dnsConfig or the node's resolv.conf"
+            )
         );
 
         fs::write(path, "h".repeat(MAX_HOSTNAME_BYTES)).unwrap();
@@ -113,6 +127,6 @@ mod tests {
         assert_eq!(hostname.len(), MAX_HOSTNAME_BYTES);
         fs::write(path, "h".repeat(MAX_HOSTNAME_BYTES + 1)).unwrap();
         let error = read_hostname(path).await.unwrap_err().to_string();
-        assert!(error.ends_with("it has more than 255 bytes"), "{error}");
+        assert_eq!(error, too_large(MAX_HOSTNAME_BYTES, "the VMI's hostname"));
     }
 }

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "reconcile/plan_properties.rs"]
 mod plan_properties;
 
 use std::fs;

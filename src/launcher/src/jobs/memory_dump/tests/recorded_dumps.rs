@@ -8,7 +8,7 @@ use kubevirt_api::domain_metadata::{Backup, MemoryDump, Migration};
 use libvirt::DomainState;
 use tokio::sync::Notify;
 
-use super::{DOMAIN, RunningVm, TEST_TIMEOUT};
+use crate::jobs::running_test_vm::{DOMAIN, RunningVm, TEST_TIMEOUT};
 use crate::jobs::{JobRecorder, JobStart, MemoryDumpRequest, ProgressTimes};
 
 /// Timeout of jobs without progress. Only tests of that timeout wait for it.

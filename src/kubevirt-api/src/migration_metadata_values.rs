@@ -22,9 +22,9 @@ pub mod abort_status {
     pub const FAILED: &str = "Failed";
 }
 
-/// How a request to migrate relates to the last migration in the metadata.
+/// The requested migration, compared with the last one in the metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MigrationRequest {
+pub enum RequestedMigration {
     /// The request is for a new migration.
     New,
     /// The request is for the migration that is in progress.
@@ -45,13 +45,13 @@ impl Migration {
     }
 
     /// Compares a request for the migration with this UID with the last migration.
-    pub fn request(last: Option<&Migration>, uid: &str) -> MigrationRequest {
+    pub fn request(last: Option<&Migration>, uid: &str) -> RequestedMigration {
         match last {
             Some(last) if last.uid == uid && last.end_timestamp.is_none() => {
-                MigrationRequest::UnderWay
+                RequestedMigration::UnderWay
             }
-            Some(last) if last.uid == uid => MigrationRequest::Ended,
-            _ => MigrationRequest::New,
+            Some(last) if last.uid == uid => RequestedMigration::Ended,
+            _ => RequestedMigration::New,
         }
     }
 }
@@ -64,19 +64,19 @@ mod tests {
     fn migration_of_the_same_uid_is_executed_once() {
         let mut metadata = Migration::begin("a", "2026-01-01T00:00:00Z".into());
         assert_eq!(metadata.mode, mode::PRE_COPY);
-        assert_eq!(Migration::request(None, "a"), MigrationRequest::New);
+        assert_eq!(Migration::request(None, "a"), RequestedMigration::New);
         assert_eq!(
             Migration::request(Some(&metadata), "b"),
-            MigrationRequest::New
+            RequestedMigration::New
         );
         assert_eq!(
             Migration::request(Some(&metadata), "a"),
-            MigrationRequest::UnderWay
+            RequestedMigration::UnderWay
         );
         metadata.end_timestamp = Some("2026-01-01T00:00:01Z".into());
         assert_eq!(
             Migration::request(Some(&metadata), "a"),
-            MigrationRequest::Ended
+            RequestedMigration::Ended
         );
     }
 }

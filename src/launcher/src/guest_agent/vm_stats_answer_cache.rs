@@ -66,7 +66,7 @@ impl VmStatsAnswerError {
 }
 
 /// The cached answers.
-pub struct VmStatsAnswers {
+pub struct VmStatsAnswerCache {
     client: Client,
     answers: Vec<(
         &'static str,
@@ -74,9 +74,9 @@ pub struct VmStatsAnswers {
     )>,
 }
 
-impl VmStatsAnswers {
+impl VmStatsAnswerCache {
     /// An empty cache.
-    pub fn new(client: Client) -> VmStatsAnswers {
+    pub fn new(client: Client) -> VmStatsAnswerCache {
         let answers = COMMANDS.map(|(command, seconds)| {
             let age = Duration::from_secs(seconds);
             let age = CacheAge {
@@ -88,7 +88,7 @@ impl VmStatsAnswers {
                 SingleFlightCache::new("asking the guest agent", age),
             )
         });
-        VmStatsAnswers {
+        VmStatsAnswerCache {
             client,
             answers: answers.into(),
         }
