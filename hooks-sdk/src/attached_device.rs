@@ -45,8 +45,8 @@ impl Device {
     }
 
     /// The name of the volume, interface or host device in the VMI: the alias without KubeVirt's prefix `ua-`, and of a
-    /// `<hostdev>` without the second one (`gpu-`, `hostdevice-`, `sriov-`, `dra-gpu-`, `dra-hostdevice-`). `None`
-    /// without an alias.
+    /// `<hostdev>` without the second one (`gpu-`, `hostdevice-`, `sriov-`, `usb-host-`, `dra-gpu-`,
+    /// `dra-hostdevice-`). `None` without an alias.
     pub fn vmi_name(&self) -> Option<String> {
         device_alias::vmi_name(self)
     }

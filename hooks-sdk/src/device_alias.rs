@@ -3,11 +3,12 @@
 use domain_xml::Element;
 
 /// KubeVirt's prefixes between `ua-` and the VMI's name in the alias of a host device, by its
-/// source (`AliasPrefix` in pkg/virt-launcher/virtwrap/device/hostdevice, v1.9).
-const HOST_DEVICE_PREFIXES: [&str; 5] = [
+/// source (`AliasPrefix` and `createUSBHostDevice` in pkg/virt-launcher/virtwrap/device/hostdevice, v1.9).
+const HOST_DEVICE_PREFIXES: [&str; 6] = [
     "gpu-",
     "hostdevice-",
     "sriov-",
+    "usb-host-",
     "dra-gpu-",
     "dra-hostdevice-",
 ];
@@ -54,6 +55,7 @@ mod tests {
             ("hostdev", "ua-gpu-gpu-big", "gpu-big"),
             ("hostdev", "ua-hostdevice-nic", "nic"),
             ("hostdev", "ua-sriov-net1", "net1"),
+            ("hostdev", "ua-usb-host-stick", "stick"),
             ("hostdev", "ua-dra-gpu-a", "a"),
             ("hostdev", "ua-dra-hostdevice-b", "b"),
             ("hostdev", "ua-other", "other"),

@@ -1,4 +1,4 @@
-//! The hook points.
+//! The six moments at which hooks are called, with their names.
 
 use std::fmt;
 

@@ -22,11 +22,11 @@ mod hook;
 mod hook_error;
 mod hook_point;
 pub mod host;
-mod json_literal;
+mod json_value;
 mod migration_parameters;
-mod network_status_entry;
 pub mod pod;
 mod pod_fact_error;
+mod pod_network;
 #[cfg(not(target_family = "wasm"))]
 mod unlisted_hook_points;
 mod vmi;
@@ -49,7 +49,7 @@ pub use hook::Hook;
 pub use hook_error::{Error, Result, failed, veto};
 pub use hook_point::HookPoint;
 pub use host::log;
-pub use json_literal::Value;
+pub use json_value::Value;
 pub use migration_parameters::{Migration, MigrationParameter, MigrationParameterError};
 pub use vmi::{Disk, HostDevice, Interface, Json, Network, Vmi, VmiError, Volume};
 
@@ -71,7 +71,7 @@ pub mod xml {
 pub mod __private {
     #[cfg(target_family = "wasm")]
     pub use crate::component_exports::{Component, ExportedHook, export_component};
-    pub use crate::json_literal::value_of;
+    pub use crate::json_value::value_of;
     pub use serde_json;
 
     #[cfg(target_family = "wasm")]

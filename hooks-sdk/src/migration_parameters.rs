@@ -1,4 +1,4 @@
-//! The parameters of a migration.
+//! What a hook reads and changes of a migration before it starts: bandwidth, time limits and post-copy.
 
 mod names_and_ranges;
 #[cfg(test)]

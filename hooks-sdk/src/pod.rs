@@ -20,8 +20,8 @@
 
 #[cfg(not(target_family = "wasm"))]
 use crate::host::native as imports;
-pub use crate::network_status_entry::PodNetwork;
 pub use crate::pod_fact_error::FactError;
+pub use crate::pod_network::PodNetwork;
 
 /// The value of an annotation of the pod.
 ///

@@ -1,6 +1,7 @@
 //! The gRPC services that virt-launcher shares with virt-handler and with hook sidecars, as of KubeVirt v1.9, and the
 //! plugin service that v1.10 renames. For compatibility, package, service and method names and field numbers must be
-//! those of KubeVirt. Each module here is one protobuf package; `tests/generated_code.rs` generates the code from `proto/`.
+//! those of KubeVirt. Each module here is one protobuf package; `tests/generated_code_up_to_date.rs` generates the code from
+//! `proto/`.
 #![allow(
     missing_docs,
     unreachable_pub,

@@ -71,8 +71,8 @@ impl CloudConfig {
     /// Adds a file to `write_files`.
     ///
     /// # Errors
-    /// If the file's path is not absolute, if its permissions or its owner have another form than cloud-init reads, or if
-    /// `write_files` is not a list that an item can be added to.
+    /// If the path is not absolute or contains a NUL character, the permissions are not three or four octal digits, the
+    /// owner is not the names `USER` or `USER:GROUP`, or `write_files` is not a list that an item can be added to.
     pub fn add_file(&mut self, file: &ConfigFile) -> Result<(), CloudInitError> {
         file.check()?;
         self.yaml.add_json("write_files", &file.to_json())

@@ -47,14 +47,15 @@ impl ConfigFile {
         }
     }
 
-    /// The permissions in octal digits, as in `0600`.
+    /// The permissions in three or four octal digits, as in `0600` or `600`.
     #[must_use]
     pub fn with_permissions(mut self, permissions: impl Into<String>) -> ConfigFile {
         self.permissions = Some(permissions.into());
         self
     }
 
-    /// The owner as `USER:GROUP`. For a user that cloud-init creates, [`ConfigFile::deferred`] is needed, too.
+    /// The owner as `USER` or `USER:GROUP`, both by name: cloud-init does not read numeric ids. For a user that cloud-init
+    /// creates, [`ConfigFile::deferred`] is needed, too.
     #[must_use]
     pub fn with_owner(mut self, owner: impl Into<String>) -> ConfigFile {
         self.owner = Some(owner.into());
@@ -75,22 +76,31 @@ impl ConfigFile {
         self
     }
 
-    /// Refuses what cloud-init would stumble over in the guest, where nobody sees it.
+    /// Refuses what cloud-init would stumble over in the guest, where nobody sees it. cloud-init looks up users and groups
+    /// by their names alone, so that for numeric ids it writes the file and then fails.
     pub(super) fn check(&self) -> Result<(), CloudInitError> {
         let is_octal = |text: &String| {
             (3..=4).contains(&text.len()) && text.bytes().all(|digit| matches!(digit, b'0'..=b'7'))
         };
-        let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
-        let is_owner = |text: &String| {
-            let (user, group) = text.split_once(':').unwrap_or((text, "root"));
-            is_name(user) && is_name(group) && !group.contains(':')
+        let is_name = |name: &str| {
+            !name.is_empty() && !name.contains(|c: char| c == ':' || c.is_whitespace())
         };
-        let reason = if !self.path.starts_with('/') || self.path.contains('\0') {
+        let is_owner = |text: &String| match text.split_once(':') {
+            Some((user, group)) => is_name(user) && is_name(group),
+            None => is_name(text),
+        };
+        let is_id = |name: &str| name.bytes().all(|digit| digit.is_ascii_digit());
+        let has_id = |text: &String| text.split(':').any(is_id);
+        let reason = if !self.path.starts_with('/') {
             "its path is not absolute"
+        } else if self.path.contains('\0') {
+            "its path contains a NUL character"
         } else if !self.permissions.iter().all(is_octal) {
             "its permissions are not three or four octal digits, as in 0600"
         } else if !self.owner.iter().all(is_owner) {
-            "its owner is not USER:GROUP"
+            "its owner is not USER or USER:GROUP"
+        } else if self.owner.iter().any(has_id) {
+            "its owner has a numeric id, which cloud-init does not read: names are needed"
         } else {
             return Ok(());
         };
@@ -129,11 +139,15 @@ mod tests {
     use crate::CloudConfig;
 
     #[test]
-    fn files_that_cloud_init_would_not_write_as_meant_are_refused() {
+    fn files_with_relative_paths_or_malformed_permissions_or_owners_are_refused() {
         let file = || ConfigFile::new("/etc/x", "");
         for (file, reason) in [
             (ConfigFile::new("etc/x", ""), "its path is not absolute"),
             (ConfigFile::new("", ""), "its path is not absolute"),
+            (
+                ConfigFile::new("/etc/\0x", ""),
+                "its path contains a NUL character",
+            ),
             (
                 file().with_permissions("rw-r--r--"),
                 "three or four octal digits",
@@ -146,9 +160,21 @@ mod tests {
                 file().with_permissions("0888"),
                 "three or four octal digits",
             ),
-            (file().with_owner(""), "its owner is not USER:GROUP"),
-            (file().with_owner("root:"), "its owner is not USER:GROUP"),
-            (file().with_owner("a b:c"), "its owner is not USER:GROUP"),
+            (file().with_owner(""), "its owner is not USER or USER:GROUP"),
+            (
+                file().with_owner("root:"),
+                "its owner is not USER or USER:GROUP",
+            ),
+            (
+                file().with_owner("a:b:c"),
+                "its owner is not USER or USER:GROUP",
+            ),
+            (
+                file().with_owner("a b:c"),
+                "its owner is not USER or USER:GROUP",
+            ),
+            (file().with_owner("1000"), "its owner has a numeric id"),
+            (file().with_owner("root:1000"), "its owner has a numeric id"),
         ] {
             let mut config = CloudConfig::parse("#cloud-config\n").unwrap();
             let error = config.add_file(&file).unwrap_err().to_string();
@@ -156,7 +182,7 @@ mod tests {
             assert_eq!(config.render(), "#cloud-config\n");
         }
         let mut config = CloudConfig::parse("#cloud-config\n").unwrap();
-        for owner in ["root", "root:adm", "1000:1000"] {
+        for owner in ["root", "root:adm", "user1:1st"] {
             let file = file().with_permissions("644").with_owner(owner);
             config.add_file(&file).unwrap();
         }

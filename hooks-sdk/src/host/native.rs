@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::Level;
-use crate::network_status_entry::PodNetwork;
 use crate::pod_fact_error::FactError;
+use crate::pod_network::PodNetwork;
 use crate::{Description, Result, failed};
 
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
@@ -24,7 +24,7 @@ struct Host {
     labels: BTreeMap<String, String>,
     /// The facts about the pod that the hook declares, while it is called.
     declared_facts: Option<Vec<String>>,
-    /// Whether a method of the trait was called that the hook does not have.
+    /// Whether a method of the trait `Hook` was called that the hook does not implement.
     is_provided_method: bool,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn note_provided_method() {
     HOST.with_borrow_mut(|host| host.is_provided_method = true);
 }
 
-/// Whether a method of the trait was called since the last time.
+/// Reads and clears whether a method was called that the hook does not implement.
 pub(crate) fn take_provided_method() -> bool {
     HOST.with_borrow_mut(|host| std::mem::take(&mut host.is_provided_method))
 }

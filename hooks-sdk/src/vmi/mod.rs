@@ -3,7 +3,7 @@
 mod error;
 mod json;
 mod json_scan;
-mod node_cpu_and_memory_fields;
+mod spec_and_owner_fields;
 #[cfg(test)]
 mod tests;
 mod volumes_networks_and_devices;

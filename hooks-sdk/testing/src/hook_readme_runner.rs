@@ -18,17 +18,17 @@
 //!
 //! Other blocks are ignored.
 
+mod case;
 mod fenced_blocks;
-mod readme_case_run;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::module_with_policy::Deployment;
+use crate::deployment::Deployment;
+use case::Case;
 use fenced_blocks::{Block, blocks, json, yaml};
-use readme_case_run::Case;
 
 /// A case that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,23 +25,23 @@
 
 mod call_result;
 mod current_thread_runtime;
+mod deployment;
 mod error;
 mod hook_readme_runner;
 mod hook_under_test;
 mod module_build;
 mod module_cache;
-mod module_with_policy;
 mod native_hook_call;
 mod pod_facts;
 
 pub use call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
+pub use deployment::{Deployment, DeploymentError, DeploymentResult};
 pub use error::Error;
 pub use hook_host;
 pub use hook_readme_runner::{ReadmeError, readme};
 pub use hook_under_test::Hook;
 pub use hooks_sdk_macros::test;
 pub use module_build::BuildError;
-pub use module_with_policy::{Deployment, DeploymentError, DeploymentResult};
 
 /// Builds the hook of the crate that is being tested, once per process. Panics if that fails.
 #[macro_export]

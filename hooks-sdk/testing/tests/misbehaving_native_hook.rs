@@ -55,7 +55,7 @@ fn a_panic_is_a_failure_with_text_and_place() {
     let panic = misbehaving_hook().pre_start(&vmi("panic")).failure();
     assert!(panic.contains("the hook crashed"), "{panic}");
     assert!(
-        panic.contains("a wheel came off") && panic.contains("native_hook.rs:"),
+        panic.contains("a wheel came off") && panic.contains("misbehaving_native_hook.rs:"),
         "{panic}"
     );
     assert_eq!(
@@ -66,7 +66,7 @@ fn a_panic_is_a_failure_with_text_and_place() {
 }
 
 #[test]
-fn a_change_that_was_not_wished_for_is_denied_with_the_wish_that_is_missing() {
+fn an_undeclared_change_is_denied_with_the_missing_declaration() {
     let denied = misbehaving_hook()
         .on_define_domain(&vmi("more"), DOMAIN)
         .denied();

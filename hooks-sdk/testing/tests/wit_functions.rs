@@ -6,8 +6,11 @@ use hooks_sdk_testing::{Hook, hook_host};
 const DOMAIN: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n</domain>\n";
 
 fn hook() -> Hook {
-    Hook::build_example(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "every_point")
-        .unwrap_or_else(|error| panic!("{error}"))
+    Hook::build_example(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/.."),
+        "hook_at_every_point",
+    )
+    .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn vmi(what: &str) -> String {
@@ -46,7 +49,7 @@ fn a_veto_a_failure_and_a_panic_are_three_things() {
     assert_eq!(hook.pre_start(&vmi("veto")).veto(), "licence expired");
     let failure = hook.pre_start(&vmi("fail")).failure();
     assert!(
-        failure.contains("no licence server (at ") && failure.contains("every_point.rs:"),
+        failure.contains("no licence server (at ") && failure.contains("hook_at_every_point.rs:"),
         "{failure}"
     );
     let failure = hook.pre_start(&vmi("parse")).failure();
@@ -58,7 +61,7 @@ fn a_veto_a_failure_and_a_panic_are_three_things() {
     assert!(
         panic.contains("crashed")
             && panic.contains("a wheel came off")
-            && panic.contains("every_point.rs:"),
+            && panic.contains("hook_at_every_point.rs:"),
         "{panic}"
     );
     assert!(

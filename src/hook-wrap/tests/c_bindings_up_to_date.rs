@@ -1,6 +1,6 @@
 //! The C bindings in virt-hook's C template are those that wit-bindgen generates from the WIT.
 //!
-//! `UPDATE_BINDINGS=1 cargo test -p hook-wrap --test c_bindings_up_to_date` regenerates them.
+//! `UPDATE_GENERATED=1 cargo test -p hook-wrap --test c_bindings_up_to_date` regenerates them.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -45,12 +45,12 @@ fn c_bindings_of_the_template_are_up_to_date() {
     assert_eq!(names, ["hook.c", "hook.h"]);
     for (name, text) in &generated {
         let path = sdk().join("bindings").join(name);
-        if std::env::var_os("UPDATE_BINDINGS").is_some() {
+        if std::env::var_os("UPDATE_GENERATED").is_some() {
             fs::write(&path, text).unwrap();
         }
         assert!(
             fs::read_to_string(&path).unwrap() == *text,
-            "{} is not what the WIT gives: run UPDATE_BINDINGS=1 cargo test -p hook-wrap --test c_bindings_up_to_date",
+            "{} is not what the WIT gives: run UPDATE_GENERATED=1 cargo test -p hook-wrap --test c_bindings_up_to_date",
             path.display()
         );
     }

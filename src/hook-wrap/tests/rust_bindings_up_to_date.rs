@@ -1,6 +1,6 @@
 //! The Rust bindings in hooks-sdk are those of the WIT.
 //!
-//! `UPDATE_BINDINGS=1 cargo test -p hook-wrap --test rust_bindings_up_to_date` regenerates them.
+//! `UPDATE_GENERATED=1 cargo test -p hook-wrap --test rust_bindings_up_to_date` regenerates them.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -41,15 +41,15 @@ fn generated() -> String {
 }
 
 #[test]
-fn rust_bindings_are_those_of_the_wit() {
+fn rust_bindings_of_the_sdk_are_up_to_date() {
     let path = hooks_sdk().join("src/bindings/generated.rs");
     let generated = generated();
-    if std::env::var_os("UPDATE_BINDINGS").is_some() {
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
         fs::write(&path, &generated).unwrap();
     }
     assert!(
         fs::read_to_string(&path).unwrap() == generated,
-        "{} is not what the WIT gives: run UPDATE_BINDINGS=1 cargo test -p hook-wrap --test rust_bindings_up_to_date",
+        "{} is not what the WIT gives: run UPDATE_GENERATED=1 cargo test -p hook-wrap --test rust_bindings_up_to_date",
         path.display()
     );
 }

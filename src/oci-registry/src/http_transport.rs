@@ -126,22 +126,14 @@ impl Transport {
         mut answer: Response<Body>,
         limit: u64,
     ) -> Result<Vec<u8>, RegistryError> {
-        // ureq already fails at exactly the limit, so it gets one byte more; the real limit is checked below.
-        let reader = answer.body_mut().with_config().limit(limit + 1);
-        let bytes = reader.read_to_vec().map_err(|error| match error {
+        let reader = answer.body_mut().with_config().limit(limit);
+        reader.read_to_vec().map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => RegistryError::TooLarge {
                 url: url.to_owned(),
                 limit,
             },
             other => self.connection_error(url, &other),
-        })?;
-        if bytes.len() as u64 > limit {
-            return Err(RegistryError::TooLarge {
-                url: url.to_owned(),
-                limit,
-            });
-        }
-        Ok(bytes)
+        })
     }
 
     fn connection_error(&self, url: &str, error: &ureq::Error) -> RegistryError {

@@ -42,6 +42,7 @@ pub(crate) fn collect(workspace_root: &Path, out_dir: &Path) -> Result<EmbeddedF
             &mut embedded,
             &workspace_root.join(&crate_path),
             &crate_path,
+            &member,
         )?;
         write(
             &mut embedded,
@@ -73,7 +74,18 @@ fn crate_directory(root: &DocumentMut, name: &str) -> Option<PathBuf> {
     dependency.get("path")?.as_str().map(PathBuf::from)
 }
 
-fn add_crate(embedded: &mut EmbeddedFiles, directory: &Path, crate_path: &Path) -> Result<()> {
+fn add_crate(
+    embedded: &mut EmbeddedFiles,
+    directory: &Path,
+    crate_path: &Path,
+    manifest: &DocumentMut,
+) -> Result<()> {
+    if manifest["package"].get("build").is_some() || directory.join("build.rs").is_file() {
+        let name = crate_path.display();
+        return Err(
+            format!("{name} has a build script: the SDK's copy has no build scripts").into(),
+        );
+    }
     for part in CRATE_PARTS {
         let source = directory.join(part);
         if source.is_dir() {

@@ -9,9 +9,9 @@ use anyhow::Context;
 use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 
 use crate::compiled_module_cache::{CompiledModuleCache, make_private};
+use crate::hook_module::HookModule;
 use crate::interactive_compile;
 use crate::module_compile_cost::ModuleCompileCost;
-use crate::module_in_pod_layout::HookModule;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 

@@ -13,10 +13,10 @@ use hook_host::{
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use crate::hook_module::HookModule;
 use crate::inputs::{PodFactsInput, VmiInput};
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions};
-use crate::module_in_pod_layout::HookModule;
 use crate::output::RunReport;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;

@@ -23,8 +23,8 @@ pub(crate) struct ModuleCompileCost {
 }
 
 impl ModuleCompileCost {
-    /// The cost of the compilation in this load, of the one whose code was loaded, or of an earlier build of the module
-    /// file.
+    /// The cost of the compilation in this load, of the one whose code was loaded, or of the last full compilation of an
+    /// earlier build of the module file.
     pub(crate) fn for_module(
         module: &Module,
         file: &Path,
@@ -82,7 +82,7 @@ impl ModuleCompileCost {
         if self.is_measured_in_this_run {
             ""
         } else if self.cost.as_ref().is_some_and(is_of_earlier_build) {
-            " (measured at the first compilation of this file)"
+            " (measured at the last full compilation of this file)"
         } else {
             " (measured at the first compilation)"
         }

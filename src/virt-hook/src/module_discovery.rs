@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use crate::hook_module::{HookModule, SETTINGS, parent};
 use crate::module_file_size::module_file_size;
-use crate::module_in_pod_layout::{HookModule, SETTINGS, parent};
 
 /// Wrong names of the settings file, which are refused.
 const MISNAMED_SETTINGS: [&str; 2] = ["hook.yml", "hook.json"];

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod amd64_literals;
+mod build_profiles;
 mod source_rules;
 mod workspace_members;
 

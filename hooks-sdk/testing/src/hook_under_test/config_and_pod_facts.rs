@@ -16,9 +16,9 @@ impl Hook {
     #[track_caller]
     pub fn with_config(mut self, key: &str, value: &str) -> Hook {
         let wishes = self.description().wishes.as_ref();
-        let is_wished_for = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
+        let is_declared = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
         assert!(
-            is_wished_for,
+            is_declared,
             "the hook does not declare the configuration key {key:?}: add it with \
              Description::with_config"
         );
@@ -31,7 +31,7 @@ impl Hook {
     #[track_caller]
     pub fn with_pod_annotation(mut self, key: &str, value: &str) -> Hook {
         let name = format!("annotations/{key}");
-        self.assert_wished(&name, |wish| {
+        self.assert_declared(&name, |wish| {
             let text = wish.as_str();
             let is_fact_of_annotation = match key {
                 NETWORK_STATUS => text.starts_with("network-status/") || text == "default-network",
@@ -50,7 +50,7 @@ impl Hook {
     #[track_caller]
     pub fn with_pod_label(mut self, key: &str, value: &str) -> Hook {
         let name = format!("labels/{key}");
-        self.assert_wished(&name, |wish| wish.matches(&name));
+        self.assert_declared(&name, |wish| wish.matches(&name));
         self.pod.labels.insert(key.to_owned(), value.to_owned());
         self
     }
@@ -64,11 +64,11 @@ impl Hook {
     }
 
     #[track_caller]
-    fn assert_wished(&self, name: &str, covers: impl Fn(&PodPattern) -> bool) {
+    fn assert_declared(&self, name: &str, covers: impl Fn(&PodPattern) -> bool) {
         let wishes = self.description().wishes.as_ref();
-        let is_wished_for = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
+        let is_declared = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
         assert!(
-            is_wished_for,
+            is_declared,
             "the hook does not declare {name:?}: add it with Description::with_pod_facts"
         );
     }

@@ -17,9 +17,9 @@ impl Hook {
         let after = before.with_texts(texts);
         let after = after.map_err(|error| Refusal::BadOutput(error.to_string()))?;
         let wishes = self.description().wishes.as_ref();
-        let wished_for = wishes.map_or(&[][..], |wishes| &wishes.migration);
+        let declared = wishes.map_or(&[][..], |wishes| &wishes.migration);
         let mut differences = before.differences(&after).into_iter();
-        match differences.find(|(parameter, ..)| !wished_for.contains(parameter)) {
+        match differences.find(|(parameter, ..)| !declared.contains(parameter)) {
             Some((parameter, ..)) => Err(Refusal::Denied(format!(
                 "the hook may not change the migration's {parameter}: declare it with \
                  Description::with_migration_parameters([MigrationParameter::{parameter:?}])"

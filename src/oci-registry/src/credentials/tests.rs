@@ -1,3 +1,5 @@
+//! The order of the auth files, and which of their keys is used for a repository.
+
 use super::*;
 use serde_json::json;
 

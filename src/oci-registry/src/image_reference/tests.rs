@@ -1,3 +1,5 @@
+//! Parsing of references, with the defaults of Docker Hub, and invalid ones.
+
 use super::*;
 
 #[test]

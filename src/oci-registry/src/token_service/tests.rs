@@ -1,3 +1,5 @@
+//! Which token services get credentials, and the scopes of tokens.
+
 use super::*;
 
 fn request<'a>(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 
 use super::vm_manifest::{Manifest, ManifestEntry, ManifestError};
-use super::vmi_file_conversion::full_name;
+use super::vmi_source::full_name;
 use super::{VmiInput, VmiSource, input_file};
 use crate::verb_failure::{Failure, error_text};
 
@@ -35,7 +35,7 @@ struct DumpFile {
 }
 
 /// Reads and converts all VMIs with the same fixed host facts. A VirtualMachine is left out if its VMI is there, too.
-/// Each of `files` must have a VMI; those of `dump_files` may have none.
+/// A file of `files` that has one object must have a VMI; those of `dump_files` may have none.
 pub(crate) fn read_and_convert_vmis(
     files: &[PathBuf],
     dump_files: &[PathBuf],

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use anyhow::anyhow;
-use domain::disk_cache_and_io_modes::{DirectIoProbe, ProbeError};
+use domain::driver_modes::{DirectIoProbe, ProbeError};
 use domain::host_facts::{HostFacts, go_architecture};
 use serde_json::{Map, Value};
 

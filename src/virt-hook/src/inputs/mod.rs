@@ -2,14 +2,14 @@
 
 mod cloud_init_without_secrets;
 mod cluster_dump;
-mod converted_vmi;
 mod domain_reason;
 mod host_facts;
 pub(crate) mod input_file;
 mod pod_facts_file;
 mod similar_name;
 mod vm_manifest;
-mod vmi_file_conversion;
+mod vmi_input;
+mod vmi_source;
 
 use std::path::PathBuf;
 
@@ -18,12 +18,12 @@ use hook_host::PolicySource;
 
 pub(crate) use cloud_init_without_secrets::CloudInitUnavailable;
 pub(crate) use cluster_dump::{DumpContent, DumpEntry, read_and_convert_vmis};
-pub(crate) use converted_vmi::VmiInput;
 pub(crate) use domain_reason::DomainReason;
 pub(crate) use pod_facts_file::PodFactsInput;
 pub(crate) use similar_name::hint_of_missing;
 pub(crate) use vm_manifest::notes_about_fields;
-pub(crate) use vmi_file_conversion::{NamedVmi, VmiSource};
+pub(crate) use vmi_input::VmiInput;
+pub(crate) use vmi_source::{NamedVmi, VmiSource};
 
 /// A virtual machine, where it would run, and what its hooks may do.
 #[derive(Debug, Clone, Default, Args)]

@@ -1,26 +1,13 @@
+//! Modules are found by the path of a file, a hook or a hooks directory; ambiguous directories are refused.
 #![allow(clippy::unwrap_used)]
 use std::os::unix::fs::symlink;
 
 use super::*;
-
-fn layout(files: &[&str]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
-    for file in files {
-        let path = root.path().join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "").unwrap();
-    }
-    root
-}
+use crate::test_files::{layout, mkfifo};
 
 fn refusal(path: PathBuf) -> String {
     let error = find(&[path]).unwrap_err();
     format!("{error:#}")
-}
-
-fn mkfifo(path: &Path) {
-    let mkfifo = std::process::Command::new("mkfifo").arg(path).status();
-    assert!(mkfifo.unwrap().success());
 }
 
 #[test]

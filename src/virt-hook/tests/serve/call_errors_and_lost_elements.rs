@@ -5,13 +5,13 @@ use std::fs;
 use proto::hooks::v1alpha3;
 use tonic::Code;
 
-use crate::example_modules::{every_point, example};
+use crate::example_modules::{example, hook_at_every_point};
 use crate::served_sidecar::{Pod, XML, stock_launcher_client, vmi, vmi_that_does};
 
 #[tokio::test]
 async fn vetoes_and_failures_have_different_status_codes() {
     let pod = Pod::new();
-    let mut served = pod.serve(&[&every_point()], &[]);
+    let mut served = pod.serve(&[&hook_at_every_point()], &[]);
     served.wait_until_ready().await;
     let define = async |what: &str| {
         let channel = stock_launcher_client::dial(&pod.socket()).await;

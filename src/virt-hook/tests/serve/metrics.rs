@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::example_modules::{every_point, example};
+use crate::example_modules::{example, hook_at_every_point};
 use crate::prometheus_parser::Exposition;
 use crate::served_sidecar::{
     Pod, RunningServe, TEST_TIMEOUT, XML, stock_launcher_client, vmi, vmi_that_does,
@@ -76,10 +76,10 @@ async fn define(pod: &Pod, vmi: String) -> bool {
 #[tokio::test]
 async fn metrics_have_calls_outcomes_and_durations() {
     let pod = Pod::new();
-    let mut served = pod.serve(&[&every_point()], &["--metrics", "127.0.0.1:0"]);
+    let mut served = pod.serve(&[&hook_at_every_point()], &["--metrics", "127.0.0.1:0"]);
     let address = address(&mut served).await;
     served.wait_until_ready().await;
-    let hook = ("hook", "every_point");
+    let hook = ("hook", "hook_at_every_point");
     let calls = |metrics: &Exposition, point: &str, outcome: &str| {
         let labels = [hook, ("hook_point", point), ("outcome", outcome)];
         metrics.value("virt_hook_calls_total", &labels)
@@ -183,7 +183,7 @@ async fn an_address_in_use_is_a_usage_error_that_names_it() {
     let other_listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other_listener.local_addr().unwrap().to_string();
     let pod = Pod::new();
-    let served = pod.serve(&[&every_point()], &["--metrics", &address]);
+    let served = pod.serve(&[&hook_at_every_point()], &["--metrics", &address]);
     let stderr = served.wait_for_exit(2).await;
     assert!(stderr.contains(&format!("--metrics {address}")), "{stderr}");
     assert_eq!(pod.files(), Vec::<String>::new());

@@ -2,7 +2,7 @@
 
 use tonic::Code;
 
-use crate::example_modules::{every_point, example};
+use crate::example_modules::{example, hook_at_every_point};
 use crate::manufacturer;
 use crate::served_sidecar::{Pod, stock_launcher_client, vmi, vmi_that_does};
 
@@ -10,7 +10,10 @@ use crate::served_sidecar::{Pod, stock_launcher_client, vmi, vmi_that_does};
 async fn plugin_calls_run_all_modules_and_report_their_errors() {
     let pod = Pod::new();
     let arguments = ["--plugin", "smbios", "--socket", "smbios.sock"];
-    let mut served = pod.serve(&[&example("smbios-hook"), &every_point()], &arguments);
+    let mut served = pod.serve(
+        &[&example("smbios-hook"), &hook_at_every_point()],
+        &arguments,
+    );
     served.wait_until_ready().await;
     assert_eq!(pod.files(), ["smbios.sock"]);
     let socket = pod.directory().join("smbios.sock");
@@ -24,14 +27,14 @@ async fn plugin_calls_run_all_modules_and_report_their_errors() {
     assert!(
         status
             .message()
-            .starts_with("hook 2-every_point failed at OnDefineDomain: no colour"),
+            .starts_with("hook 2-hook_at_every_point failed at OnDefineDomain: no colour"),
         "{status:?}"
     );
     let status = mutate(vmi_that_does("veto"), "Boot").await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert_eq!(
         status.message(),
-        "hook 2-every_point refuses at PreStart: licence expired"
+        "hook 2-hook_at_every_point refuses at PreStart: licence expired"
     );
     let status = mutate(vmi_that_does("panic"), "Boot").await.unwrap_err();
     assert!(status.code() == Code::Internal && status.message().contains("a wheel came off"));

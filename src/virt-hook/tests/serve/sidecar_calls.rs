@@ -7,7 +7,7 @@ use hook_host::{CollectConfig, Compiler, Invocation, Limits, Outcome};
 use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use serde_json::{Value, json};
 
-use crate::example_modules::{every_point, example, misbehaving_hook};
+use crate::example_modules::{example, hook_at_every_point, misbehaving_hook};
 use crate::manufacturer;
 use crate::served_sidecar::{Pod, XML, stock_launcher_client, vmi, vmi_that_does};
 
@@ -193,7 +193,7 @@ async fn a_long_check_of_an_answer_does_not_delay_other_calls() {
 #[tokio::test]
 async fn modules_run_in_the_order_of_the_command_line() {
     let pod = Pod::new();
-    let (smbios, every) = (example("smbios-hook"), every_point());
+    let (smbios, every) = (example("smbios-hook"), hook_at_every_point());
     let mut served = pod.serve(&[&smbios, &every], &[]);
     served.wait_until_ready().await;
     let channel = stock_launcher_client::dial(&pod.socket()).await;
@@ -207,7 +207,7 @@ async fn modules_run_in_the_order_of_the_command_line() {
     let stderr = served.wait_for_exit(0).await;
     let first = stderr.find("hook ran hook=\"1-smbios_hook\"").unwrap();
     let second = stderr
-        .find("hook did not do its work hook=\"2-every_point\"")
+        .find("hook did not do its work hook=\"2-hook_at_every_point\"")
         .unwrap();
     assert!(first < second, "{stderr}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The policy that [`every_point`] needs.
+/// The policy that [`hook_at_every_point`] needs.
 pub const EVERY_POINT_POLICY: &str = "{allow: {dangerous: ['/domain/qemu:commandline/**']}}";
 
 /// The module of a package of `examples-hooks`.
@@ -14,11 +14,11 @@ pub fn example(package: &str) -> PathBuf {
 }
 
 /// The SDK's example of a hook at every hook point.
-pub fn every_point() -> PathBuf {
+pub fn hook_at_every_point() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
-        let directory = build_hook(&["--example", "every_point", "-p", "hooks-sdk"]);
-        directory.join("examples/every_point.wasm")
+        let directory = build_hook(&["--example", "hook_at_every_point", "-p", "hooks-sdk"]);
+        directory.join("examples/hook_at_every_point.wasm")
     };
     BUILT.get_or_init(build).clone()
 }

@@ -31,7 +31,7 @@ fn calls_are_measured_in_process_and_through_serve() {
 #[test]
 fn hook_points_that_sidecars_do_not_have_are_measured_in_process() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = super::example_modules::every_point();
+    let module = super::example_modules::hook_at_every_point();
     let settings = "hookPoints: [{name: PreStart}]\n";
     let copy = temp_dir.path().join("every.wasm");
     std::fs::copy(module, &copy).unwrap();
@@ -48,7 +48,7 @@ fn vmi_without_hook_calls_is_not_measured() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = super::vmi(temp_dir.path());
     let module = temp_dir.path().join("every.wasm");
-    std::fs::copy(super::example_modules::every_point(), &module).unwrap();
+    std::fs::copy(super::example_modules::hook_at_every_point(), &module).unwrap();
     for (point, part) in [
         ("PreCloudInitIso", "has no cloud-init data"),
         ("OnAttachDevice", "has no device that can be attached"),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::example_modules::{every_point, example, misbehaving_hook};
+use super::example_modules::{example, hook_at_every_point, misbehaving_hook};
 use super::{smbios, text, virt_hook, vmi, write};
 
 pub(super) fn finding_of<'a>(json: &'a Value, check: &str) -> &'a Value {
@@ -177,7 +177,7 @@ fn a_failure_on_a_vmi_of_the_author_fails_unless_it_is_expected() {
     let vmi = write(temp_dir.path(), "case/vmi.yaml", &fails);
     let module = temp_dir.path().join("hook/every.wasm");
     write(temp_dir.path(), "hook/hook.yaml", "{}\n");
-    fs::copy(every_point(), &module).unwrap();
+    fs::copy(hook_at_every_point(), &module).unwrap();
     let runs = |settings: &str| {
         write(temp_dir.path(), "hook/hook.yaml", settings);
         let arguments = ["check", text(&module), "--vmi", text(&vmi)];

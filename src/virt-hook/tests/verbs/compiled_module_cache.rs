@@ -107,7 +107,7 @@ fn only_the_first_compilation_of_a_file_is_measured_by_check() {
     let checked = hook.check();
     assert!(
         checked.contains(&compiling(&first))
-            && checked.contains("(measured at the first compilation of this file)"),
+            && checked.contains("(measured at the last full compilation of this file)"),
         "{checked}"
     );
     assert_eq!(hook.compiled().len(), 2);
@@ -124,7 +124,7 @@ fn functions_of_an_earlier_build_are_used_by_every_verb() {
         hook.run_hook();
         let checked = hook.check();
         assert!(
-            checked.contains("(measured at the first compilation of this file)"),
+            checked.contains("(measured at the last full compilation of this file)"),
             "{checked}"
         );
     }

@@ -198,8 +198,8 @@ fn hook_points_that_are_not_called_are_reported() {
         assert_eq!(result["uncalledHookPoints"], json!(["OnAttachDevice"]));
     }
     // On the route `image`, this project's launcher runs the module, and calls it at every hook point.
-    let of_image = deploy("image", &["--json"]).json()["result"].clone();
-    assert_eq!(of_image["uncalledHookPoints"], json!([]));
+    let image_route = deploy("image", &["--json"]).json()["result"].clone();
+    assert_eq!(image_route["uncalledHookPoints"], json!([]));
     // hook.yaml decides about a module's hook points.
     write(&hook, "hook.yaml", "hookPoints: [{name: OnAttachDevice}]\n");
     assert_eq!(deploy("plugin", &[]).code, 1);

@@ -69,8 +69,8 @@ fn a_module_is_refused_on_a_route_that_calls_none_of_its_hook_points() {
         for part in [&format!("has only {point}"), "--as configmap or image"] {
             assert!(refused.err.contains(part), "{part}: {}", refused.err);
         }
-        let standing = ["deploy", text(&module), "--as", "image", "--name", "hook"];
-        virt_hook(&[&standing[..], &image].concat()).success_stdout();
+        let image_route = ["deploy", text(&module), "--as", "image", "--name", "hook"];
+        virt_hook(&[&image_route[..], &image].concat()).success_stdout();
     }
     for hook in ["cloud-init-hook", "shutdown-audit-hook"] {
         let module = example(hook);

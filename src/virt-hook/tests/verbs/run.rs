@@ -140,7 +140,7 @@ fn run_asks_for_the_hook_point_and_reports_a_veto() {
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = vmi(temp_dir.path());
     let policy = write(temp_dir.path(), "policy.yaml", EVERY_POINT_POLICY);
-    let module = super::example_modules::every_point();
+    let module = super::example_modules::hook_at_every_point();
     let run = |more: &[&str]| {
         let inputs = ["--vmi", text(&vmi), "--policy", text(&policy)];
         virt_hook(&[&["run", text(&module)], &inputs[..], more].concat())
@@ -205,7 +205,7 @@ fn run_refuses_inputs_of_another_hook_point() {
     let policy = write(temp_dir.path(), "policy.yaml", EVERY_POINT_POLICY);
     let device = "<disk type='file'><target dev='sda'/><alias name='ua-d'/></disk>";
     let device = write(temp_dir.path(), "disk.xml", device);
-    let module = super::example_modules::every_point();
+    let module = super::example_modules::hook_at_every_point();
     let run = |more: &[&str]| {
         let inputs = ["--vmi", text(&vmi), "--policy", text(&policy)];
         virt_hook(&[&["run", text(&module)], &inputs[..], more].concat())

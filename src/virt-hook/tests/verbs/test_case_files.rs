@@ -4,14 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::example_modules::every_point;
+use super::example_modules::hook_at_every_point;
 use super::test_expectations::EXPECTED_DIFF;
 use super::{VMI, smbios, text, virt_hook, write};
 
 #[test]
 fn a_case_has_the_inputs_of_one_hook_point() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let module = every_point();
+    let module = hook_at_every_point();
     write(temp_dir.path(), "both/vmi.yaml", VMI);
     write(temp_dir.path(), "both/device.xml", "<disk/>");
     write(temp_dir.path(), "both/migration.json", "{}");

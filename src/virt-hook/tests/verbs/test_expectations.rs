@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::example_modules::{EVERY_POINT_POLICY, every_point, example};
+use super::example_modules::{EVERY_POINT_POLICY, example, hook_at_every_point};
 use super::{VMI, smbios, text, virt_hook, write};
 
 /// The expected.diff of the smbios example on [`VMI`].
@@ -174,7 +174,7 @@ fn vetoes_and_cloud_init_documents_are_compared_with_expected_texts() {
     file("veto/policy.yaml", EVERY_POINT_POLICY);
     file("veto/hook.yaml", "hookPoints: [{name: PreStart}]\n");
     file("veto/expected.veto", "licence expired\n");
-    let module = every_point();
+    let module = hook_at_every_point();
     virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).success_stdout();
 
     let temp_dir = tempfile::tempdir().unwrap();

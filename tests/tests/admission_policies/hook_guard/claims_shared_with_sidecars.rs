@@ -1,4 +1,5 @@
-//! The guard refuses claims that a hook sidecar mounts into the launcher's container over its programs or policy.
+//! The guard admits claims that a hook sidecar mounts into the launcher's container only below the sidecar's own paths, not
+//! over the launcher's programs or the operator's policy.
 
 use super::guard;
 use crate::admission_request::Request;
@@ -66,7 +67,8 @@ fn shared_claims_mounted_over_programs_or_the_operators_policy_are_refused() {
         let answer = guard().admit(Request::create(pod));
         assert_eq!(answer.is_err(), refused, "{path}: {answer:?}");
     }
-    // The volume of the claim has the name of the policies' own volume.
+    // The claim's volume has the name of the volume that the mutating policy adds: only the paths that the annotation
+    // `claim-hooks` names are admitted.
     let name = claim["name"].to_string();
     let renamed = shared.to_string().replace(&name, "\"wasm-claim-hooks\"");
     let annotations = [("claim", "wasm-claim-hooks"), ("claim-hooks", "x")];

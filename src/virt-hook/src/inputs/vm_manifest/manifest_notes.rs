@@ -75,7 +75,7 @@ fn outside_template(vm: &Value, field: &str) -> Option<String> {
     (!shown.is_empty()).then(|| {
         format!(
             "metadata.{field} of the VirtualMachine are not those of its VMI, and hooks do not see them: {}{omitted}; those for hooks \
-             belong into spec.template.metadata.{field}",
+             belong in spec.template.metadata.{field}",
             shown.join(", ")
         )
     })

@@ -1,7 +1,7 @@
 //! `virt-hook bench`: what a module costs, in a launcher and as a served sidecar.
 
 mod arguments;
-mod in_process_hook;
+mod measured_hook;
 mod percentiles;
 mod served_hook;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::output::{Report, Style};
 use crate::verb_failure::Failure;
 pub(crate) use arguments::{Arguments, HELP};
-use in_process_hook::Bench;
+use measured_hook::MeasuredHook;
 use percentiles::LatencyPercentiles;
 use served_hook::ServedCost;
 
@@ -37,21 +37,21 @@ pub(crate) struct BenchReport {
 
 /// Runs the measurements one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<BenchReport, Failure> {
-    let bench = Bench::new(arguments)?;
+    let hook = MeasuredHook::new(arguments)?;
     let calls = arguments.calls as usize;
-    let (compile, compile_peak_memory) = bench.compilations()?;
-    let load = bench.loads()?;
-    let chain = bench.chain()?;
-    let point = bench.point(&chain)?;
-    let (in_process, call_peak_memory) = bench.calls(&chain, point, calls)?;
+    let (compile, compile_peak_memory) = hook.compilations()?;
+    let load = hook.loads()?;
+    let chain = hook.chain()?;
+    let point = hook.point(&chain)?;
+    let (in_process, call_peak_memory) = hook.calls(&chain, point, calls)?;
     let is_served = matches!(
         point,
         HookPoint::OnDefineDomain | HookPoint::PreCloudInitIso
     );
-    let served = is_served.then(|| served_hook::measure(&bench, point, calls));
+    let served = is_served.then(|| served_hook::measure(&hook, point, calls));
     Ok(BenchReport {
-        sha256: bench.sha256,
-        bytes: bench.bytes,
+        sha256: hook.sha256,
+        bytes: hook.bytes,
         hook_point: point.name(),
         compile,
         compile_peak_memory,

@@ -10,7 +10,7 @@ use hook_host::{Chain, CollectConfig, Compiler, HookPoint};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
-use super::in_process_hook::Bench;
+use super::measured_hook::MeasuredHook;
 use super::percentiles::LatencyPercentiles;
 use crate::interactive_compile;
 use crate::interactive_compile::HOST_NAME;
@@ -37,18 +37,18 @@ pub(super) struct ServedCost {
 }
 
 pub(super) fn measure(
-    bench: &Bench,
+    hook: &MeasuredHook,
     point: HookPoint,
     calls: usize,
 ) -> Result<ServedCost, Failure> {
-    let served_dir = bench.temp_dir.path().join("served");
+    let served_dir = hook.temp_dir.path().join("served");
     let started = Instant::now();
-    let sidecar = Sidecar::start(bench, &served_dir.join("hook-sidecar-0"));
+    let sidecar = Sidecar::start(hook, &served_dir.join("hook-sidecar-0"));
     let mut sidecar = sidecar.map_err(Failure::Internal)?;
-    let chain = collect(bench, &served_dir, &mut sidecar)?;
+    let chain = collect(hook, &served_dir, &mut sidecar)?;
     let ready = started.elapsed();
     let idle_memory = sidecar.resident_memory().unwrap_or_default();
-    let (calls, _) = bench.calls(&chain, point, calls)?;
+    let (calls, _) = hook.calls(&chain, point, calls)?;
     Ok(ServedCost {
         calls,
         ready_millis: u64::try_from(ready.as_millis()).unwrap_or(u64::MAX),
@@ -56,12 +56,16 @@ pub(super) fn measure(
     })
 }
 
-fn collect(bench: &Bench, served_dir: &Path, sidecar: &mut Sidecar) -> Result<Chain, Failure> {
+fn collect(
+    hook: &MeasuredHook,
+    served_dir: &Path,
+    sidecar: &mut Sidecar,
+) -> Result<Chain, Failure> {
     let config = CollectConfig {
         hooks_dir: served_dir.to_owned(),
         expected: 1,
         deadline: READY_TIMEOUT,
-        artifacts_dir: bench.temp_dir.path().join("none"),
+        artifacts_dir: hook.temp_dir.path().join("none"),
         compiler: Compiler::InProcess,
         host_name: HOST_NAME.to_owned(),
         ..CollectConfig::default()
@@ -69,12 +73,12 @@ fn collect(bench: &Bench, served_dir: &Path, sidecar: &mut Sidecar) -> Result<Ch
     let ready = async {
         tokio::select! {
             chain = hook_host::collect(config) => chain.map_err(|error| error.to_string()),
-            () = sidecar.wait_for_exit() => Err(last_line(&bench.temp_dir.path().join(STDERR_FILE))),
+            () = sidecar.wait_for_exit() => Err(last_line(&hook.temp_dir.path().join(STDERR_FILE))),
         }
     };
-    let chain = bench
+    let chain = hook
         .runtime
-        .block_on(interactive_compile::with_progress(bench.module(), ready));
+        .block_on(interactive_compile::with_progress(hook.module(), ready));
     chain.map_err(|error| Failure::internal(anyhow!("virt-hook serve: {error}")))
 }
 
@@ -92,19 +96,19 @@ fn last_line(path: &Path) -> String {
 struct Sidecar(Child);
 
 impl Sidecar {
-    fn start(bench: &Bench, directory: &Path) -> anyhow::Result<Self> {
+    fn start(hook: &MeasuredHook, directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         let program = std::env::current_exe().context("finding this program")?;
-        let stderr = bench.temp_dir.path().join(STDERR_FILE);
+        let stderr = hook.temp_dir.path().join(STDERR_FILE);
         let stderr = File::create(&stderr).with_context(|| stderr.display().to_string())?;
         let child = Command::new(program)
             .args(["serve", "--socket", "bench.sock", "--hooks-dir"])
             .arg(directory)
             .arg("--module")
-            .arg(bench.module())
+            .arg(hook.module())
             .arg("--policy")
-            .arg(&bench.policy)
-            .args(["--namespace", &bench.input.invocation.namespace])
+            .arg(&hook.policy)
+            .args(["--namespace", &hook.input.invocation.namespace])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr)

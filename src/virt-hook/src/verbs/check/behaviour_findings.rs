@@ -6,13 +6,13 @@ use hook_host::HookPoint;
 use hook_host::policy::UnknownPath;
 
 use super::check_finding::{CheckVerdict, Finding};
-use super::runs_on_all_vmis::HookBehaviour;
-use super::two_runs_on_vmi::VmiRun;
+use super::runs_on_all_vmis::RunsOnAllVmis;
+use super::two_runs_on_vmi::TwoRuns;
 
 /// A hook that uses more than this percentage of a limit gets a doubtful verdict.
 const DOUBTFUL_PERCENT: u64 = 50;
 
-impl HookBehaviour {
+impl RunsOnAllVmis {
     pub(super) fn findings(&self) -> Vec<Finding> {
         vec![
             self.runs_finding(),
@@ -62,7 +62,7 @@ impl HookBehaviour {
         let expected = ["ok", "veto", "failed", "denied"];
         let broken = self.reasons(|outcome| !expected.contains(&outcome));
         if !broken.is_empty() {
-            let message = match self.runs.iter().any(VmiRun::hangs) {
+            let message = match self.runs.iter().any(TwoRuns::hangs) {
                 _ if self.skipped > 0 => {
                     "it exceeds its deadline, an endless loop? The other VMIs were not tried"
                 }
@@ -133,11 +133,11 @@ impl HookBehaviour {
     }
 
     fn idempotence_finding(&self) -> Finding {
-        if !self.runs.iter().any(VmiRun::has_run_twice) {
+        if !self.runs.iter().any(TwoRuns::has_run_twice) {
             let message = "the first run succeeded on no VMI";
             return Finding::new("idempotent", CheckVerdict::NotChecked, message);
         }
-        let details = self.runs.iter().flat_map(VmiRun::second_run_differences);
+        let details = self.runs.iter().flat_map(TwoRuns::second_run_differences);
         Finding::from_vmi_lines(
             "idempotent",
             details.collect(),

@@ -8,7 +8,7 @@ use anyhow::Context;
 use domain_xml::Document;
 
 use super::check_finding::{CheckVerdict, Finding};
-use super::runs_on_all_vmis::HookBehaviour;
+use super::runs_on_all_vmis::RunsOnAllVmis;
 use super::tool_process::{ToolError, run_tool};
 use crate::verb_failure::Failure;
 
@@ -17,7 +17,7 @@ const SCHEMA_PATH: &str = "/usr/share/libvirt/schemas/domain.rng";
 const VALID_SUFFIX: &str = " validates";
 
 /// Checks that domains which were valid before the hook are valid after it.
-pub(super) fn finding(behaviour: &HookBehaviour) -> Result<Finding, Failure> {
+pub(super) fn finding(behaviour: &RunsOnAllVmis) -> Result<Finding, Failure> {
     let not_checked = |why: String| Ok(Finding::new(CHECK_NAME, CheckVerdict::NotChecked, why));
     if !Path::new(SCHEMA_PATH).is_file() {
         return not_checked(format!(
@@ -71,7 +71,7 @@ struct DomainFiles {
     changed: String,
 }
 
-fn write(behaviour: &HookBehaviour, temp_dir: &Path) -> anyhow::Result<Vec<DomainFiles>> {
+fn write(behaviour: &RunsOnAllVmis, temp_dir: &Path) -> anyhow::Result<Vec<DomainFiles>> {
     let mut pairs = Vec::new();
     for (number, run) in behaviour.runs_without_error().enumerate() {
         let path = |moment: &str| temp_dir.join(format!("{number}-{moment}.xml"));

@@ -7,8 +7,8 @@ use hook_host::Description;
 use hook_host::policy::migration_abi;
 
 use super::check_finding::{CheckVerdict, Finding};
-use super::runs_on_all_vmis::HookBehaviour;
-use super::two_runs_on_vmi::{VmiRun, in_one_line};
+use super::runs_on_all_vmis::RunsOnAllVmis;
+use super::two_runs_on_vmi::{TwoRuns, in_one_line};
 use crate::verb_failure::Failure;
 
 const CHECK_NAME: &str = "migration";
@@ -17,7 +17,7 @@ const CHECK_NAME: &str = "migration";
 /// node here, and by directories and facts about the pod. These are the same in both runs, so the finding only says
 /// that they may differ.
 pub(super) fn finding(
-    behaviour: &HookBehaviour,
+    behaviour: &RunsOnAllVmis,
     description: &Description,
 ) -> Result<Finding, Failure> {
     let (mut refused, mut visible) = (Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ fn verdict(refused: Vec<String>, visible: Vec<String>, sources: NodeInputs) -> F
     )
 }
 
-fn refused_on_target(behaviour: &HookBehaviour, run: &VmiRun) -> Result<Vec<String>, Failure> {
+fn refused_on_target(behaviour: &RunsOnAllVmis, run: &TwoRuns) -> Result<Vec<String>, Failure> {
     let arrived = behaviour.run_on_target(run)?;
     Ok(match arrived.error {
         Some(error) => vec![format!("{}: {error}", run.name)],
@@ -89,7 +89,7 @@ fn refused_on_target(behaviour: &HookBehaviour, run: &VmiRun) -> Result<Vec<Stri
 }
 
 /// The changes that a migration's target refuses, one line each.
-fn refused_changes(run: &VmiRun, before: &str, after: &str) -> Vec<String> {
+fn refused_changes(run: &TwoRuns, before: &str, after: &str) -> Vec<String> {
     let parse = |xml: &str| Document::parse(xml).ok();
     let Some((before, after)) = parse(before).zip(parse(after)) else {
         return Vec::new();

@@ -4,13 +4,13 @@ mod behaviour_findings;
 mod built_in_vmis;
 mod check_finding;
 mod checked_vmis;
-mod hook_yaml_version_requirements;
 mod libvirt_define_check;
 mod libvirt_schema_check;
 mod migration_check;
 mod migration_target_vmi;
 mod module_checks;
 mod operator_grants_check;
+mod required_versions_check;
 mod reviewed_libvirt_version_check;
 mod runs_on_all_vmis;
 mod tool_process;
@@ -39,7 +39,7 @@ use crate::verb_failure::Failure;
 use crate::verbs::inspect::ModuleReport;
 use check_finding::{CheckVerdict, Finding};
 use checked_vmis::{CheckedVmi, CheckedVmis};
-use runs_on_all_vmis::HookBehaviour;
+use runs_on_all_vmis::RunsOnAllVmis;
 
 pub(crate) const HELP: &str = "\
 Checks on the module:
@@ -142,7 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let compiling = module_checks::compiling(cost.millis, peak, measured, refused)?;
     findings.extend(module_checks::findings(&report, compiling, path));
     findings.extend(operator_grants_check::finding(loaded.description()));
-    if let Some(finding) = hook_yaml_version_requirements::finding(path, &arguments.versions)? {
+    if let Some(finding) = required_versions_check::finding(path, &arguments.versions)? {
         let failed = finding.failed();
         findings.push(finding);
         if failed {
@@ -158,7 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         pod: PodFactsInput::from_file(arguments.pod.as_deref()),
         ..HookOptions::default()
     };
-    let behaviour = HookBehaviour::run(path, loaded.description(), policy, options, vmis)?;
+    let behaviour = RunsOnAllVmis::run(path, loaded.description(), policy, options, vmis)?;
     let behaviour = match behaviour {
         Ok(behaviour) => behaviour,
         Err(refused) => {

@@ -9,7 +9,7 @@ use hook_host::{Description, HookPoint, PolicySource, Reason};
 use super::check_finding::{CheckVerdict, Finding};
 use super::checked_vmis::CheckedVmi;
 use super::migration_target_vmi::on_another_node;
-use super::two_runs_on_vmi::VmiRun;
+use super::two_runs_on_vmi::TwoRuns;
 use crate::collected_hooks::{CollectedHooks, HookResults};
 use crate::granting_policy;
 use crate::inputs::VmiInput;
@@ -21,15 +21,15 @@ use crate::verb_failure::Failure;
 const MAX_HANGS: usize = 2;
 
 /// The hook and its runs on the checked VMIs.
-pub(super) struct HookBehaviour {
+pub(super) struct RunsOnAllVmis {
     pub(super) hooks: CollectedHooks,
     pub(super) wishes: Vec<PathPattern>,
-    pub(super) runs: Vec<VmiRun>,
+    pub(super) runs: Vec<TwoRuns>,
     /// Number of VMIs that were skipped because the hook exceeded its deadline on others.
     pub(super) skipped: usize,
 }
 
-impl HookBehaviour {
+impl RunsOnAllVmis {
     /// Collects the hook and runs it on every VMI. The inner error is the finding that the policy refuses the hook.
     pub(super) fn run(
         module: &Path,
@@ -67,11 +67,11 @@ impl HookBehaviour {
         let wishes = description.wishes.iter();
         let wishes = wishes.flat_map(|wishes| wishes.paths.clone()).collect();
         // Every expired deadline costs its full time and tells nothing new.
-        let mut runs: Vec<VmiRun> = Vec::new();
+        let mut runs: Vec<TwoRuns> = Vec::new();
         let mut skipped = 0;
         for vmi in vmis {
             if runs.iter().filter(|run| run.hangs()).count() < MAX_HANGS {
-                runs.push(VmiRun::run(&hooks, vmi)?);
+                runs.push(TwoRuns::run(&hooks, vmi)?);
             } else {
                 skipped += 1;
             }
@@ -85,7 +85,7 @@ impl HookBehaviour {
     }
 
     /// The runs whose first run had no error.
-    pub(super) fn runs_without_error(&self) -> impl Iterator<Item = &VmiRun> {
+    pub(super) fn runs_without_error(&self) -> impl Iterator<Item = &TwoRuns> {
         self.runs.iter().filter(|run| run.first.error.is_none())
     }
 
@@ -101,7 +101,7 @@ impl HookBehaviour {
 
     /// Runs the hook as on the target of a migration, which is another node: first the hook points of a start on the
     /// converted domain, then OnDefineDomain on the incoming domain.
-    pub(super) fn run_on_target(&self, run: &VmiRun) -> Result<HookResults, Failure> {
+    pub(super) fn run_on_target(&self, run: &TwoRuns) -> Result<HookResults, Failure> {
         let mut input = run.input.clone();
         input.invocation.reason = Reason::MigrationTarget;
         input.vmi = on_another_node(&input.vmi).map_err(Failure::usage)?;

@@ -18,7 +18,7 @@ const MAX_CHANGES: usize = 4;
 const MAX_VALUE: usize = 120;
 
 /// The two runs on one VMI.
-pub(super) struct VmiRun {
+pub(super) struct TwoRuns {
     pub(super) name: String,
     /// Whether the author expects the hook to do its work on this VMI.
     pub(super) must_succeed: bool,
@@ -28,7 +28,7 @@ pub(super) struct VmiRun {
     pub(super) second: Option<HookResults>,
 }
 
-impl VmiRun {
+impl TwoRuns {
     /// The reason why a run is not `ok`, as a line of a finding.
     pub(super) fn line(&self, report: &RunReport) -> String {
         let reason = report.reason.as_deref().unwrap_or(&report.outcome);

@@ -13,10 +13,10 @@ use super::vmi_outcome::VmiOutcome;
 use crate::cached_compilation;
 use crate::collected_hooks::CollectedHooks;
 use crate::granting_policy;
+use crate::hook_module::HookModule;
 use crate::inputs::{PodFactsInput, VmiInput};
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_discovery;
-use crate::module_in_pod_layout::HookModule;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 

@@ -11,9 +11,9 @@ use image_layout::{ImageError, Layer, WasmArtifact, sha256};
 use sigstore_bundle::{Bundle, SUFFIX};
 
 use crate::cached_compilation;
+use crate::hook_module::HookModule;
 use crate::inputs::input_file;
 use crate::interactive_compile;
-use crate::module_in_pod_layout::HookModule;
 use crate::verb_failure::Failure;
 
 /// The name of the module's file in a hook's directory.

@@ -65,9 +65,9 @@ impl MinimalPolicy {
         texts.chain(self.pod.iter().map(String::as_str)).collect()
     }
 
-    /// The policy as a YAML file. An absent `dangerous`, `dirs` or `pod` grants nothing; any other absent list does not
-    /// narrow what the module declares or its hook.yaml sets. Empty lists are therefore written, except `pod` and
-    /// `migration`, without which a module that declares neither gets neither.
+    /// The policy as a YAML file. An absent `paths`, `config` or `hookPoints` does not narrow anything, so an empty list is
+    /// written. `dangerous` and `dirs` are written empty for the reader. `pod` and `migration` are left out if empty: a
+    /// module that declares none gets none.
     pub(crate) fn yaml(&self) -> String {
         let mut text = "allow:\n".to_owned();
         let lists = [

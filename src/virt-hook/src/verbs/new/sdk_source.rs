@@ -117,6 +117,9 @@ mod tests {
             let is_embedded = files.iter().any(|(path, _)| path == Path::new(needed));
             assert!(is_embedded, "no {needed}");
         }
+        // Only their generated code is compiled.
+        let is_proto = |(path, _): &(PathBuf, _)| path.extension().is_some_and(|e| e == "proto");
+        assert!(!files.iter().any(is_proto), "protobuf files are embedded");
         let sdk = SdkSource::from_option(Some(Path::new("../../hooks-sdk"))).unwrap();
         let dependency = sdk.dependency();
         assert!(

@@ -10,10 +10,10 @@ use hook_host::policy::{OperatorPolicy, PolicySummary};
 use serde::Serialize;
 
 use crate::cached_compilation;
+use crate::hook_module::HookModule;
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_discovery;
-use crate::module_in_pod_layout::HookModule;
 use crate::output::{Report, Style, TerminalEscaped};
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;

@@ -19,10 +19,10 @@ use hook_host::{Chain, PodConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::hook_limits_from_cgroup::CgroupLimits;
+use crate::hook_module::HookModule;
 use crate::inputs::PodFactsInput;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_discovery;
-use crate::module_in_pod_layout::HookModule;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::{Failure, error_text};
 pub(crate) use arguments::{Arguments, HELP};

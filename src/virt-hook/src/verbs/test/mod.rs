@@ -22,8 +22,8 @@ use std::time::Instant;
 use anyhow::Context;
 
 use crate::cached_compilation;
+use crate::hook_module::HookModule;
 use crate::module_discovery;
-use crate::module_in_pod_layout::HookModule;
 use crate::output;
 use crate::verb_failure::Failure;
 use actual_result::ActualResult;

@@ -5,7 +5,7 @@ use std::path::Path;
 use hook_host::policy::UnknownPath;
 
 use super::case_files::POLICY;
-use crate::module_in_pod_layout::HookModule;
+use crate::hook_module::HookModule;
 use crate::verbs::new::shell_quoted;
 
 /// A part of the host's error about a wish that only the operator's policy can grant, if the policy has no list with

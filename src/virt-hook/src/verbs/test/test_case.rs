@@ -12,9 +12,9 @@ use super::case_files::{
     DEVICE, DOMAIN, HOOK_YAML, HOST, INVOCATION, MIGRATION, OPTIONS, POD, POLICY,
 };
 use crate::collected_hooks::{CollectedHooks, HookResults, LIST_HOOK_POINT_ADVICE};
+use crate::hook_module::HookModule;
 use crate::inputs::{DomainReason, InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::{HookOptions, ModuleCode};
-use crate::module_in_pod_layout::HookModule;
 use crate::verb_failure::Failure;
 
 /// The content of a case's `invocation.json`.

@@ -76,7 +76,7 @@ __attribute__((warn_unused_result)) bool hook_fail(text words);
 
 /* ---- what the host tells ----------------------------------------------------------------------- */
 
-/* What `hook.yaml` configures for a key that the hook wishes for; false when there is nothing. */
+/* What `hook.yaml` configures for a key that the hook declares; false when there is nothing. */
 bool hook_config(const char *key, text *value);
 
 /* A fact about this call: reason, hook-point, namespace, name, uid, domain, host. */

@@ -186,3 +186,21 @@ func TestUserDataIsEditedAndOtherwiseKept(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestFilesWithRelativePathsOrMalformedPermissionsAreRefused(t *testing.T) {
+	for _, c := range []struct{ path, permissions, reason string }{
+		{"etc/x", "0644", "its path is not absolute"},
+		{"", "0644", "its path is not absolute"},
+		{"/etc/\x00x", "0644", "its path contains a NUL character"},
+		{"/etc/x", "", "three or four octal digits"},
+		{"/etc/x", "rw-r--r--", "three or four octal digits"},
+		{"/etc/x", "0o644", "three or four octal digits"},
+		{"/etc/x", "0888", "three or four octal digits"},
+	} {
+		config, _ := ParseCloudConfig("")
+		err := config.AddFile(c.path, c.permissions, "")
+		if err == nil || !strings.Contains(err.Error(), c.reason) || config.String() != "#cloud-config\n" {
+			t.Error(c, err, config.String())
+		}
+	}
+}

@@ -31,5 +31,6 @@ func MustParseDevice(xml string) *Device {
 func (d *Device) String() string { return d.document.String() }
 
 // VMIName is the name of the volume, interface or host device in the VMI: the alias without KubeVirt's prefix ua-, and of
-// a <hostdev> without the second one (gpu-, hostdevice-, sriov-, dra-gpu-, dra-hostdevice-). It is empty without an alias.
+// a <hostdev> without the second one (gpu-, hostdevice-, sriov-, usb-host-, dra-gpu-, dra-hostdevice-). It is empty
+// without an alias.
 func (d *Device) VMIName() string { return vmiName(d.Element) }

@@ -68,7 +68,7 @@ func (d *Domain) Interface(nameOrTarget string) *Element {
 }
 
 // hostDevicePrefixes are KubeVirt's between ua- and the VMI's name, by the source of a host device.
-var hostDevicePrefixes = []string{"gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-"}
+var hostDevicePrefixes = []string{"gpu-", "hostdevice-", "sriov-", "usb-host-", "dra-gpu-", "dra-hostdevice-"}
 
 // HostDevice is the host device of this name in the VMI (a GPU, a host device, an SR-IOV interface), or the one with this
 // PCI address (0000:65:00.0) or mediated device's UUID, or nil.

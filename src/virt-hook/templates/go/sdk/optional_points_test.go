@@ -40,6 +40,7 @@ func TestTheVMINameIsTheAliasWithoutKubeVirtsPrefixes(t *testing.T) {
 		{"hostdev", "ua-gpu-gpu-big", "gpu-big"},
 		{"hostdev", "ua-hostdevice-nic", "nic"},
 		{"hostdev", "ua-sriov-net1", "net1"},
+		{"hostdev", "ua-usb-host-stick", "stick"},
 		{"hostdev", "ua-dra-gpu-a", "a"},
 		{"hostdev", "ua-dra-hostdevice-b", "b"},
 		{"hostdev", "hostdev0", "hostdev0"},

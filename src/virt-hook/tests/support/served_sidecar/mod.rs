@@ -26,7 +26,7 @@ pub fn vmi() -> String {
     vmi_that_does("nothing")
 }
 
-/// A VMI with the annotation `do`, which tells the example `every_point` what to do.
+/// A VMI with the annotation `do`, which tells the example `hook_at_every_point` what to do.
 pub fn vmi_that_does(action: &str) -> String {
     let annotations = json!({
         "smbios.vm.kubevirt.io/baseBoardManufacturer": "Radical Edward",

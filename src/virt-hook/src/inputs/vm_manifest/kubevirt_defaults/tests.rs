@@ -1,3 +1,5 @@
+//! KubeVirt's defaults for disks, memory, networks and devices are set where a field is absent.
+
 use super::*;
 
 fn with_defaults(spec: Value) -> (Value, Vec<&'static str>) {

@@ -1,3 +1,5 @@
+//! Findings are shortened, joined and summarised.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! When both sides of a comparison are the same, differ, or cannot be compared.
+
 use super::*;
 
 fn completed(xml: &str) -> VmiOutcome {

@@ -1,3 +1,5 @@
+//! Versions of tools are compared as numbers, and the oldest Rust is the SDK's.
+
 use super::*;
 
 #[test]

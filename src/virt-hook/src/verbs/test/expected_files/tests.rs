@@ -1,3 +1,4 @@
+//! Results are compared with the expected files of a case, which can be updated.
 #![allow(clippy::unwrap_used)]
 use super::*;
 

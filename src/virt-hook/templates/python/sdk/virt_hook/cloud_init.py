@@ -1,10 +1,14 @@
 """Cloud-init data, before it is written for the guest."""
 
+import json
+import re
 from contextlib import contextmanager
 
 from .yaml import CloudInitError, Yaml
 
 __all__ = ["CloudConfig", "CloudInitError", "Documents", "Yaml"]
+
+_PERMISSIONS = re.compile("[0-7]{3,4}")
 
 
 class Documents(dict):
@@ -62,7 +66,18 @@ class CloudConfig(Yaml):
         self.add("runcmd", list(command))
 
     def add_file(self, path, permissions, content):
-        """Adds a file to write_files; permissions as in "0644"."""
+        """Adds a file to write_files. The path is absolute, and the permissions are a text of three or four octal
+        digits, as in "0644"."""
+        if not path.startswith("/"):
+            reason = "its path is not absolute"
+        elif "\0" in path:
+            reason = "its path contains a NUL character"
+        elif not isinstance(permissions, str) or not _PERMISSIONS.fullmatch(permissions):
+            reason = "its permissions are not three or four octal digits, as in 0600"
+        else:
+            reason = None
+        if reason:
+            raise CloudInitError(f"the file {json.dumps(path, ensure_ascii=False)}: {reason}")
         self.add("write_files", {"path": path, "permissions": permissions, "content": content})
 
     def add_package(self, name):

@@ -3,7 +3,7 @@
 from .element import Element
 
 # KubeVirt's prefixes between `ua-` and the VMI's name in the alias of a host device.
-_HOST_DEVICE_PREFIXES = ("gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-")
+_HOST_DEVICE_PREFIXES = ("gpu-", "hostdevice-", "sriov-", "usb-host-", "dra-gpu-", "dra-hostdevice-")
 
 
 class Domain(Element):
@@ -84,8 +84,8 @@ class Device(Element):
     @property
     def vmi_name(self):
         """The name of the volume, interface or host device in the VMI: the alias without KubeVirt's prefix ua-, and of a
-        `<hostdev>` without the second one (gpu-, hostdevice-, sriov-, dra-gpu-, dra-hostdevice-). None without an
-        alias."""
+        `<hostdev>` without the second one (gpu-, hostdevice-, sriov-, usb-host-, dra-gpu-, dra-hostdevice-). None
+        without an alias."""
         return _vmi_name(self)
 
 

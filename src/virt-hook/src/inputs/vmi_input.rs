@@ -40,8 +40,7 @@ pub(super) fn convert(
         let probe = host_facts::FixedProbe {
             direct_io: facts.direct_io,
         };
-        domain::disk_cache_and_io_modes::set_driver_modes(&mut spec, &probe)
-            .map_err(Failure::refused)?;
+        domain::driver_modes::set_driver_modes(&mut spec, &probe).map_err(Failure::refused)?;
     }
     Ok(domain::domain_spec_to_xml::render(&spec))
 }

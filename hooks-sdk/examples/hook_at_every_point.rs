@@ -10,9 +10,9 @@ use hooks_sdk::{
 
 /// The hook.
 #[derive(Debug, Default)]
-pub struct EveryPoint;
+pub struct HookAtEveryPoint;
 
-impl Hook for EveryPoint {
+impl Hook for HookAtEveryPoint {
     const HOOK_POINTS: &'static [HookPoint] = &[
         HookPoint::PreStart,
         HookPoint::PreCloudInitIso,
@@ -104,4 +104,4 @@ impl Hook for EveryPoint {
     }
 }
 
-hooks_sdk::export!(EveryPoint);
+hooks_sdk::export!(HookAtEveryPoint);

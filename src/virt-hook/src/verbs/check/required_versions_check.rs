@@ -1,5 +1,5 @@
-//! Whether the cluster has the versions of libvirt and KubeVirt that `hook.yaml` requires, as far as the command line
-//! names them.
+//! Whether this program has the version of the hook interface that `hook.yaml` requires, and the cluster those of libvirt
+//! and KubeVirt, as far as the command line names them.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The conversion of the VMIs in a manifest file, with the other input files and options of the command line.
+//! The files and options of the command line from which VMIs are read and converted.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,8 @@ use hook_host::{AttachedDevice, MigrationParameters, Reason};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
-use super::converted_vmi::{self, VmiInput};
 use super::vm_manifest::{self, Manifest, ManifestEntry, ManifestError};
+use super::vmi_input::{self, VmiInput};
 use super::{InputArgs, host_facts, input_file};
 use crate::output;
 use crate::verb_failure::Failure;
@@ -202,7 +202,7 @@ impl VmiSource {
             None if self.any_node => host_facts::on_any_node(),
             None => host_facts::probe(),
         };
-        converted_vmi::convert(vmi, &options, &facts, self.args.prepared)
+        vmi_input::convert(vmi, &options, &facts, self.args.prepared)
     }
 }
 

@@ -1,9 +1,9 @@
 //! The code in `src/generated` is that of the protobuf files.
 //!
-//! `UPDATE_PROTO=1 cargo test -p virt-launcher-proto --test generated_code` generates it again.
+//! `UPDATE_GENERATED=1 cargo test -p virt-launcher-proto --test generated_code_up_to_date` regenerates it.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn files_in(directory: &Path) -> BTreeMap<OsString, String> {
 }
 
 #[test]
-fn generated_code_is_that_of_the_protobuf_files() {
+fn generated_code_of_the_protobuf_files_is_up_to_date() {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let descriptors = protox::compile(PROTO_FILES, [package.join("proto")]).unwrap();
     let temp_dir = tempfile::tempdir().unwrap();
@@ -38,14 +38,25 @@ fn generated_code_is_that_of_the_protobuf_files() {
         .unwrap();
     let generated = files_in(temp_dir.path());
     let committed = package.join("src/generated");
-    if std::env::var_os("UPDATE_PROTO").is_some() {
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        let stale = files_in(&committed).into_keys();
+        for name in stale.filter(|name| !generated.contains_key(name)) {
+            fs::remove_file(committed.join(name)).unwrap();
+        }
         for (name, text) in &generated {
             fs::write(committed.join(name), text).unwrap();
         }
     }
+    let in_package = files_in(&committed);
+    let names: BTreeSet<_> = in_package.keys().chain(generated.keys()).collect();
+    let different: Vec<_> = names
+        .into_iter()
+        .filter(|name| in_package.get(*name) != generated.get(*name))
+        .collect();
     assert!(
-        files_in(&committed) == generated,
-        "{} is not what proto/ gives: run UPDATE_PROTO=1 cargo test -p virt-launcher-proto --test generated_code",
+        different.is_empty(),
+        "{different:?} in {} are not what proto/ gives: run \
+         UPDATE_GENERATED=1 cargo test -p virt-launcher-proto --test generated_code_up_to_date",
         committed.display()
     );
 }
@@ -54,10 +65,10 @@ fn generated_code_is_that_of_the_protobuf_files() {
 fn every_protobuf_file_is_compiled() {
     fn names_below(root: &Path, directory: &Path, names: &mut Vec<String>) {
         for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-            if entry.path().is_dir() {
-                names_below(root, &entry.path(), names);
+            let path = entry.path();
+            if path.is_dir() {
+                names_below(root, &path, names);
             } else {
-                let path = entry.path();
                 names.push(
                     path.strip_prefix(root)
                         .unwrap()

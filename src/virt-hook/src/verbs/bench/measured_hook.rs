@@ -11,12 +11,12 @@ use tokio::runtime::Runtime;
 use super::arguments::Arguments;
 use super::percentiles::LatencyPercentiles;
 use crate::granting_policy;
+use crate::hook_module::HookModule;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_discovery;
 use crate::module_file_size::module_file_size;
-use crate::module_in_pod_layout::HookModule;
 use crate::tokio_runtime::runtime;
 use crate::verb_failure::Failure;
 
@@ -31,7 +31,7 @@ const COLD_DIRECTORY: &str = "cold";
 const DEFAULT_VMI: &str = include_str!("../check/built_in_vmis/linux.yaml");
 
 /// The module to measure and its input.
-pub(super) struct Bench {
+pub(super) struct MeasuredHook {
     pub(super) runtime: Runtime,
     pub(super) modules: Vec<HookModule>,
     pub(super) temp_dir: tempfile::TempDir,
@@ -43,7 +43,7 @@ pub(super) struct Bench {
     first_compilation: CodeOrigin,
 }
 
-impl Bench {
+impl MeasuredHook {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let path = &arguments.module;
         let bytes = module_file_size(path).map_err(Failure::Usage)?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::CaseFailure;
 use super::fenced_blocks::{Block, texts, yaml};
-use crate::module_with_policy::{Deployment, DeploymentError, DeploymentResult};
+use crate::deployment::{Deployment, DeploymentError, DeploymentResult};
 
 /// A VMI and the expected results.
 #[derive(Debug)]

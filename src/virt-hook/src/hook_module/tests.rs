@@ -1,26 +1,13 @@
+//! Copies of a module and its settings in a hooks directory, and what is refused there.
 #![allow(clippy::unwrap_used)]
 use std::os::unix::fs::symlink;
 
 use super::*;
 use crate::module_discovery::find;
+use crate::test_files::{layout, mkfifo};
 
 /// A limit above the size of the modules of these tests, which are empty.
 const LIMIT: u64 = 1;
-
-fn layout(files: &[&str]) -> tempfile::TempDir {
-    let root = tempfile::tempdir().unwrap();
-    for file in files {
-        let path = root.path().join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "").unwrap();
-    }
-    root
-}
-
-fn mkfifo(path: &Path) {
-    let mkfifo = std::process::Command::new("mkfifo").arg(path).status();
-    assert!(mkfifo.unwrap().success());
-}
 
 #[test]
 fn settings_outside_their_directory_are_refused() {
