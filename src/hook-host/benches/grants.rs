@@ -56,7 +56,7 @@ fn wishes() -> Vec<PathPattern> {
     all.map(|path| path.parse().unwrap()).collect()
 }
 
-/// A domain of disks with three elements each. The driver has no format, which no wildcard grants.
+/// A domain of disks with three elements each. The driver has no `type` (the disk's format), since no wildcard grants it.
 fn disks(elements: usize, io: &str) -> String {
     let mut xml = String::from("<domain><devices>");
     for number in 0..(elements - 2) / 3 {

@@ -30,12 +30,12 @@ impl Bench {
             "18-24 MB",
         ]);
         row([
-            "  anonymous of it",
+            "  of which anonymous memory",
             &further(one.anonymous, many.anonymous),
             "",
             "",
         ]);
-        row(["  a process with one hook, all of it", &mb(one.rss), "", ""]);
+        row(["  a whole process with one hook", &mb(one.rss), "", ""]);
     }
 }
 

@@ -16,7 +16,7 @@ pub struct CollectConfig {
     pub hooks_dir: PathBuf,
     /// The number of counted hooks to wait for (`--hook-sidecars`).
     pub expected: usize,
-    /// The directory of standing hooks, which are not counted.
+    /// The directory of standing hooks: those of the image, or mounted before the start. `expected` does not include them.
     pub standing: StandingHooks,
     /// How long the hooks may take to become ready.
     pub deadline: Duration,

@@ -28,8 +28,8 @@ pub(super) struct HookPointRun<'a> {
     started: Instant,
     /// The time for all calls together.
     pub(super) time_budget: Duration,
-    /// The part of the budget that is gone before the first call: earlier devices of the same request, and its other work if
-    /// the budget has an end.
+    /// The part of the budget that is used before the first call: by hooks for earlier devices of the same request and, if
+    /// the request has a fixed end ([`AttachTime::until`](super::AttachTime::until)), by its other work.
     pub(super) spent: Duration,
     /// Time that does not count against the chain's deadline: calls of hooks with their own deadline, and writing
     /// records.
@@ -146,8 +146,8 @@ impl<'a> HookPointRun<'a> {
         (run, output, recording)
     }
 
-    /// Whether the hook's log and panic message are withheld, because they may contain cloud-init data or facts about
-    /// the pod, which only a record with secrets keeps.
+    /// Whether the hook's log and panic message are withheld: they may contain cloud-init data or facts about the pod,
+    /// and the recorder is not configured to keep secrets.
     fn withholds_log(&self, reads_secrets: bool) -> bool {
         (reads_secrets || self.point == HookPoint::PreCloudInitIso)
             && !self.recorder.is_some_and(RecordWriter::keeps_secrets)

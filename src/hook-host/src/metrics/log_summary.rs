@@ -21,10 +21,9 @@ impl HookMetrics {
 }
 
 fn log_hook(hook: &str, counts: &HookCounts, phase: &str) {
-    let points = counts.points.values();
     let (mut outcomes, mut total, mut longest, mut changes) =
         (BTreeMap::new(), Duration::ZERO, Duration::ZERO, 0);
-    for point in points.clone() {
+    for point in counts.points.values() {
         for (outcome, calls) in &point.outcomes {
             *outcomes.entry(*outcome).or_insert(0) += calls;
         }

@@ -32,7 +32,8 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     Ok(facts)
 }
 
-/// The text of a file, as the kubelet writes it.
+/// The text of a file in the kubelet's format. Go's escapes for some invisible characters are not made; the text parses
+/// to the same facts.
 #[must_use]
 pub fn render(facts: &BTreeMap<String, String>) -> String {
     let lines = facts

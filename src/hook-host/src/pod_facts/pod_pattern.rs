@@ -22,7 +22,7 @@ pub enum PodPatternError {
     #[error("a pattern of {0} bytes, more than {MAX_PATTERN_BYTES}")]
     TooLong(usize),
     /// The name has a kind that takes a key or a name, and ends there.
-    #[error("{0:?} ends without the KEY or NAME that it needs")]
+    #[error("{0:?} ends without its KEY or NAME; there are {kinds}", kinds = PodPattern::KINDS)]
     EmptyKey(String),
     /// No fact has such a name.
     #[error(

@@ -10,7 +10,7 @@ pub enum FactError {
     Denied(String),
     /// The pod does not have the fact.
     Absent(String),
-    /// The fact cannot be read, or not any more in this call.
+    /// The fact cannot be read, or the call has used up its questions or bytes.
     Unreadable(String),
 }
 

@@ -22,8 +22,8 @@ pub(super) enum Kind {
     Uint,
     /// A map from strings to strings.
     Map,
-    /// A struct that is always present. CEL's `has` tests whether all its members are zero, which is not
-    /// supported here.
+    /// A struct that is always present. CEL's `has` is false for it if all its members are zero, which is not supported
+    /// here.
     Struct(&'static [Member]),
     /// A struct behind a pointer. If the pointer is nil, the members are zero.
     Pointer(&'static [Member]),

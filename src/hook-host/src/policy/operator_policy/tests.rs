@@ -110,11 +110,15 @@ fn a_key_without_a_value_is_refused() {
         "rules: [{namespaces: [infra], allow: {paths",
     ];
     for key in keys {
-        let ends: String = key.chars().rev().filter_map(closing_bracket).collect();
+        let ends = closing_brackets(key);
         for missing_value in ["", " ~", " null"] {
             let text = format!("{key}:{missing_value}{ends}\n");
             let error = parse(&text).map(|_| ()).unwrap_err().to_string();
-            assert!(error.starts_with("p.yaml:1:"), "{text}: {error}");
+            let (_, last_key) = key.rsplit_once(['{', ' ', '[']).unwrap_or(("", key));
+            assert!(
+                error.starts_with("p.yaml:1:") && error.contains(last_key),
+                "{text}: {error}"
+            );
         }
     }
     for text in ["", "# nothing\n", "---\n", "~\n", "null\n"] {
@@ -123,12 +127,18 @@ fn a_key_without_a_value_is_refused() {
     assert!(parse("{}\n").is_ok());
 }
 
-fn closing_bracket(open: char) -> Option<char> {
-    match open {
-        '{' => Some('}'),
-        '[' => Some(']'),
-        _ => None,
+/// Closes the brackets that are open at the end of the text.
+fn closing_brackets(text: &str) -> String {
+    let mut ends = Vec::new();
+    for c in text.chars() {
+        match c {
+            '{' => ends.push('}'),
+            '[' => ends.push(']'),
+            '}' | ']' => drop(ends.pop()),
+            _ => {}
+        }
     }
+    ends.into_iter().rev().collect()
 }
 
 #[test]

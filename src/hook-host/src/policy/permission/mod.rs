@@ -23,7 +23,7 @@ mod dangerous_set;
 mod duplicate_elements_check;
 mod element_match_state;
 #[cfg(test)]
-pub(crate) mod libvirt_schema_reader;
+pub(crate) mod libvirt_schema_for_tests;
 mod read_once_elements;
 mod refusal;
 mod reserved_nodes;

@@ -88,7 +88,7 @@ mod tests {
     use domain_xml::Document;
 
     use super::*;
-    use crate::policy::permission::libvirt_schema_reader;
+    use crate::policy::permission::libvirt_schema_for_tests;
 
     /// Parents and children of which libvirt reads several children, although its schema has one.
     const SCHEMA_EXCEPTIONS: &[(&str, &str)] = &[];
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_list_is_equal_to_libvirts_schema() {
         let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for ((path, child), count) in libvirt_schema_reader::read().counts {
+        for ((path, child), count) in libvirt_schema_for_tests::read().counts {
             let parent = local(path.last().unwrap()).to_owned();
             let max_count = counts
                 .entry((parent, local(&child).to_owned()))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::policy::permission::libvirt_schema_reader;
+use crate::policy::permission::libvirt_schema_for_tests;
 
 fn hint(path: &str) -> Option<String> {
     UnknownPath::of(path).map(|unknown| unknown.to_string())
@@ -75,7 +75,7 @@ fn a_long_name_is_not_compared() {
 /// `KNOWN_NAMES_OUT` is the path of a file to which the table and the names of this machine's libvirt are written.
 #[test]
 fn the_table_has_every_name_of_libvirts_schema() {
-    let schema = libvirt_schema_reader::read();
+    let schema = libvirt_schema_for_tests::read();
     let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut add = |path: &[String], child: Option<String>| {
         let parent = path.last().cloned().unwrap_or_default();

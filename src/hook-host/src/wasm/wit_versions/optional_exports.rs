@@ -1,6 +1,7 @@
-//! The interfaces of hook points that later patch versions of a line (0.1.x) add, and the ones that a module exports.
+//! Hook points that later patch versions of a line (0.1.x) add, and which of them a module exports.
 //!
-//! Each of these hook points has its own interface. The host calls it only if the module subscribes to the hook point.
+//! Each of them has its own interface, which a module need not export. The host calls it only if the module subscribes to
+//! the hook point.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use super::attribute_rules::{ATTRIBUTE_RULES, DANGEROUS_DEFAULTS};
 use super::element_rules::ELEMENT_RULES;
 use super::rule::{Rule, When};
 use super::{DangerKind, NodeLocation, REVIEWED_LIBVIRT, RULES_BY_NAME, unreviewed_libvirt};
-use crate::policy::permission::libvirt_schema_reader::{self, Leaf, Schema, Values};
+use crate::policy::permission::libvirt_schema_for_tests::{self, Leaf, Schema, Values};
 use crate::policy::permission::{Checker, dangers};
 
 fn rules() -> impl Iterator<Item = &'static Rule> {
