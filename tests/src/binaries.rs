@@ -49,7 +49,7 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     let path = profile_dir().join(name);
     if !path.is_file() {
         bail!(
-            "{} is not built; 'make test' and 'make demo' build it",
+            "{} is not built; unset TESTS_PREBUILT, or build it as the script that sets it does",
             path.display()
         );
     }

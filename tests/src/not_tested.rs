@@ -22,6 +22,7 @@ pub fn not_tested(what: &str, missing: Missing) -> Result<()> {
     let (Missing::Installable(lack) | Missing::MachineFeature(lack)) = missing;
     let line = format!("*** NOT TESTED: {what}: this machine lacks {lack} ***\n");
     std::io::stderr().write_all(line.as_bytes())?;
+    // The scripts that set TESTS_PREBUILT have run scripts/setup.
     let is_installable = matches!(missing, Missing::Installable(_));
     ensure!(
         !(is_installable && is_prebuilt()),

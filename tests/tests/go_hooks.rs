@@ -14,7 +14,7 @@ use tests::build_and_install_hooks as hooks;
 use tests::sample_pod_facts::{NETWORK_STATUS, POD_FACTS};
 
 const SMBIOS: &str = "examples-hooks/go-smbios";
-const COOKBOOK: &str = "tests/hooks/go-recipes";
+const RECIPES: &str = "tests/hooks/go-recipes";
 const SDK: &str = "src/virt-hook/templates/go/sdk";
 
 fn build_module(directory: &str, name: &str) -> PathBuf {
@@ -138,7 +138,7 @@ fn recipes_hook() -> &'static Hook {
     static BUILT: OnceLock<Hook> = OnceLock::new();
     BUILT.get_or_init(|| {
         let hook =
-            Hook::load(build_module(COOKBOOK, "recipes")).unwrap_or_else(|error| panic!("{error}"));
+            Hook::load(build_module(RECIPES, "recipes")).unwrap_or_else(|error| panic!("{error}"));
         hook.with_config("key", "value")
     })
 }
@@ -208,7 +208,7 @@ fn wasi_imports_of_the_go_runtime_reach_nothing_of_the_host() {
 #[test]
 fn go_sources_are_formatted() {
     let template = "src/virt-hook/templates/go";
-    let directories = [template, SMBIOS, COOKBOOK].map(|path| workspace().join(path));
+    let directories = [template, SMBIOS, RECIPES].map(|path| workspace().join(path));
     let mut arguments = vec!["run", "cmd/gofmt", "-l"];
     arguments.extend(directories.iter().map(|path| path.to_str().unwrap()));
     assert_eq!(run_go(SDK, &arguments), "");
@@ -217,7 +217,7 @@ fn go_sources_are_formatted() {
 #[test]
 fn a_go_hook_reads_facts_about_the_pod() {
     let hook =
-        Hook::load(build_module(COOKBOOK, "recipes")).unwrap_or_else(|error| panic!("{error}"));
+        Hook::load(build_module(RECIPES, "recipes")).unwrap_or_else(|error| panic!("{error}"));
     let hook = hook
         .with_pod_annotation("a.example/b", "one")
         .with_network_status(NETWORK_STATUS);

@@ -82,7 +82,7 @@ pub enum KeyError {
         found: String,
         /// The expected label of the section.
         wanted: &'static str,
-        /// How to get an expected key.
+        /// How to get the expected key.
         remedy: &'static str,
     },
     /// The PEM section is incomplete, or not Base64.

@@ -55,6 +55,7 @@ fn remedy(label: &str, expected: SectionKind) -> &'static str {
             "that is the private half, which belongs to the signer only; take the public one: \
              cosign public-key --key KEY"
         }
+        _ if is_public_expected => "its signer has it: openssl pkey -pubout -in KEY",
         "PUBLIC KEY" | "CERTIFICATE" => "that is the public half; the private one signs",
         "EC PRIVATE KEY" => "convert it: openssl pkcs8 -topk8 -nocrypt -in KEY",
         "ENCRYPTED PRIVATE KEY" => "decrypt it: openssl pkcs8 -in KEY",

@@ -180,6 +180,10 @@ fn errors_of_unusable_keys_name_their_type_or_the_remedy() {
         (&text(directory.path(), "encrypted"), "openssl pkey -pubout"),
         (sigstore, "cosign public-key"),
         (certificate, "openssl x509 -pubkey"),
+        (
+            "-----BEGIN RSA PUBLIC KEY-----\n-----END",
+            "its signer has it",
+        ),
         (&text(directory.path(), "compressed"), "uncompressed"),
         (&public[..60], "damaged"),
     ] {

@@ -80,11 +80,17 @@ fn add_crate(
     crate_path: &Path,
     manifest: &DocumentMut,
 ) -> Result<()> {
-    if manifest["package"].get("build").is_some() || directory.join("build.rs").is_file() {
-        let name = crate_path.display();
-        return Err(
-            format!("{name} has a build script: the SDK's copy has no build scripts").into(),
-        );
+    let has_build_script = match manifest["package"].get("build") {
+        Some(build) => build.as_bool() != Some(false),
+        None => directory.join("build.rs").is_file(),
+    };
+    if has_build_script {
+        return Err(format!(
+            "{} has a build script, and the SDK's copy has none: remove it, or add its files to CRATE_PARTS in \
+             src/virt-hook/build/sdk_source_tree.rs",
+            crate_path.display()
+        )
+        .into());
     }
     for part in CRATE_PARTS {
         let source = directory.join(part);

@@ -1,6 +1,6 @@
 /* The recipes of docs/c-recipes.md, each called by its name in the annotation "recipe". */
-#ifndef COOKBOOK_H
-#define COOKBOOK_H
+#ifndef RECIPES_H
+#define RECIPES_H
 
 #include "sdk/virt_hook.h"
 

@@ -30,4 +30,10 @@ fn profile_demo_takes_back_the_overrides_of_dev() {
     }
     assert!(inherited.contains("*") && inherited.contains("wasmtime"));
     assert_eq!(overrides(&text, "demo"), inherited);
+    let lines: Vec<&str> = text.lines().collect();
+    for pair in lines.windows(2) {
+        if pair[0].starts_with("[profile.demo.package.") && !pair[0].contains('*') {
+            assert_eq!(pair[1], "opt-level = 0", "{}", pair[0]);
+        }
+    }
 }

@@ -13,8 +13,7 @@ use proto::cmd::v1 as cmd;
 use serde_json::{Value, json};
 use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 use freeze_and_thaw::{check_freeze_and_thaw, check_safety_thaw_without_daemon, freeze_status};

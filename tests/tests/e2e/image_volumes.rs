@@ -7,8 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::launcher_fixture::PreparedPod;
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 use super::pvc_expansion_and_block_tracking::{MIB, has_disk_report};

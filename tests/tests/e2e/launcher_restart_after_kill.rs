@@ -9,8 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture, PreparedPod};
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 /// A script in place of qemu-img. If its command line contains the text in `/run/holding/at`, it writes a part of the

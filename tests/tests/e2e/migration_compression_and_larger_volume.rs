@@ -7,8 +7,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::migration::{MigrationPods, PreparedMigration, migrating, migration_of, stock_options};
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000071";

@@ -9,8 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::json;
 use tests::launcher_fixture::{EVENT_TIMEOUT, PreparedPod};
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 const CLAIM_DIRECTORY: &str = "/run/kubevirt-private/vmi-disks/data";

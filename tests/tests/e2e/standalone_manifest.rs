@@ -12,8 +12,7 @@ use tests::binaries::workspace;
 use tests::guest_console_log::ConsoleLog;
 use tests::guest_image::Guest;
 use tests::launcher_fixture::{BOOT_TIMEOUT, READY_TIMEOUT};
-use tests::pod::QEMU_UID;
-use tests::pod::{LauncherUser, Pod};
+use tests::pod::{LauncherUser, Pod, QEMU_UID};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 

@@ -10,8 +10,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::launcher_fixture::{BOOT_TIMEOUT, LauncherFixture, PreparedPod};
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 use super::migration_libvirt_hook::{Clusters, check_edit_through_hook};

@@ -8,8 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 use tests::launcher_fixture::{BOOT_TIMEOUT, EVENT_TIMEOUT, LauncherFixture};
-use tests::pod::QEMU_UID;
-use tests::pod::{LauncherUser, Pod};
+use tests::pod::{LauncherUser, Pod, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 const MIB: u64 = 1 << 20;

@@ -121,7 +121,10 @@ fn every_module_in_a_crates_readme_exists() {
 
 /// The paths in backticks that begin with a directory at the top of the repository.
 fn repository_paths(text: &str) -> Vec<String> {
-    let path = Regex::new(r"`((?:src|tests|hooks-sdk|scripts|docs)/[A-Za-z0-9_./-]+)`").unwrap();
+    let path = Regex::new(
+        r"`((?:src|tests|hooks-sdk|examples-hooks|proto|deploy|scripts|docs)/[A-Za-z0-9_./-]+)`",
+    )
+    .unwrap();
     let found = path.captures_iter(text).map(|found| found[1].to_owned());
     found.collect()
 }

@@ -167,8 +167,23 @@ impl Step {
             | Step::DumpFailed(..)
             | Step::NotReported(_)
             | Step::ConsoleLogged(..) => false,
-            Step::Notify(mode) => mode != ProxyMode::Slow(0),
-            _ => true,
+            Step::Kill(_)
+            | Step::Stop(_)
+            | Step::Continue(_)
+            | Step::Terminate(_)
+            | Step::Sigterm
+            | Step::Send(_)
+            | Step::Cancel(..)
+            | Step::Notify(_)
+            | Step::RestartHandler
+            | Step::StalledNbdClient
+            | Step::Type(_)
+            | Step::Remove(_)
+            | Step::SecondLauncher
+            | Step::StartAgain
+            | Step::Clients(..)
+            | Step::ForeignAuthority
+            | Step::Garbage(_) => true,
         }
     }
 }

@@ -34,8 +34,8 @@ pub(super) struct HookPointRun<'a> {
     /// Time that does not count against the chain's deadline: calls of hooks with their own deadline, and writing
     /// records.
     pub(super) uncharged_time: Duration,
-    /// The part of `uncharged_time` that writing records took.
-    uncharged_record_time: Duration,
+    /// How much time for writing records may still be added to `uncharged_time`.
+    record_allowance_left: Duration,
     pub(super) runs: Vec<Run>,
     recorder: Option<&'a RecordWriter>,
     pod: &'a PodFactSource,
@@ -68,7 +68,7 @@ impl<'a> HookPointRun<'a> {
             time_budget: limits.chain_deadline,
             spent: Duration::ZERO,
             uncharged_time: Duration::ZERO,
-            uncharged_record_time: Duration::ZERO,
+            record_allowance_left: MAX_UNCHARGED_RECORD_TIME,
             runs: Vec::new(),
             recorder,
             pod,
@@ -83,8 +83,7 @@ impl<'a> HookPointRun<'a> {
     pub(super) fn set_arriving(&mut self) {
         self.arrives = true;
         self.time_budget = self.time_budget.min(MAX_ARRIVAL_DEADLINE);
-        // From now on all time for writing records counts.
-        self.uncharged_record_time = MAX_UNCHARGED_RECORD_TIME;
+        self.record_allowance_left = Duration::ZERO;
     }
 
     /// Calls the next hook of the chain and keeps its run. An error stops the chain.
@@ -94,10 +93,9 @@ impl<'a> HookPointRun<'a> {
         input: Input<'_>,
     ) -> Result<Output, HookError> {
         let (run, output, recording) = self.call_and_record(hook, input).await;
-        let recording =
-            recording.min(MAX_UNCHARGED_RECORD_TIME.saturating_sub(self.uncharged_record_time));
-        self.uncharged_record_time += recording;
-        self.uncharged_time += recording;
+        let uncharged = recording.min(self.record_allowance_left);
+        self.record_allowance_left -= uncharged;
+        self.uncharged_time += uncharged;
         if hook.body.has_own_deadline() {
             self.uncharged_time += run.duration;
         }

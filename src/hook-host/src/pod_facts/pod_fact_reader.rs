@@ -65,7 +65,8 @@ impl PodFactReader {
             return Err(FactError::Unreadable(text));
         }
         let name = fact.to_string();
-        let (is_recorded, may_be_secret) = (self.access.grant.records(&name), fact.may_be_secret());
+        let (may_be_recorded, may_be_secret) =
+            (self.access.grant.records(&name), fact.may_be_secret());
         let answer = match &self.access.facts {
             PodFactSource::Recorded(reads) => self.replay(reads, &name, wait),
             facts => self.read(facts, fact, wait).await,
@@ -80,7 +81,7 @@ impl PodFactReader {
             wait,
             value,
             error,
-            is_recorded,
+            may_be_recorded,
             may_be_secret,
         });
         answer

@@ -30,7 +30,7 @@ pub struct PodFactEntry {
     pub error: Option<FactError>,
     /// Whether a record may contain the value.
     #[serde(skip)]
-    pub(crate) is_recorded: bool,
+    pub(crate) may_be_recorded: bool,
     /// Whether the value may be a password or a key.
     #[serde(skip)]
     pub(crate) may_be_secret: bool,
@@ -39,6 +39,6 @@ pub struct PodFactEntry {
 impl PodFactEntry {
     /// Whether the hook read a value that may be a password or a key, and that records may not contain.
     pub(crate) fn is_withheld_secret(&self) -> bool {
-        self.may_be_secret && !self.is_recorded && self.value.is_some()
+        self.may_be_secret && !self.may_be_recorded && self.value.is_some()
     }
 }

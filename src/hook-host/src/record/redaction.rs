@@ -46,7 +46,7 @@ pub(super) fn redact(record: &mut Record) {
         .iter()
         .any(PodFactEntry::is_withheld_secret);
     for read in &mut record.input.pod {
-        if let Some(value) = read.value.as_mut().filter(|_| !read.is_recorded) {
+        if let Some(value) = read.value.as_mut().filter(|_| !read.may_be_recorded) {
             withheld.push(format!("input: the pod's {}", read.fact));
             *value = placeholder(value);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hook_host::{Invocation, Reason};
 use libvirt::StartOptions;
-use libvirt::fake::FakeDaemon;
+use libvirt::fake::{Call, FakeDaemon};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
@@ -22,6 +22,8 @@ use crate::notify::{InvolvedObject, Notifier, RetryTimes};
 use crate::vm_events::VmEvent;
 
 pub(in crate::jobs) const DOMAIN: &str = "default_vm1";
+/// The connections of a running VM without jobs: the one that defines it, and the client's two.
+const CONNECTIONS_OF_VM: usize = 3;
 pub(in crate::jobs) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Hooks that do nothing.
@@ -97,6 +99,11 @@ impl<R: JobRecorder + 'static> RunningVm<R> {
         domain.start(StartOptions::RUNNING).unwrap();
         let recorder = Arc::clone(&records) as Arc<dyn JobRecorder>;
         let jobs = Jobs::new(context(&fake, recorder, progress).await);
+        // The client opens its connection for ending the domain in the background, which would take a failure that a
+        // test plans for the connection of a job.
+        while fake.count(Call::Connect) < CONNECTIONS_OF_VM {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         RunningVm {
             fake,
             jobs,

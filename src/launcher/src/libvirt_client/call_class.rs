@@ -76,6 +76,9 @@ pub(super) enum LaneName {
     Ending,
 }
 
+/// How many queries run at the same time.
+pub(super) const QUERY_THREADS: usize = 4;
+
 /// All lanes. The lanes of the main connection have fewer threads than the daemon takes requests from one client
 /// (`max_client_requests` in the daemon's configuration).
 pub(super) struct Lanes {
@@ -91,7 +94,7 @@ pub(super) struct Lanes {
 impl Default for Lanes {
     fn default() -> Lanes {
         Lanes {
-            query: Lane::new("libvirt-query", 4),
+            query: Lane::new("libvirt-query", QUERY_THREADS),
             // One for a call that hangs and one for the next call: callers share the answers.
             description: Lane::new("libvirt-xml", 2),
             statistics: Lane::new("libvirt-stats", 2),

@@ -221,7 +221,8 @@ impl Client {
         let lane = self.0.lanes.get(class.lane);
         let mut is_repeated = false;
         loop {
-            // The connection may end before a thread of the lane begins, too.
+            // Whether it is alive is asked here, not on the lane's thread: the connection may end while the query waits for
+            // a thread.
             let (session, was_alive) = self.0.connection.session().await;
             let (inner, work) = (Arc::clone(&self.0), work.clone());
             // The session is dropped on the lane's thread, since closing a connection may block.

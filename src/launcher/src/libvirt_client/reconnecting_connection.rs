@@ -78,7 +78,7 @@ impl Connection {
         }))
     }
 
-    /// The current session, and whether it was alive when this returned; waits for a moment for a lost connection to be
+    /// The current session, and whether it was alive when it was chosen; waits for a moment for a lost connection to be
     /// restored.
     pub(super) async fn session(&self) -> (Session, bool) {
         let current = self.current();
@@ -87,9 +87,11 @@ impl Connection {
         }
         let mut sessions = self.current.subscribe();
         let restored = sessions.wait_for(|session| session.hypervisor.is_alive());
-        // After a timeout the call itself fails with the reason.
-        let restored = tokio::time::timeout(RECONNECT_TIMEOUT, restored).await;
-        (self.current(), matches!(restored, Ok(Ok(_))))
+        match tokio::time::timeout(RECONNECT_TIMEOUT, restored).await {
+            Ok(Ok(session)) => (session.clone(), true),
+            // The call itself fails with the reason.
+            _ => (self.current(), false),
+        }
     }
 
     /// The generation of the current session.

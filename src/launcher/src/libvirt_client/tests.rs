@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{CloseReason, DomainStats, StartOptions, XmlKind};
 
+use super::call_class::QUERY_THREADS;
 use super::*;
 
 const DOMAIN: &str = "default_vm1";
@@ -175,8 +176,7 @@ async fn query_that_waits_for_a_thread_while_the_connection_is_lost_is_repeated(
     let fake = daemon_with_running_domain();
     let client = client(&fake).await;
     let released = Arc::new(AtomicBool::new(false));
-    // One per thread of the lane.
-    let busy = [(); 4].map(|()| {
+    let busy = [(); QUERY_THREADS].map(|()| {
         let (client, released) = (client.clone(), Arc::clone(&released));
         tokio::spawn(async move {
             let wait = move |_: &dyn Domain| {
@@ -189,9 +189,11 @@ async fn query_that_waits_for_a_thread_while_the_connection_is_lost_is_repeated(
         })
     });
     tokio::time::sleep(Duration::from_millis(50)).await;
+    let lookups = fake.count(Call::Lookup);
     let (found, ()) = tokio::join!(client.lookup(), async {
         tokio::task::yield_now().await;
         restart(&fake, Duration::ZERO).await;
+        assert_eq!(fake.count(Call::Lookup), lookups, "no thread is free");
         released.store(true, Ordering::SeqCst);
     });
     assert!(found.unwrap().is_some());

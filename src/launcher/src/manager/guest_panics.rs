@@ -44,7 +44,7 @@ impl GuestPanics {
         let from = self.lock_state().log_size;
         let read = move || tail(&path, from);
         let log = blocking::file_call("reading QEMU's log", READ_TIMEOUT, read).await;
-        let (log, size) = log.unwrap_or_default();
+        let (log, size) = log.unwrap_or_else(|_| (String::new(), from));
         let (warning, info) = notify::panic_warning(&log);
         let mut state = self.lock_state();
         state.last = Some(info);
@@ -65,13 +65,13 @@ impl GuestPanics {
     }
 }
 
-/// The end of the file from byte `from` on, at most [`LOG_TAIL_BYTES`], and the file's size. The text is empty if the
-/// file cannot be read: the alert then has no details.
+/// The end of the file from byte `from` on, at most [`LOG_TAIL_BYTES`], and the file's size. If the file cannot be read,
+/// the text is empty and the size is `from`: the alert then has no details, and the next one none of this panic.
 fn tail(path: &Path, from: u64) -> (String, u64) {
     let mut bytes = Vec::new();
-    let mut size = 0;
+    let mut size = from;
     if let Ok(mut file) = File::open(path) {
-        size = file.metadata().map_or(0, |metadata| metadata.len());
+        size = file.metadata().map_or(from, |metadata| metadata.len());
         // virtlogd starts a new file when the log is full.
         let from = if from > size { 0 } else { from };
         let _ = file.seek(SeekFrom::Start(
@@ -94,7 +94,7 @@ mod tests {
         let (text, size) = tail(file.path(), 0);
         assert!(text.ends_with("end") && text.len() as u64 == LOG_TAIL_BYTES);
         assert_eq!(size, 100_003);
-        assert_eq!(tail(Path::new("/nowhere"), 0), (String::new(), 0));
+        assert_eq!(tail(Path::new("/nowhere"), 7), (String::new(), 7));
     }
 
     #[test]

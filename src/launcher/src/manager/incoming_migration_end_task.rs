@@ -174,7 +174,7 @@ async fn finish(vm: &VmContext) {
         let mut state = vm.driver_state();
         // virt-handler may have paused the guest here after its arrival.
         state.paused_by_user |= is_paused.unwrap_or(state.paused_on_source);
-        state.role = Role::Boot;
+        state.role = Role::NoMigration;
         state.migration_given_up = false;
         state.defined = true;
     }

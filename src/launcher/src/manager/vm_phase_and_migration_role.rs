@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   [absent] ──▶ [defined] ──▶ [active] ──▶ [down] ──▶ [gone]
-//!                    │            ▲  └────────┼──────────▲
-//!                    │            └───────────┘          │
-//!                    └───────────────────────────────────┘
+//!       │            │            ▲  └────────┼──────────▲
+//!       │            │            ├───────────┘          │
+//!       │            └────────────┼──────────────────────┘
+//!       └─────────────────────────┘
 //! ```
-//! Only the observer changes the phase, from libvirt's state or QEMU's process. `gone` is final: a launcher runs one
-//! virtual machine.
+//! Only the observer changes the phase, from libvirt's state or QEMU's process. A domain that starts between two reads is
+//! active at once. `gone` is final: a launcher runs one virtual machine.
 
 use super::incoming_migration_stage::IncomingMigrationStage;
 use crate::libvirt_client::Presence;
@@ -31,9 +32,9 @@ pub enum Phase {
 /// The launcher's side of a migration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// No migration: the VM boots or runs here, or has arrived.
+    /// The VM boots or runs here, or has arrived.
     #[default]
-    Boot,
+    NoMigration,
     /// The VM migrates to another pod.
     Source,
     /// The VM is to arrive in this pod.

@@ -31,6 +31,16 @@ fn arguments_and_exit_code_are_passed_through() {
 }
 
 #[test]
+fn nothing_is_started_with_a_malformed_flag() {
+    let pod = Pod::new("touch started");
+    let output = pod.run(&["--keep-after-failure=yes"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!pod.path("started").exists());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("--keep-after-failure"), "{errors}");
+}
+
+#[test]
 fn directories_of_another_launcher_are_not_cleaned_up() {
     let pod = Pod::new("exit 75");
     fs::write(pod.path("disks/disk_0.sock"), "").unwrap();

@@ -93,11 +93,20 @@ fn a_change_starts_another_run_and_ctrl_c_ends_it() {
 }
 
 #[test]
-fn a_directory_without_makefile_is_refused() {
+fn a_missing_directory_and_one_without_makefile_are_refused() {
     let temp_dir = tempfile::tempdir().unwrap();
     let refused = virt_hook(&["dev", text(temp_dir.path())]);
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("no Makefile"), "{}", refused.err);
     let missing = virt_hook(&["dev", text(temp_dir.path()), "--", "/nonexistent/program"]);
     assert_eq!(missing.code, 3, "{}", missing.err);
+    let missing = virt_hook(&["dev", "/nonexistent/directory", "--", "true"]);
+    assert_eq!(missing.code, 2, "{}", missing.err);
+    assert!(
+        missing
+            .err
+            .contains("/nonexistent/directory: not a directory"),
+        "{}",
+        missing.err
+    );
 }

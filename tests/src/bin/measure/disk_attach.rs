@@ -8,8 +8,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::emulated_virt_handler::Event;
 use tests::launcher_fixture::{EVENT_TIMEOUT, LauncherFixture};
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 use crate::measured_launcher::MeasuredLauncher;

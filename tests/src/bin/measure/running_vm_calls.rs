@@ -7,8 +7,7 @@ use std::os::unix::fs::chown;
 use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use serde_json::json;
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 use crate::bare_http2_grpc_client::BareGrpcClient;

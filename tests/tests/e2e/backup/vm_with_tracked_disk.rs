@@ -9,8 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::emulated_virt_handler::{Answer, Event};
 use tests::launcher_fixture::{LauncherFixture, PreparedPod};
-use tests::pod::LauncherUser;
-use tests::pod::QEMU_UID;
+use tests::pod::{LauncherUser, QEMU_UID};
 use tests::vmi_builder::Vmi;
 
 use super::{BACKUP_TIMEOUT, CLAIM_DIRECTORY, MIB, TARGET_DIRECTORY, vmi_with_tracked_disk};

@@ -95,7 +95,7 @@ async fn a_record_answers_in_the_order_of_its_questions() {
         wait,
         value: value.map(str::to_owned),
         error: None,
-        is_recorded: false,
+        may_be_recorded: false,
         may_be_secret: false,
     };
     let reads = vec![

@@ -114,9 +114,8 @@ fn a_key_without_a_value_is_refused() {
         for missing_value in ["", " ~", " null"] {
             let text = format!("{key}:{missing_value}{ends}\n");
             let error = parse(&text).map(|_| ()).unwrap_err().to_string();
-            let (_, last_key) = key.rsplit_once(['{', ' ', '[']).unwrap_or(("", key));
             assert!(
-                error.starts_with("p.yaml:1:") && error.contains(last_key),
+                error.starts_with("p.yaml:1:") && error.contains("a value is missing"),
                 "{text}: {error}"
             );
         }

@@ -27,13 +27,13 @@ use crate::jobs::{
 
 const ABSENT: VmState = VmState {
     phase: Phase::Absent,
-    role: Role::Boot,
+    role: Role::NoMigration,
     incoming_migration: IncomingMigrationStage::None,
     start_unreported: false,
 };
 const ACTIVE: VmState = VmState {
     phase: Phase::Active,
-    role: Role::Boot,
+    role: Role::NoMigration,
     incoming_migration: IncomingMigrationStage::None,
     start_unreported: false,
 };

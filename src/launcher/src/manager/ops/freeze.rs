@@ -13,7 +13,7 @@ pub(in crate::manager) async fn freeze(
     vm: &VmContext,
     request: FreezeRequest,
 ) -> Result<CommandSuccess, CommandError> {
-    if vm.role() != Role::Boot {
+    if vm.role() != Role::NoMigration {
         return Err(CommandError::FreezeDuringMigration);
     }
     command_result(vm.freezer.freeze(request).await)

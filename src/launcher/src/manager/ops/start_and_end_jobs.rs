@@ -29,7 +29,7 @@ pub(in crate::manager) async fn migrate(
     job: MigrationJob,
 ) -> Result<CommandSuccess, CommandError> {
     require_own_vm(vm, job.vmi())?;
-    if vm.role() == Role::Boot && vm.freezer.keeps_frozen().await {
+    if vm.role() == Role::NoMigration && vm.freezer.keeps_frozen().await {
         return Err(CommandError::MigrationOfFrozenGuest);
     }
     vm.driver_state().guest_clock = None;

@@ -29,7 +29,7 @@ Examples:
   virt-hook dev -- make check
 
 Exit codes:
-  2  the directory has no Makefile, and no command is named
+  2  DIR is not a directory, or has no Makefile and no command is named
   3  the command could not be started";
 
 /// How often the files are checked for changes.
@@ -71,6 +71,12 @@ pub(crate) fn run(arguments: &Arguments, style: Style) -> Result<(), Failure> {
 }
 
 fn command(arguments: &Arguments) -> Result<Vec<OsString>, Failure> {
+    if !arguments.directory.is_dir() {
+        let directory = arguments.directory.display();
+        return Err(Failure::usage(anyhow!(
+            "{directory}: not a directory: name the project's directory"
+        )));
+    }
     if !arguments.command.is_empty() {
         return Ok(arguments.command.clone());
     }

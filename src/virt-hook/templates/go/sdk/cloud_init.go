@@ -91,13 +91,13 @@ func (c *CloudConfig) AddRunCommand(command ...string) error {
 // AddFile adds a file to write_files. The path is absolute, and the permissions are three or four octal digits, as in
 // 0644.
 func (c *CloudConfig) AddFile(path, permissions, content string) error {
-	isOther := func(digit rune) bool { return digit < '0' || digit > '7' }
+	isNotOctal := func(digit rune) bool { return digit < '0' || digit > '7' }
 	reason := ""
 	if !strings.HasPrefix(path, "/") {
 		reason = "its path is not absolute"
 	} else if strings.Contains(path, "\x00") {
 		reason = "its path contains a NUL character"
-	} else if len(permissions) < 3 || len(permissions) > 4 || strings.ContainsFunc(permissions, isOther) {
+	} else if len(permissions) < 3 || len(permissions) > 4 || strings.ContainsFunc(permissions, isNotOctal) {
 		reason = "its permissions are not three or four octal digits, as in 0600"
 	}
 	if reason != "" {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// CloudInitError is why a text cannot be edited as YAML or as #cloud-config. The text is unchanged.
+// CloudInitError is why a text cannot be edited as YAML or as #cloud-config, or why a file cannot be added. The text is
+// unchanged.
 type CloudInitError string
 
 // Error is the text.

@@ -5,8 +5,9 @@ use super::*;
 /// Kills virtlogd before a start, which succeeds nevertheless, and again while the VM runs.
 pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, paths: &Paths) {
     let Some(logger) = &daemons.logger else {
-        let is_gate = std::env::var_os("TESTS_PREBUILT").is_some();
-        assert!(!is_gate, "scripts/setup installs virtlogd");
+        // The scripts that set it have run scripts/setup.
+        let is_prebuilt = std::env::var_os("TESTS_PREBUILT").is_some();
+        assert!(!is_prebuilt, "scripts/setup installs virtlogd");
         // Not by `eprintln!`, whose output the test harness captures.
         let line = "*** NOT TESTED: virtlogd's death: this machine lacks virtlogd ***\n";
         return std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();

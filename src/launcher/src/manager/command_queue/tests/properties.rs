@@ -18,7 +18,7 @@ fn any_state() -> impl Strategy<Value = VmState> {
         Phase::Down,
         Phase::Gone,
     ];
-    let roles = prop::sample::select(vec![Role::Boot, Role::Source, Role::Target]);
+    let roles = prop::sample::select(vec![Role::NoMigration, Role::Source, Role::Target]);
     let phases = prop::sample::select(phases.to_vec());
     let stages = [
         IncomingMigrationStage::None,

@@ -13,7 +13,7 @@ _ODD_LINE = ("{", "[", "%", "!", "|", ">", '"', "'", "&", "*", "?")
 
 
 class CloudInitError(ValueError):
-    """Why a text cannot be edited as YAML or as #cloud-config. The text is unchanged."""
+    """Why a text cannot be edited as YAML or as #cloud-config, or why a file cannot be added. The text is unchanged."""
 
 
 class Yaml:
