@@ -4,33 +4,35 @@
 mod fixture;
 
 use std::fs;
-use std::io;
-use std::sync::{Arc, Mutex};
 
 use fixture::{HookDirs, XML, invocation};
 use hook_host::{CloudInitDocuments, CollectConfig, Plugins, collect};
 use serde_json::json;
+use tempfile::NamedTempFile;
+use tracing::subscriber::DefaultGuard;
 
-/// A log in memory.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+/// The log of the current thread, in a file.
+struct Log(NamedTempFile);
 
 impl Log {
+    /// An empty log, and the guard that directs log lines to it.
+    fn begin() -> (Log, DefaultGuard) {
+        let file = NamedTempFile::new().unwrap();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(file.reopen().unwrap());
+        let guard = tracing::subscriber::set_default(subscriber.finish());
+        (Log(file), guard)
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(self.0.path()).unwrap()
+    }
+
     /// Waits for a line with all of these parts, which another thread writes.
     async fn wait_for_line(&self, parts: &[&str]) -> String {
         for _ in 0..1000 {
-            let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+            let text = self.text();
             let is_written = |line: &str| parts.iter().all(|part| line.contains(part));
             if text.lines().any(is_written) {
                 break;
@@ -42,7 +44,7 @@ impl Log {
 
     /// The line with all of these parts. Panics unless there is exactly one.
     fn line(&self, parts: &[&str]) -> String {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let text = self.text();
         let lines: Vec<_> = text
             .lines()
             .filter(|line| parts.iter().all(|part| line.contains(part)))
@@ -55,12 +57,7 @@ impl Log {
 /// Without the log line nobody would notice, because the Plugin's other hook points are called.
 #[tokio::test]
 async fn hook_points_of_a_module_that_its_plugin_does_not_call_are_logged() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let (log, _guard) = Log::begin();
     let dirs = HookDirs::new();
     let plugins_dir = dirs.hooks().with_file_name("plugins");
     let odd = plugins_dir.join("odd");
@@ -85,12 +82,7 @@ async fn hook_points_of_a_module_that_its_plugin_does_not_call_are_logged() {
 
 #[tokio::test]
 async fn runs_hook_logs_and_late_arrivals_are_logged() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let (log, _guard) = Log::begin();
     let dirs = HookDirs::new();
     dirs.put_hook("hook-sidecar-0");
     let chain = collect(dirs.config(1)).await.unwrap();

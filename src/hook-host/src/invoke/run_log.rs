@@ -132,32 +132,14 @@ fn shorten(text: &str) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn the_number_of_lines_about_overlaps_is_limited() {
-        let log = Log::default();
-        let writer = log.clone();
+        let log = tempfile::NamedTempFile::new().unwrap();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)
-            .with_writer(move || writer.clone());
+            .with_writer(log.reopen().unwrap());
         let all: Vec<Overlap> = (0..100_000)
             .map(|n| Overlap {
                 path: format!("/domain/x[{n}]"),
@@ -165,7 +147,7 @@ mod tests {
             })
             .collect();
         tracing::subscriber::with_default(subscriber.finish(), || log_overlaps(&all));
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let text = std::fs::read_to_string(log.path()).unwrap();
         assert_eq!(text.lines().count(), MAX_OVERLAPS + 1, "{text}");
         assert!(
             text.contains("/domain/x[63]") && text.contains("more=99936"),

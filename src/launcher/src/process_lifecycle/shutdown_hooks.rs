@@ -73,28 +73,12 @@ impl ShutdownHooks {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
-    use std::io;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::FutureExt;
     use hook_host::{Invocation, Run};
 
     use super::*;
-
-    /// The log of the current thread.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Log {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[derive(Clone, Copy, PartialEq)]
     enum Fault {
@@ -119,11 +103,10 @@ mod tests {
     /// Waits for faulty hooks as the launcher does: the lifetime driver starts the run and waits for it, and the end of
     /// the launcher waits again. Returns the log.
     async fn log_of_a_run_with(fault: Fault) -> String {
-        let log = Log::default();
-        let writer = log.clone();
+        let log = tempfile::NamedTempFile::new().unwrap();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)
-            .with_writer(move || writer.clone());
+            .with_writer(log.reopen().unwrap());
         let _guard = tracing::subscriber::set_default(subscriber.finish());
         let runs = AtomicUsize::new(0);
         let hooks = Arc::new(FaultyHooks { fault, runs });
@@ -136,8 +119,7 @@ mod tests {
         let second = shutdown_hooks.clone().finish().now_or_never();
         assert!(second.is_some(), "waits a second time");
         assert_eq!(hooks.runs.load(Ordering::SeqCst), 1);
-        let log = log.0.lock().unwrap().clone();
-        String::from_utf8(log).unwrap()
+        std::fs::read_to_string(log.path()).unwrap()
     }
 
     #[tokio::test]
