@@ -161,7 +161,7 @@ pub(super) const CASES: &[LineCase] = &[
         &[(INTERFACE_MTU, "<mtu size='1500'/><driver iommu='on'/>")]),
     case("/domain/devices/interface/backend/**", &[(INTERFACE_MTU, "<backend vhost='/dev/null'/><mtu size='1500'/>")],
         &[(INTERFACE_MTU, "<mtu size='1500'/><driver event_idx='off'/>")]),
-    case_without_restore("/domain/devices/interface/rom", &[("<rom file='/usr/lib/ipxe/qemu/efi-virtio.rom'/>", "")],
+    case_without_restore("/domain/devices/interface/rom", &[("<rom file='/var/run/kubevirt/efi-virtio.rom'/>", "")],
         &[("<address type='virtio-serial' controller='0' bus='0' port='1'/>", "<address type='virtio-serial' controller='0' bus='0' port='2'/>")]),
     case("/domain/devices/interface/rom/@file", &[("/efi-virtio.rom'", "/efi-e1000.rom'")],
         &[("org.qemu.guest_agent.0", "org.qemu.guest_agent.1")]),

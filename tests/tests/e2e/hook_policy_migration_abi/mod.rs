@@ -6,7 +6,7 @@ mod accepted_and_refused_edits;
 mod edits_accepted_only_by_libvirt;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
@@ -30,6 +30,8 @@ const SAVED_IMAGE: &str = "/var/run/kubevirt-ephemeral-disks/saved";
 const EDITED_IMAGE: &str = "/var/run/kubevirt-ephemeral-disks/tried";
 /// The firmware that QEMU uses by default, of which the pod has two copies.
 const FIRMWARE_PATH: &str = "/usr/share/seabios/bios-256k.bin";
+/// Where Debian 12 and Debian 13 have the ROMs of network cards.
+const ROM_DIRECTORIES: [&str; 2] = ["/usr/lib/ipxe/qemu", "/usr/share/qemu"];
 
 fn table_lines() -> Vec<&'static str> {
     ACCEPTED_CHANGES
@@ -59,6 +61,12 @@ impl SavedDomain {
         }
         for name in ["bios", "bios2"] {
             fs::copy(FIRMWARE_PATH, share.join(name)).context("the package seabios")?;
+        }
+        let mut rom_directories = ROM_DIRECTORIES.map(Path::new).into_iter();
+        let roms = rom_directories.find(|directory| directory.join("efi-virtio.rom").is_file());
+        let roms = roms.context("the package ipxe-qemu")?;
+        for name in ["efi-virtio.rom", "efi-e1000.rom"] {
+            fs::copy(roms.join(name), share.join(name))?;
         }
         for name in ["disk.img", "disk2.img"] {
             fs::File::create(pod.path(DISK_DIRECTORY).join(name))?.set_len(1 << 20)?;
