@@ -1,6 +1,6 @@
 //! The rules for all calls of a method.
 
-use super::{MACHINE, MOMENT, NIC, rule};
+use super::{AGENT_REPORTS_LOAD, MACHINE, MOMENT, NIC, rule};
 use crate::recorded_kubevirt_answers::call_pattern::{CallPattern, every_call_of};
 use crate::recorded_kubevirt_answers::comparison::{Rule, Strictness};
 
@@ -31,6 +31,7 @@ const STATISTICS: &[Rule] = &[
     rule("*.Block.*.Allocation", Strictness::Type, MOMENT),
     rule("*.Block.*.Physical", Strictness::Type, MACHINE),
     rule("*.CPUMap", Strictness::Elements, MACHINE),
+    rule("*.Load.*", Strictness::Type, AGENT_REPORTS_LOAD),
 ];
 
 const OTHER_PCI_DEVICES: &str = "the played VM has another number of devices on PCI";
