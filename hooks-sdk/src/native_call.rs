@@ -42,7 +42,7 @@ use domain_xml::{Document, Element};
 
 use crate::host::native::{declare, undeclare};
 use crate::{Description, Hook, HookPoint, MigrationParameter, Result, dispatch, failed};
-use declared_paths::{Uncovered, first_uncovered};
+use declared_paths::{UndeclaredChange, first_undeclared_change};
 
 /// Calls `pre-start` with a VMI as JSON.
 ///
@@ -199,9 +199,9 @@ fn twice(xml: &str, run: impl Fn(String) -> Result<String>) -> Result<String> {
 }
 
 fn check_paths(description: &Description, before: &Element, after: &Element) -> Result {
-    match first_uncovered(description.paths(), before, after)? {
+    match first_undeclared_change(description.paths(), before, after)? {
         None => Ok(()),
-        Some(Uncovered { path, wish }) => Err(failed(format!(
+        Some(UndeclaredChange { path, wish }) => Err(failed(format!(
             "the hook may not change {path}: declare it with Description::with_paths([{wish:?}])"
         ))),
     }

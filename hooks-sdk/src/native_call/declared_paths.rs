@@ -24,7 +24,7 @@ struct Selection<'a> {
 
 /// A change that no declared path covers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Uncovered {
+pub(super) struct UndeclaredChange {
     /// What changed.
     pub(super) path: String,
     /// A path that covers the change.
@@ -32,11 +32,11 @@ pub(super) struct Uncovered {
 }
 
 /// The first change that no path covers.
-pub(super) fn first_uncovered(
+pub(super) fn first_undeclared_change(
     paths: &[String],
     before: &Element,
     after: &Element,
-) -> Result<Option<Uncovered>, PathError> {
+) -> Result<Option<UndeclaredChange>, PathError> {
     let patterns: Result<Vec<_>, _> = paths.iter().map(|path| PathPattern::parse(path)).collect();
     let patterns = patterns?;
     let (old, new) = (contents(before), contents(after));
@@ -79,7 +79,7 @@ fn uncovered(
     own: &Contents<'_>,
     other: &Contents<'_>,
     root: &Element,
-) -> Option<Uncovered> {
+) -> Option<UndeclaredChange> {
     let selections: Vec<Selection<'_>> = patterns
         .iter()
         .map(|pattern| Selection {
@@ -118,7 +118,7 @@ fn uncovered(
         Some(top) => top.to_owned(),
         None => place.clone(),
     };
-    Some(Uncovered { path: place, wish })
+    Some(UndeclaredChange { path: place, wish })
 }
 
 /// Whether an element has attributes or children.
@@ -167,7 +167,7 @@ mod tests {
         let mut after = before.clone();
         edit(&mut after);
         let paths: Vec<String> = paths.iter().map(|&path| path.to_owned()).collect();
-        let found = first_uncovered(&paths, &before, &after).unwrap();
+        let found = first_undeclared_change(&paths, &before, &after).unwrap();
         found.map(|uncovered| uncovered.wish)
     }
 

@@ -68,7 +68,7 @@ pub mod host {
     pub use crate::apply_diff::{ApplyError, apply};
     pub use crate::diff::{Change, ChangeKind, Part, Place, diff, diff_within};
     pub use crate::path_pattern_set::{DocumentIndex, ElementAt, PatternSet, PatternStates};
-    pub use crate::work_budget::{Budget, Exhausted};
+    pub use crate::work_budget::{Budget, Exhaustion};
     use crate::{Element, PathPattern};
 
     /// The bytes of an element's start tag, which the search for an attribute reads.

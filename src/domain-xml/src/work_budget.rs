@@ -18,12 +18,12 @@ pub struct Budget<'a> {
     left: Cell<u64>,
     until_check: Cell<u64>,
     is_late: Option<Box<dyn Fn() -> bool + 'a>>,
-    exhausted: Cell<Option<Exhausted>>,
+    exhausted: Cell<Option<Exhaustion>>,
 }
 
 /// What a [`Budget`] ran out of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exhausted {
+pub enum Exhaustion {
     /// Steps.
     Steps,
     /// Time.
@@ -75,7 +75,7 @@ impl<'a> Budget<'a> {
         match self.left.get().checked_sub(steps) {
             Some(left) => self.left.set(left),
             None => {
-                self.exhausted.set(Some(Exhausted::Steps));
+                self.exhausted.set(Some(Exhaustion::Steps));
                 return false;
             }
         }
@@ -92,7 +92,7 @@ impl<'a> Budget<'a> {
     }
 
     /// What the budget ran out of, if it is used up. Checks the time limit, too.
-    pub fn exhausted(&self) -> Option<Exhausted> {
+    pub fn exhausted(&self) -> Option<Exhaustion> {
         if self.exhausted.get().is_none() {
             self.check_time();
         }
@@ -102,7 +102,7 @@ impl<'a> Budget<'a> {
     fn check_time(&self) {
         self.until_check.set(STEPS_PER_CHECK);
         if self.is_late.as_ref().is_some_and(|is_late| is_late()) {
-            self.exhausted.set(Some(Exhausted::Time));
+            self.exhausted.set(Some(Exhaustion::Time));
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
         assert!(budget.spend(10) && budget.exhausted().is_none());
         assert!(!budget.spend(1));
         assert!(!budget.spend(0));
-        assert_eq!(budget.exhausted(), Some(Exhausted::Steps));
+        assert_eq!(budget.exhausted(), Some(Exhaustion::Steps));
     }
 
     #[test]
@@ -128,10 +128,10 @@ mod tests {
         late.set(true);
         let spent = (0..).find(|_| !budget.spend(1));
         assert!(spent.is_some_and(|steps| steps <= STEPS_PER_CHECK));
-        assert_eq!(budget.exhausted(), Some(Exhausted::Time));
+        assert_eq!(budget.exhausted(), Some(Exhaustion::Time));
         assert_eq!(
             Budget::unlimited().until(|| true).exhausted(),
-            Some(Exhausted::Time)
+            Some(Exhaustion::Time)
         );
     }
 }

@@ -1,15 +1,15 @@
-//! The failure policy of a hook: whether a failure stops the start of the virtual machine.
+//! The failure policy of a hook: whether a failure ends what the hook was called for.
 
 use serde::Deserialize;
 
-/// What happens to the virtual machine if a hook vetoes, fails, crashes, takes too long, returns an invalid result, or
-/// makes a change that is not granted.
+/// What happens if a hook vetoes, fails, crashes, takes too long, returns an invalid result, or makes a change that is
+/// not granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub enum FailurePolicy {
-    /// The virtual machine does not start.
+    /// What the hook was called for fails: the start, the migration, or the attachment of a device.
     #[default]
     Fail,
-    /// The virtual machine starts as if the hook had not been called.
+    /// It goes on as if the hook had not been called.
     Ignore,
     /// The hook runs and is recorded; its result is never used.
     DryRun,

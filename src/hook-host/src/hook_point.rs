@@ -1,10 +1,10 @@
-//! The hook points, with KubeVirt's names.
+//! The hook points, with KubeVirt's names where KubeVirt has them.
 
 use std::fmt;
 
 use crate::invocation::Reason;
 
-/// A point in a virtual machine's life at which hooks run. `Display` prints KubeVirt's name.
+/// A point in a virtual machine's life at which hooks run. `Display` prints its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HookPoint {
     /// Before anything is prepared for the start; a veto ends the start. Not in KubeVirt's contract.
@@ -35,7 +35,7 @@ impl HookPoint {
     /// The hook points at which a module is called that implements a plugin.
     pub const PLUGIN_MODULE_POINTS: [Self; 2] = [Self::PreStart, Self::OnDefineDomain];
 
-    /// The name in KubeVirt, in descriptions and in policies.
+    /// The name in descriptions and policies, and in KubeVirt where KubeVirt has the hook point.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -66,8 +66,8 @@ pub struct Run {
     pub peak_memory: usize,
     /// The outcome.
     pub outcome: Outcome,
-    /// The hook's failure policy. Changes of a dry run are not kept, and a failure under `Ignore` or `DryRun` does not
-    /// stop the start.
+    /// The hook's failure policy. Changes of a dry run are not kept, and a failure under `Ignore` or `DryRun` ends
+    /// nothing.
     pub failure_policy: FailurePolicy,
     /// The hook's log lines; empty for a sidecar.
     pub log: Vec<LogLine>,

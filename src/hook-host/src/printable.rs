@@ -29,7 +29,8 @@ pub fn printable(text: &str, limit: usize) -> String {
 }
 
 /// Whether a character is printed unescaped. Control characters, line and paragraph separators, invisible characters
-/// and those that change the direction of text are not.
+/// and those that change the direction of text are not. The same as `is_printable` of the SDK's
+/// `description/validation.rs`, which cannot depend on this crate.
 #[must_use]
 pub fn is_printable(c: char) -> bool {
     !c.is_control()

@@ -72,7 +72,7 @@ async fn hook_points_of_a_module_that_its_plugin_does_not_call_are_logged() {
     let plugins = json!([{"metadata": {"name": "odd"}, "spec": {"domainHooks": [hook]}}]);
     let plugins = Plugins::parse(plugins.to_string().as_bytes()).unwrap();
     let boot = invocation();
-    let defined = chain.define(&boot, "{}", XML.into(), &plugins);
+    let defined = chain.on_define_domain_with_plugins(&boot, "{}", XML.into(), &plugins);
     defined.await.unwrap();
     for point in ["PreCloudInitIso", "Shutdown"] {
         let line = log.line(&["WARN", "a Plugin does not call", point]);

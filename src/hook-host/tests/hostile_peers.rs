@@ -92,8 +92,11 @@ async fn a_plugin_with_a_hostile_peer_fails_with_an_error_that_names_the_plugin(
             ..dirs.config(0)
         };
         let chain = collect(config).await.unwrap();
-        let define =
-            async |plugins: &Plugins| chain.define(&invocation(), "{}", XML.into(), plugins).await;
+        let define = async |plugins: &Plugins| {
+            chain
+                .on_define_domain_with_plugins(&invocation(), "{}", XML.into(), plugins)
+                .await
+        };
         let error = define(&plugins("Fail")).await.err().unwrap().to_string();
         assert!(error.contains("plugin/p"), "{peer:?}: {error}");
         assert!(error.len() < 5000, "{peer:?}: {error}");

@@ -9,7 +9,7 @@ use hook_host::{
 #[tonic::async_trait]
 pub trait Hooks: Send + Sync {
     /// Checks that the VM can start with these plugins. Called before the other hook points of a boot.
-    async fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
+    async fn check_plugins(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
         let _ = (vmi, plugins);
         Ok(())
     }
@@ -99,8 +99,8 @@ pub trait Hooks: Send + Sync {
 
 #[tonic::async_trait]
 impl Hooks for Chain {
-    async fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
-        Chain::admit(self, vmi, plugins)
+    async fn check_plugins(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
+        Chain::check_plugins(self, vmi, plugins)
     }
 
     async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<Vec<Run>, HookError> {
@@ -123,7 +123,8 @@ impl Hooks for Chain {
         xml: String,
         plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
-        self.define(invocation, vmi, xml, plugins).await
+        self.on_define_domain_with_plugins(invocation, vmi, xml, plugins)
+            .await
     }
 
     async fn on_incoming_domain(

@@ -35,7 +35,7 @@ pub(super) struct HookPointRun<'a> {
     /// records.
     pub(super) uncharged_time: Duration,
     /// How much time for writing records may still be added to `uncharged_time`.
-    record_allowance_left: Duration,
+    uncharged_record_time_left: Duration,
     pub(super) runs: Vec<Run>,
     recorder: Option<&'a RecordWriter>,
     pod: &'a PodFactSource,
@@ -68,7 +68,7 @@ impl<'a> HookPointRun<'a> {
             time_budget: limits.chain_deadline,
             spent: Duration::ZERO,
             uncharged_time: Duration::ZERO,
-            record_allowance_left: MAX_UNCHARGED_RECORD_TIME,
+            uncharged_record_time_left: MAX_UNCHARGED_RECORD_TIME,
             runs: Vec::new(),
             recorder,
             pod,
@@ -83,7 +83,7 @@ impl<'a> HookPointRun<'a> {
     pub(super) fn set_arriving(&mut self) {
         self.arrives = true;
         self.time_budget = self.time_budget.min(MAX_ARRIVAL_DEADLINE);
-        self.record_allowance_left = Duration::ZERO;
+        self.uncharged_record_time_left = Duration::ZERO;
     }
 
     /// Calls the next hook of the chain and keeps its run. An error stops the chain.
@@ -93,8 +93,8 @@ impl<'a> HookPointRun<'a> {
         input: Input<'_>,
     ) -> Result<Output, HookError> {
         let (run, output, recording) = self.call_and_record(hook, input).await;
-        let uncharged = recording.min(self.record_allowance_left);
-        self.record_allowance_left -= uncharged;
+        let uncharged = recording.min(self.uncharged_record_time_left);
+        self.uncharged_record_time_left -= uncharged;
         self.uncharged_time += uncharged;
         if hook.body.has_own_deadline() {
             self.uncharged_time += run.duration;

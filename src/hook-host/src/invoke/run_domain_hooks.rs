@@ -24,7 +24,8 @@ impl Chain {
         vmi: &str,
         xml: String,
     ) -> Result<(String, Vec<Run>), HookError> {
-        self.define(invocation, vmi, xml, &Plugins::default()).await
+        self.on_define_domain_with_plugins(invocation, vmi, xml, &Plugins::default())
+            .await
     }
 
     /// Like [`Chain::on_define_domain`]. `observe` gets the domain before the first hook is called, even if there is no
@@ -48,12 +49,12 @@ impl Chain {
 
     /// Checks whether the virtual machine can start with these plugins, before any sidecar is
     /// called. The error is that of the first plugin hook that cannot be called and whose failure may not be ignored.
-    pub fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
-        plugins.admit(vmi, self.plan_context())
+    pub fn check_plugins(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
+        plugins.check(vmi, self.plan_context())
     }
 
     /// Like [`Chain::on_define_domain`], followed by the plugins' hooks.
-    pub async fn define(
+    pub async fn on_define_domain_with_plugins(
         &self,
         invocation: &Invocation,
         vmi: &str,

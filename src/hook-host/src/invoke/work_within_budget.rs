@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use domain_xml::host::{Budget, Exhausted};
+use domain_xml::host::{Budget, Exhaustion};
 use tokio::time::timeout_at;
 
 use crate::blocking_work;
@@ -55,8 +55,8 @@ pub(super) async fn run<T: Send + 'static>(
     };
     match result {
         Ok(Ok(result)) => Ok(result),
-        Ok(Err(Exhausted::Steps)) => Err(BudgetError::Steps),
-        Ok(Err(Exhausted::Time)) => Err(BudgetError::Time),
+        Ok(Err(Exhaustion::Steps)) => Err(BudgetError::Steps),
+        Ok(Err(Exhaustion::Time)) => Err(BudgetError::Time),
         Err(error) => {
             tracing::error!(%error, "the check of a hook's input or output failed");
             Err(BudgetError::Defect)
@@ -67,7 +67,7 @@ pub(super) async fn run<T: Send + 'static>(
 fn attempt<T>(
     budget: Budget<'static>,
     work: &impl Fn(&Rc<Budget<'static>>) -> T,
-) -> Result<T, Exhausted> {
+) -> Result<T, Exhaustion> {
     let budget = Rc::new(budget);
     let result = work(&budget);
     budget.exhausted().map_or(Ok(result), Err)

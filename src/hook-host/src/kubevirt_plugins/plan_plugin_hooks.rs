@@ -76,7 +76,7 @@ impl Plugins {
     }
 
     /// Checks whether the VMI can start with these plugins, before any sidecar is called.
-    pub(crate) fn admit(&self, vmi: &str, context: PlanContext<'_>) -> Result<(), HookError> {
+    pub(crate) fn check(&self, vmi: &str, context: PlanContext<'_>) -> Result<(), HookError> {
         let mut conditions = ConditionCache::new(vmi);
         for hook in &self.hooks {
             if let Ok(Candidate { settings, callee }) = hook.candidate(&mut conditions, context)

@@ -34,10 +34,10 @@ fn order(plugins: &Plugins) -> Vec<(&str, usize)> {
         .collect()
 }
 
-fn admit(plugins: &Value, policy: Option<&str>) -> Result<(), HookError> {
+fn check(plugins: &Value, policy: Option<&str>) -> Result<(), HookError> {
     let path = std::path::Path::new("p.yaml");
     let operator = policy.map(|text| OperatorPolicy::parse(path, text).unwrap());
-    parse(plugins).admit(
+    parse(plugins).check(
         VMI,
         PlanContext {
             operator: operator.as_ref(),
@@ -49,7 +49,7 @@ fn admit(plugins: &Value, policy: Option<&str>) -> Result<(), HookError> {
 }
 
 fn refusal(plugins: &Value) -> String {
-    admit(plugins, None).unwrap_err().to_string()
+    check(plugins, None).unwrap_err().to_string()
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn launcher_hooks_of_v1_10_are_called_like_domain_hooks() {
     let path = "/var/run/kubevirt-plugin/n/hook.sock".to_owned();
     assert_eq!(plugins.hooks[0].action, Action::Sidecar(path));
     assert_eq!(
-        admit(
+        check(
             &json!([plugin(
                 "n",
                 json!({"launcherHooks": [hooks[0]], "nodeHooks": [{}], "mutatingAdmissionPolicies": [{}],
@@ -161,8 +161,8 @@ fn a_socket_outside_its_directory_and_a_forbidden_sidecar_are_not_admitted() {
     );
 
     let plugins = json!([plugin("numa", json!({"domainHooks": [sidecar("numa")]}))]);
-    assert_eq!(admit(&plugins, None), Ok(()));
-    let error = admit(&plugins, Some("sidecars: Forbid\n")).unwrap_err();
+    assert_eq!(check(&plugins, None), Ok(()));
+    let error = check(&plugins, Some("sidecars: Forbid\n")).unwrap_err();
     assert_eq!(
         error.to_string(),
         "hook plugin/numa[0] may not be called at OnDefineDomain: p.yaml:1:11: gRPC sidecars are forbidden"
@@ -181,7 +181,7 @@ fn the_plugin_in_the_documentation_is_admitted() {
         .next()
         .unwrap();
     let plugin: Value = serde_saphyr::from_str(yaml).unwrap();
-    assert_eq!(admit(&json!([plugin]), Some("sidecars: Allow\n")), Ok(()));
+    assert_eq!(check(&json!([plugin]), Some("sidecars: Allow\n")), Ok(()));
     let hooks = parse(&json!([plugin])).hooks;
     assert!(hooks.len() == 2 && !hooks[0].ignore && hooks[1].ignore);
     assert_eq!(hooks[0].timeout, Duration::from_secs(10));

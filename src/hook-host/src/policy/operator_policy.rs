@@ -20,7 +20,7 @@ use sigstore_bundle::PublicKey;
 use super::policy_error::{PolicyError, YamlPosition};
 use super::policy_file;
 use super::strict_yaml;
-use super::yaml_values::{Located, SizeValue};
+use super::yaml_values::{SizeValue, WithPosition};
 use crate::Limits;
 use content::AppliedEvents;
 
@@ -93,7 +93,7 @@ impl OperatorPolicy {
 
     /// Whether a Kubernetes event is published for each hook that was applied to a VM.
     pub(crate) fn publishes_applied_events(&self) -> bool {
-        let events = self.content.applied_events.as_ref().map(Located::get);
+        let events = self.content.applied_events.as_ref().map(WithPosition::get);
         events.is_none_or(|events| *events == AppliedEvents::Publish)
     }
 
@@ -102,7 +102,7 @@ impl OperatorPolicy {
     /// are compiled.
     pub(crate) fn cap(&self, limits: &Limits) -> Limits {
         let caps = &self.content.limits;
-        let size = |cap: &Option<Located<SizeValue>>, limit: usize| match cap {
+        let size = |cap: &Option<WithPosition<SizeValue>>, limit: usize| match cap {
             Some(cap) => limit.min(cap.get().0),
             None => limit,
         };
@@ -135,7 +135,7 @@ impl OperatorPolicy {
 
     /// The rules that name a module by its digest and namespace.
     pub(super) fn rules(&self, digest: &str, namespace: &str) -> Vec<&Rule> {
-        let rules = self.content.rules.iter().map(Located::get);
+        let rules = self.content.rules.iter().map(WithPosition::get);
         rules.filter(|rule| rule.names(digest, namespace)).collect()
     }
 

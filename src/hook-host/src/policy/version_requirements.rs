@@ -5,15 +5,15 @@ use serde::Deserialize;
 
 use super::policy_error::YamlPosition;
 use super::version_range::VersionRange;
-use super::yaml_values::Located;
+use super::yaml_values::WithPosition;
 
 /// The section `requires` of `hook.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Requires {
-    libvirt: Option<Located<VersionRange>>,
-    kubevirt: Option<Located<VersionRange>>,
-    hooks: Option<Located<VersionRange>>,
+    libvirt: Option<WithPosition<VersionRange>>,
+    kubevirt: Option<WithPosition<VersionRange>>,
+    hooks: Option<WithPosition<VersionRange>>,
 }
 
 /// The versions with which `requires` is compared. The version of the WIT package (`hooks`) is always known.

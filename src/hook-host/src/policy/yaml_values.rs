@@ -20,9 +20,9 @@ use crate::module_description::{absolute_directory, domain_pattern};
 /// A value and its position.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(transparent, bound = "T: serde::de::DeserializeOwned")]
-pub(crate) struct Located<T>(Spanned<T>);
+pub(crate) struct WithPosition<T>(Spanned<T>);
 
-impl<T> Located<T> {
+impl<T> WithPosition<T> {
     pub(crate) fn get(&self) -> &T {
         &self.0.value
     }

@@ -64,7 +64,7 @@ impl ChainService {
 
     /// Passes the domain XML through the hooks of OnDefineDomain. `reason` is the reason that the launcher sent, if
     /// any.
-    pub(super) async fn define(
+    pub(super) async fn on_define_domain(
         &self,
         reason: Option<Reason>,
         vmi: Vec<u8>,

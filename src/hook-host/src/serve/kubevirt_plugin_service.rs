@@ -40,7 +40,7 @@ impl PluginService {
         }
         let context = context.unwrap_or_default().invocation_context;
         let reason = parse_reason(&context).map_err(grpc_status::invalid_request)?;
-        self.chain.define(reason, vmi, domain).await
+        self.chain.on_define_domain(reason, vmi, domain).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Serves a chain on a gRPC socket, as one hook sidecar of a stock launcher.
 //!
-//! There are two front ends: a hook sidecar (`Info` and `Callbacks` in all three versions) and a plugin's sidecar
+//! There are two such front ends: a hook sidecar (`Info` and `Callbacks` in all three versions) and a plugin's sidecar
 //! (`DomainHookService` and `LauncherHookService`). Both call a [`Chain`] with the same checks, limits and logs as in
 //! this project's launcher.
 //!

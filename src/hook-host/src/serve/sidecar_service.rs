@@ -80,7 +80,7 @@ macro_rules! callbacks {
                 request: Request<$version::OnDefineDomainParams>,
             ) -> Result<Response<$version::OnDefineDomainResult>, Status> {
                 let $version::OnDefineDomainParams { domain_xml, vmi } = request.into_inner();
-                let domain_xml = self.chain.define(None, vmi, domain_xml).await?;
+                let domain_xml = self.chain.on_define_domain(None, vmi, domain_xml).await?;
                 Ok(Response::new($version::OnDefineDomainResult { domain_xml }))
             }
 

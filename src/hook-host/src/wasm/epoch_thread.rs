@@ -17,27 +17,27 @@ const LINGER_TICKS: u32 = 100;
 /// Advances an engine's epoch every 10 ms on its own thread while a [`CallGuard`] exists, and for
 /// one second after. A tokio task would not do: a guest in a loop may block the only worker thread.
 #[derive(Clone)]
-pub(super) struct EpochTicker {
-    shared: Arc<SharedTicker>,
+pub(super) struct EpochThread {
+    shared: Arc<SharedState>,
 }
 
-struct SharedTicker {
+struct SharedState {
     engine: Engine,
-    state: Mutex<TickerState>,
+    state: Mutex<CallCount>,
 }
 
 #[derive(Default)]
-struct TickerState {
+struct CallCount {
     calls: usize,
     has_thread: bool,
 }
 
 /// A call in progress. The epoch advances as long as it exists.
-pub(super) struct CallGuard(Arc<SharedTicker>);
+pub(super) struct CallGuard(Arc<SharedState>);
 
-impl EpochTicker {
+impl EpochThread {
     pub(super) fn new(engine: Engine) -> Self {
-        let shared = SharedTicker {
+        let shared = SharedState {
             engine,
             state: Mutex::default(),
         };
@@ -61,8 +61,8 @@ impl EpochTicker {
     }
 }
 
-impl SharedTicker {
-    fn state(&self) -> MutexGuard<'_, TickerState> {
+impl SharedState {
+    fn state(&self) -> MutexGuard<'_, CallCount> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -97,25 +97,19 @@ async fn call_on_current_runtime(
 }
 
 /// Calls `describe` of a module.
-pub(super) async fn describe(
-    host: &EngineHost,
-    hook: &HookBinding,
-) -> (Result<String, CallError>, Vec<LogLine>) {
+pub(super) async fn describe(host: &EngineHost, hook: &HookBinding) -> Result<String, CallError> {
     let deadline = host.limits.call_deadline;
     let clock = CallDeadline::new(Instant::now() + deadline, None);
     let (invocation_facts, context) = (InvocationFacts::new(), CallContext::default());
     let pod_facts = PodFactReader::new(context.pod.clone(), clock.clone());
-    let state = match StoreState::new(invocation_facts, &context, &host.limits, pod_facts) {
-        Ok(state) => state,
-        Err(reason) => return (Err(CallError::Host(reason)), Vec::new()),
-    };
+    let state = StoreState::new(invocation_facts, &context, &host.limits, pod_facts)
+        .map_err(CallError::Host)?;
     let work = GuestFunction::Describe;
-    let (result, log, _) = run(host, &host.limits, hook, state, (deadline, clock), &work).await;
-    let text = result.map(|value| match value {
+    let (result, _, _) = run(host, &host.limits, hook, state, (deadline, clock), &work).await;
+    result.map(|value| match value {
         GuestResult::Description(text) => text,
         GuestResult::Answer(_) => String::new(),
-    });
-    (text, log)
+    })
 }
 
 /// Calls a guest function. Returns the result, the log and the peak memory. The epoch interrupts a guest that loops;
@@ -131,7 +125,7 @@ async fn run(
     let log = state.log.clone();
     let mut store = Store::new(&host.engine, state);
     set_store_limits(&mut store, limits, clock.clone());
-    let guard = match host.ticker.begin_call() {
+    let guard = match host.epoch_thread.begin_call() {
         Ok(guard) => guard,
         Err(error) => {
             let message = format!("no thread to watch its deadline: {error}");

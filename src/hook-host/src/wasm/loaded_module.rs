@@ -11,7 +11,6 @@ use super::component_interfaces::ComponentInterfaces;
 use super::engine_host::EngineHost;
 use super::guest_call;
 use super::wit_versions::HookBinding;
-use crate::LogLine;
 use crate::module_description::Description;
 
 /// A module that is compiled, linked and described. Cheap to clone.
@@ -51,7 +50,6 @@ pub(super) struct ModuleInfo {
     pub(super) digest: String,
     pub(super) code: CodeOrigin,
     pub(super) description: Description,
-    pub(super) log: Vec<LogLine>,
 }
 
 impl Module {
@@ -59,12 +57,6 @@ impl Module {
     #[must_use]
     pub fn description(&self) -> &Description {
         &self.info.description
-    }
-
-    /// Log lines of the call of `describe`.
-    #[must_use]
-    pub fn description_log(&self) -> &[LogLine] {
-        &self.info.log
     }
 
     /// The sha256 of the module in hexadecimal.

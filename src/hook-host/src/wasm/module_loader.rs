@@ -12,7 +12,7 @@ use wasmtime::component::Linker;
 use super::artifact_cache::ArtifactCache;
 use super::engine_config::{self, EngineRole, TargetMachine};
 use super::engine_host::EngineHost;
-use super::epoch_thread::EpochTicker;
+use super::epoch_thread::EpochThread;
 use super::guest_call;
 use super::load_error::LoadError;
 use super::load_options::LoadOptions;
@@ -22,7 +22,6 @@ use super::precompiled_dirs::PrecompiledDirs;
 use super::sealed_module::SealedModule;
 use super::store_state::StoreState;
 use super::wit_versions::{self, HookBinding};
-use crate::LogLine;
 use crate::digest_pin::DigestPin;
 use crate::module_description::Description;
 
@@ -154,14 +153,13 @@ impl Loader {
                 source: error,
             }
         })?;
-        let (description, log) = describe(host, &hook, source).await?;
+        let description = describe(host, &hook, source).await?;
         source.check_interfaces(&hook, &description)?;
         let info = ModuleInfo {
             name: name.to_owned(),
             digest: code.digest,
             code: code.origin,
             description,
-            log,
         };
         Ok(Module {
             host: Arc::clone(host),
@@ -188,7 +186,7 @@ impl LoadContext {
         let engine = engine_config::engine(EngineRole::Run)?;
         let linker = wit_versions::linker(&engine)?;
         let host = EngineHost {
-            ticker: EpochTicker::new(engine.clone()),
+            epoch_thread: EpochThread::new(engine.clone()),
             engine,
             limits: options.limits.clone(),
             name: options.host_name.clone(),
@@ -205,10 +203,10 @@ async fn describe(
     host: &EngineHost,
     hook: &HookBinding,
     source: &ModuleFile<'_>,
-) -> Result<(Description, Vec<LogLine>), LoadError> {
+) -> Result<Description, LoadError> {
     let (path, size) = (source.path.to_owned(), source.size);
-    let (text, log) = guest_call::describe(host, hook).await;
-    let (repeated, _) = guest_call::describe(host, hook).await;
+    let text = guest_call::describe(host, hook).await;
+    let repeated = guest_call::describe(host, hook).await;
     let text = match (text, repeated) {
         (Ok(text), Ok(repeated)) if text == repeated => text,
         (Ok(_), Ok(_)) => return Err(LoadError::UnstableDescription { path, size }),
@@ -216,8 +214,5 @@ async fn describe(
             return Err(LoadError::Describe { path, size, source });
         }
     };
-    match Description::parse(&text) {
-        Ok(description) => Ok((description, log)),
-        Err(source) => Err(LoadError::Description { path, size, source }),
-    }
+    Description::parse(&text).map_err(|source| LoadError::Description { path, size, source })
 }

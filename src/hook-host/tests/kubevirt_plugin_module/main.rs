@@ -70,8 +70,10 @@ impl PluginDirs {
         policy: Option<&str>,
     ) -> Result<(String, Vec<Run>), HookError> {
         let (chain, plugins) = (self.chain(policy).await, self.plugins(members));
-        chain.admit(vmi, &plugins)?;
-        chain.define(&invocation(), vmi, XML.into(), &plugins).await
+        chain.check_plugins(vmi, &plugins)?;
+        chain
+            .on_define_domain_with_plugins(&invocation(), vmi, XML.into(), &plugins)
+            .await
     }
 }
 
@@ -129,7 +131,7 @@ async fn a_plugin_without_a_module_is_called_through_its_socket() {
     ]));
     let chain = pod.chain(None).await;
     let defined = chain
-        .define(&invocation(), "{}", XML.into(), &plugins)
+        .on_define_domain_with_plugins(&invocation(), "{}", XML.into(), &plugins)
         .await;
     let (xml, _) = defined.unwrap();
     assert!(

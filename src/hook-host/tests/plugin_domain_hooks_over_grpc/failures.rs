@@ -134,14 +134,14 @@ async fn a_socket_outside_of_the_plugins_directory_is_not_dialled() {
     std::os::unix::fs::symlink("../b/hook.sock", pod.socket("a")).unwrap();
     let chain = pod.chain(0).await;
     let linked = plugins(&[("a", vec![pod.hook("a")])]);
-    chain.admit("{}", &linked).unwrap();
+    chain.check_plugins("{}", &linked).unwrap();
     let error = define(&chain, &linked).await.unwrap_err().to_string();
     assert!(
         error.contains("is a symlink, which is not allowed"),
         "{error}"
     );
     let other = plugins(&[("a", vec![pod.hook("b")])]);
-    let refused = chain.admit("{}", &other).unwrap_err();
+    let refused = chain.check_plugins("{}", &other).unwrap_err();
     assert!(refused.to_string().contains("is outside"), "{refused}");
     assert_eq!(define(&chain, &other).await.unwrap_err(), refused);
     assert!(victim.calls().is_empty());
@@ -159,7 +159,7 @@ async fn the_operator_can_forbid_plugin_sidecars() {
     };
     let chain = collect(config).await.unwrap();
     let hooks = plugins(&[("a", vec![pod.hook("a")])]);
-    let refused = chain.admit("{}", &hooks).unwrap_err();
+    let refused = chain.check_plugins("{}", &hooks).unwrap_err();
     assert!(
         matches!(refused, HookError::Forbidden { .. }),
         "{refused:?}"
@@ -169,7 +169,7 @@ async fn the_operator_can_forbid_plugin_sidecars() {
         "a",
         vec![pod.hook_with("a", json!({"failureStrategy": "Ignore"}))],
     )]);
-    chain.admit("{}", &ignored).unwrap();
+    chain.check_plugins("{}", &ignored).unwrap();
     assert_eq!(define(&chain, &ignored).await.unwrap().0, XML);
     assert!(a.calls().is_empty());
 }

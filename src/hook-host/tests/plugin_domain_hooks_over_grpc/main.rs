@@ -94,7 +94,9 @@ fn plugins(list: &[(&str, Vec<Value>)]) -> Plugins {
 }
 
 async fn define(chain: &Chain, plugins: &Plugins) -> Result<(String, Vec<Run>), HookError> {
-    chain.define(&invocation(), "{}", XML.into(), plugins).await
+    chain
+        .on_define_domain_with_plugins(&invocation(), "{}", XML.into(), plugins)
+        .await
 }
 
 /// An answer that adds an empty element to the domain.

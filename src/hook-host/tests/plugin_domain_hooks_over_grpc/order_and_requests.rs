@@ -21,7 +21,7 @@ async fn plugins_run_after_the_hooks_in_order_of_name() {
         ("b", vec![pod.hook("b"), pod.hook("b")]),
         ("a", vec![pod.hook("a")]),
     ]);
-    chain.admit("{}", &plugins).unwrap();
+    chain.check_plugins("{}", &plugins).unwrap();
     let (xml, runs) = define(&chain, &plugins).await.unwrap();
     let end = "<title>odd</title><description>s</description><a/><b/><b/></domain>";
     assert!(xml.contains(end), "{xml}");
@@ -119,7 +119,7 @@ async fn the_reason_of_a_migration_target_is_passed() {
         ..invocation()
     };
     chain
-        .define(&arrival, "{}", XML.into(), &plugins)
+        .on_define_domain_with_plugins(&arrival, "{}", XML.into(), &plugins)
         .await
         .unwrap();
     assert_eq!(a.calls()[0].context, "MigrationTarget");

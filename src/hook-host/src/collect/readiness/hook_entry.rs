@@ -74,7 +74,7 @@ impl Entry {
     pub(super) fn reason_not_ready(&self) -> Option<&str> {
         match &self.state {
             HookState::Ready { .. } => None,
-            HookState::Due => Some("not looked at yet"),
+            HookState::Due => Some("not probed yet"),
             HookState::Probing => {
                 let unanswered = "it has not answered, or is being compiled";
                 Some(self.reason.as_deref().unwrap_or(unanswered))

@@ -83,7 +83,10 @@ fn attributes_and_texts_of_megabytes_exhaust_the_budget() {
         }]);
         let budget = Rc::new(Budget::of_steps(5_000_000));
         let _ = before.verify(&after, &grant, false, &budget);
-        assert_eq!(budget.exhausted(), Some(domain_xml::host::Exhausted::Steps));
+        assert_eq!(
+            budget.exhausted(),
+            Some(domain_xml::host::Exhaustion::Steps)
+        );
     }
 }
 
@@ -148,7 +151,10 @@ fn namespaces_of_metadata_exhaust_the_budget() {
         .replace("<metadata>", &format!("<metadata>{children}"));
     let budget = Budget::of_steps(5_000_000);
     let _ = Domain::parse(DOMAIN).unwrap().parse_output(&xml, &budget);
-    assert_eq!(budget.exhausted(), Some(domain_xml::host::Exhausted::Steps));
+    assert_eq!(
+        budget.exhausted(),
+        Some(domain_xml::host::Exhaustion::Steps)
+    );
 }
 
 #[test]

@@ -30,11 +30,11 @@ fn a_cel_mutation_is_refused_unless_its_strategy_is_ignore() {
     assert!(refusal(&json!([plugin("numa", spec(&both))])).contains("domainHooks[1].cel"));
     let mut whole = spec(&cel);
     whole["failureStrategy"] = "Ignore".into();
-    assert_eq!(admit(&json!([plugin("numa", whole)]), None), Ok(()));
+    assert_eq!(check(&json!([plugin("numa", whole)]), None), Ok(()));
     // A condition that does not hold excludes the hook.
     let mut other = spec(&cel);
     other["condition"] = "vmi.Name == 'other'".into();
-    assert_eq!(admit(&json!([plugin("numa", other)]), None), Ok(()));
+    assert_eq!(check(&json!([plugin("numa", other)]), None), Ok(()));
 }
 
 #[test]
@@ -80,11 +80,11 @@ fn an_unsupported_condition_is_refused_with_its_position() {
     let whole = conditional("domainSpec.Type == 'kvm'", "", "");
     assert!(refusal(&whole).contains("spec.condition of plugin numa: "));
     let ignored = conditional("domainSpec.Type == 'kvm'", "", "Ignore");
-    assert_eq!(admit(&ignored, None), Ok(()));
+    assert_eq!(check(&ignored, None), Ok(()));
     // As in KubeVirt, a condition without a value fails the start regardless of the strategy.
     let none = conditional("vmi.Labels['none'] == 'x'", "", "Ignore");
     assert!(refusal(&none).contains("spec.condition of plugin numa: no such key: none"));
     // An invalid condition is accepted if no hook would be called.
     let empty_hook = json!([plugin("n", json!({"condition": "x", "domainHooks": [{}]}))]);
-    assert_eq!(admit(&empty_hook, None), Ok(()));
+    assert_eq!(check(&empty_hook, None), Ok(()));
 }

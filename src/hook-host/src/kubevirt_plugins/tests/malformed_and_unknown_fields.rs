@@ -130,14 +130,14 @@ fn unknown_fields_are_refused_by_name_unless_the_strategy_is_ignore() {
         assert!(refused.contains(&part), "{part} is not in {refused}");
         spec["failureStrategy"] = "Ignore".into();
         assert_eq!(
-            admit(&json!([plugin("n", spec.clone())]), None),
+            check(&json!([plugin("n", spec.clone())]), None),
             Ok(()),
             "{spec}"
         );
         spec["failureStrategy"] = "".into();
         spec["condition"] = "vmi.Name == 'other'".into();
         assert_eq!(
-            admit(&json!([plugin("n", spec.clone())]), None),
+            check(&json!([plugin("n", spec.clone())]), None),
             Ok(()),
             "{spec}"
         );
@@ -161,7 +161,7 @@ fn unknown_fields_are_refused_by_name_unless_the_strategy_is_ignore() {
     assert!(mixed.contains("has both spec.domainHooks"), "{mixed}");
     // An unknown member that is `null` counts as absent.
     assert_eq!(
-        admit(
+        check(
             &json!([plugin(
                 "n",
                 json!({"launcherHooks": [good], "gpuHooks": null})

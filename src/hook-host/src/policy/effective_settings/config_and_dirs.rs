@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{AllowList, ResolveError, Resolver};
-use crate::policy::yaml_values::{Directory, Located};
+use crate::policy::yaml_values::{Directory, WithPosition};
 
 impl Resolver<'_> {
     pub(super) fn config(&self) -> Result<BTreeMap<String, String>, ResolveError> {
@@ -67,7 +67,7 @@ impl Resolver<'_> {
     }
 }
 
-fn paths<'a>(list: AllowList<'a, Located<Directory>>) -> AllowList<'a, PathBuf> {
+fn paths<'a>(list: AllowList<'a, WithPosition<Directory>>) -> AllowList<'a, PathBuf> {
     AllowList {
         values: list.values.into_iter().map(|dir| &dir.get().0).collect(),
         origin: list.origin,

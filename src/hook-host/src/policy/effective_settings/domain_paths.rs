@@ -7,7 +7,7 @@ use crate::module_description::Wishes;
 use crate::policy::dangerous_patterns::kinds_named;
 use crate::policy::domain_grant::{Grant, Layer};
 use crate::policy::pattern_subset::is_superset;
-use crate::policy::yaml_values::{Dangerous, Located, Pattern};
+use crate::policy::yaml_values::{Dangerous, Pattern, WithPosition};
 
 /// The origin of the wishes, in the terms of the SDKs: a module declares its wishes in the function `describe`.
 const WISHES_ORIGIN: &str = "the paths that the module's `describe` declares";
@@ -55,7 +55,7 @@ impl Resolver<'_> {
     }
 }
 
-impl AllowList<'_, Located<Pattern>> {
+impl AllowList<'_, WithPosition<Pattern>> {
     fn layer(self) -> Layer {
         Layer {
             patterns: self.values.iter().map(|p| p.get().0.clone()).collect(),
@@ -65,7 +65,7 @@ impl AllowList<'_, Located<Pattern>> {
     }
 }
 
-impl AllowList<'_, Located<Dangerous>> {
+impl AllowList<'_, WithPosition<Dangerous>> {
     fn layer(self) -> Layer {
         let mut layer = Layer {
             patterns: Vec::new(),
@@ -82,7 +82,7 @@ impl AllowList<'_, Located<Dangerous>> {
     }
 }
 
-fn layer(patterns: &[Located<Pattern>], origin: String) -> Layer {
+fn layer(patterns: &[WithPosition<Pattern>], origin: String) -> Layer {
     Layer {
         patterns: patterns.iter().map(|p| p.get().0.clone()).collect(),
         granted_dangers: Vec::new(),

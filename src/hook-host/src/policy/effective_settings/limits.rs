@@ -3,22 +3,24 @@
 use super::{ResolveError, Resolver};
 use crate::Limits;
 use crate::policy::policy_error::YamlPosition;
-use crate::policy::yaml_values::{Located, SizeValue};
+use crate::policy::yaml_values::{SizeValue, WithPosition};
 
 impl Resolver<'_> {
     pub(super) fn limits(&self, base: &Limits) -> Result<Limits, ResolveError> {
         let content = self.yaml.map(|yaml| &yaml.content);
         let caps = self.operator.map(|operator| &operator.content.limits);
-        let size =
-            |name, set: Option<&Located<SizeValue>>, cap: Option<&Located<SizeValue>>, base| {
-                let set = set.map(|set| (set.get().0, set.position()));
-                self.limit(
-                    name,
-                    set,
-                    cap.map(|cap| (cap.get().0, cap.position())),
-                    base,
-                )
-            };
+        let size = |name,
+                    set: Option<&WithPosition<SizeValue>>,
+                    cap: Option<&WithPosition<SizeValue>>,
+                    base| {
+            let set = set.map(|set| (set.get().0, set.position()));
+            self.limit(
+                name,
+                set,
+                cap.map(|cap| (cap.get().0, cap.position())),
+                base,
+            )
+        };
         let deadline = content.and_then(|c| c.deadline.as_ref());
         let deadline_cap = caps.and_then(|c| c.deadline.as_ref());
         Ok(Limits {

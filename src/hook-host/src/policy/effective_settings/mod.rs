@@ -30,7 +30,7 @@ use super::domain_grant::Grant;
 use super::hook_yaml::HookYaml;
 use super::module_signature::ModuleSignature;
 use super::operator_policy::{Allow, OperatorPolicy};
-use super::yaml_values::Located;
+use super::yaml_values::WithPosition;
 use crate::module_description::{Description, Subscription};
 use crate::pod_facts::PodGrant;
 use crate::{FailurePolicy, Limits, MigrationParameter};
@@ -148,7 +148,7 @@ impl<'a> Resolver<'a> {
     fn operator_list<T>(
         &self,
         name: &str,
-        list: impl Fn(&'a Allow) -> Option<&'a Located<Vec<T>>>,
+        list: impl Fn(&'a Allow) -> Option<&'a WithPosition<Vec<T>>>,
     ) -> Option<AllowList<'a, T>> {
         let operator = self.operator.filter(|_| self.is_restricted)?;
         let mut lists: Vec<_> = self.rules.iter().filter_map(|allow| list(allow)).collect();
@@ -176,7 +176,7 @@ impl<'a> Resolver<'a> {
     fn required_operator_list<T>(
         &self,
         name: &str,
-        list: impl Fn(&'a Allow) -> Option<&'a Located<Vec<T>>>,
+        list: impl Fn(&'a Allow) -> Option<&'a WithPosition<Vec<T>>>,
     ) -> AllowList<'a, T> {
         self.operator_list(name, list).unwrap_or_else(|| {
             let policy = self.operator.map(|operator| operator.path.display());

@@ -6,22 +6,24 @@ use serde::Deserialize;
 
 use crate::policy::policy_error::YamlPosition;
 use crate::policy::version_requirements::Requires;
-use crate::policy::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
+use crate::policy::yaml_values::{
+    Directory, DurationValue, Pattern, Sha256, SizeValue, WithPosition,
+};
 use crate::{FailurePolicy, HookPoint, PodPattern};
 
 /// The content of a `hook.yaml`. [`super::HookYaml`] documents the keys.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(in crate::policy) struct Content {
-    pub(in crate::policy) sha256: Option<Located<Sha256>>,
+    pub(in crate::policy) sha256: Option<WithPosition<Sha256>>,
     pub(in crate::policy) priority: Option<i32>,
     pub(in crate::policy) hook_points: Option<Vec<HookPointOverride>>,
-    pub(in crate::policy) failure_policy: Option<Located<FailurePolicy>>,
-    pub(in crate::policy) deadline: Option<Located<DurationValue>>,
-    pub(in crate::policy) memory: Option<Located<SizeValue>>,
-    pub(in crate::policy) output: Option<Located<SizeValue>>,
-    pub(in crate::policy) log: Option<Located<SizeValue>>,
-    pub(in crate::policy) config: BTreeMap<String, Located<String>>,
+    pub(in crate::policy) failure_policy: Option<WithPosition<FailurePolicy>>,
+    pub(in crate::policy) deadline: Option<WithPosition<DurationValue>>,
+    pub(in crate::policy) memory: Option<WithPosition<SizeValue>>,
+    pub(in crate::policy) output: Option<WithPosition<SizeValue>>,
+    pub(in crate::policy) log: Option<WithPosition<SizeValue>>,
+    pub(in crate::policy) config: BTreeMap<String, WithPosition<String>>,
     pub(in crate::policy) allow: AllowSection,
     pub(in crate::policy) requires: Option<Requires>,
 }
@@ -30,7 +32,7 @@ pub(in crate::policy) struct Content {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::policy) struct HookPointOverride {
-    pub(in crate::policy) name: Located<HookPointName>,
+    pub(in crate::policy) name: WithPosition<HookPointName>,
     pub(in crate::policy) priority: Option<i32>,
 }
 
@@ -49,9 +51,9 @@ pub(in crate::policy) enum HookPointName {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::policy) struct AllowSection {
-    pub(in crate::policy) paths: Option<Located<Vec<Located<Pattern>>>>,
-    pub(in crate::policy) dirs: Option<Located<Vec<Located<Directory>>>>,
-    pub(in crate::policy) pod: Option<Located<Vec<PodPattern>>>,
+    pub(in crate::policy) paths: Option<WithPosition<Vec<WithPosition<Pattern>>>>,
+    pub(in crate::policy) dirs: Option<WithPosition<Vec<WithPosition<Directory>>>>,
+    pub(in crate::policy) pod: Option<WithPosition<Vec<PodPattern>>>,
 }
 
 impl From<HookPointName> for HookPoint {
@@ -85,29 +87,35 @@ impl Content {
         } = self;
         let position =
             |key, position: Option<YamlPosition>| position.map(|position| (key, position));
-        position("sha256", sha256.as_ref().map(Located::position))
+        position("sha256", sha256.as_ref().map(WithPosition::position))
             .or(position(
                 "deadline",
-                deadline.as_ref().map(Located::position),
+                deadline.as_ref().map(WithPosition::position),
             ))
-            .or(position("memory", memory.as_ref().map(Located::position)))
-            .or(position("output", output.as_ref().map(Located::position)))
-            .or(position("log", log.as_ref().map(Located::position)))
+            .or(position(
+                "memory",
+                memory.as_ref().map(WithPosition::position),
+            ))
+            .or(position(
+                "output",
+                output.as_ref().map(WithPosition::position),
+            ))
+            .or(position("log", log.as_ref().map(WithPosition::position)))
             .or(position(
                 "config",
-                config.values().next().map(Located::position),
+                config.values().next().map(WithPosition::position),
             ))
             .or(position(
                 "allow.paths",
-                allow.paths.as_ref().map(Located::position),
+                allow.paths.as_ref().map(WithPosition::position),
             ))
             .or(position(
                 "allow.dirs",
-                allow.dirs.as_ref().map(Located::position),
+                allow.dirs.as_ref().map(WithPosition::position),
             ))
             .or(position(
                 "allow.pod",
-                allow.pod.as_ref().map(Located::position),
+                allow.pod.as_ref().map(WithPosition::position),
             ))
     }
 }

@@ -10,7 +10,7 @@ use crate::policy::hook_yaml::{
     MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, MIN_MEMORY, MIN_OUTPUT,
 };
 use crate::policy::policy_error::YamlPosition;
-use crate::policy::yaml_values::{Dangerous, Located};
+use crate::policy::yaml_values::{Dangerous, WithPosition};
 use crate::printable::printable;
 
 /// Maximum number of keys of a rule: a signature is verified with each of them.
@@ -69,14 +69,14 @@ impl OperatorPolicy {
 
     /// All `allow` sections.
     fn allows(&self) -> impl Iterator<Item = &Allow> {
-        let top = self.content.allow.iter().map(Located::get);
+        let top = self.content.allow.iter().map(WithPosition::get);
         top.chain(self.content.rules.iter().map(|rule| &rule.get().allow))
     }
 
     /// Refuses paths in a list in which they have no effect.
     fn check_paths(&self) -> Result<(), PolicyError> {
         for allow in self.allows() {
-            for path in allow.paths.iter().flat_map(Located::get) {
+            for path in allow.paths.iter().flat_map(WithPosition::get) {
                 if let [kind, ..] = kinds_named(&path.get().0, false)[..] {
                     let reason = format!(
                         "{} is of the dangerous set ({}), which only `dangerous` grants",
@@ -86,7 +86,7 @@ impl OperatorPolicy {
                     return Err(self.error_at(path.position(), reason));
                 }
             }
-            for path in allow.dangerous.iter().flat_map(Located::get) {
+            for path in allow.dangerous.iter().flat_map(WithPosition::get) {
                 if let Dangerous::Path(pattern) = path.get()
                     && kinds_named(pattern, true).is_empty()
                 {
@@ -142,7 +142,7 @@ impl OperatorPolicy {
     }
 
     /// Refuses a name that no namespace can have: its rule would never apply, and so would not narrow anything.
-    fn check_namespace(&self, namespace: &Located<String>) -> Result<(), PolicyError> {
+    fn check_namespace(&self, namespace: &WithPosition<String>) -> Result<(), PolicyError> {
         let name = namespace.get().as_str();
         let reason = match name {
             "" => {

@@ -6,7 +6,7 @@ use sigstore_bundle::PublicKey;
 use crate::policy::hook_yaml::HookPointName;
 use crate::policy::policy_error::YamlPosition;
 use crate::policy::yaml_values::{
-    Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SignerKey, SizeValue,
+    Dangerous, Directory, DurationValue, Pattern, Sha256, SignerKey, SizeValue, WithPosition,
 };
 use crate::{FailurePolicy, MigrationParameter, PodPattern};
 
@@ -43,47 +43,47 @@ pub(in crate::policy) enum AppliedEvents {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(in crate::policy) struct Content {
-    pub(in crate::policy) digests: Option<Located<Digests>>,
-    pub(in crate::policy) sidecars: Option<Located<Sidecars>>,
-    pub(in crate::policy) sidecars_on_arrival: Option<Located<Vec<String>>>,
-    pub(in crate::policy) applied_events: Option<Located<AppliedEvents>>,
-    pub(in crate::policy) failure_policies: Option<Located<Vec<FailurePolicy>>>,
+    pub(in crate::policy) digests: Option<WithPosition<Digests>>,
+    pub(in crate::policy) sidecars: Option<WithPosition<Sidecars>>,
+    pub(in crate::policy) sidecars_on_arrival: Option<WithPosition<Vec<String>>>,
+    pub(in crate::policy) applied_events: Option<WithPosition<AppliedEvents>>,
+    pub(in crate::policy) failure_policies: Option<WithPosition<Vec<FailurePolicy>>>,
     pub(in crate::policy) limits: LimitCaps,
-    pub(in crate::policy) allow: Option<Located<Allow>>,
-    pub(in crate::policy) rules: Vec<Located<Rule>>,
+    pub(in crate::policy) allow: Option<WithPosition<Allow>>,
+    pub(in crate::policy) rules: Vec<WithPosition<Rule>>,
 }
 
 /// The section `limits`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::policy) struct LimitCaps {
-    pub(in crate::policy) deadline: Option<Located<DurationValue>>,
-    pub(in crate::policy) memory: Option<Located<SizeValue>>,
-    pub(in crate::policy) output: Option<Located<SizeValue>>,
-    pub(in crate::policy) log: Option<Located<SizeValue>>,
+    pub(in crate::policy) deadline: Option<WithPosition<DurationValue>>,
+    pub(in crate::policy) memory: Option<WithPosition<SizeValue>>,
+    pub(in crate::policy) output: Option<WithPosition<SizeValue>>,
+    pub(in crate::policy) log: Option<WithPosition<SizeValue>>,
 }
 
 /// A section `allow`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Allow {
-    pub(in crate::policy) paths: Option<Located<Vec<Located<Pattern>>>>,
-    pub(in crate::policy) dangerous: Option<Located<Vec<Located<Dangerous>>>>,
-    pub(in crate::policy) dirs: Option<Located<Vec<Located<Directory>>>>,
-    pub(in crate::policy) config: Option<Located<Vec<String>>>,
-    pub(in crate::policy) hook_points: Option<Located<Vec<HookPointName>>>,
-    pub(in crate::policy) migration: Option<Located<Vec<MigrationParameter>>>,
-    pub(in crate::policy) pod: Option<Located<Vec<PodPattern>>>,
-    pub(in crate::policy) pod_records: Option<Located<Vec<PodPattern>>>,
+    pub(in crate::policy) paths: Option<WithPosition<Vec<WithPosition<Pattern>>>>,
+    pub(in crate::policy) dangerous: Option<WithPosition<Vec<WithPosition<Dangerous>>>>,
+    pub(in crate::policy) dirs: Option<WithPosition<Vec<WithPosition<Directory>>>>,
+    pub(in crate::policy) config: Option<WithPosition<Vec<String>>>,
+    pub(in crate::policy) hook_points: Option<WithPosition<Vec<HookPointName>>>,
+    pub(in crate::policy) migration: Option<WithPosition<Vec<MigrationParameter>>>,
+    pub(in crate::policy) pod: Option<WithPosition<Vec<PodPattern>>>,
+    pub(in crate::policy) pod_records: Option<WithPosition<Vec<PodPattern>>>,
 }
 
 /// An item of `rules`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::policy) struct Rule {
-    pub(in crate::policy) digests: Option<Located<Vec<Sha256>>>,
-    pub(in crate::policy) namespaces: Option<Located<Vec<Located<String>>>>,
-    pub(in crate::policy) keys: Option<Located<Vec<Located<SignerKey>>>>,
+    pub(in crate::policy) digests: Option<WithPosition<Vec<Sha256>>>,
+    pub(in crate::policy) namespaces: Option<WithPosition<Vec<WithPosition<String>>>>,
+    pub(in crate::policy) keys: Option<WithPosition<Vec<WithPosition<SignerKey>>>>,
     pub(in crate::policy) allow: Allow,
 }
 
@@ -100,7 +100,7 @@ impl Rule {
     }
 
     /// The namespaces that the rule lists; empty if the rule applies in all.
-    pub(in crate::policy) fn namespaces(&self) -> &[Located<String>] {
+    pub(in crate::policy) fn namespaces(&self) -> &[WithPosition<String>] {
         self.namespaces.as_ref().map_or(&[], |list| list.get())
     }
 

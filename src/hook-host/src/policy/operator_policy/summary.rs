@@ -8,7 +8,7 @@ mod warnings;
 use std::time::Duration;
 
 use super::{Allow, Content, Digests, OperatorPolicy, Rule, Sidecars};
-use crate::policy::yaml_values::{Dangerous, Located};
+use crate::policy::yaml_values::{Dangerous, WithPosition};
 use crate::{FailurePolicy, HookPoint, PodPattern};
 
 pub use warnings::PolicyWarning;
@@ -68,7 +68,7 @@ impl Content {
             Sidecars::Allow => "any, unrestricted",
             Sidecars::Forbid => "none",
         };
-        let on_arrival = self.sidecars_on_arrival.iter().flat_map(Located::get);
+        let on_arrival = self.sidecars_on_arrival.iter().flat_map(WithPosition::get);
         let on_arrival: String = on_arrival.map(|name| format!(", sidecar {name}")).collect();
         let policies: Vec<String> = self
             .failure_policies()
@@ -84,7 +84,7 @@ impl Content {
             "all hooks:".to_owned(),
         ];
         let empty = Allow::default();
-        let allow = self.allow.as_ref().map_or(&empty, Located::get);
+        let allow = self.allow.as_ref().map_or(&empty, WithPosition::get);
         lines.extend(allow.lines(true));
         for rule in &self.rules {
             lines.push(format!("{}, instead:", rule.get().subject()));
@@ -174,7 +174,7 @@ impl Allow {
             let parameters = list.get().iter();
             parameters.map(ToString::to_string).collect()
         });
-        let facts = |list: &Option<Located<Vec<PodPattern>>>| {
+        let facts = |list: &Option<WithPosition<Vec<PodPattern>>>| {
             let list = list.as_ref()?.get().iter();
             Some(list.map(ToString::to_string).collect())
         };

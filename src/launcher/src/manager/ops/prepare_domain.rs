@@ -92,7 +92,7 @@ impl<'a> ConvertedVm<'a> {
             ..vm.identity.invocation(reason(self.purpose))
         };
         let vmi_json = self.vmi.raw_json();
-        report_hook_error(vm, vm.hooks.admit(vmi_json, self.plugins).await)?;
+        report_hook_error(vm, vm.hooks.check_plugins(vmi_json, self.plugins).await)?;
         let mut runs = report_hook_error(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
         let cloud_init = match vm.boot_resources.cloud_init(self.vmi).await? {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data, &mut runs).await?),

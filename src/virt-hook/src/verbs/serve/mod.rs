@@ -110,7 +110,7 @@ async fn collect_and_serve(
     for warning in chain.wishes_without_mount() {
         tracing::warn!("{warning}");
     }
-    tracing::info!(hooks = modules.len(), ready_after = ?started.elapsed(), allowance = %cgroup, "hooks are ready");
+    tracing::info!(hooks = modules.len(), ready_after = ?started.elapsed(), cgroup_limits = %cgroup, "hooks are ready");
     let counts = Arc::clone(chain.metrics());
     let _metrics = metrics.map(|listener| listener.serve(Arc::clone(&counts)));
     let config = ServeConfig {

@@ -3,7 +3,7 @@
 use super::{Digests, OperatorPolicy, Sidecars};
 use crate::FailurePolicy;
 use crate::policy::hook_yaml::HookPointName;
-use crate::policy::yaml_values::Located;
+use crate::policy::yaml_values::WithPosition;
 
 /// Failure policies with which a module cannot enforce anything, and their warnings.
 const LOOSE_FAILURE_POLICIES: [(FailurePolicy, &str); 2] = [
@@ -52,7 +52,7 @@ impl OperatorPolicy {
                 warn(place.unwrap_or_else(file), text);
             }
         }
-        let allow = content.allow.as_ref().map(Located::get);
+        let allow = content.allow.as_ref().map(WithPosition::get);
         let top = content.allow.as_ref().map(|key| self.at(key.position()));
         let top = || top.clone().unwrap_or_else(file);
         if allow.is_none_or(|allow| allow.paths.is_none()) {
@@ -65,7 +65,7 @@ impl OperatorPolicy {
                         rewrites what runs as root in the guest, and reads its passwords and keys";
             warn(top(), text);
         }
-        let rules = || self.content.rules.iter().map(Located::get);
+        let rules = || self.content.rules.iter().map(WithPosition::get);
         let top_migration = allow.is_some_and(|allow| allow.migration.is_some());
         for allow in allow.into_iter().chain(rules().map(|rule| &rule.allow)) {
             if let Some(points) = &allow.hook_points
