@@ -38,6 +38,11 @@ pub struct MigrationOptions {
     pub compression: Option<String>,
 }
 
+/// A method of compression that KubeVirt does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no method of compression that KubeVirt has")]
+pub struct UnknownCompression(pub String);
+
 /// How a migration that does not converge is detected and handled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
@@ -133,12 +138,12 @@ impl MigrationOptions {
     /// The compression method for memory, if any.
     ///
     /// # Errors
-    /// The name of a method that KubeVirt does not know. Memory is then not compressed.
-    pub fn compression(&self) -> Result<Option<&str>, &str> {
+    /// The method is none that KubeVirt knows. Memory is then not compressed.
+    pub fn compression(&self) -> Result<Option<&str>, UnknownCompression> {
         match self.compression.as_deref() {
             None | Some("" | NO_COMPRESSION) => Ok(None),
             Some(method @ "zstd") => Ok(Some(method)),
-            Some(unknown) => Err(unknown),
+            Some(unknown) => Err(UnknownCompression(unknown.to_owned())),
         }
     }
 }
@@ -194,7 +199,10 @@ mod tests {
         assert_eq!(options("zstd").compression(), Ok(Some("zstd")));
         assert_eq!(options("none").compression(), Ok(None));
         assert_eq!(options("").compression(), Ok(None));
-        assert_eq!(options("lz4").compression(), Err("lz4"));
+        assert_eq!(
+            options("lz4").compression().unwrap_err().to_string(),
+            "\"lz4\" is no method of compression that KubeVirt has"
+        );
     }
 
     #[test]

@@ -38,6 +38,7 @@ use crate::libvirt_spec::{DomainSpec, HostDevice};
 pub use error::ConvertError;
 pub(crate) use storage::volume_paths;
 
+pub use arch::SEV_FIRMWARE;
 pub use compute::ignition_and_firmware_log::{FIRMWARE_LOG, is_firmware_logged};
 pub use conversion_purpose::Purpose;
 pub use devices::sriov::has_attached_sriov;

@@ -16,11 +16,11 @@ pub enum HotplugPortsError {
         most: usize,
     },
     /// The domain is not well-formed XML.
-    #[error("making room for hotplug: {0}")]
+    #[error("adding ports for hotplug: {0}")]
     Xml(#[from] domain_xml::ParseError),
     /// The domain's memory is not a number with a unit of memory.
     #[error(
-        "making room for hotplug: <memory unit={unit:?}>{amount}</memory> is not an amount of memory"
+        "adding ports for hotplug: <memory unit={unit:?}>{amount}</memory> is not an amount of memory"
     )]
     Memory {
         /// The element's text.

@@ -13,6 +13,9 @@ const METHOD_BLOCK: &str = "BlockMigration";
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Status {
+    /// `Scheduled`, `Running` and so on.
+    #[serde(deserialize_with = "null_as_default")]
+    pub phase: String,
     /// User id that QEMU runs as.
     #[serde(deserialize_with = "null_as_default")]
     pub runtime_user: u64,
@@ -84,6 +87,9 @@ pub struct Condition {
     /// The condition's type.
     #[serde(rename = "type", deserialize_with = "null_as_default")]
     pub kind: String,
+    /// `True`, `False` or `Unknown`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub status: String,
 }
 
 /// The status of a volume.

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::convert::SEV_FIRMWARE;
 use libvirt::{Domain, LaunchSecret, LaunchSecurityInfo, SevInfo};
 use proto::cmd::v1::{LaunchMeasurementResponse, Response as Answer, SevInfoResponse};
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,6 @@ use crate::blocking::{self, NoAnswer};
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 use crate::manager::VmContext;
 
-/// The firmware of SEV guests, a file in `--ovmf-path`.
-const FIRMWARE_FILE: &str = "OVMF_CODE.cc.fd";
 /// How long reading the firmware, a few megabytes, may take.
 const FIRMWARE_READ_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -133,7 +132,7 @@ async fn measurement_json(vm: &VmContext) -> Result<Vec<u8>, LaunchSecurityError
     if measurement.is_empty() {
         return Err(LaunchSecurityError::NoMeasurement);
     }
-    let firmware = Path::new(&vm.boot_resources.facts.ovmf_path).join(FIRMWARE_FILE);
+    let firmware = Path::new(&vm.boot_resources.facts.ovmf_path).join(SEV_FIRMWARE);
     Ok(serde_json::to_vec(&MeasurementInfo {
         measurement: &measurement,
         api_major,

@@ -1,8 +1,8 @@
 //! The command line: KubeVirt's flags with KubeVirt's defaults, then this launcher's own flags.
 //!
 //! virt-controller builds the command line, and a cluster's user cannot add to it. So each of the launcher's own flags
-//! can also be set by an environment variable, or by a file of the flag's name in `/etc/virt-launcher/`; the command
-//! line comes first, then the variable, then the file.
+//! can also be set by an environment variable, and each but `--hook-policy` by a file of the flag's name in
+//! `/etc/virt-launcher/`; the command line comes first, then the variable, then the file.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -208,7 +208,7 @@ Durations are written as in 288s or 3m0s. Both --flag VALUE and --flag=VALUE wor
 Environment: VIRT_LAUNCHER_LOG_VERBOSITY overrides -v. LIBVIRT_DEBUG_LOGS=1 makes libvirt verbose.
 STANDALONE_VMI holds a VirtualMachineInstance (YAML or JSON) to run without virt-handler. POD_NAME,
 VIRTIOFSD_DEBUG_LOGS and SHARED_FILESYSTEM_PATHS are KubeVirt's. A flag of this launcher is taken from
-the command line, else from its environment variable, else from the file
+the command line, else from its environment variable, else (but for --hook-policy) from the file
 /etc/virt-launcher/FLAG-NAME.";
 
 impl Flags {

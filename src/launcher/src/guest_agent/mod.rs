@@ -3,10 +3,10 @@
 //! ```text
 //!   observer ─ agent link ─▶ polling (schedule) ─ commands ─▶ agent
 //!                                  │ answers within limits
-//!   queries, statistics ◀── guest_info_cache ──── changes ──▶ observer ─▶ notifications
+//!              queries ◀── guest_info_cache ──── changes ──▶ observer ─▶ notifications
 //! ```
-//! Pings, `exec`, credentials, freezing and the guest's clock send their own commands to the agent. Queries read only
-//! the cache.
+//! Pings, `exec`, credentials, freezing, the guest's clock and GetVMStats (`vm_stats_answer_cache`) send their own
+//! commands to the agent. All other queries read only the cache.
 
 pub(crate) mod access_credentials;
 mod answer_decoders;

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_waits_for_the_lanes_that_it_holds_and_for_the_end_lane() {
+    fn every_command_waits_for_the_resources_that_it_holds_and_for_the_end_lane() {
         for rule in &RULES {
             let waits = |resource| rule.waits_for.contains(resource);
             assert!(rule.holds.iter().all(waits), "{}", rule.name);

@@ -9,6 +9,7 @@ use kubevirt_api::vmi::{self, Vmi, WatchdogAction};
 use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;
 use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
+pub use amd64::SEV_FIRMWARE;
 
 /// The supported architectures. A new one is a module and an element here.
 const ARCHITECTURES: [&dyn Architecture; 1] = [&amd64::Amd64];

@@ -40,10 +40,7 @@ pub(super) fn request(
 ) -> MigrationRequest {
     let (vmi, options) = (job.vmi(), job.options());
     let compression = options.compression().unwrap_or_else(|unknown| {
-        tracing::warn!(
-            method = unknown,
-            "an unknown method of compression; the migration is not compressed"
-        );
+        tracing::warn!("{unknown}; the migration is not compressed");
         None
     });
     let flags = MigrationFlags::LIVE

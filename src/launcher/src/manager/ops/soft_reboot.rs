@@ -75,8 +75,8 @@ async fn reboot(
 }
 
 fn reboot_method(vmi: &Vmi) -> Result<RebootMethod, CommandError> {
-    let acpi = vmi.value().pointer("/spec/domain/features/acpi/enabled");
-    let acpi = acpi.and_then(|enabled| enabled.as_bool()).unwrap_or(true);
+    let features = vmi.spec.domain.features.as_ref();
+    let acpi = features.is_none_or(|features| features.acpi.is_enabled());
     match (is_agent_connected(vmi), acpi) {
         (true, true) => Ok(RebootMethod::AgentOrPowerButton),
         (true, false) => Ok(RebootMethod::Agent),
@@ -86,14 +86,8 @@ fn reboot_method(vmi: &Vmi) -> Result<RebootMethod, CommandError> {
 }
 
 fn is_agent_connected(vmi: &Vmi) -> bool {
-    let conditions = vmi
-        .value()
-        .pointer("/status/conditions")
-        .and_then(|list| list.as_array());
-    conditions.is_some_and(|list| {
-        list.iter()
-            .any(|condition| condition["type"] == "AgentConnected" && condition["status"] == "True")
-    })
+    let mut conditions = vmi.status.conditions.iter();
+    conditions.any(|condition| condition.kind == "AgentConnected" && condition.status == "True")
 }
 
 #[cfg(test)]

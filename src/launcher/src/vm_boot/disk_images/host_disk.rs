@@ -48,7 +48,7 @@ fn create(volume: &str, path: &Path, bytes: u64) -> Result<(), DiskImageError> {
     atomic_file::create_parent(path)?;
     let directory = path.parent().unwrap_or(path);
     let available = available_space(directory)
-        .map_err(|source| DiskImageError::io("asking for the room in", directory, source))?;
+        .map_err(|source| DiskImageError::io("reading the free space of", directory, source))?;
     let size = image_size(bytes, available).ok_or_else(|| DiskImageError::NotEnoughSpace {
         volume: volume.to_owned(),
         path: path.to_owned(),

@@ -11,6 +11,7 @@ use crate::convert::arch::guest_protection::Protection;
 use crate::convert::arch::{Architecture, FirmwareImage, pci_virtio_model};
 use crate::convert::error::ConvertError;
 use crate::libvirt_spec::{Features, Input, LaunchSecurity, Timer, VideoModel};
+pub use ovmf::SEV_FIRMWARE;
 
 /// VGA memory in KiB.
 const VGA_MEMORY_KIB: u64 = 16_384;

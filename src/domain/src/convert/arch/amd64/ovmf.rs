@@ -4,6 +4,9 @@ use crate::convert::arch::FirmwareImage;
 use crate::convert::arch::guest_protection::Protection;
 use crate::convert::error::ConvertError;
 
+/// The firmware of SEV guests, whose digest is part of a launch measurement.
+pub const SEV_FIRMWARE: &str = "OVMF_CODE.cc.fd";
+
 /// Chooses an image among the installed files, or the default names if the files are unknown.
 pub(crate) fn image(
     secure: bool,
@@ -45,7 +48,7 @@ fn installed_image(
     let (codes, variables): (&[&'static str], &'static str) = match (protection, secure) {
         (Protection::None, true) => (&["OVMF_CODE.secboot.fd"], "OVMF_VARS.secboot.fd"),
         (Protection::None, false) => (&["OVMF_CODE.secboot.fd", "OVMF_CODE.fd"], "OVMF_VARS.fd"),
-        (Protection::Sev, false) => (&["OVMF_CODE.cc.fd"], "OVMF_VARS.fd"),
+        (Protection::Sev, false) => (&[SEV_FIRMWARE], "OVMF_VARS.fd"),
         (Protection::Snp, false) => (&["OVMF.amdsev.fd"], ""),
         (Protection::Tdx, true) => (&["OVMF.inteltdx.secboot.fd"], ""),
         (Protection::Tdx, false) => (&["OVMF.inteltdx.fd"], ""),

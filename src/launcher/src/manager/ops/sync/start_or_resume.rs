@@ -98,11 +98,10 @@ async fn publish_failure(vm: &VmContext) {
 
 /// Whether the VMI's phase says that the VM has run. Such a VM is not started again.
 pub(super) fn has_run(vmi: &Vmi) -> bool {
-    let phase = vmi
-        .value()
-        .pointer("/status/phase")
-        .and_then(|phase| phase.as_str());
-    matches!(phase, Some("Running" | "Succeeded" | "Failed"))
+    matches!(
+        vmi.status.phase.as_str(),
+        "Running" | "Succeeded" | "Failed"
+    )
 }
 
 async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<(), CommandError> {
@@ -159,10 +158,8 @@ async fn associate_iommufd(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(
 /// Whether QEMU's emulator threads get a CPU of their own. Such a domain is started paused, so that they are moved
 /// there before the guest's first instruction.
 fn isolates_emulator(vmi: &Vmi) -> bool {
-    let cpu = vmi.value().pointer("/spec/domain/cpu");
-    cpu.is_some_and(|cpu| {
-        cpu["dedicatedCpuPlacement"] == true && cpu["isolateEmulatorThread"] == true
-    })
+    let cpu = vmi.spec.domain.cpu.as_ref();
+    cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement && cpu.isolate_emulator_thread)
 }
 
 async fn write_cloud_init(
